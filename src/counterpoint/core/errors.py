@@ -1,0 +1,43 @@
+"""What a user is told when something can't be done.
+
+    CounterpointError        anything the user can mend; has an exit code, never a traceback
+    ├── UsageError           the command line or a setting is wrong (exit code 2)
+    └── InputError           a file or its content is wrong (exit code 3)
+
+Each says three things: what failed (with the value and where), why, and what to do next.
+Errors of the programmer are ordinary exceptions and keep their traceback.
+"""
+
+from __future__ import annotations
+
+
+class CounterpointError(Exception):
+    """Something the user can mend."""
+
+    exit_code = 1
+
+    def __init__(self, what: str, *, why: str | None = None, next: str | None = None) -> None:
+        super().__init__(what)
+        self.what = what
+        self.why = why
+        self.next = next
+
+    def __str__(self) -> str:
+        lines = [self.what]
+        if self.why:
+            lines.append(f"  why: {self.why}")
+        if self.next:
+            lines.append(f"  next: {self.next}")
+        return "\n".join(lines)
+
+
+class UsageError(CounterpointError):
+    """The command line or a setting is wrong."""
+
+    exit_code = 2
+
+
+class InputError(CounterpointError):
+    """A file, or what is in it, is wrong."""
+
+    exit_code = 3
