@@ -1,0 +1,100 @@
+"""What one profiler wrote on one host, before anything is concluded from it.
+
+A reader turns a file into a Recording and guesses nothing: what the file does not say is null, and
+`notes` says why. `assemble` then makes the Timeline: it finds lanes, runs and steps, joins hosts,
+and asks the embedded Programs for scopes, sources and collectives. So each of these rules is
+written once, for all formats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import polars as pl
+
+from counterpoint.timeline.device import Device
+
+Schema = dict[str, type[pl.DataType]]
+
+SPANS: Final[Schema] = {
+    "device": pl.UInt16,  # index into Recording.devices
+    "line": pl.UInt16,  # index into Recording.lines: a stream, a thread, a TPU line
+    "op": pl.UInt32,  # row of Recording.ops
+    "run_key": pl.Int64,  # same for all spans of one execution on a device; null when not told
+    "start_ps": pl.Int64,  # on the host's clock, from any origin that all its devices share
+    "dur_ps": pl.Int64,
+}
+"""Work on a device. Spans on one line nest or follow each other."""
+
+OPS: Final[Schema] = {
+    "name": pl.String,  # as the profiler names the event: a kernel, or the HLO instruction
+    "op": pl.String,  # HLO instruction; null when the profiler does not know it
+    "module": pl.String,  # HLO module; null likewise
+    "program_key": pl.String,  # which of the host's Programs; null likewise
+    "async_window": pl.Boolean,  # the span is start-to-done of an async op, not work on a core
+    "hint": pl.String,  # what the profiler itself calls the kind: "memcpy", "non-fusion", ...
+    "scope": pl.String,  # op_name path, as written
+    "source": pl.String,  # file:line
+    "flops": pl.Float64,  # of one execution
+    "bytes": pl.Float64,  # accessed by one execution
+    "text": pl.String,  # HLO text of the instruction
+}
+"""One row for each distinct thing that spans point to."""
+
+EXECUTIONS: Final[Schema] = {
+    "device": pl.UInt16,
+    "module": pl.String,
+    "program_key": pl.String,
+    "run_key": pl.Int64,
+    "start_ps": pl.Int64,
+    "dur_ps": pl.Int64,
+}
+"""Executions of whole modules, where the profiler records them itself."""
+
+MARKERS: Final[Schema] = {
+    "device": pl.UInt16,  # null: a marker on a host thread
+    "step": pl.Int64,
+    "name": pl.String,
+    "start_ps": pl.Int64,
+    "dur_ps": pl.Int64,
+}
+"""Steps as the user or the profiler marked them."""
+
+HOST_EVENTS: Final[Schema] = {
+    "line": pl.UInt16,
+    "name": pl.UInt32,  # index into Recording.host_names
+    "start_ps": pl.Int64,
+    "dur_ps": pl.Int64,
+}
+"""What host threads did."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EmbeddedProgram:
+    """A compiled module that the profile carries; `load` gives its HLO proto's bytes."""
+
+    name: str
+    load: Callable[[], bytes]
+    fingerprint: str | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Recording:
+    """One host's profile as columns."""
+
+    source: str
+    host: str
+    devices: tuple[Device, ...]
+    lines: tuple[str, ...]
+    ops: pl.DataFrame
+    spans: pl.DataFrame
+    executions: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=EXECUTIONS))
+    markers: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=MARKERS))
+    host_events: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=HOST_EVENTS))
+    host_names: tuple[str, ...] = ()
+    programs: Mapping[str, EmbeddedProgram] = field(default_factory=dict[str, EmbeddedProgram])
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    notes: tuple[str, ...] = ()
+    truncated: bool = False

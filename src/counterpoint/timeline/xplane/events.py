@@ -1,0 +1,305 @@
+"""The events of one line of an XPlane, as columns.
+
+XEvent {1 metadata_id, 2 offset_ps | 5 num_occurrences, 3 duration_ps, 4 stats}
+XStat  {1 metadata_id, 2 double, 3 uint64, 4 int64, 5 str, 6 bytes, 7 ref}
+
+Fields come in the order in which C++ writes them; an event that has them otherwise goes through
+the slow road, one by one, with the same result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterpoint.timeline.xplane.wire import (
+    FIXED32,
+    FIXED64,
+    LENGTH,
+    VARINT,
+    Block,
+    Malformed,
+    Positions,
+    fields,
+    varint,
+)
+
+EVENTS_TAG: Final = 0x22
+STATS_TAG: Final = 0x22
+_BATCH: Final = 16_384
+"""Events decoded at a time: the working columns then stay in the processor's cache."""
+
+_BLOCK_BYTES: Final = 8 << 20
+
+_ID, _OFFSET, _DURATION = 0x08, 0x10, 0x18
+_REF_VALUE, _INT_VALUE, _UINT_VALUE = 0x38, 0x20, 0x18
+_TEXT_VALUE, _BYTES_VALUE = 0x2A, 0x32
+
+
+class Strings:
+    """Names that stats refer to, and room for those that an event spells out itself."""
+
+    def __init__(self, names: Mapping[int, str]) -> None:
+        self._names = dict(names)
+        self._ids: dict[str, int] = {}
+        self._next = max(names, default=0) + 1
+
+    def __getitem__(self, key: int) -> str:
+        return self._names[key]
+
+    def get(self, key: int) -> str | None:
+        """The name behind an id."""
+        return self._names.get(key)
+
+    def intern(self, text: str) -> int:
+        """An id for a spelled-out text, the same for the same text."""
+        known = self._ids.get(text)
+        if known is None:
+            known = self._ids[text] = self._next
+            self._names[known] = text
+            self._next += 1
+        return known
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stat:
+    """One stat over all events: `value` is a number, or an id in Strings where `is_text`."""
+
+    value: NDArray[np.int64]
+    known: NDArray[np.bool_]
+    is_text: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Events:
+    """Columns of a batch of events; `offset_ps` counts from the line's own start."""
+
+    metadata: NDArray[np.int64]
+    offset_ps: NDArray[np.int64]
+    duration_ps: NDArray[np.int64]
+    stats: Mapping[str, Stat]
+
+    def __len__(self) -> int:
+        return len(self.metadata)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which events to keep and which of their stats to read.
+
+    `skipped` holds metadata ids of the profiler's own book-keeping; stats are read only for the
+    rest. `stats` maps a stat's metadata id to the name of its column.
+    """
+
+    stats: Mapping[int, str]
+    skipped: frozenset[int]
+
+    @property
+    def columns(self) -> Sequence[str]:
+        """Names of the stat columns."""
+        return sorted(set(self.stats.values()))
+
+
+def read_events(
+    data: memoryview, start: int, end: int, wanted: Wanted, strings: Strings
+) -> Iterator[tuple[Events, int]]:
+    """Batches of the events in data[start:end], with how many of each batch were skipped.
+
+    `start` is at the tag of an event; reading stops at the first byte that is not one of them, so
+    the caller must know that the range holds nothing else.
+    """
+    room = _BLOCK_BYTES
+    while start < end:
+        block = Block(data[start : min(end, start + room)])
+        starts, stop = block.entries(EVENTS_TAG)
+        if stop == 0:
+            if block.bytes[0] != EVENTS_TAG or start + room >= end:
+                raise Malformed(f"an event is cut off at offset {start}")
+            room *= 2  # one event is larger than the block
+            continue
+        _, taken = block.varints(starts + 1)
+        bodies, ends = starts + 1 + taken, np.append(starts[1:], stop)
+        for first in range(0, len(starts), _BATCH):
+            batch = slice(first, first + _BATCH)
+            yield _decode(block, bodies[batch], ends[batch], wanted, strings)
+        start += stop
+
+
+def _decode(
+    block: Block, at: Positions, end: Positions, wanted: Wanted, strings: Strings
+) -> tuple[Events, int]:
+    metadata, at = _ordered_field(block, at, end, _ID)
+    if wanted.skipped:
+        kept = ~np.isin(metadata, np.fromiter(wanted.skipped, np.int64, len(wanted.skipped)))
+        metadata, at, end = metadata[kept], at[kept], end[kept]
+        skipped = len(kept) - len(metadata)
+    else:
+        skipped = 0
+    offset, at = _ordered_field(block, at, end, _OFFSET)
+    duration, at = _ordered_field(block, at, end, _DURATION)
+    columns = _StatColumns(wanted.columns, len(metadata))
+    odd = (at < end) & (block.bytes[at] != STATS_TAG)
+    _decode_stats(block, at, np.where(odd, at, end), wanted, strings, columns)
+    for row in np.flatnonzero(odd):
+        # The ordered reading took what it found; the rest is read field by field.
+        body = (int(at[row]), int(end[row]))
+        values = [int(metadata[row]), int(offset[row]), int(duration[row])]
+        _decode_slowly(block, body, values, wanted, strings, columns, int(row))
+        metadata[row], offset[row], duration[row] = values
+    return Events(metadata, offset, duration, columns.finished()), skipped
+
+
+def _ordered_field(
+    block: Block, at: Positions, end: Positions, tag: int
+) -> tuple[NDArray[np.int64], Positions]:
+    """The varint field of that tag where it comes next, else 0; and the positions behind it."""
+    here = (at < end) & (block.bytes[at] == tag)
+    value, size = block.varints(at + 1)
+    if here.all():
+        return value.view(np.int64), at + 1 + size
+    zero = np.int64(0)
+    return np.where(here, value.view(np.int64), zero), at + np.where(here, 1 + size, zero)
+
+
+class _StatColumns:
+    """Stat columns being filled."""
+
+    def __init__(self, names: Sequence[str], rows: int) -> None:
+        self.value = {name: np.zeros(rows, np.int64) for name in names}
+        self.known = {name: np.zeros(rows, bool) for name in names}
+        self.is_text = {name: np.zeros(rows, bool) for name in names}
+
+    def put(self, name: str, rows: Positions, value: NDArray[np.int64], text: bool) -> None:
+        self.value[name][rows] = value
+        self.known[name][rows] = True
+        self.is_text[name][rows] = text
+
+    def finished(self) -> dict[str, Stat]:
+        return {
+            name: Stat(self.value[name], self.known[name], self.is_text[name])
+            for name in self.value
+        }
+
+
+def _decode_stats(
+    block: Block,
+    at: Positions,
+    end: Positions,
+    wanted: Wanted,
+    strings: Strings,
+    columns: _StatColumns,
+) -> None:
+    """Read the k-th stat of every event at once, for k = 0, 1, ... until none has another."""
+    if not wanted.stats:
+        return
+    names = wanted.columns
+    slot_of = np.full(max(wanted.stats) + 2, -1, np.int64)
+    for stat, name in wanted.stats.items():
+        slot_of[stat] = names.index(name)
+    rows = np.flatnonzero(at < end)
+    at, end = at[rows], end[rows]
+    while len(rows):
+        word = block.words[at]
+        size, header = (
+            ((word >> np.uint64(8)) & np.uint64(0x7F)).astype(np.int64),
+            np.full(len(at), 2, np.int64),
+        )
+        if (word & np.uint64(0x8000)).any():
+            long_size, taken = block.varints(at + 1)
+            size, header = np.minimum(long_size, np.uint64(1 << 40)).astype(np.int64), 1 + taken
+        body = at + header
+        after = body + size
+        if ((word & np.uint64(0xFF)) != STATS_TAG).any() or (after > end).any():
+            raise Malformed("the stats of an event are damaged")
+        stat, value_at = _ordered_field(block, body, after, _ID)
+        slot = slot_of[np.minimum(stat, len(slot_of) - 1)]
+        asked = slot >= 0
+        if asked.any():
+            _put_values(
+                block,
+                rows[asked],
+                slot[asked],
+                value_at[asked],
+                after[asked],
+                names,
+                strings,
+                columns,
+            )
+        more = after < end
+        rows, at, end = rows[more], after[more], end[more]
+
+
+def _put_values(
+    block: Block,
+    rows: Positions,
+    slot: Positions,
+    at: Positions,
+    end: Positions,
+    names: Sequence[str],
+    strings: Strings,
+    columns: _StatColumns,
+) -> None:
+    tag = np.where(at < end, block.bytes[at], 0)
+    value, _ = block.varints(at + 1)
+    number = value.view(np.int64)
+    for index, name in enumerate(names):
+        mine = slot == index
+        if not mine.any():
+            continue
+        text = mine & (tag == _REF_VALUE)
+        columns.put(name, rows[text], number[text], True)
+        plain = mine & ((tag == _INT_VALUE) | (tag == _UINT_VALUE))
+        columns.put(name, rows[plain], number[plain], False)
+        for one in np.flatnonzero(mine & ((tag == _TEXT_VALUE) | (tag == _BYTES_VALUE))):
+            length, begin = varint(memoryview(block.bytes), int(at[one]) + 1)
+            raw = block.bytes[begin : begin + length].tobytes()
+            key = strings.intern(raw.decode("utf-8", "replace"))
+            columns.put(name, rows[one : one + 1], np.array([key], np.int64), True)
+
+
+def _decode_slowly(
+    block: Block,
+    body: tuple[int, int],
+    values: list[int],
+    wanted: Wanted,
+    strings: Strings,
+    columns: _StatColumns,
+    row: int,
+) -> None:
+    data = memoryview(block.bytes)
+    rows = np.array([row], np.int64)
+    for number, wire, begin, finish in fields(data, *body):
+        if wire == VARINT and number in (1, 2, 3):
+            values[number - 1] = _signed(varint(data, begin)[0])
+        elif number == 4 and wire == LENGTH:
+            stat, kind, value = _one_stat(data, begin, finish)
+            name = wanted.stats.get(stat)
+            if name is None:
+                continue
+            if isinstance(value, str):
+                columns.put(name, rows, np.array([strings.intern(value)], np.int64), True)
+            elif isinstance(value, int):
+                columns.put(name, rows, np.array([value], np.int64), kind == 7)
+
+
+def _one_stat(data: memoryview, start: int, end: int) -> tuple[int, int, int | str | None]:
+    stat, kind = 0, 0
+    value: int | str | None = None
+    for number, wire, begin, finish in fields(data, start, end):
+        if number == 1 and wire == VARINT:
+            stat = varint(data, begin)[0]
+        elif wire == VARINT:
+            kind, value = number, _signed(varint(data, begin)[0])
+        elif wire == LENGTH:
+            kind, value = number, bytes(data[begin:finish]).decode("utf-8", "replace")
+        elif wire in (FIXED32, FIXED64):
+            kind, value = number, None
+    return stat, kind, value
+
+
+def _signed(value: int) -> int:
+    return value - (1 << 64) if value >> 63 else value
