@@ -1,0 +1,59 @@
+# Two commands do everything on a machine with Python 3.11 or later: `make demo` and `make test`.
+
+PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
+	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+	&& echo $$python && break; done)
+VENV ?= .venv
+BIN := $(VENV)/bin
+DEMO := demo-output/$(shell date +%Y%m%d-%H%M%S)
+
+.PHONY: help demo test lint clean lock
+.DEFAULT_GOAL := help
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
+
+demo: $(VENV)/installed-all ## record a sharded training step on 8 virtual CPU devices, and explain it
+	@mkdir -p $(DEMO)
+	$(BIN)/python examples/sharded_step.py --profile $(DEMO)
+	$(BIN)/counterpoint explain $(DEMO)
+
+# Everything runs even when something fails, so that one look at the log shows all there is to mend;
+# pytest comes last, and its summary ends the log.
+test: $(VENV)/installed-all-dev ## all tests, lint, types and layers
+	@lint=0; $(MAKE) --no-print-directory lint || lint=$$?; \
+	echo "== pytest"; $(BIN)/python -m pytest || exit $$?; \
+	[ $$lint -eq 0 ] || { echo "error: the tests pass, but lint, types or layers do not (above)" >&2; exit 1; }
+
+lint: $(VENV)/installed-all-dev ## ruff, pyright and import-linter only
+	@status=0; run() { echo "== $$*"; $(BIN)/"$$@" || status=1; }; \
+	run ruff check .; \
+	run ruff format --check .; \
+	run pyright --pythonpath $(BIN)/python; \
+	run lint-imports --no-cache; \
+	exit $$status
+
+lock: $(VENV)/bin/uv ## resolve uv.lock anew
+	$(BIN)/uv lock --upgrade
+
+clean: ## remove the environment, caches and what the demo wrote
+	rm -rf $(VENV) demo-output .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find src tests examples benchmarks -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+
+# The lock is uv's; the installer is pip, which every Python has and every site has already set up
+# for its mirror. uv only writes the lock down as pins: docs/decisions/0002-lock.md.
+$(VENV)/installed-%: pyproject.toml uv.lock $(VENV)/bin/uv
+	@echo "installing counterpoint[$(subst -,$(comma),$*)] into $(VENV) (minutes at first)"
+	@$(BIN)/uv export --quiet --frozen --all-extras --no-emit-project --no-hashes --output-file $(VENV)/pins.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+		--constraint $(VENV)/pins.txt --editable '.[$(subst -,$(comma),$*)]'
+	@touch $@
+
+$(VENV)/bin/uv:
+	@[ -n "$(PYTHON)" ] || { echo "error: Counterpoint needs Python 3.11 or later, and none is on PATH" >&2; \
+		echo "  next: make $(MAKECMDGOALS) PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@echo "making $(VENV) with $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check 'uv>=0.9,<1'
+
+comma := ,

@@ -1,0 +1,8 @@
+"""`python -m counterpoint` is the command `counterpoint`."""
+
+import sys
+
+from counterpoint.cli.app import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,73 @@
+"""The command `counterpoint`: the list of commands, and the one place where errors become text.
+
+A command is named by its import path and loaded when it runs, so `--help` loads none of them. It
+prints its result to stdout and returns None (exit code 0) or an exit code. What the user can mend
+it raises as a `CounterpointError`; every other exception keeps its traceback.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from cyclopts import App, CycloptsError, Parameter
+
+from counterpoint import __version__
+from counterpoint.core.errors import CounterpointError, UsageError
+
+INTERRUPTED = 128 + 2  # what a shell reports for a process that SIGINT ended
+READER_GONE = 128 + 13  # and for SIGPIPE: `counterpoint ... | head`
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command that can be called without being loaded to be listed."""
+
+    name: str
+    function: str
+    summary: str
+
+
+COMMANDS: tuple[Command, ...] = ()
+
+
+def main(arguments: Sequence[str] | None = None, commands: Iterable[Command] = COMMANDS) -> int:
+    """Run one command line and return its exit code."""
+    try:
+        code = _parse(sys.argv[1:] if arguments is None else arguments, _app(commands))()
+        sys.stdout.flush()  # here a reader that has gone is noticed, not at exit
+    except CounterpointError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return READER_GONE
+    return code or 0
+
+
+def _app(commands: Iterable[Command]) -> App:
+    app = App(
+        name="counterpoint",
+        version=__version__,
+        help="Find the communication a JAX training step waits for, and hide it.",
+        help_format="plaintext",
+        default_parameter=Parameter(negative=()),  # no --no-json beside --json
+    )
+    for command in commands:
+        app.command(command.function, name=command.name, help=command.summary)
+    return app
+
+
+def _parse(arguments: Sequence[str], app: App) -> Callable[[], int | None]:
+    try:
+        command, bound, _ = app.parse_args(list(arguments), print_error=False, exit_on_error=False)
+    except CycloptsError as error:
+        place = " ".join(["counterpoint", *(error.command_chain or ())])
+        raise UsageError(str(error), next=f"{place} --help") from error
+    return partial(command, *bound.args, **bound.kwargs)
