@@ -109,24 +109,32 @@ def read_events(
 ) -> Iterator[tuple[Events, int]]:
     """Batches of the events in data[start:end], with how many of each batch were skipped.
 
-    `start` is at the tag of an event; reading stops at the first byte that is not one of them, so
-    the caller must know that the range holds nothing else.
+    The range is that of a line; fields that are not events are stepped over.
     """
-    room = _BLOCK_BYTES
     while start < end:
-        block = Block(data[start : min(end, start + room)])
-        starts, stop = block.entries(EVENTS_TAG)
-        if stop == 0:
-            if block.bytes[0] != EVENTS_TAG or start + room >= end:
-                raise Malformed(f"an event is cut off at offset {start}")
-            room *= 2  # one event is larger than the block
+        if data[start] != EVENTS_TAG:
+            _, _, _, start = next(fields(data, start, end))
             continue
+        block, starts, stop = _next_block(data, start, end)
         _, taken = block.varints(starts + 1)
         bodies, ends = starts + 1 + taken, np.append(starts[1:], stop)
         for first in range(0, len(starts), _BATCH):
             batch = slice(first, first + _BATCH)
             yield _decode(block, bodies[batch], ends[batch], wanted, strings)
         start += stop
+
+
+def _next_block(data: memoryview, start: int, end: int) -> tuple[Block, Positions, int]:
+    """A block with at least one whole event; larger than usual if that event is."""
+    room = _BLOCK_BYTES
+    while True:
+        block = Block(data[start : min(end, start + room)])
+        starts, stop = block.entries(EVENTS_TAG)
+        if stop:
+            return block, starts, stop
+        if start + room >= end:
+            raise Malformed(f"an event is cut off at offset {start}")
+        room *= 4
 
 
 def _decode(

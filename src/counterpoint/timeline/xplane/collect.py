@@ -1,0 +1,305 @@
+"""Columns of a Recording, gathered line by line while an XSpace is read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from counterpoint.timeline.device import Device
+from counterpoint.timeline.recording import (
+    EXECUTIONS,
+    HOST_EVENTS,
+    MARKERS,
+    OPS,
+    SPANS,
+    EmbeddedProgram,
+    Recording,
+    Schema,
+)
+from counterpoint.timeline.xplane.events import Events, Stat
+from counterpoint.timeline.xplane.planes import EventName, Line, Plane, StatValue
+from counterpoint.timeline.xplane.wire import Malformed
+
+Columns = dict[str, NDArray[np.generic]]
+Longs = NDArray[np.int64]
+
+_LATEST_PS: Final = 1 << 61
+_NONE: Final = -1
+
+_TPU_NAME: Final = re.compile(r"%?([\w.\-]+) = ")
+_MODULE: Final = re.compile(r"(.+)\((\d+)\)$")
+
+
+class Collector:
+    """Gathers what the reader finds; `finish` makes the Recording."""
+
+    def __init__(self) -> None:
+        self.devices: list[Device] = []
+        self._device_of: dict[tuple[str, int], int] = {}
+        self._lines: list[str] = []
+        self._origin_ns = 0
+        self._ops = _Ops()
+        self._spans: list[Columns] = []
+        self._host: list[Columns] = []
+        self._names: dict[str, int] = {}
+        self._executions: list[tuple[object, ...]] = []
+        self._markers: list[tuple[object, ...]] = []
+
+    def set_origin(self, stamps_ns: Sequence[int]) -> None:
+        """Picoseconds since 1970 don't fit 64 bits: count from the earliest line if need be."""
+        if max(stamps_ns, default=0) * 1000 >= _LATEST_PS:
+            self._origin_ns = min(stamp for stamp in stamps_ns if stamp)
+
+    def device(self, device: Device) -> int:
+        """The index of a device, new or known."""
+        key = (device.kind, device.ordinal)
+        if key not in self._device_of:
+            self._device_of[key] = len(self.devices)
+            self.devices.append(device)
+        return self._device_of[key]
+
+    def open_line(self, name: str) -> None:
+        """Spans and host events that follow lie on this line."""
+        self._lines.append(name)
+
+    def add_spans(
+        self, plane: Plane, device: int, line: Line, events: Events, is_async: bool
+    ) -> None:
+        """Work that a device plane records."""
+        self._add_spans(plane, np.full(len(events), device, np.uint16), line, events, is_async)
+
+    def add_host_events(self, plane: Plane, line: Line, events: Events) -> None:
+        """What a host thread did: ops of virtual CPU devices, step markers, the rest."""
+        on_device = _known(events, "hlo_op") & _known(events, "device_ordinal")
+        if on_device.any():
+            ops = _select(events, on_device)
+            ordinals, code = np.unique(ops.stats["device_ordinal"].value, return_inverse=True)
+            index = np.array(
+                [self.device(Device(ordinal=int(n), kind="cpu")) for n in ordinals], np.uint16
+            )
+            self._add_spans(plane, index[code], line, ops, False)
+            events = _select(events, ~on_device)
+        marked = _known(events, "step_num")
+        if marked.any():
+            self._add_markers(plane, None, line, _select(events, marked))
+        self._add_host(plane, line, _select(events, events.duration_ps > 0))
+
+    def add_executions(self, plane: Plane, device: int, line: Line, events: Events) -> None:
+        """Executions of modules, named `module(program id)`."""
+        start = self._start(line, events)
+        run = events.stats.get("run_id")
+        for row, metadata in enumerate(events.metadata.tolist()):
+            name = _event_name(plane, metadata).name
+            match = _MODULE.match(name)
+            module, program = (match[1], match[2]) if match else (name, None)
+            key = int(run.value[row]) if run is not None and run.known[row] else None
+            self._executions.append(
+                (device, module, program, key, int(start[row]), int(events.duration_ps[row]))
+            )
+
+    def add_steps(self, plane: Plane, device: int, line: Line, events: Events) -> None:
+        """Steps as a device plane marks them: the event's name is the step's number."""
+        start = self._start(line, events)
+        for row, metadata in enumerate(events.metadata.tolist()):
+            name = _event_name(plane, metadata).name
+            step = int(name) if name.isdecimal() else row
+            duration = int(events.duration_ps[row])
+            self._markers.append((device, step, name, int(start[row]), duration))
+
+    def finish(
+        self,
+        *,
+        source: str,
+        host: str,
+        programs: Mapping[str, EmbeddedProgram],
+        environment: Mapping[str, str],
+        notes: Sequence[str],
+    ) -> Recording:
+        """The Recording of all that was added."""
+        return Recording(
+            source=source,
+            host=host,
+            devices=tuple(self.devices),
+            lines=tuple(self._lines),
+            ops=self._ops.frame(),
+            spans=_concatenate(self._spans, SPANS),
+            executions=pl.DataFrame(self._executions, schema=EXECUTIONS, orient="row"),
+            markers=pl.DataFrame(self._markers, schema=MARKERS, orient="row"),
+            host_events=_concatenate(self._host, HOST_EVENTS),
+            host_names=tuple(self._names),
+            programs=programs,
+            environment=environment,
+            notes=tuple(notes),
+        )
+
+    def _add_spans(
+        self,
+        plane: Plane,
+        device: NDArray[np.uint16],
+        line: Line,
+        events: Events,
+        is_async: bool,
+    ) -> None:
+        if not len(events):
+            return
+        run = events.stats.get("run_id")
+        known = _known(events, "run_id")
+        self._spans.append(
+            {
+                "device": device,
+                "line": np.full(len(events), len(self._lines) - 1, np.uint16),
+                "op": self._ops.codes(plane, events, is_async),
+                "run_key": run.value if run is not None else np.zeros(len(events), np.int64),
+                "run_known": known,
+                "start_ps": self._start(line, events),
+                "dur_ps": events.duration_ps,
+            }
+        )
+
+    def _add_host(self, plane: Plane, line: Line, events: Events) -> None:
+        if not len(events):
+            return
+        kinds, code = np.unique(events.metadata, return_inverse=True)
+        names = [_event_name(plane, kind).name for kind in kinds.tolist()]
+        index = np.array([self._names.setdefault(n, len(self._names)) for n in names], np.uint32)
+        self._host.append(
+            {
+                "line": np.full(len(events), len(self._lines) - 1, np.uint16),
+                "name": index[code],
+                "start_ps": self._start(line, events),
+                "dur_ps": events.duration_ps,
+            }
+        )
+
+    def _add_markers(self, plane: Plane, device: int | None, line: Line, events: Events) -> None:
+        start, step = self._start(line, events), events.stats["step_num"].value
+        for row, metadata in enumerate(events.metadata.tolist()):
+            name = _event_name(plane, metadata).name
+            duration = int(events.duration_ps[row])
+            self._markers.append((device, int(step[row]), name, int(start[row]), duration))
+
+    def _start(self, line: Line, events: Events) -> Longs:
+        if len(events):
+            low = min(events.offset_ps.min(), events.duration_ps.min())
+            high = max(events.offset_ps.max(), events.duration_ps.max())
+            if low < -_LATEST_PS or high > _LATEST_PS or events.duration_ps.min() < 0:
+                raise Malformed(f"an event of line {line.name!r} lies outside of all time")
+        base = (line.timestamp_ns - self._origin_ns) * 1000
+        if abs(base) > _LATEST_PS:
+            raise Malformed(f"line {line.name!r} starts outside of all time")
+        return events.offset_ps + base
+
+
+class _Ops:
+    """Rows of the ops table; one for each distinct name, instruction and program."""
+
+    def __init__(self) -> None:
+        self._rows: dict[tuple[object, ...], int] = {}
+
+    def codes(self, plane: Plane, events: Events, is_async: bool) -> NDArray[np.uint32]:
+        """Row of each event, adding rows for those not met before."""
+        columns = [events.metadata]
+        for name in ("hlo_op", "hlo_module", "program_id"):
+            stat = events.stats.get(name)
+            if stat is not None:
+                columns.append(np.where(stat.known, stat.value, _NONE))
+        first, code = _distinct(columns)
+        rows = [self._row(plane, events, int(at), is_async) for at in first]
+        return np.array(rows, np.uint32)[code]
+
+    def _row(self, plane: Plane, events: Events, at: int, is_async: bool) -> int:
+        event = _event_name(plane, int(events.metadata[at]))
+        on_event = {name: _stat(plane, events.stats[name], at) for name in events.stats}
+
+        def text(name: str) -> str | None:
+            value = on_event.get(name)
+            return _as_text(event.stats.get(name) if value is None else value)
+
+        from_text = _TPU_NAME.match(event.name)
+        own = from_text[1] if from_text else None
+        row = (
+            own or event.name,
+            own if is_async and own else text("hlo_op") or own,
+            text("hlo_module"),
+            text("program_id"),
+            is_async,
+            text("hlo_category"),
+            text("tf_op") if from_text else text("name"),
+            text("source"),
+            _as_number(event.stats.get("flops")),
+            _as_number(event.stats.get("bytes_accessed")),
+            event.name if from_text else None,
+        )
+        return self._rows.setdefault(row, len(self._rows))
+
+    def frame(self) -> pl.DataFrame:
+        return pl.DataFrame(list(self._rows), schema=OPS, orient="row")
+
+
+def _distinct(columns: Sequence[Longs]) -> tuple[Longs, Longs]:
+    """Where each distinct row first stands, and which of them each row is."""
+    code = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        _, own = np.unique(column, return_inverse=True)
+        _, first, code = np.unique(
+            code * (int(own.max()) + 1) + own, return_index=True, return_inverse=True
+        )
+    return first, code  # type: ignore[possibly-undefined]
+
+
+def _event_name(plane: Plane, metadata: int) -> EventName:
+    known = plane.event_names.get(metadata)
+    return known or EventName(name=f"event {metadata}", display="", stats={})
+
+
+def _stat(plane: Plane, stat: Stat, at: int) -> StatValue | None:
+    if not stat.known[at]:
+        return None
+    value = int(stat.value[at])
+    return plane.strings.get(value) if stat.is_text[at] else value
+
+
+def _as_text(value: StatValue | None) -> str | None:
+    if value is None or value == "":
+        return None
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
+def _as_number(value: StatValue | None) -> float | None:
+    return float(value) if isinstance(value, int | float) and value else None
+
+
+def _known(events: Events, name: str) -> NDArray[np.bool_]:
+    stat = events.stats.get(name)
+    return stat.known if stat is not None else np.zeros(len(events), bool)
+
+
+def _select(events: Events, mask: NDArray[np.bool_]) -> Events:
+    return Events(
+        events.metadata[mask],
+        events.offset_ps[mask],
+        events.duration_ps[mask],
+        {
+            name: Stat(stat.value[mask], stat.known[mask], stat.is_text[mask])
+            for name, stat in events.stats.items()
+        },
+    )
+
+
+def _concatenate(parts: list[Columns], schema: Schema) -> pl.DataFrame:
+    """One frame of all parts; each column's parts are let go as soon as they are joined."""
+    if not parts:
+        return pl.DataFrame(schema=schema)
+    joined = {name: np.concatenate([part.pop(name) for part in parts]) for name in [*parts[0]]}
+    known = joined.pop("run_known", None)
+    frame = pl.DataFrame(joined).cast({name: kind for name, kind in schema.items()})
+    if known is not None:
+        frame = frame.with_columns(
+            run_key=pl.when(pl.Series(known)).then(pl.col("run_key")).otherwise(None)
+        )
+    return frame.select(*schema)

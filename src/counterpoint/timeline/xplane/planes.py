@@ -1,0 +1,185 @@
+"""The frame of an XSpace: its planes, their names for events and stats, and where lines lie.
+
+XSpace {1 planes, 4 hostnames}; XPlane {2 name, 3 lines, 4 event_metadata, 5 stat_metadata, 6 stats}
+
+The events themselves are left in the file: `events` reads them by column. Names are decoded
+leniently, because profilers write kernel names that are not UTF-8.
+Reference: tsl/profiler/protobuf/xplane.proto.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from counterpoint.program.wire_schema import message_classes
+from counterpoint.timeline.xplane.events import EVENTS_TAG, Strings
+from counterpoint.timeline.xplane.wire import LENGTH, VARINT, Malformed, fields, varint
+
+StatValue = int | float | str | bytes
+
+_MESSAGES = message_classes(
+    "counterpoint.xplane",
+    """
+    Names
+      4 event_metadata EventEntry*
+      5 stat_metadata StatEntry*
+      6 stats Stat*
+    EventEntry
+      1 key int64
+      2 value EventMetadata
+    EventMetadata
+      2 name bytes
+      4 display_name bytes
+      5 stats Stat*
+    StatEntry
+      1 key int64
+      2 value StatMetadata
+    StatMetadata
+      2 name bytes
+    Stat
+      1 metadata_id int64
+      2 double_value double
+      3 uint64_value uint64
+      4 int64_value int64
+      5 str_value bytes
+      6 bytes_value bytes
+      7 ref_value uint64
+    """,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a plane; its events lie between `start` and `end` in the file."""
+
+    name: str
+    timestamp_ns: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class EventName:
+    """What all events of one kind share."""
+
+    name: str
+    display: str
+    stats: Mapping[str, StatValue]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plane:
+    """One plane without its events."""
+
+    name: str
+    stats: Mapping[str, StatValue]
+    event_names: Mapping[int, EventName]
+    strings: Strings
+    stat_ids: Mapping[str, int]
+    lines: tuple[Line, ...]
+
+
+_PLANES: Final = 1
+_HOSTNAMES: Final = 4
+_LINE_NAME: Final = 2
+_LINE_TIMESTAMP: Final = 3
+_LINE_DISPLAY_NAME: Final = 11
+
+
+def read_planes(data: memoryview) -> Iterator[Plane]:
+    """Every plane of the file; Malformed when the bytes are not an XSpace."""
+    for number, wire, start, end in fields(data, 0, len(data)):
+        if number == _PLANES and wire == LENGTH:
+            yield _read_plane(data, start, end)
+
+
+def read_hostnames(data: memoryview) -> list[str]:
+    """The host names that the file was written under."""
+    return [
+        _text(bytes(data[start:end]))
+        for number, wire, start, end in fields(data, 0, len(data))
+        if number == _HOSTNAMES and wire == LENGTH
+    ]
+
+
+def _read_plane(data: memoryview, start: int, end: int) -> Plane:
+    name = ""
+    lines: list[Line] = []
+    names: list[tuple[int, int]] = []
+    before = start
+    for number, wire, begin, finish in fields(data, start, end):
+        if number == 2 and wire == LENGTH:
+            name = _text(bytes(data[begin:finish]))
+        elif number == 3 and wire == LENGTH:
+            lines.append(_read_line(data, begin, finish))
+        elif number in (4, 5, 6) and wire == LENGTH:
+            _extend(names, before, finish)
+        before = finish
+    decoded: Any = _MESSAGES["Names"].FromString(b"".join(data[a:b] for a, b in names))
+    strings = {entry.key: _text(entry.value.name) for entry in decoded.stat_metadata}
+    return Plane(
+        name=name,
+        stats=_stats(decoded.stats, strings),
+        event_names={
+            entry.key: EventName(
+                _text(entry.value.name),
+                _text(entry.value.display_name),
+                _stats(entry.value.stats, strings),
+            )
+            for entry in decoded.event_metadata
+        },
+        strings=Strings(strings),
+        stat_ids={text: key for key, text in strings.items()},
+        lines=tuple(lines),
+    )
+
+
+def _extend(ranges: list[tuple[int, int]], start: int, end: int) -> None:
+    if ranges and ranges[-1][1] == start:
+        ranges[-1] = (ranges[-1][0], end)
+    else:
+        ranges.append((start, end))
+
+
+def _read_line(data: memoryview, start: int, end: int) -> Line:
+    """Read a line's head; its events are left where they are."""
+    found: dict[int, tuple[int, int]] = {}
+    at = start
+    while at < end and data[at] != EVENTS_TAG:
+        number, _, begin, at = next(fields(data, at, end))
+        found[number] = (begin, at)
+    if _LINE_NAME not in found:
+        # A line without a name may have a display name, which is written behind the events.
+        found |= {n: (b, e) for n, _, b, e in fields(data, at, end) if n == _LINE_DISPLAY_NAME}
+    name = found.get(_LINE_NAME) or found.get(_LINE_DISPLAY_NAME)
+    stamp = found.get(_LINE_TIMESTAMP)
+    return Line(
+        name=_text(bytes(data[name[0] : name[1]])) if name else "",
+        timestamp_ns=varint(data, stamp[0])[0] if stamp else 0,
+        start=at,
+        end=end,
+    )
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace")
+
+
+def _stats(stats: Any, strings: Mapping[int, str]) -> dict[str, StatValue]:
+    values: dict[str, StatValue] = {}
+    for stat in stats:
+        name = strings.get(stat.metadata_id)
+        if name is not None:
+            values[name] = _value(stat, strings)
+    return values
+
+
+def _value(stat: Any, strings: Mapping[int, str]) -> StatValue:
+    """The one that is set; a zero of whatever type when none differs from its default."""
+    if stat.ref_value:
+        return strings.get(stat.ref_value, "")
+    if stat.str_value:
+        return _text(stat.str_value)
+    return stat.bytes_value or stat.double_value or stat.int64_value or stat.uint64_value or 0

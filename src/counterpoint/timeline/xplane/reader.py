@@ -1,0 +1,207 @@
+"""From an `.xplane.pb` to a Recording.
+
+What each plane holds (docs/formats/xplane.md):
+
+    /device:GPU:N    one line per stream; newer files add lines derived from them, which are left out
+    /device:TPU:N    XLA Ops, Async XLA Ops, XLA Modules, Steps
+    /host:CPU        one line per thread; with the CPU backend also the ops of virtual devices, told
+                     apart by `device_ordinal`
+    /host:metadata   the HLO of the compiled modules
+    Task Environment when the profile was taken
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from counterpoint.core.errors import InputError
+from counterpoint.timeline.device import Device
+from counterpoint.timeline.recording import EmbeddedProgram, Recording
+from counterpoint.timeline.xplane.collect import Collector
+from counterpoint.timeline.xplane.events import Wanted, read_events
+from counterpoint.timeline.xplane.planes import Line, Plane, read_hostnames, read_planes
+from counterpoint.timeline.xplane.wire import Malformed
+
+_DEVICE: Final = re.compile(r"/device:(GPU|TPU):(\d+)$")
+_HOST: Final = "/host:CPU"
+_METADATA: Final = "/host:metadata"
+_TASK: Final = "Task Environment"
+
+_STATS: Final = ("hlo_op", "hlo_module", "program_id", "run_id", "device_ordinal", "step_num")
+
+_MODULE_LINE: Final = "XLA Modules"
+_STEP_LINE: Final = "Steps"
+_OPS_LINE: Final = "XLA Ops"
+_ASYNC_LINE: Final = "Async XLA Ops"
+_STREAM_PREFIX: Final = "Stream #"
+
+# The thread pool's own book-keeping: zero-length marks, half of all events of a CPU profile.
+_BOOKKEEPING: Final = ("ThreadpoolListener::", "end: ")
+
+
+def is_xplane(head: bytes) -> bool:
+    """An XSpace starts with a plane: field 1, length-delimited; and it isn't a text."""
+    return head[:1] == b"\x0a" and any(byte < 9 or byte > 126 for byte in head[1:64])
+
+
+def read_xplane(data: memoryview, source: str) -> Recording:
+    """Read one host's profile."""
+    try:
+        return _read(data, source)
+    except Malformed as damage:
+        raise InputError(
+            f"{source}: not a whole XPlane profile: {damage}",
+            why=_guess_damage(data),
+            next="copy the file again in binary mode, or capture the profile again",
+        ) from None
+
+
+def _read(data: memoryview, source: str) -> Recording:
+    collector = Collector()
+    programs: dict[str, EmbeddedProgram] = {}
+    environment: dict[str, str] = {}
+    notes: list[str] = []
+    planes = list(read_planes(data))
+    collector.set_origin([line.timestamp_ns for plane in planes for line in plane.lines])
+    for plane in planes:
+        device = _DEVICE.match(plane.name)
+        if device:
+            notes += _read_device(data, plane, device[1], int(device[2]), collector)
+        elif plane.name == _HOST:
+            notes += _read_host(data, plane, collector)
+        elif plane.name == _METADATA:
+            programs |= _embedded_programs(plane)
+            environment |= {key: str(value) for key, value in plane.stats.items()}
+        elif plane.name == _TASK:
+            environment |= {
+                key: str(value) for key, value in plane.stats.items() if isinstance(value, int)
+            }
+        elif plane.lines:
+            notes.append(f"plane {plane.name} was not read: {len(plane.lines)} lines")
+    if not planes:
+        raise Malformed("it holds no planes")
+    hostnames = read_hostnames(data)
+    return collector.finish(
+        source=source,
+        host=hostnames[0] if hostnames else source,
+        programs=programs,
+        environment=environment,
+        notes=notes + _warn(collector, planes),
+    )
+
+
+def _warn(collector: Collector, planes: list[Plane]) -> list[str]:
+    if collector.devices:
+        return []
+    found = ", ".join(plane.name for plane in planes) or "none"
+    return [f"no device plane and no device ops on host threads (planes found: {found})"]
+
+
+def _read_device(
+    data: memoryview, plane: Plane, kind: str, ordinal: int, collector: Collector
+) -> list[str]:
+    device = collector.device(_describe(plane, kind.lower(), ordinal))
+    has_streams = any(line.name.startswith(_STREAM_PREFIX) for line in plane.lines)
+    wanted = _wanted(plane)
+    left_out: list[str] = []
+    for line in plane.lines:
+        batches = read_events(data, line.start, line.end, wanted, plane.strings)
+        if line.name == _MODULE_LINE:
+            for events, _ in batches:
+                collector.add_executions(plane, device, line, events)
+        elif line.name == _STEP_LINE:
+            for events, _ in batches:
+                collector.add_steps(plane, device, line, events)
+        elif line.name.startswith(_STREAM_PREFIX) if has_streams else _is_ops_line(line):
+            collector.open_line(f"{plane.name}/{line.name}")
+            for events, _ in batches:
+                collector.add_spans(plane, device, line, events, line.name == _ASYNC_LINE)
+        elif line.start < line.end:
+            left_out.append(line.name)
+    if not left_out or ordinal:
+        return []
+    return [f"{plane.name}: lines derived by the profiler are left out: {', '.join(left_out)}"]
+
+
+def _is_ops_line(line: Line) -> bool:
+    return line.name in (_OPS_LINE, _ASYNC_LINE)
+
+
+def _read_host(data: memoryview, plane: Plane, collector: Collector) -> list[str]:
+    wanted = _wanted(plane)
+    skipped = 0
+    for line in plane.lines:
+        collector.open_line(f"{plane.name}/{line.name}")
+        for events, dropped in read_events(data, line.start, line.end, wanted, plane.strings):
+            skipped += dropped
+            collector.add_host_events(plane, line, events)
+    if not skipped:
+        return []
+    return [f"{skipped:,} book-keeping marks of the host's thread pools are left out"]
+
+
+def _wanted(plane: Plane) -> Wanted:
+    return Wanted(
+        stats={plane.stat_ids[name]: name for name in _STATS if name in plane.stat_ids},
+        skipped=frozenset(
+            key for key, event in plane.event_names.items() if event.name.startswith(_BOOKKEEPING)
+        ),
+    )
+
+
+def _describe(plane: Plane, kind: str, ordinal: int) -> Device:
+    """What the plane says of its chip; MFU needs the peaks, which only TPU planes carry."""
+    stats = plane.stats
+    teraflops = stats.get("peak_teraflops_per_second")
+    gigabytes = stats.get("peak_hbm_bw_gigabytes_per_second")
+    bandwidth = stats.get("memory_bandwidth")
+    peak_bytes = None
+    if isinstance(gigabytes, float) and gigabytes:
+        peak_bytes = gigabytes * 1e9
+    elif isinstance(bandwidth, int) and bandwidth:
+        peak_bytes = float(bandwidth)
+    return Device(
+        ordinal=ordinal,
+        kind=kind,
+        chip=_chip(plane),
+        peak_flops=teraflops * 1e12 if isinstance(teraflops, float) and teraflops else None,
+        peak_bytes=peak_bytes,
+    )
+
+
+def _chip(plane: Plane) -> str | None:
+    named = plane.stats.get("device_type_string") or plane.stats.get("gpu_device_name")
+    if isinstance(named, str) and named:
+        return named
+    vendor = plane.stats.get("device_vendor")
+    if not isinstance(vendor, str) or not vendor:
+        return None
+    major = plane.stats.get("compute_cap_major")
+    minor = plane.stats.get("compute_cap_minor")
+    return vendor if major is None else f"{vendor} compute {major}.{minor}"
+
+
+def _embedded_programs(plane: Plane) -> dict[str, EmbeddedProgram]:
+    """HLO protos, by program id; the plane names them `module(id)`."""
+    programs: dict[str, EmbeddedProgram] = {}
+    for key, event in plane.event_names.items():
+        for value in event.stats.values():
+            if isinstance(value, bytes) and value:
+                name, _, number = event.name.rpartition("(")
+                program = number.rstrip(")") if name else str(key)
+                programs[program] = EmbeddedProgram(name or event.name, _constant(value))
+    return programs
+
+
+def _constant(value: bytes):
+    return lambda: value
+
+
+def _guess_damage(data: memoryview) -> str:
+    if b"\xef\xbf\xbd" in bytes(data[: 1 << 16]):
+        return (
+            "it went through a text conversion: bytes that are not UTF-8 were replaced by U+FFFD"
+            " and can't be brought back"
+        )
+    return "it is cut off or damaged"
