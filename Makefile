@@ -30,7 +30,7 @@ lint: $(VENV)/installed-all-dev ## ruff, pyright and import-linter only
 	run ruff check .; \
 	run ruff format --check .; \
 	run pyright --pythonpath $(BIN)/python; \
-	run lint-imports --no-cache; \
+	run lint-imports --no-cache --no-logo; \
 	exit $$status
 
 lock: $(VENV)/bin/uv ## resolve uv.lock anew

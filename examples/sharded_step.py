@@ -187,8 +187,8 @@ def train_step(state: State, tokens: Array, dtype: str, rate: float) -> tuple[St
 def loss_of(weights: Weights, tokens: Array, dtype: str) -> Array:
     """The mean cross entropy of the answers."""
     with jax.named_scope("embed"):
-        x = weights["embedding"].astype(dtype)[tokens]
-        x = jax.lax.with_sharding_constraint(x, P("fsdp"))
+        table = jax.lax.with_sharding_constraint(weights["embedding"].astype(dtype), P())
+        x = jax.lax.with_sharding_constraint(table[tokens], P("fsdp"))
     with jax.named_scope("layers"):
         x, _ = jax.lax.scan(jax.checkpoint(layer), x, weights["layers"])
     with jax.named_scope("loss"):

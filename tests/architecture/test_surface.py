@@ -1,0 +1,51 @@
+"""What a user of the package meets: the names, and what importing them costs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from types import ModuleType
+
+import pytest
+
+import counterpoint
+
+HEAVY = ("fsspec", "google.protobuf", "jax", "numpy", "polars", "pyarrow")
+
+
+def loaded_by(program: str) -> set[str]:
+    """The modules that a fresh interpreter has loaded once it has run the program."""
+    report = "; import json, sys; print(json.dumps(sorted(sys.modules)), file=sys.stderr)"
+    done = subprocess.run(
+        [sys.executable, "-c", program + report], capture_output=True, text=True, check=True
+    )
+    return set(json.loads(done.stderr))
+
+
+def test_the_public_names_are_sorted_and_complete() -> None:
+    assert counterpoint.__all__ == sorted(counterpoint.__all__)
+    missing = [name for name in counterpoint.__all__ if not hasattr(counterpoint, name)]
+    assert missing == []
+    public = {
+        name
+        for name, value in vars(counterpoint).items()
+        if not name.startswith("_") and not isinstance(value, ModuleType)
+    }
+    assert public <= {*counterpoint.__all__, "annotations", "TYPE_CHECKING"}
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import counterpoint",
+        "from counterpoint.cli.app import main; main(['--version'])",
+        "from counterpoint.cli.app import main; main(['--help'])",
+    ],
+)
+def test_starting_loads_nothing_heavy(program: str) -> None:
+    assert loaded_by(program).isdisjoint(HEAVY)
+
+
+def test_the_check_of_loaded_modules_sees_a_heavy_one() -> None:
+    assert "numpy" in loaded_by("import counterpoint.core.intervals")

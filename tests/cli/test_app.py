@@ -1,0 +1,140 @@
+"""The command line as a user meets it: what is printed, where, and the exit code."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from counterpoint import __version__
+from counterpoint.cli.app import COMMANDS, Command, main
+
+HERE = Path(__file__).parent
+TRY_OUTS = tuple(
+    Command(name, f"commands:{function}", f"Summary of {name}.")
+    for name, function in [
+        ("greet", "greet"),
+        ("count", "count"),
+        ("refuse", "refuse"),
+        ("interrupt", "interrupt"),
+        ("break-down", "break_down"),
+    ]
+)
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run a command line over the try-out commands: exit code, stdout, stderr."""
+    monkeypatch.syspath_prepend(HERE)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        code = main(arguments, TRY_OUTS)
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return run
+
+
+def test_version(run: Run) -> None:
+    assert run("--version") == (0, f"{__version__}\n", "")
+
+
+def test_help_lists_every_command_with_its_summary(run: Run) -> None:
+    code, out, err = run("--help")
+    assert (code, err) == (0, "")
+    for command in TRY_OUTS:
+        assert command.name in out
+        assert command.summary in out
+
+
+def test_no_command_is_help(run: Run) -> None:
+    assert run() == run("--help")
+
+
+def test_a_command_runs(run: Run) -> None:
+    assert run("greet", "you", "--times", "2") == (0, "hello you hello you\n", "")
+
+
+def test_a_command_may_choose_its_exit_code(run: Run) -> None:
+    assert run("count") == (1, "", "")
+
+
+def test_an_error_says_what_why_and_next(run: Run) -> None:
+    code, out, err = run("refuse", "trace.xplane.pb")
+    assert (code, out) == (3, "")
+    assert err.splitlines() == [
+        "error: trace.xplane.pb is empty",
+        "  why: the capture was interrupted",
+        "  next: record the profile again",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named", "suggested", "next"),
+    [
+        (["gret", "you"], '"gret"', 'Did you mean "greet"?', "counterpoint --help"),
+        (["greet", "you", "--tims", "2"], "--tims", "--times", "counterpoint greet --help"),
+        (["greet", "you", "--times", "x"], '"x"', "int", "counterpoint greet --help"),
+        (["greet"], "--name", "requires an argument", "counterpoint greet --help"),
+        (["greet", "you", "them"], "them", "Unused", "counterpoint greet --help"),
+        (["--versoin"], "--versoin", "greet", "counterpoint --help"),
+    ],
+)
+def test_a_wrong_command_line_is_exit_code_2(
+    run: Run, arguments: list[str], named: str, suggested: str, next: str
+) -> None:
+    code, out, err = run(*arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith("error: ")
+    assert named in err
+    assert suggested in err
+    assert err.endswith(f"  next: {next}\n")
+
+
+def test_ctrl_c_is_one_line(run: Run) -> None:
+    assert run("interrupt") == (130, "", "interrupted\n")
+
+
+def test_a_programmers_error_keeps_its_traceback(run: Run) -> None:
+    with pytest.raises(ZeroDivisionError):
+        run("break-down")
+
+
+def test_a_reader_that_leaves_is_no_error() -> None:
+    program = (
+        "import sys; from counterpoint.cli.app import Command, main;"
+        "sys.exit(main(['flood'], [Command('flood', 'commands:flood', '')]))"
+    )
+    flood = subprocess.Popen(
+        [sys.executable, "-c", program], cwd=HERE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    with flood:
+        assert flood.stdout is not None
+        assert flood.stderr is not None
+        flood.stdout.readline()
+        flood.stdout.close()
+        assert flood.stderr.read() == b""
+    assert flood.returncode == 141
+
+
+def test_python_m_counterpoint_is_the_command() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "counterpoint", "--version"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == f"{__version__}\n"
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+def test_every_command_explains_itself(
+    command: Command, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([command.name, "--help"]) == 0
+    assert f"counterpoint {command.name}" in capsys.readouterr().out

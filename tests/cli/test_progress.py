@@ -1,0 +1,74 @@
+"""Short work is silent, a terminal gets a line that is wiped, a file gets whole lines."""
+
+from __future__ import annotations
+
+import io
+import threading
+
+import pytest
+
+from counterpoint.cli.progress import Pace, Progress
+
+AT_ONCE = Pace(first=0.0, next=0.001)
+NEVER = Pace(first=3600.0, next=3600.0)
+PATIENCE_S = 30
+
+
+class Terminal(io.StringIO):
+    """A stream that calls itself a terminal, and tells when something is written."""
+
+    def __init__(self, *, terminal: bool = True) -> None:
+        super().__init__()
+        self._terminal = terminal
+        self._changed = threading.Condition()
+
+    def isatty(self) -> bool:
+        return self._terminal
+
+    def write(self, text: str, /) -> int:
+        with self._changed:
+            count = super().write(text)
+            self._changed.notify_all()
+        return count
+
+    def wait_for(self, text: str) -> None:
+        with self._changed:
+            assert self._changed.wait_for(lambda: text in self.getvalue(), PATIENCE_S)
+
+
+def test_short_work_is_silent() -> None:
+    stream = Terminal()
+    with Progress("reading", stream, NEVER):
+        pass
+    assert stream.getvalue() == ""
+
+
+def test_a_terminal_shows_one_line_and_wipes_it() -> None:
+    stream = Terminal()
+    with Progress("reading", stream, AT_ONCE) as progress:
+        stream.wait_for("\r\x1b[Kreading (0 s)")
+        progress.say("finding steps")
+        stream.wait_for("\r\x1b[Kfinding steps (")
+    assert stream.getvalue().endswith(")\r\x1b[K")
+    assert "\n" not in stream.getvalue()
+
+
+def test_a_file_gets_whole_lines() -> None:
+    stream = Terminal(terminal=False)
+    with Progress("reading", stream, AT_ONCE):
+        stream.wait_for("reading (0 s)\n")
+    assert "\x1b" not in stream.getvalue()
+    assert stream.getvalue().endswith("\n")
+
+
+def test_the_thread_ends_with_the_block_even_when_it_fails() -> None:
+    with pytest.raises(KeyboardInterrupt), Progress("reading", Terminal(), NEVER):
+        raise KeyboardInterrupt
+    assert "progress" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_a_closed_stream_does_not_stop_the_work() -> None:
+    stream = Terminal()
+    with Progress("reading", stream, AT_ONCE):
+        stream.wait_for("reading")
+        stream.close()
