@@ -1,4 +1,4 @@
-"""Fixtures for every test: where the shared real profiles are, if they are here."""
+"""For every test: how hypothesis searches, and where the shared real profiles are, if here."""
 
 from __future__ import annotations
 
@@ -6,6 +6,16 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# CI tries the same inputs each time, others new ones. A busy machine is no failure.
+settings.register_profile(
+    "counterpoint",
+    derandomize="CI" in os.environ,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("counterpoint")
 
 CHECKOUT = Path(__file__).parent.parent
 
