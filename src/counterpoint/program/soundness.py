@@ -1,0 +1,74 @@
+"""Refuse modules that contradict themselves, so that nothing behind a reader need fear them.
+
+After this check operands stand before their users in the same computation, every name leads
+somewhere, and no computation calls itself: every walk over a Program ends.
+"""
+
+from __future__ import annotations
+
+from counterpoint.core.errors import InputError
+from counterpoint.program.instruction import Computation
+from counterpoint.program.program import Program
+
+
+def sound(program: Program) -> Program:
+    """The same Program, if it makes sense."""
+    if program.entry not in program.computations:
+        raise _damaged(program, f"its entry computation {program.entry!r} is missing")
+    for computation in program.computations.values():
+        _check_order(program, computation)
+    _check_calls(program)
+    return program
+
+
+def _check_order(program: Program, computation: Computation) -> None:
+    seen: set[str] = set()
+    for instruction in computation.instructions:
+        if not seen.issuperset(instruction.operands):
+            missing = next(name for name in instruction.operands if name not in seen)
+            raise _damaged(
+                program, f"{instruction.name} reads {missing}, which does not come before it"
+            )
+        seen.add(instruction.name)
+    if computation.root not in seen:
+        raise _damaged(program, f"computation {computation.name} has no root")
+
+
+def _check_calls(program: Program) -> None:
+    """Walk the calls depth first; meeting a computation inside itself is a cycle."""
+    calls = {
+        name: [callee for it in computation.instructions for callee in it.calls]
+        for name, computation in program.computations.items()
+    }
+    done: set[str] = set()
+    for start in calls:
+        path: dict[str, list[str]] = {}
+        name: str | None = start
+        while name is not None:
+            if name not in path and name not in done:
+                path[name] = list(calls[name])
+            name = _step(program, path, done)
+
+
+def _step(program: Program, path: dict[str, list[str]], done: set[str]) -> str | None:
+    """The next computation to enter, after leaving those that are finished."""
+    while path:
+        name, left = next(reversed(path.items()))
+        if not left:
+            done.add(name)
+            del path[name]
+            continue
+        callee = left.pop()
+        if callee in path:
+            raise _damaged(program, f"computation {callee} calls itself")
+        if callee not in program.computations:
+            raise _damaged(program, f"computation {callee} is called and missing")
+        if callee not in done:
+            return callee
+    return None
+
+
+def _damaged(program: Program, why: str) -> InputError:
+    return InputError(
+        f"HLO module {program.name!r} is damaged", why=why, next="take the dump or profile again"
+    )
