@@ -38,6 +38,8 @@ def test_the_rooms_are_in_order() -> None:
         ("core/upward.py", "import counterpoint.cli.app", f"{ROOMS} BROKEN"),
         ("cupboard/__init__.py", "", "cupboard"),
         ("core/frames.py", "import polars", "core needs nothing but numpy BROKEN"),
+        ("program/frames.py", "import polars", "polars begins at the timeline BROKEN"),
+        ("program/spans.py", "import counterpoint.timeline", f"{ROOMS} BROKEN"),
         ("timeline/table.py", "import rich", f"{TERMINAL} BROKEN"),
         ("timeline/device.py", "import jax", "No room imports jax BROKEN"),
     ],
