@@ -13,6 +13,7 @@ What each plane holds (docs/formats/xplane.md):
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Final
 
 from counterpoint.core.errors import InputError
@@ -40,15 +41,26 @@ _STREAM_PREFIX: Final = "Stream #"
 _BOOKKEEPING: Final = ("ThreadpoolListener::", "end: ")
 
 
+Reached = Callable[[int], None]
+
+
+def _ignore(offset: int) -> None:
+    del offset
+
+
 def is_xplane(head: bytes) -> bool:
     """An XSpace starts with a plane: field 1, length-delimited; and it isn't a text."""
     return head[:1] == b"\x0a" and any(byte < 9 or byte > 126 for byte in head[1:64])
 
 
-def read_xplane(data: memoryview, source: str) -> Recording:
-    """Read one host's profile."""
+def read_xplane(data: memoryview, source: str, reached: Reached = _ignore) -> Recording:
+    """Read one host's profile.
+
+    `reached` is told the offset behind each line that has been read and won't be looked at again:
+    to show progress, and to give the file's memory back.
+    """
     try:
-        return _read(data, source)
+        return _read(data, source, reached)
     except Malformed as damage:
         raise InputError(
             f"{source}: not a whole XPlane profile: {damage}",
@@ -57,7 +69,7 @@ def read_xplane(data: memoryview, source: str) -> Recording:
         ) from None
 
 
-def _read(data: memoryview, source: str) -> Recording:
+def _read(data: memoryview, source: str, reached: Reached) -> Recording:
     collector = Collector()
     programs: dict[str, EmbeddedProgram] = {}
     environment: dict[str, str] = {}
@@ -67,9 +79,9 @@ def _read(data: memoryview, source: str) -> Recording:
     for plane in planes:
         device = _DEVICE.match(plane.name)
         if device:
-            notes += _read_device(data, plane, device[1], int(device[2]), collector)
+            notes += _read_device(data, plane, device[1], int(device[2]), collector, reached)
         elif plane.name == _HOST:
-            notes += _read_host(data, plane, collector)
+            notes += _read_host(data, plane, collector, reached)
         elif plane.name == _METADATA:
             programs |= _embedded_programs(plane)
             environment |= {key: str(value) for key, value in plane.stats.items()}
@@ -99,7 +111,12 @@ def _warn(collector: Collector, planes: list[Plane]) -> list[str]:
 
 
 def _read_device(
-    data: memoryview, plane: Plane, kind: str, ordinal: int, collector: Collector
+    data: memoryview,
+    plane: Plane,
+    kind: str,
+    ordinal: int,
+    collector: Collector,
+    reached: Reached,
 ) -> list[str]:
     device = collector.device(_describe(plane, kind.lower(), ordinal))
     has_streams = any(line.name.startswith(_STREAM_PREFIX) for line in plane.lines)
@@ -119,6 +136,7 @@ def _read_device(
                 collector.add_spans(plane, device, line, events, line.name == _ASYNC_LINE)
         elif line.start < line.end:
             left_out.append(line.name)
+        reached(line.end)
     if not left_out or ordinal:
         return []
     return [f"{plane.name}: lines derived by the profiler are left out: {', '.join(left_out)}"]
@@ -128,7 +146,9 @@ def _is_ops_line(line: Line) -> bool:
     return line.name in (_OPS_LINE, _ASYNC_LINE)
 
 
-def _read_host(data: memoryview, plane: Plane, collector: Collector) -> list[str]:
+def _read_host(
+    data: memoryview, plane: Plane, collector: Collector, reached: Reached
+) -> list[str]:
     wanted = _wanted(plane)
     skipped = 0
     for line in plane.lines:
@@ -136,6 +156,7 @@ def _read_host(data: memoryview, plane: Plane, collector: Collector) -> list[str
         for events, dropped in read_events(data, line.start, line.end, wanted, plane.strings):
             skipped += dropped
             collector.add_host_events(plane, line, events)
+        reached(line.end)
     if not skipped:
         return []
     return [f"{skipped:,} book-keeping marks of the host's thread pools are left out"]
@@ -194,7 +215,7 @@ def _embedded_programs(plane: Plane) -> dict[str, EmbeddedProgram]:
     return programs
 
 
-def _constant(value: bytes):
+def _constant(value: bytes) -> Callable[[], bytes]:
     return lambda: value
 
 

@@ -1,0 +1,144 @@
+"""`explain`: where the step goes, as records and frames that a notebook can use."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from counterpoint.core.errors import InputError
+from counterpoint.diagnose.finding import Finding
+from counterpoint.diagnose.losses import largest_losses
+from counterpoint.diagnose.metrics.attribution import attribute
+from counterpoint.diagnose.metrics.collectives import collective_profile
+from counterpoint.diagnose.metrics.ops import op_profile
+from counterpoint.diagnose.metrics.utilisation import Utilisation, utilisation
+from counterpoint.diagnose.selection import Selection, select
+from counterpoint.diagnose.step import (
+    Breakdown,
+    Phases,
+    StepTimes,
+    breakdown,
+    phases,
+    step_times,
+)
+from counterpoint.timeline.device import Host
+from counterpoint.timeline.model import Timeline
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramUse:
+    """A compiled module, how often it ran on a device, and its time there over the profile."""
+
+    name: str
+    fingerprint: str | None
+    executions: int
+    device_ms: float
+    is_step: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Explanation:
+    """Where a step goes. Times are of a median step, mean over devices, in milliseconds.
+
+    `ops` and `collectives` are polars frames, documented at `op_profile` and `collective_profile`;
+    `devices` gives the parts of the step per device and step. None: not known, see `notes`.
+    """
+
+    inputs: tuple[str, ...]
+    notes: tuple[str, ...]
+    hosts: tuple[Host, ...]
+    device_count: int
+    device_kind: str
+    basis: str
+    truncated: bool
+    programs: tuple[ProgramUse, ...]
+    steps: StepTimes
+    breakdown: Breakdown | None
+    phases: Phases | None
+    devices: pl.DataFrame
+    ops: pl.DataFrame
+    collectives: pl.DataFrame
+    utilisation: Utilisation
+    findings: tuple[Finding, ...]
+
+
+def explain(
+    timeline: Timeline, *, step: int | None = None, devices: Sequence[int] | None = None
+) -> Explanation:
+    """Say where the step goes: of a typical step, or of step `step`; on all devices or on some."""
+    _require_device(timeline)
+    selection = select(timeline, step=step, devices=devices)
+    spans = selection.spans()
+    attributed = attribute(selection, spans)
+    parts = breakdown(selection, attributed) if selection.occurrences else None
+    ops = op_profile(selection, spans)
+    collectives = collective_profile(selection, spans)
+    how = timeline.step_rule if step is None else f"step {step} alone; {timeline.step_rule}"
+    return Explanation(
+        inputs=timeline.inputs,
+        notes=(*timeline.notes, *_more_notes(timeline, selection)),
+        hosts=timeline.hosts,
+        device_count=len(selection.devices),
+        device_kind=" and ".join(sorted({d.kind for d in timeline.devices})),
+        basis=str(timeline.basis),
+        truncated=timeline.truncated,
+        programs=tuple(_programs(timeline)),
+        steps=step_times(selection, how),
+        breakdown=parts,
+        phases=phases(selection, attributed) if selection.occurrences else None,
+        devices=_per_device(attributed),
+        ops=ops,
+        collectives=collectives,
+        utilisation=utilisation(selection, ops, parts.idle_ms if parts else None),
+        findings=largest_losses(selection, spans, parts, ops, collectives) if parts else (),
+    )
+
+
+def _require_device(timeline: Timeline) -> None:
+    if timeline.devices:
+        return
+    raise InputError(
+        f"{', '.join(timeline.inputs)}: no device did anything in this profile",
+        why="; ".join(timeline.notes) or "it holds host events only",
+        next="capture again while steps run, e.g. from step 3 on, after compilation",
+    )
+
+
+def _programs(timeline: Timeline) -> list[ProgramUse]:
+    runs = timeline.runs.group_by("program").agg(
+        (pl.len() / pl.col("device").n_unique()).alias("executions"),
+        ((pl.col("end_ps") - pl.col("start_ps")).sum() / pl.col("device").n_unique()).alias("ps"),
+    )
+    return [
+        ProgramUse(
+            name=timeline.programs[program].name,
+            fingerprint=", ".join(timeline.programs[program].fingerprints) or None,
+            executions=round(executions),
+            device_ms=ps / 1e9,
+            is_step=program == timeline.step_program,
+        )
+        for program, executions, ps in runs.sort("ps", "program", descending=[True, False]).rows()
+    ]
+
+
+def _per_device(attributed: pl.DataFrame) -> pl.DataFrame:
+    """Milliseconds per device, step and state."""
+    return (
+        attributed.group_by("device", "step", "state")
+        .agg((pl.col("ps").sum() / 1e9).alias("ms"))
+        .sort("device", "step", "state")
+    )
+
+
+def _more_notes(timeline: Timeline, selection: Selection) -> list[str]:
+    notes: list[str] = []
+    if timeline.truncated:
+        notes.append("the profile is cut off: times of the last steps may miss events")
+    without = [entry.name for entry in timeline.programs if not entry.variants]
+    if timeline.programs and len(without) == len(timeline.programs):
+        notes.append("no HLO in the profile: phases, sources and bytes are known only where named")
+    if not selection.occurrences:
+        notes.append("no complete step was found: nothing can be said per step")
+    return notes

@@ -1,0 +1,170 @@
+"""The largest losses of a step in plain words.
+
+Four ways to lose time that every profile shows: communication that nothing hides, waiting for a
+late device, copies that nothing hides, and a device with nothing to do. The price is an upper
+bound, since how much can be hidden is not known from the profile alone: a range from zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import polars as pl
+
+from counterpoint.core.basis import Basis, Range
+from counterpoint.diagnose.finding import Evidence, Finding
+from counterpoint.diagnose.selection import Selection
+from counterpoint.diagnose.step import Breakdown
+
+COUNT: Final = 3
+_WORTH_A_WORD: Final = 0.01
+"""Losses below this share of the step are not worth a word."""
+
+_ROWS: Final = 5
+
+
+def largest_losses(
+    selection: Selection,
+    spans: pl.DataFrame,
+    breakdown: Breakdown,
+    ops: pl.DataFrame,
+    collectives: pl.DataFrame,
+) -> tuple[Finding, ...]:
+    """Up to three findings, the dearest first."""
+    evidence = _Evidence(selection, spans)
+    found = [
+        *_exposed_collectives(breakdown, collectives, evidence, selection.timeline.basis),
+        *_late_devices(collectives, evidence, selection.timeline.basis),
+        *_copies(breakdown, ops, evidence, selection.timeline.basis),
+        *_idle(selection, breakdown),
+    ]
+    worth = [f for f in found if f.saves_ms.high > _WORTH_A_WORD * selection.median_ms]
+    return tuple(sorted(worth, key=lambda finding: -finding.saves_ms.high)[:COUNT])
+
+
+class _Evidence:
+    """Finds the spans of an op, longest first."""
+
+    def __init__(self, selection: Selection, spans: pl.DataFrame) -> None:
+        self._ops = selection.timeline.ops.with_row_index("op_row").with_columns(
+            shown=pl.coalesce("pair", "op", "name")
+        )
+        self._spans = spans
+
+    def of(self, row: dict[str, object], ms: str) -> Evidence:
+        same = pl.col("program").eq_missing(pl.lit(row["program"], pl.UInt16))
+        ops = self._ops.filter(
+            same & ((pl.col("shown") == row["op"]) | (pl.col("op") == row["op"]))
+        )
+        spans = self._spans.filter(pl.col("op").is_in(ops["op_row"].to_list()))
+        rows = spans.sort("dur_ps", descending=True)["row"].head(_ROWS).to_list()
+        cost = row[ms]
+        return Evidence(
+            what=str(row["op"]),
+            ms=float(cost) if isinstance(cost, float) else None,
+            spans=tuple(rows),
+        )
+
+
+def _exposed_collectives(
+    breakdown: Breakdown, collectives: pl.DataFrame, evidence: _Evidence, basis: Basis
+) -> Iterator[Finding]:
+    if not len(collectives) or not breakdown.collective_exposed_ms:
+        return
+    kinds = collectives.group_by("kind").agg(pl.col("exposed_ms").sum()).sort("exposed_ms")
+    kind, most = kinds.row(-1)
+    worst = collectives.filter(pl.col("kind").eq_missing(kind)).head(_ROWS)
+    hidden = breakdown.collective_hidden_ms
+    total = breakdown.collective_exposed_ms + hidden
+    first = worst.row(0, named=True)
+    yield Finding(
+        code="exposed-collective",
+        title=f"devices wait {breakdown.collective_exposed_ms:,.2f} ms per step for communication",
+        detail=(
+            f"{hidden / total:.0%} of {total:,.2f} ms of communication is hidden behind compute;"
+            f" most of the rest is {kind} ({most:,.2f} ms summed over ops), first"
+            f" {_place(first)}"
+        ),
+        saves_ms=Range(0.0, breakdown.collective_exposed_ms),
+        basis=basis,
+        evidence=tuple(evidence.of(row, "exposed_ms") for row in worst.iter_rows(named=True)),
+        remedy=(
+            "give the scheduler something to overlap: the latency-hiding scheduler with a PGLE"
+            " profile, pipelined collectives for scanned layers, larger combine thresholds for"
+            " many small ones"
+        ),
+    )
+
+
+def _late_devices(
+    collectives: pl.DataFrame, evidence: _Evidence, basis: Basis
+) -> Iterator[Finding]:
+    waiting = collectives.filter(pl.col("wait_ms") > 0).sort("wait_ms", descending=True)
+    if not len(waiting):
+        return
+    total, first = float(waiting["wait_ms"].sum()), waiting.row(0, named=True)
+    transfer = float(waiting["total_ms"].sum()) - total
+    yield Finding(
+        code="late-device",
+        title=f"collectives wait {total:,.2f} ms per step for the device that comes last",
+        detail=(
+            f"the transfers themselves take {transfer:,.2f} ms; the longest wait is in"
+            f" {_place(first)}. Part of the waiting may be hidden behind compute"
+        ),
+        saves_ms=Range(0.0, min(total, float(waiting["exposed_ms"].sum()))),
+        basis=basis,
+        evidence=tuple(
+            evidence.of(row, "wait_ms") for row in waiting.head(_ROWS).iter_rows(named=True)
+        ),
+        remedy=(
+            "find the device that starts its collectives last (`--device N`) and what it does"
+            " before: more work in its shard, a slower clock, or a host that launches late"
+        ),
+    )
+
+
+def _copies(
+    breakdown: Breakdown, ops: pl.DataFrame, evidence: _Evidence, basis: Basis
+) -> Iterator[Finding]:
+    copies = ops.filter(pl.col("lane") == "copy").head(_ROWS)
+    if not len(copies) or not breakdown.copy_exposed_ms:
+        return
+    first = copies.row(0, named=True)
+    yield Finding(
+        code="exposed-copy",
+        title=f"copies that nothing hides take {breakdown.copy_exposed_ms:,.2f} ms per step",
+        detail=f"the longest is {_place(first)}, {first['self_ms']:,.2f} ms per step",
+        saves_ms=Range(0.0, breakdown.copy_exposed_ms),
+        basis=basis,
+        evidence=tuple(evidence.of(row, "self_ms") for row in copies.iter_rows(named=True)),
+        remedy=(
+            "look at the line that asks for it: a layout or sharding change between two uses, a"
+            " buffer that is not donated, or an offload that starts too late"
+        ),
+    )
+
+
+def _idle(selection: Selection, breakdown: Breakdown) -> Iterator[Finding]:
+    if breakdown.idle_ms <= 0:
+        return
+    yield Finding(
+        code="idle-device",
+        title=f"devices have nothing to do for {breakdown.idle_ms:,.2f} ms per step",
+        detail=(
+            f"{breakdown.idle_ms / selection.median_ms:.0%} of the step: nothing runs on the"
+            " device, so it waits for the host to launch, for input, or for the profiler"
+        ),
+        saves_ms=Range(0.0, breakdown.idle_ms),
+        basis=selection.timeline.basis,
+        evidence=(Evidence(what="gaps between spans", ms=breakdown.idle_ms),),
+        remedy=(
+            "look at what the host does in the gaps: the input pipeline, logging or"
+            " block_until_ready in every step, many small jitted calls, the Python tracer itself"
+        ),
+    )
+
+
+def _place(row: dict[str, object]) -> str:
+    where = row.get("source") or row.get("scope")
+    return f"{row['op']} ({where})" if where else str(row["op"])

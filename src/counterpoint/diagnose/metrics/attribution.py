@@ -1,0 +1,148 @@
+"""Where the time of a step goes: every moment of a device's step belongs to exactly one state.
+
+    compute      a kernel computes (collectives that run beside it are hidden)
+    collective   no kernel computes, a collective runs: exposed communication
+    copy         neither, data is copied
+    idle         nothing runs
+
+One sweep over the starts and ends of a device's spans, so the parts add up by construction and two
+kernels side by side count once. The phase of a moment is that of the span that gave it its state.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from counterpoint.diagnose.selection import Selection
+from counterpoint.timeline.model import Lane
+
+STATES: Final = (Lane.COMPUTE, Lane.COLLECTIVE, Lane.COPY)
+"""In order of precedence."""
+
+IDLE: Final = "idle"
+
+PHASES: Final = ("forward", "backward", "remat", "optimizer", "other")
+
+SCHEMA: Final = {
+    "device": pl.UInt16,
+    "step": pl.Int32,
+    "state": pl.String,
+    "phase": pl.String,  # null while idle
+    "hidden": pl.Boolean,  # a collective runs beside the compute
+    "ps": pl.Int64,
+}
+
+Longs = NDArray[np.int64]
+_NO_LANE: Final = -1
+
+
+def attribute(selection: Selection, spans: pl.DataFrame) -> pl.DataFrame:
+    """Time per device, step, state and phase, over the selection's windows."""
+    lanes, phases = _classes(selection)
+    parts = [
+        _sweep_device(device, windows, mine, lanes, phases)
+        for device, windows, mine in _by_device(selection, spans)
+    ]
+    return pl.concat([pl.DataFrame(schema=SCHEMA), *parts])
+
+
+def _by_device(selection: Selection, spans: pl.DataFrame):
+    devices = spans["device"].to_numpy()
+    for device in selection.devices:
+        windows = selection.windows.filter(pl.col("device") == device)
+        first, last = np.searchsorted(devices, [device, device + 1])
+        if len(windows):
+            yield device, windows, spans[int(first) : int(last)]
+
+
+def _classes(selection: Selection) -> tuple[Longs, Longs]:
+    """Lane and phase of each op, as numbers; control spans contain others and have no lane."""
+    ops = selection.timeline.ops
+    lane = {str(state): number for number, state in enumerate(STATES)}
+    phase = {name: number for number, name in enumerate(PHASES)}
+    return (
+        np.array([lane.get(name, _NO_LANE) for name in ops["lane"]], np.int64),
+        np.array([phase.get(name or "other", len(PHASES) - 1) for name in ops["phase"]], np.int64),
+    )
+
+
+def _sweep_device(
+    device: int, windows: pl.DataFrame, spans: pl.DataFrame, lanes: Longs, phases: Longs
+) -> pl.DataFrame:
+    op = spans["op"].to_numpy()
+    lane = lanes[op]
+    works = (lane != _NO_LANE) & (spans["dur_ps"].to_numpy() > 0)
+    start = spans["start_ps"].to_numpy()[works]
+    end = start + spans["dur_ps"].to_numpy()[works]
+    cuts = np.concatenate([windows["start_ps"].to_numpy(), windows["end_ps"].to_numpy()])
+    at = np.concatenate([start, end, cuts])
+    order = np.argsort(at, kind="stable")
+    at = at[order]
+    kind = np.tile(lane[works] * len(PHASES) + phases[op][works], 2)
+    change = np.concatenate([np.ones(len(start), np.int8), np.full(len(end), -1, np.int8)])
+    state, phase, hidden = _states(order, kind, change)
+    length = np.diff(at)
+    step = _steps_at(at[:-1], windows)
+    kept = (length > 0) & (step >= 0)
+    return _sum(device, step[kept], state[kept], phase[kept], hidden[kept], length[kept])
+
+
+def _states(
+    order: Longs, kind: Longs, change: NDArray[np.int8]
+) -> tuple[Longs, Longs, NDArray[np.bool_]]:
+    """State and phase of each stretch between two boundaries: the first class that is open."""
+    count = len(order) - 1
+    state = np.full(count, len(STATES), np.int64)
+    phase = np.full(count, len(PHASES) - 1, np.int64)
+    communicates = np.zeros(count, bool)
+    is_span = order < len(kind)
+    safe = np.where(is_span, order, 0)
+    kind_at = np.where(is_span, kind[safe], -1) if len(kind) else np.full(len(order), -1)
+    change_at = np.where(is_span, change[safe], 0) if len(kind) else np.zeros(len(order), np.int8)
+    for one in reversed(np.unique(kind)):
+        is_open = np.cumsum(np.where(kind_at == one, change_at, 0), dtype=np.int32)[:-1] > 0
+        state[is_open] = one // len(PHASES)
+        phase[is_open] = one % len(PHASES)
+        if STATES[one // len(PHASES)] == Lane.COLLECTIVE:
+            communicates |= is_open
+    return state, phase, communicates & (state == 0)
+
+
+def _steps_at(at: Longs, windows: pl.DataFrame) -> Longs:
+    starts, ends = windows["start_ps"].to_numpy(), windows["end_ps"].to_numpy()
+    index = np.searchsorted(starts, at, side="right") - 1
+    inside = (index >= 0) & (at < ends[np.maximum(index, 0)])
+    return np.where(inside, windows["step"].to_numpy()[np.maximum(index, 0)], -1)
+
+
+def _sum(
+    device: int,
+    step: Longs,
+    state: Longs,
+    phase: Longs,
+    hidden: NDArray[np.bool_],
+    length: Longs,
+) -> pl.DataFrame:
+    summed = (
+        pl.DataFrame(
+            {"step": step, "state": state, "phase": phase, "hidden": hidden, "ps": length}
+        )
+        .group_by("step", "state", "phase", "hidden")
+        .agg(pl.col("ps").sum())
+        .sort("step", "state", "phase", "hidden")
+    )
+    names = [str(lane) for lane in STATES] + [IDLE]
+    return summed.select(
+        pl.lit(device, pl.UInt16).alias("device"),
+        pl.col("step").cast(pl.Int32),
+        pl.col("state").replace_strict(dict(enumerate(names)), return_dtype=pl.String),
+        pl.when(pl.col("state") < len(STATES))
+        .then(pl.col("phase").replace_strict(dict(enumerate(PHASES)), return_dtype=pl.String))
+        .alias("phase"),
+        "hidden",
+        "ps",
+    ).select(*SCHEMA)

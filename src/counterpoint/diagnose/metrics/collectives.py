@@ -1,0 +1,168 @@
+"""What each collective costs: how much of it is exposed, how fast it is, and who waits for whom.
+
+An instance is one execution over all its devices. It ends on all at nearly the same moment, so the
+device that came last saw the transfer alone: its duration gives the bandwidth, and what the others
+took longer is waiting for it. That needs durations only, no common clock.
+
+Sizes and bandwidths follow nccl-tests (PERFORMANCE.md): algorithm bandwidth = bytes / time, bus
+bandwidth = algorithm bandwidth x the factor of the kind.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from counterpoint.core.intervals import Intervals, union
+from counterpoint.diagnose.metrics.slack import slack_per_op
+from counterpoint.diagnose.selection import PS_PER_MS, Selection
+from counterpoint.timeline.model import Lane
+
+SCHEMA: Final = {
+    "program": pl.UInt16,
+    "op": pl.String,
+    "kind": pl.String,
+    "scope": pl.String,
+    "source": pl.String,
+    "phase": pl.String,
+    "bytes": pl.Int64,
+    "group_size": pl.UInt32,
+    "count": pl.Float64,  # executions per step and device
+    "median_ms": pl.Float64,  # of one execution, start to end, waiting included
+    "total_ms": pl.Float64,  # per median step and device
+    "exposed_ms": pl.Float64,  # per median step and device
+    "hidden_share": pl.Float64,
+    "transfer_ms": pl.Float64,  # median of the fastest device of each instance
+    "wait_ms": pl.Float64,  # per median step and device, for the last rank
+    "slack_ms": pl.Float64,  # median time from the start to where the result is needed
+    "algbw_gbps": pl.Float64,  # gigabytes per second
+    "busbw_gbps": pl.Float64,
+}
+
+
+def collective_profile(selection: Selection, spans: pl.DataFrame) -> pl.DataFrame:
+    """One row per collective instruction, the most exposed first."""
+    ops = selection.timeline.ops.with_row_index("row").filter(pl.col("lane") == Lane.COLLECTIVE)
+    found = spans.join(
+        ops.select("row", "program", "async_window", name=pl.coalesce("pair", "op", "name")),
+        left_on="op",
+        right_on="row",
+        maintain_order="left",
+    )
+    if not len(found):
+        return pl.DataFrame(schema=SCHEMA)
+    found = _in_steps(selection, found.with_columns(exposed_ps=_exposed(selection, spans, found)))
+    transfers = _transfers(found)
+    keys = ["program", "name"]
+    costs = found.group_by(keys).agg(
+        (pl.col("exposed_ps").sum() * selection.scale).alias("exposed_ms"),
+    )
+    table = (
+        costs.join(_times(selection, transfers), on=keys, nulls_equal=True)
+        .join(_instances(selection, transfers), on=keys, how="left", nulls_equal=True)
+        .join(slack_per_op(selection, spans), on=keys, how="left", nulls_equal=True)
+        .join(_facts(ops), on=keys, how="left", nulls_equal=True)
+    )
+    seconds = pl.col("transfer_ms") / 1e3
+    return (
+        table.with_columns(
+            hidden_share=1 - pl.col("exposed_ms") / pl.col("total_ms"),
+            algbw_gbps=pl.col("bytes") / seconds / 1e9,
+        )
+        .with_columns(
+            hidden_share=pl.col("hidden_share").clip(0, 1),
+            busbw_gbps=pl.col("algbw_gbps") * pl.col("bus_factor"),
+        )
+        .rename({"name": "op"})
+        .select(*SCHEMA)
+        .sort("exposed_ms", "total_ms", "op", descending=[True, True, False])
+    )
+
+
+def _exposed(selection: Selection, spans: pl.DataFrame, found: pl.DataFrame) -> pl.Series:
+    """Time of each collective span during which its device computes nothing."""
+    computing = np.isin(
+        spans["op"].to_numpy(),
+        selection.timeline.ops.with_row_index("row")
+        .filter(pl.col("lane") == Lane.COMPUTE)["row"]
+        .to_numpy(),
+    )
+    device = spans["device"].to_numpy()
+    start, duration = spans["start_ps"].to_numpy(), spans["dur_ps"].to_numpy()
+    own = found["device"].to_numpy()
+    begin = found["start_ps"].to_numpy()
+    end = begin + found["dur_ps"].to_numpy()
+    exposed: NDArray[np.int64] = np.zeros(len(found), np.int64)
+    for one in np.unique(own):
+        mine, busy = own == one, (device == one) & computing
+        compute: Intervals = union(start[busy], start[busy] + duration[busy])
+        exposed[mine] = (end - begin)[mine] - compute.covered(begin[mine], end[mine])
+    return pl.Series("exposed_ps", exposed, pl.Int64)
+
+
+def _in_steps(selection: Selection, found: pl.DataFrame) -> pl.DataFrame:
+    """Collectives that start in a window, with their step and their turn within it."""
+    windows = selection.windows.sort("start_ps").rename({"start_ps": "from", "end_ps": "to"})
+    return (
+        found.sort("start_ps")
+        .join_asof(
+            windows, left_on="start_ps", right_on="from", by="device", check_sortedness=False
+        )
+        .filter(pl.col("start_ps") < pl.col("to"))
+        .with_columns(turn=pl.int_range(pl.len()).over("device", "step", "op"))
+    )
+
+
+def _transfers(found: pl.DataFrame) -> pl.DataFrame:
+    """One row per execution on a device: its start-to-done window, or its parts joined.
+
+    A GPU shows one kernel; a TPU core shows the start and the wait at the done, and sometimes the
+    window between them on a line of its own.
+    """
+    windowed = pl.col("async_window").any().over("program", "name")
+    return (
+        found.filter(pl.col("async_window") | ~windowed)
+        .group_by("program", "name", "device", "step", "turn")
+        .agg(
+            pl.col("start_ps").min(),
+            ((pl.col("start_ps") + pl.col("dur_ps")).max() - pl.col("start_ps").min()).alias(
+                "dur_ps"
+            ),
+        )
+    )
+
+
+def _times(selection: Selection, transfers: pl.DataFrame) -> pl.DataFrame:
+    return transfers.group_by("program", "name").agg(
+        (pl.len() / max(selection.occurrences, 1)).alias("count"),
+        (pl.col("dur_ps").median() / PS_PER_MS).alias("median_ms"),
+        (pl.col("dur_ps").sum() * selection.scale).alias("total_ms"),
+    )
+
+
+def _instances(selection: Selection, transfers: pl.DataFrame) -> pl.DataFrame:
+    """Transfer time and waiting; with one device in the selection waiting can't be told."""
+    instances = transfers.group_by("program", "name", "step", "turn").agg(
+        pl.col("dur_ps").min().alias("fastest"),
+        (pl.col("dur_ps") - pl.col("dur_ps").min()).sum().alias("wait"),
+        pl.len().alias("devices"),
+    )
+    return instances.group_by("program", "name").agg(
+        (pl.col("fastest").median() / PS_PER_MS).alias("transfer_ms"),
+        pl.when(pl.col("devices").max() > 1)
+        .then(pl.col("wait").sum() * selection.scale)
+        .alias("wait_ms"),
+    )
+
+
+def _facts(ops: pl.DataFrame) -> pl.DataFrame:
+    facts = ("bytes", "group_size", "bus_factor", "scope", "source", "phase")
+    return (
+        ops.with_columns(name=pl.coalesce("pair", "op", "name"))
+        .sort("async_window", descending=True)
+        .group_by("program", "name")
+        .agg(pl.first("collective").alias("kind"), *(pl.col(f).drop_nulls().first() for f in facts))
+    )

@@ -1,0 +1,66 @@
+"""The op profile: what a median step spends on each instruction, and what the user wrote there."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from counterpoint.diagnose.metrics.selftime import self_times
+from counterpoint.diagnose.selection import Selection
+
+KEYS = ("program", "op")
+"""An op is told by its program and instruction; kernels without one, by their own name."""
+
+
+def op_profile(selection: Selection, spans: pl.DataFrame) -> pl.DataFrame:
+    """Ops by self time in a median step, mean over devices; longest first.
+
+    Columns: program, op, category, phase, scope, source, collective, count (executions per step),
+    self_ms, share (of the step), flops and bytes_accessed (of one execution).
+    """
+    inside = _inside(selection, spans)
+    timed = inside.with_columns(self_ps=pl.Series(self_times(inside), dtype=pl.Int64)).filter(
+        ~pl.col("op").is_in(_windows(selection))
+    )
+    per_row = timed.group_by("op").agg(pl.col("self_ps").sum(), pl.len().alias("count"))
+    ops = selection.timeline.ops.with_row_index("row").with_columns(op=pl.coalesce("op", "name"))
+    median = selection.median_ms if selection.lengths_ms else 0.0
+    return (
+        per_row.join(ops, left_on="op", right_on="row")
+        .drop("op")
+        .rename({"op_right": "op"})
+        .sort("self_ps", descending=True)
+        # Several kernels may carry one instruction out: their times add up, their executions don't.
+        .group_by(*KEYS, maintain_order=True)
+        .agg(
+            pl.first("category", "phase", "scope", "source", "collective", "flops", "lane"),
+            pl.first("bytes_accessed"),
+            (pl.col("count").max() / max(selection.occurrences, 1)).alias("count"),
+            (pl.col("self_ps").sum() * selection.scale).alias("self_ms"),
+        )
+        .with_columns(share=pl.col("self_ms") / median if median else pl.lit(None, pl.Float64))
+        .sort("self_ms", "op", descending=[True, False])
+    )
+
+
+def _inside(selection: Selection, spans: pl.DataFrame) -> pl.DataFrame:
+    """Spans that start in one of the windows."""
+    windows = selection.windows.select(
+        "device", pl.col("start_ps").alias("from"), pl.col("end_ps").alias("to")
+    )
+    return (
+        spans.sort("start_ps")
+        .join_asof(
+            windows.sort("from"),
+            left_on="start_ps",
+            right_on="from",
+            by="device",
+            check_sortedness=False,
+        )
+        .filter(pl.col("start_ps") < pl.col("to"))
+        .drop("from", "to")
+    )
+
+
+def _windows(selection: Selection) -> list[int]:
+    """Ops whose spans are start-to-done windows: nobody works in them."""
+    return selection.timeline.ops.with_row_index("row").filter("async_window")["row"].to_list()

@@ -1,0 +1,111 @@
+"""Which steps of which devices an explanation is about.
+
+Statistics of step time use every steady step. What happens inside a step is shown for a typical
+one: the mean over devices of the steps between the quartiles, scaled to the median, so that one
+checkpoint or one hiccup colours nothing and the parts still add up to the step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from counterpoint.core.errors import UsageError
+from counterpoint.timeline.model import Timeline
+
+PS_PER_MS: Final = 1e9
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Selection:
+    """Windows are sorted by device and start; `scale` turns a sum over them into one step's."""
+
+    timeline: Timeline
+    devices: tuple[int, ...]
+    lengths_ms: tuple[float, ...]  # of every step that counts, mean over devices
+    windows: pl.DataFrame  # of typical steps: step, device, start_ps, end_ps
+    scale: float  # milliseconds of a median step per picosecond summed over all windows
+
+    @property
+    def median_ms(self) -> float:
+        """Length of the median step."""
+        return float(np.median(self.lengths_ms))
+
+    @property
+    def occurrences(self) -> int:
+        """How many steps of single devices the windows hold."""
+        return len(self.windows)
+
+    def spans(self) -> pl.DataFrame:
+        """Spans that touch a window's time, with `row`: their row in the Timeline."""
+        if not len(self.windows):
+            return self.timeline.spans.with_row_index("row").head(0)
+        bounds = self.windows.group_by("device").agg(
+            pl.col("start_ps").min().alias("from"), pl.col("end_ps").max().alias("to")
+        )
+        return (
+            self.timeline.spans.with_row_index("row")
+            .lazy()
+            .join(bounds.lazy(), on="device", maintain_order="left")
+            .filter(
+                (pl.col("start_ps") < pl.col("to"))
+                & (pl.col("start_ps") + pl.col("dur_ps") > pl.col("from"))
+            )
+            .drop("from", "to")
+            .collect()
+        )
+
+
+def select(
+    timeline: Timeline, *, step: int | None = None, devices: Sequence[int] | None = None
+) -> Selection:
+    """Choose typical steps, or the one asked for, on all devices or on those asked for."""
+    chosen = tuple(range(len(timeline.devices))) if devices is None else tuple(devices)
+    _check_devices(timeline, chosen)
+    steps = timeline.steps.filter(pl.col("device").is_in(chosen)).with_columns(
+        length=pl.col("end_ps") - pl.col("start_ps")
+    )
+    if step is not None:
+        counted = typical = steps.filter(pl.col("step") == step)
+        _check_step(timeline, step, len(counted))
+    else:
+        counted = steps.filter("steady")
+        typical = _typical(counted)
+    per_step = counted.group_by("step", maintain_order=True).agg(pl.col("length").mean())
+    lengths = tuple(length / PS_PER_MS for length in per_step["length"].to_list())
+    total = int(typical["length"].sum())
+    return Selection(
+        timeline=timeline,
+        devices=chosen,
+        lengths_ms=lengths,
+        windows=typical.select("step", "device", "start_ps", "end_ps").sort("device", "start_ps"),
+        scale=float(np.median(lengths)) / total if total else 0.0,
+    )
+
+
+def _typical(steps: pl.DataFrame) -> pl.DataFrame:
+    lengths = steps.group_by("step").agg(pl.col("length").mean())
+    low, high = lengths["length"].quantile(0.25), lengths["length"].quantile(0.75)
+    inside = lengths.filter(pl.col("length").is_between(low, high))["step"].to_list()
+    return steps.filter(pl.col("step").is_in(inside))
+
+
+def _check_devices(timeline: Timeline, devices: tuple[int, ...]) -> None:
+    count = len(timeline.devices)
+    for device in devices:
+        if not 0 <= device < count:
+            raise UsageError(
+                f"there is no device {device}",
+                why=f"the profile has {count} device(s), numbered 0 to {count - 1}",
+            )
+
+
+def _check_step(timeline: Timeline, step: int, found: int) -> None:
+    if not found:
+        known = timeline.steps["step"].unique().sort().to_list()
+        numbers = f"{known[0]} to {known[-1]}" if known else "none"
+        raise UsageError(f"there is no step {step}", why=f"steps in this profile: {numbers}")

@@ -1,0 +1,4 @@
+"""Chips and links as data: each number with its unit and where it comes from."""
+
+from counterpoint.hardware.chip import Chip as Chip
+from counterpoint.hardware.chip import find_chip as find_chip

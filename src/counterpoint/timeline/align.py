@@ -1,0 +1,76 @@
+"""Bring the clocks of several hosts together.
+
+A collective ends on all its ranks at nearly the same moment, whoever came late. So the median
+difference of the ends of collectives in which every device takes part is the difference of two
+hosts' clocks. How far single collectives stray from that median tells how sure it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from counterpoint.timeline.model import Lane
+
+
+@dataclass(frozen=True, slots=True)
+class Offset:
+    """What to subtract from a host's times, and how far its collectives stray (median)."""
+
+    ps: int
+    spread_ps: int
+    collectives: int
+
+
+def find_offsets(
+    spans: pl.DataFrame, ops: pl.DataFrame, runs: pl.DataFrame, hosts: list[int]
+) -> dict[int, Offset]:
+    """Offset of each host against the first; hosts with nothing in common are left out.
+
+    `hosts` gives the host of each device. Spans need the run they belong to: the same collective on
+    another host is the one of the same name, in the same run, at the same turn.
+    """
+    ends = _ends(spans, ops, runs, hosts)
+    if not len(ends):
+        return {}
+    first = ends.filter(pl.col("host") == hosts[0]).drop("host")
+    keys = ["program", "op", "index", "turn"]
+    both = ends.join(first, on=keys, suffix="_first").with_columns(
+        difference=pl.col("end_ps") - pl.col("end_ps_first")
+    )
+    found = both.group_by("host").agg(
+        pl.col("difference").median().alias("ps"),
+        (pl.col("difference") - pl.col("difference").median()).abs().median().alias("spread"),
+        pl.len().alias("collectives"),
+    )
+    return {
+        host: Offset(round(ps), round(spread), count)
+        for host, ps, spread, count in found.select("host", "ps", "spread", "collectives").rows()
+    }
+
+
+def _ends(
+    spans: pl.DataFrame, ops: pl.DataFrame, runs: pl.DataFrame, hosts: list[int]
+) -> pl.DataFrame:
+    everywhere = (pl.col("group_size") == len(hosts)) | pl.col("group_size").is_null()
+    wanted = ops.with_row_index("row").filter(
+        (pl.col("lane") == Lane.COLLECTIVE) & ~pl.col("async_window") & everywhere
+    )
+    members = spans.filter(pl.col("run").is_not_null()).join(
+        wanted.select("row", "program", name="op"), left_on="op", right_on="row"
+    )
+    numbered = members.join(
+        runs.with_row_index("run").select("run", "index"), on="run"
+    ).sort("start_ps")
+    return (
+        numbered.with_columns(
+            turn=pl.int_range(pl.len()).over("device", "run", "program", "name"),
+            host=pl.col("device").replace_strict(dict(enumerate(hosts)), return_dtype=pl.Int64),
+            end_ps=pl.col("start_ps") + pl.col("dur_ps"),
+        )
+        .drop("op")
+        .rename({"name": "op"})
+        .group_by("host", "program", "op", "index", "turn")
+        .agg(pl.col("end_ps").max())
+    )

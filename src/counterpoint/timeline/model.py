@@ -1,0 +1,174 @@
+"""The Timeline: spans on lanes of devices over steps, measured or predicted.
+
+Everything behind it (metrics, findings, views) neither knows nor cares where it came from, except
+that every number carries its `basis`. Its tables are narrow and joined by row numbers:
+
+    spans ──op──► ops ──program──► programs
+      └────run──► runs ──step──► steps
+
+so a profile of millions of events stays a few integers each. `frame()` joins them back into one
+wide table for people. Docs: docs/concepts/timeline.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import polars as pl
+
+from counterpoint.core.basis import Basis
+from counterpoint.program import Program, program_from_proto
+from counterpoint.timeline.device import Device, Host
+from counterpoint.timeline.recording import EmbeddedProgram, Schema
+
+
+class Lane(StrEnum):
+    """What may overlap with what. Control spans contain others and do no work themselves."""
+
+    COMPUTE = "compute"
+    COLLECTIVE = "collective"
+    COPY = "copy"
+    CONTROL = "control"
+
+
+SPANS: Final[Schema] = {
+    "device": pl.UInt16,
+    "line": pl.UInt32,
+    "op": pl.UInt32,
+    "run": pl.UInt32,  # null: in no run
+    "start_ps": pl.Int64,
+    "dur_ps": pl.Int64,
+}
+
+OPS: Final[Schema] = {
+    "name": pl.String,  # as the profiler names it
+    "op": pl.String,  # HLO instruction
+    "program": pl.UInt16,
+    "opcode": pl.String,
+    "category": pl.String,
+    "lane": pl.String,
+    "async_window": pl.Boolean,
+    "pair": pl.String,  # the instruction that started what this one belongs to, of an async op
+    "collective": pl.String,  # kind
+    "bytes": pl.Int64,  # of a collective, as nccl-tests counts them
+    "group_size": pl.UInt32,
+    "bus_factor": pl.Float64,  # bus bandwidth = algorithm bandwidth x this
+    "scope": pl.String,
+    "source": pl.String,
+    "phase": pl.String,
+    "flops": pl.Float64,
+    "bytes_accessed": pl.Float64,
+    "computation": pl.String,  # where the instruction stands in its program's schedule ...
+    "position": pl.UInt32,  # ... and as which one in it
+    "done_position": pl.UInt32,  # of the instruction that waits for this one
+}
+
+RUNS: Final[Schema] = {
+    "device": pl.UInt16,
+    "program": pl.UInt16,
+    "index": pl.UInt32,  # as which execution of the program on the device
+    "step": pl.Int32,  # null: in no step
+    "start_ps": pl.Int64,
+    "end_ps": pl.Int64,
+}
+
+STEPS: Final[Schema] = {
+    "step": pl.Int32,
+    "device": pl.UInt16,
+    "start_ps": pl.Int64,
+    "end_ps": pl.Int64,
+    "steady": pl.Boolean,  # counts in the statistics; false for warm-up and cut steps
+}
+
+HOST_EVENTS: Final[Schema] = {
+    "host": pl.UInt16,
+    "line": pl.UInt32,
+    "name": pl.UInt32,  # index into Timeline.host_names
+    "start_ps": pl.Int64,
+    "dur_ps": pl.Int64,
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ProgramEntry:
+    """A compiled module that ran, and its HLO where the profile carries it.
+
+    Hosts may hold different builds of one program, with other fingerprints: then each has a
+    variant of its own.
+    """
+
+    name: str
+    fingerprints: tuple[str, ...] = ()
+    variants: Mapping[int, EmbeddedProgram] = field(default_factory=dict[int, EmbeddedProgram])
+
+    def hlo(self, host: int | None = None) -> Program | None:
+        """The Program as one host compiled it; of any host when none is named."""
+        if host is None:
+            host = min(self.variants, default=-1)
+        variant = self.variants.get(host)
+        return None if variant is None else _parse(variant)
+
+
+@cache
+def _parse(variant: EmbeddedProgram) -> Program:
+    return program_from_proto(variant.load())
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Timeline:
+    """One workload's spans. Rows of `spans` are sorted by device and start."""
+
+    basis: Basis
+    inputs: tuple[str, ...]
+    hosts: tuple[Host, ...]
+    devices: tuple[Device, ...]
+    lines: tuple[str, ...]
+    programs: tuple[ProgramEntry, ...]
+    ops: pl.DataFrame
+    spans: pl.DataFrame
+    runs: pl.DataFrame
+    steps: pl.DataFrame
+    step_rule: str
+    step_program: int | None
+    host_events: pl.DataFrame
+    host_names: tuple[str, ...]
+    environment: Mapping[str, str]
+    notes: tuple[str, ...]
+    truncated: bool
+
+    def frame(self) -> pl.LazyFrame:
+        """One row per span with everything known about it; filter before you collect."""
+        ops = self.ops.lazy().with_row_index("op_row").rename({"op": "hlo_op"})
+        runs = self.runs.lazy().with_row_index("run").select("run", "step")
+        return (
+            self.spans.lazy()
+            .with_row_index("span")
+            .join(ops, left_on="op", right_on="op_row", how="left")
+            .join(runs, on="run", how="left")
+            .with_columns(
+                host=pl.col("device").replace_strict(
+                    {index: device.host for index, device in enumerate(self.devices)},
+                    return_dtype=pl.UInt16,
+                )
+            )
+            .drop("op")
+            .rename({"hlo_op": "op"})
+        )
+
+    def to_parquet(self, path: str | Path, *, overwrite: bool = False) -> Path:
+        """Write the Timeline as a directory of Parquet tables."""
+        from counterpoint.timeline.parquet import write_parquet
+
+        return write_parquet(self, Path(path), overwrite=overwrite)
+
+    @staticmethod
+    def from_parquet(path: str | Path) -> Timeline:
+        """Open a Timeline that `to_parquet` wrote."""
+        from counterpoint.timeline.parquet import read_parquet
+
+        return read_parquet(Path(path))

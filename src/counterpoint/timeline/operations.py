@@ -1,0 +1,151 @@
+"""What each op is: its category, lane, collective, place in the user's code and in the schedule.
+
+Asked of the embedded Program where there is one; else of the HLO text that TPU profiles carry for
+each op; else told by the op's name (`naming`), which knows no bytes, groups or phases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import polars as pl
+
+from counterpoint.core.errors import InputError
+from counterpoint.program import (
+    Instruction,
+    Program,
+    async_pairs,
+    bytes_accessed,
+    category,
+    collective,
+    flops,
+    program_from_text,
+    provenance,
+    start_of,
+)
+from counterpoint.program.scope import scope
+from counterpoint.timeline import naming
+from counterpoint.timeline.model import OPS
+
+Row = dict[str, Any]
+HloOf = Callable[[int], Program | None]
+
+_NO_WORK: Final = -1
+
+
+def describe_ops(ops: pl.DataFrame, programs: Sequence[int], hlo_of: HloOf) -> pl.DataFrame:
+    """The Timeline's rows for a recording's ops; `programs` gives each op's program, -1 for none."""
+    texts = _programs_from_texts(ops, programs)
+    rows = [
+        _describe(row, index, _look_up(row["op"], index, hlo_of, texts))
+        for row, index in zip(ops.iter_rows(named=True), programs, strict=True)
+    ]
+    return pl.DataFrame(rows, schema=OPS, orient="row")
+
+
+def _look_up(
+    op: str | None, index: int, hlo_of: HloOf, texts: Mapping[int, Program]
+) -> tuple[Program, Instruction] | None:
+    if op is None or index == _NO_WORK:
+        return None
+    for program in (hlo_of(index), texts.get(index)):
+        instruction = program.instruction(op) if program is not None else None
+        if program is not None and instruction is not None:
+            return program, instruction
+    return None
+
+
+def _programs_from_texts(ops: pl.DataFrame, programs: Sequence[int]) -> dict[int, Program]:
+    """Make a Program, without bodies, of the instructions that a profile spells out itself."""
+    lines: dict[int, dict[str, str]] = {}
+    for op, text, index in zip(ops["op"], ops["text"], programs, strict=True):
+        if text is not None and op is not None:
+            lines.setdefault(index, {})[op] = text
+    found: dict[int, Program] = {}
+    for index, texts in lines.items():
+        body = "\n".join(f"  {text}" for text in texts.values())
+        try:
+            found[index] = program_from_text(f"HloModule of_ops\n\nENTRY %entry () -> () {{\n{body}\n}}\n")
+        except InputError:
+            continue  # cut-off texts: the names must do
+    return found
+
+
+def _describe(row: Row, index: int, found: tuple[Program, Instruction] | None) -> Row:
+    described = _by_name(row) if found is None else _by_program(row, *found)
+    return {
+        **dict.fromkeys(OPS),
+        "name": row["name"],
+        "op": row["op"],
+        "program": None if index == _NO_WORK else index,
+        "async_window": bool(row["async_window"]),
+        **described,
+    }
+
+
+def _by_name(row: Row) -> Row:
+    name = row["op"] or row["name"]
+    kind = naming.category(name, row["name"], row["hint"])
+    return {
+        "opcode": naming.opcode(name),
+        "category": kind,
+        "lane": naming.lane(kind, name),
+        "collective": naming.collective_kind(name) or naming.collective_kind(row["name"]),
+        "scope": _scope(row["scope"]),
+        "source": row["source"],
+        "flops": row["flops"],
+        "bytes_accessed": row["bytes"],
+    }
+
+
+def _by_program(row: Row, program: Program, instruction: Instruction) -> Row:
+    kind = category(program, instruction)
+    if kind == "other" and row["hint"]:
+        kind = naming.category(row["op"], row["name"], row["hint"])
+    origin = provenance(program, instruction)
+    known_flops = flops(program, instruction)
+    accessed = bytes_accessed(program, instruction)
+    return {
+        "opcode": instruction.opcode,
+        "category": kind,
+        "lane": naming.lane(kind, instruction.opcode),
+        "scope": origin.scope or _scope(row["scope"]),
+        "source": origin.source or row["source"],
+        "phase": origin.phase,
+        "flops": row["flops"] if row["flops"] is not None else known_flops,
+        "bytes_accessed": row["bytes"] if row["bytes"] is not None else accessed,
+        **_collective(program, instruction),
+        **_schedule(program, instruction),
+    }
+
+
+def _scope(op_name: str | None) -> str | None:
+    """What the user named, of a path as the profiler writes it; TPU ends it with a colon."""
+    return scope(op_name.rstrip(":")).path or None if op_name else None
+
+
+def _collective(program: Program, instruction: Instruction) -> Row:
+    of = collective(program, instruction)
+    if of is None:
+        return {}
+    return {
+        "collective": of.kind,
+        "bytes": of.bytes,
+        "group_size": of.group_size,
+        "bus_factor": of.bus_factor,
+    }
+
+
+def _schedule(program: Program, instruction: Instruction) -> Row:
+    if not program.is_scheduled:
+        return {}
+    done = async_pairs(program).get(instruction.name)
+    waits = program.instruction(done) if done else None
+    started = start_of(program, instruction)
+    return {
+        "pair": instruction.name if done else (started.name if started else None),
+        "computation": instruction.computation,
+        "position": instruction.index,
+        "done_position": waits.index if waits else None,
+    }

@@ -1,0 +1,150 @@
+"""Runs: the executions of each program on each device.
+
+Told by the profiler where it can (run ids, module lines); else counted from the ops themselves: an
+op that executes once per run and comes first marks where runs begin. What lies before the first
+mark was cut off when the profile started, and belongs to no run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from counterpoint.timeline.recording import Recording, Schema
+
+FOUND: Final[Schema] = {
+    "device": pl.UInt16,
+    "program": pl.UInt16,
+    "start_ps": pl.Int64,
+    "end_ps": pl.Int64,
+}
+
+NO_RUN: Final = int(np.iinfo(np.uint32).max)
+NO_PROGRAM: Final = -1
+
+Programs = NDArray[np.int32]
+Rows = NDArray[np.uint32]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FoundRuns:
+    """Runs sorted by device and start, and the run of each span (NO_RUN: in none)."""
+
+    runs: pl.DataFrame
+    run_of: Rows
+
+
+def find_runs(recording: Recording, op_program: Programs, execution_program: Programs) -> FoundRuns:
+    """Find the runs of one recording.
+
+    `op_program` and `execution_program` give the program of each row of those tables, NO_PROGRAM
+    where it is not known.
+    """
+    spans = recording.spans.select(
+        "device",
+        "op",
+        "run_key",
+        "start_ps",
+        end_ps=pl.col("start_ps") + pl.col("dur_ps"),
+        program=pl.Series(op_program[recording.spans["op"].to_numpy()], dtype=pl.Int32),
+    )
+    if len(recording.executions):
+        return _by_execution(spans, recording.executions, execution_program)
+    if spans["run_key"].null_count() < len(spans):
+        return _by_key(spans)
+    return _by_counting(spans)
+
+
+def _by_execution(
+    spans: pl.DataFrame, executions: pl.DataFrame, execution_program: Programs
+) -> FoundRuns:
+    """A span belongs to the execution during which it starts on its device."""
+    runs = (
+        executions.select(
+            "device", "start_ps", end_ps=pl.col("start_ps") + pl.col("dur_ps")
+        )
+        .with_columns(program=pl.Series(execution_program, dtype=pl.Int32))
+        .filter(pl.col("program") >= 0)
+        .sort("device", "start_ps")
+    )
+    run_of = np.full(len(spans), NO_RUN, np.uint32)
+    run_device, run_start = runs["device"].to_numpy(), runs["start_ps"].to_numpy()
+    run_end, run_program = runs["end_ps"].to_numpy(), runs["program"].to_numpy()
+    device, start = spans["device"].to_numpy(), spans["start_ps"].to_numpy()
+    program = spans["program"].to_numpy()
+    for one in np.unique(device):
+        first, last = np.searchsorted(run_device, [one, one + 1])
+        if first == last:
+            continue
+        mine = np.flatnonzero(device == one)
+        at = first + np.searchsorted(run_start[first:last], start[mine], side="right") - 1
+        inside = (at >= first) & (start[mine] < run_end[np.maximum(at, first)])
+        same = (program[mine] == NO_PROGRAM) | (program[mine] == run_program[at])
+        run_of[mine[inside & same]] = at[inside & same]
+    return FoundRuns(runs.select(*FOUND).cast({**FOUND}), run_of)
+
+
+def _by_key(spans: pl.DataFrame) -> FoundRuns:
+    keys = ["device", "program", "run_key"]
+    runs = (
+        spans.filter(pl.col("run_key").is_not_null() & (pl.col("program") >= 0))
+        .group_by(keys)
+        .agg(pl.col("start_ps").min(), pl.col("end_ps").max())
+        .sort("device", "start_ps")
+        .with_row_index("run")
+    )
+    joined = spans.select(keys).join(
+        runs.select("run", *keys), on=keys, how="left", maintain_order="left"
+    )
+    run_of = joined["run"].fill_null(NO_RUN).to_numpy().astype(np.uint32)
+    return FoundRuns(runs.select(*FOUND).cast({**FOUND}), run_of)
+
+
+def _by_counting(spans: pl.DataFrame) -> FoundRuns:
+    """Cut each program's spans on a device wherever its marking op starts."""
+    spans = spans.with_row_index("row")
+    parts: list[pl.DataFrame] = []
+    members: list[tuple[NDArray[np.uint32], NDArray[np.int64]]] = []
+    groups = spans.filter(pl.col("program") >= 0).partition_by(["device", "program"])
+    for group in groups:
+        ordered = group.sort("start_ps")
+        marks = _marks(ordered)
+        at = np.searchsorted(marks, ordered["start_ps"].to_numpy(), side="right") - 1
+        kept = at >= 0
+        members.append((ordered["row"].to_numpy()[kept], at[kept]))
+        parts.append(
+            ordered.with_columns(at=pl.Series(at))
+            .filter(pl.col("at") >= 0)
+            .group_by("device", "program", "at")
+            .agg(pl.col("start_ps").min(), pl.col("end_ps").max())
+            .sort("at")
+            .with_columns(group=pl.lit(len(parts)))
+        )
+    run_of = np.full(len(spans), NO_RUN, np.uint32)
+    if not parts:
+        return FoundRuns(pl.DataFrame(schema=FOUND), run_of)
+    runs = pl.concat(parts).sort("device", "start_ps").with_row_index("run")
+    for number, (rows, at) in enumerate(members):
+        own = runs.filter(pl.col("group") == number).sort("at")["run"].to_numpy()
+        run_of[rows] = own[at]
+    return FoundRuns(runs.select(*FOUND).cast({**FOUND}), run_of)
+
+
+def _marks(ordered: pl.DataFrame) -> NDArray[np.int64]:
+    """Starts of the op that marks a run's beginning.
+
+    Most ops of a program execute once per run, those in loops more often, those behind a condition
+    less often. So the count that most ops share is that of the runs, and among these ops the one
+    that starts first comes first in each run.
+    """
+    counts = ordered.group_by("op").agg(
+        pl.len().alias("count"), pl.col("start_ps").min().alias("first")
+    )
+    shared = counts.group_by("count").agg(pl.len().alias("ops")).sort("ops", "count")
+    count = shared["count"][-1]
+    mark = counts.filter(pl.col("count") == count).sort("first")["op"][0]
+    return ordered.filter(pl.col("op") == mark)["start_ps"].to_numpy()

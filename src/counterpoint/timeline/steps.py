@@ -1,0 +1,135 @@
+"""Steps: what a user means by one turn of the training loop.
+
+Told by markers where there are any; else a step is one run of the dominant program, the one on
+which devices spend most time. A step lasts from one start to the next, so time between runs counts.
+The first steps of a profile pay for its start, and the last has no next start: both are kept but
+not `steady`, so statistics leave them out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from counterpoint.timeline.model import STEPS
+
+_ENOUGH: Final = 2
+"""Steady steps that must remain before a doubtful one is left out."""
+
+_WARM_UP: Final = 1.5
+"""A leading step this many times longer than the median of the others is warm-up."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FoundSteps:
+    """Steps per device, the step of each run (null: none), and how they were found."""
+
+    steps: pl.DataFrame
+    step_of_run: pl.Series
+    program: int | None
+    rule: str
+    notes: tuple[str, ...]
+
+
+def find_steps(runs: pl.DataFrame, names: list[str], markers: pl.DataFrame) -> FoundSteps:
+    """Find the steps of a Timeline from its runs (with `index`) and its markers."""
+    on_device = markers.filter(pl.col("device").is_not_null())
+    program = _dominant(runs)
+    if len(on_device):
+        found = on_device.select(
+            pl.col("step").cast(pl.Int32),
+            "device",
+            "start_ps",
+            end_ps=pl.col("start_ps") + pl.col("dur_ps"),
+        ).sort("device", "start_ps")
+        return _finish(found, runs, program, "step markers on the devices")
+    if program is None:
+        empty = pl.DataFrame(schema=STEPS)
+        rule = "no program ran on a device, so there are no steps"
+        return FoundSteps(empty, pl.Series("step", [None] * len(runs), pl.Int32), None, rule, ())
+    per_step, rule = _runs_per_step(runs, program, names[program], markers)
+    found = _by_runs(runs.filter(pl.col("program") == program), per_step)
+    return _finish(found, runs, program, rule)
+
+
+def _dominant(runs: pl.DataFrame) -> int | None:
+    if not len(runs):
+        return None
+    time = runs.group_by("program").agg((pl.col("end_ps") - pl.col("start_ps")).sum().alias("time"))
+    return int(time.sort("time", "program")["program"][-1])
+
+
+def _runs_per_step(
+    runs: pl.DataFrame, program: int, name: str, markers: pl.DataFrame
+) -> tuple[int, str]:
+    marked = markers.filter(pl.col("device").is_null())
+    if len(marked):
+        most = marked["name"].value_counts(sort=True)["name"][0]
+        steps = marked.filter(pl.col("name") == most)["step"].n_unique()
+        executions = runs.filter(pl.col("program") == program).group_by("device").len()["len"].max()
+        per_step = max(1, round(int(executions or 1) / steps))  # type: ignore[arg-type]
+        return per_step, f"{steps} host markers '{most}', {per_step} run(s) of {name} in each"
+    return 1, f"no markers: one run of {name}, the program with most device time, is one step"
+
+
+def _by_runs(runs: pl.DataFrame, per_step: int) -> pl.DataFrame:
+    """Group each device's runs; a step ends where the next begins, the last with its last run."""
+    return (
+        runs.with_columns(step=(pl.col("index") // per_step).cast(pl.Int32))
+        .group_by("device", "step")
+        .agg(pl.col("start_ps").min(), pl.col("end_ps").max())
+        .sort("device", "step")
+        .with_columns(next_ps=pl.col("start_ps").shift(-1).over("device"))
+        .select("step", "device", "start_ps", end_ps=pl.coalesce("next_ps", "end_ps"))
+    )
+
+
+def _finish(steps: pl.DataFrame, runs: pl.DataFrame, program: int | None, rule: str) -> FoundSteps:
+    steady, notes = _steady(steps)
+    steps = steps.with_columns(steady=pl.col("step").is_in(steady)).cast({**STEPS})
+    return FoundSteps(
+        steps.select(*STEPS), _step_of_run(runs, steps), program, rule, tuple(notes)
+    )
+
+
+def _steady(steps: pl.DataFrame) -> tuple[list[int], list[str]]:
+    """Numbers of the steps that count, and what is said of the others."""
+    length = (
+        steps.group_by("step")
+        .agg((pl.col("end_ps") - pl.col("start_ps")).median().alias("time"))
+        .sort("step")
+    )
+    numbers, times = length["step"].to_list(), length["time"].to_list()
+    notes: list[str] = []
+    if len(numbers) > _ENOUGH:
+        notes.append(f"step {numbers[0]} is left out of the statistics: it is the profile's first")
+        numbers, times = numbers[1:], times[1:]
+    if len(numbers) > _ENOUGH:
+        notes.append(f"step {numbers[-1]} is left out likewise: no later start tells where it ends")
+        numbers, times = numbers[:-1], times[:-1]
+    while len(numbers) > _ENOUGH and times[0] > _WARM_UP * float(np.median(times[1:])):
+        notes.append(
+            f"step {numbers[0]} is left out likewise: {times[0] / 1e9:,.1f} ms, warm-up against"
+            f" {float(np.median(times[1:])) / 1e9:,.1f} ms later"
+        )
+        numbers, times = numbers[1:], times[1:]
+    return numbers, notes
+
+
+def _step_of_run(runs: pl.DataFrame, steps: pl.DataFrame) -> pl.Series:
+    """A run belongs to the step in which it starts."""
+    result: NDArray[np.int64] = np.full(len(runs), -1)
+    device, start = runs["device"].to_numpy(), runs["start_ps"].to_numpy()
+    step_device = steps["device"].to_numpy()
+    starts, ends, numbers = (steps[name].to_numpy() for name in ("start_ps", "end_ps", "step"))
+    for one in np.unique(step_device):
+        first, last = np.searchsorted(step_device, [one, one + 1])
+        mine = np.flatnonzero(device == one)
+        at = first + np.searchsorted(starts[first:last], start[mine], side="right") - 1
+        inside = (at >= first) & (start[mine] < ends[np.maximum(at, first)])
+        result[mine[inside]] = numbers[at[inside]]
+    return pl.Series("step", result).replace(-1, None).cast(pl.Int32)
