@@ -1,0 +1,58 @@
+"""NVTX ranges on the host's threads, from an nsys-jax bundle.
+
+`report_nvtx_pushpop_trace`, as `.parquet` or, before 2026, `.csv.xz`: all ranges, with or without
+GPU work, so also those of compilation.
+"""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+
+from counterpoint.timeline.nsys.archive import HOST_TRACE, Archive
+from counterpoint.timeline.nsys.host_ranges import intern
+
+_START, _END, _NAME, _THREAD = "Start (ns)", "End (ns)", "Name", "TID"
+_COLUMNS: Final = {_START: pl.Int64, _END: pl.Int64, _NAME: pl.String, _THREAD: pl.Int64}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BundleHost:
+    """`events` has thread, start, end and name, a row of `names`."""
+
+    events: pl.DataFrame
+    names: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def read_bundle_host(archive: Archive, rank: str | None) -> BundleHost:
+    """Read the host's ranges, none if the bundle has none."""
+    table = _read(archive, rank)
+    notes: tuple[str, ...] = ()
+    if table is None or not set(_COLUMNS) <= set(table.columns):
+        table = pl.DataFrame(schema=_COLUMNS)
+        notes = (f"{archive.source} has no {HOST_TRACE}: what the host did is unknown",)
+    table = table.select(pl.col(name).cast(kind, strict=False) for name, kind in _COLUMNS.items())
+    table = table.drop_nulls()
+    names, codes = intern(table[_NAME])
+    events = table.select(start=_START, end=_END, thread=_THREAD).with_columns(name=codes)
+    return BundleHost(events, tuple(names.to_list()), notes)
+
+
+def _read(archive: Archive, rank: str | None) -> pl.DataFrame | None:
+    table = archive.table(f"{HOST_TRACE}.parquet", rank)
+    if table is not None:
+        return table
+    packed = archive.read(f"{HOST_TRACE}.csv.xz", rank)
+    if packed is None:
+        return None
+    content = archive.unpack(HOST_TRACE, packed)
+    try:
+        return pl.read_csv(io.BytesIO(content), infer_schema=False)
+    except pl.exceptions.NoDataError:
+        return None
+    except pl.exceptions.PolarsError as failure:
+        raise archive.broken(HOST_TRACE, str(failure).partition("\n")[0]) from None

@@ -1,0 +1,145 @@
+"""The rank behind an nsys-jax bundle: its host, GPUs, and which of them each thread launches on.
+
+XLA names the thread that launches on a GPU after it, but only where a process has several; with a
+single one the main thread launches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+
+from counterpoint.core.errors import InputError
+from counterpoint.timeline.device import Device
+from counterpoint.timeline.nsys.annotations import Place, parse_place
+from counterpoint.timeline.nsys.archive import DEVICES, SYSTEM, THREADS, Archive
+from counterpoint.timeline.nsys.target import host_name, pick_facts
+
+_GPU: Final = "('TARGET_INFO_GPU', '{}')"
+_NAMED: Final = "('TARGET_INFO_NVTX_CUDA_DEVICE', '{}')"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Machine:
+    """What a bundle tells of the machine. `launchers` is the device of each (pid, tid)."""
+
+    host: str | None
+    devices: tuple[Device, ...]
+    launchers: Mapping[tuple[int, int], int]
+    names: Mapping[int, str]
+    facts: Mapping[str, str]
+    notes: tuple[str, ...]
+
+    def device_of(self, ranges: pl.DataFrame) -> pl.DataFrame:
+        """The device that each range launches on, null where that isn't told."""
+        if len(self.devices) == 1:
+            return pl.select(device=pl.repeat(0, len(ranges), dtype=pl.UInt16))
+        rows = [(pid, tid, device) for (pid, tid), device in self.launchers.items()]
+        schema = {"pid": pl.Int64, "tid": pl.Int64, "device": pl.UInt16}
+        known = pl.DataFrame(rows, schema=schema, orient="row")
+        return ranges.join(known, on=["pid", "tid"], how="left", maintain_order="left").select(
+            "device"
+        )
+
+    def thread_names(self, threads: Sequence[int]) -> list[str]:
+        """Names of lines for threads."""
+        return [f"{self.names.get(thread, 'thread')} {thread}" for thread in threads]
+
+
+def read_machine(archive: Archive, rank: str | None, ranges: pl.DataFrame) -> Machine:
+    """Read what thread, system and device metadata tell; each of them may be missing."""
+    threads = _columns(
+        archive, THREADS, rank, {"Name": pl.String, "PID": pl.Int64, "TID": pl.Int64}
+    )
+    system = _columns(archive, SYSTEM, rank, {"name": pl.String, "value": pl.String})
+    launchers = {
+        (pid, tid): place
+        for name, pid, tid in threads.rows()
+        if (place := parse_place(name)) is not None
+    }
+    described = _described(archive, rank)
+    places = sorted({*launchers.values(), *(p for p, _ in described if p is not None)}, key=_local)
+    devices, notes = _devices(places, described, ranges, archive.source)
+    index = {place.local_id: number for number, place in enumerate(places)}
+    pairs = dict(system.rows())
+    return Machine(
+        host_name(pairs.get("Hostname"), places),
+        devices,
+        {thread: index[place.local_id] for thread, place in launchers.items()},
+        {tid: name for name, _, tid in threads.rows()},
+        pick_facts(pairs),
+        notes,
+    )
+
+
+def _local(place: Place) -> int:
+    return place.local_id
+
+
+def _described(archive: Archive, rank: str | None) -> list[tuple[Place | None, Device]]:
+    """Place and Device of each GPU that XLA named; pandas wrote its column names as pairs."""
+    wanted: dict[str, type[pl.DataType]] = {
+        _NAMED.format("name"): pl.String,
+        _NAMED.format("deviceId"): pl.Int64,
+        _GPU.format("name"): pl.String,
+        _GPU.format("memoryBandwidth"): pl.Float64,
+    }
+    if not archive.has(DEVICES, rank):
+        return []
+    found: list[tuple[Place | None, Device]] = []
+    for name, number, chip, bandwidth in _columns(archive, DEVICES, rank, wanted, keep=True).rows():
+        place = parse_place(name or "")
+        ordinal = place.local_id if place else number
+        if ordinal is not None:
+            peak = bandwidth if bandwidth and bandwidth > 0 else None
+            found.append((place, Device(ordinal=ordinal, kind="gpu", chip=chip, peak_bytes=peak)))
+    return found
+
+
+def _devices(
+    places: Sequence[Place],
+    described: Sequence[tuple[Place | None, Device]],
+    ranges: pl.DataFrame,
+    source: str,
+) -> tuple[tuple[Device, ...], tuple[str, ...]]:
+    by_ordinal = {device.ordinal: device for _, device in described}
+    if places:
+        return tuple(
+            by_ordinal.get(place.local_id, Device(ordinal=place.local_id, kind="gpu"))
+            for place in places
+        ), ()
+    if len(by_ordinal) == 1:
+        return tuple(by_ordinal.values()), ()
+    if ranges.select("pid", "tid").n_unique() <= 1:
+        return (Device(ordinal=0, kind="gpu"),), (
+            f"{source} does not tell on which GPU its only launching thread ran; it is called 0",
+        )
+    raise InputError(
+        f"{source}: can't tell which GPU each thread launched on",
+        why=f"{THREADS} names no thread XlaLauncher:#global=..., as XLA does",
+        next="export the report instead: nsys export --type sqlite FILE.nsys-rep",
+    )
+
+
+def _columns(
+    archive: Archive,
+    name: str,
+    rank: str | None,
+    wanted: Mapping[str, type[pl.DataType]],
+    *,
+    keep: bool = False,
+) -> pl.DataFrame:
+    """Columns of a member, null where it lacks them; rows with any null only if asked to `keep`."""
+    table = archive.table(name, rank)
+    if table is None:
+        return pl.DataFrame(schema=dict(wanted))
+    frame = table.select(
+        (pl.col(column) if column in table.columns else pl.lit(None))
+        .cast(dtype, strict=False)
+        .alias(column)
+        for column, dtype in wanted.items()
+    )
+    return frame if keep else frame.drop_nulls()

@@ -1,0 +1,103 @@
+"""NVTX ranges projected onto GPUs: what `nsys recipe nvtx_gpu_proj_trace` writes, in one form.
+
+A range's projection lasts from the start of the first to the end of the last GPU operation that was
+launched in it. Three layouts are known, by release of Nsight Systems:
+
+    to 2024.4   Name, Projected Start, Projected Duration, Orig Start, RangeId, ParentId, PID, TID
+    2024.5 on   Text, Start, End (projected), Range ID, Parent ID, PID, TID; names without domain
+    2026.1 on   the same with Domain
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from counterpoint.core.errors import InputError
+from counterpoint.timeline.nsys.ranges import OUTSIDE, Longs
+
+_OLD: Final = ("Name", "Projected Start", "Projected Duration", "RangeId", "ParentId", "PID", "TID")
+_NEW: Final = ("Text", "Start", "End", "Range ID", "Parent ID", "PID", "TID")
+
+
+def normalise(trace: pl.DataFrame, source: str) -> pl.DataFrame:
+    """Columns id, parent, text, start, end (on the GPU), pid and tid; unnamed ranges left out."""
+    for layout, select in ((_OLD, _from_old), (_NEW, _from_new)):
+        if set(layout) <= set(trace.columns):
+            try:
+                ranges = select(trace)
+            except pl.exceptions.PolarsError as failure:
+                raise _odd(trace, source, str(failure).partition("\n")[0]) from None
+            needed = pl.col("id", "text", "start", "end", "pid", "tid")
+            return ranges.filter(pl.all_horizontal(needed.is_not_null()))
+    raise _odd(trace, source, f"its columns are {', '.join(trace.columns[:12])}")
+
+
+def _odd(trace: pl.DataFrame, source: str, why: str) -> InputError:
+    return InputError(
+        f"{source}: trace.parquet ({len(trace):,} rows) has a layout that is not known",
+        why=why,
+        next="bundles of nsys-jax with Nsight Systems 2024.4 to 2026.1 are read; export the"
+        " report instead: nsys export --type sqlite FILE.nsys-rep",
+    )
+
+
+def _from_old(trace: pl.DataFrame) -> pl.DataFrame:
+    start = pl.col("Projected Start").cast(pl.Int64)
+    return trace.select(
+        id=_whole("RangeId"),
+        parent=_whole("ParentId"),
+        text=pl.col("Name").cast(pl.String),
+        start=start,
+        end=start + pl.col("Projected Duration").cast(pl.Int64),
+        pid=_whole("PID"),
+        tid=_whole("TID"),
+    )
+
+
+def _from_new(trace: pl.DataFrame) -> pl.DataFrame:
+    text = pl.col("Text").cast(pl.String)
+    if "Domain" in trace.columns:
+        domain = pl.col("Domain").cast(pl.String)
+        text = pl.when(domain.is_null() | (domain == "")).then(text).otherwise(domain + ":" + text)
+    return trace.select(
+        id=_whole("Range ID"),
+        parent=_whole("Parent ID"),
+        text=text,
+        start=pl.col("Start").cast(pl.Int64),
+        end=pl.col("End").cast(pl.Int64),
+        pid=_whole("PID"),
+        tid=_whole("TID"),
+    )
+
+
+def _whole(name: str) -> pl.Expr:
+    """Ids, which pandas writes as floats once one of them is missing."""
+    return pl.col(name).cast(pl.Float64).fill_nan(None).cast(pl.Int64)
+
+
+def parents(ranges: pl.DataFrame) -> tuple[Longs, int]:
+    """The row of each range's parent, OUTSIDE where it has none; and how many ids are not unique.
+
+    Nsight Systems 2024.5 and 2024.6 give ranges around CUDA graphs the same id: whose parent they
+    are can't be told then, so such an id is nobody's parent.
+    """
+    ids = ranges["id"].to_numpy()
+    distinct, first, count = np.unique(ids, return_index=True, return_counts=True)
+    if not len(distinct):
+        return np.zeros(0, np.int64), 0
+    wanted = ranges["parent"].fill_null(-1).to_numpy()
+    at = np.minimum(np.searchsorted(distinct, wanted), len(distinct) - 1)
+    found = (distinct[at] == wanted) & (count[at] == 1) & ranges["parent"].is_not_null().to_numpy()
+    rows = np.where(found, first[at], OUTSIDE)
+    return _without_circles(rows), int((count > 1).sum())
+
+
+def _without_circles(parent: Longs) -> Longs:
+    """A damaged file may make a range its own ancestor: such ranges get no parent."""
+    root = parent.copy()
+    for _ in range(max(len(parent), 1).bit_length() + 1):
+        root = np.where(root == OUTSIDE, OUTSIDE, root[root])
+    return np.where(root == OUTSIDE, parent, OUTSIDE)

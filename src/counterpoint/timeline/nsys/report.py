@@ -1,0 +1,56 @@
+"""`.nsys-rep` reports, through `nsys export`.
+
+The format is Nsight Systems' own, so it takes the tool itself. The export goes into a temporary
+directory, which is removed whatever happens, and the tool is stopped when its reader is.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+from counterpoint.core.errors import InputError
+from counterpoint.timeline.nsys.sqlite import read_sqlite
+from counterpoint.timeline.recording import Recording
+
+_TOLD = 500
+
+
+def read_nsys_rep(path: str | Path) -> Recording:
+    """Export a report with the `nsys` on PATH and read the export."""
+    path = Path(path)
+    if not path.is_file():
+        raise InputError(f"{path}: no such file")
+    nsys = shutil.which("nsys")
+    if nsys is None:
+        raise InputError(
+            f"{path}: a .nsys-rep report can only be read by Nsight Systems, and there is no"
+            " `nsys` on PATH",
+            next="install Nsight Systems, or where it is installed run"
+            f" `nsys export --type sqlite -o out.sqlite {path.name}` and read out.sqlite",
+        )
+    with tempfile.TemporaryDirectory(prefix="counterpoint-nsys-") as directory:
+        export = Path(directory) / "export.sqlite"
+        _export(nsys, path, export)
+        return replace(read_sqlite(export), source=str(path))
+
+
+def _export(nsys: str, report: Path, export: Path) -> None:
+    command = [nsys, "export", "--type", "sqlite", "--output", str(export), str(report.resolve())]
+    try:
+        # On Ctrl-C `run` ends the tool before it passes the interrupt on.
+        done = subprocess.run(  # noqa: S603 - the user's own profiler
+            command, capture_output=True, text=True, errors="replace", check=False
+        )
+    except OSError as failure:
+        raise InputError(f"{report}: {nsys} can't be run: {failure}") from None
+    if done.returncode or not export.is_file():
+        said = (done.stderr.strip() or done.stdout.strip())[-_TOLD:]
+        raise InputError(
+            f"{report}: `nsys export` failed with exit code {done.returncode}",
+            why=said or None,
+            next="run it yourself to see more: " + " ".join(command[:4]) + f" {report}",
+        )

@@ -1,0 +1,186 @@
+"""The machine behind a profile: its name, GPUs, settings, and what the profiler complained of.
+
+Of the environment only what steers XLA, JAX, NCCL and CUDA is kept: the rest may hold secrets.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import polars as pl
+
+from counterpoint.timeline.device import Device
+from counterpoint.timeline.nsys.annotations import Place, parse_place
+from counterpoint.timeline.nsys.database import Database
+
+_ENVIRONMENT: Final = "TARGET_INFO_SYSTEM_ENV"
+_CAPTURE: Final = "META_DATA_CAPTURE"
+_EXPORT: Final = "META_DATA_EXPORT"
+_GPUS: Final = "TARGET_INFO_GPU"
+_CUDA_DEVICES: Final = "TARGET_INFO_CUDA_DEVICE"
+_DIAGNOSTICS: Final = "DIAGNOSTIC_EVENT"
+
+_FACTS: Final = ("NvDriverVersion", "CudaDriverVersion", "CpuDescription", "OsDescription")
+_EXPORT_FACTS: Final = ("EXPORT_PRODUCT_VERSION", "EXPORT_SCHEMA_VERSION")
+_VARIABLE: Final = re.compile(r"^(XLA_\w+|JAX_\w+|NCCL_\w+|CUDA_\w+|TF_XLA_FLAGS)=(.*)$", re.DOTALL)
+_SECRET: Final = re.compile(r"TOKEN|SECRET|PASSWORD|CREDENTIAL|_KEY$")
+
+_WARNING: Final = 2
+_ERROR: Final = 3
+_QUOTED: Final = 5
+
+
+def read_facts(database: Database) -> dict[str, str]:
+    """Names and values of the system, the export, and the environment of the profiled program."""
+    export = _pairs(database, _EXPORT)
+    captured = [
+        value
+        for name, value in database.read(_CAPTURE, (), ("name", "value")).rows()
+        if name and value and name.endswith("ENVIRONMENT_VARIABLE")
+    ]
+    facts = pick_facts(_pairs(database, _ENVIRONMENT))
+    return (
+        facts
+        | {name: export[name] for name in _EXPORT_FACTS if name in export}
+        | variables(captured)
+    )
+
+
+def pick_facts(system: Mapping[str, str]) -> dict[str, str]:
+    """What is worth keeping of TARGET_INFO_SYSTEM_ENV."""
+    facts = {name: system[name] for name in _FACTS if system.get(name)}
+    return facts | variables(system.get("DeviceEnvironment", "").split(";"))
+
+
+def read_hostname(database: Database) -> str | None:
+    """The name of the machine, if the profile tells it."""
+    return _pairs(database, _ENVIRONMENT).get("Hostname") or None
+
+
+def host_name(hostname: str | None, places: Sequence[Place]) -> str | None:
+    """The machine's name, with the process where the profile is of a single one of a job."""
+    processes = {place.process for place in places}
+    if hostname is None or len(processes) != 1:
+        return hostname
+    return f"{hostname} (process {processes.pop()})"
+
+
+def variables(assignments: Iterable[str]) -> dict[str, str]:
+    """The settings among `NAME=value` texts; nsys quotes those it passes on itself."""
+    found: dict[str, str] = {}
+    for assignment in assignments:
+        match = _VARIABLE.match(assignment)
+        if match and not _SECRET.search(match[1]):
+            found[match[1]] = match[2].removeprefix('"').removesuffix('"')
+    return found
+
+
+def _pairs(database: Database, table: str) -> dict[str, str]:
+    rows = database.read(table, (), ("name", "value")).drop_nulls()
+    return dict(rows.rows())
+
+
+def read_places(database: Database, strings: pl.DataFrame) -> list[Place]:
+    """The places that XLA's names of threads and devices tell."""
+    threads = database.read("ThreadNames", ("nameId",))["nameId"].drop_nulls()
+    names = strings.filter(pl.col("id").is_in(threads.implode()))["value"].to_list()
+    names += database.read("TARGET_INFO_NVTX_CUDA_DEVICE", (), ("name",))["name"].to_list()
+    places = [parse_place(name) for name in names if name is not None]
+    return [place for place in places if place is not None]
+
+
+def read_thread_names(database: Database, strings: pl.DataFrame) -> dict[int, str]:
+    """The name of each thread that has one."""
+    rows = database.read("ThreadNames", ("nameId", "globalTid"))
+    named = rows.join(strings, left_on="nameId", right_on="id").select("globalTid", "value")
+    return dict(named.drop_nulls().rows())
+
+
+def read_diagnostics(database: Database) -> list[str]:
+    """Warnings and errors of the profiler itself, the same ones once."""
+    rows = database.read(_DIAGNOSTICS, ("severity",), ("text",)).drop_nulls()
+    told = rows.filter(pl.col("severity").is_in([_WARNING, _ERROR]))
+    counts = told.group_by("text", maintain_order=True).len()
+    notes = [
+        f"Nsight Systems warns: {text.strip()}" + (f" ({count} times)" if count > 1 else "")
+        for text, count in counts.head(_QUOTED).rows()
+    ]
+    if len(counts) > _QUOTED:
+        notes.append(f"Nsight Systems warns of {len(counts) - _QUOTED} more things")
+    return notes
+
+
+def find_devices(
+    database: Database, used: pl.DataFrame
+) -> tuple[list[Device], pl.DataFrame, list[str]]:
+    """The devices that ran something, and which of them each (pid, device) of `used` is.
+
+    CUDA numbers devices per process, by what CUDA_VISIBLE_DEVICES leaves visible; a table of newer
+    exports tells which GPU that is.
+    """
+    gpus = _gpus(database)
+    gpu_of = _gpu_of_cuda_device(database)
+    index_of: dict[tuple[str, int | None, int], int] = {}
+    devices: list[Device] = []
+    rows: list[tuple[int | None, int, int]] = []
+    pairs = used.unique().sort("device", "pid", nulls_last=True).rows()
+    shared = {number for number in (d for _, d in pairs) if [d for _, d in pairs].count(number) > 1}
+    unsure = False
+    for pid, number in pairs:
+        gpu = gpu_of.get((_plain_pid(pid), number), gpu_of.get((None, number)))
+        key = ("cuda", pid if number in shared else None, number)
+        if gpu is not None:
+            key = ("gpu", None, gpu)
+        unsure |= gpu is None and number in shared
+        if key not in index_of:
+            index_of[key] = len(devices)
+            devices.append(_device(number if gpu is None else gpu, gpus))
+        rows.append((pid, number, index_of[key]))
+    schema = {"pid": pl.Int64, "device": pl.Int64, "index": pl.UInt16}
+    notes = [_UNSURE] if unsure else []
+    return devices, pl.DataFrame(rows, schema=schema, orient="row"), notes
+
+
+_UNSURE: Final = (
+    "several processes use a device of the same number, and this export does not tell whether that"
+    " is one GPU (table TARGET_INFO_CUDA_DEVICE): each process was given its own"
+)
+
+
+def _device(ordinal: int, gpus: Mapping[int, tuple[str | None, int | None]]) -> Device:
+    name, bandwidth = gpus.get(ordinal, (None, None))
+    return Device(
+        ordinal=ordinal,
+        kind="gpu",
+        chip=name or None,
+        peak_bytes=float(bandwidth) if bandwidth and bandwidth > 0 else None,
+    )
+
+
+def _gpus(database: Database) -> dict[int, tuple[str | None, int | None]]:
+    """Name and memory bandwidth (bytes/s) of each GPU."""
+    rows = database.read(_GPUS, ("id", "memoryBandwidth"), ("name",))
+    return {
+        number: (name, bandwidth)
+        for number, name, bandwidth in rows.select("id", "name", "memoryBandwidth").rows()
+        if number is not None
+    }
+
+
+def _gpu_of_cuda_device(database: Database) -> dict[tuple[int | None, int], int]:
+    """The GPU behind a process's CUDA device; under (None, device) where all processes agree."""
+    rows = database.read(_CUDA_DEVICES, ("gpuId", "cudaId", "pid")).rows()
+    found: dict[tuple[int | None, int], int] = {}
+    claims: dict[int, set[int]] = {}
+    for gpu, cuda, pid in rows:
+        if gpu is not None and cuda is not None:
+            claims.setdefault(cuda, set()).add(gpu)
+            if pid is not None:
+                found[pid, cuda] = gpu
+    return found | {(None, cuda): min(gpus) for cuda, gpus in claims.items() if len(gpus) == 1}
+
+
+def _plain_pid(global_pid: int | None) -> int | None:
+    return None if global_pid is None else (global_pid >> 24) & 0xFFFFFF
