@@ -86,7 +86,7 @@ def expand(groups: ReplicaGroups) -> Groups:
         return groups.groups
     try:
         ids = _iota(groups) if isinstance(groups, Iota) else _along_axes(groups)
-    except (ValueError, IndexError, ZeroDivisionError) as error:
+    except (ValueError, LookupError, ZeroDivisionError) as error:
         raise InputError(f"replica groups {groups} can't be expanded", why=str(error)) from error
     return tuple(tuple(row) for row in ids.tolist())
 
@@ -140,7 +140,8 @@ _IOTA = re.compile(r"\[(\d+),(\d+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?")
 _MESH = re.compile(r"@?mesh\[(.*?)\](?:,\s*device_ids=\((.*)\))?\s*\{(.*)\}", re.DOTALL)
 _MESH_AXIS = re.compile(r"'?([^',=\s]+)'?=(\d+)")
 _AXIS_USE = re.compile(r"'?([^',:\s]+)'?(?::\((\d+)\)(\d+))?")
-_MESH_IOTA = re.compile(r"(?:\[[\d,]+\])?<=\[([\d,]+)\](?:T\(([\d,]+)\))?")
+_MESH_IOTA = re.compile(r"(?:\[[\d,]*\]<=)?\[([\d,]+)\](?:T\(([\d,]+)\))?")
+_LISTED = re.compile(r"\{(?:\s*\{[\d,\s]*\}\s*,?)*\s*\}")
 _GROUP = re.compile(r"\{([\d,\s]*)\}")
 
 
@@ -153,7 +154,7 @@ def parse_groups(text: str) -> ReplicaGroups:
     mesh = _MESH.fullmatch(text)
     if mesh:
         return _parse_mesh(mesh[1], mesh[2], mesh[3], text)
-    if text.startswith("{") and text.endswith("}"):
+    if _LISTED.fullmatch(text):
         return Listed(tuple(_numbers(match[1]) for match in _GROUP.finditer(text[1:-1])))
     raise _unreadable(text)
 

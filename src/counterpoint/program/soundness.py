@@ -6,19 +6,21 @@ somewhere, and no computation calls itself: every walk over a Program ends.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from counterpoint.core.errors import InputError
 from counterpoint.program.instruction import Computation
 from counterpoint.program.program import Program
 
 
 def sound(program: Program) -> Program:
-    """The same Program, if it makes sense."""
+    """The same Program, if it makes sense, with its computations before those that call them."""
     if program.entry not in program.computations:
         raise _damaged(program, f"its entry computation {program.entry!r} is missing")
     for computation in program.computations.values():
         _check_order(program, computation)
-    _check_calls(program)
-    return program
+    order = _order_of_calls(program)
+    return replace(program, computations={name: program.computations[name] for name in order})
 
 
 def _check_order(program: Program, computation: Computation) -> None:
@@ -34,28 +36,29 @@ def _check_order(program: Program, computation: Computation) -> None:
         raise _damaged(program, f"computation {computation.name} has no root")
 
 
-def _check_calls(program: Program) -> None:
+def _order_of_calls(program: Program) -> dict[str, None]:
     """Walk the calls depth first; meeting a computation inside itself is a cycle."""
     calls = {
-        name: [callee for it in computation.instructions for callee in it.calls]
+        name: [callee for it in reversed(computation.instructions) for callee in it.calls]
         for name, computation in program.computations.items()
     }
-    done: set[str] = set()
-    for start in calls:
+    done: dict[str, None] = {}
+    for start in (program.entry, *sorted(calls)):
         path: dict[str, list[str]] = {}
         name: str | None = start
         while name is not None:
             if name not in path and name not in done:
                 path[name] = list(calls[name])
             name = _step(program, path, done)
+    return done
 
 
-def _step(program: Program, path: dict[str, list[str]], done: set[str]) -> str | None:
+def _step(program: Program, path: dict[str, list[str]], done: dict[str, None]) -> str | None:
     """The next computation to enter, after leaving those that are finished."""
     while path:
         name, left = next(reversed(path.items()))
         if not left:
-            done.add(name)
+            done[name] = None
             del path[name]
             continue
         callee = left.pop()

@@ -49,8 +49,8 @@ def _own(program: Program, instruction: Instruction, depth: int = 0) -> Instruct
 
 
 def tells(instruction: Instruction) -> bool:
-    """Whether its op_name says where it comes from: a parameter's is just the argument's name."""
-    return bool(instruction.op_name) and instruction.opcode not in ("parameter", "constant")
+    """Whether its op_name is a path: a parameter's is its argument, others are XLA's own names."""
+    return "/" in instruction.op_name and instruction.opcode not in ("parameter", "constant")
 
 
 def _weight(instruction: Instruction) -> tuple[bool, int]:

@@ -13,6 +13,7 @@ from counterpoint.core.errors import InputError
 
 _MARK = re.compile(r'"(?:[^"\\]|\\.)*"|[(){}\[\],]', re.DOTALL)
 _FIELD = re.compile(r'([\w.\-/]+)=("(?:[^"\\]|\\.)*"|\{[^}]*\}|[^\s,{}"]+)', re.DOTALL)
+_KEY = re.compile(r"[\w\-]+")
 _COMMENT = re.compile(r'("(?:[^"\\]|\\.)*")|/\*.*?\*/', re.DOTALL)
 _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|[0-7]{1,3}|.)", re.DOTALL)
 _NAMED_ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
@@ -59,7 +60,7 @@ def attributes(text: str) -> dict[str, str]:
     key = ""
     for piece in split(text):
         name, equals, value = piece.partition("=")
-        if equals and name.isidentifier() and not (key and name == "device_ids"):
+        if equals and _KEY.fullmatch(name) and name != "device_ids":
             key = name
             found[key] = value
         elif key:
