@@ -21,20 +21,26 @@ def op_profile(selection: Selection, spans: pl.DataFrame) -> pl.DataFrame:
     timed = inside.with_columns(self_ps=pl.Series(self_times(inside), dtype=pl.Int64)).filter(
         ~pl.col("op").is_in(_windows(selection))
     )
-    per_row = timed.group_by("op").agg(pl.col("self_ps").sum(), pl.len().alias("count"))
+    per_device = timed.group_by("op", "device").agg(
+        pl.col("self_ps").sum(), pl.len().alias("count")
+    )
     ops = selection.timeline.ops.with_row_index("row").with_columns(op=pl.coalesce("op", "name"))
     median = selection.median_ms if selection.lengths_ms else 0.0
+    facts = pl.first("category", "phase", "scope", "source", "collective", "flops", "lane")
     return (
-        per_row.join(ops, left_on="op", right_on="row")
+        per_device.join(ops, left_on="op", right_on="row")
         .drop("op")
         .rename({"op_right": "op"})
-        .sort("self_ps", descending=True)
-        # Several kernels may carry one instruction out: their times add up, their executions don't.
+        .sort("self_ps", "device", descending=[True, False])
+        # Several kernels may carry one instruction out: on a device their times add up, their
+        # executions don't. Each host names its ops anew, so devices come together only here.
+        .group_by(*KEYS, "device", maintain_order=True)
+        .agg(facts, pl.first("bytes_accessed"), pl.col("count").max(), pl.col("self_ps").sum())
         .group_by(*KEYS, maintain_order=True)
         .agg(
-            pl.first("category", "phase", "scope", "source", "collective", "flops", "lane"),
+            facts,
             pl.first("bytes_accessed"),
-            (pl.col("count").max() / max(selection.occurrences, 1)).alias("count"),
+            (pl.col("count").sum() / max(selection.occurrences, 1)).alias("count"),
             (pl.col("self_ps").sum() * selection.scale).alias("self_ms"),
         )
         .with_columns(share=pl.col("self_ms") / median if median else pl.lit(None, pl.Float64))
