@@ -1,0 +1,191 @@
+"""The columns of a Recording, filled track by track."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from typing import Final, cast
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from counterpoint.timeline.chrome.roles import DeviceKey, integer, step_of_kind
+from counterpoint.timeline.chrome.tracks import NO_RUN, Kind
+from counterpoint.timeline.device import Device
+from counterpoint.timeline.recording import (
+    EXECUTIONS,
+    HOST_EVENTS,
+    MARKERS,
+    OPS,
+    SPANS,
+    Schema,
+)
+
+Rows = NDArray[np.int64]
+"""Events of a track: kind, run, start, duration."""
+
+KIND, RUN, START, DURATION = range(4)
+
+_MOST: Final = 1 << 16  # devices and lines are numbered by UInt16
+
+_HLO_NAME: Final = re.compile(r"%?([\w.\-]+) = ")
+_MODULE: Final = re.compile(r"(.+)\((\d+)\)$", re.DOTALL)
+
+
+class TooMany(ValueError):
+    """More devices or lines than any profiler writes."""
+
+
+class Columns:
+    """Gathers rows; the properties give the tables of a Recording."""
+
+    def __init__(self, kinds: Sequence[Kind]) -> None:
+        self._kinds = kinds
+        self._devices: dict[DeviceKey, int] = {}
+        self._lines: list[str] = []
+        self._host_names: dict[str, int] = {}
+        self._ops: dict[tuple[object, ...], int] = {}
+        self._spans: list[Rows] = []
+        self._host_events: list[Rows] = []
+        self._executions: list[tuple[object, ...]] = []
+        self._markers: list[tuple[object, ...]] = []
+
+    def device(self, key: DeviceKey) -> int:
+        """The index of a device, new or known."""
+        if len(self._devices) == _MOST:
+            raise TooMany(f"it names more than {_MOST:,} devices")
+        return self._devices.setdefault(key, len(self._devices))
+
+    def line(self, name: str) -> int:
+        """The index of a new line."""
+        if len(self._lines) == _MOST:
+            raise TooMany(f"it has more than {_MOST:,} threads")
+        self._lines.append(name)
+        return len(self._lines) - 1
+
+    def add_spans(self, device: int, line: int, rows: Rows, is_async: bool) -> None:
+        """Work on a device."""
+        ops = self._ops
+        op = self._map(rows, lambda kind: ops.setdefault(_op_row(kind, is_async), len(ops)))
+        parts = (np.full(len(rows), device), np.full(len(rows), line), op, *rows.T[RUN:])
+        self._spans.append(np.column_stack(parts))
+
+    def add_host_events(self, line: int, rows: Rows) -> None:
+        """What a host thread did."""
+        names = self._host_names
+        name = self._map(rows, lambda kind: names.setdefault(kind.name, len(names)))
+        parts = (np.full(len(rows), line), name, *rows.T[START:])
+        self._host_events.append(np.column_stack(parts))
+
+    def add_executions(self, device: int, rows: Rows) -> None:
+        """Executions of modules, named `module(program id)`."""
+        for kind, run, start, duration in cast("list[list[int]]", rows.tolist()):
+            name = self._kinds[kind].name
+            match = _MODULE.match(name)
+            module, program = (match[1], match[2]) if match else (name, None)
+            key = None if run == NO_RUN else run
+            self._executions.append((device, module, program, key, start, duration))
+
+    def add_steps(self, device: int, rows: Rows) -> None:
+        """Steps as a device marks them: the event's name is the step's number."""
+        for row, (kind, _, start, duration) in enumerate(cast("list[list[int]]", rows.tolist())):
+            name = self._kinds[kind].name
+            step = integer(name)
+            self._markers.append((device, row if step is None else step, name, start, duration))
+
+    def add_marks(self, rows: Rows) -> None:
+        """Steps as the user marked them on a host thread."""
+        for kind, _, start, duration in cast("list[list[int]]", rows.tolist()):
+            mark = self._kinds[kind]
+            self._markers.append((None, step_of_kind(mark), mark.name, start, duration))
+
+    @property
+    def devices(self) -> tuple[Device, ...]:
+        """Devices at their index."""
+        return tuple(Device(kind=kind, ordinal=ordinal) for kind, ordinal in self._devices)
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """Names of lines at their index."""
+        return tuple(self._lines)
+
+    @property
+    def host_names(self) -> tuple[str, ...]:
+        """Names of host events at their index."""
+        return tuple(self._host_names)
+
+    @property
+    def ops(self) -> pl.DataFrame:
+        """The table OPS."""
+        return pl.DataFrame(list(self._ops), schema=OPS, orient="row")
+
+    @property
+    def spans(self) -> pl.DataFrame:
+        """The table SPANS."""
+        run = pl.when(pl.col("run_key") != NO_RUN).then(pl.col("run_key"))
+        return _frame(self._spans, SPANS).with_columns(run_key=run)
+
+    @property
+    def host_events(self) -> pl.DataFrame:
+        """The table HOST_EVENTS."""
+        return _frame(self._host_events, HOST_EVENTS)
+
+    @property
+    def executions(self) -> pl.DataFrame:
+        """The table EXECUTIONS."""
+        return pl.DataFrame(self._executions, schema=EXECUTIONS, orient="row")
+
+    @property
+    def markers(self) -> pl.DataFrame:
+        """The table MARKERS."""
+        return pl.DataFrame(self._markers, schema=MARKERS, orient="row")
+
+    def _map(self, rows: Rows, number: Callable[[Kind], int]) -> Rows:
+        """The number of each row's kind."""
+        found, code = np.unique(rows[:, KIND], return_inverse=True)
+        numbers = [number(self._kinds[kind]) for kind in cast("list[int]", found.tolist())]
+        return np.array(numbers, np.int64)[code]
+
+
+def _op_row(kind: Kind, is_async: bool) -> tuple[object, ...]:
+    """A row of OPS."""
+    text = _text(kind.long_name)
+    own = _HLO_NAME.match(text) if text else None
+    return (
+        kind.name,
+        _text(kind.hlo_op) or (own[1] if own else None),
+        _text(kind.hlo_module),
+        _text(kind.program_id),
+        is_async,
+        _text(kind.hlo_category) or _text(kind.cat),
+        # On GPU streams `tf_op` is only the word XlaModule, and the path is the arg `name`.
+        _text(kind.tf_op if own else kind.scope),
+        _text(kind.source),
+        _number(kind.flops) or _number(kind.model_flops),
+        _number(kind.bytes_accessed),
+        text if own else None,
+    )
+
+
+def _text(value: object) -> str | None:
+    return None if value is None or value == "" else str(value)
+
+
+def _number(value: object) -> float | None:
+    """A count; XLA writes 0 where it does not know."""
+    try:
+        number = float(value) if isinstance(value, str | int | Decimal) else 0.0
+    except (ValueError, OverflowError):
+        return None
+    return number if 0 < number < float("inf") else None
+
+
+def _frame(parts: list[Rows], schema: Schema) -> pl.DataFrame:
+    if not parts:
+        return pl.DataFrame(schema=schema)
+    rows = np.concatenate(parts)
+    return pl.DataFrame(
+        {name: pl.Series(rows[:, at]).cast(kind) for at, (name, kind) in enumerate(schema.items())}
+    )

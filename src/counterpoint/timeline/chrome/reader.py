@@ -1,0 +1,142 @@
+"""From a `trace.json` or `trace.json.gz` to a Recording."""
+
+from __future__ import annotations
+
+import mmap
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from counterpoint.core.errors import InputError
+from counterpoint.timeline.chrome.columns import Columns, TooMany
+from counterpoint.timeline.chrome.sorting import sort_tracks
+from counterpoint.timeline.chrome.stream import NotATrace, read_events
+from counterpoint.timeline.chrome.tracks import Tracks, gather
+from counterpoint.timeline.chrome.unpack import Reached, UnpacksTooFar, is_packed, text_blocks
+from counterpoint.timeline.recording import Recording
+
+MOST_EVENTS: Final = 1_000_000
+"""XLA keeps no more events than this in a trace.json: those that start first."""
+
+_SUFFIXES: Final = (".gz", ".json", ".trace")
+
+
+def is_trace_json(head: bytes) -> bool:
+    """Whether a file that begins so is JSON, packed or not."""
+    if is_packed(head):
+        try:
+            head = zlib.decompressobj(wbits=31).decompress(head, 64)
+        except zlib.error:
+            return False
+    return head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"[")
+
+
+def _silent(offset: int) -> None:
+    del offset
+
+
+def read_trace_json(
+    data: bytes | memoryview | Path, source: str, reached: Reached = _silent
+) -> Recording:
+    """Read one host's trace; `source` is what to call it."""
+    if isinstance(data, Path):
+        data = _map(data)
+    try:
+        return _read(memoryview(data), source, reached)
+    except (NotATrace, TooMany, UnpacksTooFar) as reason:
+        raise InputError(
+            f"{source}: not a Chrome trace: {reason}",
+            why="a trace is a JSON list of events, or an object with such a list as `traceEvents`",
+            next="give the trace.json.gz that the profiler wrote, or the .xplane.pb beside it",
+        ) from None
+
+
+def _map(path: Path) -> memoryview:
+    try:
+        with path.open("rb") as file:
+            if not path.stat().st_size:
+                return memoryview(b"")
+            # Left to the collector, not closed: an error's traceback may still look into it.
+            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"{path}: can't be read: {getattr(error, 'strerror', None) or error}",
+            next=f"ls -l {path}",
+        ) from None
+
+
+def _read(data: memoryview, source: str, reached: Reached) -> Recording:
+    tracks = gather(read_events(text_blocks(data, reached)))
+    if not tracks.rows:
+        raise InputError(
+            f"{source}: no events with a start and a length",
+            why=tracks.cut or _describe_rest(tracks) or "the list of events is empty",
+            next="capture the profile again, or give the .xplane.pb beside it",
+        )
+    columns, left_out = sort_tracks(tracks)
+    return Recording(
+        source=source,
+        host=_host(source),
+        devices=columns.devices,
+        lines=columns.lines,
+        ops=columns.ops,
+        spans=columns.spans,
+        executions=columns.executions,
+        markers=columns.markers,
+        host_events=columns.host_events,
+        host_names=columns.host_names,
+        notes=_notes(tracks, columns, left_out),
+        truncated=tracks.cut is not None or tracks.complete == MOST_EVENTS,
+    )
+
+
+def _notes(tracks: Tracks, columns: Columns, left_out: Sequence[str]) -> tuple[str, ...]:
+    notes: list[str] = []
+    if tracks.complete == MOST_EVENTS:
+        notes.append(
+            "cut at 1,000,000 events, as many as XLA writes to a trace.json: the latest are"
+            " missing, and times that need them are too short; read the .xplane.pb beside it"
+        )
+    if tracks.cut:
+        notes.append(f"cut off after {tracks.complete:,} events: {tracks.cut}")
+    if columns.devices:
+        notes.append(
+            "a trace.json holds no HLO: replica groups, and bytes and ranks of collectives, are"
+            " known only where an event spells out its instruction; the .xplane.pb has them all"
+        )
+    else:
+        processes = sorted({tracks.process(track) for track in tracks.rows})
+        notes.append(
+            f"no device process and no device ops on host threads (processes: {_some(processes)})"
+        )
+    if left_out:
+        notes.append(f"lines without ops, steps or modules are left out: {_some(left_out)}")
+    if tracks.bookkeeping:
+        notes.append(
+            f"{tracks.bookkeeping:,} book-keeping marks of the host's thread pools are left out"
+        )
+    rest = _describe_rest(tracks)
+    return (*notes, rest) if rest else tuple(notes)
+
+
+def _describe_rest(tracks: Tracks) -> str:
+    """What was met and could not be read."""
+    parts = [f"{count:,} events of phase {phase!r}" for phase, count in tracks.other_phases.items()]
+    if tracks.unpaired:
+        parts.append(f"{tracks.unpaired:,} begins or ends without their counterpart")
+    if tracks.unreadable:
+        parts.append(f"{tracks.unreadable:,} events without a usable time or thread")
+    return "not read: " + ", ".join(parts) if parts else ""
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
+
+
+def _host(source: str) -> str:
+    """The profiler names the file after the host: `worker-3.trace.json.gz`."""
+    name = source.rstrip("/").rpartition("/")[2]
+    for suffix in _SUFFIXES:
+        name = name.removesuffix(suffix)
+    return name or source

@@ -1,0 +1,140 @@
+"""The events of a trace, one after another, without the whole text or all events in memory.
+
+A trace is a list of events, or an object that holds the list as `traceEvents`. Each event is
+parsed on its own from a window of text that moves on when it runs out. Numbers with a fraction
+become Decimal: a time in microseconds since 1970 with nanoseconds behind the point does not fit
+a double.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final, cast
+
+from counterpoint.timeline.chrome.times import parse_number
+from counterpoint.timeline.chrome.unpack import CutOff
+
+Event = dict[str, object]
+
+_LONGEST: Final = 64 << 20
+"""Characters that one event, or what stands before the first, may take."""
+
+_MOST_KEYS: Final = 16
+"""How many `traceEvents` are tried; all but one lie inside another value."""
+
+_LIST: Final = re.compile(r'"traceEvents"\s*:\s*\[\s*')
+_NEXT: Final = re.compile(r"\s*([,\]])\s*")
+_SPACE: Final = re.compile(r"\s*")
+
+_UNREADABLE: Final = (ValueError, RecursionError)
+"""What the parser raises: bad or missing text, and lists in lists without end."""
+
+
+class NotATrace(ValueError):
+    """Text that is not a Chrome trace."""
+
+
+class _Window:
+    """The stretch of text being parsed."""
+
+    def __init__(self, blocks: Iterator[str]) -> None:
+        self.text = ""
+        self._blocks = blocks
+        self._end = "the file ends"
+
+    def more(self, at: int) -> bool:
+        """Move the start to `at` and double what follows; False when there is no more."""
+        if len(self.text) - at > _LONGEST:
+            return False
+        parts, wanted = [self.text[at:]], len(self.text) - at + 1
+        try:
+            for block in self._blocks:
+                parts.append(block)
+                wanted -= len(block)
+                if wanted <= 0:
+                    break
+        except CutOff as cut:
+            self._end = str(cut)
+        grown = any(parts[1:])
+        if grown:
+            self.text = "".join(parts)
+        return grown
+
+    def cut(self, at: int) -> CutOff:
+        """What to raise when nothing whole follows `at`."""
+        if len(self.text) - at > _LONGEST:
+            return CutOff("what follows is not JSON")
+        return CutOff(self._end)
+
+
+def read_events(blocks: Iterator[str]) -> Iterator[Event]:
+    """Every whole event; then CutOff if the list has no end, NotATrace if there is no list."""
+    window = _Window(blocks)
+    at = _find_list(window)
+    decode = json.JSONDecoder(parse_float=parse_number, strict=False).raw_decode
+    while True:
+        try:
+            event, end = cast(tuple[object, int], decode(window.text, at))
+        except _UNREADABLE:
+            at = _skip_space(window.text, at)
+            if window.text.startswith("]", at):
+                break
+            if not window.more(at):
+                raise window.cut(at) from None
+            at = 0
+            continue
+        separator = _NEXT.match(window.text, end)
+        if separator is None and window.more(at):
+            at = 0
+            continue
+        if isinstance(event, dict):
+            yield cast(Event, event)
+        if separator is None:
+            raise window.cut(end)
+        if separator[1] == "]":
+            break
+        at = separator.end()
+    for _ in blocks:  # a packed stream tells at its very end whether it was whole
+        pass
+
+
+def _find_list(window: _Window) -> int:
+    """Where the first event starts."""
+    window.more(0)
+    start = _skip_space(window.text, 0)
+    if window.text.startswith("[", start):
+        return _skip_space(window.text, start + 1)
+    if not window.text.startswith("{", start):
+        raise NotATrace(_describe(window.text[start : start + 200]))
+    while True:
+        for match in islice(_LIST.finditer(window.text, start), _MOST_KEYS):
+            if _is_whole_object(window.text[start : match.end()] + "]}"):
+                return match.end()
+        if not window.more(start):
+            raise NotATrace("it is JSON but holds no list `traceEvents`")
+        start = 0
+
+
+def _is_whole_object(text: str) -> bool:
+    """False when the key stands inside another value: then the text ends too early."""
+    try:
+        json.loads(text, strict=False)
+    except _UNREADABLE:
+        return False
+    return True
+
+
+def _skip_space(text: str, at: int) -> int:
+    match = _SPACE.match(text, at)
+    return match.end() if match else at
+
+
+def _describe(head: str) -> str:
+    if not head:
+        return "it is empty"
+    if head.lower().startswith(("<!doctype", "<html")):
+        return "it is a web page: the download gave a page about the file"
+    return f"it starts with {head[:20]!r}, not with a JSON list or object"

@@ -1,0 +1,184 @@
+"""Events gathered by track (a thread of a process), as four integers each.
+
+What an event is about (its name, its instruction, ...) is kept once, as a Kind; an event is then
+(kind, run, start, duration). What a track is (a stream, a host thread) is decided later, because
+some makers write the names of processes behind the events.
+
+Reference: the Trace Event Format, phases X (complete), B and E (begin, end), M (names). Counters,
+instants, flows and async events are counted, not read.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Final, NamedTuple, cast
+
+from counterpoint.timeline.chrome.stream import Event
+from counterpoint.timeline.chrome.times import Clock, duration_ps
+from counterpoint.timeline.chrome.unpack import CutOff
+
+Track = tuple[int | str, int | str]
+"""Process and thread."""
+
+NO_RUN: Final = -(1 << 63)
+
+# The thread pool's own book-keeping: zero-length marks, half of all events of a CPU trace.
+_BOOKKEEPING: Final = ("ThreadpoolListener::", "end: ")
+
+
+class Kind(NamedTuple):
+    """What events have in common; null where the trace doesn't say."""
+
+    name: str
+    cat: object = None
+    hlo_op: object = None
+    hlo_module: object = None
+    program_id: object = None
+    device_ordinal: object = None
+    step_num: object = None
+    hlo_category: object = None
+    tf_op: object = None
+    scope: object = None  # args.name: the op_name path on GPU streams
+    source: object = None
+    flops: object = None
+    model_flops: object = None
+    bytes_accessed: object = None
+    long_name: object = None
+    device: object = None  # Kineto's
+
+
+_NO_ARGS: Final = (None,) * (len(Kind._fields) - 2)
+_ARGS: Final = (
+    *("hlo_op", "hlo_module", "program_id", "device_ordinal", "step_num", "hlo_category", "tf_op"),
+    *("name", "source", "flops", "model_flops", "bytes_accessed", "long_name", "device"),
+)
+
+
+@dataclass(slots=True)
+class Tracks:
+    """Everything that was read of a trace."""
+
+    process_names: dict[int | str, str] = field(default_factory=dict[int | str, str])
+    thread_names: dict[Track, str] = field(default_factory=dict[Track, str])
+    rows: dict[Track, array[int]] = field(default_factory=dict[Track, "array[int]"])
+    kinds: dict[tuple[object, ...], int] = field(default_factory=dict[tuple[object, ...], int])
+    complete: int = 0  # events of phase X
+    bookkeeping: int = 0
+    unreadable: int = 0
+    unpaired: int = 0
+    other_phases: Counter[str] = field(default_factory=Counter[str])
+    cut: str | None = None
+
+    def all_kinds(self) -> list[Kind]:
+        """Every kind, at its number."""
+        return [Kind._make(kind) for kind in self.kinds]
+
+    def process(self, track: Track) -> str:
+        """The name of a track's process."""
+        return self.process_names.get(track[0], str(track[0]))
+
+    def thread(self, track: Track) -> str:
+        """The name of a track's thread."""
+        return self.thread_names.get(track, str(track[1]))
+
+
+def gather(events: Iterable[Event]) -> Tracks:
+    """Read every event; what comes before a cut counts."""
+    tracks = Tracks()
+    clock, open_events = Clock(), dict[Track, list[tuple[Event, int]]]()
+    try:
+        for event in events:
+            phase = event.get("ph")
+            if phase == "X":
+                tracks.complete += 1
+                name = event.get("name")
+                if isinstance(name, str) and name.startswith(_BOOKKEEPING):
+                    tracks.bookkeeping += 1
+                    continue
+                start = clock.start_ps(event.get("ts"))
+                _put(tracks, event, start, duration_ps(event.get("dur")))
+            elif phase == "M":
+                _name(tracks, event)
+            elif phase == "B" or phase == "E":  # noqa: PLR1714  (a set would hash a list)
+                _pair(tracks, open_events, event, clock.start_ps(event.get("ts")))
+            elif isinstance(phase, str) and phase:
+                tracks.other_phases[phase[0]] += 1
+    except CutOff as cut:
+        tracks.cut = str(cut)
+    tracks.unpaired += sum(map(len, open_events.values()))
+    return tracks
+
+
+def _put(tracks: Tracks, event: Event, start: int | None, duration: int | None) -> None:
+    process, thread = event.get("pid", 0), event.get("tid", 0)
+    if (
+        start is None
+        or duration is None
+        or not isinstance(process, int | str)
+        or not isinstance(thread, int | str)
+    ):
+        tracks.unreadable += 1
+        return
+    args, run = event.get("args"), NO_RUN
+    if isinstance(args, dict):
+        known = cast(Mapping[str, object], args)
+        kind = (event.get("name"), event.get("cat"), *map(known.get, _ARGS))
+        if "run_id" in known:
+            run = _integer(known["run_id"])
+    else:
+        kind = (event.get("name"), event.get("cat"), *_NO_ARGS)
+    try:
+        number = tracks.kinds.setdefault(kind, len(tracks.kinds))
+    except TypeError:  # a list where a text belongs
+        plain = tuple(part if isinstance(part, str | int | Decimal) else None for part in kind)
+        number = tracks.kinds.setdefault(plain, len(tracks.kinds))
+    rows = tracks.rows.get((process, thread))
+    if rows is None:
+        rows = tracks.rows[process, thread] = array("q")
+    rows.extend((number, run, start, duration))
+
+
+def _pair(
+    tracks: Tracks,
+    open_events: dict[Track, list[tuple[Event, int]]],
+    event: Event,
+    at: int | None,
+) -> None:
+    """An E closes the last B of its thread."""
+    process, thread = event.get("pid", 0), event.get("tid", 0)
+    if at is None or not isinstance(process, int | str) or not isinstance(thread, int | str):
+        tracks.unreadable += 1
+        return
+    stack = open_events.setdefault((process, thread), [])
+    if event["ph"] == "B":
+        stack.append((event, at))
+    elif stack and stack[-1][1] <= at:
+        begin, start = stack.pop()
+        _put(tracks, begin, start, at - start)
+    else:
+        tracks.unpaired += 1
+
+
+def _name(tracks: Tracks, event: Event) -> None:
+    args, process = event.get("args"), event.get("pid", 0)
+    if not isinstance(args, dict) or not isinstance(process, int | str):
+        return
+    name = cast(Mapping[str, object], args).get("name")
+    if not isinstance(name, str):
+        return
+    thread = event.get("tid", 0)
+    if event.get("name") == "process_name":
+        tracks.process_names[process] = name
+    elif event.get("name") == "thread_name" and isinstance(thread, int | str):
+        tracks.thread_names[process, thread] = name
+
+
+def _integer(value: object) -> int:
+    """A run's number, which XLA writes as text."""
+    if isinstance(value, str) and value.isdecimal() and len(value) < 20:
+        value = int(value)
+    return value if isinstance(value, int) and abs(value) < 1 << 63 else NO_RUN

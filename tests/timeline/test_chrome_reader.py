@@ -1,0 +1,307 @@
+"""What is read out of Chrome traces, by small ones with the answer worked out by hand."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+from trace_builder import Event, packed, process, span, spans_of, text_of, thread
+
+from counterpoint.core.errors import InputError
+from counterpoint.timeline.chrome import is_trace_json, read_trace_json
+from counterpoint.timeline.device import Device
+
+HLO = "%all-reduce.7 = f32[1024]{0} all-reduce(f32[1024]{0} %x), replica_groups={{0,1}}"
+
+
+def tpu(pid: int, ordinal: int) -> list[Event]:
+    names = {2: "XLA Modules", 3: "XLA Ops", 4: "Async XLA Ops", 5: "Steps", 6: "XLA TraceMe"}
+    return [
+        process(pid, f"/device:TPU:{ordinal}"),
+        *(thread(pid, tid, name) for tid, name in names.items()),
+    ]
+
+
+def test_a_tpu_core_has_ops_async_windows_executions_and_steps() -> None:
+    about = {
+        "hlo_category": "all-reduce",
+        "long_name": HLO,
+        "tf_op": "jit(train)/psum:",
+        "source": "model.py:12",
+        "model_flops": "1024",
+        "bytes_accessed": "8192",
+        "run_id": "850",
+    }
+    recording = read_trace_json(
+        packed(
+            [
+                *tpu(3, 0),
+                span((3, 2), 10.0, 25.5, "jit_train(12190760917235803885)", run_id="850"),
+                span((3, 3), 11.25, 2.5, "all-reduce.7", **about),
+                span((3, 4), 12.000001, 4.396159, "copy-start.1", hlo_category="copy-start"),
+                span((3, 5), 9.0, 30.0, "17"),
+                span((3, 6), 9.5, 1.0, "barrier-cores"),
+            ]
+        ),
+        "logs/worker-3.trace.json.gz",
+    )
+    assert recording.host == "worker-3"
+    assert recording.devices == (Device(ordinal=0, kind="tpu"),)
+    assert spans_of(recording) == [
+        ("tpu0", "/device:TPU:0/XLA Ops", "all-reduce.7", 11_250_000, 2_500_000),
+        ("tpu0", "/device:TPU:0/Async XLA Ops", "copy-start.1", 12_000_001, 4_396_159),
+    ]
+    assert recording.spans["run_key"].to_list() == [850, None]
+    assert recording.ops.rows(named=True)[0] == {
+        "name": "all-reduce.7",
+        "op": "all-reduce.7",
+        "module": None,
+        "program_key": None,
+        "async_window": False,
+        "hint": "all-reduce",
+        "scope": "jit(train)/psum:",
+        "source": "model.py:12",
+        "flops": 1024.0,
+        "bytes": 8192.0,
+        "text": HLO,
+    }
+    assert recording.ops["async_window"].to_list() == [False, True]
+    assert recording.executions.rows() == [
+        (0, "jit_train", "12190760917235803885", 850, 10_000_000, 25_500_000)
+    ]
+    assert recording.markers.rows() == [(0, 17, "17", 9_000_000, 30_000_000)]
+    assert not recording.truncated
+    assert any("XLA TraceMe" in note for note in recording.notes)
+
+
+def test_a_gpu_has_its_streams_and_not_the_lines_derived_from_them() -> None:
+    kernel = {
+        "hlo_op": "fusion.1",
+        "hlo_module": "jit_f",
+        "name": "jit(f)/mul",
+        "tf_op": "XlaModule:",
+    }
+    recording = read_trace_json(
+        text_of(
+            [
+                process(1, "/device:GPU:1"),
+                thread(1, 14, "Stream #14(Compute)"),
+                thread(1, 20, "Stream #20(MemcpyD2H)"),
+                thread(1, 5, "XLA Ops - from #14"),
+                thread(1, 6, "XLA Ops"),
+                span((1, 14), 5, 2, "loop_fusion_kernel", **kernel),
+                span((1, 20), 6, 1, "MemcpyD2H"),
+                span((1, 5), 5, 2, "fusion.1"),
+                span((1, 6), 5, 2, "fusion.1"),
+            ]
+        ),
+        "gpu.trace.json",
+    )
+    assert spans_of(recording) == [
+        ("gpu1", "/device:GPU:1/Stream #14(Compute)", "loop_fusion_kernel", 5_000_000, 2_000_000),
+        ("gpu1", "/device:GPU:1/Stream #20(MemcpyD2H)", "MemcpyD2H", 6_000_000, 1_000_000),
+    ]
+    columns = recording.ops.select("op", "module", "scope").rows()
+    assert columns == [("fusion.1", "jit_f", "jit(f)/mul"), (None, None, None)]
+
+
+def test_ops_on_host_threads_belong_to_virtual_cpu_devices() -> None:
+    def op(at: float, name: str, device: int) -> Event:
+        where = {"hlo_op": name, "hlo_module": "jit_f", "device_ordinal": str(device)}
+        return span((701, 9), at, 1.5, name, **where, run_id="7")
+
+    recording = read_trace_json(
+        text_of(
+            [
+                process(701, "/host:CPU"),
+                thread(701, 9, "pool/9"),
+                thread(701, 1, "python"),
+                span((701, 1), 0, 50, "train", step_num="4"),
+                span((701, 1), 1, 5, "$pjit.py:10 call"),
+                op(10, "dot.1", 2),
+                op(12, "dot.1", 0),
+                span((701, 9), 11.6, 0.09, "end: dot.1"),
+                span((701, 9), 12, 1e-06, "ThreadpoolListener::Record"),
+                span((701, 9), 13, 1e-06, "mark"),
+            ]
+        ),
+        "cpu.trace.json",
+    )
+    assert spans_of(recording) == [
+        ("cpu2", "/host:CPU/pool/9", "dot.1", 10_000_000, 1_500_000),
+        ("cpu0", "/host:CPU/pool/9", "dot.1", 12_000_000, 1_500_000),
+    ]
+    assert recording.spans["run_key"].to_list() == [7, 7]
+    assert len(recording.ops) == 1  # the same op on two devices is one row
+    assert recording.markers.rows() == [(None, 4, "train", 0, 50_000_000)]
+    events = recording.host_events.select("name", "start_ps", "dur_ps").rows()
+    named = [(recording.host_names[name], start, length) for name, start, length in events]
+    assert sorted(named) == [("$pjit.py:10 call", 1_000_000, 5_000_000), ("train", 0, 50_000_000)]
+    assert any(note.startswith("2 book-keeping marks") for note in recording.notes)
+
+
+def test_names_may_come_behind_the_events() -> None:
+    events = [span((3, 3), 1, 1, "a", hlo_category="x"), *tpu(3, 0)]
+    recording = read_trace_json(text_of(events), "late.json")
+    assert [row[:3] for row in spans_of(recording)] == [("tpu0", "/device:TPU:0/XLA Ops", "a")]
+
+
+def test_times_are_exact_to_the_picosecond() -> None:
+    text = text_of(tpu(3, 0))[:-4]
+    times = [
+        ("4.3961589999999999", 4_396_159),
+        ("9.9999999999999995e-07", 1),
+        ("1144986.718988", 1_144_986_718_988),
+        ("8600000000.123456", 8_600_000_000_123_456),  # more digits than a double holds
+    ]
+    for at, _ in times:
+        event = f'{{"ph":"X","pid":3,"tid":3,"ts":{at},"dur":{at},"name":"a"}},'
+        text += event.encode()
+    recording = read_trace_json(text + b"{}]}", "exact.json")
+    exact = [value for _, value in times]
+    assert recording.spans["start_ps"].to_list() == exact
+    assert recording.spans["dur_ps"].to_list() == exact
+
+
+def test_times_since_1970_count_from_the_first() -> None:
+    text = """[{"ph":"M","pid":0,"name":"process_name","args":{"name":"/device:TPU:0"}},
+      {"ph":"M","pid":0,"tid":1,"name":"thread_name","args":{"name":"XLA Ops"}},
+      {"ph":"X","pid":0,"tid":1,"ts":1763600000000000.125,"dur":2.5,"name":"a"},
+      {"ph":"X","pid":0,"tid":1,"ts":1763600000000003.625,"dur":1,"name":"b"}]"""
+    recording = read_trace_json(text.encode(), "absolute.json")
+    assert recording.spans["start_ps"].to_list() == [125_000, 3_625_000]
+
+
+def test_kineto_kernels_are_work_on_gpus_and_profiler_steps_are_markers() -> None:
+    def kineto(cat: str, tid: int, at: int, name: str, **args: object) -> Event:
+        return {**span((4242, tid), at, 5, name, **args), "cat": cat}
+
+    trace = {
+        "schemaVersion": 1,
+        "deviceProperties": [{"id": 0}, {"id": 1, "name": "H100"}],
+        "traceEvents": [
+            process(4242, "python3"),
+            kineto("user_annotation", 1, 0, "ProfilerStep#12"),
+            kineto("cpu_op", 1, 1, "aten::mm"),
+            kineto("kernel", 7, 20, "gemm", device=1, stream=7),
+            kineto("gpu_memcpy", 7, 26, "Memcpy DtoH", device=1, stream=7),
+            {"ph": "s", "id": 1, "pid": 4242, "tid": 1, "ts": 1},
+        ],
+        "traceName": "x.json",
+    }
+    recording = read_trace_json(json.dumps(trace, indent=1).encode(), "kineto.json")
+    assert [row[0:3] for row in spans_of(recording)] == [
+        ("gpu1", "python3/7", "gemm"),
+        ("gpu1", "python3/7", "Memcpy DtoH"),
+    ]
+    assert recording.ops["hint"].to_list() == ["kernel", "gpu_memcpy"]
+    assert recording.markers.rows() == [(None, 12, "ProfilerStep#12", 0, 5_000_000)]
+    assert any("1 events of phase 's'" in note for note in recording.notes)
+
+
+def test_begins_and_ends_are_paired_by_thread() -> None:
+    def mark(phase: str, tid: int, at: float, name: str | None = None) -> Event:
+        return {"ph": phase, "pid": 1, "tid": tid, "ts": at, **({"name": name} if name else {})}
+
+    recording = read_trace_json(
+        json.dumps(
+            [
+                mark("E", 1, 0),  # ends what began before the trace
+                mark("B", 1, 1, "outer"),
+                mark("B", 2, 1.5, "elsewhere"),
+                mark("B", 1, 2, "inner"),
+                mark("E", 1, 3),
+                mark("E", 1, 7.5),
+                mark("E", 2, 2),
+                mark("B", 1, 9, "never ends"),
+            ]
+        ).encode(),
+        "pairs.json",
+    )
+    rows = recording.host_events.rows()
+    found = {recording.host_names[name]: (start, length) for _, name, start, length in rows}
+    assert found == {
+        "outer": (1_000_000, 6_500_000),
+        "inner": (2_000_000, 1_000_000),
+        "elsewhere": (1_500_000, 500_000),
+    }
+    assert any("2 begins or ends without" in note for note in recording.notes)
+    assert any("no device process" in note for note in recording.notes)
+
+
+def test_a_list_on_top_packed_or_not_and_a_path_give_the_same(tmp_path: Path) -> None:
+    events = [*tpu(3, 0), span((3, 3), 1, 1, "a")]
+    bare = json.dumps(events, indent=2).encode()
+    path = tmp_path / "a.json"
+    path.write_bytes(b"\xef\xbb\xbf" + bare)
+    expected = read_trace_json(text_of(events), "a.json").spans
+    for data in (bare, gzip.compress(bare), path):
+        assert_frame_equal(read_trace_json(data, "a.json").spans, expected)
+
+
+def test_nothing_depends_on_the_order_of_the_events() -> None:
+    events = [*tpu(4, 1), *tpu(3, 0), span((4, 3), 5, 1, "b"), span((3, 3), 1, 1, "a")]
+    forward = read_trace_json(text_of(events), "a")
+    backward = read_trace_json(text_of(events[::-1]), "a")
+    assert (
+        forward.devices
+        == backward.devices
+        == (
+            Device(ordinal=0, kind="tpu"),
+            Device(ordinal=1, kind="tpu"),
+        )
+    )
+    assert spans_of(forward) == spans_of(backward)
+
+
+def test_the_cap_of_a_million_events_is_told() -> None:
+    """XLA keeps the first 1,000,000 spans by start and drops the rest without a word."""
+    one = json.dumps(span((3, 3), 1, 1, "a")).encode()
+    text = text_of(tpu(3, 0))[:-4] + b",".join([one] * 1_000_000) + b",{}]}"
+    recording = read_trace_json(text, "capped.json")
+    assert len(recording.spans) == 1_000_000
+    assert recording.truncated
+    assert any("1,000,000 events" in note and ".xplane.pb" in note for note in recording.notes)
+
+
+@pytest.mark.parametrize(
+    ("head", "expected"),
+    [
+        (b'  {"traceEvents"', True),
+        (b"[{", True),
+        (gzip.compress(b'{"traceEvents":[]}'), True),
+        (gzip.compress(b"\x0a\x05plane"), False),
+        (b"\x1f\x8b\x08broken", False),
+        (b"\x0a\x05plane", False),
+        (b"", False),
+    ],
+)
+def test_traces_are_told_by_their_first_bytes(head: bytes, expected: bool) -> None:
+    assert is_trace_json(head) is expected
+
+
+def test_a_missing_file_is_one_clear_error(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="No such file"):
+        read_trace_json(tmp_path / "none.json", "none.json")
+
+
+def test_a_tpu_trace_of_vllm(shared: Path) -> None:
+    path = shared / "data/traces/vllm_qwen3_2tpu.trace.json.gz"
+    recording = read_trace_json(path, path.name)
+    assert recording.devices == (Device(ordinal=0, kind="tpu"), Device(ordinal=1, kind="tpu"))
+    assert len(recording.spans) == 6908
+    assert len(recording.executions) == 8
+    step = recording.executions.filter(module="jit_step_fun", device=0)
+    assert step.select("program_key", "run_key", "start_ps", "dur_ps").rows() == [
+        ("5120112285394406626", 850, 1_144_986_718_988, 66_914_493_397)
+    ]
+    first = recording.spans.row(0, named=True)
+    assert (first["start_ps"], first["dur_ps"]) == (1_144_995_949_630, 1_320_453)
+    assert recording.ops.row(first["op"], named=True)["op"] == "slice.1996"
+    reductions = recording.ops.filter(pl.col("hint") == "all-reduce")
+    assert len(reductions) > 0
+    assert reductions["text"].str.contains("replica_groups").all()
