@@ -34,6 +34,10 @@ _BATCH: Final = 16_384
 """Events decoded at a time: the working columns then stay in the processor's cache."""
 
 _BLOCK_BYTES: Final = 8 << 20
+_LARGEST_ID: Final = 1 << 20
+
+_LINE_NAME: Final = 2
+_LINE_TIMESTAMP: Final = 3
 
 _ID, _OFFSET, _DURATION = 0x08, 0x10, 0x18
 _REF_VALUE, _INT_VALUE, _UINT_VALUE = 0x38, 0x20, 0x18
@@ -113,7 +117,7 @@ def read_events(
     """
     while start < end:
         if data[start] != EVENTS_TAG:
-            _, _, _, start = next(fields(data, start, end))
+            start = _step_over(data, start, end)
             continue
         block, starts, stop = _next_block(data, start, end)
         _, taken = block.varints(starts + 1)
@@ -122,6 +126,14 @@ def read_events(
             batch = slice(first, first + _BATCH)
             yield _decode(block, bodies[batch], ends[batch], wanted, strings)
         start += stop
+
+
+def _step_over(data: memoryview, start: int, end: int) -> int:
+    """Where the field that is no event ends; a head behind its events would have been missed."""
+    number, _, _, after = next(fields(data, start, end))
+    if number in (_LINE_NAME, _LINE_TIMESTAMP):
+        raise Malformed(f"a line's head lies behind its events at offset {start}")
+    return after
 
 
 def _next_block(data: memoryview, start: int, end: int) -> tuple[Block, Positions, int]:
@@ -149,10 +161,11 @@ def _decode(
         skipped = 0
     offset, at = _ordered_field(block, at, end, _OFFSET)
     duration, at = _ordered_field(block, at, end, _DURATION)
+    if (at > end).any():
+        raise Malformed("a number reaches behind its event")
     columns = _StatColumns(wanted.columns, len(metadata))
-    odd = (at < end) & (block.bytes[at] != STATS_TAG)
-    _decode_stats(block, at, np.where(odd, at, end), wanted, strings, columns)
-    for row in np.flatnonzero(odd):
+    at = _decode_stats(block, at, end, wanted, strings, columns)
+    for row in np.flatnonzero(at < end):
         # The ordered reading took what it found; the rest is read field by field.
         body = (int(at[row]), int(end[row]))
         values = [int(metadata[row]), int(offset[row]), int(duration[row])]
@@ -200,31 +213,22 @@ def _decode_stats(
     wanted: Wanted,
     strings: Strings,
     columns: _StatColumns,
-) -> None:
-    """Read the k-th stat of every event at once, for k = 0, 1, ... until none has another."""
-    if not wanted.stats:
-        return
-    names = wanted.columns
-    slot_of = np.full(max(wanted.stats) + 2, -1, np.int64)
-    for stat, name in wanted.stats.items():
-        slot_of[stat] = names.index(name)
+) -> Positions:
+    """Read the k-th stat of every event at once, for k = 0, 1, ... until none has another.
+
+    Gives where this ended for each event: before its end, if C++ would not have written it so.
+    """
+    slot_of = _slots(wanted)
+    ended = at.copy()
     rows = np.flatnonzero(at < end)
     at, end = at[rows], end[rows]
     while len(rows):
-        word = block.words[at]
-        size, header = (
-            ((word >> np.uint64(8)) & np.uint64(0x7F)).astype(np.int64),
-            np.full(len(at), 2, np.int64),
-        )
-        if (word & np.uint64(0x8000)).any():
-            long_size, taken = block.varints(at + 1)
-            size, header = np.minimum(long_size, np.uint64(1 << 40)).astype(np.int64), 1 + taken
-        body = at + header
-        after = body + size
-        if ((word & np.uint64(0xFF)) != STATS_TAG).any() or (after > end).any():
-            raise Malformed("the stats of an event are damaged")
+        body, after = _next_stat(block, at, end)
+        regular = (block.bytes[at] == STATS_TAG) & (block.bytes[body] == _ID)
+        if not regular.all():
+            rows, end, body, after = rows[regular], end[regular], body[regular], after[regular]
         stat, value_at = _ordered_field(block, body, after, _ID)
-        slot = slot_of[np.minimum(stat, len(slot_of) - 1)]
+        slot = slot_of.take(stat, mode="clip")
         asked = slot >= 0
         if asked.any():
             _put_values(
@@ -233,28 +237,55 @@ def _decode_stats(
                 slot[asked],
                 value_at[asked],
                 after[asked],
-                names,
                 strings,
                 columns,
             )
+        ended[rows] = after
         more = after < end
         rows, at, end = rows[more], after[more], end[more]
+    return ended
+
+
+def _slots(wanted: Wanted) -> NDArray[np.int8]:
+    """The column of each stat's id, or -1; ids count up from 1, so the table is small."""
+    last = max(wanted.stats, default=0)
+    if last > _LARGEST_ID or min(wanted.stats, default=0) < 0:
+        raise Malformed(f"{last} as the id of a stat")
+    names = wanted.columns
+    slots = np.full(last + 2, -1, np.int8)
+    for stat, name in wanted.stats.items():
+        slots[stat] = names.index(name)
+    return slots
+
+
+def _next_stat(block: Block, at: Positions, end: Positions) -> tuple[Positions, Positions]:
+    """Where the body of the stat at each position starts and ends."""
+    word = block.words[at]
+    size = ((word >> np.uint64(8)) & np.uint64(0x7F)).astype(np.int64)
+    body = at + 2
+    if (word & np.uint64(0x8000)).any():
+        long_size, taken = block.varints(at + 1)
+        size = np.minimum(long_size, np.uint64(block.size + 1)).astype(np.int64)
+        body = at + 1 + taken
+    after = body + size
+    if (((word & np.uint64(0xFF)) == STATS_TAG) & (after > end)).any():
+        raise Malformed("the stats of an event are damaged")
+    return body, after
 
 
 def _put_values(
     block: Block,
     rows: Positions,
-    slot: Positions,
+    slot: NDArray[np.int8],
     at: Positions,
     end: Positions,
-    names: Sequence[str],
     strings: Strings,
     columns: _StatColumns,
 ) -> None:
     tag = np.where(at < end, block.bytes[at], 0)
     value, _ = block.varints(at + 1)
     number = value.view(np.int64)
-    for index, name in enumerate(names):
+    for index, name in enumerate(columns.value):
         mine = slot == index
         if not mine.any():
             continue
@@ -263,7 +294,9 @@ def _put_values(
         plain = mine & ((tag == _INT_VALUE) | (tag == _UINT_VALUE))
         columns.put(name, rows[plain], number[plain], False)
         for one in np.flatnonzero(mine & ((tag == _TEXT_VALUE) | (tag == _BYTES_VALUE))):
-            length, begin = varint(memoryview(block.bytes), int(at[one]) + 1)
+            length, begin = varint(block.bytes.data, int(at[one]) + 1)
+            if begin + length > end[one]:
+                raise Malformed("the text of a stat is damaged")
             raw = block.bytes[begin : begin + length].tobytes()
             key = strings.intern(raw.decode("utf-8", "replace"))
             columns.put(name, rows[one : one + 1], np.array([key], np.int64), True)
@@ -278,7 +311,7 @@ def _decode_slowly(
     columns: _StatColumns,
     row: int,
 ) -> None:
-    data = memoryview(block.bytes)
+    data = block.bytes.data
     rows = np.array([row], np.int64)
     for number, wire, begin, finish in fields(data, *body):
         if wire == VARINT and number in (1, 2, 3):
