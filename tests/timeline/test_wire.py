@@ -47,6 +47,13 @@ def test_the_scalar_varint_agrees_with_the_column(value: int) -> None:
     assert wire.varint(raw, 0) == (value, len(raw))
 
 
+def test_bits_beyond_the_last_are_dropped() -> None:
+    raw = b"\xff" * 9 + b"\x7f"
+    assert wire.varint(raw, 0) == (2**64 - 1, 10)
+    value, size = Block(raw).varints(np.array([0]))
+    assert (value.tolist(), size.tolist()) == ([2**64 - 1], [10])
+
+
 # Bodies of events: some are full of what looks like the start of further events.
 stats = st.one_of(
     st.binary(max_size=200),

@@ -9,11 +9,13 @@ Reference: tsl/profiler/protobuf/xplane.proto.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from counterpoint.program.wire_schema import message_classes
+from google.protobuf.message import DecodeError
+
+from counterpoint.program.wire_schema import Message, message_classes
 from counterpoint.timeline.xplane.events import EVENTS_TAG, Strings
 from counterpoint.timeline.xplane.wire import LENGTH, VARINT, Malformed, fields, varint
 
@@ -117,7 +119,7 @@ def _read_plane(data: memoryview, start: int, end: int) -> Plane:
         elif number in (4, 5, 6) and wire == LENGTH:
             _extend(names, before, finish)
         before = finish
-    decoded: Any = _MESSAGES["Names"].FromString(b"".join(data[a:b] for a, b in names))
+    decoded = _decode_names(b"".join(data[a:b] for a, b in names), name)
     strings = {entry.key: _text(entry.value.name) for entry in decoded.stat_metadata}
     return Plane(
         name=name,
@@ -136,6 +138,13 @@ def _read_plane(data: memoryview, start: int, end: int) -> Plane:
     )
 
 
+def _decode_names(raw: bytes, plane: str) -> Message:
+    try:
+        return _MESSAGES["Names"].FromString(raw)
+    except DecodeError:
+        raise Malformed(f"the names of plane {plane!r} are damaged") from None
+
+
 def _extend(ranges: list[tuple[int, int]], start: int, end: int) -> None:
     if ranges and ranges[-1][1] == start:
         ranges[-1] = (ranges[-1][0], end)
@@ -145,16 +154,16 @@ def _extend(ranges: list[tuple[int, int]], start: int, end: int) -> None:
 
 def _read_line(data: memoryview, start: int, end: int) -> Line:
     """Read a line's head; its events are left where they are."""
-    found: dict[int, tuple[int, int]] = {}
+    found: dict[tuple[int, int], tuple[int, int]] = {}
     at = start
     while at < end and data[at] != EVENTS_TAG:
-        number, _, begin, at = next(fields(data, at, end))
-        found[number] = (begin, at)
-    if _LINE_NAME not in found:
+        number, wire, begin, at = next(fields(data, at, end))
+        found[number, wire] = (begin, at)
+    if (_LINE_NAME, LENGTH) not in found:
         # A line without a name may have a display name, which is written behind the events.
-        found |= {n: (b, e) for n, _, b, e in fields(data, at, end) if n == _LINE_DISPLAY_NAME}
-    name = found.get(_LINE_NAME) or found.get(_LINE_DISPLAY_NAME)
-    stamp = found.get(_LINE_TIMESTAMP)
+        found |= {(n, w): (b, e) for n, w, b, e in fields(data, at, end) if n == _LINE_DISPLAY_NAME}
+    name = found.get((_LINE_NAME, LENGTH)) or found.get((_LINE_DISPLAY_NAME, LENGTH))
+    stamp = found.get((_LINE_TIMESTAMP, VARINT))
     return Line(
         name=_text(bytes(data[name[0] : name[1]])) if name else "",
         timestamp_ns=varint(data, stamp[0])[0] if stamp else 0,
@@ -167,7 +176,7 @@ def _text(raw: bytes) -> str:
     return raw.decode("utf-8", "replace")
 
 
-def _stats(stats: Any, strings: Mapping[int, str]) -> dict[str, StatValue]:
+def _stats(stats: Iterable[Message], strings: Mapping[int, str]) -> dict[str, StatValue]:
     values: dict[str, StatValue] = {}
     for stat in stats:
         name = strings.get(stat.metadata_id)
@@ -176,7 +185,7 @@ def _stats(stats: Any, strings: Mapping[int, str]) -> dict[str, StatValue]:
     return values
 
 
-def _value(stat: Any, strings: Mapping[int, str]) -> StatValue:
+def _value(stat: Message, strings: Mapping[int, str]) -> StatValue:
     """The one that is set; a zero of whatever type when none differs from its default."""
     if stat.ref_value:
         return strings.get(stat.ref_value, "")

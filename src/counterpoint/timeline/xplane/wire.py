@@ -34,6 +34,7 @@ _ODD = (
     (np.uint64(0x0FFFFFFF00000000), np.uint64(4)),
 )
 _ONE = np.uint64(1)
+_ALL_BITS: Final = (1 << 64) - 1
 
 _LANE_BYTES: Final = 4096
 # More hops than any entry has nested entries of the same tag: a lane that starts inside one has
@@ -160,14 +161,14 @@ class Block:
 
 
 def varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
-    """One varint, and the position behind it."""
+    """One varint, and the position behind it; bits beyond the 64th are dropped, as elsewhere."""
     value = shift = 0
     while True:
         byte = data[at]
         at += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return value, at
+            return value & _ALL_BITS, at
         shift += 7
         if shift > 63:
             raise Malformed(f"a number of more than ten bytes at offset {at}")
