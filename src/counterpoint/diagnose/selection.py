@@ -44,20 +44,18 @@ class Selection:
         """Spans that touch a window's time, with `row`: their row in the Timeline."""
         if not len(self.windows):
             return self.timeline.spans.with_row_index("row").head(0)
-        bounds = self.windows.group_by("device").agg(
-            pl.col("start_ps").min().alias("from"), pl.col("end_ps").max().alias("to")
-        )
-        return (
-            self.timeline.spans.with_row_index("row")
-            .lazy()
-            .join(bounds.lazy(), on="device", maintain_order="left")
-            .filter(
-                (pl.col("start_ps") < pl.col("to"))
-                & (pl.col("start_ps") + pl.col("dur_ps") > pl.col("from"))
-            )
-            .drop("from", "to")
-            .collect()
-        )
+        spans = self.timeline.spans
+        device = spans["device"].to_numpy()
+        start = spans["start_ps"].to_numpy()
+        end = start + spans["dur_ps"].to_numpy()
+        kept = np.zeros(len(spans), bool)
+        for one in self.windows["device"].unique().to_list():
+            mine = slice(*np.searchsorted(device, [one, one + 1]))
+            windows = self.windows.filter(pl.col("device") == one)
+            first, last = windows["start_ps"].min(), windows["end_ps"].max()
+            kept[mine] = (start[mine] < last) & (end[mine] > first)
+        rows = pl.Series("row", np.flatnonzero(kept), pl.UInt32)
+        return spans[rows].insert_column(0, rows)
 
 
 def select(

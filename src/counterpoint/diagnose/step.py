@@ -14,12 +14,16 @@ from counterpoint.timeline.model import Lane
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepTimes:
-    """Step time over all steady steps; None where there is no step."""
+    """Step time over all steady steps, from start to start; None where there is no step.
+
+    `execution_ms` is the part in which the step's program runs, from its first op to its last.
+    """
 
     count: int
     median_ms: float | None
     p10_ms: float | None
     p90_ms: float | None
+    execution_ms: float | None
     how: str
 
 
@@ -53,22 +57,51 @@ def step_times(selection: Selection, how: str) -> StepTimes:
     """Median and spread of the step time."""
     lengths = selection.lengths_ms
     if not lengths:
-        return StepTimes(count=0, median_ms=None, p10_ms=None, p90_ms=None, how=how)
+        return StepTimes(
+            count=0, median_ms=None, p10_ms=None, p90_ms=None, execution_ms=None, how=how
+        )
     p10, p90 = np.percentile(lengths, [10, 90])
     return StepTimes(
         count=len(lengths),
         median_ms=selection.median_ms,
         p10_ms=float(p10),
         p90_ms=float(p90),
+        execution_ms=_execution_ms(selection),
         how=how,
     )
 
 
+def _execution_ms(selection: Selection) -> float | None:
+    timeline = selection.timeline
+    runs = timeline.runs.filter(
+        (pl.col("program") == timeline.step_program) & pl.col("device").is_in(selection.devices)
+    ).join(timeline.steps.filter("steady"), on=["step", "device"], how="semi")
+    per_step = runs.group_by("device", "step").agg((pl.col("end_ps") - pl.col("start_ps")).sum())
+    median = per_step["end_ps"].median() if len(per_step) else None
+    return float(median) / 1e9 if isinstance(median, int | float) else None
+
+
 def breakdown(selection: Selection, attributed: pl.DataFrame) -> Breakdown:
     """Parts of a median step from the attribution of its time."""
+    return _parts(attributed, selection.scale)
 
+
+def device_breakdowns(selection: Selection, attributed: pl.DataFrame) -> dict[int, Breakdown]:
+    """The same for each device alone, on one scale: their mean is the breakdown of all."""
+    windows = {device: len(rows) for (device,), rows in selection.windows.group_by("device")}
+    return {
+        device: _parts(
+            attributed.filter(pl.col("device") == device),
+            selection.scale * selection.occurrences / windows[device],
+        )
+        for device in selection.devices
+        if device in windows
+    }
+
+
+def _parts(attributed: pl.DataFrame, scale: float) -> Breakdown:
     def ms(of: pl.Expr) -> float:
-        return float(attributed.filter(of)["ps"].sum()) * selection.scale
+        return float(attributed.filter(of)["ps"].sum()) * scale
 
     state = pl.col("state")
     return Breakdown(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 
 import numpy as np
 import polars as pl
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from counterpoint.core.basis import Basis
 from counterpoint.timeline.align import Offset, find_offsets
+from counterpoint.timeline.claim import claim_ops
 from counterpoint.timeline.device import Device, Host
 from counterpoint.timeline.model import HOST_EVENTS, OPS, RUNS, SPANS, ProgramEntry, Timeline
 from counterpoint.timeline.operations import describe_ops
@@ -39,6 +41,11 @@ class _Gathered:
     host_events: list[pl.DataFrame] = field(default_factory=list[pl.DataFrame])
     op_count: int = 0
     run_count: int = 0
+    _hlo: dict[bytes, EmbeddedProgram] = field(default_factory=dict[bytes, EmbeddedProgram])
+
+    def shared(self, program: EmbeddedProgram) -> EmbeddedProgram:
+        """The first program met with the same HLO, so that ranks share one parsed Program."""
+        return self._hlo.setdefault(sha256(program.load()).digest(), program)
 
 
 def assemble(
@@ -70,7 +77,14 @@ def assemble(
         host_events = _shift(host_events, "host", by_host)
         said += more + _uneven(runs, gathered, hosts)
     names = [entry.name for entry in gathered.programs]
-    found = find_steps(runs, names, markers)
+    extent = (
+        spans.group_by("device")
+        .agg(
+            pl.col("start_ps").min(), (pl.col("start_ps") + pl.col("dur_ps")).max().alias("end_ps")
+        )
+        .sort("device")
+    )
+    found = find_steps(runs, names, markers, extent)
     return Timeline(
         basis=Basis.MEASURED,
         inputs=tuple(inputs),
@@ -102,9 +116,12 @@ def _add(gathered: _Gathered, recording: Recording, host: int) -> None:
 
     op_program = programs(recording.ops)
     found = find_runs(recording, op_program, programs(recording.executions))
+    claimed = claim_ops(
+        recording.ops, op_program, recording.spans["op"].to_numpy(), found
+    )
     ops = describe_ops(
-        recording.ops,
-        op_program.tolist(),
+        claimed.ops,
+        claimed.programs.tolist(),
         lambda index: gathered.programs[index].hlo(host),
     )
     run_of = pl.Series("run", found.run_of, pl.UInt32)
@@ -114,7 +131,7 @@ def _add(gathered: _Gathered, recording: Recording, host: int) -> None:
         recording.spans.select(
             (pl.col("device") + first_device).cast(pl.UInt16),
             pl.col("line").cast(pl.UInt32) + first_line,
-            (pl.col("op") + gathered.op_count).cast(pl.UInt32),
+            pl.Series("op", claimed.op_of_span, pl.UInt32) + gathered.op_count,
             run.cast(pl.UInt32).alias("run"),
             "start_ps",
             "dur_ps",
@@ -179,6 +196,8 @@ def _identify(
         taken.add(index)
         index_of[key] = index
         embedded = recording.programs.get(key) or recording.programs.get(name)
+        if embedded is not None:
+            embedded = gathered.shared(embedded)
         gathered.programs[index] = _with_variant(gathered.programs[index], key, embedded, host)
     return index_of
 

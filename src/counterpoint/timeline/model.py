@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -114,7 +114,7 @@ class ProgramEntry:
         return None if variant is None else _parse(variant)
 
 
-@cache
+@lru_cache(maxsize=64)
 def _parse(variant: EmbeddedProgram) -> Program:
     return program_from_proto(variant.load())
 

@@ -11,7 +11,6 @@ from typing import Any, Final
 
 import polars as pl
 
-from counterpoint.core.errors import InputError
 from counterpoint.program import (
     Instruction,
     Program,
@@ -20,10 +19,10 @@ from counterpoint.program import (
     category,
     collective,
     flops,
-    program_from_text,
     provenance,
     start_of,
 )
+from counterpoint.program.fragments import Fragment, program_from_fragments
 from counterpoint.program.scope import scope
 from counterpoint.timeline import naming
 from counterpoint.timeline.model import OPS
@@ -31,7 +30,7 @@ from counterpoint.timeline.model import OPS
 Row = dict[str, Any]
 HloOf = Callable[[int], Program | None]
 
-_NO_WORK: Final = -1
+_NO_PROGRAM: Final = -1
 
 
 def describe_ops(ops: pl.DataFrame, programs: Sequence[int], hlo_of: HloOf) -> pl.DataFrame:
@@ -47,9 +46,9 @@ def describe_ops(ops: pl.DataFrame, programs: Sequence[int], hlo_of: HloOf) -> p
 def _look_up(
     op: str | None, index: int, hlo_of: HloOf, texts: Mapping[int, Program]
 ) -> tuple[Program, Instruction] | None:
-    if op is None or index == _NO_WORK:
+    if op is None:
         return None
-    for program in (hlo_of(index), texts.get(index)):
+    for program in (None if index == _NO_PROGRAM else hlo_of(index), texts.get(index)):
         instruction = program.instruction(op) if program is not None else None
         if program is not None and instruction is not None:
             return program, instruction
@@ -58,18 +57,14 @@ def _look_up(
 
 def _programs_from_texts(ops: pl.DataFrame, programs: Sequence[int]) -> dict[int, Program]:
     """Make a Program, without bodies, of the instructions that a profile spells out itself."""
-    lines: dict[int, dict[str, str]] = {}
-    for op, text, index in zip(ops["op"], ops["text"], programs, strict=True):
-        if text is not None and op is not None:
-            lines.setdefault(index, {})[op] = text
-    found: dict[int, Program] = {}
-    for index, texts in lines.items():
-        body = "\n".join(f"  {text}" for text in texts.values())
-        try:
-            found[index] = program_from_text(f"HloModule of_ops\n\nENTRY %entry () -> () {{\n{body}\n}}\n")
-        except InputError:
-            continue  # cut-off texts: the names must do
-    return found
+    fragments: dict[int, list[Fragment]] = {}
+    for text, op_name, index in zip(ops["text"], ops["scope"], programs, strict=True):
+        if text is not None:
+            fragment = Fragment(text, op_name.rstrip(":") if op_name else None)
+            fragments.setdefault(index, []).append(fragment)
+    return {
+        index: program_from_fragments("fragments", texts) for index, texts in fragments.items()
+    }
 
 
 def _describe(row: Row, index: int, found: tuple[Program, Instruction] | None) -> Row:
@@ -78,7 +73,7 @@ def _describe(row: Row, index: int, found: tuple[Program, Instruction] | None) -
         **dict.fromkeys(OPS),
         "name": row["name"],
         "op": row["op"],
-        "program": None if index == _NO_WORK else index,
+        "program": None if index == _NO_PROGRAM else index,
         "async_window": bool(row["async_window"]),
         **described,
     }

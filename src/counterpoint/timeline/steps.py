@@ -2,8 +2,8 @@
 
 Told by markers where there are any; else a step is one run of the dominant program, the one on
 which devices spend most time. A step lasts from one start to the next, so time between runs counts.
-The first steps of a profile pay for its start, and the last has no next start: both are kept but
-not `steady`, so statistics leave them out.
+The first steps of a profile pay for its start, and the last has no next start: where enough others
+remain they are not `steady`, and statistics leave them out.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 from counterpoint.timeline.model import STEPS
 
-_ENOUGH: Final = 2
+_ENOUGH: Final = 3
 """Steady steps that must remain before a doubtful one is left out."""
 
-_WARM_UP: Final = 1.5
-"""A leading step this many times longer than the median of the others is warm-up."""
+_WARM_UP: Final = 1.05
+"""A leading step this many times longer than every later one is warm-up."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,8 +35,13 @@ class FoundSteps:
     notes: tuple[str, ...]
 
 
-def find_steps(runs: pl.DataFrame, names: list[str], markers: pl.DataFrame) -> FoundSteps:
-    """Find the steps of a Timeline from its runs (with `index`) and its markers."""
+def find_steps(
+    runs: pl.DataFrame, names: list[str], markers: pl.DataFrame, extent: pl.DataFrame
+) -> FoundSteps:
+    """Find the steps of a Timeline from its runs (with `index`) and its markers.
+
+    `extent` gives first start and last end on each device, for profiles that name no program.
+    """
     on_device = markers.filter(pl.col("device").is_not_null())
     program = _dominant(runs)
     if len(on_device):
@@ -48,9 +53,9 @@ def find_steps(runs: pl.DataFrame, names: list[str], markers: pl.DataFrame) -> F
         ).sort("device", "start_ps")
         return _finish(found, runs, program, "step markers on the devices")
     if program is None:
-        empty = pl.DataFrame(schema=STEPS)
-        rule = "no program ran on a device, so there are no steps"
-        return FoundSteps(empty, pl.Series("step", [None] * len(runs), pl.Int32), None, rule, ())
+        found = extent.with_columns(step=pl.lit(0, pl.Int32))
+        rule = "no program is named in the profile: all of it is taken as one step"
+        return _finish(found.select("step", *extent.columns), runs, None, rule)
     per_step, rule = _runs_per_step(runs, program, names[program], markers)
     found = _by_runs(runs.filter(pl.col("program") == program), per_step)
     return _finish(found, runs, program, rule)
@@ -100,23 +105,23 @@ def _steady(steps: pl.DataFrame) -> tuple[list[int], list[str]]:
     """Numbers of the steps that count, and what is said of the others."""
     length = (
         steps.group_by("step")
-        .agg((pl.col("end_ps") - pl.col("start_ps")).median().alias("time"))
+        .agg(((pl.col("end_ps") - pl.col("start_ps")).median() / 1e9).alias("ms"))
         .sort("step")
     )
-    numbers, times = length["step"].to_list(), length["time"].to_list()
+    numbers, times = length["step"].to_list(), length["ms"].to_list()
     notes: list[str] = []
-    if len(numbers) > _ENOUGH:
-        notes.append(f"step {numbers[0]} is left out of the statistics: it is the profile's first")
+    if len(numbers) >= _ENOUGH:
+        notes.append(f"step {numbers[0]} is left out of the statistics: the profile's first")
         numbers, times = numbers[1:], times[1:]
-    if len(numbers) > _ENOUGH:
-        notes.append(f"step {numbers[-1]} is left out likewise: no later start tells where it ends")
-        numbers, times = numbers[:-1], times[:-1]
-    while len(numbers) > _ENOUGH and times[0] > _WARM_UP * float(np.median(times[1:])):
+    while len(numbers) > _ENOUGH and times[0] > _WARM_UP * max(times[1:]):
         notes.append(
-            f"step {numbers[0]} is left out likewise: {times[0] / 1e9:,.1f} ms, warm-up against"
-            f" {float(np.median(times[1:])) / 1e9:,.1f} ms later"
+            f"step {numbers[0]} is left out as warm-up: {times[0]:,.1f} ms, later steps take at"
+            f" most {max(times[1:]):,.1f} ms"
         )
         numbers, times = numbers[1:], times[1:]
+    if len(numbers) > _ENOUGH:
+        notes.append(f"step {numbers[-1]} is left out: no later start tells where it ends")
+        numbers = numbers[:-1]
     return numbers, notes
 
 

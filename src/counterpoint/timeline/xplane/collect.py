@@ -30,6 +30,8 @@ Longs = NDArray[np.int64]
 
 _LATEST_PS: Final = 1 << 61
 _NONE: Final = -1
+_DENSE: Final = 1 << 18
+"""Combinations of ids up to which a table is used to number them."""
 
 _TPU_NAME: Final = re.compile(r"%?([\w.\-]+) = ")
 _MODULE: Final = re.compile(r"(.+)\((\d+)\)$")
@@ -78,9 +80,11 @@ class Collector:
         on_device = _known(events, "hlo_op") & _known(events, "device_ordinal")
         if on_device.any():
             ops = _select(events, on_device)
-            ordinals, code = np.unique(ops.stats["device_ordinal"].value, return_inverse=True)
+            ordinals = ops.stats["device_ordinal"].value
+            first, code = _distinct([ordinals])
             index = np.array(
-                [self.device(Device(ordinal=int(n), kind="cpu")) for n in ordinals], np.uint16
+                [self.device(Device(ordinal=int(n), kind="cpu")) for n in ordinals[first]],
+                np.uint16,
             )
             self._add_spans(plane, index[code], line, ops, False)
             events = _select(events, ~on_device)
@@ -164,8 +168,8 @@ class Collector:
     def _add_host(self, plane: Plane, line: Line, events: Events) -> None:
         if not len(events):
             return
-        kinds, code = np.unique(events.metadata, return_inverse=True)
-        names = [_event_name(plane, kind).name for kind in kinds.tolist()]
+        first, code = _distinct([events.metadata])
+        names = [_event_name(plane, kind).name for kind in events.metadata[first].tolist()]
         index = np.array([self._names.setdefault(n, len(self._names)) for n in names], np.uint32)
         self._host.append(
             {
@@ -242,14 +246,32 @@ class _Ops:
 
 
 def _distinct(columns: Sequence[Longs]) -> tuple[Longs, Longs]:
-    """Where each distinct row first stands, and which of them each row is."""
+    """Where each distinct row first stands, and which of them each row is.
+
+    Columns are ids: small numbers in a narrow range, so a table of all combinations is far cheaper
+    than sorting. Columns that are not (a hash as program id) are numbered first.
+    """
     code = np.zeros(len(columns[0]), np.int64)
+    room = 1
     for column in columns:
-        _, own = np.unique(column, return_inverse=True)
-        _, first, code = np.unique(
-            code * (int(own.max()) + 1) + own, return_index=True, return_inverse=True
-        )
-    return first, code  # type: ignore[possibly-undefined]
+        low, high = int(column.min()), int(column.max())
+        if high - low >= _DENSE:
+            _, column = np.unique(column, return_inverse=True)
+            low, high = 0, int(column.max())
+        if room * (high - low + 1) > _DENSE:
+            _, code = np.unique(code, return_inverse=True)
+            room = int(code.max()) + 1
+        code = code * (high - low + 1) + (column - low)
+        room *= high - low + 1
+    if room > _DENSE:
+        _, first, code = np.unique(code, return_index=True, return_inverse=True)
+        return first, code
+    table = np.full(room, _NONE, np.int64)
+    table[code[::-1]] = np.arange(len(code) - 1, -1, -1)
+    present = np.flatnonzero(table != _NONE)
+    first = table[present]
+    table[present] = np.arange(len(present))
+    return first, table[code]
 
 
 def _event_name(plane: Plane, metadata: int) -> EventName:
