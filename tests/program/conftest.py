@@ -13,18 +13,19 @@ from counterpoint.program import Program, program_from_text, read_program
 DATA = Path(__file__).parent / "data"
 
 
-@cache
-def load(name: str) -> Program:
-    return read_program(DATA / name)
+@pytest.fixture(scope="session")
+def load() -> Callable[[str], Program]:
+    """A Program of tests/program/data by file name."""
+    return cache(lambda name: read_program(DATA / name))
 
 
 @pytest.fixture(scope="session")
-def gpu_step() -> Program:
+def gpu_step(load: Callable[[str], Program]) -> Program:
     return load("gpu_step.hlo.pb.xz")
 
 
 @pytest.fixture(scope="session")
-def cpu_step() -> Program:
+def cpu_step(load: Callable[[str], Program]) -> Program:
     return load("cpu_step.hlo.pb.xz")
 
 

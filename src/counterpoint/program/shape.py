@@ -16,7 +16,7 @@ from counterpoint.core.errors import InputError
 
 # Element types whose name does not say how many bits they take.
 _BITS = {"pred": 8, "token": 0, "opaque": 0}
-_BITS_IN_NAME = re.compile(r"[a-z]+?(\d+)")
+_BITS_IN_NAME = re.compile(r"(?:bf|[fsuc])(\d+)(?:e\d+m\d+[a-z0-9]*)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def element_bits(dtype: str) -> int:
         return _BITS[dtype]
     if dtype in ("tuple", "buffer"):
         return 0
-    match = _BITS_IN_NAME.match(dtype)
+    match = _BITS_IN_NAME.fullmatch(dtype)
     if not match:
         raise InputError(
             f"element type {dtype!r} is unknown",

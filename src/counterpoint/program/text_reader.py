@@ -18,6 +18,7 @@ from collections.abc import Iterator
 
 from counterpoint.core.errors import InputError
 from counterpoint.program import text_parts as parts
+from counterpoint.program.asyncs import unwrap
 from counterpoint.program.instruction import Computation, Instruction
 from counterpoint.program.program import Alias, Program
 from counterpoint.program.soundness import sound
@@ -44,7 +45,7 @@ def program_from_text(text: str) -> Program:
             next="give what compiled.as_text() returns, or a *after_optimizations.txt of a dump",
         )
     try:
-        return sound(_program(unquote(start[1]), text[start.end() :]))
+        return sound(unwrap(_program(unquote(start[1]), text[start.end() :])))
     except (ValueError, IndexError, KeyError, RecursionError) as error:
         raise InputError(f"HLO text of {start[1]} is damaged", why=str(error)) from error
 

@@ -1,0 +1,136 @@
+"""Files of every kind, and damaged ones: a clear refusal, never a crash."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from google.protobuf.message import DecodeError
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from counterpoint.core.errors import InputError
+from counterpoint.program import (
+    Program,
+    bytes_accessed,
+    category,
+    describe,
+    flops,
+    program_from_proto,
+    program_from_text,
+    read_program,
+    replica_groups,
+    stable_key,
+    trip_count,
+)
+from counterpoint.program.hlo_schema import MESSAGES
+from counterpoint.program.wire_schema import message_classes
+
+DATA = Path(__file__).parent / "data"
+PROTO = lzma.decompress((DATA / "gpu_step.hlo.pb.xz").read_bytes())
+TEXT = lzma.decompress((DATA / "gpu_step.txt.xz").read_bytes()).decode()
+
+
+@pytest.mark.parametrize("pack", [lzma.compress, gzip.compress, bz2.compress, bytes])
+@pytest.mark.parametrize("data", [PROTO, TEXT.encode()])
+def test_packed_and_plain(pack: Callable[[bytes], bytes], data: bytes, tmp_path: Path) -> None:
+
+    path = tmp_path / "module"
+    path.write_bytes(pack(data))
+    assert read_program(path).name == read_program(pack(data)).name == "jit_step"
+
+
+def test_a_bare_module_and_one_in_an_hlo_proto() -> None:
+    wrapped = MESSAGES["HloProto"](hlo_module=PROTO).SerializeToString()
+    assert read_program(wrapped).computations == read_program(PROTO).computations
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"", "empty"),
+        (b"\x00" * 64, "not a compiled HLO module"),
+        (b"<!DOCTYPE html><html></html>", "not a compiled HLO module"),
+        (b"\xfd7zXZ\x00junk", "compressed data is damaged"),
+        (gzip.compress(b"x" * 999)[:20], "compressed data is damaged"),
+        (b"PK\x03\x04" + b"\x00" * 40, "not a compiled HLO module"),
+    ],
+)
+def test_what_is_no_program_is_refused(data: bytes, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        read_program(data)
+
+
+def test_a_path_that_leads_nowhere(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="can't be read"):
+        read_program(tmp_path / "missing.hlo.pb")
+    with pytest.raises(InputError, match="can't be read"):
+        read_program(tmp_path)
+
+
+def ask_everything(program: Program) -> None:
+    for it in program.instructions:
+        category(program, it)
+        flops(program, it)
+        bytes_accessed(program, it)
+        describe(program, it)
+        stable_key(program, it)
+        trip_count(program, it)
+        replica_groups(program, it)
+
+
+EDITS = st.lists(
+    st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 24), st.binary(max_size=12)),
+    min_size=1,
+    max_size=4,
+)
+
+
+def damaged(data: bytes, edits: list[tuple[float, int, bytes]]) -> bytes:
+    for where, removed, inserted in edits:
+        at = int(where * len(data))
+        data = data[:at] + inserted + data[at + removed :]
+    return data
+
+
+@settings(max_examples=150, deadline=None)
+@given(EDITS)
+def test_damaged_protos_are_read_or_refused(edits: list[tuple[float, int, bytes]]) -> None:
+    with suppress(InputError):
+        ask_everything(program_from_proto(damaged(PROTO, edits)))
+
+
+@settings(max_examples=150, deadline=None)
+@given(EDITS)
+def test_damaged_text_is_read_or_refused(edits: list[tuple[float, int, bytes]]) -> None:
+    with suppress(InputError):
+        ask_everything(program_from_text(damaged(TEXT.encode(), edits).decode(errors="replace")))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.floats(0, 1), st.booleans())
+def test_truncated_modules_are_read_or_refused(share: float, as_text: bool) -> None:
+    data = TEXT.encode() if as_text else PROTO
+    with suppress(InputError):
+        ask_everything(read_program(data[: int(share * len(data))] or b"\x00"))
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=400))
+def test_any_bytes_are_read_or_refused(data: bytes) -> None:
+    with suppress(InputError):
+        read_program(data)
+
+
+def test_schemas_are_private_and_skip_what_they_do_not_name() -> None:
+    first = message_classes("test", "Outer\n  1 inner Inner*\n  3 name string\nInner\n  2 n int64*")
+    again = message_classes("test", "Outer\n  3 name bytes")
+    message = first["Outer"](name="x", inner=[{"n": [1, 2]}])
+    assert again["Outer"].FromString(message.SerializeToString()).name == b"x"
+    with pytest.raises(DecodeError):
+        first["Outer"].FromString(b"\xff")
