@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -20,6 +20,7 @@ from counterpoint.diagnose.step import (
     Phases,
     StepTimes,
     breakdown,
+    device_breakdowns,
     phases,
     step_times,
 )
@@ -31,6 +32,7 @@ from counterpoint.timeline.model import Timeline
 class ProgramUse:
     """A compiled module, how often it ran on a device, and its time there over the profile."""
 
+    index: int  # what the column `program` of ops and collectives says
     name: str
     fingerprint: str | None
     executions: int
@@ -43,7 +45,8 @@ class Explanation:
     """Where a step goes. Times are of a median step, mean over devices, in milliseconds.
 
     `ops` and `collectives` are polars frames, documented at `op_profile` and `collective_profile`;
-    `devices` gives the parts of the step per device and step. None: not known, see `notes`.
+    `devices` gives the parts of the step per device and step, `device_breakdowns` those of a median
+    step per device. None: not known, see `notes`.
     """
 
     inputs: tuple[str, ...]
@@ -58,6 +61,7 @@ class Explanation:
     breakdown: Breakdown | None
     phases: Phases | None
     devices: pl.DataFrame
+    device_breakdowns: Mapping[int, Breakdown]
     ops: pl.DataFrame
     collectives: pl.DataFrame
     utilisation: Utilisation
@@ -89,6 +93,7 @@ def explain(
         breakdown=parts,
         phases=phases(selection, attributed) if selection.occurrences else None,
         devices=_per_device(attributed),
+        device_breakdowns=device_breakdowns(selection, attributed),
         ops=ops,
         collectives=collectives,
         utilisation=utilisation(selection, ops, parts.idle_ms if parts else None),
@@ -113,8 +118,9 @@ def _programs(timeline: Timeline) -> list[ProgramUse]:
     )
     return [
         ProgramUse(
-            name=timeline.programs[program].name,
-            fingerprint=", ".join(timeline.programs[program].fingerprints) or None,
+            index=program,
+            name=timeline.programs[int(program)].name,
+            fingerprint=", ".join(timeline.programs[int(program)].fingerprints) or None,
             executions=round(executions),
             device_ms=ps / 1e9,
             is_step=program == timeline.step_program,

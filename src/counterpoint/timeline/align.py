@@ -60,9 +60,9 @@ def _ends(
     members = spans.filter(pl.col("run").is_not_null()).join(
         wanted.select("row", "program", name="op"), left_on="op", right_on="row"
     )
-    numbered = members.join(
-        runs.with_row_index("run").select("run", "index"), on="run"
-    ).sort("start_ps")
+    numbered = members.join(runs.with_row_index("run").select("run", "index"), on="run").sort(
+        "start_ps"
+    )
     return (
         numbered.with_columns(
             turn=pl.int_range(pl.len()).over("device", "run", "program", "name"),

@@ -111,14 +111,12 @@ def _add(gathered: _Gathered, recording: Recording, host: int) -> None:
     index_of = _identify(gathered, recording, keys, host)
 
     def programs(frame: pl.DataFrame) -> NDArray[np.int32]:
-        found = [index_of.get(key) for key in _keys(frame)]
-        return np.array([NO_PROGRAM if i is None else i for i in found], np.int32)
+        found = [index_of.get(key or "", NO_PROGRAM) for key in _keys(frame)]
+        return np.array(found, np.int32)
 
     op_program = programs(recording.ops)
     found = find_runs(recording, op_program, programs(recording.executions))
-    claimed = claim_ops(
-        recording.ops, op_program, recording.spans["op"].to_numpy(), found
-    )
+    claimed = claim_ops(recording.ops, op_program, recording.spans["op"].to_numpy(), found)
     ops = describe_ops(
         claimed.ops,
         claimed.programs.tolist(),
@@ -211,9 +209,7 @@ def _with_variant(
     return replace(entry, variants=variants, fingerprints=tuple(dict.fromkeys(known)))
 
 
-def _with_offsets(
-    hosts: list[Host], offsets: dict[int, Offset]
-) -> tuple[list[Host], list[str]]:
+def _with_offsets(hosts: list[Host], offsets: dict[int, Offset]) -> tuple[list[Host], list[str]]:
     aligned: list[Host] = []
     notes: list[str] = []
     for index, host in enumerate(hosts):
@@ -247,10 +243,8 @@ def _uneven(runs: pl.DataFrame, gathered: _Gathered, hosts: list[Host]) -> list[
         pl.col("len").min().alias("least"), pl.col("len").max().alias("most")
     )
     return [
-        f"{gathered.programs[program].name} ran {least} times on some devices and {most} times on"
+        f"{gathered.programs[int(program)].name} ran {least} times on some devices and {most} times on"
         f" others ({len(hosts)} hosts): runs are matched from the first on"
         for program, least, most in uneven.sort("program").rows()
         if least != most
     ]
-
-

@@ -39,15 +39,23 @@ _NCCL_KINDS: Final = {
 _NCCL: Final = re.compile(r"(?:nccl|rccl|msccl)\w*?[_ ](?:dev)?kernel", re.IGNORECASE)
 
 _KERNELS: Final = (
-    (re.compile(r"memcpy|copybuffer|memset|fillbuffer|copy_bytes", re.I), "copy"),
-    (re.compile(r"fmha|flash|attention|sdpa", re.I), "attention"),
-    (re.compile(r"conv|im[23]d?2?col|winograd|implicit_gemm", re.I), "convolution"),
-    (re.compile(r"gemm|cutlass|cublas|nvjet|^Cijk_|matmul|xmma|_dot_|^dot|wgmma", re.I), "matmul"),
-    (re.compile(r"reduce|softmax|norm", re.I), "reduction"),
-    (re.compile(r"sort|topk", re.I), "sort"),
-    (re.compile(r"scatter|gather|dynamic-(update-)?slice", re.I), "scatter/gather"),
-    (re.compile(r"transpose|^copy", re.I), "copy"),
-    (re.compile(r"fusion|elementwise|broadcast|wrapped|loop|triton|add|mul|convert", re.I), "fusion"),
+    (re.compile(r"memcpy|copybuffer|memset|fillbuffer|copy_bytes", re.IGNORECASE), "copy"),
+    (re.compile(r"fmha|flash|attention|sdpa", re.IGNORECASE), "attention"),
+    (re.compile(r"conv|im[23]d?2?col|winograd|implicit_gemm", re.IGNORECASE), "convolution"),
+    (
+        re.compile(r"gemm|cutlass|cublas|nvjet|^Cijk_|matmul|xmma|_dot_|^dot|wgmma", re.IGNORECASE),
+        "matmul",
+    ),
+    (re.compile(r"reduce|softmax|norm", re.IGNORECASE), "reduction"),
+    (re.compile(r"sort|topk", re.IGNORECASE), "sort"),
+    (re.compile(r"scatter|gather|dynamic-(update-)?slice", re.IGNORECASE), "scatter/gather"),
+    (re.compile(r"transpose|^copy", re.IGNORECASE), "copy"),
+    (
+        re.compile(
+            r"fusion|elementwise|broadcast|wrapped|loop|triton|add|mul|convert", re.IGNORECASE
+        ),
+        "fusion",
+    ),
 )
 
 _LANES: Final = {

@@ -34,7 +34,7 @@ _NO_PROGRAM: Final = -1
 
 
 def describe_ops(ops: pl.DataFrame, programs: Sequence[int], hlo_of: HloOf) -> pl.DataFrame:
-    """The Timeline's rows for a recording's ops; `programs` gives each op's program, -1 for none."""
+    """The Timeline's rows for a recording's ops; `programs` has the program of each, or -1."""
     texts = _programs_from_texts(ops, programs)
     rows = [
         _describe(row, index, _look_up(row["op"], index, hlo_of, texts))
@@ -62,9 +62,7 @@ def _programs_from_texts(ops: pl.DataFrame, programs: Sequence[int]) -> dict[int
         if text is not None:
             fragment = Fragment(text, op_name.rstrip(":") if op_name else None)
             fragments.setdefault(index, []).append(fragment)
-    return {
-        index: program_from_fragments("fragments", texts) for index, texts in fragments.items()
-    }
+    return {index: program_from_fragments("fragments", texts) for index, texts in fragments.items()}
 
 
 def _describe(row: Row, index: int, found: tuple[Program, Instruction] | None) -> Row:
@@ -99,6 +97,8 @@ def _by_program(row: Row, program: Program, instruction: Instruction) -> Row:
     if kind == "other" and row["hint"]:
         kind = naming.category(row["op"], row["name"], row["hint"])
     origin = provenance(program, instruction)
+    if kind == "convolution" and origin.primitive == "dot_general":
+        kind = "matmul"  # a TPU computes every matrix product as a convolution
     known_flops = flops(program, instruction)
     accessed = bytes_accessed(program, instruction)
     return {

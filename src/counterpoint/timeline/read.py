@@ -30,6 +30,11 @@ def _silent(what: str, done: int, total: int) -> None:
     del what, done, total
 
 
+def _nowhere(offset: int) -> None:
+    """Bytes in memory are neither given back nor worth a word."""
+    del offset
+
+
 def read(*paths: str | PathLike[str], progress: Progress = _silent) -> Timeline:
     """Read profiles into one Timeline.
 
@@ -83,7 +88,7 @@ def _read_bytes(data: memoryview, name: str, reached: Reached) -> Iterator[Recor
     if head.startswith(b"PK"):
         yield from _read_zip(data, name)
     elif head.startswith(b"\x1f\x8b") and not name.endswith((".json.gz", ".json")):
-        yield from _read_bytes(_unpacked(data, name), name.removesuffix(".gz"), lambda offset: None)
+        yield from _read_bytes(_unpacked(data, name), name.removesuffix(".gz"), _nowhere)
     elif head.startswith(b"SQLite format 3"):
         from counterpoint.timeline.nsys import read_sqlite
 
@@ -156,7 +161,7 @@ def _read_zip(data: memoryview, name: str) -> Iterator[Recording]:
                 )
             for member in sorted(best):
                 content = memoryview(archive.read(member))
-                yield from _read_bytes(content, f"{name}/{member}", lambda offset: None)
+                yield from _read_bytes(content, f"{name}/{member}", _nowhere)
     except zipfile.BadZipFile as failure:
         raise InputError(f"{name}: a damaged zip archive: {failure}") from None
 

@@ -64,9 +64,7 @@ def _by_execution(
 ) -> FoundRuns:
     """A span belongs to the execution during which it starts on its device."""
     runs = (
-        executions.select(
-            "device", "start_ps", end_ps=pl.col("start_ps") + pl.col("dur_ps")
-        )
+        executions.select("device", "start_ps", end_ps=pl.col("start_ps") + pl.col("dur_ps"))
         .with_columns(program=pl.Series(execution_program, dtype=pl.Int32))
         .filter(pl.col("program") >= 0)
         .sort("device", "start_ps")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import glob
 import mmap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from counterpoint.core.errors import InputError
 
@@ -40,14 +41,14 @@ class Source:
         return "://" in self.name
 
     @contextmanager
-    def opened(self) -> Iterator[tuple[memoryview, Callable[[int], None]]]:
+    def opened(self) -> Generator[tuple[memoryview, Callable[[int], None]]]:
         """The source's bytes, and a way to say up to where they are no longer needed."""
         if self.is_url:
-            yield memoryview(fetch(self.name)), lambda offset: None
+            yield memoryview(fetch(self.name)), _keep
             return
         with self.path.open("rb") as file:
             if not self.path.stat().st_size:
-                yield memoryview(b""), lambda offset: None
+                yield memoryview(b""), _keep
                 return
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
                 view = memoryview(mapped)
@@ -55,6 +56,10 @@ class Source:
                     yield view, lambda offset: _give_back(mapped, offset)
                 finally:
                     view.release()
+
+
+def _keep(offset: int) -> None:
+    del offset
 
 
 def _give_back(mapped: mmap.mmap, offset: int) -> None:
@@ -66,11 +71,10 @@ def _give_back(mapped: mmap.mmap, offset: int) -> None:
 
 def fetch(url: str) -> bytes:
     """All bytes behind a URL that fsspec knows."""
-    import fsspec
-
+    fsspec: Any = import_module("fsspec")  # it ships no types
     try:
         with fsspec.open(url, "rb") as file:
-            return file.read()
+            return bytes(file.read())
     except FileNotFoundError:
         raise InputError(f"{url}: there is no such object") from None
     except (ImportError, ValueError) as failure:
@@ -78,7 +82,7 @@ def fetch(url: str) -> bytes:
             f"{url} can't be opened: {failure}",
             next="install fsspec's driver for this kind of URL (gcsfs for gs://, s3fs for s3://)",
         ) from None
-    except Exception as failure:  # every driver raises its own kinds
+    except Exception as failure:  # noqa: BLE001 - every driver raises its own kinds
         raise InputError(f"{url} can't be read: {failure}") from None
 
 
@@ -87,7 +91,7 @@ def find_sources(path: str) -> tuple[list[Source], list[str]]:
     if "://" in path:
         return [Source(path)], []
     if not Path(path).exists() and glob.has_magic(path):
-        matches = sorted(glob.glob(path, recursive=True))
+        matches = sorted(glob.glob(path, recursive=True))  # noqa: PTH207 - may be absolute
         if not matches:
             raise InputError(f"{path}: nothing matches", next="check the pattern with `ls`")
         parts = [find_sources(match) for match in matches]

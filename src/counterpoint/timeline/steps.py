@@ -96,9 +96,7 @@ def _by_runs(runs: pl.DataFrame, per_step: int) -> pl.DataFrame:
 def _finish(steps: pl.DataFrame, runs: pl.DataFrame, program: int | None, rule: str) -> FoundSteps:
     steady, notes = _steady(steps)
     steps = steps.with_columns(steady=pl.col("step").is_in(steady)).cast({**STEPS})
-    return FoundSteps(
-        steps.select(*STEPS), _step_of_run(runs, steps), program, rule, tuple(notes)
-    )
+    return FoundSteps(steps.select(*STEPS), _step_of_run(runs, steps), program, rule, tuple(notes))
 
 
 def _steady(steps: pl.DataFrame) -> tuple[list[int], list[str]]:

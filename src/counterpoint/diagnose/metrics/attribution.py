@@ -11,6 +11,7 @@ kernels side by side count once. The phase of a moment is that of the span that 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
@@ -50,7 +51,9 @@ def attribute(selection: Selection, spans: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([pl.DataFrame(schema=SCHEMA), *parts])
 
 
-def _by_device(selection: Selection, spans: pl.DataFrame):
+def _by_device(
+    selection: Selection, spans: pl.DataFrame
+) -> Iterator[tuple[int, pl.DataFrame, pl.DataFrame]]:
     devices = spans["device"].to_numpy()
     for device in selection.devices:
         windows = selection.windows.filter(pl.col("device") == device)
@@ -128,9 +131,7 @@ def _sum(
     length: Longs,
 ) -> pl.DataFrame:
     summed = (
-        pl.DataFrame(
-            {"step": step, "state": state, "phase": phase, "hidden": hidden, "ps": length}
-        )
+        pl.DataFrame({"step": step, "state": state, "phase": phase, "hidden": hidden, "ps": length})
         .group_by("step", "state", "phase", "hidden")
         .agg(pl.col("ps").sum())
         .sort("step", "state", "phase", "hidden")

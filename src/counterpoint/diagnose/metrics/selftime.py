@@ -5,6 +5,8 @@ Loops and calls contain the ops of their bodies; their own time is what these le
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
@@ -24,7 +26,7 @@ def self_times(spans: pl.DataFrame) -> NDArray[np.int64]:
     line = spans["line"].to_numpy()[order]
     result = np.zeros(len(spans), np.int64)
     bounds = np.flatnonzero(np.diff(line.astype(np.int64), prepend=-1, append=-1))
-    for first, last in zip(bounds[:-1], bounds[1:], strict=True):
+    for first, last in pairwise(bounds):
         one = slice(first, last)
         result[order[one]] = _without_children(start[one], duration[one])
     return result

@@ -8,6 +8,8 @@ is not counted, so slack is a lower bound there.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
@@ -34,7 +36,7 @@ def slack_per_op(selection: Selection, spans: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _slack(op: dict[str, object], ops: pl.DataFrame, spans: pl.DataFrame) -> float | None:
+def _slack(op: dict[str, Any], ops: pl.DataFrame, spans: pl.DataFrame) -> float | None:
     if op["done_position"] is None:
         return 0.0  # synchronous: the device waits from the start on
     between = ops.filter(
