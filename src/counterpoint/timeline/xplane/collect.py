@@ -21,6 +21,8 @@ from counterpoint.timeline.recording import (
     Recording,
     Schema,
 )
+from counterpoint.timeline.xplane import annotation
+from counterpoint.timeline.xplane.annotation import GRAPH_STAT
 from counterpoint.timeline.xplane.events import Events, Stat
 from counterpoint.timeline.xplane.planes import EventName, Line, Plane, StatValue
 from counterpoint.timeline.xplane.wire import Malformed
@@ -32,6 +34,8 @@ _LATEST_PS: Final = 1 << 61
 _NONE: Final = -1
 _DENSE: Final = 1 << 18
 """Combinations of ids up to which a table is used to number them."""
+
+_STEP_DIGITS: Final = 19
 
 _TPU_NAME: Final = re.compile(r"%?([\w.\-]+) = ")
 _MODULE: Final = re.compile(r"(.+)\((\d+)\)$")
@@ -111,7 +115,7 @@ class Collector:
         start = self._start(line, events)
         for row, metadata in enumerate(events.metadata.tolist()):
             name = _event_name(plane, metadata).name
-            step = int(name) if name.isdecimal() else row
+            step = int(name) if name.isdecimal() and len(name) < _STEP_DIGITS else row
             duration = int(events.duration_ps[row])
             self._markers.append((device, step, name, int(start[row]), duration))
 
@@ -123,6 +127,7 @@ class Collector:
         programs: Mapping[str, EmbeddedProgram],
         environment: Mapping[str, str],
         notes: Sequence[str],
+        truncated: bool,
     ) -> Recording:
         """The Recording of all that was added."""
         return Recording(
@@ -138,8 +143,24 @@ class Collector:
             host_names=tuple(self._names),
             programs=programs,
             environment=environment,
-            notes=tuple(notes),
+            notes=(*notes, *self._notes()),
+            truncated=truncated,
         )
+
+    def _notes(self) -> list[str]:
+        notes: list[str] = []
+        if self._ops.nameless_in_graphs:
+            notes.append(
+                f"{self._ops.nameless_in_graphs:,} spans ran inside CUDA graphs and name no"
+                " instruction; XLA_FLAGS=--xla_enable_command_buffers_during_profiling=false"
+                " launches them one by one while the profiler runs"
+            )
+        if annotation.LAUNCHED_PLAINLY in self._names:
+            notes.append(
+                "XLA ran without command buffers (CUDA graphs) because the profiler was on:"
+                " steps may be shorter without it"
+            )
+        return notes
 
     def _add_spans(
         self,
@@ -204,6 +225,8 @@ class _Ops:
 
     def __init__(self) -> None:
         self._rows: dict[tuple[object, ...], int] = {}
+        self._nameless: set[int] = set()
+        self.nameless_in_graphs = 0
 
     def codes(self, plane: Plane, events: Events, is_async: bool) -> NDArray[np.uint32]:
         """Row of each event, adding rows for those not met before."""
@@ -212,9 +235,15 @@ class _Ops:
             stat = events.stats.get(name)
             if stat is not None:
                 columns.append(np.where(stat.known, stat.value, _NONE))
+        in_graph = _known(events, GRAPH_STAT)
+        if in_graph.any():
+            columns.append(in_graph.astype(np.int64))
         first, code = _distinct(columns)
         rows = [self._row(plane, events, int(at), is_async) for at in first]
-        return np.array(rows, np.uint32)[code]
+        codes = np.array(rows, np.uint32)[code]
+        if in_graph.any():
+            self.nameless_in_graphs += int(np.isin(codes[in_graph], [*self._nameless]).sum())
+        return codes
 
     def _row(self, plane: Plane, events: Events, at: int, is_async: bool) -> int:
         event = _event_name(plane, int(events.metadata[at]))
@@ -226,20 +255,30 @@ class _Ops:
 
         from_text = _TPU_NAME.match(event.name)
         own = from_text[1] if from_text else None
+        launched_by = annotation.instruction(text("hlo_op"), on_event.get(GRAPH_STAT) is not None)
+        op = own if is_async and own else launched_by or own
+        if from_text:
+            # TPU profiles write `scope:type`, with no type for JAX.
+            scope = (text("tf_op") or "").removesuffix(":") or None
+        else:
+            scope = annotation.scope(text("prefix"), text("name"))
         row = (
             own or event.name,
-            own if is_async and own else text("hlo_op") or own,
+            op,
             text("hlo_module"),
             text("program_id"),
             is_async,
             text("hlo_category"),
-            text("tf_op") if from_text else text("name"),
+            scope,
             text("source"),
             _as_number(event.stats.get("flops")),
             _as_number(event.stats.get("bytes_accessed")),
             event.name if from_text else None,
         )
-        return self._rows.setdefault(row, len(self._rows))
+        index = self._rows.setdefault(row, len(self._rows))
+        if op is None:
+            self._nameless.add(index)
+        return index
 
     def frame(self) -> pl.DataFrame:
         return pl.DataFrame(list(self._rows), schema=OPS, orient="row")
@@ -256,12 +295,14 @@ def _distinct(columns: Sequence[Longs]) -> tuple[Longs, Longs]:
     for column in columns:
         low, high = int(column.min()), int(column.max())
         if high - low >= _DENSE:
-            _, column = np.unique(column, return_inverse=True)
-            low, high = 0, int(column.max())
+            _, numbered = np.unique(column, return_inverse=True)
+            low, high = 0, int(numbered.max())
+        else:
+            numbered = column - low
         if room * (high - low + 1) > _DENSE:
             _, code = np.unique(code, return_inverse=True)
             room = int(code.max()) + 1
-        code = code * (high - low + 1) + (column - low)
+        code = code * (high - low + 1) + numbered
         room *= high - low + 1
     if room > _DENSE:
         _, first, code = np.unique(code, return_index=True, return_inverse=True)
@@ -319,7 +360,7 @@ def _concatenate(parts: list[Columns], schema: Schema) -> pl.DataFrame:
         return pl.DataFrame(schema=schema)
     joined = {name: np.concatenate([part.pop(name) for part in parts]) for name in [*parts[0]]}
     known = joined.pop("run_known", None)
-    frame = pl.DataFrame(joined).cast({name: kind for name, kind in schema.items()})
+    frame = pl.DataFrame(joined).cast({**schema})
     if known is not None:
         frame = frame.with_columns(
             run_key=pl.when(pl.Series(known)).then(pl.col("run_key")).otherwise(None)

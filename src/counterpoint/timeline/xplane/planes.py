@@ -1,6 +1,7 @@
 """The frame of an XSpace: its planes, their names for events and stats, and where lines lie.
 
-XSpace {1 planes, 4 hostnames}; XPlane {2 name, 3 lines, 4 event_metadata, 5 stat_metadata, 6 stats}
+XSpace {1 planes, 2 errors, 3 warnings, 4 hostnames};
+XPlane {2 name, 3 lines, 4 event_metadata, 5 stat_metadata, 6 stats}
 
 The events themselves are left in the file: `events` reads them by column. Names are decoded
 leniently, because profilers write kernel names that are not UTF-8.
@@ -9,7 +10,7 @@ Reference: tsl/profiler/protobuf/xplane.proto.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -83,7 +84,18 @@ class Plane:
     lines: tuple[Line, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class SpaceTexts:
+    """What a file says of itself: what went wrong while recording, and on which host."""
+
+    errors: Sequence[str]
+    warnings: Sequence[str]
+    hostnames: Sequence[str]
+
+
 _PLANES: Final = 1
+_ERRORS: Final = 2
+_WARNINGS: Final = 3
 _HOSTNAMES: Final = 4
 _LINE_NAME: Final = 2
 _LINE_TIMESTAMP: Final = 3
@@ -97,13 +109,13 @@ def read_planes(data: memoryview) -> Iterator[Plane]:
             yield _read_plane(data, start, end)
 
 
-def read_hostnames(data: memoryview) -> list[str]:
-    """The host names that the file was written under."""
-    return [
-        _text(bytes(data[start:end]))
-        for number, wire, start, end in fields(data, 0, len(data))
-        if number == _HOSTNAMES and wire == LENGTH
-    ]
+def read_texts(data: memoryview) -> SpaceTexts:
+    """What the file says of itself."""
+    found: dict[int, list[str]] = {_ERRORS: [], _WARNINGS: [], _HOSTNAMES: []}
+    for number, wire, start, end in fields(data, 0, len(data)):
+        if number in found and wire == LENGTH:
+            found[number].append(_text(bytes(data[start:end])))
+    return SpaceTexts(found[_ERRORS], found[_WARNINGS], found[_HOSTNAMES])
 
 
 def _read_plane(data: memoryview, start: int, end: int) -> Plane:

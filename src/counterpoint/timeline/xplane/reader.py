@@ -2,7 +2,7 @@
 
 What each plane holds (docs/formats/xplane.md):
 
-    /device:GPU:N    one line per stream; newer files add lines derived from them, which are left out
+    /device:GPU:N    one line per stream; lines derived from these are left out
     /device:TPU:N    XLA Ops, Async XLA Ops, XLA Modules, Steps
     /host:CPU        one line per thread; with the CPU backend also the ops of virtual devices, told
                      apart by `device_ordinal`
@@ -13,15 +13,16 @@ What each plane holds (docs/formats/xplane.md):
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from counterpoint.core.errors import InputError
 from counterpoint.timeline.device import Device
 from counterpoint.timeline.recording import EmbeddedProgram, Recording
+from counterpoint.timeline.xplane.annotation import GRAPH_STAT
 from counterpoint.timeline.xplane.collect import Collector
 from counterpoint.timeline.xplane.events import Wanted, read_events
-from counterpoint.timeline.xplane.planes import Line, Plane, read_hostnames, read_planes
+from counterpoint.timeline.xplane.planes import Line, Plane, SpaceTexts, read_planes, read_texts
 from counterpoint.timeline.xplane.wire import Malformed
 
 _DEVICE: Final = re.compile(r"/device:(GPU|TPU):(\d+)$")
@@ -29,7 +30,10 @@ _HOST: Final = "/host:CPU"
 _METADATA: Final = "/host:metadata"
 _TASK: Final = "Task Environment"
 
-_STATS: Final = ("hlo_op", "hlo_module", "program_id", "run_id", "device_ordinal", "step_num")
+_OP_STATS: Final = ("hlo_op", "hlo_module", "program_id", "run_id")
+_DEVICE_STATS: Final = (*_OP_STATS, "prefix", "name", GRAPH_STAT)
+_HOST_STATS: Final = (*_OP_STATS, "device_ordinal", "step_num")
+_PROTO_STATS: Final = ("Hlo Proto", "HLO Proto")
 
 _MODULE_LINE: Final = "XLA Modules"
 _STEP_LINE: Final = "Steps"
@@ -93,14 +97,22 @@ def _read(data: memoryview, source: str, reached: Reached) -> Recording:
             notes.append(f"plane {plane.name} was not read: {len(plane.lines)} lines")
     if not planes:
         raise Malformed("it holds no planes")
-    hostnames = read_hostnames(data)
+    texts = read_texts(data)
     return collector.finish(
         source=source,
-        host=hostnames[0] if hostnames else source,
+        host=texts.hostnames[0] if texts.hostnames else source,
         programs=programs,
         environment=environment,
-        notes=notes + _warn(collector, planes),
+        notes=[*_passed_on(texts), *notes, *_warn(collector, planes)],
+        truncated=any("dropped" in warning for warning in texts.warnings),
     )
+
+
+def _passed_on(texts: SpaceTexts) -> list[str]:
+    return [
+        *(f"the profiler reports an error: {error}" for error in texts.errors),
+        *(f"the profiler warns: {warning}" for warning in texts.warnings),
+    ]
 
 
 def _warn(collector: Collector, planes: list[Plane]) -> list[str]:
@@ -120,7 +132,7 @@ def _read_device(
 ) -> list[str]:
     device = collector.device(_describe(plane, kind.lower(), ordinal))
     has_streams = any(line.name.startswith(_STREAM_PREFIX) for line in plane.lines)
-    wanted = _wanted(plane)
+    wanted = _wanted(plane, _DEVICE_STATS)
     left_out: list[str] = []
     for line in plane.lines:
         batches = read_events(data, line.start, line.end, wanted, plane.strings)
@@ -146,10 +158,8 @@ def _is_ops_line(line: Line) -> bool:
     return line.name in (_OPS_LINE, _ASYNC_LINE)
 
 
-def _read_host(
-    data: memoryview, plane: Plane, collector: Collector, reached: Reached
-) -> list[str]:
-    wanted = _wanted(plane)
+def _read_host(data: memoryview, plane: Plane, collector: Collector, reached: Reached) -> list[str]:
+    wanted = _wanted(plane, _HOST_STATS)
     skipped = 0
     for line in plane.lines:
         collector.open_line(f"{plane.name}/{line.name}")
@@ -162,9 +172,9 @@ def _read_host(
     return [f"{skipped:,} book-keeping marks of the host's thread pools are left out"]
 
 
-def _wanted(plane: Plane) -> Wanted:
+def _wanted(plane: Plane, stats: Sequence[str]) -> Wanted:
     return Wanted(
-        stats={plane.stat_ids[name]: name for name in _STATS if name in plane.stat_ids},
+        stats={plane.stat_ids[name]: name for name in stats if name in plane.stat_ids},
         skipped=frozenset(
             key for key, event in plane.event_names.items() if event.name.startswith(_BOOKKEEPING)
         ),
@@ -207,7 +217,7 @@ def _embedded_programs(plane: Plane) -> dict[str, EmbeddedProgram]:
     """HLO protos, by program id; the plane names them `module(id)`."""
     programs: dict[str, EmbeddedProgram] = {}
     for key, event in plane.event_names.items():
-        for value in event.stats.values():
+        for value in map(event.stats.get, _PROTO_STATS):
             if isinstance(value, bytes) and value:
                 name, _, number = event.name.rpartition("(")
                 program = number.rstrip(")") if name else str(key)
