@@ -115,7 +115,12 @@ def _add(gathered: _Gathered, recording: Recording, host: int) -> None:
         return np.array(found, np.int32)
 
     op_program = programs(recording.ops)
-    found = find_runs(recording, op_program, programs(recording.executions))
+    found = find_runs(
+        recording,
+        op_program,
+        programs(recording.executions),
+        _in_entry(gathered, recording, op_program, host),
+    )
     claimed = claim_ops(recording.ops, op_program, recording.spans["op"].to_numpy(), found)
     ops = describe_ops(
         claimed.ops,
@@ -157,6 +162,22 @@ def _add(gathered: _Gathered, recording: Recording, host: int) -> None:
 def _keys(frame: pl.DataFrame) -> list[str | None]:
     """What a host calls each row's program: its key, or its name where it has no key."""
     return frame.select(pl.coalesce("program_key", "module")).to_series().to_list()
+
+
+def _in_entry(
+    gathered: _Gathered, recording: Recording, programs: NDArray[np.int32], host: int
+) -> NDArray[np.bool_]:
+    """Which ops lie in their program's entry computation, as far as the HLO is there."""
+    if len(recording.executions) or recording.spans["run_key"].null_count() < len(recording.spans):
+        return np.zeros(len(recording.ops), bool)  # runs are told otherwise: spare the parsing
+
+    def tell(op: str | None, index: int) -> bool:
+        program = None if index == NO_PROGRAM else gathered.programs[index].hlo(host)
+        instruction = program.instruction(op) if program is not None and op is not None else None
+        return instruction is not None and instruction.computation == program.entry
+
+    pairs = zip(recording.ops["op"], programs.tolist(), strict=True)
+    return np.array([tell(op, index) for op, index in pairs], bool)
 
 
 def _program_order(recording: Recording) -> dict[str, str]:
@@ -243,8 +264,8 @@ def _uneven(runs: pl.DataFrame, gathered: _Gathered, hosts: list[Host]) -> list[
         pl.col("len").min().alias("least"), pl.col("len").max().alias("most")
     )
     return [
-        f"{gathered.programs[int(program)].name} ran {least} times on some devices and {most} times on"
-        f" others ({len(hosts)} hosts): runs are matched from the first on"
+        f"{gathered.programs[int(program)].name} ran {least} times on some devices and {most} times"
+        f" on others ({len(hosts)} hosts): runs are matched from the first on"
         for program, least, most in uneven.sort("program").rows()
         if least != most
     ]

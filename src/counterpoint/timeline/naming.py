@@ -36,7 +36,7 @@ _NCCL_KINDS: Final = {
     "sendrecv": "collective-permute",
     "reduce": "all-reduce",
 }
-_NCCL: Final = re.compile(r"(?:nccl|rccl|msccl)\w*?[_ ](?:dev)?kernel", re.IGNORECASE)
+_LIBRARIES: Final = ("nccl", "rccl", "msccl")
 
 _KERNELS: Final = (
     (re.compile(r"memcpy|copybuffer|memset|fillbuffer|copy_bytes", re.IGNORECASE), "copy"),
@@ -88,8 +88,8 @@ def collective_kind(name: str) -> str | None:
     if stem is not None:
         bare = stem.removesuffix("-start").removesuffix("-done")
         return bare if bare in _COLLECTIVE_OPCODES else None
-    if "nccl" in name.lower() or _NCCL.search(name):
-        text = name.lower().replace("_", "")
+    text = name.lower().replace("_", "")
+    if any(library in text for library in _LIBRARIES):
         return next((kind for word, kind in _NCCL_KINDS.items() if word in text), "unknown")
     return None
 

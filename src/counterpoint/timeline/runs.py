@@ -26,6 +26,8 @@ FOUND: Final[Schema] = {
 NO_RUN: Final = int(np.iinfo(np.uint32).max)
 NO_PROGRAM: Final = -1
 
+_FAIR_SHARE: Final = 0.1
+
 Programs = NDArray[np.int32]
 Rows = NDArray[np.uint32]
 
@@ -38,19 +40,26 @@ class FoundRuns:
     run_of: Rows
 
 
-def find_runs(recording: Recording, op_program: Programs, execution_program: Programs) -> FoundRuns:
+def find_runs(
+    recording: Recording,
+    op_program: Programs,
+    execution_program: Programs,
+    once: NDArray[np.bool_],
+) -> FoundRuns:
     """Find the runs of one recording.
 
     `op_program` and `execution_program` give the program of each row of those tables, NO_PROGRAM
-    where it is not known.
+    where it is not known; `once` tells the ops known to execute once per run.
     """
+    op_of_span = recording.spans["op"].to_numpy()
     spans = recording.spans.select(
         "device",
         "op",
         "run_key",
         "start_ps",
         end_ps=pl.col("start_ps") + pl.col("dur_ps"),
-        program=pl.Series(op_program[recording.spans["op"].to_numpy()], dtype=pl.Int32),
+        program=pl.Series(op_program[op_of_span], dtype=pl.Int32),
+        once=pl.Series(once[op_of_span], dtype=pl.Boolean),
     )
     if len(recording.executions):
         return _by_execution(spans, recording.executions, execution_program)
@@ -133,16 +142,23 @@ def _by_counting(spans: pl.DataFrame) -> FoundRuns:
 
 
 def _marks(ordered: pl.DataFrame) -> NDArray[np.int64]:
-    """Starts of the op that marks a run's beginning.
+    """Starts of the op that marks a run's beginning: of those executing once per run, the first.
 
-    Most ops of a program execute once per run, those in loops more often, those behind a condition
-    less often. So the count that most ops share is that of the runs, and among these ops the one
-    that starts first comes first in each run.
+    Ops of the entry computation execute once per run, and a run cut off by the profile's start or
+    end lacks some: so their highest count is that of the runs. Where the HLO does not say which ops
+    these are, it is the smallest count that a fair share of all ops has: ops in loops have higher
+    counts, and few stand behind a condition.
     """
-    counts = ordered.group_by("op").agg(
+    counts = ordered.group_by("op", "once").agg(
         pl.len().alias("count"), pl.col("start_ps").min().alias("first")
     )
-    shared = counts.group_by("count").agg(pl.len().alias("ops")).sort("ops", "count")
-    count = shared["count"][-1]
-    mark = counts.filter(pl.col("count") == count).sort("first")["op"][0]
-    return ordered.filter(pl.col("op") == mark)["start_ps"].to_numpy()
+    once = counts.filter("once")
+    if len(once):
+        runs = once["count"].max()
+    else:
+        shared = counts.group_by("count").len("ops")
+        runs = shared.filter(pl.col("ops") >= _FAIR_SHARE * len(counts))["count"].min()
+        runs = shared["count"].min() if runs is None else runs
+    candidates = (once if len(once) else counts).filter(pl.col("count") == runs)
+    mark = candidates.sort("first")["op"][0]
+    return ordered.filter(pl.col("op") == mark)["start_ps"].unique().sort().to_numpy()

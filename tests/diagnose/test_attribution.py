@@ -1,0 +1,131 @@
+"""Where time goes, on spans whose answer can be counted by hand and on any others."""
+
+from __future__ import annotations
+
+import polars as pl
+from hypothesis import given
+from hypothesis import strategies as st
+
+from counterpoint.core.intervals import Intervals, union
+from counterpoint.diagnose.explain import explain
+from counterpoint.diagnose.metrics.attribution import attribute
+from counterpoint.diagnose.metrics.selftime import self_times
+from counterpoint.diagnose.selection import select
+from counterpoint.timeline.assemble import assemble
+from counterpoint.timeline.model import Timeline
+from recordings import NS, Span, recording
+
+
+def by_state(timeline: Timeline, step: int) -> dict[str, int]:
+    selection = select(timeline, step=step)
+    spans = attribute(selection, selection.spans())
+    found = spans.group_by("state").agg(pl.col("ps").sum() // NS)
+    return dict(found.select("state", "ps").rows())
+
+
+def test_each_moment_has_one_state() -> None:
+    # ns:        0         1         2         3         4
+    #            0123456789012345678901234567890123456789
+    # compute    ======    ====          ====
+    # collective     ============
+    # copy                          ====== ======
+    spans = [
+        Span("fusion", 0, 6),
+        Span("fusion.1", 10, 4),
+        Span("fusion.2", 28, 4),
+        Span("all-gather", 4, 12, line=1),
+        Span("copy", 22, 6, line=2),
+        Span("copy.1", 29, 6, line=2),
+    ]
+    made = assemble([recording(spans, markers=[(0, 1, 0, 40), (0, 2, 40, 5)])], ["made"])
+    assert by_state(made, 1) == {"compute": 14, "collective": 6, "copy": 9, "idle": 11}
+    parts = explain(made, step=1).breakdown
+    assert parts is not None
+    assert round(parts.collective_hidden_ms * 1e6) == 6
+
+
+def test_loops_and_calls_are_not_compute_themselves() -> None:
+    spans = [Span("while", 0, 30), Span("fusion", 2, 10), Span("all-reduce", 15, 10)]
+    made = assemble([recording(spans, markers=[(0, 1, 0, 30)])], ["made"])
+    assert by_state(made, 1) == {"compute": 10, "collective": 10, "idle": 10}
+
+
+SPANS = st.lists(
+    st.builds(
+        Span,
+        op=st.sampled_from(["fusion", "fusion.1", "all-gather", "all-reduce.2", "copy", "while"]),
+        start=st.integers(0, 200),
+        dur=st.integers(0, 60),
+        device=st.integers(0, 1),
+        line=st.integers(0, 2),
+    ),
+    min_size=1,
+    max_size=25,
+)
+
+
+@given(SPANS)
+def test_parts_add_up_and_match_the_interval_sets(spans: list[Span]) -> None:
+    markers = [(d, k, 50 * k, 50) for d in (0, 1) for k in range(5)]
+    made = assemble([recording(spans, devices=2, markers=markers)], ["made"])
+    parts = attribute(selection := select(made), selection.spans())
+    for device, step, start, end in selection.windows.select(
+        "device", "step", "start_ps", "end_ps"
+    ).rows():
+        mine = parts.filter((pl.col("device") == device) & (pl.col("step") == step))
+        assert mine["ps"].sum() == end - start
+
+        def lane(name: str, device: int = device, start: int = start, end: int = end) -> Intervals:
+            ops = made.ops.with_row_index("row").filter(pl.col("lane") == name)["row"].to_list()
+            own = made.spans.filter((pl.col("device") == device) & pl.col("op").is_in(ops))
+            begin = own["start_ps"].to_numpy()
+            return union(begin, begin + own["dur_ps"].to_numpy()).clip(start, end)
+
+        compute, collective, copy = lane("compute"), lane("collective"), lane("copy")
+
+        def ps(of: pl.Expr, mine: pl.DataFrame = mine) -> int:
+            return int(mine.filter(of)["ps"].sum())
+
+        state = pl.col("state")
+        assert ps(state == "compute") == compute.total
+        assert ps(state == "collective") == (collective - compute).total
+        assert ps(pl.col("hidden")) == (collective & compute).total
+        assert ps(state == "copy") == (copy - compute - collective).total
+
+
+def test_self_time_leaves_out_what_is_nested() -> None:
+    # a holds b and c; b holds d; e stands behind; f lies on another line.
+    rows = [(0, 0, 100), (0, 10, 40), (0, 60, 20), (0, 15, 10), (0, 100, 5), (1, 0, 50)]
+    frame = pl.DataFrame(rows, schema=["line", "start_ps", "dur_ps"], orient="row")
+    assert self_times(frame).tolist() == [40, 30, 20, 10, 5, 50]
+
+
+@st.composite
+def nested(draw: st.DrawFn) -> list[tuple[int, int]]:
+    """Spans that nest or follow each other, as on one stream or thread."""
+    spans: list[tuple[int, int]] = []
+
+    def fill(start: int, end: int, depth: int) -> None:
+        at = start
+        while at < end and depth < 4 and draw(st.booleans()):
+            begin = draw(st.integers(at, end - 1))
+            stop = draw(st.integers(begin + 1, end))
+            spans.append((begin, stop - begin))
+            fill(begin, stop, depth + 1)
+            at = stop
+
+    fill(0, 60, 0)
+    return spans
+
+
+@given(nested())
+def test_self_times_add_up_to_the_time_covered(spans: list[tuple[int, int]]) -> None:
+    rows = [(0, start, duration) for start, duration in spans]
+    schema = {"line": pl.UInt32, "start_ps": pl.Int64, "dur_ps": pl.Int64}
+    frame = pl.DataFrame(rows, schema=schema, orient="row")
+    start = frame["start_ps"].to_numpy()
+    covered = union(start, start + frame["dur_ps"].to_numpy()).total
+    own = self_times(frame)
+    assert (own >= 0).all()
+    # Two spans over the very same time are parent and child whichever is named first.
+    assert own.sum() == covered

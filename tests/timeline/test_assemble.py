@@ -1,0 +1,176 @@
+"""From Recordings to a Timeline: runs, steps, programs and clocks on hand-made spans."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from counterpoint.timeline.assemble import assemble
+from counterpoint.timeline.model import Timeline
+from counterpoint.timeline.recording import Recording
+from recordings import NS, Span, recording
+
+
+def timeline(*recordings: Recording) -> Timeline:
+    return assemble(recordings, ["made by hand"])
+
+
+def runs(of: Timeline) -> list[tuple[int, int, int, int]]:
+    """(device, index, start ns, end ns) of each run."""
+    rows = of.runs.select("device", "index", "start_ps", "end_ps").rows()
+    return [(device, index, start // NS, end // NS) for device, index, start, end in rows]
+
+
+def steady(of: Timeline) -> list[int]:
+    return of.steps.filter("steady")["step"].unique().sort().to_list()
+
+
+def four_steps(start: int = 0, period: int = 100, **more: int) -> list[Span]:
+    """Four runs of two ops, the second three times in each, as in a loop."""
+    spans: list[Span] = []
+    for step in range(4):
+        at = start + step * period
+        spans.append(Span("fusion", at, 20, **more))
+        spans += [Span("fusion.1", at + 30 + 20 * turn, 10, **more) for turn in range(3)]
+    return spans
+
+
+class TestRuns:
+    def test_run_ids_tell_runs_apart(self) -> None:
+        spans = [Span("fusion", 0, 10, run=7), Span("fusion", 20, 10, run=7)]
+        spans += [Span("fusion", 25, 10, run=-3), Span("fusion", 5, 3, run=7, device=1)]
+        assert runs(timeline(recording(spans))) == [(0, 0, 0, 30), (0, 1, 25, 35), (1, 0, 5, 8)]
+
+    def test_executions_tell_them_too(self) -> None:
+        spans = [Span("fusion", 12, 10), Span("fusion", 40, 10), Span("fusion", 95, 1)]
+        made = timeline(
+            recording(spans, executions=[(0, "jit_step", 10, 20), (0, "jit_step", 35, 30)])
+        )
+        assert runs(made) == [(0, 0, 10, 30), (0, 1, 35, 65)]
+        # The last span lies behind both: it is in no run.
+        assert made.spans["run"].to_list() == [0, 1, None]
+
+    def test_without_either_the_op_that_comes_first_marks_a_run(self) -> None:
+        made = timeline(recording(four_steps()))
+        assert runs(made) == [(0, k, 100 * k, 100 * k + 80) for k in range(4)]
+
+    def test_spans_before_the_first_mark_were_cut_off(self) -> None:
+        cut = [Span("fusion.1", -30, 10), *four_steps()]
+        made = timeline(recording(cut))
+        assert runs(made) == [(0, k, 100 * k, 100 * k + 80) for k in range(4)]
+        assert made.spans["run"].to_list()[0] is None
+
+    def test_ops_of_two_programs_are_never_merged(self) -> None:
+        spans = [Span("fusion.3", 0, 10, module="a"), Span("fusion.3", 20, 30, module="b")]
+        made = timeline(recording(spans))
+        assert made.ops.select("op", "program").rows() == [("fusion.3", 0), ("fusion.3", 1)]
+        assert [entry.name for entry in made.programs] == ["a", "b"]
+
+    def test_ops_without_a_program_take_that_of_the_run_they_execute_in(self) -> None:
+        spans = [Span("copy", 1, 2, module=None), Span("copy", 11, 2, module=None)]
+        made = timeline(recording(spans, executions=[(0, "a", 0, 10), (0, "b", 10, 10)]))
+        named = made.frame().select("start_ps", "program").collect().sort("start_ps")
+        assert [made.programs[index].name for index in named["program"]] == ["a", "b"]
+
+
+class TestSteps:
+    def test_a_step_lasts_until_the_next_begins(self) -> None:
+        made = timeline(recording(four_steps(period=100)))
+        lengths = made.steps.select((pl.col("end_ps") - pl.col("start_ps")) // NS).to_series()
+        assert lengths.to_list() == [100, 100, 100, 80]
+
+    def test_the_first_step_does_not_count(self) -> None:
+        made = timeline(recording(four_steps()))
+        assert steady(made) == [1, 2, 3]
+        assert any("step 0 is left out" in note for note in made.notes)
+
+    def test_nor_does_warm_up_when_enough_remains(self) -> None:
+        late = [Span("fusion", start, 20) for start in (0, 100, 300, 400, 500, 600)]
+        made = timeline(recording(late))
+        # Step 1 takes 200, later ones 100; the last one has no next start.
+        assert steady(made) == [2, 3, 4]
+        assert any("step 1 is left out as warm-up" in note for note in made.notes)
+
+    def test_the_dominant_program_makes_the_steps(self) -> None:
+        spans = four_steps()
+        spans += [Span("reduce", 100 * k + 85, 5, module="jit_norm") for k in range(4)]
+        made = timeline(recording(spans))
+        assert made.step_program is not None
+        assert made.programs[made.step_program].name == "jit_step"
+        assert "jit_step" in made.step_rule
+        # What runs between two executions belongs to the step all the same.
+        assert made.runs.filter(pl.col("program") != made.step_program)["step"].to_list() == [
+            0,
+            1,
+            2,
+            # The last step ends with its last run: nobody knows if more belonged to it.
+            None,
+        ]
+
+    def test_host_markers_group_runs(self) -> None:
+        markers = [(None, 10, 0, 150), (None, 11, 200, 150)]
+        made = timeline(recording(four_steps(), markers=markers))
+        assert "2 host markers 'train'" in made.step_rule
+        assert made.runs["step"].to_list() == [0, 0, 1, 1]
+
+    def test_device_markers_are_taken_as_they_are(self) -> None:
+        markers = [(0, 5, 0, 110), (0, 6, 110, 95), (0, 7, 205, 195)]
+        made = timeline(recording(four_steps(), markers=markers))
+        assert made.step_rule == "step markers on the devices"
+        assert made.steps["step"].to_list() == [5, 6, 7]
+
+    def test_a_profile_that_names_no_program_is_one_step(self) -> None:
+        made = timeline(recording([Span("k", 5, 10, module=None), Span("k", 40, 2, module=None)]))
+        assert made.steps.select("step", "start_ps", "end_ps").rows() == [(0, 5 * NS, 42 * NS)]
+        assert "all of it is taken as one step" in made.step_rule
+
+
+class TestHosts:
+    @pytest.fixture
+    def two(self) -> tuple[Recording, Recording]:
+        """The second host's clock is 1,000 ns ahead; its devices reach the all-reduce later."""
+        near = four_steps() + [Span("all-reduce", 100 * k + 82, 10, line=1) for k in range(4)]
+        far = four_steps(start=1000)
+        far += [Span("all-reduce", 100 * k + 1088, 4, line=1) for k in range(4)]
+        return recording(near, host="near"), recording(far, host="far")
+
+    def test_clocks_are_aligned_on_the_ends_of_shared_collectives(
+        self, two: tuple[Recording, Recording]
+    ) -> None:
+        made = timeline(*two)
+        assert [host.clock_offset_ps for host in made.hosts] == [0, 1000 * NS]
+        starts = made.spans.join(
+            made.ops.with_row_index("row").filter(pl.col("op") == "fusion"),
+            left_on="op",
+            right_on="row",
+        )
+        both = starts.group_by("device").agg(pl.col("start_ps").min() // NS).sort("device")
+        assert both["start_ps"].to_list() == [0, 0]
+        assert any("host far was +0.001 ms off" in note for note in made.notes)
+
+    def test_programs_are_the_same_by_name_and_order(
+        self, two: tuple[Recording, Recording]
+    ) -> None:
+        made = timeline(*two)
+        assert [entry.name for entry in made.programs] == ["jit_step"]
+        assert made.runs["index"].to_list() == [0, 1, 2, 3] * 2
+        assert [device.host for device in made.devices] == [0, 1]
+
+    def test_without_shared_collectives_the_clock_stays_unknown(self) -> None:
+        made = timeline(
+            recording(four_steps(), host="a"), recording(four_steps(start=50), host="b")
+        )
+        assert [host.clock_offset_ps for host in made.hosts] == [None, None]
+        assert any("could not be aligned" in note for note in made.notes)
+
+    def test_uneven_runs_are_said(self) -> None:
+        made = timeline(recording(four_steps(), host="a"), recording(four_steps()[:8], host="b"))
+        assert any("ran 2 times on some devices and 4 times" in note for note in made.notes)
+
+
+def test_frame_joins_what_is_known_of_a_span() -> None:
+    row = timeline(recording(four_steps(), host="a")).frame().head(1).collect().row(0, named=True)
+    assert row["op"] == "fusion"
+    assert row["step"] == 0
+    assert row["host"] == 0
+    assert row["lane"] == "compute"

@@ -1,0 +1,84 @@
+"""A stored Timeline opens as the one that was written, and never half of one."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from counterpoint.core.errors import InputError
+from counterpoint.timeline.assemble import assemble
+from counterpoint.timeline.model import Timeline
+from counterpoint.timeline.read import read
+from recordings import Span, recording
+
+
+@pytest.fixture
+def made() -> Timeline:
+    spans = [Span("fusion", 10 * k, 5, run=k) for k in range(6)]
+    return assemble([recording(spans)], ["made"])
+
+
+def test_what_is_read_back_equals_what_was_written(made: Timeline, tmp_path: Path) -> None:
+    opened = Timeline.from_parquet(made.to_parquet(tmp_path / "t.parquet"))
+    for field in fields(Timeline):
+        before, after = getattr(made, field.name), getattr(opened, field.name)
+        if isinstance(before, pl.DataFrame):
+            assert before.equals(after), field.name
+            assert before.schema == after.schema, field.name
+        elif field.name != "programs":
+            assert before == after, field.name
+    assert [entry.name for entry in opened.programs] == ["jit_step"]
+
+
+def test_read_opens_it(made: Timeline, tmp_path: Path) -> None:
+    path = made.to_parquet(tmp_path / "t.parquet")
+    assert read(path).spans.equals(made.spans)
+
+
+def test_nothing_is_overwritten_unless_told(made: Timeline, tmp_path: Path) -> None:
+    path = made.to_parquet(tmp_path / "t.parquet")
+    with pytest.raises(InputError, match="exists"):
+        made.to_parquet(path)
+    made.to_parquet(path, overwrite=True)
+
+
+def test_what_is_no_timeline_is_never_replaced(made: Timeline, tmp_path: Path) -> None:
+    precious = tmp_path / "t.parquet"
+    precious.mkdir()
+    (precious / "thesis.tex").write_text("years of work")
+    with pytest.raises(InputError, match="exists"):
+        made.to_parquet(precious, overwrite=True)
+    assert (precious / "thesis.tex").read_text() == "years of work"
+
+
+def test_an_interruption_leaves_nothing(
+    made: Timeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(pl.DataFrame, "write_parquet", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        made.to_parquet(tmp_path / "t.parquet")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("damage", ["timeline.json", "spans.parquet"])
+def test_a_damaged_one_is_refused(made: Timeline, tmp_path: Path, damage: str) -> None:
+    path = made.to_parquet(tmp_path / "t.parquet")
+    (path / damage).write_bytes(b"{")
+    with pytest.raises(InputError, match="not a whole stored Timeline"):
+        read(path)
+
+
+def test_the_hlo_travels_along(shared: Path, tmp_path: Path) -> None:
+    made = read(shared / "data/traces/jax_gemm_mi300x.xplane.pb")
+    opened = Timeline.from_parquet(made.to_parquet(tmp_path / "t.parquet"))
+    names = [(entry.name, len(entry.variants)) for entry in made.programs]
+    assert [(entry.name, len(entry.variants)) for entry in opened.programs] == names
+    program = next(entry.hlo() for entry in opened.programs if entry.variants)
+    assert program is not None
+    assert program.is_scheduled
