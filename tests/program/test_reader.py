@@ -85,29 +85,29 @@ def ask_everything(program: Program) -> None:
 
 
 EDITS = st.lists(
-    st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 24), st.binary(max_size=12)),
+    st.tuples(st.integers(0, 1 << 30), st.integers(0, 24), st.binary(max_size=12)),
     min_size=1,
     max_size=4,
 )
 
 
-def damaged(data: bytes, edits: list[tuple[float, int, bytes]]) -> bytes:
+def damaged(data: bytes, edits: list[tuple[int, int, bytes]]) -> bytes:
     for where, removed, inserted in edits:
-        at = int(where * len(data))
+        at = where % max(len(data), 1)
         data = data[:at] + inserted + data[at + removed :]
     return data
 
 
 @settings(max_examples=150, deadline=None)
 @given(EDITS)
-def test_damaged_protos_are_read_or_refused(edits: list[tuple[float, int, bytes]]) -> None:
+def test_damaged_protos_are_read_or_refused(edits: list[tuple[int, int, bytes]]) -> None:
     with suppress(InputError):
         ask_everything(program_from_proto(damaged(PROTO, edits)))
 
 
 @settings(max_examples=150, deadline=None)
 @given(EDITS)
-def test_damaged_text_is_read_or_refused(edits: list[tuple[float, int, bytes]]) -> None:
+def test_damaged_text_is_read_or_refused(edits: list[tuple[int, int, bytes]]) -> None:
     with suppress(InputError):
         ask_everything(program_from_text(damaged(TEXT.encode(), edits).decode(errors="replace")))
 
@@ -118,6 +118,23 @@ def test_truncated_modules_are_read_or_refused(share: float, as_text: bool) -> N
     data = TEXT.encode() if as_text else PROTO
     with suppress(InputError):
         ask_everything(read_program(data[: int(share * len(data))] or b"\x00"))
+
+
+def test_a_damaged_part_that_is_decoded_late_is_refused() -> None:
+    shape = b"\x1a\x07\x10\x0b"  # field 3 of an instruction: seven bytes of the shape f32[]
+    assert shape in PROTO
+    with pytest.raises(InputError, match="damaged"):
+        program_from_proto(PROTO.replace(shape, b"\x1a\x07\xff\xff"))
+
+
+def test_nesting_beyond_reason_is_refused() -> None:
+    calls = "".join(
+        f"%f{n} {{\n  ROOT %r{n} = f32[] call(), to_apply=%f{n - 1}\n}}\n" for n in range(1, 3000)
+    )
+    first = "%f0 {\n  ROOT %r0 = f32[] constant(1)\n}\n"
+    last = "ENTRY %main {\n  ROOT %r = f32[] call(), to_apply=%f2999\n}\n"
+    with pytest.raises(InputError, match="deep"):
+        program_from_text(f"HloModule deep\n{first}{calls}{last}")
 
 
 @settings(deadline=None)

@@ -22,7 +22,7 @@ KINDS = frozenset({
 })  # fmt: skip
 _PAIRWISE = ("collective-permute", "send", "recv")
 _SEND_PAIRS = "_xla_send_recv_source_target_pairs"
-_PAIR = re.compile(r"\{(\d+),\s*(\d+)\}")
+_PAIR = re.compile(r"\{(\d{1,18}),\s*(\d{1,18})\}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ loop has an unknown count (None), never a guessed one.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeGuard
 
@@ -16,9 +16,9 @@ from counterpoint.program.instruction import Instruction
 from counterpoint.program.memory import remembered
 from counterpoint.program.program import Program
 
-_KNOWN = re.compile(r'"known_trip_count":\s*\{\s*"n":\s*"?(\d+)')
+_KNOWN = re.compile(r'"known_trip_count":\s*\{\s*"n":\s*"?(\d{1,18})')
 _PASSING = ("copy", "bitcast", "convert", "reshape", "add")
-_DEEPEST = 16
+_DEEPEST = 12
 
 
 @remembered
@@ -72,7 +72,8 @@ class _Counter:
 
 
 _Value = int | _Counter | None
-_Values = Mapping[str, _Value]
+# The fusions around an instruction, the innermost last.
+_Fusions = tuple[Instruction, ...]
 
 
 def _counted(program: Program, loop: Instruction) -> int | None:
@@ -85,8 +86,8 @@ def _counted(program: Program, loop: Instruction) -> int | None:
     element, last = limit
     if element >= min(len(body.operands), len(start.operands)):
         return None
-    first = _value(program, start.operands[element], {})
-    then = _value(program, body.operands[element], {})
+    first = _value(program, program.operands(start)[element])
+    then = _value(program, program.operands(body)[element])
     if isinstance(first, int) and isinstance(then, _Counter) and then.element == element:
         return max(0, -(-(last - first) // then.plus)) if then.plus > 0 else None
     return None
@@ -98,16 +99,16 @@ def _is_tuple(instruction: Instruction | None) -> TypeGuard[Instruction]:
 
 def _limit(program: Program, condition: Instruction) -> tuple[int, int] | None:
     """Which element of the tuple the loop compares, and below which constant it goes on."""
-    known: _Values = {}
+    around: _Fusions = ()
     while condition.opcode == "fusion" and condition.calls:
-        known = _arguments(program, condition, known)
+        around = (*around, condition)
         root = program.root(condition.calls[0])
         if root is None:
             return None
         condition = root
     if condition.opcode != "compare" or len(condition.operands) != 2:
         return None
-    left, right = (_value(program, name, known) for name in condition.operands)
+    left, right = (_value(program, it, around) for it in program.operands(condition))
     if condition.comparison in ("GT", "GE"):
         left, right = right, left
     if not isinstance(left, _Counter) or not isinstance(right, int):
@@ -116,35 +117,22 @@ def _limit(program: Program, condition: Instruction) -> tuple[int, int] | None:
     return None if reach is None else (left.element, right + reach - left.plus)
 
 
-def _arguments(
-    program: Program, fusion: Instruction, known: _Values, depth: int = 0
-) -> dict[str, _Value]:
-    values = [_value(program, name, known, depth + 1) for name in fusion.operands]
-    return {
-        it.name: values[it.parameter_number]
-        for it in program.body(fusion)
-        if it.opcode == "parameter"
-        and it.parameter_number is not None
-        and it.parameter_number < len(values)
-    }
-
-
-def _value(program: Program, name: str, known: _Values, depth: int = 0) -> _Value:
+def _value(program: Program, it: Instruction, around: _Fusions = (), depth: int = 0) -> _Value:
     """What an integer is: a constant, or an element of the loop's tuple plus a constant."""
-    it = program.instruction(name)
-    if name in known or it is None or depth > _DEEPEST:
-        return known.get(name)
-    if it.opcode == "constant":
+    if depth > _DEEPEST or it.opcode == "constant":
         return it.literal
-    if it.opcode == "get-tuple-element":
-        whole = all(source.opcode == "parameter" for source in program.operands(it))
+    operands = program.operands(it)
+    if it.opcode == "get-tuple-element" and not around:
+        whole = all(source.opcode == "parameter" for source in operands)
         return _Counter(it.tuple_index or 0) if whole else None
+    if it.opcode == "parameter" and around:
+        given = program.operands(around[-1])[it.parameter_number or 0 :][:1]
+        return _value(program, given[0], around[:-1], depth + 1) if given else None
     if it.opcode == "fusion" and it.calls:
         root = program.root(it.calls[0])
-        inside = _arguments(program, it, known, depth)
-        return _value(program, root.name, inside, depth + 1) if root else None
+        return _value(program, root, (*around, it), depth + 1) if root else None
     if it.opcode in _PASSING:
-        values = [_value(program, operand, known, depth + 1) for operand in it.operands]
+        values = [_value(program, operand, around, depth + 1) for operand in operands[:2]]
         return values[0] if len(values) == 1 else _sum(values)
     return None
 

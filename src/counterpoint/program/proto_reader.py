@@ -31,7 +31,7 @@ def program_from_proto(data: bytes) -> Program:
     module = _decode(data)
     try:
         return sound(unwrap(_program(module)))
-    except (KeyError, IndexError, UnicodeDecodeError, RecursionError) as error:
+    except (DecodeError, KeyError, IndexError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(
             f"HLO module {module.name!r} is damaged",
             why=f"it refers to something that is not in it ({error!r})",

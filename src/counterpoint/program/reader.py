@@ -7,6 +7,7 @@ import gzip
 import lzma
 import zlib
 from collections.abc import Callable
+from io import BytesIO
 from os import PathLike
 from pathlib import Path
 
@@ -15,11 +16,14 @@ from counterpoint.program.program import Program
 from counterpoint.program.proto_reader import program_from_proto
 from counterpoint.program.text_reader import program_from_text
 
-_PACKERS: dict[bytes, Callable[[bytes], bytes]] = {
-    b"\xfd7zXZ\x00": lzma.decompress,
-    b"\x1f\x8b": gzip.decompress,
-    b"BZh": bz2.decompress,
+_Unpacker = Callable[[BytesIO], lzma.LZMAFile | gzip.GzipFile | bz2.BZ2File]
+_PACKERS: dict[bytes, _Unpacker] = {
+    b"\xfd7zXZ\x00": lzma.LZMAFile,
+    b"\x1f\x8b": lambda file: gzip.GzipFile(fileobj=file),
+    b"BZh": bz2.BZ2File,
 }
+# No protobuf message is larger.
+_MOST_BYTES = 1 << 31
 _TEXT_MARK = b"HloModule "
 
 
@@ -60,9 +64,12 @@ def _unpacked(data: bytes, where: str) -> bytes:
     for magic, unpack in _PACKERS.items():
         if data.startswith(magic):
             try:
-                return unpack(data)
+                unpacked = unpack(BytesIO(data)).read(_MOST_BYTES + 1)
             except (OSError, EOFError, lzma.LZMAError, zlib.error, ValueError) as error:
                 raise InputError(
                     f"{where}: the compressed data is damaged or cut off", why=str(error)
                 ) from error
+            if len(unpacked) > _MOST_BYTES:
+                raise InputError(f"{where}: unpacks to more than 2 GiB, so it is no HLO module")
+            return unpacked
     return data

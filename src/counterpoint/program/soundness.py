@@ -12,6 +12,9 @@ from counterpoint.core.errors import InputError
 from counterpoint.program.instruction import Computation
 from counterpoint.program.program import Program
 
+# Real modules stay below twenty; the walks over a Program recurse once per level.
+_DEEPEST_CALLS = 100
+
 
 def sound(program: Program) -> Program:
     """The same Program, if it makes sense, with its computations before those that call them."""
@@ -66,6 +69,8 @@ def _step(program: Program, path: dict[str, list[str]], done: dict[str, None]) -
             raise _damaged(program, f"computation {callee} calls itself")
         if callee not in program.computations:
             raise _damaged(program, f"computation {callee} is called and missing")
+        if len(path) > _DEEPEST_CALLS:
+            raise _damaged(program, f"its computations call each other {len(path)} deep")
         if callee not in done:
             return callee
     return None
