@@ -16,6 +16,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counterpoint.core.basis import Basis
+from counterpoint.core.errors import InputError
+from counterpoint.program import Program
 from counterpoint.timeline.align import Offset, find_offsets
 from counterpoint.timeline.claim import claim_ops
 from counterpoint.timeline.device import Device, Host
@@ -41,7 +43,19 @@ class _Gathered:
     host_events: list[pl.DataFrame] = field(default_factory=list[pl.DataFrame])
     op_count: int = 0
     run_count: int = 0
+    damaged: dict[str, str] = field(default_factory=dict[str, str])
     _hlo: dict[bytes, EmbeddedProgram] = field(default_factory=dict[bytes, EmbeddedProgram])
+
+    def hlo(self, program: int, host: int) -> Program | None:
+        """A program as a host compiled it; one that can't be read is noted and left out."""
+        entry = self.programs[program]
+        if entry.name in self.damaged:
+            return None
+        try:
+            return entry.hlo(host)
+        except InputError as damage:
+            self.damaged[entry.name] = f"the HLO of {entry.name} can't be read: {damage.what}"
+            return None
 
     def shared(self, program: EmbeddedProgram) -> EmbeddedProgram:
         """The first program met with the same HLO, so that ranks share one parsed Program."""
@@ -64,7 +78,11 @@ def assemble(
         Host(name=recording.host, source=recording.source, clock_offset_ps=None)
         for recording in recordings
     ]
-    said = [*notes, *(note for recording in recordings for note in recording.notes)]
+    said = [
+        *notes,
+        *gathered.damaged.values(),
+        *(note for recording in recordings for note in recording.notes),
+    ]
     markers, host_events = pl.concat(gathered.markers), pl.concat(gathered.host_events)
     if len(recordings) > 1:
         offsets = find_offsets(spans, ops, runs, [device.host for device in gathered.devices])
@@ -125,7 +143,7 @@ def _add(gathered: _Gathered, recording: Recording, host: int) -> None:
     ops = describe_ops(
         claimed.ops,
         claimed.programs.tolist(),
-        lambda index: gathered.programs[index].hlo(host),
+        lambda index: gathered.hlo(index, host),
     )
     run_of = pl.Series("run", found.run_of, pl.UInt32)
     first_device, first_line = len(gathered.devices), len(gathered.lines)
@@ -172,7 +190,7 @@ def _in_entry(
         return np.zeros(len(recording.ops), bool)  # runs are told otherwise: spare the parsing
 
     def tell(op: str | None, index: int) -> bool:
-        program = None if index == NO_PROGRAM else gathered.programs[index].hlo(host)
+        program = None if index == NO_PROGRAM else gathered.hlo(index, host)
         instruction = program.instruction(op) if program is not None and op is not None else None
         return instruction is not None and instruction.computation == program.entry
 

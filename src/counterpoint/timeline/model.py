@@ -22,7 +22,7 @@ from typing import Final
 import polars as pl
 
 from counterpoint.core.basis import Basis
-from counterpoint.program import Program, program_from_proto
+from counterpoint.program import Program, read_program
 from counterpoint.timeline.device import Device, Host
 from counterpoint.timeline.recording import EmbeddedProgram, Schema
 
@@ -116,7 +116,7 @@ class ProgramEntry:
 
 @lru_cache(maxsize=64)
 def _parse(variant: EmbeddedProgram) -> Program:
-    return program_from_proto(variant.load())
+    return read_program(variant.load())
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

@@ -73,7 +73,7 @@ HOST_EVENTS: Final[Schema] = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EmbeddedProgram:
-    """A compiled module that the profile carries; `load` gives its HLO proto's bytes."""
+    """A compiled module that the profile carries; `load` gives its HLO, proto or text."""
 
     name: str
     load: Callable[[], bytes]

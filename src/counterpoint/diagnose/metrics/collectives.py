@@ -4,8 +4,9 @@ An instance is one execution over all its devices. It ends on all at nearly the 
 device that came last saw the transfer alone: its duration gives the bandwidth, and what the others
 took longer is waiting for it. That needs durations only, no common clock.
 
-Sizes and bandwidths follow nccl-tests (PERFORMANCE.md): algorithm bandwidth = bytes / time, bus
-bandwidth = algorithm bandwidth x the factor of the kind.
+Sizes and bandwidths follow nccl-tests (PERFORMANCE.md): an all-gather's size is what all ranks end
+up with, a reduce-scatter's what they start with; algorithm bandwidth = bytes / time, bus bandwidth
+= algorithm bandwidth x the factor of the kind.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ SCHEMA: Final = {
     "source": pl.String,
     "phase": pl.String,
     "bytes": pl.Int64,
+    "message_bytes": pl.Int64,  # what one rank gives or gets: the count of the NCCL call
     "group_size": pl.UInt32,
     "count": pl.Float64,  # executions per step and device
     "median_ms": pl.Float64,  # of one execution, start to end, waiting included
@@ -74,6 +76,9 @@ def collective_profile(selection: Selection, spans: pl.DataFrame) -> pl.DataFram
         )
         .with_columns(
             hidden_share=pl.col("hidden_share").clip(0, 1),
+            message_bytes=pl.when(pl.col("kind").is_in(["all-gather", "reduce-scatter"]))
+            .then(pl.col("bytes") // pl.col("group_size"))
+            .otherwise(pl.col("bytes")),
             busbw_gbps=pl.col("algbw_gbps") * pl.col("bus_factor"),
         )
         .rename({"name": "op"})
