@@ -17,6 +17,7 @@ from xspace_builder import (
     host,
     kernel,
     memcpy,
+    message,
     metadata,
     nvidia,
     step_marker,
@@ -374,6 +375,14 @@ def test_a_host_profile_says_that_it_has_no_device() -> None:
 def test_a_gpu_that_did_nothing_is_still_there() -> None:
     recording = read(training_gpu(0), nvidia(1))
     assert [device.ordinal for device in recording.devices] == [0, 1]
+
+
+def test_sums_of_many_kernels_are_left_out_and_said() -> None:
+    gpu = training_gpu(0)
+    gpu.line(COMPUTE).events.append(message((1, gpu.event_id("fusion_3")), (3, MS), (5, 400)))
+    recording = read(gpu)
+    assert len(recording.spans) == len(read(training_gpu(0)).spans)
+    assert any("sum up" in note for note in recording.notes)
 
 
 def test_a_plane_in_pieces_is_one_device() -> None:

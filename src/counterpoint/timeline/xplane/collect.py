@@ -50,6 +50,7 @@ class Collector:
         self._lines: list[str] = []
         self._origin_ns = 0
         self._ops = _Ops()
+        self._summaries = 0
         self._spans: list[Columns] = []
         self._host: list[Columns] = []
         self._names: dict[str, int] = {}
@@ -77,6 +78,7 @@ class Collector:
         self, plane: Plane, device: int, line: Line, events: Events, is_async: bool
     ) -> None:
         """Work that a device plane records."""
+        self._summaries += events.summaries
         self._add_spans(plane, np.full(len(events), device, np.uint16), line, events, is_async)
 
     def add_host_events(self, plane: Plane, line: Line, events: Events) -> None:
@@ -154,6 +156,11 @@ class Collector:
                 f"{self._ops.nameless_in_graphs:,} spans ran inside CUDA graphs and name no"
                 " instruction; XLA_FLAGS=--xla_enable_command_buffers_during_profiling=false"
                 " launches them one by one while the profiler runs"
+            )
+        if self._summaries:
+            notes.append(
+                f"{self._summaries:,} records sum up many kernels and have no time: left out;"
+                " the profiler ran with gpu_aggregated_tracing"
             )
         if annotation.LAUNCHED_PLAINLY in self._names:
             notes.append(

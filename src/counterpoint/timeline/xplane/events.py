@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import EllipsisType
 from typing import Final
 
 import numpy as np
@@ -35,6 +36,10 @@ _BATCH: Final = 16_384
 
 _BLOCK_BYTES: Final = 8 << 20
 _LARGEST_ID: Final = 1 << 20
+
+_OFFSET_FIELD: Final = 2
+_OCCURRENCES_FIELD: Final = 5
+_TIMED: Final = 3  # where `values` of the slow road says that an event has a time
 
 _LINE_NAME: Final = 2
 _LINE_TIMESTAMP: Final = 3
@@ -86,6 +91,7 @@ class Events:
     offset_ps: NDArray[np.int64]
     duration_ps: NDArray[np.int64]
     stats: Mapping[str, Stat]
+    summaries: int = 0  # records of many events at once: they have no time and are left out
 
     def __len__(self) -> int:
         return len(self.metadata)
@@ -165,13 +171,18 @@ def _decode(
         raise Malformed("a number reaches behind its event")
     columns = _StatColumns(wanted.columns, len(metadata))
     at = _decode_stats(block, at, end, wanted, strings, columns)
+    timed = np.ones(len(metadata), bool)
     for row in np.flatnonzero(at < end):
         # The ordered reading took what it found; the rest is read field by field.
         body = (int(at[row]), int(end[row]))
-        values = [int(metadata[row]), int(offset[row]), int(duration[row])]
+        values = [int(metadata[row]), int(offset[row]), int(duration[row]), 1]
         _decode_slowly(block, body, values, wanted, strings, columns, int(row))
-        metadata[row], offset[row], duration[row] = values
-    return Events(metadata, offset, duration, columns.finished()), skipped
+        metadata[row], offset[row], duration[row], timed[row] = values
+    if timed.all():
+        return Events(metadata, offset, duration, columns.finished()), skipped
+    stats = columns.finished(timed)
+    summaries = len(timed) - int(timed.sum())
+    return Events(metadata[timed], offset[timed], duration[timed], stats, summaries), skipped
 
 
 def _ordered_field(
@@ -199,9 +210,9 @@ class _StatColumns:
         self.known[name][rows] = True
         self.is_text[name][rows] = text
 
-    def finished(self) -> dict[str, Stat]:
+    def finished(self, rows: NDArray[np.bool_] | EllipsisType = ...) -> dict[str, Stat]:
         return {
-            name: Stat(self.value[name], self.known[name], self.is_text[name])
+            name: Stat(self.value[name][rows], self.known[name][rows], self.is_text[name][rows])
             for name in self.value
         }
 
@@ -316,6 +327,9 @@ def _decode_slowly(
     for number, wire, begin, finish in fields(data, *body):
         if wire == VARINT and number in (1, 2, 3):
             values[number - 1] = _signed(varint(data, begin)[0])
+            values[_TIMED] |= number == _OFFSET_FIELD
+        elif number == _OCCURRENCES_FIELD and wire == VARINT:
+            values[_TIMED] = 0
         elif number == 4 and wire == LENGTH:
             stat, kind, value = _one_stat(data, begin, finish)
             name = wanted.stats.get(stat)
