@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -51,3 +52,16 @@ def test_what_the_installed_jax_compiles_reads_the_same(tmp_path: Path) -> None:
         proto = read_program(tmp_path / f"{name}.hlo.pb.xz")
         assert_same(proto, read_program(tmp_path / f"{name}.txt.xz"))
         assert len(list(proto.instructions)) > 100
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("jax_cuda13_plugin") is None or shutil.which("ptxas") is None,
+    reason="XLA's GPU compiler (jax-cuda13-pjrt, jax-cuda13-plugin, ptxas) is not installed",
+)
+def test_what_the_installed_gpu_compiler_compiles_reads_the_same(tmp_path: Path) -> None:
+    command = [sys.executable, HERE / "make_fixtures.py", tmp_path, "--gpu"]
+    subprocess.run(command, check=True, capture_output=True)
+    for name in ("gpu_step", "gpu_pipelined", "gpu_zoo"):
+        proto = read_program(tmp_path / f"{name}.hlo.pb.xz")
+        assert_same(proto, read_program(tmp_path / f"{name}.txt.xz"))
+        assert any(it.opcode.endswith("-start") for it in proto.instructions)
