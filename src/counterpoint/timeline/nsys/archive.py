@@ -3,6 +3,8 @@
 `nsys-jax` writes the files of one rank. `nsys-jax-combine` merges such bundles: a file that differs
 between ranks becomes a directory of that name with one file per rank, named as the rank's bundle
 was; a file that doesn't, or that only one rank has, stays as it is.
+
+Damage is caught by the zip's own checksums, before the Parquet reader sees it.
 """
 
 from __future__ import annotations

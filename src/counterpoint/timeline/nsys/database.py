@@ -8,7 +8,7 @@ that text is parsed by numpy or polars: 1.3 million rows of 8 columns a second o
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -96,7 +96,7 @@ class Database:
 
     def _batches(
         self, table: str, columns: Sequence[str], schema: Mapping[str, type[pl.DataType]]
-    ) -> Any:  # noqa: ANN401 - rows of SQLite have no types
+    ) -> Iterator[tuple[str, ...]]:
         inner = ", ".join(
             f"{_as_text(name) if schema[name] == pl.String else _as_number(name)} AS c{i}"
             for i, name in enumerate(columns)
@@ -127,7 +127,7 @@ class Database:
 
     def _probe(self) -> dict[str, frozenset[str]]:
         listed = self._ask(
-            "SELECT name FROM sqlite_schema WHERE type = 'table' AND sql LIKE 'CREATE TABLE%'"
+            "SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE 'CREATE TABLE%'"
         )
         columns = {
             str(name): self._ask("SELECT name FROM pragma_table_info(?)", (name,))
@@ -138,7 +138,7 @@ class Database:
     def _ask(self, query: str, values: tuple[object, ...] = ()) -> list[Any]:
         try:
             return self._connection.execute(query, values).fetchall()
-        except (sqlite3.Error, OverflowError, MemoryError) as failure:
+        except (sqlite3.Error, UnicodeError, OverflowError, MemoryError) as failure:
             raise self._damaged(str(failure)) from None
 
     def _damaged(self, why: str) -> InputError:

@@ -11,12 +11,14 @@ import subprocess
 import tempfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 from counterpoint.core.errors import InputError
 from counterpoint.timeline.nsys.sqlite import read_sqlite
 from counterpoint.timeline.recording import Recording
 
-_TOLD = 500
+_TOLD: Final = 500
+"""Characters passed on of what the tool said last."""
 
 
 def read_nsys_rep(path: str | Path) -> Recording:
@@ -41,16 +43,25 @@ def read_nsys_rep(path: str | Path) -> Recording:
 def _export(nsys: str, report: Path, export: Path) -> None:
     command = [nsys, "export", "--type", "sqlite", "--output", str(export), str(report.resolve())]
     try:
-        # On Ctrl-C `run` ends the tool before it passes the interrupt on.
-        done = subprocess.run(  # noqa: S603 - the user's own profiler
-            command, capture_output=True, text=True, errors="replace", check=False
-        )
+        code, said = _run(command)
     except OSError as failure:
         raise InputError(f"{report}: {nsys} can't be run: {failure}") from None
-    if done.returncode or not export.is_file():
-        said = (done.stderr.strip() or done.stdout.strip())[-_TOLD:]
+    if code or not export.is_file():
         raise InputError(
-            f"{report}: `nsys export` failed with exit code {done.returncode}",
-            why=said or None,
+            f"{report}: `nsys export` failed with exit code {code}",
+            why=said[-_TOLD:] or None,
             next="run it yourself to see more: " + " ".join(command[:4]) + f" {report}",
         )
+
+
+def _run(command: list[str]) -> tuple[int, str]:
+    """Exit code, and what the tool said; it doesn't outlive an interrupt."""
+    with subprocess.Popen(  # noqa: S603 - the user's own profiler
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace"
+    ) as tool:
+        try:
+            said, complained = tool.communicate()
+        finally:
+            tool.kill()
+            tool.wait()
+    return tool.returncode, complained.strip() or said.strip()

@@ -30,6 +30,7 @@ from counterpoint.timeline.nsys.tables import (
     spread,
 )
 from counterpoint.timeline.nsys.target import (
+    doubt_schema,
     find_devices,
     host_name,
     read_diagnostics,
@@ -75,7 +76,7 @@ def _read(database: Database) -> Recording:
     streams, rows = number_lines(spread(rows, _STREAM[:2]), _STREAM)
     names = rows.select(WORK_KEYS).unique(maintain_order=True)
     threads, host_names, events = _host_events(host, calls, clock, len(streams))
-    places = read_places(database, strings)
+    places, facts = read_places(database, strings), read_facts(database)
     return Recording(
         source=str(database.path),
         host=host_name(read_hostname(database), places) or database.path.name,
@@ -90,8 +91,8 @@ def _read(database: Database) -> Recording:
         markers=_markers(host, annotations, clock),
         host_events=events,
         host_names=tuple(host_names),
-        environment=read_facts(database),
-        notes=(*work.notes, *doubts, *read_diagnostics(database)),
+        environment=facts,
+        notes=(*work.notes, *doubts, *doubt_schema(facts), *read_diagnostics(database)),
     )
 
 

@@ -24,6 +24,7 @@ _DIAGNOSTICS: Final = "DIAGNOSTIC_EVENT"
 
 _FACTS: Final = ("NvDriverVersion", "CudaDriverVersion", "CpuDescription", "OsDescription")
 _EXPORT_FACTS: Final = ("EXPORT_PRODUCT_VERSION", "EXPORT_SCHEMA_VERSION")
+_SCHEMAS: Final = ((3, 0), (3, 25))
 _VARIABLE: Final = re.compile(r"^(XLA_\w+|JAX_\w+|NCCL_\w+|CUDA_\w+|TF_XLA_FLAGS)=(.*)$", re.DOTALL)
 _SECRET: Final = re.compile(r"TOKEN|SECRET|PASSWORD|CREDENTIAL|_KEY$")
 
@@ -46,6 +47,15 @@ def read_facts(database: Database) -> dict[str, str]:
         | {name: export[name] for name in _EXPORT_FACTS if name in export}
         | variables(captured)
     )
+
+
+def doubt_schema(facts: Mapping[str, str]) -> list[str]:
+    """Say so when the export is of a schema that nobody has looked at."""
+    version = facts.get("EXPORT_SCHEMA_VERSION", "")
+    numbers = tuple(int(part) for part in re.findall(r"\d{1,9}", version)[:2])
+    if not numbers or _SCHEMAS[0] <= numbers <= _SCHEMAS[1]:
+        return []
+    return [f"the export's schema {version} is not one of those known, 3.0 to 3.25"]
 
 
 def pick_facts(system: Mapping[str, str]) -> dict[str, str]:

@@ -26,10 +26,9 @@ _SEE_OPS: Final = "XLA_FLAGS=--xla_gpu_enable_command_buffer= shows each op"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Work:
-    """`rows` of work; `cut_runs` are those that had not ended when the profile stopped."""
+    """`rows` of work with the columns thunk, module and run of `launches.link`."""
 
     rows: pl.DataFrame
-    cut_runs: pl.Series
     notes: tuple[str, ...]
 
 
@@ -48,16 +47,10 @@ def attribute(
     xla = find_xla_ranges(host.ranges, annotations)
     linked = link(sane, calls, xla, read_nodes(database))
     rows = pl.concat([sane, linked], how="horizontal")
-    cut = pl.Series("run", range(len(xla.is_open)), pl.Int64).filter(pl.Series(xla.is_open))
-    cut = cut.filter(cut.is_in(rows["run"].unique().implode()))
-    rows = rows.with_columns(run=pl.when(~pl.col("run").is_in(cut.implode())).then(pl.col("run")))
+    is_cut = pl.Series(xla.is_open, dtype=pl.Boolean).gather(rows["run"]).fill_null(value=False)
     notes += _on_links(rows, annotations) + _on_graphs(rows, database)
-    if len(cut):
-        notes.append(
-            f"{len(cut)} module execution(s) had not ended when the profile stopped; their work"
-            " belongs to no execution"
-        )
-    return Work(rows, cut, tuple(notes))
+    notes += _on_cuts(rows["run"].filter(is_cut).n_unique())
+    return Work(rows.with_columns(run=pl.when(~is_cut).then(pl.col("run"))), tuple(notes))
 
 
 def describe(names: pl.DataFrame, annotations: pl.DataFrame) -> pl.DataFrame:
@@ -92,6 +85,12 @@ def _left_out(count: int) -> list[str]:
     return [f"{count:,} GPU activities have impossible times or no device; they were left out"]
 
 
+def _on_cuts(count: int) -> list[str]:
+    if not count:
+        return []
+    return [f"{count:,} execution(s) had not ended when the profile stopped; they are left out"]
+
+
 def _on_links(rows: pl.DataFrame, annotations: pl.DataFrame) -> list[str]:
     if not len(rows):
         return ["no GPU activity was recorded: profile with nsys profile --trace=cuda,nvtx"]
@@ -101,7 +100,7 @@ def _on_links(rows: pl.DataFrame, annotations: pl.DataFrame) -> list[str]:
     if not len(lost):
         return []
     share = f"{len(lost):,} of {len(rows):,}"
-    return [f"{share} GPU activities were launched outside XLA's ranges: op and module unknown"]
+    return [f"{share} GPU activities were launched outside XLA's modules: their module is unknown"]
 
 
 def _on_graphs(rows: pl.DataFrame, database: Database) -> list[str]:
@@ -110,8 +109,8 @@ def _on_graphs(rows: pl.DataFrame, database: Database) -> list[str]:
     unknown = nodes["thunk"].null_count()
     if unknown:
         notes.append(
-            f"{unknown:,} of {len(nodes):,} GPU activities ran inside CUDA graphs that were built"
-            f" before the profile started: their op is unknown; {_SEE_OPS}"
+            f"{unknown:,} of {len(nodes):,} GPU activities inside CUDA graphs have an unknown op:"
+            f" the profile did not see XLA put them there under its name; {_SEE_OPS}"
         )
     whole = rows.filter(pl.col("hint") == "graph")
     if GRAPHS in database.tables and len(whole):
