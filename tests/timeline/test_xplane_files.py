@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,34 @@ FILES = [
     "jax_inference_v6e_4tpu.xplane.pb",
 ]
 OURS = ("Stream #", "XLA Ops", "Async XLA Ops")
+
+
+RECORD = """
+import sys
+import jax, jax.numpy as jnp
+from jax.sharding import NamedSharding, PartitionSpec
+
+mesh = jax.make_mesh((2,), ("x",))
+x = jax.device_put(jnp.ones((64, 64)), NamedSharding(mesh, PartitionSpec("x")))
+step = jax.jit(lambda a: (a * a + 1).sum())
+step(x).block_until_ready()
+with jax.profiler.trace(sys.argv[1]):
+    for number in (10, 11, 12):
+        with jax.profiler.StepTraceAnnotation("train", step_num=number):
+            step(x).block_until_ready()
+"""
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """A profile of three steps on two virtual CPU devices, taken now."""
+    pytest.importorskip("jax")
+    directory = tmp_path_factory.mktemp("profile")
+    flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2", "JAX_PLATFORMS": "cpu"}
+    command = [sys.executable, "-c", RECORD, str(directory)]
+    subprocess.run(command, check=True, env=os.environ | flags, capture_output=True)
+    (file,) = directory.rglob("*.xplane.pb")
+    return file.read_bytes()
 
 
 def load(shared: Path, name: str) -> tuple[bytes, Recording]:
@@ -63,6 +94,31 @@ def test_host_events_are_those_that_jax_reads(shared: Path, name: str) -> None:
         for event in line.events
     )
     assert len(recording.host_events) == theirs
+
+
+def test_a_cpu_profile_taken_now_is_read_as_jax_reads_it(recorded: bytes) -> None:
+    recording = read_xplane(memoryview(recorded), "cpu")
+    theirs = [
+        (int(stats["device_ordinal"]), stats["hlo_op"], stats["program_id"], stats["run_id"])
+        for plane in as_jax_reads(recorded).planes
+        for line in plane.lines
+        for event in line.events
+        if "hlo_op" in (stats := dict(event.stats))
+    ]
+    named = recording.spans.rename({"op": "row"}).join(
+        recording.ops.with_row_index("row"), on="row", how="left"
+    )
+    ours = [
+        (recording.devices[device].ordinal, op, int(program), run)
+        for device, op, program, run in named.select(
+            "device", "op", "program_key", "run_key"
+        ).iter_rows()
+    ]
+    assert sorted(ours) == sorted(theirs)
+    assert {device for device, *_ in ours} == {0, 1}
+    assert "all-reduce" in {op for _, op, _, _ in ours}
+    assert recording.markers["step"].to_list() == [10, 11, 12]
+    assert set(recording.ops["program_key"]) <= set(recording.programs)
 
 
 def test_kernels_know_their_instruction_and_program(shared: Path) -> None:
