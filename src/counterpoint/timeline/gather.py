@@ -1,0 +1,138 @@
+"""Tables of all hosts side by side, with row numbers that count over all of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from counterpoint.core.errors import InputError
+from counterpoint.program import Program
+from counterpoint.timeline.claim import claim_ops
+from counterpoint.timeline.device import Device
+from counterpoint.timeline.idle import without_idle_devices
+from counterpoint.timeline.model import HOST_EVENTS, OPS, SPANS, ProgramEntry
+from counterpoint.timeline.operations import describe_ops
+from counterpoint.timeline.programs import identify, program_keys, program_order
+from counterpoint.timeline.recording import EmbeddedProgram, Recording
+from counterpoint.timeline.runs import NO_PROGRAM, NO_RUN, FoundRuns, find_runs
+
+
+@dataclass(slots=True)
+class Gathered:
+    """What was read of the hosts so far; `gather` adds one."""
+
+    programs: list[ProgramEntry] = field(default_factory=list[ProgramEntry])
+    devices: list[Device] = field(default_factory=list[Device])
+    lines: list[str] = field(default_factory=list[str])
+    names: dict[str, int] = field(default_factory=dict[str, int])
+    ops: list[pl.DataFrame] = field(default_factory=list[pl.DataFrame])
+    spans: list[pl.DataFrame] = field(default_factory=list[pl.DataFrame])
+    runs: list[pl.DataFrame] = field(default_factory=list[pl.DataFrame])
+    markers: list[pl.DataFrame] = field(default_factory=list[pl.DataFrame])
+    host_events: list[pl.DataFrame] = field(default_factory=list[pl.DataFrame])
+    op_count: int = 0
+    run_count: int = 0
+    notes: list[str] = field(default_factory=list[str])
+    damaged: dict[str, str] = field(default_factory=dict[str, str])
+    _hlo: dict[bytes, EmbeddedProgram] = field(default_factory=dict[bytes, EmbeddedProgram])
+
+    def hlo(self, program: int, host: int) -> Program | None:
+        """A program as a host compiled it; one that can't be read is noted and left out."""
+        entry = self.programs[program]
+        if entry.name in self.damaged:
+            return None
+        try:
+            return entry.hlo(host)
+        except InputError as damage:
+            self.damaged[entry.name] = f"the HLO of {entry.name} can't be read: {damage.what}"
+            return None
+
+    def shared(self, program: EmbeddedProgram) -> EmbeddedProgram:
+        """The first program met with the same HLO, so that ranks share one parsed Program."""
+        return self._hlo.setdefault(sha256(program.load()).digest(), program)
+
+
+def gather(gathered: Gathered, recording: Recording, host: int) -> None:
+    """Add a host: find its runs, describe its ops, append its tables."""
+    recording = without_idle_devices(recording)
+    keys = program_order(recording)
+    index_of = identify(gathered.programs, recording, keys, host, gathered.shared)
+
+    def programs(frame: pl.DataFrame) -> NDArray[np.int32]:
+        found = [index_of.get(key or "", NO_PROGRAM) for key in program_keys(frame)]
+        return np.array(found, np.int32)
+
+    op_program = programs(recording.ops)
+    found = find_runs(
+        recording,
+        op_program,
+        programs(recording.executions),
+        _in_entry(gathered, recording, op_program, host),
+    )
+    claimed = claim_ops(recording.ops, op_program, recording.spans["op"].to_numpy(), found)
+    ops = describe_ops(
+        claimed.ops,
+        claimed.programs.tolist(),
+        lambda index: gathered.hlo(index, host),
+    )
+    _append_spans(gathered, recording, claimed.op_of_span, found)
+    _append_host(gathered, recording, host)
+    gathered.notes += recording.notes
+    gathered.devices += [replace(device, host=host) for device in recording.devices]
+    gathered.lines += recording.lines
+    gathered.ops.append(ops.select(*OPS))
+    gathered.op_count += len(ops)
+    gathered.run_count += len(found.runs)
+
+
+def _append_spans(
+    gathered: Gathered, recording: Recording, op_of_span: NDArray[np.uint32], found: FoundRuns
+) -> None:
+    run_of = pl.Series("run", found.run_of, pl.UInt32)
+    first_device = len(gathered.devices)
+    run = pl.when(run_of != NO_RUN).then(run_of + gathered.run_count)
+    gathered.spans.append(
+        recording.spans.select(
+            (pl.col("device") + first_device).cast(pl.UInt16),
+            pl.col("line").cast(pl.UInt32) + len(gathered.lines),
+            pl.Series("op", op_of_span, pl.UInt32) + gathered.op_count,
+            run.cast(pl.UInt32).alias("run"),
+            "start_ps",
+            "dur_ps",
+        ).select(*SPANS)
+    )
+    gathered.runs.append(found.runs.with_columns(pl.col("device") + first_device))
+    gathered.markers.append(recording.markers.with_columns(pl.col("device") + first_device))
+
+
+def _append_host(gathered: Gathered, recording: Recording, host: int) -> None:
+    renamed = [gathered.names.setdefault(n, len(gathered.names)) for n in recording.host_names]
+    gathered.host_events.append(
+        recording.host_events.select(
+            pl.lit(host, pl.UInt16).alias("host"),
+            pl.col("line").cast(pl.UInt32) + len(gathered.lines),
+            pl.Series("name", renamed, pl.UInt32).gather(recording.host_events["name"]),
+            "start_ps",
+            "dur_ps",
+        ).select(*HOST_EVENTS)
+    )
+
+
+def _in_entry(
+    gathered: Gathered, recording: Recording, programs: NDArray[np.int32], host: int
+) -> NDArray[np.bool_]:
+    """Which ops lie in their program's entry computation, as far as the HLO is there."""
+    if len(recording.executions) or recording.spans["run_key"].null_count() < len(recording.spans):
+        return np.zeros(len(recording.ops), bool)  # runs are told otherwise: spare the parsing
+
+    def tell(op: str | None, index: int) -> bool:
+        program = None if index == NO_PROGRAM else gathered.hlo(index, host)
+        instruction = program.instruction(op) if program is not None and op is not None else None
+        return instruction is not None and instruction.computation == program.entry
+
+    pairs = zip(recording.ops["op"], programs.tolist(), strict=True)
+    return np.array([tell(op, index) for op, index in pairs], bool)

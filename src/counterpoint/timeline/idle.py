@@ -1,0 +1,33 @@
+"""Leave out devices on which nothing ran: a host shows all it has, a program may use one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import polars as pl
+
+from counterpoint.timeline.recording import Recording
+
+
+def without_idle_devices(recording: Recording) -> Recording:
+    """The same Recording with its busy devices only, and a note on the others."""
+    busy = recording.spans["device"].unique().sort().to_list()
+    if len(busy) == len(recording.devices):
+        return recording
+    new_index = {old: new for new, old in enumerate(busy)}
+
+    def renumbered(frame: pl.DataFrame) -> pl.DataFrame:
+        kept = frame.filter(pl.col("device").is_in(busy) | pl.col("device").is_null())
+        renamed = pl.col("device").replace_strict(new_index, default=None, return_dtype=pl.UInt16)
+        return kept.with_columns(renamed)
+
+    idle = len(recording.devices) - len(busy)
+    note = f"{idle} of {len(recording.devices)} devices did nothing and are left out"
+    return replace(
+        recording,
+        devices=tuple(recording.devices[index] for index in busy),
+        spans=renumbered(recording.spans),
+        executions=renumbered(recording.executions),
+        markers=renumbered(recording.markers),
+        notes=(*recording.notes, note),
+    )

@@ -1,0 +1,166 @@
+"""`read` finds profiles wherever they lie, and says clearly what is no profile."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import shutil
+import zipfile
+from pathlib import Path
+
+import fsspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from counterpoint.core.errors import InputError
+from counterpoint.timeline.read import read
+
+GEMM = "jax_gemm_mi300x.xplane.pb"
+
+
+@pytest.fixture
+def gemm(shared: Path) -> Path:
+    return shared / "data/traces" / GEMM
+
+
+@pytest.fixture
+def logdir(tmp_path: Path, gemm: Path) -> Path:
+    """A directory as jax.profiler leaves it after two captures."""
+    for run in ("2026_01_01_00_00_00", "2026_01_02_00_00_00"):
+        (tmp_path / "plugins/profile" / run).mkdir(parents=True)
+        shutil.copy(gemm, tmp_path / "plugins/profile" / run / "host.xplane.pb")
+    return tmp_path
+
+
+class TestPlaces:
+    def test_a_log_directory_gives_its_newest_run(self, logdir: Path, gemm: Path) -> None:
+        made = read(logdir)
+        assert made.spans.equals(read(gemm).spans)
+        assert any("2 runs found, the newest is read: 2026_01_02" in note for note in made.notes)
+
+    def test_so_does_a_run_directory(self, logdir: Path) -> None:
+        assert len(read(logdir / "plugins/profile/2026_01_01_00_00_00").devices) == 1
+
+    def test_xplane_is_read_where_trace_json_lies_beside(self, logdir: Path) -> None:
+        run = logdir / "plugins/profile/2026_01_02_00_00_00"
+        (run / "host.trace.json.gz").write_bytes(gzip.compress(b'{"traceEvents": []}'))
+        assert len(read(run).hosts) == 1
+
+    def test_a_glob_may_stand_for_several_hosts(self, logdir: Path) -> None:
+        made = read(f"{logdir}/plugins/profile/*/host.xplane.pb")
+        assert len(made.hosts) == 2
+        assert [device.host for device in made.devices] == [0, 1]
+
+    def test_a_compressed_profile(self, tmp_path: Path, gemm: Path) -> None:
+        packed = tmp_path / "host.xplane.pb.gz"
+        packed.write_bytes(gzip.compress(gemm.read_bytes()))
+        assert read(packed).spans.equals(read(gemm).spans)
+
+    def test_an_archive_of_profiles(self, logdir: Path, tmp_path: Path, gemm: Path) -> None:
+        archive = tmp_path / "run.zip"
+        with zipfile.ZipFile(archive, "w") as packed:
+            packed.write(gemm, "plugins/profile/run/a.xplane.pb")
+            packed.write(gemm, "plugins/profile/run/b.xplane.pb")
+            packed.writestr("readme.txt", "hello")
+        assert len(read(archive).hosts) == 2
+
+    def test_a_url(self, gemm: Path) -> None:
+        memory = fsspec.filesystem("memory")
+        memory.pipe("/bucket/host.xplane.pb", gemm.read_bytes())
+        assert read("memory://bucket/host.xplane.pb").spans.equals(read(gemm).spans)
+
+    def test_a_damaged_host_of_several_is_left_out_and_named(self, logdir: Path) -> None:
+        run = logdir / "plugins/profile/2026_01_02_00_00_00"
+        (run / "other.xplane.pb").write_bytes(b"")
+        made = read(run)
+        assert len(made.hosts) == 1
+        assert any("left out" in note and "other.xplane.pb" in note for note in made.notes)
+
+
+class TestRefusals:
+    """Each one an InputError that names the file, and says why or what to do next."""
+
+    @pytest.mark.parametrize(
+        ("name", "content", "said"),
+        [
+            ("x.xplane.pb", b"", r"empty \(0 bytes\)"),
+            ("x.xplane.pb", b"<!DOCTYPE html><html>", "a web page"),
+            ("x.xplane.pb", b"version https://git-lfs.github.com/spec/v1\n", "Git LFS pointer"),
+            ("x.xplane.pb", b"\x89PNG\r\n\x1a\n0000", "not a profile that Counterpoint knows"),
+            ("x.xplane.pb", b"hello world", "not a profile that Counterpoint knows"),
+            ("x.xplane.pb", b"\x0a\xff\xff\x03\x01\x02", "not a whole XPlane profile"),
+            ("x.xplane.pb", b"\x12\x02ok", "not a profile|no planes"),
+            ("x.xplane.riegeli", b"\x83\xaf\x70\xd1", "Riegeli"),
+            ("x.zip", b"PK\x03\x04broken", "damaged zip"),
+            ("x.xplane.pb.gz", b"\x1f\x8bbroken", "damaged gzip"),
+            ("x.sqlite", b"SQLite format 3\x00broken", "x.sqlite"),
+        ],
+    )
+    def test_what_is_no_profile(self, tmp_path: Path, name: str, content: bytes, said: str) -> None:
+        path = tmp_path / name
+        path.write_bytes(content)
+        with pytest.raises(InputError, match=said) as refused:
+            read(path)
+        assert str(path) in refused.value.what
+
+    def test_a_truncated_profile(self, tmp_path: Path, gemm: Path) -> None:
+        cut = tmp_path / "cut.xplane.pb"
+        cut.write_bytes(gemm.read_bytes()[:50_000])
+        with pytest.raises(InputError, match="not a whole XPlane profile"):
+            read(cut)
+
+    def test_a_profile_that_went_through_a_text_conversion(self, shared: Path) -> None:
+        with pytest.raises(InputError, match="not a whole XPlane profile") as refused:
+            read(shared / "data/traces/corrupt_utf8_mangled.xplane.pb")
+        assert "text conversion" in (refused.value.why or "")
+
+    def test_a_missing_file(self, tmp_path: Path) -> None:
+        with pytest.raises(InputError, match="no such file or directory"):
+            read(tmp_path / "nowhere" / "x.xplane.pb")
+
+    def test_a_pattern_that_matches_nothing(self, tmp_path: Path) -> None:
+        with pytest.raises(InputError, match="nothing matches"):
+            read(f"{tmp_path}/*.pb")
+
+    def test_a_directory_without_profiles(self, tmp_path: Path) -> None:
+        (tmp_path / "notes.txt").write_text("hello")
+        with pytest.raises(InputError, match=r"no profile in this directory \(it holds notes.txt"):
+            read(tmp_path)
+
+    @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+    def test_an_unreadable_directory(self, tmp_path: Path) -> None:
+        tmp_path.chmod(0)
+        try:
+            with pytest.raises(InputError, match="no permission"):
+                read(tmp_path)
+        finally:
+            tmp_path.chmod(0o700)
+
+    def test_an_archive_without_profiles(self, tmp_path: Path) -> None:
+        with zipfile.ZipFile(tmp_path / "x.zip", "w") as packed:
+            packed.writestr("readme.txt", "hello")
+        with pytest.raises(InputError, match="no profile in this archive"):
+            read(tmp_path / "x.zip")
+
+    @pytest.mark.parametrize("url", ["memory://nowhere/x.pb", "nosuch://bucket/x.pb"])
+    def test_urls_that_lead_nowhere(self, url: str) -> None:
+        with pytest.raises(InputError, match="no such object|can't be opened"):
+            read(url)
+
+    def test_nothing_named(self) -> None:
+        with pytest.raises(InputError, match="no profile was named"):
+            read()
+
+
+@settings(max_examples=60)
+@given(st.binary(max_size=400), st.sampled_from([".xplane.pb", ".json", ".zip", ".sqlite", ".gz"]))
+def test_no_bytes_at_all_crash_it(
+    tmp_path_factory: pytest.TempPathFactory, content: bytes, ending: str
+) -> None:
+    path = tmp_path_factory.mktemp("any") / f"x{ending}"
+    path.write_bytes(content)
+    try:
+        read(path)
+    except InputError as refused:
+        assert "x" in refused.what
