@@ -17,6 +17,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+_F32: Final = 11
+
 NS: Final = 1_000
 US: Final = 1_000_000
 MS: Final = 1_000_000_000
@@ -314,11 +316,23 @@ def task_environment(start_ns: int, stop_ns: int) -> Plane:
     )
 
 
-def hlo_proto(module: str, ops: Mapping[str, str]) -> bytes:
-    """The HloProto of a module whose entry computation holds these ops, name to opcode."""
+def hlo_proto(module: str, ops: Mapping[str, str], scopes: Mapping[str, str] = {}) -> bytes:
+    """The HloProto of a scheduled module whose entry computation runs these ops, name to opcode.
+
+    Each takes the one before it and gives 1024 floats; `scopes` holds op_names.
+    """
+    shape = message((2, _F32), (3, 1024), (5, b""))
     instructions = b"".join(
-        field_bytes(2, message((1, name), (2, opcode), (35, key)))
+        field_bytes(
+            2,
+            message((1, name), (2, opcode), (3, shape), (7, message((2, scopes.get(name, "")))))
+            + message((35, key), *(((36, key - 1),) if key > 1 else ())),
+        )
         for key, (name, opcode) in enumerate(ops.items(), start=1)
     )
     entry = message((1, "main"), (5, 1), (6, len(ops))) + instructions
-    return field_bytes(1, message((1, module), (2, "main"), (3, entry), (5, 1), (6, 1)))
+    order = b"".join(varint(key) for key in range(1, len(ops) + 1))
+    schedule = message((1, message((1, 1), (2, message((1, order))))))
+    return field_bytes(
+        1, message((1, module), (2, "main"), (3, entry), (5, 1), (6, 1), (7, schedule))
+    )
