@@ -6,6 +6,7 @@ import gzip
 import os
 import shutil
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 
 import fsspec
@@ -57,7 +58,7 @@ class TestPlaces:
         packed.write_bytes(gzip.compress(gemm.read_bytes()))
         assert read(packed).spans.equals(read(gemm).spans)
 
-    def test_an_archive_of_profiles(self, logdir: Path, tmp_path: Path, gemm: Path) -> None:
+    def test_an_archive_of_profiles(self, tmp_path: Path, gemm: Path) -> None:
         archive = tmp_path / "run.zip"
         with zipfile.ZipFile(archive, "w") as packed:
             packed.write(gemm, "plugins/profile/run/a.xplane.pb")
@@ -145,7 +146,7 @@ class TestRefusals:
 
     @pytest.mark.parametrize("url", ["memory://nowhere/x.pb", "nosuch://bucket/x.pb"])
     def test_urls_that_lead_nowhere(self, url: str) -> None:
-        with pytest.raises(InputError, match="no such object|can't be opened"):
+        with pytest.raises(InputError, match=r"no such object|can't be opened"):
             read(url)
 
     def test_nothing_named(self) -> None:
@@ -160,7 +161,5 @@ def test_no_bytes_at_all_crash_it(
 ) -> None:
     path = tmp_path_factory.mktemp("any") / f"x{ending}"
     path.write_bytes(content)
-    try:
-        read(path)
-    except InputError as refused:
-        assert "x" in refused.what
+    with suppress(InputError):
+        assert read(path).inputs == (str(path),)

@@ -73,6 +73,8 @@ def step_times(selection: Selection, how: str) -> StepTimes:
 
 def _execution_ms(selection: Selection) -> float | None:
     timeline = selection.timeline
+    if timeline.step_program is None:
+        return None
     runs = timeline.runs.filter(
         (pl.col("program") == timeline.step_program) & pl.col("device").is_in(selection.devices)
     ).join(timeline.steps.filter("steady"), on=["step", "device"], how="semi")

@@ -47,9 +47,7 @@ def program_from_fragments(name: str, fragments: Iterable[Fragment]) -> Program:
         instructions = [parts.instruction("nothing = () tuple()", _ENTRY, 0, shapes)]
     numbered = tuple(replace(one, index=index) for index, one in enumerate(instructions))
     entry = Computation(_ENTRY, numbered, numbered[-1].name)
-    return Program(
-        name=name, entry=_ENTRY, computations={_ENTRY: entry}, is_scheduled=False
-    )
+    return Program(name=name, entry=_ENTRY, computations={_ENTRY: entry}, is_scheduled=False)
 
 
 def _with_its_start(

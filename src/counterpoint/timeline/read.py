@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Final
@@ -148,10 +148,10 @@ def _unpacked(data: memoryview, name: str) -> memoryview:
 def _read_zip(data: memoryview, name: str) -> Iterator[Recording]:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            from counterpoint.timeline.nsys import is_nsys_jax, read_nsys_jax
+            from counterpoint.timeline.nsys import is_nsys_jax, read_nsys_jax_ranks
 
             if is_nsys_jax(archive):
-                yield from _as_list(read_nsys_jax(Path(name)))
+                yield from read_nsys_jax_ranks(Path(name) if Path(name).is_file() else archive)
                 return
             members = [m for m in archive.namelist() if m.endswith((".xplane.pb", ".json.gz"))]
             best = [m for m in members if m.endswith(".xplane.pb")] or members
@@ -164,7 +164,3 @@ def _read_zip(data: memoryview, name: str) -> Iterator[Recording]:
                 yield from _read_bytes(content, f"{name}/{member}", _nowhere)
     except zipfile.BadZipFile as failure:
         raise InputError(f"{name}: a damaged zip archive: {failure}") from None
-
-
-def _as_list(found: Recording | Sequence[Recording]) -> Sequence[Recording]:
-    return [found] if isinstance(found, Recording) else found

@@ -61,10 +61,10 @@ def find_runs(
         program=pl.Series(op_program[op_of_span], dtype=pl.Int32),
         once=pl.Series(once[op_of_span], dtype=pl.Boolean),
     )
-    if len(recording.executions):
-        return _by_execution(spans, recording.executions, execution_program)
     if spans["run_key"].null_count() < len(spans):
         return _by_key(spans)
+    if len(recording.executions):
+        return _by_execution(spans, recording.executions, execution_program)
     return _by_counting(spans)
 
 
