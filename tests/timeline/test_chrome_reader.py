@@ -144,6 +144,49 @@ def test_ops_on_host_threads_belong_to_virtual_cpu_devices() -> None:
     assert any(note.startswith("2 book-keeping marks") for note in recording.notes)
 
 
+def test_threads_without_xla_names_hold_work_only_where_none_has_such_a_name() -> None:
+    recording = read_trace_json(
+        text_of(
+            [
+                process(1, "/device:CPU:3"),
+                thread(1, 1, "pool/1"),
+                thread(1, 2, "Framework Ops"),
+                *tpu(2, 0),
+                thread(2, 9, "pool/1"),
+                span((1, 1), 1, 1, "dot.1"),
+                span((1, 2), 1, 1, "dot"),
+                span((2, 3), 2, 1, "add.1"),
+                span((2, 9), 2, 1, "unknown"),
+            ]
+        ),
+        "a.json",
+    )
+    assert [row[:3] for row in spans_of(recording)] == [
+        ("cpu3", "/device:CPU:3/pool/1", "dot.1"),
+        ("tpu0", "/device:TPU:0/XLA Ops", "add.1"),
+    ]
+    assert any("left out: Framework Ops, pool/1" in note for note in recording.notes)
+
+
+def test_devices_of_two_hosts_in_one_file_stay_apart() -> None:
+    recording = read_trace_json(
+        text_of(
+            [
+                process(1, "b /device:GPU:0"),
+                process(2, "a /device:GPU:0"),
+                thread(1, 1, "Stream #1"),
+                thread(2, 1, "Stream #1"),
+                span((1, 1), 1, 1, "on b"),
+                span((2, 1), 2, 1, "on a"),
+            ]
+        ),
+        "two.json",
+    )
+    assert recording.devices == (Device(ordinal=0, kind="gpu"),) * 2
+    assert [row[2] for row in spans_of(recording)] == ["on a", "on b"]
+    assert recording.spans["device"].to_list() == [0, 1]
+
+
 def test_names_may_come_behind_the_events() -> None:
     events = [span((3, 3), 1, 1, "a", hlo_category="x"), *tpu(3, 0)]
     recording = read_trace_json(text_of(events), "late.json")

@@ -104,7 +104,7 @@ class Columns:
     @property
     def devices(self) -> tuple[Device, ...]:
         """Devices at their index."""
-        return tuple(Device(kind=kind, ordinal=ordinal) for kind, ordinal in self._devices)
+        return tuple(Device(kind=kind, ordinal=ordinal) for _, kind, ordinal in self._devices)
 
     @property
     def lines(self) -> tuple[str, ...]:

@@ -14,8 +14,8 @@ from typing import Final
 
 from counterpoint.timeline.chrome.tracks import Kind
 
-DeviceKey = tuple[str, int]
-"""Kind and ordinal."""
+DeviceKey = tuple[str, str, int]
+"""Host, where the process names one, kind and ordinal."""
 
 
 class Role(Enum):
@@ -29,7 +29,7 @@ class Role(Enum):
     LEFT_OUT = auto()
 
 
-_DEVICE: Final = re.compile(r"(?:.*\s)?/device:(GPU|TPU):(\d{1,9})$")
+_DEVICE: Final = re.compile(r"(?:(.*)\s)?/device:(GPU|TPU|CPU):(\d{1,9})$", re.DOTALL)
 _STREAM: Final = "Stream #"
 _NAMED: Final = {
     "XLA Ops": Role.OPS,
@@ -37,6 +37,12 @@ _NAMED: Final = {
     "XLA Modules": Role.MODULES,
     "Steps": Role.STEPS,
 }
+_WORK: Final = (Role.OPS, Role.ASYNC_OPS)
+# Lines that XLA or its viewer derives from others, or that say nothing of work.
+_DERIVED: Final = (
+    *("Framework ", "TensorFlow ", "Source code", "Host Offload Ops", "XLA TraceMe"),
+    *("TC Overlay", "Launch Stats", "_counters_"),
+)
 _KINETO_DEVICE_WORK: Final = ("kernel", "gpu_memcpy", "gpu_memset")
 _KINETO_STEP: Final = re.compile(r"ProfilerStep#(\d{1,15})$")
 
@@ -44,29 +50,35 @@ _KINETO_STEP: Final = re.compile(r"ProfilerStep#(\d{1,15})$")
 def device_of_process(name: str) -> DeviceKey | None:
     """The device whose work a process holds."""
     match = _DEVICE.match(name)
-    return (match[1].lower(), int(match[2])) if match else None
+    return (match[1] or "", match[2].lower(), int(match[3])) if match else None
 
 
 def role_of(process: str, thread: str, threads_of_process: Collection[str]) -> Role:
-    """What a thread holds; on a GPU the streams, and not the lines derived from them."""
+    """What a thread holds.
+
+    A GPU has its streams, not the lines derived from them. Where no thread of a device has a name
+    that XLA gives to ops, each that isn't known to be derived holds work.
+    """
     if device_of_process(process) is None:
         return Role.LEFT_OUT if process.startswith("/device:") else Role.HOST
     role = _NAMED.get(thread)
-    if not any(name.startswith(_STREAM) for name in threads_of_process):
-        return role or Role.LEFT_OUT
-    if thread.startswith(_STREAM):
-        return Role.OPS
-    return role if role in (Role.MODULES, Role.STEPS) else Role.LEFT_OUT
+    if role in (Role.MODULES, Role.STEPS):
+        return role
+    if any(name.startswith(_STREAM) for name in threads_of_process):
+        return Role.OPS if thread.startswith(_STREAM) else Role.LEFT_OUT
+    if role is None and any(_NAMED.get(name) in _WORK for name in threads_of_process):
+        return Role.LEFT_OUT
+    return role or (Role.LEFT_OUT if thread.startswith(_DERIVED) else Role.OPS)
 
 
 def device_of_kind(kind: Kind) -> DeviceKey | None:
     """The device that an event on a host thread ran on, when it says so."""
     if kind.hlo_op is not None:
         ordinal = integer(kind.device_ordinal)
-        return None if ordinal is None else ("cpu", ordinal)
+        return None if ordinal is None else ("", "cpu", ordinal)
     if kind.cat in _KINETO_DEVICE_WORK:
         ordinal = integer(kind.device)
-        return None if ordinal is None else ("gpu", ordinal)
+        return None if ordinal is None else ("", "gpu", ordinal)
     return None
 
 

@@ -47,7 +47,7 @@ def sort_tracks(tracks: Tracks) -> tuple[Columns, tuple[str, ...]]:
 def _order(tracks: Tracks, track: Track) -> tuple[bool, DeviceKey, str, str]:
     """Devices first, in their order; then by names, so that it never depends on the file's."""
     device = device_of_process(tracks.process(track))
-    return device is None, device or ("", 0), tracks.process(track), str(track[1])
+    return device is None, device or ("", "", 0), tracks.process(track), str(track[1])
 
 
 def _add_device(columns: Columns, device: int, role: Role, name: str, rows: Rows) -> None:

@@ -1,0 +1,208 @@
+"""Which tracks the trace of a Timeline has, and the slices on each.
+
+A device is a process: its steps, its runs, and a thread for each line. A host is a process with its
+own threads. Names are those that XLA gives, so a written trace reads back as what it was.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from counterpoint.timeline.model import Timeline
+from counterpoint.timeline.perfetto.nesting import Longs, order, rows
+
+_LINE_PREFIX: Final = re.compile(r"(?:/device:\w+:\d+|/host:CPU|GPU \d+)/")
+
+_STEPS_THREAD: Final = 1
+_RUNS_THREAD: Final = 101  # numbers between are for slices that don't nest
+_FIRST_LINE_THREAD: Final = 201
+
+NO_STEP: Final = -(1 << 31)
+
+Argument = str | int | float
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """What a slice says; many slices share one."""
+
+    name: str
+    category: str
+    arguments: tuple[tuple[str, Argument], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A device or a host."""
+
+    pid: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Track:
+    """A thread and its slices, which nest; `label` counts in `labels`."""
+
+    pid: int
+    tid: int
+    name: str
+    start_ps: Longs
+    end_ps: Longs
+    label: Longs
+    labels: Sequence[Label]
+    step: Longs | None = None  # of each slice, or NO_STEP
+
+
+def processes(timeline: Timeline) -> list[Process]:
+    """Devices, then hosts."""
+    several = len(timeline.hosts) > 1
+    prefix = [f"{host.name} " if several else "" for host in timeline.hosts]
+    devices = [
+        Process(pid, f"{prefix[device.host]}/device:{device.kind.upper()}:{device.ordinal}")
+        for pid, device in enumerate(timeline.devices, start=1)
+    ]
+    first = len(devices) + 1
+    hosts = [Process(pid, f"{name}/host:CPU") for pid, name in enumerate(prefix, start=first)]
+    return devices + hosts
+
+
+def tracks(timeline: Timeline) -> Iterator[Track]:
+    """Every track that has slices."""
+    op_labels = _op_labels(timeline)
+    run_labels = [
+        Label(_module(entry.name, entry.fingerprints), "run") for entry in timeline.programs
+    ]
+    run_labels.append(Label("unknown program", "run"))
+    steps, runs = _by(timeline.steps, "device"), _by(timeline.runs, "device")
+    spans = timeline.spans.join(_run_steps(timeline), on="run", how="left", maintain_order="left")
+    of_device = _by(spans, "device")
+    for device in range(len(timeline.devices)):
+        pid = device + 1
+        if device in steps:
+            yield from _steps(pid, steps[device])
+        if device in runs:
+            yield from _runs(pid, runs[device], run_labels)
+        if device in of_device:
+            yield from _lines(pid, of_device[device], timeline.lines, op_labels)
+    yield from _host_tracks(timeline)
+
+
+def earliest_ps(timeline: Timeline) -> int:
+    """The first start of anything, or 0 when there is nothing."""
+    tables = (timeline.spans, timeline.runs, timeline.steps, timeline.host_events)
+    starts = [table["start_ps"].min() for table in tables]
+    return min((start for start in starts if isinstance(start, int)), default=0)
+
+
+def _op_labels(timeline: Timeline) -> list[Label]:
+    programs = [entry.name for entry in timeline.programs]
+    return [_op_label(op, programs) for op in timeline.ops.iter_rows(named=True)]
+
+
+def _op_label(op: dict[str, Argument | None], programs: list[str]) -> Label:
+    program = op["program"]
+    said = {
+        "hlo_op": op["op"],
+        "hlo_module": programs[program] if isinstance(program, int) else None,
+        "category": op["category"],
+        "scope": op["scope"],
+        "source": op["source"],
+        "phase": op["phase"],
+        "collective": op["collective"],
+        "bytes": op["bytes"],
+        "group_size": op["group_size"],
+        "flops": op["flops"],
+        "bytes_accessed": op["bytes_accessed"],
+    }
+    known = tuple((key, value) for key, value in said.items() if value is not None)
+    return Label(str(op["name"] or op["op"] or "?"), str(op["lane"] or "other"), known)
+
+
+def _module(name: str, fingerprints: Sequence[str]) -> str:
+    """As XLA names an execution, where its number is known."""
+    number = fingerprints[0] if len(fingerprints) == 1 else ""
+    return f"{name}({number})" if number.isdecimal() else name
+
+
+def _run_steps(timeline: Timeline) -> pl.DataFrame:
+    """The step of each run, to be looked up from spans."""
+    number = pl.int_range(pl.len(), dtype=pl.UInt32).alias("run")
+    return timeline.runs.select(number, pl.col("step").fill_null(NO_STEP).cast(pl.Int64))
+
+
+def _by(frame: pl.DataFrame, key: str) -> dict[int, pl.DataFrame]:
+    return {int(value): part for (value,), part in frame.partition_by(key, as_dict=True).items()}
+
+
+def _steps(pid: int, steps: pl.DataFrame) -> Iterator[Track]:
+    start, end = _bounds(steps)
+    labels = [
+        Label(str(step), "step", (("steady", "yes" if steady else "no"),))
+        for step, steady in steps.select("step", "steady").iter_rows()
+    ]
+    yield from _nested(
+        Track(pid, _STEPS_THREAD, "Steps", start, end, np.arange(len(steps)), labels)
+    )
+
+
+def _runs(pid: int, runs: pl.DataFrame, labels: list[Label]) -> Iterator[Track]:
+    start, end = _bounds(runs)
+    label = runs["program"].fill_null(len(labels) - 1).to_numpy().astype(np.int64)
+    step = runs["step"].fill_null(NO_STEP).to_numpy().astype(np.int64)
+    yield from _nested(Track(pid, _RUNS_THREAD, "XLA Modules", start, end, label, labels, step))
+
+
+def _lines(
+    pid: int, spans: pl.DataFrame, names: Sequence[str], labels: list[Label]
+) -> Iterator[Track]:
+    thread = _FIRST_LINE_THREAD
+    for line, mine in sorted(_by(spans, "line").items()):
+        start, end = _bounds(mine.with_columns(end_ps=pl.col("start_ps") + pl.col("dur_ps")))
+        label = mine["op"].to_numpy().astype(np.int64)
+        step = mine["step"].fill_null(NO_STEP).to_numpy()
+        name = _LINE_PREFIX.sub("", names[line], count=1)
+        for track in _nested(Track(pid, thread, name, start, end, label, labels, step)):
+            yield track
+            thread = track.tid + 1
+
+
+def _host_tracks(timeline: Timeline) -> Iterator[Track]:
+    labels = [Label(name, "host") for name in timeline.host_names]
+    for host, events in sorted(_by(timeline.host_events, "host").items()):
+        pid, thread = len(timeline.devices) + 1 + host, _FIRST_LINE_THREAD
+        for line, mine in sorted(_by(events, "line").items()):
+            start, end = _bounds(mine.with_columns(end_ps=pl.col("start_ps") + pl.col("dur_ps")))
+            label = mine["name"].to_numpy().astype(np.int64)
+            name = _LINE_PREFIX.sub("", timeline.lines[line], count=1)
+            for track in _nested(Track(pid, thread, name, start, end, label, labels)):
+                yield track
+                thread = track.tid + 1
+
+
+def _bounds(frame: pl.DataFrame) -> tuple[Longs, Longs]:
+    return frame["start_ps"].to_numpy(), frame["end_ps"].to_numpy()
+
+
+def _nested(track: Track) -> Iterator[Track]:
+    """The track, in order; or several with its name when its slices don't nest."""
+    by_start = order(track.start_ps, track.end_ps)
+    row = rows(track.start_ps[by_start], track.end_ps[by_start])
+    for number in range(int(row.max(initial=0)) + 1):
+        mine = by_start[row == number]
+        step = None if track.step is None else track.step[mine]
+        yield Track(
+            track.pid,
+            track.tid + number,
+            track.name,
+            track.start_ps[mine],
+            track.end_ps[mine],
+            track.label[mine],
+            track.labels,
+            step,
+        )
