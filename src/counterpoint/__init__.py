@@ -1,5 +1,62 @@
-"""Finds the communication a JAX training step waits for, and hides it."""
+"""Finds the communication a JAX training step waits for, and hides it.
 
-__all__ = ["__version__"]
+timeline = counterpoint.read("logdir")
+explanation = counterpoint.explain(timeline)
+explanation.ops  # a polars frame
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from counterpoint.core.errors import CounterpointError as CounterpointError
+    from counterpoint.core.errors import InputError as InputError
+    from counterpoint.core.errors import UsageError as UsageError
+    from counterpoint.diagnose.explain import Explanation as Explanation
+    from counterpoint.diagnose.explain import explain as explain
+    from counterpoint.program import Program as Program
+    from counterpoint.program import read_program as read_program
+    from counterpoint.timeline.model import Timeline as Timeline
+    from counterpoint.timeline.read import read as read
+
+__all__ = [
+    "CounterpointError",
+    "Explanation",
+    "InputError",
+    "Program",
+    "Timeline",
+    "UsageError",
+    "__version__",
+    "explain",
+    "read",
+    "read_program",
+]
 
 __version__ = "0.1.0"
+
+_HOMES = {
+    "CounterpointError": "counterpoint.core.errors",
+    "Explanation": "counterpoint.diagnose.explain",
+    "InputError": "counterpoint.core.errors",
+    "Program": "counterpoint.program",
+    "Timeline": "counterpoint.timeline.model",
+    "UsageError": "counterpoint.core.errors",
+    "explain": "counterpoint.diagnose.explain",
+    "read": "counterpoint.timeline.read",
+    "read_program": "counterpoint.program",
+}
+"""Where each name lives: loaded when it is first used, so that importing costs nothing."""
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -29,9 +29,23 @@ class Command:
     name: str
     function: str
     summary: str
+    examples: tuple[str, ...] = ()
 
 
-COMMANDS: tuple[Command, ...] = ()
+COMMANDS: tuple[Command, ...] = (
+    Command(
+        "explain",
+        "counterpoint.cli.explain:explain",
+        "Say where a training step goes: how far to trust the profile, what waits, what to change.",
+        examples=(
+            "counterpoint explain logdir",
+            "counterpoint explain rank*.zip --top 20",
+            "counterpoint explain trace.xplane.pb --step 7 --device 0,1",
+            "counterpoint explain trace.xplane.pb --json | jq .breakdown",
+            "counterpoint explain trace.xplane.pb -o explain.json",
+        ),
+    ),
+)
 
 
 def main(arguments: Sequence[str] | None = None, commands: Iterable[Command] = COMMANDS) -> int:
@@ -60,7 +74,14 @@ def _app(commands: Iterable[Command]) -> App:
         default_parameter=Parameter(negative=()),  # no --no-json beside --json
     )
     for command in commands:
-        app.command(command.function, name=command.name, help=command.summary)
+        app.command(
+            command.function,
+            name=command.name,
+            help=command.summary,
+            help_epilogue="\n  ".join(("Examples:", *command.examples))
+            if command.examples
+            else None,
+        )
     return app
 
 

@@ -1,0 +1,96 @@
+"""`counterpoint explain`: read profiles, and say where a median step goes."""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+from typing import Annotated, TextIO
+
+from cyclopts import Parameter
+
+from counterpoint.cli.output import check_output, write_output
+from counterpoint.cli.progress import Progress
+from counterpoint.core.errors import UsageError
+from counterpoint.diagnose.explain import Explanation
+from counterpoint.diagnose.explain import explain as explain_timeline
+from counterpoint.report.explain_document import explain_document
+from counterpoint.report.json import explain_json
+from counterpoint.report.terminal import plain_text, print_document
+from counterpoint.timeline.read import read
+
+ENDINGS = (".json", ".txt", ".md")
+
+
+def explain(
+    *paths: str,
+    step: int | None = None,
+    device: str | None = None,
+    top: int = 10,
+    json: Annotated[bool, Parameter(show_default=False)] = False,
+    out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
+    force: Annotated[bool, Parameter(show_default=False)] = False,
+) -> None:
+    """Say where a training step goes.
+
+    Args:
+        paths: A file, log directory, zip, pattern or URL; several are the hosts of one run.
+        step: Explain this step alone.
+        device: Explain these devices alone: their numbers with commas between, e.g. 0,1.
+        top: Rows in each table.
+        json: Print everything as JSON, uncut.
+        out: Write to this file: .json as JSON, .txt or .md as text.
+        force: Overwrite the file.
+    """
+    devices = None if device is None else _device_numbers(device)
+    if top < 1:
+        raise UsageError(f"--top takes a number from 1 on, not {top}")
+    if out is not None:
+        check_output(out, force=force, endings=ENDINGS)
+        if json and out.suffix != ".json":
+            raise UsageError(f"--json, but {out} is to be text", next="end its name in .json")
+    explanation = _explain(paths, step, devices)
+    as_json = json or (out is not None and out.suffix == ".json")
+    if out is None:
+        _print(explanation, top, as_json=as_json)
+        return
+    text = explain_json(explanation) if as_json else plain_text(explain_document(explanation, top))
+    write_output(out, f"```\n{text}```\n" if out.suffix == ".md" else text)
+    print(f"wrote {out}", file=sys.stderr)
+
+
+def _device_numbers(text: str) -> tuple[int, ...]:
+    numbers = text.split(",")
+    if not all(number.strip().isdecimal() for number in numbers):
+        raise UsageError(
+            f"--device takes numbers with commas between, not {text!r}", next="--device 0,1"
+        )
+    return tuple(sorted({int(number) for number in numbers}))
+
+
+def _explain(
+    paths: tuple[str, ...], step: int | None, devices: tuple[int, ...] | None
+) -> Explanation:
+    with Progress("reading") as progress:
+
+        def say(what: str, done: int, total: int) -> None:
+            progress.say(f"reading {what.rpartition('/')[2]}, {done / max(total, 1):.0%}")
+
+        timeline = read(*paths, progress=say)
+        progress.say("explaining")
+        return explain_timeline(timeline, step=step, devices=devices)
+
+
+def _print(explanation: Explanation, top: int, *, as_json: bool) -> None:
+    stream: TextIO = sys.stdout
+    _show_every_name(stream)
+    if as_json:
+        stream.write(explain_json(explanation))
+    else:
+        print_document(explain_document(explanation, top), stream)
+
+
+def _show_every_name(stream: TextIO) -> None:
+    """Names that the stream's encoding lacks are shown as escapes."""
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(errors="backslashreplace")

@@ -1,0 +1,43 @@
+"""Where a command's result goes when it is a file: checked before the work, written whole or not.
+
+The text is written beside the file and then takes its name, so an interrupted command leaves
+neither half a file nor a damaged old one.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from counterpoint.core.errors import UsageError
+
+
+def check_output(path: Path, *, force: bool, endings: tuple[str, ...]) -> None:
+    """Refuse a path that can't or must not be written to, before any work is done."""
+    if path.suffix not in endings:
+        raise UsageError(
+            f"can't write {path}: its ending, {path.suffix or 'none'}, names no format here",
+            why=f"the ending says the format: {', '.join(endings)}",
+            next=f"-o {path.with_suffix(endings[0])}",
+        )
+    if path.is_dir():
+        raise UsageError(f"can't write {path}: it is a directory")
+    if path.exists() and not force:
+        raise UsageError(
+            f"{path} exists", why="nothing is overwritten unasked", next="add --force, or rename"
+        )
+    if not path.parent.is_dir():
+        raise UsageError(f"can't write {path}: there is no directory {path.parent}")
+
+
+def write_output(path: Path, text: str) -> None:
+    """Write the whole text, or nothing."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        try:
+            part.write_text(text, encoding="utf-8", errors="backslashreplace")
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
+    except OSError as failure:
+        raise UsageError(f"can't write {path}: {failure.strerror or failure}") from None

@@ -1,0 +1,190 @@
+"""`explain` as a Document: one screen, from how far to trust the profile to what to do about it.
+
+What holds for all figures (their basis, the step they are of) is said once, at the top. Tables are
+cut to the first rows, and say of how many; the JSON is never cut.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import Final
+
+from counterpoint.diagnose.explain import Explanation, ProgramUse
+from counterpoint.diagnose.finding import Finding
+from counterpoint.diagnose.step import StepTimes
+from counterpoint.report import units
+from counterpoint.report.document import (
+    Document,
+    Entry,
+    Fact,
+    Facts,
+    Prose,
+    Section,
+    Table,
+    Tone,
+    printable,
+)
+from counterpoint.report.explain_tables import collectives_section, ops_section
+from counterpoint.report.step_parts import parts_section
+
+_NOTES: Final = 8
+_INPUTS: Final = 3
+_EVIDENCE: Final = 3
+_APART: Final = re.compile(r"[\s(),;]+")
+_NOTICEABLE: Final = 0.99  # a step is longer than its program's runs by more than this shows
+
+
+def explain_document(explanation: Explanation, top: int = 10) -> Document:
+    """The report on an Explanation, with `top` rows in each table."""
+    sections = [_profile(explanation), _steps(explanation.steps)]
+    if explanation.breakdown is not None:
+        sections.append(
+            parts_section(explanation.breakdown, explanation.device_breakdowns, explanation.phases)
+        )
+        sections.append(ops_section(explanation.ops, top))
+        sections.append(collectives_section(explanation.collectives, top))
+        sections.append(_utilisation(explanation))
+        sections.append(_findings(explanation))
+    return Document(
+        sections=tuple(sections), legend=_legend(sections), next=_next(explanation.inputs)
+    )
+
+
+def _profile(explanation: Explanation) -> Section:
+    rows = [
+        Fact("read", _inputs(explanation.inputs)),
+        Fact("devices", _devices(explanation)),
+        Fact("program", _programs(explanation.programs)),
+        Fact("figures", f"{explanation.basis}; times are of a median step, mean over devices"),
+    ]
+    if explanation.truncated:
+        rows.append(
+            Fact("CUT OFF", "events are missing from this profile: trust it little", Tone.WARNING)
+        )
+    rows += [Fact("note", printable(note), Tone.QUIET) for note in explanation.notes[:_NOTES]]
+    more = len(explanation.notes) - _NOTES
+    if more > 0:
+        rows.append(Fact("", f"and {more} more {_plural(more, 'note')}: --json", Tone.QUIET))
+    return Section("Profile", "", (Facts(tuple(rows)),))
+
+
+def _inputs(inputs: tuple[str, ...]) -> str:
+    shown = ", ".join(printable(name) for name in inputs[:_INPUTS])
+    more = len(inputs) - _INPUTS
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+def _devices(explanation: Explanation) -> str:
+    count, chip = explanation.device_count, explanation.utilisation.chip
+    kind = explanation.device_kind
+    what = f"{printable(chip)} ({kind})" if chip else f"{kind} (the profile names no chip)"
+    hosts = len(explanation.hosts)
+    shown = f"{count} x {what} on {hosts} {_plural(hosts, 'host')}"
+    working = len(explanation.device_breakdowns)
+    return shown if working in (0, count) else f"{shown}; steps ran on {working} of them"
+
+
+def _programs(programs: tuple[ProgramUse, ...]) -> str:
+    step = next((program for program in programs if program.is_step), None)
+    if step is None:
+        return "none ran" if not programs else f"{len(programs)} ran, none of them told as the step"
+    runs = (
+        f"{printable(step.name)}, {step.executions:,} {_plural(step.executions, 'run')}"
+        " on each device"
+    )
+    others = [program for program in programs if not program.is_step]
+    if not others:
+        return runs
+    share = sum(program.device_ms for program in others) / max(
+        sum(program.device_ms for program in programs), 1e-12
+    )
+    return f"{runs}; {len(others)} other programs, {units.percent(share, 0)} of device time"
+
+
+def _plural(count: int, noun: str) -> str:
+    return noun if count == 1 else f"{noun}s"
+
+
+def _steps(steps: StepTimes) -> Section:
+    how = Prose(printable(steps.how), Tone.QUIET)
+    if steps.median_ms is None:
+        return Section("Step time", f"{units.UNKNOWN}   no complete step was found", (how,))
+    median, p10, p90 = units.column([steps.median_ms, steps.p10_ms, steps.p90_ms])
+    words = [f"{median} ms"]
+    if steps.count > 1:
+        words = [f"{median} ms median", f"p10 {p10}", f"p90 {p90}"]
+    words.append(f"{steps.count:,} {_plural(steps.count, 'step')}")
+    if steps.execution_ms is not None and steps.execution_ms < _NOTICEABLE * steps.median_ms:
+        words.append(f"its program runs for {units.milliseconds(steps.execution_ms)} of it")
+    return Section("Step time", "   ".join(words), (how,))
+
+
+def _utilisation(explanation: Explanation) -> Section:
+    use = explanation.utilisation
+    summary = "   ".join(
+        (
+            f"busy {units.percent(use.busy_share)}",
+            f"compute {units.rate(use.flops_per_s, 'FLOP')} (MFU {units.percent(use.mfu)})",
+            f"memory {units.rate(use.bytes_per_s, 'B')} ({units.percent(use.hbm_share)} of peak)",
+        )
+    )
+    known = units.percent(use.flops_known_share, 0)
+    remark = f"operations known for {known} of compute time; recomputed work counts as work"
+    return Section("Utilisation", summary, (Prose(remark, Tone.QUIET),))
+
+
+def _findings(explanation: Explanation) -> Section:
+    if not explanation.findings:
+        return Section("Largest losses", "none worth a word")
+    median = explanation.steps.median_ms
+    entries = tuple(
+        _finding(number, finding, median, explanation.basis)
+        for number, finding in enumerate(explanation.findings, 1)
+    )
+    summary = "bounds overlap: they do not add up" if len(entries) > 1 else ""
+    return Section("Largest losses", summary, entries)
+
+
+def _finding(number: int, finding: Finding, median: float | None, basis: str) -> Entry:
+    saves = finding.saves_ms
+    price = f"saves {units.span(saves.low, saves.high)}"
+    if median:
+        price += f" ({units.percent(saves.high / median)})"
+    if finding.basis != basis:
+        price += f", {finding.basis}"
+    shown = [
+        printable(evidence.what)
+        + (f" {units.milliseconds(evidence.ms)}" if evidence.ms is not None else "")
+        for evidence in finding.evidence[:_EVIDENCE]
+    ]
+    return Entry(
+        number=number,
+        title=printable(finding.title),
+        price=price,
+        text=printable(finding.detail),
+        rows=(
+            Fact("shown by", ", ".join(shown), Tone.QUIET),
+            Fact("remedy", printable(finding.remedy)),
+        ),
+    )
+
+
+def _legend(sections: list[Section]) -> str:
+    unknown = any(units.UNKNOWN in _words(section) for section in sections)
+    return f"{units.UNKNOWN}: not known from this profile" if unknown else ""
+
+
+def _words(section: Section) -> set[str]:
+    """Table cells and the words of a section's summary and facts."""
+    words = set(_APART.split(section.summary))
+    for block in section.blocks:
+        if isinstance(block, Table):
+            words.update(cell for row in block.rows for cell in row)
+        elif isinstance(block, Facts):
+            words.update(word for fact in block.rows for word in _APART.split(fact.text))
+    return words
+
+
+def _next(inputs: tuple[str, ...]) -> str:
+    return f"counterpoint explain {shlex.join(inputs)} --json -o explain.json"

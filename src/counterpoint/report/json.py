@@ -1,0 +1,144 @@
+"""`explain` as JSON: the schema `counterpoint.explain/1`, docs/reference/explain-json.md.
+
+Every key is always there; what is not known is null, never 0 or NaN. Nothing is cut: all ops, all
+collectives. Times are milliseconds to the nanosecond.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Final, TypeAlias
+
+import polars as pl
+
+from counterpoint.diagnose.explain import Explanation
+from counterpoint.diagnose.finding import Finding
+from counterpoint.diagnose.step import Breakdown, Phases, StepTimes
+from counterpoint.report import units
+
+SCHEMA: Final = "counterpoint.explain/1"
+
+Json: TypeAlias = "Mapping[str, Json] | list[Json] | str | float | int | bool | None"
+
+_DECIMALS: Final = 6
+_DIGITS: Final = 6
+
+_OP_KEYS: Final = (
+    *("op", "category", "phase", "scope", "source", "count", "self_ms", "share"),
+    *("program", "flops", "bytes_accessed"),
+)
+_COLLECTIVE_KEYS: Final = (
+    *("op", "kind", "bytes", "group_size", "count", "median_ms", "exposed_ms", "hidden_share"),
+    *("slack_ms", "algbw_gbps", "busbw_gbps", "wait_ms"),
+    *("total_ms", "transfer_ms", "message_bytes", "phase", "scope", "source", "program"),
+)
+_LARGE: Final = frozenset({"flops", "bytes_accessed", "flops_per_s", "bytes_per_s"})
+"""Figures of which the first digits count, not those behind the point."""
+
+_BREAKDOWN_KEYS: Final = tuple(Breakdown.__dataclass_fields__)
+_PHASE_KEYS: Final = tuple(Phases.__dataclass_fields__)
+
+
+def explain_data(explanation: Explanation) -> dict[str, Json]:
+    """The explanation as plain data that JSON can hold."""
+    return {
+        "schema": SCHEMA,
+        "inputs": [*explanation.inputs],
+        "notes": [*explanation.notes],
+        "truncated": explanation.truncated,
+        "basis": explanation.basis,
+        "hosts": len(explanation.hosts),
+        "devices": explanation.device_count,
+        "device_kind": explanation.device_kind,
+        "host_clocks": _host_clocks(explanation),
+        "programs": [_record(asdict(program)) for program in explanation.programs],
+        "steps": _steps(explanation.steps),
+        "breakdown": _parts(explanation.breakdown, _BREAKDOWN_KEYS),
+        "device_breakdowns": [
+            {"device": device, **_parts(parts, _BREAKDOWN_KEYS)}
+            for device, parts in sorted(explanation.device_breakdowns.items())
+        ],
+        "phases": _parts(explanation.phases, _PHASE_KEYS),
+        "ops": _rows(explanation.ops, _OP_KEYS),
+        "collectives": _rows(explanation.collectives, _COLLECTIVE_KEYS),
+        "utilisation": _record(asdict(explanation.utilisation)),
+        "findings": [_finding(finding) for finding in explanation.findings],
+    }
+
+
+def explain_json(explanation: Explanation) -> str:
+    """The same as text, with each op, collective and finding on a line of its own."""
+    entries = (
+        f"{json.dumps(key)}: {_lines(value)}" for key, value in explain_data(explanation).items()
+    )
+    return "{\n" + ",\n".join(entries) + "\n}\n"
+
+
+def _lines(value: Json) -> str:
+    if isinstance(value, list) and value and isinstance(value[0], Mapping):
+        return "[\n" + ",\n".join(f" {json.dumps(row, allow_nan=False)}" for row in value) + "\n]"
+    return json.dumps(value, allow_nan=False)
+
+
+def _host_clocks(explanation: Explanation) -> list[Json]:
+    return [
+        {
+            "name": host.name,
+            "source": host.source,
+            "clock_offset_ms": _figure(
+                "ms", None if host.clock_offset_ps is None else host.clock_offset_ps / 1e9
+            ),
+        }
+        for host in explanation.hosts
+    ]
+
+
+def _steps(steps: StepTimes) -> dict[str, Json]:
+    return _record(asdict(steps))
+
+
+def _parts(parts: Breakdown | Phases | None, keys: tuple[str, ...]) -> dict[str, Json]:
+    """The parts of a step; where they are not known, the same keys with null."""
+    return _record({key: None if parts is None else getattr(parts, key) for key in keys})
+
+
+def _rows(frame: pl.DataFrame, keys: tuple[str, ...]) -> list[Json]:
+    return [_record(row) for row in frame.select(keys).iter_rows(named=True)]
+
+
+def _finding(finding: Finding) -> dict[str, Json]:
+    return {
+        "code": finding.code,
+        "title": finding.title,
+        "detail": finding.detail,
+        "saves_ms": [
+            _figure("saves_ms", finding.saves_ms.low),
+            _figure("saves_ms", finding.saves_ms.high),
+        ],
+        "basis": str(finding.basis),
+        "evidence": [
+            {
+                "what": evidence.what,
+                "ms": _figure("ms", evidence.ms),
+                "spans": [*evidence.spans],
+            }
+            for evidence in finding.evidence
+        ],
+        "remedy": finding.remedy,
+    }
+
+
+def _record(row: Mapping[str, str | float | int | bool | None]) -> dict[str, Json]:
+    return {
+        key: _figure(key, value) if isinstance(value, float) else value
+        for key, value in row.items()
+    }
+
+
+def _figure(key: str, value: float | None) -> float | None:
+    figure = units.known(value)
+    if figure is None:
+        return None
+    return float(f"{figure:.{_DIGITS}g}") if key in _LARGE else round(figure, _DECIMALS)

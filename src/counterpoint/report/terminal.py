@@ -1,0 +1,198 @@
+"""A Document as lines of text: coloured on a terminal, plain in a pipe or a file.
+
+rich decides what the terminal can do (colours, NO_COLOR, width). Lines are laid out here and only
+coloured by rich: so a pipe gets whole rows without padding, and a name never looks like markup.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final, TextIO
+
+from rich.console import Console
+from rich.text import Text
+
+from counterpoint.report.bar import BLOCKS, LETTERS, Pattern, bar_cells
+from counterpoint.report.document import (
+    Breakdown,
+    Document,
+    Entry,
+    Fact,
+    Facts,
+    Kind,
+    Part,
+    Prose,
+    Section,
+    Table,
+    Tone,
+)
+from counterpoint.report.fit import GAP, fit, widths
+from counterpoint.report.places import ELLIPSIS
+
+_INDENT: Final = "  "
+_PROSE: Final = 110
+"""Longer lines than this are hard to read; only tables use a wider terminal."""
+
+_GROUPS: Final = "   "
+_GLUE: Final = "\0"
+_PIPE_PROSE: Final = 100
+_NARROWEST: Final = 40
+
+_STYLES: Final = {Tone.PLAIN: "", Tone.STRONG: "bold", Tone.QUIET: "dim", Tone.WARNING: "bold red"}
+_COLOURS: Final = {
+    Part.COMPUTE: "blue",
+    Part.HIDDEN: "cyan",
+    Part.COLLECTIVE: "red",
+    Part.COPY: "yellow",
+    Part.IDLE: "bright_black",
+}
+
+
+def print_document(document: Document, stream: TextIO) -> None:
+    """Write the document as the stream can show it."""
+    console = Console(file=stream, highlight=False, markup=False, emoji=False)
+    paper = _Paper(
+        width=max(console.width, _NARROWEST) if console.is_terminal else None,
+        pattern=LETTERS if console.options.ascii_only else BLOCKS,
+        ellipsis=".." if console.options.ascii_only else ELLIPSIS,
+    )
+    with console.capture() as captured:  # rich would end the process when the reader has gone
+        for line in _document(document, paper):
+            console.print(line, soft_wrap=True)
+    stream.write(captured.get())
+
+
+def plain_text(document: Document) -> str:
+    """The document as a pipe gets it."""
+    paper = _Paper(width=None, pattern=BLOCKS, ellipsis=ELLIPSIS)
+    return "".join(f"{line.plain.rstrip()}\n" for line in _document(document, paper))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Paper:
+    """What is drawn on: its width (None: as wide as it takes) and the signs it can show."""
+
+    width: int | None
+    pattern: Pattern
+    ellipsis: str
+
+    @property
+    def prose(self) -> int:
+        return _PIPE_PROSE if self.width is None else min(self.width, _PROSE)
+
+
+def _document(document: Document, paper: _Paper) -> Iterator[Text]:
+    for section in document.sections:
+        yield from _section(section, paper)
+        yield Text()
+    if document.legend:
+        yield Text(document.legend, "dim")
+    yield Text.assemble(("next: ", "bold"), document.next)
+
+
+def _section(section: Section, paper: _Paper) -> Iterator[Text]:
+    start = f"{section.title}{_GROUPS}"
+    first, *others = _wrapped(section.summary, paper.prose, len(start))
+    yield Text.assemble((start, "bold"), first)
+    yield from (Text(line) for line in others)
+    for block in section.blocks:
+        match block:
+            case Facts(rows):
+                yield from _facts(rows, paper, _INDENT)
+            case Breakdown():
+                yield from _breakdown(block, paper)
+            case Table():
+                yield from _table(block, paper)
+            case Prose(text, tone):
+                lines = _lines(text, paper.prose - len(_INDENT))
+                yield from (Text(_INDENT + line, _STYLES[tone]) for line in lines)
+            case Entry():
+                yield from _entry(block, paper)
+
+
+def _wrapped(text: str, width: int, indent: int) -> list[str]:
+    """Lines of which all but the first are indented."""
+    filler = " " * indent
+    first, *others = _lines(text, max(width - indent, _NARROWEST // 2)) or [""]
+    return [first, *(filler + line for line in others)]
+
+
+def _lines(text: str, width: int) -> list[str]:
+    """Lines of whole words; a figure keeps its unit, and a group of words its words."""
+    separated = _GROUPS in text
+    glued = re.sub(r"(?<! ) (?! )" if separated else r"(?<=\d) (?=[mu]s\b)", _GLUE, text)
+    lines = textwrap.wrap(glued, width, break_long_words=False, break_on_hyphens=False)
+    if separated and any(len(line) > width for line in lines):
+        return _lines(re.sub(" +", " ", text), width)
+    return [line.replace(_GLUE, " ") for line in lines]
+
+
+def _facts(rows: Iterable[Fact], paper: _Paper, indent: str) -> Iterator[Text]:
+    rows = tuple(rows)
+    label_width = max(len(row.label) for row in rows)
+    for row in rows:
+        start = f"{indent}{row.label:<{label_width}}  " if label_width else indent
+        style = _STYLES[row.tone]
+        lines = _wrapped(row.text, paper.prose, len(start))
+        yield Text.assemble(
+            (start, "dim" if row.tone is not Tone.WARNING else style), (lines[0], style)
+        )
+        yield from (Text(line, style) for line in lines[1:])
+
+
+def _breakdown(block: Breakdown, paper: _Paper) -> Iterator[Text]:
+    bar = Text(_INDENT)
+    for part, cells in bar_cells(block.slices, paper.prose - 2 * len(_INDENT)):
+        bar.append(paper.pattern[part] * cells, _COLOURS[part])
+    yield bar
+    labels = [f"{_INDENT if s.within else ''}{s.label}" for s in block.slices]
+    columns = [[s.ms for s in block.slices], [s.share for s in block.slices]]
+    label_width = max(map(len, labels))
+    ms_width, share_width = (max(map(len, column)) for column in columns)
+    for item, label in zip(block.slices, labels, strict=True):
+        row = Text(_INDENT)
+        row.append(paper.pattern[item.part], _COLOURS[item.part])
+        row.append(
+            f" {label:<{label_width}}  {item.ms:>{ms_width}} ms  {item.share:>{share_width}}"
+        )
+        if item.remark:
+            row.append(f"   {item.remark}", "dim")
+        yield row
+
+
+def _table(block: Table, paper: _Paper) -> Iterator[Text]:
+    width = None if paper.width is None else paper.width - len(_INDENT)
+    table = fit(block, width, paper.ellipsis)
+    room = widths(table)
+
+    def row(cells: tuple[str, ...]) -> str:
+        padded = [
+            f"{cell:>{size}}" if column.kind is Kind.NUMBER else f"{cell:<{size}}"
+            for column, cell, size in zip(table.columns, cells, room, strict=True)
+        ]
+        return (_INDENT + (" " * GAP).join(padded)).rstrip()
+
+    yield Text(row(tuple(column.title for column in table.columns)), "dim")
+    yield from (Text(row(cells)) for cells in table.rows)
+    if table.total is not None:
+        yield Text(row(table.total), "dim")
+    left_out = [column.title for column in block.columns if column not in table.columns]
+    if left_out:
+        yield Text(f"{_INDENT}no room for: {', '.join(left_out)}", "dim")
+
+
+def _entry(block: Entry, paper: _Paper) -> Iterator[Text]:
+    number = f"{block.number}  "
+    margin = paper.prose - len(_INDENT) - len(number) - len(block.title) - len(block.price)
+    heading = Text.assemble(_INDENT, (number, "dim"), (block.title, "bold"))
+    if margin >= GAP:
+        yield heading.append(" " * margin + block.price)
+    else:
+        yield heading
+        yield Text(" " * (len(_INDENT) + len(number)) + block.price)
+    indent = " " * (len(_INDENT) + len(number))
+    yield from (Text(indent + line) for line in _lines(block.text, paper.prose - len(indent)))
+    yield from _facts(block.rows, paper, indent)

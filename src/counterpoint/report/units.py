@@ -1,0 +1,116 @@
+"""Numbers as text: the only place where units are chosen and digits dropped.
+
+Times are milliseconds everywhere, as in the JSON, so that figures of different tables compare.
+A figure that is not known is `?`, never 0; one too small for its digits is `<0.01`, not 0.00.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+UNKNOWN: Final = "?"
+
+Number = float | int | None
+
+_BINARY: Final = ("B", "KiB", "MiB", "GiB", "TiB")
+_DECIMAL: Final = ("", "K", "M", "G", "T", "P", "E")
+_DIGITS: Final = 4
+
+
+def known(value: Number) -> float | None:
+    """The value as a float; None for what is no number (0/0, x/0) as for None."""
+    return None if value is None or not math.isfinite(value) else float(value)
+
+
+def column(values: Iterable[Number], decimals: int | None = None) -> list[str]:
+    """Figures under each other: all with as many decimals as the largest needs."""
+    figures = [known(value) for value in values]
+    kept = decimals_of(figures) if decimals is None else decimals
+    return [_fixed(figure, kept) for figure in figures]
+
+
+def decimals_of(values: Iterable[Number]) -> int:
+    """Decimals that show four digits of the largest figure; at least one, at most five."""
+    largest = max((abs(f) for f in map(known, values) if f is not None), default=0.0)
+    before = math.floor(math.log10(largest)) + 1 if largest > 0 else 1
+    return min(max(_DIGITS - max(before, 1), 1) + max(-before, 0), 5)
+
+
+def milliseconds(ms: Number) -> str:
+    """A time with its unit: `131.3 ms`."""
+    shown = column([ms])[0]
+    return shown if shown == UNKNOWN else f"{shown} ms"
+
+
+def percent(share: Number, decimals: int = 1) -> str:
+    """A share of 1 as `89.5%`."""
+    figure = known(share)
+    return UNKNOWN if figure is None else f"{_fixed(figure * 100, decimals)}%"
+
+
+def percentages(parts: Sequence[float]) -> list[str]:
+    """Shares of the whole that the parts make, rounded so that they add up to 100.0%."""
+    whole = sum(parts)
+    if whole <= 0:
+        return [UNKNOWN] * len(parts)
+    exact = [part / whole * 1000 for part in parts]
+    rounded = [math.floor(tenths) for tenths in exact]
+    by_rest = sorted(range(len(parts)), key=lambda at: rounded[at] - exact[at])
+    for at in by_rest[: 1000 - sum(rounded)]:
+        rounded[at] += 1
+    return [
+        percent(0 if not part else max(tenths, 0.1) / 1000)
+        for part, tenths in zip(parts, rounded, strict=True)
+    ]
+
+
+def count(number: Number) -> str:
+    """How many: `3,440`; with decimals where devices differ: `0.94`."""
+    figure = known(number)
+    if figure is None:
+        return UNKNOWN
+    return f"{figure:,.0f}" if abs(figure - round(figure)) < 5e-3 else f"{figure:,.2f}"
+
+
+def size(number: Number) -> str:
+    """Bytes as `67.6 MiB`."""
+    figure = known(number)
+    if figure is None:
+        return UNKNOWN
+    power = _power(figure, 1024, len(_BINARY))
+    shown = f"{figure:,.0f}" if not power else f"{figure / 1024**power:,.1f}"
+    return f"{shown} {_BINARY[power]}"
+
+
+def rate(per_second: Number, unit: str) -> str:
+    """A rate as `862.9 TFLOP/s` or `421.4 GB/s`."""
+    figure = known(per_second)
+    if figure is None:
+        return UNKNOWN
+    power = _power(figure, 1000, len(_DECIMAL))
+    return f"{column([figure / 1000**power])[0]} {_DECIMAL[power]}{unit}/s"
+
+
+def span(low: Number, high: Number) -> str:
+    """A range of times: `0 to 6.94 ms`."""
+    first, last = column([low, high], 2)
+    return f"{first} to {last} ms"
+
+
+def _fixed(figure: float | None, decimals: int) -> str:
+    if figure is None:
+        return UNKNOWN
+    if figure == 0:
+        return "0"
+    if abs(figure) < 0.5 * 10**-decimals:
+        return f"<{10**-decimals:.{decimals}f}"
+    return f"{figure:,.{decimals}f}"
+
+
+def _power(figure: float, base: int, powers: int) -> int:
+    power = 0
+    while power < powers - 1 and abs(figure) >= base ** (power + 1):
+        power += 1
+    return power
