@@ -8,7 +8,6 @@ prints `reduce-scatter-start` where the proto has an `async-start` that calls a 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 
 from google.protobuf.message import DecodeError
 
@@ -108,7 +107,8 @@ def _builder(module: Message, computations: dict[int, str]) -> Build:
         if shape is None:
             shape = shapes[raw] = parts.shape(MESSAGES["Shape"].FromString(raw))
         metadata, opcode = it.metadata, it.opcode
-        instruction = Instruction(
+        plain = opcode in parts.PLAIN and not it.HasField("frontend_attributes")
+        return Instruction(
             it.name,
             opcode,
             shape,
@@ -121,10 +121,8 @@ def _builder(module: Message, computations: dict[int, str]) -> Build:
             metadata.source_line,
             metadata.stack_frame_id,
             it.backend_config.decode(errors="replace"),
+            **({} if plain else parts.details(it, shape)),
         )
-        if opcode in parts.PLAIN and not it.HasField("frontend_attributes"):
-            return instruction
-        return replace(instruction, **parts.details(it, shape))
 
     return build
 
