@@ -1,0 +1,148 @@
+"""`counterpoint convert` as a user meets it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from trace_builder import packed, process, span, thread
+
+from counterpoint.cli.app import Command, main
+from counterpoint.timeline.read import read
+
+CONVERT = Command("convert", "counterpoint.cli.convert:convert", "Keep profiles.")
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run `counterpoint convert`: exit code, stdout, stderr."""
+
+    def run(*arguments: str | Path) -> tuple[int, str, str]:
+        code = main(["convert", *map(str, arguments)], [CONVERT])
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return run
+
+
+@pytest.fixture
+def profile(tmp_path: Path) -> Path:
+    """Three steps of a TPU core."""
+    path = tmp_path / "worker-0.trace.json.gz"
+    runs = [span((3, 2), 100 * k, 80, "jit_step(7)", run_id=str(k)) for k in range(3)]
+    ops = [span((3, 3), 100 * k + 5, 70, "fusion.1", hlo_category="fusion") for k in range(3)]
+    names = [process(3, "/device:TPU:0"), thread(3, 2, "XLA Modules"), thread(3, 3, "XLA Ops")]
+    path.write_bytes(packed([*names, *runs, *ops]))
+    return path
+
+
+@pytest.mark.parametrize("name", ["out.parquet", "out.json.gz", "out.json"])
+def test_what_is_written_reads_as_what_was_read(
+    run: Run, profile: Path, tmp_path: Path, name: str
+) -> None:
+    code, out, err = run(profile, tmp_path / name)
+    assert (code, err) == (0, "")
+    assert out.startswith(f"{tmp_path / name}: 3 spans, 1 device, 3 steps, ")
+    before, after = read(profile), read(tmp_path / name)
+    columns = ("device", "start_ps", "dur_ps")
+    assert after.spans.select(columns).equals(before.spans.select(columns))
+    assert after.runs["start_ps"].to_list() == before.runs["start_ps"].to_list()
+
+
+def test_the_last_line_is_what_to_do_next(run: Run, profile: Path, tmp_path: Path) -> None:
+    stored = tmp_path / "out.parquet"
+    assert run(profile, stored)[1].endswith(f"\nnext: counterpoint explain {stored}\n")
+    trace = tmp_path / "out.pftrace"
+    last = run(stored, trace)[1].splitlines()[-1]
+    assert last == f"next: open https://ui.perfetto.dev and drop {trace} on it"
+    assert trace.stat().st_size > 0
+
+
+def test_several_inputs_are_the_hosts_of_one_run(run: Run, profile: Path, tmp_path: Path) -> None:
+    second = tmp_path / "worker-1.trace.json.gz"
+    second.write_bytes(profile.read_bytes())
+    assert run(profile, second, tmp_path / "out.parquet")[0] == 0
+    assert [host.name for host in read(tmp_path / "out.parquet").hosts] == ["worker-0", "worker-1"]
+
+
+@pytest.mark.parametrize("name", ["out.parquet", "out.json.gz", "out.pftrace"])
+def test_nothing_is_overwritten_unless_forced(
+    run: Run, profile: Path, tmp_path: Path, name: str
+) -> None:
+    out = tmp_path / name
+    assert run(profile, out)[0] == 0
+    code, printed, err = run(profile, out)
+    assert (code, printed) == (2, "")
+    assert f"{out} exists" in err
+    assert "--force" in err
+    assert run(profile, out, "--force")[0] == 0
+
+
+def test_force_does_not_replace_what_is_no_timeline(
+    run: Run, profile: Path, tmp_path: Path
+) -> None:
+    for name in ("out.parquet", "out.json"):
+        precious = tmp_path / name
+        precious.mkdir()
+        (precious / "thesis.tex").write_text("years of work")
+        code, _, err = run(profile, precious, "--force")
+        assert code == 3
+        assert "exists" in err
+        assert (precious / "thesis.tex").read_text() == "years of work"
+
+
+def test_a_profile_is_not_written_over_itself(run: Run, profile: Path) -> None:
+    before = profile.read_bytes()
+    code, _, err = run(profile, profile, "--force")
+    assert code == 2
+    assert "is what is to be read" in err
+    assert profile.read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["out", "out.txt", "out.gz", "out.parquet.gz"])
+def test_an_unknown_ending_is_refused_with_the_known_ones(
+    run: Run, profile: Path, tmp_path: Path, name: str
+) -> None:
+    code, out, err = run(profile, tmp_path / name)
+    assert (code, out) == (2, "")
+    assert ".parquet, .json, .json.gz, .pftrace" in err
+    assert f"next: counterpoint convert {profile} {tmp_path / name}.parquet" in err
+
+
+def test_a_missing_directory_is_refused_before_reading(run: Run, tmp_path: Path) -> None:
+    code, _, err = run(tmp_path / "none.xplane.pb", tmp_path / "no" / "out.parquet")
+    assert code == 2
+    assert "there is no directory" in err
+
+
+def test_a_missing_profile_is_exit_code_3(run: Run, tmp_path: Path) -> None:
+    code, _, err = run(tmp_path / "none.xplane.pb", tmp_path / "out.parquet")
+    assert code == 3
+    assert "none.xplane.pb" in err
+    assert not (tmp_path / "out.parquet").exists()
+
+
+@pytest.mark.parametrize("arguments", [(), ("only.xplane.pb",)])
+def test_one_path_is_too_few(run: Run, arguments: tuple[str, ...]) -> None:
+    code, _, err = run(*arguments)
+    assert code == 2
+    assert err.endswith("next: counterpoint convert IN... OUT\n")
+
+
+def test_a_cut_profile_is_told(run: Run, profile: Path, tmp_path: Path) -> None:
+    cut = tmp_path / "cut.trace.json.gz"
+    cut.write_bytes(profile.read_bytes()[:-20])
+    code, _, err = run(cut, tmp_path / "out.parquet")
+    assert code == 0
+    assert "the profile is cut short" in err
+    assert "gzip stream ends too early" in err
+
+
+def test_help_names_the_formats(run: Run) -> None:
+    code, out, _ = run("--help")
+    assert code == 0
+    for word in ("IN... OUT", ".parquet", ".pftrace", "--force"):
+        assert word in out
