@@ -43,6 +43,8 @@ def explain(
         force: Overwrite the file.
     """
     devices = None if device is None else _device_numbers(device)
+    if not paths:
+        raise UsageError("no profile was named", next="counterpoint explain PATH")
     if top < 1:
         raise UsageError(f"--top takes a number from 1 on, not {top}")
     if out is not None:

@@ -44,6 +44,8 @@ class ProgramUse:
 class Explanation:
     """Where a step goes. Times are of a median step, mean over devices, in milliseconds.
 
+    `step` and `selected_devices` are what was asked for; None: a median step, all devices.
+
     `ops` and `collectives` are polars frames, documented at `op_profile` and `collective_profile`;
     `devices` gives the parts of the step per device and step, `device_breakdowns` those of a median
     step per device. None: not known, see `notes`.
@@ -51,6 +53,8 @@ class Explanation:
 
     inputs: tuple[str, ...]
     notes: tuple[str, ...]
+    step: int | None
+    selected_devices: tuple[int, ...] | None
     hosts: tuple[Host, ...]
     device_count: int
     device_kind: str
@@ -83,6 +87,8 @@ def explain(
     return Explanation(
         inputs=timeline.inputs,
         notes=(*timeline.notes, *_more_notes(timeline, selection)),
+        step=step,
+        selected_devices=None if devices is None else selection.devices,
         hosts=timeline.hosts,
         device_count=len(selection.devices),
         device_kind=" and ".join(sorted({d.kind for d in timeline.devices})),

@@ -18,6 +18,7 @@ from counterpoint.core.errors import UsageError
 from counterpoint.timeline.model import Timeline
 
 PS_PER_MS: Final = 1e9
+_LISTED: Final = 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,6 +26,7 @@ class Selection:
     """Windows are sorted by device and start; `scale` turns a sum over them into one step's."""
 
     timeline: Timeline
+    step: int | None  # the one asked for; None: typical ones
     devices: tuple[int, ...]
     lengths_ms: tuple[float, ...]  # of every step that counts, mean over devices
     windows: pl.DataFrame  # of typical steps: step, device, start_ps, end_ps
@@ -78,6 +80,7 @@ def select(
     total = int(typical["length"].sum())
     return Selection(
         timeline=timeline,
+        step=step,
         devices=chosen,
         lengths_ms=lengths,
         windows=typical.select("step", "device", "start_ps", "end_ps").sort("device", "start_ps"),
@@ -98,8 +101,19 @@ def _check_devices(timeline: Timeline, devices: tuple[int, ...]) -> None:
         if not 0 <= device < count:
             raise UsageError(
                 f"there is no device {device}",
-                why=f"the profile has {count} device(s), numbered 0 to {count - 1}",
+                why=f"devices of this profile: {_list_devices(timeline)}",
+                next="counterpoint explain ... --device 0",
             )
+
+
+def _list_devices(timeline: Timeline) -> str:
+    """Numbers of the devices, each with its host and the number that it has there."""
+    shown = [
+        f"{index} ({timeline.hosts[device.host].name}, {device.kind} {device.ordinal})"
+        for index, device in enumerate(timeline.devices[:_LISTED])
+    ]
+    more = len(timeline.devices) - _LISTED
+    return ", ".join(shown) + (f" and on to {len(timeline.devices) - 1}" if more > 0 else "")
 
 
 def _check_step(timeline: Timeline, step: int, found: int) -> None:

@@ -40,15 +40,18 @@ def explain_document(explanation: Explanation, top: int = 10) -> Document:
     sections = [_profile(explanation), _steps(explanation.steps)]
     if explanation.breakdown is not None:
         sections.append(
-            parts_section(explanation.breakdown, explanation.device_breakdowns, explanation.phases)
+            parts_section(
+                f"Where {_which_step(explanation)} goes",
+                explanation.breakdown,
+                explanation.device_breakdowns,
+                explanation.phases,
+            )
         )
         sections.append(ops_section(explanation.ops, top))
         sections.append(collectives_section(explanation.collectives, top))
         sections.append(_utilisation(explanation))
         sections.append(_findings(explanation))
-    return Document(
-        sections=tuple(sections), legend=_legend(sections), next=_next(explanation.inputs)
-    )
+    return Document(sections=tuple(sections), legend=_legend(sections), next=_next(explanation))
 
 
 def _profile(explanation: Explanation) -> Section:
@@ -56,7 +59,10 @@ def _profile(explanation: Explanation) -> Section:
         Fact("read", _inputs(explanation.inputs)),
         Fact("devices", _devices(explanation)),
         Fact("program", _programs(explanation.programs)),
-        Fact("figures", f"{explanation.basis}; times are of a median step, mean over devices"),
+        Fact(
+            "figures",
+            f"{explanation.basis}; times are of {_which_step(explanation)}, mean over devices",
+        ),
     ]
     if explanation.truncated:
         rows.append(
@@ -67,6 +73,10 @@ def _profile(explanation: Explanation) -> Section:
     if more > 0:
         rows.append(Fact("", f"and {more} more {_plural(more, 'note')}: --json", Tone.QUIET))
     return Section("Profile", "", (Facts(tuple(rows)),))
+
+
+def _which_step(explanation: Explanation) -> str:
+    return "a median step" if explanation.step is None else f"step {explanation.step}"
 
 
 def _inputs(inputs: tuple[str, ...]) -> str:
@@ -80,6 +90,9 @@ def _devices(explanation: Explanation) -> str:
     kind = explanation.device_kind
     what = f"{printable(chip)} ({kind})" if chip else f"{kind} (the profile names no chip)"
     hosts = len(explanation.hosts)
+    if explanation.selected_devices is not None:
+        numbers = ", ".join(str(device) for device in explanation.selected_devices)
+        return f"{count} x {what}: {_plural(count, 'number')} {numbers} of this profile"
     shown = f"{count} x {what} on {hosts} {_plural(hosts, 'host')}"
     working = len(explanation.device_breakdowns)
     return shown if working in (0, count) else f"{shown}; steps ran on {working} of them"
@@ -122,16 +135,20 @@ def _steps(steps: StepTimes) -> Section:
 
 def _utilisation(explanation: Explanation) -> Section:
     use = explanation.utilisation
-    summary = "   ".join(
-        (
-            f"busy {units.percent(use.busy_share)}",
-            f"compute {units.rate(use.flops_per_s, 'FLOP')} (MFU {units.percent(use.mfu)})",
-            f"memory {units.rate(use.bytes_per_s, 'B')} ({units.percent(use.hbm_share)} of peak)",
-        )
+    compute, memory = units.rate(use.flops_per_s, "FLOP"), units.rate(use.bytes_per_s, "B")
+    if use.flops_per_s is not None:
+        compute += f" (MFU {units.percent(use.mfu)})"
+    if use.bytes_per_s is not None:
+        memory += f" ({units.percent(use.hbm_share)} of peak)"
+    share = units.percent(use.flops_known_share, 0)
+    known = f"operations known for {share} of compute time; recomputed work counts as work"
+    if use.flops_known_share is None:
+        known = "the profile does not tell the operations and bytes of its ops"
+    return Section(
+        "Utilisation",
+        f"busy {units.percent(use.busy_share)}   compute {compute}   memory {memory}",
+        (Prose(known, Tone.QUIET),),
     )
-    known = units.percent(use.flops_known_share, 0)
-    remark = f"operations known for {known} of compute time; recomputed work counts as work"
-    return Section("Utilisation", summary, (Prose(remark, Tone.QUIET),))
 
 
 def _findings(explanation: Explanation) -> Section:
@@ -186,5 +203,11 @@ def _words(section: Section) -> set[str]:
     return words
 
 
-def _next(inputs: tuple[str, ...]) -> str:
-    return f"counterpoint explain {shlex.join(inputs)} --json -o explain.json"
+def _next(explanation: Explanation) -> str:
+    """The same question, with the whole answer in a file."""
+    words = ["counterpoint", "explain", *explanation.inputs]
+    if explanation.step is not None:
+        words += ["--step", str(explanation.step)]
+    if explanation.selected_devices is not None:
+        words += ["--device", ",".join(str(device) for device in explanation.selected_devices)]
+    return shlex.join([*words, "-o", "explain.json"])

@@ -6,15 +6,17 @@ A column in which nothing is known is left out, and named above the table.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import polars as pl
 
 from counterpoint.report import units
 from counterpoint.report.document import Column, Kind, Prose, Section, Table, Tone, printable
-from counterpoint.report.places import short_path
+from counterpoint.report.places import short_path, without_middle
 
 Row = dict[str, Any]
+
+_LONGEST_NAME: Final = 72
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,7 @@ def ops_section(ops: pl.DataFrame, top: int) -> Section:
         return Section("Top ops", "none ran in a step")
     rows = ops.head(top).to_dicts()
     told = [
-        _Told(Column("op", Kind.NAME), _texts(rows, "op")),
+        _Told(Column("op", Kind.NAME), _names(rows)),
         _Told(Column("category", Kind.WORD), _texts(rows, "category")),
         _Told(Column("phase", Kind.WORD, rank=1), _texts(rows, "phase")),
         _Told(Column("self ms", Kind.NUMBER), units.column(row["self_ms"] for row in rows)),
@@ -81,7 +83,7 @@ def collectives_section(collectives: pl.DataFrame, top: int) -> Section:
 
     per_step = total("exposed_ms")
     told = [
-        _Told(Column("op", Kind.NAME), _texts(rows, "op"), f"all {len(collectives):,}"),
+        _Told(Column("op", Kind.NAME), _names(rows), f"all {len(collectives):,}"),
         _Told(Column("kind", Kind.WORD, rank=5), _texts(rows, "kind")),
         _Told(Column("size", Kind.NUMBER), [units.size(row["bytes"]) for row in rows]),
         _Told(Column("ranks", Kind.NUMBER, rank=3), [units.count(r["group_size"]) for r in rows]),
@@ -114,6 +116,11 @@ def _section(title: str, summary: str, told: list[_Told], *before: Prose) -> Sec
         total=tuple(one.total for one in kept) if has_total else None,
     )
     return Section(title, summary, (*before, table))
+
+
+def _names(rows: list[Row]) -> list[str]:
+    """Instructions have short names; those of C++ kernels would push everything off the page."""
+    return [without_middle(name, _LONGEST_NAME) for name in _texts(rows, "op")]
 
 
 def _texts(rows: list[Row], name: str) -> list[str]:

@@ -49,6 +49,10 @@ def explain_data(explanation: Explanation) -> dict[str, Json]:
         "notes": [*explanation.notes],
         "truncated": explanation.truncated,
         "basis": explanation.basis,
+        "step": explanation.step,
+        "selected_devices": (
+            None if explanation.selected_devices is None else [*explanation.selected_devices]
+        ),
         "hosts": len(explanation.hosts),
         "devices": explanation.device_count,
         "device_kind": explanation.device_kind,

@@ -22,7 +22,7 @@ _LEAST_DECIMALS: Final = 2  # small parts of a long step are worth their digits
 
 
 def parts_section(
-    step: StepBreakdown, devices: Mapping[int, StepBreakdown], phases: Phases | None
+    title: str, step: StepBreakdown, devices: Mapping[int, StepBreakdown], phases: Phases | None
 ) -> Section:
     """The step's parts in order, with the least and the most of any device, and its phases."""
     parts, by_device = _parts(step), [_parts(one) for one in devices.values()]
@@ -45,9 +45,7 @@ def parts_section(
     )
     many = len(by_device) > 1
     summary = "mean over devices; in brackets, from the least to the most" if many else ""
-    return Section(
-        "Where a median step goes", summary, (Breakdown(slices), Facts((_phases(phases),)))
-    )
+    return Section(title, summary, (Breakdown(slices), Facts((_phases(phases),))))
 
 
 def _phases(phases: Phases | None) -> Fact:

@@ -96,7 +96,7 @@ def _document(document: Document, paper: _Paper) -> Iterator[Text]:
 def _section(section: Section, paper: _Paper) -> Iterator[Text]:
     start = f"{section.title}{_GROUPS}"
     first, *others = _wrapped(section.summary, paper.prose, len(start))
-    yield Text.assemble((start, "bold"), first)
+    yield Text.assemble((start if first else section.title, "bold"), first)
     yield from (Text(line) for line in others)
     for block in section.blocks:
         match block:
