@@ -7,7 +7,7 @@ its k-th run on every other. Clocks are brought together on collectives (`align`
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import polars as pl
 
@@ -20,6 +20,17 @@ from counterpoint.timeline.recording import Recording
 from counterpoint.timeline.steps import find_steps
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Tables:
+    """Tables of all hosts, on one clock as far as that is known."""
+
+    ops: pl.DataFrame
+    spans: pl.DataFrame
+    runs: pl.DataFrame
+    markers: pl.DataFrame
+    host_events: pl.DataFrame
+
+
 def assemble(
     recordings: Sequence[Recording], inputs: Sequence[str], notes: Sequence[str] = ()
 ) -> Timeline:
@@ -27,40 +38,15 @@ def assemble(
     gathered = Gathered()
     for host, recording in enumerate(recordings):
         gather(gathered, recording, host)
-    ops, spans = pl.concat(gathered.ops), pl.concat(gathered.spans)
-    gathered.spans.clear()
-    runs = pl.concat(gathered.runs).with_columns(
-        index=pl.int_range(pl.len(), dtype=pl.UInt32).over("device", "program")
-    )
-    hosts = [
-        Host(name=recording.host, source=recording.source, clock_offset_ps=None)
-        for recording in recordings
-    ]
-    said = [
-        *notes,
-        *gathered.damaged.values(),
-        *gathered.notes,
-    ]
-    markers, host_events = pl.concat(gathered.markers), pl.concat(gathered.host_events)
+    tables = _concatenate(gathered)
+    hosts = [Host(name=recording.host, source=recording.source) for recording in recordings]
+    said = [*notes, *gathered.damaged.values(), *gathered.notes]
     if len(recordings) > 1:
-        offsets = find_offsets(spans, ops, runs, [device.host for device in gathered.devices])
-        hosts, more = _with_offsets(hosts, offsets)
-        by_device = {i: hosts[d.host].clock_offset_ps or 0 for i, d in enumerate(gathered.devices)}
-        spans, runs, markers = (
-            _shift(frame, "device", by_device) for frame in (spans, runs, markers)
-        )
-        by_host = {i: host.clock_offset_ps or 0 for i, host in enumerate(hosts)}
-        host_events = _shift(host_events, "host", by_host)
-        said += more + _uneven(runs, gathered, hosts)
+        tables, hosts, offsets = _on_one_clock(tables, hosts, gathered)
+        said += offsets
     names = [entry.name for entry in gathered.programs]
-    extent = (
-        spans.group_by("device")
-        .agg(
-            pl.col("start_ps").min(), (pl.col("start_ps") + pl.col("dur_ps")).max().alias("end_ps")
-        )
-        .sort("device")
-    )
-    found = find_steps(runs, names, markers, extent)
+    found = find_steps(tables.runs, names, tables.markers, _extent(tables.spans))
+    said += _uneven(tables.runs, names, found.program)
     return Timeline(
         basis=Basis.MEASURED,
         inputs=tuple(inputs),
@@ -68,18 +54,57 @@ def assemble(
         devices=tuple(gathered.devices),
         lines=tuple(gathered.lines),
         programs=tuple(gathered.programs),
-        ops=ops,
-        spans=spans.sort("device", "start_ps"),
-        runs=runs.with_columns(step=found.step_of_run).select(*RUNS).cast({**RUNS}),
+        ops=tables.ops,
+        spans=tables.spans.sort("device", "start_ps"),
+        runs=tables.runs.with_columns(step=found.step_of_run).select(*RUNS).cast({**RUNS}),
         steps=found.steps,
         step_rule=found.rule,
         step_program=found.program,
-        host_events=host_events,
+        host_events=tables.host_events,
         host_names=tuple(gathered.names),
         environment=recordings[0].environment,
         notes=tuple(dict.fromkeys([*said, *found.notes])),
         truncated=any(recording.truncated for recording in recordings),
     )
+
+
+def _concatenate(gathered: Gathered) -> _Tables:
+    tables = _Tables(
+        ops=pl.concat(gathered.ops),
+        spans=pl.concat(gathered.spans),
+        runs=pl.concat(gathered.runs).with_columns(
+            index=pl.int_range(pl.len(), dtype=pl.UInt32).over("device", "program")
+        ),
+        markers=pl.concat(gathered.markers),
+        host_events=pl.concat(gathered.host_events),
+    )
+    gathered.spans.clear()
+    return tables
+
+
+def _on_one_clock(
+    tables: _Tables, hosts: list[Host], gathered: Gathered
+) -> tuple[_Tables, list[Host], list[str]]:
+    devices = gathered.devices
+    offsets = find_offsets(tables.spans, tables.ops, tables.runs, [d.host for d in devices])
+    hosts, notes = _with_offsets(hosts, offsets)
+    by_device = {i: hosts[device.host].clock_offset_ps or 0 for i, device in enumerate(devices)}
+    by_host = {i: host.clock_offset_ps or 0 for i, host in enumerate(hosts)}
+    shifted = replace(
+        tables,
+        spans=_shift(tables.spans, "device", by_device),
+        runs=_shift(tables.runs, "device", by_device),
+        markers=_shift(tables.markers, "device", by_device),
+        host_events=_shift(tables.host_events, "host", by_host),
+    )
+    return shifted, hosts, notes
+
+
+def _extent(spans: pl.DataFrame) -> pl.DataFrame:
+    """First start and last end on each device."""
+    end = pl.col("start_ps") + pl.col("dur_ps")
+    bounds = spans.group_by("device").agg(pl.col("start_ps").min(), end.max().alias("end_ps"))
+    return bounds.sort("device")
 
 
 def _with_offsets(hosts: list[Host], offsets: dict[int, Offset]) -> tuple[list[Host], list[str]]:
@@ -109,15 +134,22 @@ def _shift(frame: pl.DataFrame, of: str, offsets: dict[int, int]) -> pl.DataFram
     return frame.with_columns(pl.col(name) - offset for name in times)
 
 
-def _uneven(runs: pl.DataFrame, gathered: Gathered, hosts: list[Host]) -> list[str]:
-    """Say so when hosts saw a program run a different number of times."""
+def _uneven(runs: pl.DataFrame, names: list[str], step_program: int | None) -> list[str]:
+    """Say so when devices saw a program run a different number of times."""
     counts = runs.group_by("program", "device").len()
-    uneven = counts.group_by("program").agg(
-        pl.col("len").min().alias("least"), pl.col("len").max().alias("most")
+    uneven = (
+        counts.group_by("program")
+        .agg(pl.col("len").min().alias("least"), pl.col("len").max().alias("most"))
+        .filter(pl.col("least") != pl.col("most"))
+        .sort("program")
     )
-    return [
-        f"{gathered.programs[int(program)].name} ran {least} times on some devices and {most} times"
-        f" on others ({len(hosts)} hosts): runs are matched from the first on"
-        for program, least, most in uneven.sort("program").rows()
-        if least != most
+    notes = [
+        f"{names[int(program)]} ran {least} times on some devices and {most} times on others: runs"
+        " are matched from the first on"
+        for program, least, most in uneven.rows()
+        if program == step_program
     ]
+    others = len(uneven) - len(notes)
+    if others:
+        notes.append(f"{others} other program(s) ran more often on some devices than on others")
+    return notes

@@ -23,6 +23,7 @@ from counterpoint.program import (
     start_of,
 )
 from counterpoint.program.fragments import Fragment, program_from_fragments
+from counterpoint.program.phase import phase_of_name
 from counterpoint.program.scope import scope
 from counterpoint.timeline import naming
 from counterpoint.timeline.model import OPS
@@ -86,6 +87,7 @@ def _by_name(row: Row) -> Row:
         "lane": naming.lane(kind, name),
         "collective": naming.collective_kind(name) or naming.collective_kind(row["name"]),
         "scope": _scope(row["scope"]),
+        "phase": phase_of_name(row["scope"]) if row["scope"] else None,
         "source": row["source"],
         "flops": row["flops"],
         "bytes_accessed": row["bytes"],

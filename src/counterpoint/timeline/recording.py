@@ -20,7 +20,7 @@ Schema = dict[str, type[pl.DataType]]
 
 SPANS: Final[Schema] = {
     "device": pl.UInt16,  # index into Recording.devices
-    "line": pl.UInt16,  # index into Recording.lines: a stream, a thread, a TPU line
+    "line": pl.UInt32,  # index into Recording.lines: a stream, a thread, a TPU line
     "op": pl.UInt32,  # row of Recording.ops
     "run_key": pl.Int64,  # same for all spans of one execution on a device; null when not told
     "start_ps": pl.Int64,  # on the host's clock, from any origin that all its devices share
@@ -63,7 +63,7 @@ MARKERS: Final[Schema] = {
 """Steps as the user or the profiler marked them."""
 
 HOST_EVENTS: Final[Schema] = {
-    "line": pl.UInt16,
+    "line": pl.UInt32,
     "name": pl.UInt32,  # index into Recording.host_names
     "start_ps": pl.Int64,
     "dur_ps": pl.Int64,

@@ -184,7 +184,7 @@ class Collector:
         self._spans.append(
             {
                 "device": device,
-                "line": np.full(len(events), len(self._lines) - 1, np.uint16),
+                "line": np.full(len(events), len(self._lines) - 1, np.uint32),
                 "op": self._ops.codes(plane, events, is_async),
                 "run_key": run.value if run is not None else np.zeros(len(events), np.int64),
                 "run_known": known,
@@ -201,7 +201,7 @@ class Collector:
         index = np.array([self._names.setdefault(n, len(self._names)) for n in names], np.uint32)
         self._host.append(
             {
-                "line": np.full(len(events), len(self._lines) - 1, np.uint16),
+                "line": np.full(len(events), len(self._lines) - 1, np.uint32),
                 "name": index[code],
                 "start_ps": self._start(line, events),
                 "dur_ps": events.duration_ps,
