@@ -131,7 +131,9 @@ def _in_entry(
 
     def tell(op: str | None, index: int) -> bool:
         program = None if index == NO_PROGRAM else gathered.hlo(index, host)
-        instruction = program.instruction(op) if program is not None and op is not None else None
+        if program is None or op is None:
+            return False
+        instruction = program.instruction(op)
         return instruction is not None and instruction.computation == program.entry
 
     pairs = zip(recording.ops["op"], programs.tolist(), strict=True)

@@ -11,7 +11,7 @@ from counterpoint.timeline.recording import Recording
 
 def without_idle_devices(recording: Recording) -> Recording:
     """The same Recording with its busy devices only, and a note on the others."""
-    busy = recording.spans["device"].unique().sort().to_list()
+    busy: list[int] = recording.spans["device"].unique().sort().to_list()
     if len(busy) == len(recording.devices):
         return recording
     new_index = {old: new for new, old in enumerate(busy)}
