@@ -39,7 +39,7 @@ def assemble(
     for host, recording in enumerate(recordings):
         gather(gathered, recording, host)
     tables = _concatenate(gathered)
-    hosts = [Host(name=recording.host, source=recording.source) for recording in recordings]
+    hosts = _hosts(recordings)
     said = [*notes, *gathered.damaged.values(), *gathered.notes]
     if len(recordings) > 1:
         tables, hosts, offsets = _on_one_clock(tables, hosts, gathered)
@@ -66,6 +66,18 @@ def assemble(
         notes=tuple(dict.fromkeys([*said, *found.notes])),
         truncated=any(recording.truncated for recording in recordings),
     )
+
+
+def _hosts(recordings: Sequence[Recording]) -> list[Host]:
+    """Hosts by name; several processes of one machine are told apart by number."""
+    names = [recording.host for recording in recordings]
+    return [
+        Host(
+            name=f"{name} #{names[:index].count(name)}" if names.count(name) > 1 else name,
+            source=recordings[index].source,
+        )
+        for index, name in enumerate(names)
+    ]
 
 
 def _concatenate(gathered: Gathered) -> _Tables:
