@@ -4,15 +4,17 @@ From its start to the moment when the device, computing what the schedule puts b
 and the done, has nothing left to do but wait. A collective whose slack exceeds its duration is
 hidden; one without slack delays everything behind it. Work in loops called between start and done
 is not counted, so slack is a lower bound there.
+
+The k-th execution of an instruction in a run belongs with the k-th of every other in its
+computation: so work counts that began before the collective, which streams allow, and that of the
+next step or turn does not.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from counterpoint.diagnose.selection import PS_PER_MS, Selection
 from counterpoint.timeline.model import Lane
@@ -24,9 +26,11 @@ def slack_per_op(selection: Selection, spans: pl.DataFrame) -> pl.DataFrame:
         name=pl.coalesce("pair", "op", "name")
     )
     scheduled = ops.filter((pl.col("lane") == Lane.COLLECTIVE) & pl.col("position").is_not_null())
+    starts = scheduled.filter(~pl.col("opcode").str.ends_with("-done"))
+    executions = _executions(spans, ops)
     rows = [
-        {"program": op["program"], "name": op["name"], "slack_ms": _slack(op, ops, spans)}
-        for op in scheduled.filter(~pl.col("opcode").str.ends_with("-done")).iter_rows(named=True)
+        {"program": op["program"], "name": op["name"], "slack_ms": _slack(op, ops, executions)}
+        for op in starts.iter_rows(named=True)
     ]
     schema = {"program": pl.UInt16, "name": pl.String, "slack_ms": pl.Float64}
     return (
@@ -36,7 +40,27 @@ def slack_per_op(selection: Selection, spans: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _slack(op: dict[str, Any], ops: pl.DataFrame, spans: pl.DataFrame) -> float | None:
+_RUN = ("device", "run", "turn")
+
+
+def _executions(spans: pl.DataFrame, ops: pl.DataFrame) -> pl.DataFrame:
+    """Spans of scheduled instructions, each with its turn within its run."""
+    scheduled = ops.filter(pl.col("position").is_not_null())["row"].to_list()
+    return (
+        spans.filter(pl.col("op").is_in(scheduled))
+        .sort("start_ps")
+        .select(
+            "device",
+            "run",
+            "op",
+            "start_ps",
+            end_ps=pl.col("start_ps") + pl.col("dur_ps"),
+            turn=pl.int_range(pl.len()).over("device", "run", "op"),
+        )
+    )
+
+
+def _slack(op: dict[str, Any], ops: pl.DataFrame, executions: pl.DataFrame) -> float | None:
     if op["done_position"] is None:
         return 0.0  # synchronous: the device waits from the start on
     between = ops.filter(
@@ -46,25 +70,15 @@ def _slack(op: dict[str, Any], ops: pl.DataFrame, spans: pl.DataFrame) -> float 
         & (pl.col("position") < op["done_position"])
         & pl.col("lane").is_in([Lane.COMPUTE, Lane.COPY])
         & ~pl.col("async_window")
-    )["row"].to_numpy()
-    op_of, device = spans["op"].to_numpy(), spans["device"].to_numpy()
-    start = spans["start_ps"].to_numpy()
-    end = start + spans["dur_ps"].to_numpy()
-    mine, work = op_of == op["row"], np.isin(op_of, between)
-    found = [
-        _until_idle(start[mine & here], start[work & here], end[work & here])
-        for here in (device == one for one in np.unique(device[mine]))
-    ]
-    return float(np.median(np.concatenate(found))) / PS_PER_MS if found else None
-
-
-def _until_idle(
-    begin: NDArray[np.int64], start: NDArray[np.int64], end: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """From each collective's start to the end of the last work before its next start."""
-    if not len(start):
-        return np.zeros(len(begin), np.int64)
-    following = np.append(begin[1:], np.iinfo(np.int64).max)
-    last = np.searchsorted(start, following, side="left") - 1
-    reached = np.where((last >= 0) & (start[last] >= begin), end[last], begin)
-    return reached - begin
+    )["row"].to_list()
+    work = (
+        executions.filter(pl.col("op").is_in(between))
+        .group_by(*_RUN)
+        .agg(pl.col("end_ps").max().alias("work_end_ps"))
+    )
+    starts = executions.filter(pl.col("op") == op["row"])
+    until_idle = starts.join(work, on=_RUN, how="left", nulls_equal=True).select(
+        (pl.col("work_end_ps") - pl.col("start_ps")).fill_null(0).clip(lower_bound=0)
+    )
+    median = until_idle.to_series().median()
+    return float(median) / PS_PER_MS if isinstance(median, int | float) else None
