@@ -29,6 +29,14 @@ class Role(Enum):
     LEFT_OUT = auto()
 
 
+class Naming(Enum):
+    """How the threads of a device process are named, which tells where its work lies."""
+
+    STREAMS = auto()  # a GPU: work lies on the streams, and other lines are derived from them
+    XLA = auto()  # a TPU: work lies on the lines named so
+    OTHER = auto()  # no name that XLA gives to work
+
+
 _DEVICE: Final = re.compile(r"(?:(.*)\s)?/device:(GPU|TPU|CPU):(\d{1,9})$", re.DOTALL)
 _STREAM: Final = "Stream #"
 _NAMED: Final = {
@@ -53,22 +61,25 @@ def device_of_process(name: str) -> DeviceKey | None:
     return (match[1] or "", match[2].lower(), int(match[3])) if match else None
 
 
-def role_of(process: str, thread: str, threads_of_process: Collection[str]) -> Role:
-    """What a thread holds.
+def naming_of(threads: Collection[str]) -> Naming:
+    """How a process names its threads."""
+    if any(name.startswith(_STREAM) for name in threads):
+        return Naming.STREAMS
+    return Naming.XLA if any(_NAMED.get(name) in _WORK for name in threads) else Naming.OTHER
 
-    A GPU has its streams, not the lines derived from them. Where no thread of a device has a name
-    that XLA gives to ops, each that isn't known to be derived holds work.
-    """
+
+def role_of(process: str, thread: str, naming: Naming) -> Role:
+    """What a thread holds."""
     if device_of_process(process) is None:
         return Role.LEFT_OUT if process.startswith("/device:") else Role.HOST
     role = _NAMED.get(thread)
     if role in (Role.MODULES, Role.STEPS):
         return role
-    if any(name.startswith(_STREAM) for name in threads_of_process):
+    if naming is Naming.STREAMS:
         return Role.OPS if thread.startswith(_STREAM) else Role.LEFT_OUT
-    if role is None and any(_NAMED.get(name) in _WORK for name in threads_of_process):
-        return Role.LEFT_OUT
-    return role or (Role.LEFT_OUT if thread.startswith(_DERIVED) else Role.OPS)
+    if naming is Naming.XLA:
+        return role or Role.LEFT_OUT
+    return Role.LEFT_OUT if thread.startswith(_DERIVED) else Role.OPS
 
 
 def device_of_kind(kind: Kind) -> DeviceKey | None:

@@ -13,6 +13,7 @@ from counterpoint.timeline.chrome.roles import (
     Role,
     device_of_kind,
     device_of_process,
+    naming_of,
     role_of,
     step_of_kind,
 )
@@ -29,10 +30,11 @@ def sort_tracks(tracks: Tracks) -> tuple[Columns, tuple[str, ...]]:
     threads: dict[int | str, set[str]] = defaultdict(set)
     for track in tracks.rows:
         threads[track[0]].add(tracks.thread(track))
+    naming = {process: naming_of(names) for process, names in threads.items()}
     for track in sorted(tracks.rows, key=lambda track: _order(tracks, track)):
         process, thread = _sane_text(tracks.process(track)), _sane_text(tracks.thread(track))
         rows: Rows = np.frombuffer(tracks.rows[track], np.int64).reshape(-1, 4)
-        role = role_of(process, thread, threads[track[0]])
+        role = role_of(process, thread, naming[track[0]])
         device = device_of_process(process)
         if role is Role.LEFT_OUT:
             # Newer derived lines are one per stream: `XLA Ops - from #16`.
@@ -61,10 +63,7 @@ def _add_device(columns: Columns, device: int, role: Role, name: str, rows: Rows
 
 def _add_host(columns: Columns, kinds: list[Kind], name: str, rows: Rows) -> None:
     """Events of a host thread: the ops of virtual devices, step marks, and what the host did."""
-    groups: dict[Role | DeviceKey, list[int]] = defaultdict(list)
-    for number in cast("list[int]", np.unique(rows[:, KIND]).tolist()):
-        groups[_group(kinds[number])].append(number)
-    of_group = {group: rows[np.isin(rows[:, KIND], found)] for group, found in groups.items()}
+    of_group = _split(kinds, rows)
     marks = of_group.pop(Role.STEPS, rows[:0])
     columns.add_marks(marks)
     events = np.concatenate((of_group.pop(Role.HOST, rows[:0]), marks))
@@ -77,6 +76,18 @@ def _add_host(columns: Columns, kinds: list[Kind], name: str, rows: Rows) -> Non
             columns.add_spans(columns.device(group), line, mine, False)
     if len(events):
         columns.add_host_events(line, events)
+
+
+def _split(kinds: list[Kind], rows: Rows) -> dict[Role | DeviceKey, Rows]:
+    """The rows of each group, in their order."""
+    numbers: dict[Role | DeviceKey, int] = {}
+    found, code = np.unique(rows[:, KIND], return_inverse=True)
+    groups = [_group(kinds[kind]) for kind in cast("list[int]", found.tolist())]
+    of_kind = np.array([numbers.setdefault(group, len(numbers)) for group in groups], np.int64)
+    of_row = of_kind[code]
+    by_group = rows[np.argsort(of_row, kind="stable")]
+    bounds = np.cumsum(np.bincount(of_row, minlength=len(numbers)))[:-1]
+    return dict(zip(numbers, np.split(by_group, bounds), strict=True))
 
 
 def _group(kind: Kind) -> Role | DeviceKey:

@@ -19,7 +19,7 @@ from counterpoint.timeline.chrome.unpack import CutOff
 
 Event = dict[str, object]
 
-_LONGEST: Final = 64 << 20
+_LONGEST: Final = 16 << 20
 """Characters that one event, or what stands before the first, may take."""
 
 _MOST_KEYS: Final = 16
