@@ -210,4 +210,4 @@ def _next(explanation: Explanation) -> str:
         words += ["--step", str(explanation.step)]
     if explanation.selected_devices is not None:
         words += ["--device", ",".join(str(device) for device in explanation.selected_devices)]
-    return shlex.join([*words, "-o", "explain.json"])
+    return printable(shlex.join([*words, "-o", "explain.json"]))

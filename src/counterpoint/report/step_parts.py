@@ -77,7 +77,8 @@ def _parts(step: StepBreakdown) -> dict[Part, float]:
 
 
 def _reach(values: list[float], decimals: int) -> str:
-    if len(values) < 2 or not any(values):
+    """From the least to the most, where they differ."""
+    if not values:
         return ""
     least, most = units.column([min(values), max(values)], decimals)
-    return f"({least})" if least == most else f"({least} to {most})"
+    return "" if least == most else f"({least} to {most})"

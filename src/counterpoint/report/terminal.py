@@ -158,7 +158,7 @@ def _breakdown(block: Breakdown, paper: _Paper) -> Iterator[Text]:
         row.append(
             f" {label:<{label_width}}  {item.ms:>{ms_width}} ms  {item.share:>{share_width}}"
         )
-        if item.remark:
+        if item.remark and len(row) + len(_GROUPS) + len(item.remark) <= paper.prose:
             row.append(f"   {item.remark}", "dim")
         yield row
 
@@ -181,18 +181,24 @@ def _table(block: Table, paper: _Paper) -> Iterator[Text]:
         yield Text(row(table.total), "dim")
     left_out = [column.title for column in block.columns if column not in table.columns]
     if left_out:
-        yield Text(f"{_INDENT}no room for: {', '.join(left_out)}", "dim")
+        words = f"no room for: {', '.join(left_out)}"
+        yield from (
+            Text(_INDENT + line, "dim") for line in _lines(words, paper.prose - len(_INDENT))
+        )
 
 
 def _entry(block: Entry, paper: _Paper) -> Iterator[Text]:
-    number = f"{block.number}  "
-    margin = paper.prose - len(_INDENT) - len(number) - len(block.title) - len(block.price)
-    heading = Text.assemble(_INDENT, (number, "dim"), (block.title, "bold"))
+    number = f"{_INDENT}{block.number}  "
+    indent = " " * len(number)
+    room = paper.prose - len(indent)
+    first, *others = _lines(block.title, room)
+    margin = room - len(block.title) - len(block.price)
+    heading = Text.assemble((number, "dim"), (first, "bold"))
     if margin >= GAP:
         yield heading.append(" " * margin + block.price)
     else:
         yield heading
-        yield Text(" " * (len(_INDENT) + len(number)) + block.price)
-    indent = " " * (len(_INDENT) + len(number))
-    yield from (Text(indent + line) for line in _lines(block.text, paper.prose - len(indent)))
+        yield from (Text.assemble(indent, (line, "bold")) for line in others)
+        yield Text(indent + block.price)
+    yield from (Text(indent + line) for line in _lines(block.text, room))
     yield from _facts(block.rows, paper, indent)

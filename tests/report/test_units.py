@@ -1,0 +1,81 @@
+"""Figures keep their digits, their unit, and whether they are known at all."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from counterpoint.report import units
+
+
+@pytest.mark.parametrize(
+    ("ms", "shown"),
+    [
+        (131.2995, "131.3 ms"),
+        (12.0149, "12.01 ms"),
+        (0.6371, "0.637 ms"),
+        (0.0453, "0.0453 ms"),
+        (0.0000012, "<0.00001 ms"),
+        (98_600.0, "98,600.0 ms"),
+        (0, "0 ms"),
+        (None, "?"),
+        (math.nan, "?"),
+        (math.inf, "?"),
+    ],
+)
+def test_times(ms: float | None, shown: str) -> None:
+    assert units.milliseconds(ms) == shown
+
+
+def test_a_column_has_the_decimals_of_its_largest() -> None:
+    assert units.column([131.3, 0.0453, 0.01, None, 0]) == ["131.3", "<0.1", "<0.1", "?", "0"]
+
+
+@pytest.mark.parametrize(
+    ("share", "shown"),
+    [(0.8947, "89.5%"), (0.0001, "<0.1%"), (0, "0%"), (1, "100.0%"), (None, "?")],
+)
+def test_shares(share: float | None, shown: str) -> None:
+    assert units.percent(share) == shown
+
+
+@given(st.lists(st.floats(min_value=0.01, max_value=1e6), min_size=1, max_size=6))
+def test_percentages_add_up(parts: list[float]) -> None:
+    shown = units.percentages(parts)
+    tenths = [0 if text == "<0.1%" else round(float(text[:-1]) * 10) for text in shown]
+    assert sum(tenths) == 1000
+
+
+def test_percentages_of_nothing_are_unknown() -> None:
+    assert units.percentages([0, 0]) == ["?", "?"]
+
+
+@pytest.mark.parametrize(
+    ("count", "shown"), [(3440, "3,440"), (0.9375, "0.94"), (1.0000001, "1"), (None, "?")]
+)
+def test_counts(count: float | None, shown: str) -> None:
+    assert units.count(count) == shown
+
+
+@pytest.mark.parametrize(
+    ("size", "shown"),
+    [(236, "236 B"), (1024, "1.0 KiB"), (70_889_472, "67.6 MiB"), (2**41, "2.0 TiB"), (None, "?")],
+)
+def test_sizes(size: int | None, shown: str) -> None:
+    assert units.size(size) == shown
+
+
+@pytest.mark.parametrize(
+    ("rate", "unit", "shown"),
+    [
+        (862.93e12, "FLOP", "862.9 TFLOP/s"),
+        (421.35e9, "B", "421.4 GB/s"),
+        (12.0, "B", "12.00 B/s"),
+        (None, "B", "?"),
+    ],
+)
+def test_rates(rate: float | None, unit: str, shown: str) -> None:
+    assert units.rate(rate, unit) == shown
