@@ -19,6 +19,7 @@ from counterpoint.timeline.model import Timeline
 
 PS_PER_MS: Final = 1e9
 _LISTED: Final = 16
+_NO_STEP: Final = int(np.iinfo(np.int32).min)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,10 +44,12 @@ class Selection:
         return len(self.windows)
 
     def spans(self) -> pl.DataFrame:
-        """Spans that touch a window's time, with `row`: their row in the Timeline."""
-        if not len(self.windows):
-            return self.timeline.spans.with_row_index("row").head(0)
+        """Spans that touch a window's time, with two columns more.
+
+        `row` is the span's row in the Timeline, `step` the window it starts in; null: in none.
+        """
         spans = self.timeline.spans
+        step = np.full(len(spans), _NO_STEP, np.int32)
         device = spans["device"].to_numpy()
         start = spans["start_ps"].to_numpy()
         end = start + spans["dur_ps"].to_numpy()
@@ -54,10 +57,18 @@ class Selection:
         for one in self.windows["device"].unique().to_list():
             mine = slice(*np.searchsorted(device, [one, one + 1]))
             windows = self.windows.filter(pl.col("device") == one)
-            first, last = windows["start_ps"].min(), windows["end_ps"].max()
-            kept[mine] = (start[mine] < last) & (end[mine] > first)
+            starts, ends = windows["start_ps"].to_numpy(), windows["end_ps"].to_numpy()
+            kept[mine] = (start[mine] < ends[-1]) & (end[mine] > starts[0])
+            at = np.maximum(np.searchsorted(starts, start[mine], side="right") - 1, 0)
+            inside = (start[mine] >= starts[at]) & (start[mine] < ends[at])
+            step[mine] = np.where(inside, windows["step"].to_numpy()[at], _NO_STEP)
         rows = pl.Series("row", np.flatnonzero(kept), pl.UInt32)
-        return spans[rows].insert_column(0, rows)
+        own_step = pl.Series("step", step[kept], pl.Int32)
+        return (
+            spans[rows]
+            .insert_column(0, rows)
+            .with_columns(step=pl.when(own_step != _NO_STEP).then(own_step))
+        )
 
 
 def select(

@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from counterpoint.core.numbering import distinct
 from counterpoint.timeline.recording import Recording, Schema
 
 FOUND: Final[Schema] = {
@@ -51,21 +52,45 @@ def find_runs(
     `op_program` and `execution_program` give the program of each row of those tables, NO_PROGRAM
     where it is not known; `once` tells the ops known to execute once per run.
     """
-    op_of_span = recording.spans["op"].to_numpy()
-    spans = recording.spans.select(
+    spans = recording.spans
+    if spans["run_key"].null_count() < len(spans):
+        return _by_key(spans, op_program[spans["op"].to_numpy()])
+    op_of_span = spans["op"].to_numpy()
+    spans = spans.select(
         "device",
         "op",
-        "run_key",
         "start_ps",
         end_ps=pl.col("start_ps") + pl.col("dur_ps"),
         program=pl.Series(op_program[op_of_span], dtype=pl.Int32),
         once=pl.Series(once[op_of_span], dtype=pl.Boolean),
     )
-    if spans["run_key"].null_count() < len(spans):
-        return _by_key(spans)
     if len(recording.executions):
         return _by_execution(spans, recording.executions, execution_program)
     return _by_counting(spans)
+
+
+def _by_key(spans: pl.DataFrame, program: Programs) -> FoundRuns:
+    """Spans of one device and program that bear the same run id; in numpy, for there are many."""
+    run_of = np.full(len(spans), NO_RUN, np.uint32)
+    keyed = np.flatnonzero(spans["run_key"].is_not_null().to_numpy() & (program >= 0))
+    if not len(keyed):
+        return FoundRuns(pl.DataFrame(schema=FOUND), run_of)
+    device = spans["device"].to_numpy()[keyed].astype(np.int64)
+    own = program[keyed].astype(np.int64)
+    key = spans["run_key"].fill_null(0).to_numpy()[keyed]
+    first, code = distinct([device, own, key])
+    start = spans["start_ps"].to_numpy()[keyed]
+    begin = np.full(len(first), np.iinfo(np.int64).max)
+    np.minimum.at(begin, code, start)
+    end = np.full(len(first), np.iinfo(np.int64).min)
+    np.maximum.at(end, code, start + spans["dur_ps"].to_numpy()[keyed])
+    order = np.lexsort((begin, device[first]))
+    place = np.empty(len(order), np.uint32)
+    place[order] = np.arange(len(order), dtype=np.uint32)
+    run_of[keyed] = place[code]
+    columns = {"device": device[first], "program": own[first], "start_ps": begin, "end_ps": end}
+    runs = pl.DataFrame({name: column[order] for name, column in columns.items()})
+    return FoundRuns(runs.cast({**FOUND}), run_of)
 
 
 def _by_execution(
@@ -92,22 +117,6 @@ def _by_execution(
         inside = (at >= first) & (start[mine] < run_end[np.maximum(at, first)])
         same = (program[mine] == NO_PROGRAM) | (program[mine] == run_program[at])
         run_of[mine[inside & same]] = at[inside & same]
-    return FoundRuns(runs.select(*FOUND).cast({**FOUND}), run_of)
-
-
-def _by_key(spans: pl.DataFrame) -> FoundRuns:
-    keys = ["device", "program", "run_key"]
-    runs = (
-        spans.filter(pl.col("run_key").is_not_null() & (pl.col("program") >= 0))
-        .group_by(keys)
-        .agg(pl.col("start_ps").min(), pl.col("end_ps").max())
-        .sort("device", "start_ps")
-        .with_row_index("run")
-    )
-    joined = spans.select(keys).join(
-        runs.select("run", *keys), on=keys, how="left", maintain_order="left"
-    )
-    run_of = joined["run"].fill_null(NO_RUN).to_numpy().astype(np.uint32)
     return FoundRuns(runs.select(*FOUND).cast({**FOUND}), run_of)
 
 

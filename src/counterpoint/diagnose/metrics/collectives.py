@@ -48,25 +48,20 @@ SCHEMA: Final = {
 def collective_profile(selection: Selection, spans: pl.DataFrame) -> pl.DataFrame:
     """One row per collective instruction, the most exposed first."""
     ops = selection.timeline.ops.with_row_index("row").filter(pl.col("lane") == Lane.COLLECTIVE)
-    found = spans.join(
-        ops.select("row", "program", "async_window", name=pl.coalesce("pair", "op", "name")),
-        left_on="op",
-        right_on="row",
-        maintain_order="left",
-    )
+    found = _find(spans, ops)
     if not len(found):
         return pl.DataFrame(schema=SCHEMA)
-    found = _in_steps(selection, found.with_columns(exposed_ps=_exposed(selection, spans, found)))
+    found = found.with_columns(exposed_ps=_exposed(selection, spans, found))
     transfers = _transfers(found)
-    keys = ["program", "name"]
-    costs = found.group_by(keys).agg(
+    costs = found.group_by("collective").agg(
         (pl.col("exposed_ps").sum() * selection.scale).alias("exposed_ms"),
     )
+    keys = ["program", "name"]
     table = (
-        costs.join(_times(selection, transfers), on=keys, nulls_equal=True)
-        .join(_instances(selection, transfers), on=keys, how="left", nulls_equal=True)
+        costs.join(_times(selection, transfers), on="collective")
+        .join(_instances(selection, transfers), on="collective", how="left")
+        .join(_facts(ops), on="collective", how="left")
         .join(slack_per_op(selection, spans), on=keys, how="left", nulls_equal=True)
-        .join(_facts(ops), on=keys, how="left", nulls_equal=True)
     )
     seconds = pl.col("transfer_ms") / 1e3
     return (
@@ -84,6 +79,23 @@ def collective_profile(selection: Selection, spans: pl.DataFrame) -> pl.DataFram
         .rename({"name": "op"})
         .select(*SCHEMA)
         .sort("exposed_ms", "total_ms", "op", descending=[True, True, False])
+    )
+
+
+def _numbered(ops: pl.DataFrame) -> pl.DataFrame:
+    """Collective ops, all parts of one instruction on all hosts under one number."""
+    named = ops.with_columns(name=pl.coalesce("pair", "op", "name"))
+    return named.with_columns(collective=pl.struct("program", "name").rank("dense"))
+
+
+def _find(spans: pl.DataFrame, ops: pl.DataFrame) -> pl.DataFrame:
+    """Spans of collectives that start in a step, with their turn in it."""
+    members = _numbered(ops).select("row", "collective", "async_window")
+    return (
+        spans.filter(pl.col("step").is_not_null() & pl.col("op").is_in(members["row"].to_list()))
+        .select("op", "device", "step", "start_ps", "dur_ps")
+        .join(members, left_on="op", right_on="row", maintain_order="left")
+        .with_columns(turn=pl.int_range(pl.len(), dtype=pl.UInt32).over("device", "step", "op"))
     )
 
 
@@ -108,29 +120,16 @@ def _exposed(selection: Selection, spans: pl.DataFrame, found: pl.DataFrame) -> 
     return pl.Series("exposed_ps", exposed, pl.Int64)
 
 
-def _in_steps(selection: Selection, found: pl.DataFrame) -> pl.DataFrame:
-    """Collectives that start in a window, with their step and their turn within it."""
-    windows = selection.windows.sort("start_ps").rename({"start_ps": "from", "end_ps": "to"})
-    return (
-        found.sort("start_ps")
-        .join_asof(
-            windows, left_on="start_ps", right_on="from", by="device", check_sortedness=False
-        )
-        .filter(pl.col("start_ps") < pl.col("to"))
-        .with_columns(turn=pl.int_range(pl.len()).over("device", "step", "op"))
-    )
-
-
 def _transfers(found: pl.DataFrame) -> pl.DataFrame:
     """One row per execution on a device: its start-to-done window, or its parts joined.
 
     A GPU shows one kernel; a TPU core shows the start and the wait at the done, and sometimes the
     window between them on a line of its own.
     """
-    windowed = pl.col("async_window").any().over("program", "name")
+    windowed = pl.col("async_window").any().over("collective")
     return (
         found.filter(pl.col("async_window") | ~windowed)
-        .group_by("program", "name", "device", "step", "turn")
+        .group_by("collective", "device", "step", "turn")
         .agg(
             pl.col("start_ps").min(),
             ((pl.col("start_ps") + pl.col("dur_ps")).max() - pl.col("start_ps").min()).alias(
@@ -141,7 +140,7 @@ def _transfers(found: pl.DataFrame) -> pl.DataFrame:
 
 
 def _times(selection: Selection, transfers: pl.DataFrame) -> pl.DataFrame:
-    return transfers.group_by("program", "name").agg(
+    return transfers.group_by("collective").agg(
         (pl.len() / max(selection.occurrences, 1)).alias("count"),
         (pl.col("dur_ps").median() / PS_PER_MS).alias("median_ms"),
         (pl.col("dur_ps").sum() * selection.scale).alias("total_ms"),
@@ -150,12 +149,12 @@ def _times(selection: Selection, transfers: pl.DataFrame) -> pl.DataFrame:
 
 def _instances(selection: Selection, transfers: pl.DataFrame) -> pl.DataFrame:
     """Transfer time and waiting; with one device in the selection waiting can't be told."""
-    instances = transfers.group_by("program", "name", "step", "turn").agg(
+    instances = transfers.group_by("collective", "step", "turn").agg(
         pl.col("dur_ps").min().alias("fastest"),
         (pl.col("dur_ps") - pl.col("dur_ps").min()).sum().alias("wait"),
         pl.len().alias("devices"),
     )
-    return instances.group_by("program", "name").agg(
+    return instances.group_by("collective").agg(
         (pl.col("fastest").median() / PS_PER_MS).alias("transfer_ms"),
         pl.when(pl.col("devices").max() > 1)
         .then(pl.col("wait").sum() * selection.scale)
@@ -166,8 +165,12 @@ def _instances(selection: Selection, transfers: pl.DataFrame) -> pl.DataFrame:
 def _facts(ops: pl.DataFrame) -> pl.DataFrame:
     facts = ("bytes", "group_size", "bus_factor", "scope", "source", "phase")
     return (
-        ops.with_columns(name=pl.coalesce("pair", "op", "name"))
+        _numbered(ops.rename({"collective": "kind"}))
         .sort("async_window", descending=True)
-        .group_by("program", "name")
-        .agg(pl.first("collective").alias("kind"), *(pl.col(f).drop_nulls().first() for f in facts))
+        .group_by("collective")
+        .agg(
+            pl.first("program", "name"),
+            pl.first("kind"),
+            *(pl.col(fact).drop_nulls().first() for fact in facts),
+        )
     )

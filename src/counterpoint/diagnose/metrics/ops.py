@@ -17,7 +17,7 @@ def op_profile(selection: Selection, spans: pl.DataFrame) -> pl.DataFrame:
     Columns: program, op, category, phase, scope, source, collective, count (executions per step),
     self_ms, share (of the step), flops and bytes_accessed (of one execution).
     """
-    inside = _inside(selection, spans)
+    inside = spans.filter(pl.col("step").is_not_null()).drop("row", "step", "run")
     timed = inside.with_columns(self_ps=pl.Series(self_times(inside), dtype=pl.Int64)).filter(
         ~pl.col("op").is_in(_windows(selection))
     )
@@ -45,25 +45,6 @@ def op_profile(selection: Selection, spans: pl.DataFrame) -> pl.DataFrame:
         )
         .with_columns(share=pl.col("self_ms") / median if median else pl.lit(None, pl.Float64))
         .sort("self_ms", "op", descending=[True, False])
-    )
-
-
-def _inside(selection: Selection, spans: pl.DataFrame) -> pl.DataFrame:
-    """Spans that start in one of the windows."""
-    windows = selection.windows.select(
-        "device", pl.col("start_ps").alias("from"), pl.col("end_ps").alias("to")
-    )
-    return (
-        spans.sort("start_ps")
-        .join_asof(
-            windows.sort("from"),
-            left_on="start_ps",
-            right_on="from",
-            by="device",
-            check_sortedness=False,
-        )
-        .filter(pl.col("start_ps") < pl.col("to"))
-        .drop("from", "to")
     )
 
 

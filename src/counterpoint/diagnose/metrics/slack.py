@@ -44,8 +44,9 @@ _RUN = ("device", "run", "turn")
 
 
 def _executions(spans: pl.DataFrame, ops: pl.DataFrame) -> pl.DataFrame:
-    """Spans of scheduled instructions, each with its turn within its run."""
-    scheduled = ops.filter(pl.col("position").is_not_null())["row"].to_list()
+    """Spans of instructions scheduled beside an async op, each with its turn within its run."""
+    where = ops.filter(pl.col("done_position").is_not_null()).select("program", "computation")
+    scheduled = ops.join(where.unique(), on=["program", "computation"])["row"].to_list()
     return (
         spans.filter(pl.col("op").is_in(scheduled))
         .sort("start_ps")

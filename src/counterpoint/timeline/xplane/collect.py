@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from counterpoint.core.numbering import distinct
 from counterpoint.timeline.device import Device
 from counterpoint.timeline.recording import (
     EXECUTIONS,
@@ -32,8 +33,6 @@ Longs = NDArray[np.int64]
 
 _LATEST_PS: Final = 1 << 61
 _NONE: Final = -1
-_DENSE: Final = 1 << 18
-"""Combinations of ids up to which a table is used to number them."""
 
 _STEP_DIGITS: Final = 19
 
@@ -87,7 +86,7 @@ class Collector:
         if on_device.any():
             ops = _select(events, on_device)
             ordinals = ops.stats["device_ordinal"].value
-            first, code = _distinct([ordinals])
+            first, code = distinct([ordinals])
             index = np.array(
                 [self.device(Device(ordinal=int(n), kind="cpu")) for n in ordinals[first]],
                 np.uint16,
@@ -196,7 +195,7 @@ class Collector:
     def _add_host(self, plane: Plane, line: Line, events: Events) -> None:
         if not len(events):
             return
-        first, code = _distinct([events.metadata])
+        first, code = distinct([events.metadata])
         names = [_event_name(plane, kind).name for kind in events.metadata[first].tolist()]
         index = np.array([self._names.setdefault(n, len(self._names)) for n in names], np.uint32)
         self._host.append(
@@ -245,7 +244,7 @@ class _Ops:
         in_graph = _known(events, GRAPH_STAT)
         if in_graph.any():
             columns.append(in_graph.astype(np.int64))
-        first, code = _distinct(columns)
+        first, code = distinct(columns)
         rows = [self._row(plane, events, int(at), is_async) for at in first]
         codes = np.array(rows, np.uint32)[code]
         if in_graph.any():
@@ -289,37 +288,6 @@ class _Ops:
 
     def frame(self) -> pl.DataFrame:
         return pl.DataFrame(list(self._rows), schema=OPS, orient="row")
-
-
-def _distinct(columns: Sequence[Longs]) -> tuple[Longs, Longs]:
-    """Where each distinct row first stands, and which of them each row is.
-
-    Columns are ids: small numbers in a narrow range, so a table of all combinations is far cheaper
-    than sorting. Columns that are not (a hash as program id) are numbered first.
-    """
-    code = np.zeros(len(columns[0]), np.int64)
-    room = 1
-    for column in columns:
-        low, high = int(column.min()), int(column.max())
-        if high - low >= _DENSE:
-            _, numbered = np.unique(column, return_inverse=True)
-            low, high = 0, int(numbered.max())
-        else:
-            numbered = column - low
-        if room * (high - low + 1) > _DENSE:
-            _, code = np.unique(code, return_inverse=True)
-            room = int(code.max()) + 1
-        code = code * (high - low + 1) + numbered
-        room *= high - low + 1
-    if room > _DENSE:
-        _, first, code = np.unique(code, return_index=True, return_inverse=True)
-        return first, code
-    table = np.full(room, _NONE, np.int64)
-    table[code[::-1]] = np.arange(len(code) - 1, -1, -1)
-    present = np.flatnonzero(table != _NONE)
-    first = table[present]
-    table[present] = np.arange(len(present))
-    return first, table[code]
 
 
 def _event_name(plane: Plane, metadata: int) -> EventName:
