@@ -42,7 +42,7 @@ def recording(
     markers: Sequence[tuple[int | None, int, int, int]] = (),
     programs: Mapping[str, EmbeddedProgram] | None = None,
 ) -> Recording:
-    """A Recording; executions: (device, module, start, dur), markers: (device, step, start, dur)."""
+    """Executions: (device, module, start, dur); markers: (device, step, start, dur)."""
     kinds = list(dict.fromkeys((span.op, span.module) for span in spans))
     ops = [
         {**dict.fromkeys(OPS), "name": op, "op": op, "module": module, "async_window": False}

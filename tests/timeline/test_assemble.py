@@ -25,13 +25,13 @@ def steady(of: Timeline) -> list[int]:
     return of.steps.filter("steady")["step"].unique().sort().to_list()
 
 
-def four_steps(start: int = 0, period: int = 100, **more: int) -> list[Span]:
+def four_steps(start: int = 0, period: int = 100) -> list[Span]:
     """Four runs of two ops, the second three times in each, as in a loop."""
     spans: list[Span] = []
     for step in range(4):
         at = start + step * period
-        spans.append(Span("fusion", at, 20, **more))
-        spans += [Span("fusion.1", at + 30 + 20 * turn, 10, **more) for turn in range(3)]
+        spans.append(Span("fusion", at, 20))
+        spans += [Span("fusion.1", at + 30 + 20 * turn, 10) for turn in range(3)]
     return spans
 
 

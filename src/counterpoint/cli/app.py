@@ -45,6 +45,15 @@ COMMANDS: tuple[Command, ...] = (
             "counterpoint explain trace.xplane.pb -o explain.json",
         ),
     ),
+    Command(
+        "convert",
+        "counterpoint.cli.convert:convert",
+        "Keep profiles as Parquet tables, or as a trace for ui.perfetto.dev.",
+        examples=(
+            "counterpoint convert logdir step.parquet",
+            "counterpoint convert rank*.zip run.pftrace",
+        ),
+    ),
 )
 
 

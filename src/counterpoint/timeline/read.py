@@ -100,7 +100,7 @@ def _read_bytes(data: memoryview, name: str, reached: Reached) -> Iterator[Recor
     elif head.startswith(b"\x1f\x8b") or head.lstrip()[:1] in (b"{", b"["):
         from counterpoint.timeline.chrome import read_trace_json
 
-        yield read_trace_json(bytes(data), name)
+        yield read_trace_json(data, name, reached)
     elif is_xplane(head):
         yield read_xplane(data, name, reached)
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import mmap
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -50,12 +50,15 @@ class Source:
             if not self.path.stat().st_size:
                 yield memoryview(b""), _keep
                 return
-            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
-                view = memoryview(mapped)
-                try:
-                    yield view, lambda offset: _give_back(mapped, offset)
-                finally:
-                    view.release()
+            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        view = memoryview(mapped)
+        try:
+            yield view, lambda offset: _give_back(mapped, offset)
+        finally:
+            # After an error its traceback may still look at the bytes; they go with it then.
+            with suppress(BufferError):
+                view.release()
+                mapped.close()
 
 
 def _keep(offset: int) -> None:

@@ -95,8 +95,8 @@ def _read(data: memoryview, source: str, reached: Reached) -> Recording:
             }
         elif plane.lines:
             notes.append(f"plane {plane.name} was not read: {len(plane.lines)} lines")
-    if not planes:
-        raise Malformed("it holds no planes")
+    if not any(plane.name for plane in planes):
+        raise Malformed("it holds no planes with names")
     texts = read_texts(data)
     return collector.finish(
         source=source,
