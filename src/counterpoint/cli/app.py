@@ -8,7 +8,9 @@ it raises as a `CounterpointError`; every other exception keeps its traceback.
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -60,7 +62,9 @@ COMMANDS: tuple[Command, ...] = (
 def main(arguments: Sequence[str] | None = None, commands: Iterable[Command] = COMMANDS) -> int:
     """Run one command line and return its exit code."""
     try:
-        code = _parse(sys.argv[1:] if arguments is None else arguments, _app(commands))()
+        command = _parse(sys.argv[1:] if arguments is None else arguments, _app(commands))
+        _let_interrupts_through()
+        code = command()
         sys.stdout.flush()  # here a reader that has gone is noticed, not at exit
     except CounterpointError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -72,6 +76,15 @@ def main(arguments: Sequence[str] | None = None, commands: Iterable[Command] = C
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return READER_GONE
     return code or 0
+
+
+def _let_interrupts_through() -> None:
+    """Let Ctrl-C end a call that waits, for a pipe say.
+
+    polars, which is loaded by now, has such calls taken up again after a signal.
+    """
+    if threading.current_thread() is threading.main_thread():
+        signal.siginterrupt(signal.SIGINT, True)
 
 
 def _app(commands: Iterable[Command]) -> App:

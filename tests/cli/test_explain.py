@@ -1,0 +1,268 @@
+"""`counterpoint explain` as a process: its output, its exit codes, and every kind of bad input."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from xspace_builder import US, hlo_proto, host, kernel, metadata, nvidia, xspace
+
+from counterpoint.cli.output import check_output, write_output
+from counterpoint.core.errors import UsageError
+
+STEP = ("jit_step", 7)
+HLO = {"fusion.1": "fusion", "all-reduce.1": "all-reduce"}
+
+
+def profile(*, with_hlo: bool = True) -> bytes:
+    """Four steps of 10 us on one GPU: 6 us of compute, 2 of all-reduce, 2 of nothing."""
+    gpu = nvidia(0)
+    for step in range(4):
+        start = step * 10 * US
+        kernel(gpu, "Stream #20(Compute)", "fusion_1", start, 6 * US, op="fusion.1", module=STEP)
+        kernel(
+            gpu,
+            "Stream #20(Compute)",
+            "ncclDevKernel_AllReduce_Sum",
+            start + 6 * US,
+            2 * US,
+            op="all-reduce.1",
+            module=STEP,
+        )
+    planes = [gpu, metadata({STEP: hlo_proto("jit_step", HLO)})] if with_hlo else [gpu]
+    return xspace(*planes)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("made") / "made.xplane.pb"
+    path.write_bytes(profile())
+    return path
+
+
+def explain(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """The real command, in a process of its own, its output in pipes."""
+    return subprocess.run(
+        [sys.executable, "-m", "counterpoint", "explain", *map(str, arguments)],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+class TestOutput:
+    def test_one_screen(self, made: Path) -> None:
+        done = explain(made)
+        assert (done.returncode, done.stderr) == (0, "")
+        lines = done.stdout.splitlines()
+        assert "1 x H100 SXM (gpu) on 1 host" in done.stdout
+        assert "Step time   0.0100 ms" in done.stdout
+        assert lines[-1] == f"next: counterpoint explain {made} -o explain.json"
+        assert len(lines) < 60
+        assert "\x1b" not in done.stdout
+
+    def test_json(self, made: Path) -> None:
+        done = explain(made, "--json", "--top", 1)
+        assert (done.returncode, done.stderr) == (0, "")
+        data = json.loads(done.stdout)
+        assert data["schema"] == "counterpoint.explain/1"
+        assert data["inputs"] == [str(made)]
+        parts = data["breakdown"]
+        assert (parts["compute_ms"], parts["collective_exposed_ms"], parts["idle_ms"]) == (
+            0.006,
+            0.002,
+            0.002,
+        )
+        assert [row["op"] for row in data["ops"]] == ["fusion.1", "all-reduce.1"]
+
+    def test_one_step_of_one_device(self, made: Path) -> None:
+        done = explain(made, "--json", "--step", 1, "--device", "0,0")
+        data = json.loads(done.stdout)
+        assert (data["step"], data["selected_devices"], data["steps"]["count"]) == (1, [0], 1)
+
+    @pytest.mark.parametrize("name", ["out.json", "out.txt", "out.md"])
+    def test_a_file_by_its_ending(self, made: Path, tmp_path: Path, name: str) -> None:
+        done = explain(made, "-o", name, cwd=tmp_path)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", f"wrote {name}\n")
+        text = (tmp_path / name).read_text()
+        if name.endswith(".json"):
+            assert json.loads(text)["devices"] == 1
+        else:
+            assert "Step time" in text
+        assert text.startswith({"out.json": "{", "out.txt": "Profile", "out.md": "```"}[name])
+        assert [path.name for path in tmp_path.iterdir()] == [name]
+
+    def test_force_overwrites(self, made: Path, tmp_path: Path) -> None:
+        out = tmp_path / "out.json"
+        out.write_text("precious")
+        assert explain(made, "-o", out, "--force").returncode == 0
+        assert json.loads(out.read_text())["devices"] == 1
+
+    def test_a_reader_that_leaves_is_no_error(self, made: Path) -> None:
+        command = f"{sys.executable} -m counterpoint explain {made} --json | head -c 1"
+        done = subprocess.run(
+            ["/bin/sh", "-c", command], capture_output=True, text=True, check=True, timeout=60
+        )
+        assert (done.stdout, done.stderr) == ("{", "")
+
+    def test_an_encoding_without_the_names_is_no_error(self, made: Path, tmp_path: Path) -> None:
+        named = tmp_path / "profil-日本.xplane.pb"
+        named.write_bytes(made.read_bytes())
+        done = subprocess.run(
+            [sys.executable, "-m", "counterpoint", "explain", named],
+            env={**os.environ, "PYTHONIOENCODING": "ascii"},
+            capture_output=True,
+            check=True,
+            timeout=60,
+        )
+        assert rb"profil-\u65e5\u672c.xplane.pb" in done.stdout
+
+    def test_ctrl_c_leaves_nothing_behind(self, tmp_path: Path) -> None:
+        """Interrupted while it waits for its input: a pipe to which nobody writes."""
+        source = tmp_path / "slow.xplane.pb"
+        os.mkfifo(source)
+        # A shell lets its background jobs ignore Ctrl-C, and children inherit that.
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            running = subprocess.Popen(
+                [
+                    sys.executable,
+                    "-m",
+                    "counterpoint",
+                    "explain",
+                    source,
+                    "-o",
+                    tmp_path / "o.json",
+                ],
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        finally:
+            signal.signal(signal.SIGINT, before)
+        with running:
+            assert running.stderr is not None
+            assert running.stderr.readline() == "reading (1 s)\n"
+            running.send_signal(signal.SIGINT)
+            assert running.wait(60) == 130
+            assert running.stderr.read().splitlines()[-1] == "interrupted"
+        assert [path.name for path in tmp_path.iterdir()] == ["slow.xplane.pb"]
+
+
+BAD_FILES: dict[str, tuple[Callable[[], bytes], str]] = {
+    "empty": (lambda: b"", "2 GB"),
+    "truncated": (lambda: profile()[:900], "cut off"),
+    "no profile": (lambda: b"loss=0.7\n", "known: XPlane"),
+    "picture": (lambda: b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "known: XPlane"),
+    "web page": (lambda: b"<!DOCTYPE html><html></html>", "download"),
+    "zeros": (lambda: bytes(4096), "known: XPlane"),
+    "text conversion": (
+        lambda: profile().decode(errors="replace").encode(),
+        "text conversion",
+    ),
+    "no device plane": (
+        lambda: xspace(host(), metadata({STEP: hlo_proto("jit_step", HLO)})),
+        "no device",
+    ),
+}
+
+
+def check_error(done: subprocess.CompletedProcess[str], code: int, *words: str) -> None:
+    """One error: what, and why or what next; nothing else, and no result."""
+    assert (done.returncode, done.stdout) == (code, ""), done.stderr
+    first, *others = done.stderr.splitlines()
+    assert first.startswith("error: ")
+    labels = [line.split()[0] for line in others]
+    assert labels in (["why:", "next:"], ["why:"], ["next:"], [])
+    for word in words:
+        assert word in done.stderr
+
+
+class TestBadInput:
+    @pytest.mark.parametrize("kind", BAD_FILES)
+    def test_a_file(self, kind: str, tmp_path: Path) -> None:
+        content, word = BAD_FILES[kind]
+        path = tmp_path / "bad.xplane.pb"
+        path.write_bytes(content())
+        done = explain(path)
+        check_error(done, 3, str(path), word)
+        assert len(done.stderr.splitlines()) > 1, "an error says why, or what to do"
+
+    def test_a_broken_real_file(self, shared: Path) -> None:
+        path = shared / "data" / "traces" / "corrupt_utf8_mangled.xplane.pb"
+        check_error(explain(path), 3, "text conversion", "binary mode")
+
+    def test_a_file_that_is_not_there(self, tmp_path: Path) -> None:
+        check_error(explain(tmp_path / "nowhere" / "x.pb"), 3, "no such file", f"ls {tmp_path}")
+
+    def test_a_directory_without_profiles(self, tmp_path: Path) -> None:
+        (tmp_path / "README").touch()
+        check_error(explain(tmp_path), 3, "no profile in this directory", "README", ".xplane.pb")
+
+    @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+    def test_a_directory_that_may_not_be_read(self, tmp_path: Path) -> None:
+        closed = tmp_path / "closed"
+        closed.mkdir(mode=0)
+        check_error(explain(closed), 3, "permission", str(closed))
+
+    def test_a_profile_without_hlo_is_an_honest_partial_answer(self, tmp_path: Path) -> None:
+        path = tmp_path / "no-hlo.xplane.pb"
+        path.write_bytes(profile(with_hlo=False))
+        done = explain(path)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "no HLO in the profile" in done.stdout
+        assert "not known: " in done.stdout
+
+
+class TestWrongUse:
+    @pytest.mark.parametrize(
+        ("arguments", "words"),
+        [
+            (["--step", "99"], ["no step 99", "0 to 3"]),
+            (["--step", "two"], ["two", "explain --help"]),
+            (["--device", "7"], ["no device 7", "0 (host-0, gpu 0)"]),
+            (["--device", "gpu0"], ["'gpu0'", "--device 0,1"]),
+            (["--top", "0"], ["--top", "not 0"]),
+            (["-o", "out.html"], [".html", ".json, .txt, .md"]),
+            (["-o", "out.txt", "--json"], ["out.txt", ".json"]),
+            (["-o", "no/where/out.json"], ["no directory"]),
+        ],
+        ids=lambda value: value[0] if isinstance(value, list) else "",
+    )
+    def test_an_option(self, made: Path, arguments: list[str], words: list[str]) -> None:
+        check_error(explain(made, *arguments), 2, *words)
+
+    def test_no_path(self) -> None:
+        check_error(explain(), 2, "no profile was named", "counterpoint explain PATH")
+
+    def test_a_file_is_not_overwritten_unasked(self, made: Path, tmp_path: Path) -> None:
+        out = tmp_path / "out.json"
+        out.write_text("precious")
+        check_error(explain(made, "-o", out), 2, "exists", "--force")
+        assert out.read_text() == "precious"
+
+    def test_a_wrong_output_is_refused_before_any_reading(self, tmp_path: Path) -> None:
+        check_error(explain(tmp_path / "missing.pb", "-o", "out.html"), 2, ".html")
+
+
+class TestFile:
+    def test_a_failure_leaves_the_old_file_whole(self, tmp_path: Path) -> None:
+        out = tmp_path / "out.json"
+        out.write_text("old")
+        with pytest.raises(TypeError):
+            write_output(out, None)  # type: ignore[arg-type]
+        assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [
+            ("out.json", "old")
+        ]
+
+    def test_a_directory_is_no_file(self, tmp_path: Path) -> None:
+        (tmp_path / "out.json").mkdir()
+        with pytest.raises(UsageError, match="directory"):
+            check_output(tmp_path / "out.json", force=True, endings=(".json",))
