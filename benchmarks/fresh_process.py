@@ -24,7 +24,6 @@ class Failed(Exception):
 
     def __init__(self, what: str, why: str) -> None:
         super().__init__(f"{what}\n  why: {why}")
-        self.what = what
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import platform
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 
-PACKAGES = ("counterpoint", "jax", "xprof", "polars", "numpy", "protobuf")
+PACKAGES = ("jax", "xprof", "polars", "numpy", "protobuf")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,13 +25,16 @@ class Machine:
 
 def describe() -> Machine:
     """The machine as it is now."""
+    from counterpoint import __version__  # here: read.py first looks whether it is installed
+
     return Machine(
         cores=len(os.sched_getaffinity(0)),
         processor=_processor(),
         memory_bytes=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
         system=f"Linux {platform.release().split('-')[0]} {platform.machine()}",
         load=os.getloadavg()[0],
-        versions={"python": platform.python_version()} | {name: _of(name) for name in PACKAGES},
+        versions={"counterpoint": __version__, "python": platform.python_version()}
+        | {name: version(name) for name in PACKAGES},
     )
 
 
@@ -41,10 +44,3 @@ def _processor() -> str:
         if name.strip() == "model name":
             return value.strip()
     return "processor unknown"
-
-
-def _of(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:  # importable, but from a source tree that is not installed
-        return "not installed"

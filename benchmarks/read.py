@@ -43,12 +43,15 @@ def main() -> int:
         )
         return 2
     try:
-        captures = [record(options.cache, size, say) for size in sorted(options.sizes)]
+        captures = [record(options.cache, size, say) for size in sorted(set(options.sizes))]
         machine = describe()
         measured = [one for capture in captures for one in measure(capture, options.runs)]
-    except Failed as failure:
+    except (Failed, OSError) as failure:
         print(f"error: {failure}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
     print((as_json if options.json else as_text)(machine, captures, measured))
     return 1 if any(one.failure for one in measured) else 0
 
@@ -94,7 +97,8 @@ def measure(capture: Capture, runs: int) -> list[Measured]:
         for contender in CONTENDERS:
             with alone(capture.path) as file:
                 trial = attempt(contender.command(file), file.parent)
-            say(f"{capture.megabytes:,.0f} MB, run {turn + 1}: {contender.name}: {trial}")
+            told = trial if isinstance(trial, Trial) else "failed"
+            say(f"{capture.megabytes:,.0f} MB, run {turn + 1}: {contender.name}: {told}")
             trials[contender].append(trial)
     return [Measured.of(contender, capture, trials[contender]) for contender in CONTENDERS]
 
