@@ -33,6 +33,7 @@ Longs = NDArray[np.int64]
 
 _LATEST_PS: Final = 1 << 61
 _NONE: Final = -1
+_JOINED_ROWS: Final = 1 << 18
 
 _STEP_DIGITS: Final = 19
 
@@ -50,8 +51,8 @@ class Collector:
         self._origin_ns = 0
         self._ops = _Ops()
         self._summaries = 0
-        self._spans: list[Columns] = []
-        self._host: list[Columns] = []
+        self._spans = _Table(SPANS)
+        self._host = _Table(HOST_EVENTS)
         self._names: dict[str, int] = {}
         self._executions: list[tuple[object, ...]] = []
         self._markers: list[tuple[object, ...]] = []
@@ -137,10 +138,10 @@ class Collector:
             devices=tuple(self.devices),
             lines=tuple(self._lines),
             ops=self._ops.frame(),
-            spans=_concatenate(self._spans, SPANS),
+            spans=self._spans.frame(),
             executions=pl.DataFrame(self._executions, schema=EXECUTIONS, orient="row"),
             markers=pl.DataFrame(self._markers, schema=MARKERS, orient="row"),
-            host_events=_concatenate(self._host, HOST_EVENTS),
+            host_events=self._host.frame(),
             host_names=tuple(self._names),
             programs=programs,
             environment=environment,
@@ -226,11 +227,38 @@ class Collector:
         return events.offset_ps + base
 
 
+class _Table:
+    """Rows that come in batches, joined early, so that they don't lie about in small pieces."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+        self._batches: list[Columns] = []
+        self._waiting = 0
+        self._frames: list[pl.DataFrame] = []
+
+    def append(self, batch: Columns) -> None:
+        self._batches.append(batch)
+        self._waiting += len(batch["start_ps"])
+        if self._waiting >= _JOINED_ROWS:
+            self._join()
+
+    def frame(self) -> pl.DataFrame:
+        self._join()
+        return pl.concat(self._frames)
+
+    def _join(self) -> None:
+        self._frames.append(_concatenate(self._batches, self._schema))
+        self._batches.clear()
+        self._waiting = 0
+
+
 class _Ops:
     """Rows of the ops table; one for each distinct name, instruction and program."""
 
     def __init__(self) -> None:
         self._rows: dict[tuple[object, ...], int] = {}
+        # Batches of one plane name the same ops by the same ids: a row is made but once of these.
+        self._met: dict[tuple[Plane, bool], dict[tuple[int, ...], int]] = {}
         self._nameless: set[int] = set()
         self.nameless_in_graphs = 0
 
@@ -242,11 +270,16 @@ class _Ops:
             if stat is not None:
                 columns.append(np.where(stat.known, stat.value, _NONE))
         in_graph = _known(events, GRAPH_STAT)
-        if in_graph.any():
-            columns.append(in_graph.astype(np.int64))
+        columns.append(in_graph.astype(np.int64))
         first, code = distinct(columns)
-        rows = [self._row(plane, events, int(at), is_async) for at in first]
-        codes = np.array(rows, np.uint32)[code]
+        met = self._met.setdefault((plane, is_async), {})
+        rows = np.empty(len(first), np.uint32)
+        keys = zip(*(column[first].tolist() for column in columns), strict=True)
+        for place, (at, key) in enumerate(zip(first.tolist(), keys, strict=True)):
+            if key not in met:
+                met[key] = self._row(plane, events, at, is_async)
+            rows[place] = met[key]
+        codes = rows[code]
         if in_graph.any():
             self.nameless_in_graphs += int(np.isin(codes[in_graph], [*self._nameless]).sum())
         return codes

@@ -48,6 +48,10 @@ _ID, _OFFSET, _DURATION = 0x08, 0x10, 0x18
 _REF_VALUE, _INT_VALUE, _UINT_VALUE = 0x38, 0x20, 0x18
 _TEXT_VALUE, _BYTES_VALUE = 0x2A, 0x32
 
+# A stat of under 128 bytes whose id is under 128: one load of eight bytes holds all but its value.
+_SHORT_MASK: Final = np.uint64(0x80FF80FF)
+_SHORT: Final = np.uint64(_ID << 16 | STATS_TAG)
+
 
 class Strings:
     """Names that stats refer to, and room for those that an event spells out itself."""
@@ -234,27 +238,55 @@ def _decode_stats(
     rows = np.flatnonzero(at < end)
     at, end = at[rows], end[rows]
     while len(rows):
-        body, after = _next_stat(block, at, end)
-        regular = (block.bytes[at] == STATS_TAG) & (block.bytes[body] == _ID)
-        if not regular.all():
-            rows, end, body, after = rows[regular], end[regular], body[regular], after[regular]
-        stat, value_at = _ordered_field(block, body, after, _ID)
-        slot = slot_of.take(stat, mode="clip")
-        asked = slot >= 0
-        if asked.any():
-            _put_values(
-                block,
-                rows[asked],
-                slot[asked],
-                value_at[asked],
-                after[asked],
-                strings,
-                columns,
-            )
-        ended[rows] = after
-        more = after < end
-        rows, at, end = rows[more], after[more], end[more]
+        found = _short_stats(block, at, end)
+        if found is None:
+            regular, found = _any_stats(block, at, end)
+            rows, end = rows[regular], end[regular]
+        slot = slot_of.take(found.stat, mode="clip")
+        asked = np.flatnonzero(slot >= 0)
+        if len(asked):
+            values = found if len(asked) == len(rows) else found.only(asked)
+            _put_values(block, rows[asked], slot[asked], values, strings, columns)
+        ended[rows] = found.after
+        more = found.after < end
+        rows, at, end = rows[more], found.after[more], end[more]
     return ended
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Stats:
+    """One stat of each event: its id, its value's tag (0: none) and place, and where it ends."""
+
+    stat: NDArray[np.int64]
+    tag: NDArray[np.uint8]
+    value_at: Positions
+    after: Positions
+
+    def only(self, rows: Positions) -> _Stats:
+        return _Stats(self.stat[rows], self.tag[rows], self.value_at[rows], self.after[rows])
+
+
+def _short_stats(block: Block, at: Positions, end: Positions) -> _Stats | None:
+    """The stats at these positions when all are short, as nearly all are."""
+    word = block.words[at]
+    if ((word & _SHORT_MASK) != _SHORT).any():
+        return None
+    after = at + 2 + ((word >> np.uint64(8)) & np.uint64(0x7F)).view(np.int64)
+    if (after > end).any():
+        raise Malformed("the stats of an event are damaged")
+    stat = ((word >> np.uint64(24)) & np.uint64(0x7F)).view(np.int64)
+    tag = np.where(at + 4 < after, (word >> np.uint64(32)).astype(np.uint8), np.uint8(0))
+    return _Stats(stat, tag, at + 4, after)
+
+
+def _any_stats(block: Block, at: Positions, end: Positions) -> tuple[NDArray[np.bool_], _Stats]:
+    """Which of these positions hold a stat as C++ writes it, and those stats."""
+    body, after = _next_stat(block, at, end)
+    regular = (block.bytes[at] == STATS_TAG) & (block.bytes[body] == _ID)
+    after = after[regular]
+    stat, value_at = _ordered_field(block, body[regular], after, _ID)
+    tag = np.where(value_at < after, block.bytes[value_at], np.uint8(0))
+    return regular, _Stats(stat, tag, value_at, after)
 
 
 def _slots(wanted: Wanted) -> NDArray[np.int8]:
@@ -288,29 +320,32 @@ def _put_values(
     block: Block,
     rows: Positions,
     slot: NDArray[np.int8],
-    at: Positions,
-    end: Positions,
+    of: _Stats,
     strings: Strings,
     columns: _StatColumns,
 ) -> None:
-    tag = np.where(at < end, block.bytes[at], 0)
-    value, _ = block.varints(at + 1)
+    value, _ = block.varints(of.value_at + 1)
     number = value.view(np.int64)
-    for index, name in enumerate(columns.value):
-        mine = slot == index
-        if not mine.any():
-            continue
-        text = mine & (tag == _REF_VALUE)
-        columns.put(name, rows[text], number[text], True)
-        plain = mine & ((tag == _INT_VALUE) | (tag == _UINT_VALUE))
-        columns.put(name, rows[plain], number[plain], False)
-        for one in np.flatnonzero(mine & ((tag == _TEXT_VALUE) | (tag == _BYTES_VALUE))):
-            length, begin = varint(block.bytes.data, int(at[one]) + 1)
-            if begin + length > end[one]:
-                raise Malformed("the text of a stat is damaged")
-            raw = block.bytes[begin : begin + length].tobytes()
-            key = strings.intern(raw.decode("utf-8", "replace"))
-            columns.put(name, rows[one : one + 1], np.array([key], np.int64), True)
+    names = list(columns.value)
+    # The k-th stats of a batch are of few kinds, mostly one: each is put down at once.
+    kind = slot.astype(np.int64) << 8 | of.tag
+    for one in np.flatnonzero(np.bincount(kind)).tolist():
+        name, tag = names[one >> 8], one & 0xFF
+        mine = np.flatnonzero(kind == one)
+        if tag in (_REF_VALUE, _INT_VALUE, _UINT_VALUE):
+            columns.put(name, rows[mine], number[mine], tag == _REF_VALUE)
+        elif tag in (_TEXT_VALUE, _BYTES_VALUE):
+            for row in mine.tolist():
+                text = _text_at(block, int(of.value_at[row]) + 1, int(of.after[row]))
+                key = np.array([strings.intern(text)], np.int64)
+                columns.put(name, rows[row : row + 1], key, True)
+
+
+def _text_at(block: Block, at: int, end: int) -> str:
+    length, begin = varint(block.bytes.data, at)
+    if begin + length > end:
+        raise Malformed("the text of a stat is damaged")
+    return block.bytes[begin : begin + length].tobytes().decode("utf-8", "replace")
 
 
 def _decode_slowly(

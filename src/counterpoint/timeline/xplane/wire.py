@@ -9,7 +9,8 @@ Reference: https://protobuf.dev/programming-guides/encoding. Groups (wire types 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import Final
 
 import numpy as np
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 
 Positions = NDArray[np.int64]
 Words = NDArray[np.uint64]
+Pairs = NDArray[np.uint16]
 
 PAD: Final = 24
 """Zero bytes that every block carries behind its end, so that a load near it stays inside."""
@@ -36,7 +38,13 @@ _ODD = (
 _ONE = np.uint64(1)
 _ALL_BITS: Final = (1 << 64) - 1
 
-_LANE_BYTES: Final = 4096
+_LANE_BYTES: Final = 8192
+_SEARCHED_BYTES: Final = 256
+"""At the head of each lane, for an entry to begin with; a lane without one joins that before it."""
+
+_STRIDE: Final = 24
+"""Hops between looks at which lanes have arrived."""
+
 # More hops than any entry has nested entries of the same tag: a lane that starts inside one has
 # left it, and joined the true chain, by then.
 _SYNC_HOPS: Final = 48
@@ -54,6 +62,9 @@ class Block:
         self.bytes = np.zeros(self.size + PAD, np.uint8)
         self.bytes[: self.size] = np.frombuffer(data, np.uint8)
         self.words: Words = np.ndarray((self.size + PAD - 8,), "<u8", self.bytes.data, strides=(1,))
+        self._pairs: Pairs = np.ndarray(
+            (self.size + PAD - 8,), "<u2", self.bytes.data, strides=(1,)
+        )
 
     def varints(self, at: Positions) -> tuple[Words, Positions]:
         """The varint at each position, and how many bytes it takes."""
@@ -98,36 +109,50 @@ class Block:
         if len(begin) < 2:
             return None
         target = np.append(begin[1:], self.size)
-        lane, at = np.arange(len(begin)), begin
-        visited: list[Positions] = []
         landed = np.empty(len(begin), np.int64)
-        while len(at):
-            after, whole = self._hop(at, tag)
-            if not whole.all():
-                landed[lane[~whole]] = at[~whole]
-                lane, at, after = lane[whole], at[whole], after[whole]
-            visited.append(at)
-            going = after < target[lane]
-            landed[lane[~going]] = after[~going]
-            lane, at = lane[going], after[going]
+        visited: list[tuple[Positions, Positions, Positions]] = []
+        lane, at = np.arange(len(begin)), begin
+        while len(lane):
+            # One row per hop. A lane that has arrived hops on until the stride ends: that is
+            # cheaper than looking after each hop.
+            trail = np.empty((_STRIDE + 1, len(lane)), np.int64)
+            trail[0] = at
+            for hop in range(_STRIDE):
+                at = self._hop_on(at, tag, trail[hop + 1])
+            inside = (trail[:-1] < target[lane]) & (trail[1:] > trail[:-1])
+            own = inside.sum(axis=0)
+            visited.append((trail[:-1].T[inside.T], lane, own))
+            ended = own < _STRIDE
+            landed[lane[ended]] = trail[own[ended], np.flatnonzero(ended)]
+            lane, at = lane[~ended], at[~ended]
         # Each lane must arrive exactly where the next began: then, by induction from the block's
         # first byte, every position visited is a true start.
         if (landed[:-1] != target[:-1]).any():
             return None
-        return np.sort(np.concatenate(visited)), int(landed[-1])
+        return _in_order(visited, len(begin)), int(landed[-1])
 
     def _lane_starts(self, tag: int) -> Positions:
-        nominal = np.arange(_LANE_BYTES, self.size - _LANE_BYTES, _LANE_BYTES, dtype=np.int64)
-        looks = np.flatnonzero(
-            (self.bytes[: self.size] == tag) & (self.bytes[2 : self.size + 2] == 0x08)
-        )
-        if not len(nominal) or not len(looks):
+        lanes = self.size // _LANE_BYTES
+        rows = self.bytes[: lanes * _LANE_BYTES].reshape(lanes, _LANE_BYTES)[1:]
+        looks = (rows[:, :_SEARCHED_BYTES] == tag) & (rows[:, 2 : _SEARCHED_BYTES + 2] == 0x08)
+        found = np.flatnonzero(looks.any(axis=1))
+        if not len(found):
             return np.zeros(1, np.int64)
-        at = np.unique(looks[np.minimum(np.searchsorted(looks, nominal), len(looks) - 1)])
+        at = before = (found + 1) * _LANE_BYTES + looks[found].argmax(axis=1)
         for _ in range(_SYNC_HOPS):
-            after, whole = self._hop(at, tag)
-            at = after[whole]
-        return np.unique(np.append(at, 0))
+            before, at = at, self._hop_on(at, tag, np.empty_like(at))
+        return np.unique(np.append(at[at > before], 0))
+
+    def _hop_on(self, at: Positions, tag: int, out: Positions) -> Positions:
+        """The position behind each entry, or the same where no whole entry of that tag lies."""
+        step = _short_steps(tag)[self._pairs[at]]
+        np.add(at, step, out=out)
+        doubtful = np.flatnonzero((step == 0) | (out > self.size))
+        if len(doubtful):
+            here = at[doubtful]
+            after, whole = self._hop(here, tag)
+            out[doubtful] = np.where(whole, after, here)
+        return out
 
     def _hop(self, at: Positions, tag: int) -> tuple[Positions, NDArray[np.bool_]]:
         """The position behind each entry, and whether a whole entry of that tag lies there."""
@@ -158,6 +183,29 @@ class Block:
             starts.append(at)
             at = after + length
         return np.array(starts, np.int64), at
+
+
+@cache
+def _short_steps(tag: int) -> Positions:
+    """How far it is to the next entry, by an entry's first two bytes; 0 where they don't tell."""
+    steps = np.zeros(1 << 16, np.int64)
+    lengths = np.arange(0x80)
+    steps[tag | lengths << 8] = 2 + lengths
+    return steps
+
+
+def _in_order(visited: Sequence[tuple[Positions, Positions, Positions]], lanes: int) -> Positions:
+    """Positions in the order of the block, from strides of (positions, lanes, hops of each)."""
+    hops = np.zeros(lanes, np.int64)
+    for _, lane, own in visited:
+        hops[lane] += own
+    place = np.cumsum(hops) - hops
+    result = np.empty(int(hops.sum()), np.int64)
+    for positions, lane, own in visited:
+        shift = place[lane] - (np.cumsum(own) - own)
+        result[np.arange(len(positions)) + np.repeat(shift, own)] = positions
+        place[lane] += own
+    return result
 
 
 def varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
