@@ -148,8 +148,8 @@ def _more_notes(timeline: Timeline, selection: Selection) -> list[str]:
     notes: list[str] = []
     if {device.kind for device in timeline.devices} == {"cpu"}:
         notes.append(
-            "virtual CPU devices share the machine's cores: what waits for what is real, how long it"
-            " takes says nothing about an accelerator"
+            "virtual CPU devices share the machine's cores: what waits for what is real, how long"
+            " says nothing about an accelerator"
         )
     if timeline.truncated:
         notes.append("the profile is cut off: times of the last steps may miss events")
