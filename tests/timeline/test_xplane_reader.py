@@ -118,7 +118,7 @@ def test_an_amd_gpu_has_no_name_of_its_own() -> None:
         gpu, "Stream #16(Kernel)", "Cijk_Ailk.kd", 0, US, op="custom-call.1", module=("jit_dot", 49)
     )
     recording = read(gpu)
-    assert recording.devices[0].chip == "AMD compute 9.4"
+    assert recording.devices[0].chip == "AMD, compute 9.4, 304 cores, 192 GiB"
     assert spans(recording)["op"].to_list() == ["custom-call.1"]
 
 

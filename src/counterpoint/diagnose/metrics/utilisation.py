@@ -38,8 +38,9 @@ def utilisation(selection: Selection, ops: pl.DataFrame, idle_ms: float | None) 
     known = float(computing.filter(pl.col("flops").is_not_null())["self_ms"].sum())
     total = float(computing["self_ms"].sum())
     chip = find_chip(device.chip) if device else None
-    peak_flops = (device.peak_flops if device else None) or (chip.bf16_flops if chip else None)
-    peak_bytes = (device.peak_bytes if device else None) or (chip.hbm_bytes if chip else None)
+    peak_flops = chip.bf16_flops if chip else (device.peak_flops if device else None)
+    # What GPU profiles give as bandwidth assumes double data rate, half the truth for HBM3 on AMD.
+    peak_bytes = chip.hbm_bytes if chip else (device.peak_bytes if device else None)
     return Utilisation(
         chip=(chip.name if chip else device.chip) if device else None,
         busy_share=None if idle_ms is None or not seconds else 1 - idle_ms / 1e3 / seconds,

@@ -208,9 +208,17 @@ def _chip(plane: Plane) -> str | None:
     vendor = plane.stats.get("device_vendor")
     if not isinstance(vendor, str) or not vendor:
         return None
-    major = plane.stats.get("compute_cap_major")
-    minor = plane.stats.get("compute_cap_minor")
-    return vendor if major is None else f"{vendor} compute {major}.{minor}"
+    capability = [plane.stats.get(f"compute_cap_{part}") for part in ("major", "minor")]
+    cores, memory = plane.stats.get("core_count"), plane.stats.get("memory_size")
+    # Older files don't name the chip: what they tell of it is enough for `find_chip`.
+    told = [vendor]
+    if None not in capability:
+        told.append(f"compute {capability[0]}.{capability[1]}")
+    if isinstance(cores, int) and cores:
+        told.append(f"{cores} cores")
+    if isinstance(memory, int) and memory:
+        told.append(f"{memory / 2**30:.0f} GiB")
+    return ", ".join(told)
 
 
 def _embedded_programs(plane: Plane) -> dict[str, EmbeddedProgram]:
