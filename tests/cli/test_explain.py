@@ -202,6 +202,9 @@ class TestBadInput:
     def test_a_file_that_is_not_there(self, tmp_path: Path) -> None:
         check_error(explain(tmp_path / "nowhere" / "x.pb"), 3, "no such file", f"ls {tmp_path}")
 
+    def test_a_name_that_can_not_be_one(self, tmp_path: Path) -> None:
+        check_error(explain(tmp_path / ("x" * 300)), 3, "can't be looked up", "too long")
+
     def test_a_directory_without_profiles(self, tmp_path: Path) -> None:
         (tmp_path / "README").touch()
         check_error(explain(tmp_path), 3, "no profile in this directory", "README", ".xplane.pb")
@@ -211,6 +214,7 @@ class TestBadInput:
         closed = tmp_path / "closed"
         closed.mkdir(mode=0)
         check_error(explain(closed), 3, "permission", str(closed))
+        check_error(explain(closed / "x.xplane.pb"), 3, "ermission", str(closed))
 
     def test_a_profile_without_hlo_is_an_honest_partial_answer(self, tmp_path: Path) -> None:
         path = tmp_path / "no-hlo.xplane.pb"

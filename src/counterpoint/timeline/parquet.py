@@ -30,7 +30,10 @@ _HLO: Final = "hlo.parquet"
 
 def is_timeline(path: Path) -> bool:
     """Whether a directory holds a stored Timeline."""
-    return (path / MANIFEST).is_file()
+    try:
+        return (path / MANIFEST).is_file()
+    except OSError:
+        return False  # it may not be looked into: whoever reads it says so
 
 
 def write_parquet(timeline: Timeline, path: Path, *, overwrite: bool) -> Path:

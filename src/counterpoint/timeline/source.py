@@ -93,6 +93,14 @@ def find_sources(path: str) -> tuple[list[Source], list[str]]:
     """The profiles that a path stands for, and what should be said about the choice."""
     if "://" in path:
         return [Source(path)], []
+    try:
+        return _find(path)
+    except OSError as failure:
+        reason = failure.strerror or failure
+        raise InputError(f"{path}: can't be looked up: {reason}") from None
+
+
+def _find(path: str) -> tuple[list[Source], list[str]]:
     if not Path(path).exists() and glob.has_magic(path):
         matches = sorted(glob.glob(path, recursive=True))  # noqa: PTH207 - may be absolute
         if not matches:
