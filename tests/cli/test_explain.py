@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -65,9 +66,21 @@ class TestOutput:
         lines = done.stdout.splitlines()
         assert "1 x H100 SXM (gpu) on 1 host" in done.stdout
         assert "Step time   0.0100 ms" in done.stdout
-        assert lines[-1] == f"next: counterpoint explain {made} -o explain.json"
         assert len(lines) < 60
         assert "\x1b" not in done.stdout
+
+    def test_the_command_it_names_next_works(self, made: Path, tmp_path: Path) -> None:
+        last = explain(made).stdout.splitlines()[-1]
+        command, *arguments = shlex.split(last.removeprefix("next: "), comments=True)
+        assert command == "counterpoint"
+        subprocess.run(
+            [sys.executable, "-m", command, *arguments],
+            cwd=tmp_path,
+            capture_output=True,
+            check=True,
+            timeout=60,
+        )
+        assert [path.name for path in tmp_path.iterdir()] == ["profile.pftrace"]
 
     def test_json(self, made: Path) -> None:
         done = explain(made, "--json", "--top", 1)

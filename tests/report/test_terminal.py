@@ -72,7 +72,7 @@ def test_tables_fit_the_screen(
     assert not CONTROL.search(text)
     *lines, last = text.splitlines()
     assert max(map(len, lines)) <= width
-    assert last == "next: counterpoint explain made.xplane.pb -o explain.json"
+    assert last.startswith("next: counterpoint convert made.xplane.pb profile.pftrace")
 
 
 def test_a_narrow_screen_says_what_it_leaves_out(
@@ -126,9 +126,12 @@ def test_one_step_of_one_device() -> None:
     assert "Where step 1 goes" in text
     assert "1 x H100 SXM (gpu): number 1 of this profile" in text
     assert "12.00 ms   1 step" in text
-    assert text.endswith(
-        "next: counterpoint explain made.xplane.pb --step 1 --device 1 -o explain.json\n"
-    )
+
+
+def test_without_findings_the_next_thing_is_all_of_it_as_data(explained: Explanation) -> None:
+    text = plain_text(explain_document(replace(explained, findings=())))
+    assert "Largest losses   none worth a word" in text
+    assert text.endswith("next: counterpoint explain made.xplane.pb -o explain.json\n")
 
 
 def test_the_bar_is_as_wide_as_asked_and_shows_hidden_within_compute() -> None:

@@ -204,10 +204,9 @@ def _words(section: Section) -> set[str]:
 
 
 def _next(explanation: Explanation) -> str:
-    """The same question, with the whole answer in a file."""
-    words = ["counterpoint", "explain", *explanation.inputs]
-    if explanation.step is not None:
-        words += ["--step", str(explanation.step)]
-    if explanation.selected_devices is not None:
-        words += ["--device", ",".join(str(device) for device in explanation.selected_devices)]
-    return printable(shlex.join([*words, "-o", "explain.json"]))
+    """Look at what was found, moment by moment; with nothing found, have all of it as data."""
+    inputs = [*explanation.inputs]
+    if explanation.findings:
+        words = ["counterpoint", "convert", *inputs, "profile.pftrace"]
+        return f"{printable(shlex.join(words))}   # then open it at ui.perfetto.dev"
+    return printable(shlex.join(["counterpoint", "explain", *inputs, "-o", "explain.json"]))
