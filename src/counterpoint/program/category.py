@@ -87,8 +87,8 @@ def category(program: Program, instruction: Instruction) -> Category:
     opcode = instruction.opcode.removesuffix("-start")
     if opcode == "copy" and _touches_host(program, instruction):
         return Category.HOST
-    if opcode in ("fusion", "async") and instruction.calls:
-        return _of_parts(program, instruction)
+    if opcode in ("fusion", "async"):  # without its body, only a profiler may know what it is
+        return _of_parts(program, instruction) if instruction.calls else Category.OTHER
     special = {"convolution": _of_convolution, "custom-call": _of_custom_call}.get(opcode)
     return special(instruction) if special else _BY_OPCODE.get(opcode, Category.ELEMENTWISE)
 
