@@ -128,6 +128,13 @@ def test_one_step_of_one_device() -> None:
     assert "12.00 ms   1 step" in text
 
 
+def test_rates_over_half_the_work_are_lower_bounds(explained: Explanation) -> None:
+    half = replace(explained.utilisation, flops_known_share=0.5)
+    text = plain_text(explain_document(replace(explained, utilisation=half)))
+    assert "compute at least 199.9 TFLOP/s" in text
+    assert "operations known for 50% of compute time" in text
+
+
 def test_without_findings_the_next_thing_is_all_of_it_as_data(explained: Explanation) -> None:
     text = plain_text(explain_document(replace(explained, findings=())))
     assert "Largest losses   none worth a word" in text

@@ -32,6 +32,7 @@ _NOTES: Final = 8
 _INPUTS: Final = 3
 _EVIDENCE: Final = 3
 _APART: Final = re.compile(r"[\s(),;]+")
+_NEARLY_ALL: Final = 0.95  # of compute time: below it, rates are lower bounds
 _NOTICEABLE: Final = 0.99  # a step is longer than its program's runs by more than this shows
 
 
@@ -112,7 +113,8 @@ def _programs(programs: tuple[ProgramUse, ...]) -> str:
     share = sum(program.device_ms for program in others) / max(
         sum(program.device_ms for program in programs), 1e-12
     )
-    return f"{runs}; {len(others)} other programs, {units.percent(share, 0)} of device time"
+    more = f"{len(others)} other {_plural(len(others), 'program')}"
+    return f"{runs}; {more}, {units.percent(share, 0)} of device time"
 
 
 def _plural(count: int, noun: str) -> str:
@@ -135,14 +137,19 @@ def _steps(steps: StepTimes) -> Section:
 
 def _utilisation(explanation: Explanation) -> Section:
     use = explanation.utilisation
-    compute, memory = units.rate(use.flops_per_s, "FLOP"), units.rate(use.bytes_per_s, "B")
+    share = use.flops_known_share
+    at_least = "" if share is None or share >= _NEARLY_ALL else "at least "
+    compute = at_least + units.rate(use.flops_per_s, "FLOP")
+    memory = at_least + units.rate(use.bytes_per_s, "B")
     if use.flops_per_s is not None:
         compute += f" (MFU {units.percent(use.mfu)})"
     if use.bytes_per_s is not None:
         memory += f" ({units.percent(use.hbm_share)} of peak)"
-    share = units.percent(use.flops_known_share, 0)
-    known = f"operations known for {share} of compute time; recomputed work counts as work"
-    if use.flops_known_share is None:
+    known = (
+        f"operations known for {units.percent(share, 0)} of compute time; recomputed work counts"
+        " as work"
+    )
+    if share is None:
         known = "the profile does not tell the operations and bytes of its ops"
     return Section(
         "Utilisation",

@@ -79,7 +79,7 @@ def fetch(url: str) -> bytes:
         with fsspec.open(url, "rb") as file:
             return bytes(file.read())
     except FileNotFoundError:
-        raise InputError(f"{url}: there is no such object") from None
+        raise InputError(f"{url}: nothing is there, or it can't be reached") from None
     except (ImportError, ValueError) as failure:
         raise InputError(
             f"{url} can't be opened: {failure}",
