@@ -97,6 +97,8 @@ def test_host_events_are_those_that_jax_reads(shared: Path, name: str) -> None:
 
 
 def test_a_cpu_profile_taken_now_is_read_as_jax_reads_it(recorded: bytes) -> None:
+    if pytest.importorskip("jax").__version_info__ >= (0, 12):
+        pytest.skip("the ProfileData of jax 0.12 aborts on the stats of its own CPU profiles")
     recording = read_xplane(memoryview(recorded), "cpu")
     theirs = [
         (int(stats["device_ordinal"]), stats["hlo_op"], stats["program_id"], stats["run_id"])

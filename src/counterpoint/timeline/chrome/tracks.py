@@ -179,6 +179,6 @@ def _name(tracks: Tracks, event: Event) -> None:
 
 def _integer(value: object) -> int:
     """A run's number, which XLA writes as text."""
-    if isinstance(value, str) and value.isdecimal() and len(value) < 20:
+    if isinstance(value, str) and value.removeprefix("-").isdecimal() and len(value) < 21:
         value = int(value)
     return value if isinstance(value, int) and abs(value) < 1 << 63 else NO_RUN
