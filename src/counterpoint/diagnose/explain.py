@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import polars as pl
 
@@ -26,6 +27,9 @@ from counterpoint.diagnose.step import (
 )
 from counterpoint.timeline.device import Host
 from counterpoint.timeline.model import Timeline
+
+_MOSTLY: Final = 0.5
+"""Share of ops whose instruction is known, above which a missing HLO is not worth a word."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +158,8 @@ def _more_notes(timeline: Timeline, selection: Selection) -> list[str]:
     if timeline.truncated:
         notes.append("the profile is cut off: times of the last steps may miss events")
     without = [entry.name for entry in timeline.programs if not entry.variants]
-    if timeline.programs and len(without) == len(timeline.programs):
+    told = timeline.ops["opcode"].is_not_null().mean() or 0.0
+    if timeline.programs and len(without) == len(timeline.programs) and told < _MOSTLY:
         notes.append("no HLO in the profile: phases, sources and bytes are known only where named")
     if not selection.occurrences:
         notes.append("no complete step was found: nothing can be said per step")

@@ -129,22 +129,26 @@ def _extent(spans: pl.DataFrame) -> pl.DataFrame:
 
 
 def _with_offsets(hosts: list[Host], offsets: dict[int, Offset]) -> tuple[list[Host], list[str]]:
-    aligned: list[Host] = []
+    aligned = [
+        replace(host, clock_offset_ps=offsets[index].ps if index in offsets else None)
+        for index, host in enumerate(hosts)
+    ]
     notes: list[str] = []
-    for index, host in enumerate(hosts):
-        offset = offsets.get(index)
-        aligned.append(replace(host, clock_offset_ps=offset.ps if offset else None))
-        if offset is None:
-            notes.append(
-                f"the clock of host {host.name} could not be aligned: it shares no collective of"
-                " all devices with the first; waits between hosts are not known"
-            )
-        elif index:
-            notes.append(
-                f"the clock of host {host.name} was {offset.ps / 1e9:+,.3f} ms off the first's"
-                f" (median of {offset.collectives:,} shared collectives, which stray by"
-                f" {offset.spread_ps / 1e6:,.1f} us)"
-            )
+    others = [offsets[index] for index in sorted(offsets) if index]
+    if others:
+        off = sorted(offset.ps / 1e9 for offset in others)
+        notes.append(
+            f"clocks are aligned on the ends of {min(o.collectives for o in others):,} or more shared"
+            f" collectives, which stray by {max(o.spread_ps for o in others) / 1e6:,.1f} us or less;"
+            f" before they were {off[0]:+,.3f} to {off[-1]:+,.3f} ms off the first host's"
+        )
+    lost = [host.name for index, host in enumerate(hosts) if index not in offsets]
+    if lost:
+        notes.append(
+            f"the clocks of {len(lost)} hosts ({', '.join(lost[:3])}{', ...' if lost[3:] else ''})"
+            " could not be aligned: they share no collective of all devices with the first; waits"
+            " between hosts are not known"
+        )
     return aligned, notes
 
 

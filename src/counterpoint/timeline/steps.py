@@ -77,7 +77,8 @@ def _runs_per_step(
         steps = marked.filter(pl.col("name") == most)["step"].n_unique()
         executions = runs.filter(pl.col("program") == program).group_by("device").len()["len"].max()
         per_step = max(1, round(int(executions or 1) / steps))  # type: ignore[arg-type]
-        return per_step, f"{steps} host markers '{most}', {per_step} run(s) of {name} in each"
+        runs_of = "1 run" if per_step == 1 else f"{per_step} runs"
+        return per_step, f"{steps} host markers '{most}', {runs_of} of {name} in each"
     return 1, f"no markers: one run of {name}, the program with most device time, is one step"
 
 
