@@ -28,7 +28,7 @@ from counterpoint.diagnose.step import (
 from counterpoint.timeline.device import Host
 from counterpoint.timeline.model import Timeline
 
-_MOSTLY: Final = 0.5
+_MOSTLY: Final = 0.9
 """Share of ops whose instruction is known, above which a missing HLO is not worth a word."""
 
 
@@ -158,8 +158,9 @@ def _more_notes(timeline: Timeline, selection: Selection) -> list[str]:
     if timeline.truncated:
         notes.append("the profile is cut off: times of the last steps may miss events")
     without = [entry.name for entry in timeline.programs if not entry.variants]
-    told = timeline.ops["opcode"].is_not_null().mean() or 0.0
-    if timeline.programs and len(without) == len(timeline.programs) and told < _MOSTLY:
+    told = timeline.ops["opcode"].count()
+    needed = _MOSTLY * len(timeline.ops)
+    if timeline.programs and len(without) == len(timeline.programs) and told < needed:
         notes.append("no HLO in the profile: phases, sources and bytes are known only where named")
     if not selection.occurrences:
         notes.append("no complete step was found: nothing can be said per step")
