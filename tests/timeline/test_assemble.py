@@ -146,7 +146,7 @@ class TestHosts:
         )
         both = starts.group_by("device").agg(pl.col("start_ps").min() // NS).sort("device")
         assert both["start_ps"].to_list() == [0, 0]
-        assert any("+0.001 to +0.001 ms off" in note for note in made.notes)
+        assert any("+0.001 to +0.001 ms" in note for note in made.notes)
 
     def test_programs_are_the_same_by_name_and_order(
         self, two: tuple[Recording, Recording]

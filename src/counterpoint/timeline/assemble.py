@@ -140,9 +140,9 @@ def _with_offsets(hosts: list[Host], offsets: dict[int, Offset]) -> tuple[list[H
         least = min(offset.collectives for offset in others)
         stray = max(offset.spread_ps for offset in others) / 1e6
         notes.append(
-            f"clocks are aligned on the ends of {least:,} or more shared collectives, which stray by"
-            f" {stray:,.1f} us or less; before they were {off[0]:+,.3f} to {off[-1]:+,.3f} ms off"
-            " the first host's"
+            f"clocks are aligned on the ends of {least:,} shared collectives or more, straying"
+            f" by {stray:,.1f} us or less; before, they were {off[0]:+,.3f} to {off[-1]:+,.3f} ms"
+            " off the first host's"
         )
     lost = [host.name for index, host in enumerate(hosts) if index not in offsets]
     if lost:
