@@ -19,6 +19,7 @@ from counterpoint.timeline.gather import Gathered, gather
 from counterpoint.timeline.model import RUNS, Timeline
 from counterpoint.timeline.recording import Recording
 from counterpoint.timeline.steps import find_steps
+from counterpoint.timeline.turns import number_runs
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,9 +86,7 @@ def _concatenate(gathered: Gathered) -> _Tables:
     tables = _Tables(
         ops=pl.concat(gathered.ops),
         spans=pl.concat(gathered.spans),
-        runs=pl.concat(gathered.runs).with_columns(
-            index=pl.int_range(pl.len(), dtype=pl.UInt32).over("device", "program")
-        ),
+        runs=number_runs(pl.concat(gathered.runs), [d.host for d in gathered.devices]),
         markers=pl.concat(gathered.markers),
         host_events=pl.concat(gathered.host_events),
     )
@@ -172,7 +171,7 @@ def _uneven(runs: pl.DataFrame, names: list[str], step_program: int | None) -> l
     )
     notes = [
         f"{names[int(program)]} ran {least} times on some devices and {most} times on others: runs"
-        " are matched from the first on"
+        " are matched from the last on"
         for program, least, most in uneven.rows()
         if program == step_program
     ]

@@ -1,4 +1,7 @@
-"""Leave out devices on which nothing ran: a host shows all it has, a program may use one."""
+"""Devices in the order of their numbers, without those on which nothing ran.
+
+A host shows all devices it has, and a program may use one.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,10 @@ from counterpoint.timeline.recording import Recording
 
 
 def without_idle_devices(recording: Recording) -> Recording:
-    """The same Recording with its busy devices only, and a note on the others."""
-    busy: list[int] = recording.spans["device"].unique().sort().to_list()
-    if len(busy) == len(recording.devices):
+    """The same Recording with its busy devices in order, and a note on the others."""
+    used: list[int] = recording.spans["device"].unique().to_list()
+    busy = sorted(used, key=lambda index: recording.devices[index].ordinal)
+    if busy == list(range(len(recording.devices))):
         return recording
     new_index = {old: new for new, old in enumerate(busy)}
 
@@ -22,12 +26,12 @@ def without_idle_devices(recording: Recording) -> Recording:
         return kept.with_columns(renamed)
 
     idle = len(recording.devices) - len(busy)
-    note = f"{idle} of {len(recording.devices)} devices did nothing and are left out"
+    said = [f"{idle} of {len(recording.devices)} devices did nothing and are left out"]
     return replace(
         recording,
         devices=tuple(recording.devices[index] for index in busy),
         spans=renumbered(recording.spans),
         executions=renumbered(recording.executions),
         markers=renumbered(recording.markers),
-        notes=(*recording.notes, note),
+        notes=(*recording.notes, *(said if idle else ())),
     )

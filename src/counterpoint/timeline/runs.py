@@ -20,6 +20,7 @@ from counterpoint.timeline.recording import Recording, Schema
 FOUND: Final[Schema] = {
     "device": pl.UInt16,
     "program": pl.UInt16,
+    "key": pl.Int64,  # the profiler's run id, where it gives one
     "start_ps": pl.Int64,
     "end_ps": pl.Int64,
 }
@@ -28,6 +29,7 @@ NO_RUN: Final = int(np.iinfo(np.uint32).max)
 NO_PROGRAM: Final = -1
 
 _FAIR_SHARE: Final = 0.1
+_CUT: Final = 0.5
 
 Programs = NDArray[np.int32]
 Rows = NDArray[np.uint32]
@@ -54,7 +56,7 @@ def find_runs(
     """
     spans = recording.spans
     if spans["run_key"].null_count() < len(spans):
-        return _by_key(spans, op_program[spans["op"].to_numpy()])
+        return _without_cut(_by_key(spans, op_program[spans["op"].to_numpy()]))
     op_of_span = spans["op"].to_numpy()
     spans = spans.select(
         "device",
@@ -67,6 +69,29 @@ def find_runs(
     if len(recording.executions):
         return _by_execution(spans, recording.executions, execution_program)
     return _by_counting(spans)
+
+
+def _without_cut(found: FoundRuns) -> FoundRuns:
+    """Leave out runs cut off by the start or end of the profile.
+
+    They are the first or last of their program on a device and lack most of its spans.
+    """
+    runs, run_of = found.runs, found.run_of
+    inside = run_of[run_of != NO_RUN]
+    counted = runs.with_columns(spans=pl.Series(np.bincount(inside, minlength=len(runs))))
+    of_device = ["device", "program"]
+    cut = counted.select(
+        cut=(pl.col("spans") < _CUT * pl.col("spans").median().over("program"))
+        & (
+            (pl.int_range(pl.len()).over(of_device) == 0)
+            | (pl.int_range(pl.len()).over(of_device) == pl.len().over(of_device) - 1)
+        )
+    )["cut"].to_numpy()
+    if not cut.any():
+        return found
+    place = np.append(np.where(cut, NO_RUN, np.cumsum(~cut) - 1), NO_RUN).astype(np.uint32)
+    at = np.minimum(run_of, len(runs))
+    return FoundRuns(runs.filter(~pl.Series(cut)), place[at])
 
 
 def _by_key(spans: pl.DataFrame, program: Programs) -> FoundRuns:
@@ -88,7 +113,8 @@ def _by_key(spans: pl.DataFrame, program: Programs) -> FoundRuns:
     place = np.empty(len(order), np.uint32)
     place[order] = np.arange(len(order), dtype=np.uint32)
     run_of[keyed] = place[code]
-    columns = {"device": device[first], "program": own[first], "start_ps": begin, "end_ps": end}
+    columns = {"device": device[first], "program": own[first], "key": key[first]}
+    columns |= {"start_ps": begin, "end_ps": end}
     runs = pl.DataFrame({name: column[order] for name, column in columns.items()})
     return FoundRuns(runs.cast({**FOUND}), run_of)
 
@@ -117,7 +143,11 @@ def _by_execution(
         inside = (at >= first) & (start[mine] < run_end[np.maximum(at, first)])
         same = (program[mine] == NO_PROGRAM) | (program[mine] == run_program[at])
         run_of[mine[inside & same]] = at[inside & same]
-    return FoundRuns(runs.select(*FOUND).cast({**FOUND}), run_of)
+    return FoundRuns(_without_keys(runs), run_of)
+
+
+def _without_keys(runs: pl.DataFrame) -> pl.DataFrame:
+    return runs.with_columns(key=pl.lit(None, pl.Int64)).select(*FOUND).cast({**FOUND})
 
 
 def _by_counting(spans: pl.DataFrame) -> FoundRuns:
@@ -147,7 +177,7 @@ def _by_counting(spans: pl.DataFrame) -> FoundRuns:
     for number, (rows, at) in enumerate(members):
         own = runs.filter(pl.col("group") == number).sort("at")["run"].to_numpy()
         run_of[rows] = own[at]
-    return FoundRuns(runs.select(*FOUND).cast({**FOUND}), run_of)
+    return FoundRuns(_without_keys(runs), run_of)
 
 
 def _marks(ordered: pl.DataFrame) -> NDArray[np.int64]:
