@@ -75,13 +75,11 @@ def _execution_ms(selection: Selection) -> float | None:
     timeline = selection.timeline
     if timeline.step_program is None:
         return None
-    counted = pl.col("steady") if selection.step is None else pl.col("step") == selection.step
-    runs = timeline.runs.filter(
-        (pl.col("program") == timeline.step_program) & pl.col("device").is_in(selection.devices)
-    ).join(timeline.steps.filter(counted), on=["step", "device"], how="semi")
-    per_step = runs.group_by("device", "step").agg((pl.col("end_ps") - pl.col("start_ps")).sum())
-    median = per_step["end_ps"].median() if len(per_step) else None
-    return float(median) / 1e9 if isinstance(median, int | float) else None
+    runs = timeline.runs.filter(pl.col("program") == timeline.step_program).join(
+        selection.windows, on=["step", "device"], how="semi"
+    )
+    total = int((runs["end_ps"] - runs["start_ps"]).sum())
+    return total * selection.scale if len(runs) else None
 
 
 def breakdown(selection: Selection, attributed: pl.DataFrame) -> Breakdown:

@@ -1,8 +1,8 @@
 """What each collective costs: how much of it is exposed, how fast it is, and who waits for whom.
 
-An instance is one execution over all its devices. It ends on all at nearly the same moment, so the
-device that came last saw the transfer alone: its duration gives the bandwidth, and what the others
-took longer is waiting for it. That needs durations only, no common clock.
+An instance is one execution over the devices of a replica group. Nobody can go on before the last
+has come: until then the others wait, and the stay of the last is the transfer alone, which gives
+the bandwidth. Where hosts have no common clock, the shortest stay stands for that of the last.
 
 Sizes and bandwidths follow nccl-tests (PERFORMANCE.md): an all-gather's size is what all ranks end
 up with, a reduce-scatter's what they start with; algorithm bandwidth = bytes / time, bus bandwidth
@@ -18,6 +18,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counterpoint.core.intervals import Intervals, union
+from counterpoint.diagnose.metrics.ranks import with_groups
 from counterpoint.diagnose.metrics.slack import slack_per_op
 from counterpoint.diagnose.selection import PS_PER_MS, Selection
 from counterpoint.timeline.model import Lane
@@ -59,7 +60,7 @@ def collective_profile(selection: Selection, spans: pl.DataFrame) -> pl.DataFram
     keys = ["program", "name"]
     table = (
         costs.join(_times(selection, transfers), on="collective")
-        .join(_instances(selection, transfers), on="collective", how="left")
+        .join(_instances(selection, transfers, ops), on="collective", how="left")
         .join(_facts(ops), on="collective", how="left")
         .join(slack_per_op(selection, spans), on=keys, how="left", nulls_equal=True)
     )
@@ -147,16 +148,22 @@ def _times(selection: Selection, transfers: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _instances(selection: Selection, transfers: pl.DataFrame) -> pl.DataFrame:
-    """Transfer time and waiting; with one device in the selection waiting can't be told."""
-    instances = transfers.group_by("collective", "step", "turn").agg(
-        pl.col("dur_ps").min().alias("fastest"),
-        (pl.col("dur_ps") - pl.col("dur_ps").min()).sum().alias("wait"),
-        pl.len().alias("devices"),
+def _instances(selection: Selection, transfers: pl.DataFrame, ops: pl.DataFrame) -> pl.DataFrame:
+    """Transfer time and waiting, by replica group; a device alone waits for nobody we see."""
+    grouped = with_groups(selection.timeline, _numbered(ops), transfers)
+    last_comes = pl.col("start_ps").max()
+    # With a clock per host, starts can't be compared: then the shortest stay tells the transfer.
+    waits = (last_comes - pl.col("start_ps")).clip(0, pl.col("dur_ps"))
+    fastest = pl.col("dur_ps").sort_by("start_ps").last()
+    if any(host.clock_offset_ps is None for host in selection.timeline.hosts[1:]):
+        waits, fastest = pl.col("dur_ps") - pl.col("dur_ps").min(), pl.col("dur_ps").min()
+    instances = grouped.group_by("collective", "step", "turn", "group").agg(
+        fastest.alias("fastest"), waits.sum().alias("wait"), pl.len().alias("devices")
     )
+    known = pl.col("group").is_not_null()
     return instances.group_by("collective").agg(
-        (pl.col("fastest").median() / PS_PER_MS).alias("transfer_ms"),
-        pl.when(pl.col("devices").max() > 1)
+        (pl.col("fastest").filter(known).median() / PS_PER_MS).alias("transfer_ms"),
+        pl.when((pl.col("devices").max() > 1) & known.all())
         .then(pl.col("wait").sum() * selection.scale)
         .alias("wait_ms"),
     )
