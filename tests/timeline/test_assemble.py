@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import polars as pl
 import pytest
 
+from counterpoint.core.errors import InputError
 from counterpoint.timeline.assemble import assemble
+from counterpoint.timeline.device import Device
 from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.recording import Recording
 from recordings import NS, Span, recording
@@ -174,3 +178,60 @@ def test_frame_joins_what_is_known_of_a_span() -> None:
     assert row["step"] == 0
     assert row["host"] == 0
     assert row["lane"] == "compute"
+
+
+class TestKinship:
+    def test_a_copy_counts_once(self) -> None:
+        made = timeline(recording(four_steps(), host="a"), recording(four_steps(), host="copy"))
+        assert len(made.hosts) == 1
+        assert "copy.made is a copy of a.made: it counts once" in made.notes
+
+    def test_profiles_without_a_common_program_are_warned_of(self) -> None:
+        other = [Span("fusion", 100 * k, 50, module="jit_other") for k in range(3)]
+        made = timeline(recording(four_steps(), host="a"), recording(other, host="b"))
+        assert "share no program" in made.notes[0]
+
+    def test_devices_of_two_kinds_are_refused(self) -> None:
+        one, other = recording(four_steps(), host="a"), recording(four_steps(start=7), host="b")
+        tpu = replace(other, devices=(Device(ordinal=0, kind="tpu"),))
+        with pytest.raises(InputError, match=r"not of one run: gpu in a.made, tpu in b.made"):
+            timeline(one, tpu)
+
+
+class TestTurns:
+    def test_run_ids_match_devices_that_saw_different_numbers_of_runs(self) -> None:
+        # Device 1 joined after the first run.
+        spans = [Span("fusion", 100 * k, 50, 0, 0, run=k) for k in range(4)]
+        spans += [Span("fusion", 100 * k + 5, 50, 1, 1, run=k) for k in range(1, 4)]
+        made = timeline(recording(spans))
+        index = made.runs.select("device", "index").rows()
+        assert index == [(0, 0), (0, 1), (0, 2), (0, 3), (1, 1), (1, 2), (1, 3)]
+
+    def test_without_ids_runs_are_matched_from_the_last_on(self) -> None:
+        spans = four_steps() + [replace(s, device=1, line=1) for s in four_steps()[4:]]
+        made = timeline(recording(spans))
+        assert made.runs.filter(pl.col("device") == 1)["index"].to_list() == [1, 2, 3]
+
+    def test_a_tail_of_the_step_before_the_profile_is_no_run(self) -> None:
+        whole = [Span("fusion", 100 * k + 10 * op, 8, run=k) for k in (1, 2, 3) for op in range(6)]
+        made = timeline(recording([Span("fusion", 60, 8, run=0), *whole]))
+        assert len(made.runs) == 3
+        assert made.spans["run"].to_list()[0] is None
+
+
+def test_a_program_compiled_anew_goes_on_with_the_same_steps() -> None:
+    spans = [Span("fusion", 100 * k, 50, run=k, module="jit_f") for k in range(3)]
+    spans += [Span("fusion.1", 300 + 100 * k, 50, run=3 + k, module="jit_f") for k in range(3)]
+    made = recording(spans, markers=[(None, k, 100 * k, 60) for k in range(6)])
+    keys = pl.Series("program_key", ["1", "2"])
+    built = timeline(replace(made, ops=made.ops.with_columns(keys)))
+    assert built.step_rule == "6 host markers 'train', 1 run of jit_f in each"
+    assert built.runs["step"].to_list() == [0, 1, 2, 3, 4, 5]
+    assert any("2 programs named jit_f ran" in note for note in built.notes)
+
+
+def test_gradient_accumulation_without_markers_is_pointed_out() -> None:
+    spans = [Span("fusion", 50 * k, 40, run=k, module="jit_micro") for k in range(8)]
+    spans += [Span("update", 200 * k + 190, 5, run=9 + k, module="jit_apply") for k in range(2)]
+    made = timeline(recording(spans))
+    assert any("jit_micro runs 4 times for each run of jit_apply" in note for note in made.notes)

@@ -16,6 +16,7 @@ from counterpoint.core.basis import Basis
 from counterpoint.timeline.align import Offset, find_offsets
 from counterpoint.timeline.device import Host
 from counterpoint.timeline.gather import Gathered, gather
+from counterpoint.timeline.kinship import strangers, without_copies
 from counterpoint.timeline.model import RUNS, Timeline
 from counterpoint.timeline.recording import Recording
 from counterpoint.timeline.steps import find_steps
@@ -37,12 +38,13 @@ def assemble(
     recordings: Sequence[Recording], inputs: Sequence[str], notes: Sequence[str] = ()
 ) -> Timeline:
     """Make the Timeline; `recordings` has one entry per host."""
+    recordings, doubled = without_copies(recordings)
     gathered = Gathered()
     for host, recording in enumerate(recordings):
         gather(gathered, recording, host)
     tables = _concatenate(gathered)
     hosts = _hosts(recordings)
-    said = [*notes, *gathered.damaged.values(), *gathered.notes]
+    said = [*doubled, *strangers(gathered), *notes, *gathered.damaged.values(), *gathered.notes]
     if len(recordings) > 1:
         tables, hosts, offsets = _on_one_clock(tables, hosts, gathered)
         said += offsets
@@ -56,7 +58,7 @@ def assemble(
         devices=tuple(gathered.devices),
         lines=tuple(gathered.lines),
         programs=tuple(gathered.programs),
-        ops=tables.ops,
+        ops=_without_false_forward(tables.ops),
         spans=_sorted(tables.spans),
         runs=tables.runs.with_columns(step=found.step_of_run).select(*RUNS).cast({**RUNS}),
         steps=found.steps,
@@ -68,6 +70,18 @@ def assemble(
         notes=tuple(dict.fromkeys([*said, *found.notes])),
         truncated=any(recording.truncated for recording in recordings),
     )
+
+
+def _without_false_forward(ops: pl.DataFrame) -> pl.DataFrame:
+    """Programs without a backward part beside one that has it: an update, an evaluation.
+
+    Alone they would be inference, all forward; here nobody can tell.
+    """
+    trains = ops.filter(pl.col("phase") == "backward")["program"].unique().to_list()
+    if not trains:
+        return ops
+    elsewhere = ~pl.col("program").is_in(trains) & (pl.col("phase") == "forward")
+    return ops.with_columns(phase=pl.when(elsewhere).then(pl.lit("other")).otherwise("phase"))
 
 
 def _hosts(recordings: Sequence[Recording]) -> list[Host]:

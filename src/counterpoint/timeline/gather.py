@@ -37,6 +37,7 @@ class Gathered:
     op_count: int = 0
     run_count: int = 0
     notes: list[str] = field(default_factory=list[str])
+    hosts_of_program: dict[int, set[int]] = field(default_factory=dict[int, set[int]])
     damaged: dict[str, str] = field(default_factory=dict[str, str])
     _hlo: dict[bytes, EmbeddedProgram] = field(default_factory=dict[bytes, EmbeddedProgram])
 
@@ -61,6 +62,8 @@ def gather(gathered: Gathered, recording: Recording, host: int) -> None:
     recording = without_idle_devices(recording)
     keys = program_order(recording)
     index_of = identify(gathered.programs, recording, keys, host, gathered.shared)
+    for index in index_of.values():
+        gathered.hosts_of_program.setdefault(index, set()).add(host)
 
     def programs(frame: pl.DataFrame) -> NDArray[np.int32]:
         found = [index_of.get(key or "", NO_PROGRAM) for key in program_keys(frame)]

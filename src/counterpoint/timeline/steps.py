@@ -8,7 +8,7 @@ remain they are not `steady`, and statistics leave them out.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -56,9 +56,16 @@ def find_steps(
         found = extent.with_columns(step=pl.lit(0, pl.Int32))
         rule = "no program is named in the profile: all of it is taken as one step"
         return _finish(found.select("step", *extent.columns), runs, None, rule)
-    per_step, rule = _runs_per_step(runs, program, names[program], markers)
-    found = _by_runs(runs.filter(pl.col("program") == program), per_step)
-    return _finish(found, runs, program, rule)
+    marked = markers.filter(pl.col("device").is_null())
+    if len(marked):
+        mine, rule, notes = _by_marks(runs, program, names, marked)
+    else:
+        mine = runs.filter(pl.col("program") == program)
+        name = names[program]
+        rule = f"no markers: one run of {name}, the program with most device time, is one step"
+        notes = _accumulation(runs, program, names)
+    found = _finish(_by_runs(mine), runs, program, rule)
+    return replace(found, notes=(*notes, *found.notes))
 
 
 def _dominant(runs: pl.DataFrame) -> int | None:
@@ -68,24 +75,52 @@ def _dominant(runs: pl.DataFrame) -> int | None:
     return int(time.sort("time", "program")["program"][-1])
 
 
-def _runs_per_step(
-    runs: pl.DataFrame, program: int, name: str, markers: pl.DataFrame
-) -> tuple[int, str]:
-    marked = markers.filter(pl.col("device").is_null())
-    if len(marked):
-        most = marked["name"].value_counts(sort=True)["name"][0]
-        steps = marked.filter(pl.col("name") == most)["step"].n_unique()
-        executions = runs.filter(pl.col("program") == program).group_by("device").len()["len"].max()
-        per_step = max(1, round(int(executions or 1) / steps))  # type: ignore[arg-type]
-        runs_of = "1 run" if per_step == 1 else f"{per_step} runs"
-        return per_step, f"{steps} host markers '{most}', {runs_of} of {name} in each"
-    return 1, f"no markers: one run of {name}, the program with most device time, is one step"
+def _by_marks(
+    runs: pl.DataFrame, program: int, names: list[str], marked: pl.DataFrame
+) -> tuple[pl.DataFrame, str, list[str]]:
+    """Runs of the dominant program and of all others of its name, as many to a step as fit.
+
+    A function that is compiled again, for other shapes say, is a program of the same name.
+    """
+    most = marked["name"].value_counts(sort=True)["name"][0]
+    steps = marked.filter(pl.col("name") == most)["step"].n_unique()
+    builds = [index for index, name in enumerate(names) if name == names[program]]
+    mine = runs.filter(pl.col("program").is_in(builds)).sort("device", "start_ps")
+    notes: list[str] = []
+    ran = mine["program"].n_unique()
+    if ran > 1:
+        mine = mine.with_columns(index=pl.int_range(pl.len(), dtype=pl.UInt32).over("device"))
+        notes.append(
+            f"{ran} programs named {names[program]} ran: the function was compiled for other shapes"
+            " or static arguments; their steps are counted together"
+        )
+    executions = mine.group_by("device").len()["len"].to_list()
+    per_step = max(1, round(max(executions) / steps))
+    mine = mine.with_columns(index=pl.col("index") // per_step)
+    marks = "1 host marker" if steps == 1 else f"{steps} host markers"
+    runs_of = "1 run" if per_step == 1 else f"{per_step} runs"
+    return mine, f"{marks} '{most}', {runs_of} of {names[program]} in each", notes
 
 
-def _by_runs(runs: pl.DataFrame, per_step: int) -> pl.DataFrame:
-    """Group each device's runs; a step ends where the next begins, the last with its last run."""
+def _accumulation(runs: pl.DataFrame, program: int, names: list[str]) -> list[str]:
+    """Say so when another program runs once for every few runs of the dominant one."""
+    per_device = (
+        runs.group_by("device", "program").len().group_by("program").agg(pl.col("len").max())
+    )
+    counts = dict(per_device.rows())
+    own = counts[program]
+    return [
+        f"{names[program]} runs {own // count} times for each run of {names[other]}: if that is one"
+        " step, mark steps with jax.profiler.StepTraceAnnotation"
+        for other, count in sorted(counts.items())
+        if other != program and count > 1 and own >= 2 * count and own % count == 0
+    ][:1]
+
+
+def _by_runs(runs: pl.DataFrame) -> pl.DataFrame:
+    """Steps of runs by `index`; one ends where the next begins, the last with its last run."""
     return (
-        runs.with_columns(step=(pl.col("index") // per_step).cast(pl.Int32))
+        runs.with_columns(step=pl.col("index").cast(pl.Int32))
         .group_by("device", "step")
         .agg(pl.col("start_ps").min(), pl.col("end_ps").max())
         .sort("device", "step")

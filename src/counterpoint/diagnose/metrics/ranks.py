@@ -62,7 +62,7 @@ def _members(timeline: Timeline, ops: pl.DataFrame) -> dict[int, dict[int, int]]
 
 
 def _by_replica_groups(timeline: Timeline, op: dict[str, Any], order: list[int]) -> dict[int, int]:
-    program = timeline.programs[op["program"]].hlo() if op["program"] is not None else None
+    program = timeline.programs[int(op["program"])].hlo() if op["program"] is not None else None
     instruction = program.instruction(op["name"]) if program is not None else None
     if program is None or instruction is None:
         return {}
