@@ -57,7 +57,7 @@ def main() -> None:
             with jax.profiler.StepTraceAnnotation("train", step_num=index):
                 tokens = jax.device_put(make_batch(options, index), NamedSharding(mesh, P("fsdp")))
                 state, loss = train_step(state, tokens, options.dtype, options.learning_rate)
-                loss = float(loss)
+                loss = float(jax.block_until_ready((state, loss))[1])
             print(
                 f"step {index:3d}  loss {loss:.4f}  {time.perf_counter() - began:.3f} s", flush=True
             )

@@ -131,4 +131,8 @@ def _check_step(timeline: Timeline, step: int, found: int) -> None:
     if not found:
         known = timeline.steps["step"].unique().sort().to_list()
         numbers = f"{known[0]} to {known[-1]}" if known else "none"
-        raise UsageError(f"there is no step {step}", why=f"steps in this profile: {numbers}")
+        where = " on the devices asked for" if step in known else ""
+        raise UsageError(
+            f"there is no step {step}{where}",
+            why=f"steps in this profile: {numbers}, counted from its start",
+        )

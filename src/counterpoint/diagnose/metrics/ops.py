@@ -6,6 +6,7 @@ import polars as pl
 
 from counterpoint.diagnose.metrics.selftime import self_times
 from counterpoint.diagnose.selection import Selection
+from counterpoint.timeline.model import Lane
 
 KEYS = ("program", "op")
 """An op is told by its program and instruction; kernels without one, by their own name."""
@@ -24,7 +25,11 @@ def op_profile(selection: Selection, spans: pl.DataFrame) -> pl.DataFrame:
     per_device = timed.group_by("op", "device").agg(
         pl.col("self_ps").sum(), pl.len().alias("count")
     )
-    ops = selection.timeline.ops.with_row_index("row").with_columns(op=pl.coalesce("op", "name"))
+    # A collective goes by its start, as in the table of collectives.
+    start = pl.when(pl.col("lane") == Lane.COLLECTIVE).then("pair")
+    ops = selection.timeline.ops.with_row_index("row").with_columns(
+        op=pl.coalesce(start, "op", "name")
+    )
     median = selection.median_ms if selection.lengths_ms else 0.0
     facts = pl.first("category", "phase", "scope", "source", "collective", "flops", "lane")
     return (
