@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Callable
 from pathlib import Path
 
@@ -61,9 +62,14 @@ def test_the_last_line_is_what_to_do_next(run: Run, profile: Path, tmp_path: Pat
     assert trace.stat().st_size > 0
 
 
+def packed_again(data: bytes) -> bytes:
+    """The same profile with another op: a copy would count once."""
+    return gzip.compress(gzip.decompress(data).replace(b"fusion.1", b"fusion.2"))
+
+
 def test_several_inputs_are_the_hosts_of_one_run(run: Run, profile: Path, tmp_path: Path) -> None:
     second = tmp_path / "worker-1.trace.json.gz"
-    second.write_bytes(profile.read_bytes())
+    second.write_bytes(packed_again(profile.read_bytes()))
     assert run(profile, second, tmp_path / "out.parquet")[0] == 0
     assert [host.name for host in read(tmp_path / "out.parquet").hosts] == ["worker-0", "worker-1"]
 
@@ -79,6 +85,15 @@ def test_nothing_is_overwritten_unless_forced(
     assert f"{out} exists" in err
     assert "--force" in err
     assert run(profile, out, "--force")[0] == 0
+
+
+def test_a_link_to_a_timeline_stays_a_link(run: Run, profile: Path, tmp_path: Path) -> None:
+    link = tmp_path / "link.parquet"
+    link.symlink_to(tmp_path / "target.parquet")
+    assert run(profile, link)[0] == 0
+    assert run(profile, link, "--force")[0] == 0
+    assert link.is_symlink()
+    assert len(read(tmp_path / "target.parquet").spans) == 3
 
 
 def test_force_does_not_replace_what_is_no_timeline(

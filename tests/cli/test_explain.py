@@ -126,6 +126,20 @@ class TestOutput:
         )
         assert (done.stdout, done.stderr) == ("{", "")
 
+    @pytest.mark.parametrize("option", ["--json", "--top=3", "--help"])
+    def test_a_full_disk_is_one_line(self, made: Path, option: str) -> None:
+        with Path("/dev/full").open("w") as full:
+            done = subprocess.run(
+                [sys.executable, "-m", "counterpoint", "explain", made, option],
+                stdout=full,
+                stderr=subprocess.PIPE,
+                text=True,
+                check=False,
+                timeout=60,
+            )
+        assert done.returncode == 1
+        assert done.stderr == "error: can't write the result: No space left on device\n"
+
     def test_an_encoding_without_the_names_is_no_error(self, made: Path, tmp_path: Path) -> None:
         named = tmp_path / "profil-日本.xplane.pb"
         named.write_bytes(made.read_bytes())
@@ -244,6 +258,8 @@ class TestWrongUse:
         [
             (["--step", "99"], ["no step 99", "0 to 3"]),
             (["--step", "two"], ["two", "explain --help"]),
+            (["--step", "1.5"], ["--step", "whole number", "'1.5'"]),
+            (["--top", "2.7"], ["--top", "whole number", "'2.7'"]),
             (["--device", "7"], ["no device 7", "0 (host-0, gpu 0)"]),
             (["--device", "gpu0"], ["'gpu0'", "--device 0,1"]),
             (["--top", "0"], ["--top", "not 0"]),

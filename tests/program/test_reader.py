@@ -14,7 +14,7 @@ from google.protobuf.message import DecodeError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from counterpoint.core.errors import InputError
+from counterpoint.core.errors import InputError, UsageError
 from counterpoint.program import (
     Program,
     bytes_accessed,
@@ -71,6 +71,24 @@ def test_a_path_that_leads_nowhere(tmp_path: Path) -> None:
         read_program(tmp_path / "missing.hlo.pb")
     with pytest.raises(InputError, match="can't be read"):
         read_program(tmp_path)
+
+
+def test_a_str_of_hlo_text_is_the_text() -> None:
+    assert read_program(TEXT).computations == read_program(TEXT.encode()).computations
+    with pytest.raises(InputError, match="the given text") as refused:
+        read_program("loss = 0.7\n" * 1000)
+    assert len(str(refused.value)) < 500
+
+
+def test_an_endless_name_is_cut() -> None:
+    with pytest.raises(InputError, match=r"x\.\.\. can't be read"):
+        read_program("x" * 5000)
+
+
+@pytest.mark.parametrize("source", [None, 7, ["a.hlo.pb"], object(), ""])
+def test_what_is_neither_path_nor_text_is_refused(source: str) -> None:
+    with pytest.raises(UsageError):
+        read_program(source)
 
 
 def ask_everything(program: Program) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 
 import polars as pl
 import pytest
 
-from counterpoint.core.errors import InputError
+from counterpoint.core.errors import InputError, UsageError
 from counterpoint.timeline.assemble import assemble
 from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.read import read
@@ -82,3 +83,62 @@ def test_the_hlo_travels_along(shared: Path, tmp_path: Path) -> None:
     program = next(entry.hlo() for entry in opened.programs if entry.variants)
     assert program is not None
     assert program.is_scheduled
+
+
+OTHER_TABLES: dict[str, Callable[[pl.DataFrame], pl.DataFrame]] = {
+    "a column missing": lambda table: table.drop("device"),
+    "a column of another type": lambda table: table.cast({"device": pl.String}),
+}
+
+
+@pytest.mark.parametrize("table", ["spans", "runs", "steps"])
+@pytest.mark.parametrize("change", OTHER_TABLES)
+def test_other_columns_are_refused(made: Timeline, tmp_path: Path, table: str, change: str) -> None:
+    path = made.to_parquet(tmp_path / "t.parquet")
+    file = path / f"{table}.parquet"
+    OTHER_TABLES[change](pl.read_parquet(file)).write_parquet(file)
+    with pytest.raises(InputError, match=rf"{table}\.parquet.* column device"):
+        read(path)
+
+
+def test_damaged_hlo_is_refused_in_one_line(made: Timeline, tmp_path: Path) -> None:
+    path = made.to_parquet(tmp_path / "t.parquet")
+    (path / "hlo.parquet").write_bytes(b"PAR1 no more")
+    with pytest.raises(InputError, match=r"hlo\.parquet") as refused:
+        read(path)
+    assert "\n" not in refused.value.what
+
+
+@pytest.mark.parametrize(
+    ("manifest", "said"),
+    [
+        ("{}", "timeline.json is no manifest"),
+        ("[]", "timeline.json is no manifest"),
+        ('{"format": "other/1"}', "its format is 'other/1'"),
+        ('{"format": "counterpoint.timeline/1"}', "timeline.json lacks"),
+    ],
+)
+def test_another_manifest_is_refused(
+    made: Timeline, tmp_path: Path, manifest: str, said: str
+) -> None:
+    path = made.to_parquet(tmp_path / "t.parquet")
+    (path / "timeline.json").write_text(manifest)
+    with pytest.raises(InputError, match=said):
+        read(path)
+
+
+def test_a_table_that_can_not_be_written_is_an_input_error(
+    made: Timeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fill(*_: object, **__: object) -> None:
+        raise pl.exceptions.ComputeError("No space left on device (os error 28)\n\nPLAN")
+
+    monkeypatch.setattr(pl.DataFrame, "write_parquet", fill)
+    with pytest.raises(InputError, match=r"could not be written: No space left[^\n]*$"):
+        made.to_parquet(tmp_path / "t.parquet")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_url_is_not_written(made: Timeline) -> None:
+    with pytest.raises(UsageError, match="URLs can be read, not written"):
+        made.to_parquet("memory://out.parquet")

@@ -8,13 +8,14 @@ import shutil
 import zipfile
 from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 
 import fsspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from counterpoint.core.errors import InputError
+from counterpoint.core.errors import InputError, UsageError
 from counterpoint.timeline.read import read
 
 GEMM = "jax_gemm_mi300x.xplane.pb"
@@ -34,6 +35,11 @@ def logdir(tmp_path: Path, gemm: Path) -> Path:
     return tmp_path
 
 
+def other_host(data: bytes) -> bytes:
+    """The same profile with another op: a copy would count once."""
+    return data.replace(b"wrapped_broadcast", b"wrapped_breadcast")
+
+
 class TestPlaces:
     def test_a_log_directory_gives_its_newest_run(self, logdir: Path, gemm: Path) -> None:
         made = read(logdir)
@@ -49,6 +55,8 @@ class TestPlaces:
         assert len(read(run).hosts) == 1
 
     def test_a_glob_may_stand_for_several_hosts(self, logdir: Path) -> None:
+        second = logdir / "plugins/profile/2026_01_02_00_00_00/host.xplane.pb"
+        second.write_bytes(other_host(second.read_bytes()))
         made = read(f"{logdir}/plugins/profile/*/host.xplane.pb")
         assert len(made.hosts) == 2
         assert [device.host for device in made.devices] == [0, 1]
@@ -62,7 +70,7 @@ class TestPlaces:
         archive = tmp_path / "run.zip"
         with zipfile.ZipFile(archive, "w") as packed:
             packed.write(gemm, "plugins/profile/run/a.xplane.pb")
-            packed.write(gemm, "plugins/profile/run/b.xplane.pb")
+            packed.writestr("plugins/profile/run/b.xplane.pb", other_host(gemm.read_bytes()))
             packed.writestr("readme.txt", "hello")
         assert len(read(archive).hosts) == 2
 
@@ -70,6 +78,30 @@ class TestPlaces:
         memory = fsspec.filesystem("memory")
         memory.pipe("/bucket/host.xplane.pb", gemm.read_bytes())
         assert read("memory://bucket/host.xplane.pb").spans.equals(read(gemm).spans)
+
+    def test_a_pipe(self, tmp_path: Path, gemm: Path) -> None:
+        pipe = tmp_path / "pipe"
+        os.mkfifo(pipe)
+        writer = Thread(target=lambda: pipe.write_bytes(gemm.read_bytes()), daemon=True)
+        writer.start()
+        assert read(pipe).spans.equals(read(gemm).spans)
+        writer.join()
+
+    def test_a_database_behind_a_url(self, shared: Path, tmp_path: Path) -> None:
+        data = (shared / "data/traces/pytorch_h100_2gpu.nsys.sqlite").read_bytes()
+        fsspec.filesystem("memory").pipe("/bucket/x.sqlite", data)
+        direct = tmp_path / "x.sqlite"
+        direct.write_bytes(data)
+        made = read("memory://bucket/x.sqlite")
+        assert made.spans.equals(read(direct).spans)
+        assert made.hosts[0].source == "memory://bucket/x.sqlite"
+
+    def test_a_file_named_twice_is_read_once(self, gemm: Path, tmp_path: Path) -> None:
+        link = tmp_path / "link.xplane.pb"
+        link.symlink_to(gemm)
+        made = read(gemm, link)
+        assert len(made.hosts) == 1
+        assert any("read once" in note for note in made.notes)
 
     def test_a_damaged_host_of_several_is_left_out_and_named(self, logdir: Path) -> None:
         run = logdir / "plugins/profile/2026_01_02_00_00_00"
@@ -96,6 +128,12 @@ class TestRefusals:
             ("x.zip", b"PK\x03\x04broken", "damaged zip"),
             ("x.xplane.pb.gz", b"\x1f\x8bbroken", "damaged gzip"),
             ("x.sqlite", b"SQLite format 3\x00broken", "x.sqlite"),
+            ("x.pftrace", b"\x0a\x04\x50\x01\x68\x01", "a Perfetto trace"),
+            ("x.pb", b"\x0a\x04\x50\x01\x68\x01\x0a\x02\x50\x01", "a Perfetto trace"),
+            ("x.hlo.pb", b"\x0a\x08jit_step\x12\x04main", "an HLO module, not a profile"),
+            ("x.hlo.pb", b"\x0a\x10\x0a\x08jit_step\x12\x04main", "an HLO module"),
+            ("x.txt", b"HloModule jit_step\n", "an HLO module"),
+            ("x.tar", b"\x00" * 257 + b"ustar", "a tar archive"),
         ],
     )
     def test_what_is_no_profile(self, tmp_path: Path, name: str, content: bytes, said: str) -> None:
@@ -104,6 +142,15 @@ class TestRefusals:
         with pytest.raises(InputError, match=said) as refused:
             read(path)
         assert str(path) in refused.value.what
+
+    def test_only_an_empty_capture_was_too_large(self, tmp_path: Path) -> None:
+        (tmp_path / "x.xplane.pb").touch()
+        with pytest.raises(InputError) as refused:
+            read(tmp_path / "x.xplane.pb")
+        assert "2 GB" in (refused.value.why or "")
+        with pytest.raises(InputError, match="empty") as refused:
+            read("/dev/null")
+        assert refused.value.why is None
 
     def test_a_truncated_profile(self, tmp_path: Path, gemm: Path) -> None:
         cut = tmp_path / "cut.xplane.pb"
@@ -119,6 +166,36 @@ class TestRefusals:
     def test_a_missing_file(self, tmp_path: Path) -> None:
         with pytest.raises(InputError, match="no such file or directory"):
             read(tmp_path / "nowhere" / "x.xplane.pb")
+
+    def test_where_to_look_for_a_missing_file(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        place = tmp_path / "two words"
+        place.mkdir()
+        monkeypatch.chdir(place)
+        with pytest.raises(InputError) as refused:
+            read("x.xplane.pb")
+        assert f"ls '{place}'" in (refused.value.next or "")
+
+    def test_a_stored_timeline_among_others(self, gemm: Path, tmp_path: Path) -> None:
+        stored = read(gemm).to_parquet(tmp_path / "t.parquet")
+        for paths in ((stored, gemm), (gemm, stored), (stored, stored)):
+            with pytest.raises(InputError, match="can't be combined"):
+                read(*paths)
+        (stored / "timeline.json").unlink()
+        with pytest.raises(InputError, match=r"timeline\.json is missing"):
+            read(stored)
+
+    @pytest.mark.parametrize("path", [None, ["x.pb"], b"x.pb", 7, ""])
+    def test_what_is_no_path(self, path: str) -> None:
+        with pytest.raises(UsageError):
+            read(path)
+
+    @pytest.mark.parametrize("url", ["memory://dir", "memory://dir/*.pb"])
+    def test_a_url_names_one_file(self, url: str) -> None:
+        fsspec.filesystem("memory").pipe("/dir/x.pb", b"x")
+        with pytest.raises(InputError, match="a URL must name one file"):
+            read(url)
 
     def test_a_pattern_that_matches_nothing(self, tmp_path: Path) -> None:
         with pytest.raises(InputError, match="nothing matches"):

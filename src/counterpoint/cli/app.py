@@ -7,6 +7,7 @@ it raises as a `CounterpointError`; every other exception keeps its traceback.
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -22,6 +23,8 @@ from counterpoint.core.errors import CounterpointError, UsageError
 
 INTERRUPTED = 128 + 2  # what a shell reports for a process that SIGINT ended
 READER_GONE = 128 + 13  # and for SIGPIPE: `counterpoint ... | head`
+_UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""Errors of a stdout that is a file; without a file name, as opened files have one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +78,12 @@ def main(arguments: Sequence[str] | None = None, commands: Iterable[Command] = C
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return READER_GONE
+    except OSError as failure:
+        if failure.filename is not None or failure.errno not in _UNWRITABLE:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing to flush at exit
+        print(f"error: can't write the result: {failure.strerror}", file=sys.stderr)
+        return CounterpointError.exit_code
     return code or 0
 
 

@@ -9,6 +9,7 @@ from typing import Annotated, TextIO
 
 from cyclopts import Parameter
 
+from counterpoint.cli.numbers import MaybeWholeNumber, WholeNumber
 from counterpoint.cli.output import check_output, write_output
 from counterpoint.cli.progress import Progress
 from counterpoint.core.errors import UsageError
@@ -24,9 +25,9 @@ ENDINGS = (".json", ".txt", ".md")
 
 def explain(
     *paths: str,
-    step: int | None = None,
+    step: MaybeWholeNumber = None,
     device: str | None = None,
-    top: int = 10,
+    top: WholeNumber = 10,
     json: Annotated[bool, Parameter(show_default=False)] = False,
     out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
     force: Annotated[bool, Parameter(show_default=False)] = False,

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from io import BytesIO
 from os import PathLike
 from pathlib import Path
+from typing import cast
 
-from counterpoint.core.errors import InputError
+from counterpoint.core.errors import InputError, UsageError
 from counterpoint.program.program import Program
 from counterpoint.program.proto_reader import program_from_proto
 from counterpoint.program.text_reader import program_from_text
@@ -24,21 +25,43 @@ _PACKERS: dict[bytes, _Unpacker] = {
 }
 # No protobuf message is larger.
 _MOST_BYTES = 1 << 31
+_LONGEST_SHOWN = 200
 _TEXT_MARK = b"HloModule "
 
 
 def read_program(source: bytes | str | PathLike[str]) -> Program:
-    """The Program in a file (or in its bytes): *.hlo.pb or HLO text, also .xz, .gz or .bz2."""
-    if isinstance(source, bytes):
-        return _read(source, "the given bytes")
-    path = Path(source)
+    """The Program in a file (or in its bytes): *.hlo.pb or HLO text, also .xz, .gz or .bz2.
+
+    A str with a line break, or one that starts with `HloModule`, is no path but HLO text itself,
+    as `compiled.as_text()` returns it.
+    """
+    given = cast("object", source)
+    if isinstance(given, bytes | bytearray):
+        return _read(bytes(given), "the given bytes")
+    if not isinstance(given, str | PathLike):
+        raise UsageError(
+            f"read_program takes a path, HLO text or bytes, not {type(given).__name__}",
+            next="of a compiled JAX function pass compiled.as_text()",
+        )
+    if isinstance(given, str) and ("\n" in given or given.startswith("HloModule")):
+        return _read(given.encode(errors="replace"), "the given text")
+    if given == "":
+        raise UsageError("the name of an HLO module's file is empty")
+    return _read_file(Path(cast("str", given)))
+
+
+def _read_file(path: Path) -> Program:
     try:
         data = path.read_bytes()
-    except OSError as error:
-        raise InputError(
-            f"{path} can't be read", why=error.strerror or str(error), next="check the path"
-        ) from error
+    except (OSError, ValueError) as error:  # a ValueError: a null byte in the name
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError(f"{_cut(path)} can't be read", why=reason, next="check the path") from None
     return _read(data, str(path))
+
+
+def _cut(path: Path) -> str:
+    name = str(path)
+    return name if len(name) <= _LONGEST_SHOWN else f"{name[:_LONGEST_SHOWN]}..."
 
 
 def _read(data: bytes, where: str) -> Program:

@@ -12,20 +12,36 @@ import shutil
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import polars as pl
 
 from counterpoint.core.basis import Basis
 from counterpoint.core.errors import InputError
 from counterpoint.timeline.device import Device, Host
-from counterpoint.timeline.model import ProgramEntry, Timeline
-from counterpoint.timeline.recording import EmbeddedProgram
+from counterpoint.timeline.model import (
+    HOST_EVENTS,
+    OPS,
+    RUNS,
+    SPANS,
+    STEPS,
+    ProgramEntry,
+    Timeline,
+)
+from counterpoint.timeline.recording import EmbeddedProgram, Schema
+from counterpoint.timeline.url import refuse_url
 
 FORMAT: Final = "counterpoint.timeline/1"
 MANIFEST: Final = "timeline.json"
-_TABLES: Final = ("ops", "spans", "runs", "steps", "host_events")
+_TABLES: Final[dict[str, Schema]] = {
+    "ops": OPS,
+    "spans": SPANS,
+    "runs": RUNS,
+    "steps": STEPS,
+    "host_events": HOST_EVENTS,
+}
 _HLO: Final = "hlo.parquet"
+_VARIANTS: Final[Schema] = {"program": pl.Int64, "host": pl.Int64, "name": pl.String}
 
 
 def is_timeline(path: Path) -> bool:
@@ -38,6 +54,7 @@ def is_timeline(path: Path) -> bool:
 
 def write_parquet(timeline: Timeline, path: Path, *, overwrite: bool) -> Path:
     """Write a Timeline; replaces an existing one only when told to."""
+    refuse_url(path)
     if path.exists() and not (overwrite and (is_timeline(path) or not _is_full(path))):
         raise InputError(
             f"{path} exists",
@@ -45,18 +62,25 @@ def write_parquet(timeline: Timeline, path: Path, *, overwrite: bool) -> Path:
             + (": it is not a stored Timeline" if overwrite else ""),
             next="choose another name" + ("" if overwrite else ", or allow it with --force"),
         )
-    partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
+    place = path.resolve() if path.is_symlink() else path  # a link stays one
+    partial = place.with_name(f".{place.name}.partial-{os.getpid()}")
     try:
         partial.mkdir(parents=True)
         _write(timeline, partial)
-        if path.exists():
-            shutil.rmtree(path)
-        partial.rename(path)
-    except OSError as failure:
-        raise InputError(f"{path} could not be written: {failure.strerror}") from None
+        if place.exists():
+            shutil.rmtree(place)
+        partial.rename(place)
+    except (OSError, pl.exceptions.PolarsError) as failure:
+        raise InputError(f"{path} could not be written: {_reason(failure)}") from None
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return path
+
+
+def _reason(failure: Exception) -> str:
+    """What failed, without the query plan that polars adds below it."""
+    told = getattr(failure, "strerror", None) or str(failure)
+    return next(iter(told.strip().splitlines()), type(failure).__name__)
 
 
 def _is_full(path: Path) -> bool:
@@ -72,7 +96,7 @@ def _write(timeline: Timeline, into: Path) -> None:
         for index, entry in enumerate(timeline.programs)
         for host, variant in entry.variants.items()
     ]
-    schema = {"program": pl.Int64, "host": pl.Int64, "name": pl.String, "proto": pl.Binary}
+    schema = {**_VARIANTS, "proto": pl.Binary}
     pl.DataFrame(hlo, schema=schema).write_parquet(into / _HLO, compression="zstd")
     manifest = {
         "format": FORMAT,
@@ -97,19 +121,46 @@ def _write(timeline: Timeline, into: Path) -> None:
 def read_parquet(path: Path) -> Timeline:
     """Open a stored Timeline; the HLO stays on disk until somebody asks for it."""
     try:
-        manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
-        return _read(path, manifest)
-    except (OSError, ValueError, KeyError, TypeError, pl.exceptions.PolarsError) as failure:
-        raise InputError(
-            f"{path}: not a whole stored Timeline: {failure}",
-            next="write it again with `counterpoint convert PROFILE OUT.parquet`",
-        ) from None
+        return _read(path, _manifest(path))
+    except KeyError as lacking:
+        reason = f"{MANIFEST} lacks {lacking}"
+    except (OSError, ValueError, TypeError, AttributeError, IndexError) as failure:
+        reason = _reason(failure)
+    raise _not_whole(path, reason)
+
+
+def _not_whole(path: Path, reason: str) -> InputError:
+    return InputError(
+        f"{path}: not a whole stored Timeline: {reason}",
+        next="write it again with `counterpoint convert PROFILE OUT.parquet`",
+    )
+
+
+def _manifest(path: Path) -> dict[str, Any]:
+    content: Any = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
+    if not isinstance(content, dict) or "format" not in content:
+        raise ValueError(f"{MANIFEST} is no manifest of one: it names no format")
+    return cast("dict[str, Any]", content)
+
+
+def _table(path: Path, schema: Schema) -> pl.DataFrame:
+    """The columns that the schema names, each of its type."""
+    try:
+        found = pl.read_parquet_schema(path)
+        for name, kind in schema.items():
+            if name not in found:
+                raise ValueError(f"{path.name} has no column {name}")
+            if found[name] != kind:
+                raise ValueError(f"{path.name}: column {name} is {found[name]}, not {kind()}")
+        return pl.read_parquet(path, columns=list(schema))
+    except pl.exceptions.PolarsError as failure:
+        raise ValueError(f"{path.name}: {_reason(failure)}") from None
 
 
 def _read(path: Path, manifest: dict[str, Any]) -> Timeline:
     if manifest["format"] != FORMAT:
         raise ValueError(f"its format is {manifest['format']!r}, this version reads {FORMAT!r}")
-    tables = {name: pl.read_parquet(path / f"{name}.parquet") for name in _TABLES}
+    tables = {name: _table(path / f"{name}.parquet", kinds) for name, kinds in _TABLES.items()}
     return Timeline(
         basis=Basis(manifest["basis"]),
         inputs=tuple(manifest["inputs"]),
@@ -129,7 +180,7 @@ def _read(path: Path, manifest: dict[str, Any]) -> Timeline:
 
 def _programs(path: Path, entries: list[dict[str, Any]]) -> tuple[ProgramEntry, ...]:
     variants: list[dict[int, EmbeddedProgram]] = [{} for _ in entries]
-    for program, host, name in pl.read_parquet(path, columns=["program", "host", "name"]).rows():
+    for program, host, name in _table(path, _VARIANTS).rows():
         variants[program][host] = EmbeddedProgram(name, _loader(path, program, host))
     return tuple(
         ProgramEntry(entry["name"], tuple(entry["fingerprints"]), own)
@@ -140,6 +191,9 @@ def _programs(path: Path, entries: list[dict[str, Any]]) -> tuple[ProgramEntry, 
 def _loader(path: Path, program: int, host: int) -> Callable[[], bytes]:
     def load() -> bytes:
         mine = (pl.col("program") == program) & (pl.col("host") == host)
-        return pl.scan_parquet(path).filter(mine).select("proto").collect().item()
+        try:
+            return pl.scan_parquet(path).filter(mine).select("proto").collect().item()
+        except (OSError, pl.exceptions.PolarsError) as failure:
+            raise _not_whole(path.parent, f"{path.name}: {_reason(failure)}") from None
 
     return load

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import gzip
 import io
+import tempfile
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
-from counterpoint.core.errors import InputError
+from counterpoint.core.errors import InputError, UsageError
 from counterpoint.timeline.assemble import assemble
 from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.parquet import is_timeline, read_parquet
 from counterpoint.timeline.recording import Recording
+from counterpoint.timeline.refuse import refuse_others
 from counterpoint.timeline.source import Source, find_sources
 from counterpoint.timeline.xplane.reader import is_xplane, read_xplane
 
@@ -24,6 +28,9 @@ Progress = Callable[[str, int, int], None]
 Reached = Callable[[int], None]
 
 _HEAD: Final = 4096
+_COPY_AGAIN: Final = "copy the file again in binary mode"
+_IN_ZIP: Final = (".xplane.pb", ".json.gz", ".sqlite", ".nsys-rep")
+"""What is looked for in a zip, best first: only the best kind found is read."""
 
 
 def _silent(what: str, done: int, total: int) -> None:
@@ -41,18 +48,21 @@ def read(*paths: str | PathLike[str], progress: Progress = _silent) -> Timeline:
     A path may be a file (XPlane, Nsight Systems, trace.json), a profile directory, a stored
     Timeline, a zip, a glob, or a URL that fsspec knows. Several files are several hosts of one run.
     """
-    if not paths:
-        raise InputError("no profile was named", next="counterpoint explain PATH")
-    names = [fspath(path) for path in paths]
+    names = _names(paths)
     if len(names) == 1 and is_timeline(Path(names[0])):
         return read_parquet(Path(names[0]))
     recordings: list[Recording] = []
     notes: list[str] = []
     failures: list[InputError] = []
+    seen: set[str] = set()
     for name in names:
         sources, said = find_sources(name)
         notes += said
         for source in sources:
+            if source.identity in seen:
+                notes.append(f"{source.name} is named twice and read once")
+                continue
+            seen.add(source.identity)
             try:
                 recordings += _read_source(source, progress)
             except InputError as failure:
@@ -65,6 +75,24 @@ def read(*paths: str | PathLike[str], progress: Progress = _silent) -> Timeline:
     return assemble(recordings, names, notes)
 
 
+def _names(paths: tuple[object, ...]) -> list[str]:
+    if not paths:
+        raise InputError("no profile was named", next="counterpoint explain PATH")
+    names: list[str] = []
+    for path in paths:
+        kind = type(path).__name__
+        name = fspath(cast("str", path)) if isinstance(path, str | PathLike) else None
+        if not isinstance(name, str):
+            raise UsageError(
+                f"read takes paths as str or Path, not {kind}",
+                next="read(path), or read(*paths) for a list of them",
+            )
+        if not name:
+            raise UsageError("the name of a profile is empty", next="counterpoint explain PATH")
+        names.append(name)
+    return names
+
+
 def _read_source(source: Source, progress: Progress) -> list[Recording]:
     try:
         with source.opened() as (data, give_back):
@@ -73,7 +101,7 @@ def _read_source(source: Source, progress: Progress) -> list[Recording]:
                 progress(source.name, offset, len(data))
                 give_back(offset)
 
-            return list(_read_bytes(data, source.name, reached))
+            return list(_read_bytes(data, source.name, reached, source.is_file))
     except PermissionError:
         raise InputError(f"{source.name}: no permission to read this file") from None
     except IsADirectoryError:
@@ -82,21 +110,23 @@ def _read_source(source: Source, progress: Progress) -> list[Recording]:
         raise InputError(f"{source.name}: can't be read: {failure.strerror or failure}") from None
 
 
-def _read_bytes(data: memoryview, name: str, reached: Reached) -> Iterator[Recording]:
+def _read_bytes(
+    data: memoryview, name: str, reached: Reached, is_file: bool = False
+) -> Iterator[Recording]:
     head = bytes(data[:_HEAD])
-    _refuse_others(head, name)
+    refuse_others(head, name, size_known=is_file)
     if head.startswith(b"PK"):
-        yield from _read_zip(data, name)
+        yield from _read_zip(data, name, is_file=is_file)
     elif head.startswith(b"\x1f\x8b") and not name.endswith((".json.gz", ".json")):
         yield from _read_bytes(_unpacked(data, name), name.removesuffix(".gz"), _nowhere)
     elif head.startswith(b"SQLite format 3"):
         from counterpoint.timeline.nsys import read_sqlite
 
-        yield read_sqlite(Path(name))
+        yield _read_file(read_sqlite, data, name, is_file=is_file)
     elif name.endswith(".nsys-rep"):
         from counterpoint.timeline.nsys import read_nsys_rep
 
-        yield read_nsys_rep(Path(name))
+        yield _read_file(read_nsys_rep, data, name, is_file=is_file)
     elif head.startswith(b"\x1f\x8b") or head.lstrip()[:1] in (b"{", b"["):
         from counterpoint.timeline.chrome import read_trace_json
 
@@ -111,30 +141,23 @@ def _read_bytes(data: memoryview, name: str, reached: Reached) -> Iterator[Recor
         )
 
 
-def _refuse_others(head: bytes, name: str) -> None:
-    """Files that are often taken for a profile, each with the reason it can't be one."""
-    if not head:
-        raise InputError(
-            f"{name}: the file is empty (0 bytes)",
-            why="a capture above 2 GB can't be written as one protobuf and leaves an empty file",
-            next="capture fewer steps, or set python_tracer_level=0 and host_tracer_level=1",
-        )
-    start = head.lstrip()[:64].lower()
-    if start.startswith((b"<!doctype html", b"<html", b"<?xml")):
-        raise InputError(
-            f"{name}: a web page, not a profile",
-            why="the download saved the page that shows the file",
-            next="download the raw file",
-        )
-    if start.startswith(b"version https://git-lfs"):
-        raise InputError(
-            f"{name}: a Git LFS pointer, not the file it stands for", next="git lfs pull"
-        )
-    if name.endswith(".riegeli") or head[:2] == b"\x83\xaf":
-        raise InputError(
-            f"{name}: XSpace in a Riegeli container, which this version does not read",
-            next="capture fewer steps so that the profile stays below 2 GB and is an .xplane.pb",
-        )
+def _read_file(
+    reader: Callable[[Path], Recording], data: memoryview, name: str, *, is_file: bool
+) -> Recording:
+    """Read with a reader that needs a file: what is none becomes one for as long as it takes."""
+    if is_file:
+        return reader(Path(name))
+    with tempfile.TemporaryDirectory(prefix="counterpoint-") as directory:
+        copy = Path(directory) / (Path(name).name or "profile")
+        copy.write_bytes(data)
+        try:
+            made = reader(copy)
+        except InputError as failure:
+            told = (failure.what, failure.why or "", failure.next or "")
+            what, why, next_ = (text.replace(str(copy), name) for text in told)
+            raise InputError(what, why=why or None, next=next_ or None) from None
+    notes = tuple(note.replace(str(copy), name) for note in made.notes)
+    return replace(made, source=name, notes=notes)
 
 
 def _unpacked(data: memoryview, name: str) -> memoryview:
@@ -142,25 +165,41 @@ def _unpacked(data: memoryview, name: str) -> memoryview:
         with gzip.open(io.BytesIO(data)) as file:
             return memoryview(file.read())
     except (OSError, EOFError) as failure:
-        raise InputError(f"{name}: damaged gzip data: {failure}") from None
+        raise InputError(f"{name}: damaged gzip data: {failure}", next=_COPY_AGAIN) from None
 
 
-def _read_zip(data: memoryview, name: str) -> Iterator[Recording]:
+def _read_zip(data: memoryview, name: str, *, is_file: bool) -> Iterator[Recording]:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             from counterpoint.timeline.nsys import is_nsys_jax, read_nsys_jax_ranks
 
             if is_nsys_jax(archive):
-                yield from read_nsys_jax_ranks(Path(name) if Path(name).is_file() else archive)
+                yield from read_nsys_jax_ranks(Path(name) if is_file else archive)
                 return
-            members = [m for m in archive.namelist() if m.endswith((".xplane.pb", ".json.gz"))]
-            best = [m for m in members if m.endswith(".xplane.pb")] or members
-            if not best:
-                raise InputError(
-                    f"{name}: no profile in this archive ({len(archive.namelist())} other files)"
-                )
-            for member in sorted(best):
-                content = memoryview(archive.read(member))
+            for member in _profiles(archive, name):
+                content = _unzipped(archive, member, name)
                 yield from _read_bytes(content, f"{name}/{member}", _nowhere)
     except zipfile.BadZipFile as failure:
-        raise InputError(f"{name}: a damaged zip archive: {failure}") from None
+        raise InputError(f"{name}: a damaged zip archive: {failure}", next=_COPY_AGAIN) from None
+
+
+def _profiles(archive: zipfile.ZipFile, name: str) -> list[str]:
+    members = archive.namelist()
+    for ending in _IN_ZIP:
+        if best := sorted(member for member in members if member.endswith(ending)):
+            return best
+    raise InputError(
+        f"{name}: no profile in this archive ({len(members)} other files)",
+        why=f"looked for {', '.join(_IN_ZIP)}",
+        next="name the profile itself, or the log directory given to jax.profiler.start_trace",
+    )
+
+
+def _unzipped(archive: zipfile.ZipFile, member: str, name: str) -> memoryview:
+    try:
+        return memoryview(archive.read(member))
+    except (RuntimeError, zlib.error, EOFError) as failure:  # a password, a method, damage
+        raise InputError(
+            f"{name}/{member}: can't be unpacked: {failure}",
+            next="unpack the archive with `unzip`, and name the profile",
+        ) from None

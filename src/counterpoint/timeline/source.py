@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import glob
 import mmap
+import os
+import shlex
+import stat
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from counterpoint.core.errors import InputError
+from counterpoint.timeline.parquet import MANIFEST, is_timeline
+from counterpoint.timeline.url import fetch
 
 ENDINGS: Final = (
     (".xplane.pb", ".xplane.pb.gz"),
@@ -40,6 +44,16 @@ class Source:
         """Whether the source lies on another machine."""
         return "://" in self.name
 
+    @property
+    def identity(self) -> str:
+        """The same for two names of one file."""
+        return self.name if self.is_url else str(self.path.resolve())
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it is an ordinary local file, which can be opened again by its name."""
+        return not self.is_url and self.path.is_file()
+
     @contextmanager
     def opened(self) -> Generator[tuple[memoryview, Callable[[int], None]]]:
         """The source's bytes, and a way to say up to where they are no longer needed."""
@@ -47,8 +61,10 @@ class Source:
             yield memoryview(fetch(self.name)), _keep
             return
         with self.path.open("rb") as file:
-            if not self.path.stat().st_size:
-                yield memoryview(b""), _keep
+            about = os.fstat(file.fileno())
+            # A pipe tells no size before its end.
+            if not stat.S_ISREG(about.st_mode) or not about.st_size:
+                yield memoryview(file.read()), _keep
                 return
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         view = memoryview(mapped)
@@ -70,23 +86,6 @@ def _give_back(mapped: mmap.mmap, offset: int) -> None:
     whole = offset // mmap.PAGESIZE * mmap.PAGESIZE
     if whole:
         mapped.madvise(mmap.MADV_DONTNEED, 0, whole)
-
-
-def fetch(url: str) -> bytes:
-    """All bytes behind a URL that fsspec knows."""
-    fsspec: Any = import_module("fsspec")  # it ships no types
-    try:
-        with fsspec.open(url, "rb") as file:
-            return bytes(file.read())
-    except FileNotFoundError:
-        raise InputError(f"{url}: nothing is there, or it can't be reached") from None
-    except (ImportError, ValueError) as failure:
-        raise InputError(
-            f"{url} can't be opened: {failure}",
-            next="install fsspec's driver for this kind of URL (gcsfs for gs://, s3fs for s3://)",
-        ) from None
-    except Exception as failure:  # noqa: BLE001 - every driver raises its own kinds
-        raise InputError(f"{url} can't be read: {failure}") from None
 
 
 def find_sources(path: str) -> tuple[list[Source], list[str]]:
@@ -114,15 +113,16 @@ def _find(path: str) -> tuple[list[Source], list[str]]:
 
 
 def _nearest(path: Path) -> str:
-    parent = path
+    parent = path.absolute()
     while not parent.exists():
         parent = parent.parent
-    return f"{parent} exists: look there with `ls {parent}`"
+    return f"{parent} exists: look there with `ls {shlex.quote(str(parent))}`"
 
 
 def _in_directory(directory: Path) -> tuple[list[Source], list[str]]:
     """The newest run in a log directory, or the profiles that lie in the directory itself."""
     try:
+        _refuse_timeline(directory)
         runs = sorted(run for run in directory.glob("plugins/profile/*") if run.is_dir())
         notes: list[str] = []
         if runs:
@@ -136,12 +136,30 @@ def _in_directory(directory: Path) -> tuple[list[Source], list[str]]:
             matches = sorted(p for p in directory.iterdir() if p.name.endswith(endings))
             if matches:
                 return [Source(str(match), found=True) for match in matches], notes
-        inside = ", ".join(sorted(p.name for p in directory.iterdir())[:5]) or "nothing"
+        names = sorted(p.name for p in directory.iterdir())
+        inside = ", ".join(names[:5]) or "nothing"
     except PermissionError as failure:
         raise InputError(f"{failure.filename}: no permission to read this directory") from None
+    if any(name.endswith(".parquet") for name in names):
+        raise InputError(
+            f"{directory}: not a whole stored Timeline: {MANIFEST} is missing",
+            why=f"it holds {inside}",
+            next="write it again with `counterpoint convert PROFILE OUT.parquet`",
+        )
     looked_for = ", ".join(ending for endings in ENDINGS for ending in endings)
     raise InputError(
         f"{directory}: no profile in this directory (it holds {inside})",
         why=f"looked for {looked_for}, and for runs under plugins/profile/",
         next="name the profile itself, or the log directory given to jax.profiler.start_trace",
     )
+
+
+def _refuse_timeline(directory: Path) -> None:
+    """A stored Timeline, which is not read as a profile but opened, and only alone."""
+    if is_timeline(directory):
+        raise InputError(
+            f"{directory}: a stored Timeline can't be combined with others",
+            why="it is already what several profiles become",
+            next=f"name it alone: {shlex.quote(str(directory))};"
+            " or convert all profiles of the run at once",
+        )

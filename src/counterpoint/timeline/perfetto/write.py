@@ -14,6 +14,7 @@ from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.perfetto.as_json import json_blocks
 from counterpoint.timeline.perfetto.as_proto import proto_blocks
 from counterpoint.timeline.perfetto.layout import earliest_ps, processes, tracks
+from counterpoint.timeline.url import refuse_url
 
 SUFFIXES: Final = (".json", ".json.gz", ".pftrace")
 """Endings of a trace's name, each of which is a format."""
@@ -23,6 +24,7 @@ _GZIP_LEVEL: Final = 4  # a third of level 9's time for a tenth more bytes
 
 def write_perfetto(timeline: Timeline, path: str | Path, *, overwrite: bool = False) -> Path:
     """Write the Timeline as a trace; the ending of its name says in which format."""
+    refuse_url(path)
     path = Path(path)
     blocks = _blocks(timeline, path)
     if path.is_dir() or (path.exists() and not overwrite):
