@@ -127,6 +127,18 @@ def test_an_unknown_ending_is_refused_with_the_known_ones(
     assert f"next: counterpoint convert {profile} {tmp_path / name}.parquet" in err
 
 
+@pytest.mark.parametrize("ending", ["parquet", "pftrace"])
+def test_a_url_is_not_written(run: Run, profile: Path, ending: str) -> None:
+    code, _, err = run(profile, f"memory://out.{ending}")
+    assert code == 2
+    assert "URLs can be read, not written" in err
+
+
+def test_what_to_do_next_can_be_pasted(run: Run, profile: Path, tmp_path: Path) -> None:
+    out = tmp_path / "two words.parquet"
+    assert run(profile, out)[1].endswith(f"next: counterpoint explain '{out}'\n")
+
+
 def test_a_missing_directory_is_refused_before_reading(run: Run, tmp_path: Path) -> None:
     code, _, err = run(tmp_path / "none.xplane.pb", tmp_path / "no" / "out.parquet")
     assert code == 2

@@ -140,6 +140,13 @@ class TestOutput:
         assert done.returncode == 1
         assert done.stderr == "error: can't write the result: No space left on device\n"
 
+    def test_a_profile_through_a_pipe(self, made: Path) -> None:
+        command = f"cat {made} | {sys.executable} -m counterpoint explain /dev/stdin --json"
+        done = subprocess.run(
+            ["/bin/sh", "-c", command], capture_output=True, text=True, check=True, timeout=60
+        )
+        assert json.loads(done.stdout)["inputs"] == ["/dev/stdin"]
+
     def test_an_encoding_without_the_names_is_no_error(self, made: Path, tmp_path: Path) -> None:
         named = tmp_path / "profil-日本.xplane.pb"
         named.write_bytes(made.read_bytes())
@@ -265,12 +272,16 @@ class TestWrongUse:
             (["--top", "0"], ["--top", "not 0"]),
             (["-o", "out.html"], [".html", ".json, .txt, .md"]),
             (["-o", "out.txt", "--json"], ["out.txt", ".json"]),
+            (["-o", "memory://out.json"], ["URLs can be read, not written"]),
             (["-o", "no/where/out.json"], ["no directory"]),
         ],
         ids=lambda value: value[0] if isinstance(value, list) else "",
     )
     def test_an_option(self, made: Path, arguments: list[str], words: list[str]) -> None:
         check_error(explain(made, *arguments), 2, *words)
+
+    def test_an_empty_path(self) -> None:
+        check_error(explain(""), 2, "the name of a profile is empty")
 
     def test_no_path(self) -> None:
         check_error(explain(), 2, "no profile was named", "counterpoint explain PATH")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 import shutil
+import sys
 import zipfile
 from contextlib import suppress
 from pathlib import Path
@@ -196,6 +197,12 @@ class TestRefusals:
         fsspec.filesystem("memory").pipe("/dir/x.pb", b"x")
         with pytest.raises(InputError, match="a URL must name one file"):
             read(url)
+
+    def test_a_missing_driver_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(sys.modules, "adlfs", None)
+        with pytest.raises(InputError, match="can't be opened") as refused:
+            read("abfs://bucket/x.pb")
+        assert refused.value.next == "pip install adlfs"
 
     def test_a_pattern_that_matches_nothing(self, tmp_path: Path) -> None:
         with pytest.raises(InputError, match="nothing matches"):

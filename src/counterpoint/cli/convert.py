@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -14,6 +15,7 @@ from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.perfetto import SUFFIXES as TRACES
 from counterpoint.timeline.perfetto import write_perfetto
 from counterpoint.timeline.read import read
+from counterpoint.timeline.url import refuse_url
 
 PARQUET = ".parquet"
 ENDINGS = (PARQUET, *TRACES)
@@ -35,6 +37,7 @@ def convert(
             next="counterpoint convert IN... OUT",
         )
     *inputs, last = paths
+    refuse_url(last)
     out = Path(last)
     _check(inputs, out, force=force)
     with Progress("reading") as progress:
@@ -57,7 +60,7 @@ def _check(inputs: list[str], out: Path, *, force: bool) -> None:
         raise UsageError(
             f"can't write {out}: its ending names no format here",
             why=f"the ending says the format: {', '.join(ENDINGS)}",
-            next=f"counterpoint convert {' '.join(inputs)} {out}{PARQUET}",
+            next=f"counterpoint convert {shlex.join([*inputs, f'{out}{PARQUET}'])}",
         )
     if out.exists() and any(Path(name).resolve() == out.resolve() for name in inputs):
         raise UsageError(f"{out} is what is to be read", next="choose another name")
@@ -85,7 +88,7 @@ def _tell(timeline: Timeline, out: Path) -> None:
         )
     print(f"{out}: {', '.join(parts)}")
     print(
-        f"next: counterpoint explain {out}"
+        f"next: counterpoint explain {shlex.quote(str(out))}"
         if out.suffix == PARQUET
         else f"next: open https://ui.perfetto.dev and drop {out} on it"
     )

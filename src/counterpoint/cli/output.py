@@ -7,18 +7,21 @@ neither half a file nor a damaged old one.
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 
 from counterpoint.core.errors import UsageError
+from counterpoint.timeline.url import refuse_url
 
 
 def check_output(path: Path, *, force: bool, endings: tuple[str, ...]) -> None:
     """Refuse a path that can't or must not be written to, before any work is done."""
+    refuse_url(path)
     if path.suffix not in endings:
         raise UsageError(
             f"can't write {path}: its ending, {path.suffix or 'none'}, names no format here",
             why=f"the ending says the format: {', '.join(endings)}",
-            next=f"-o {path.with_suffix(endings[0])}",
+            next=f"-o {shlex.quote(str(path.with_suffix(endings[0])))}",
         )
     if path.is_dir():
         raise UsageError(f"can't write {path}: it is a directory")
