@@ -11,7 +11,7 @@ from counterpoint.core.errors import InputError
 from counterpoint.timeline.assemble import assemble
 from counterpoint.timeline.device import Device
 from counterpoint.timeline.model import Timeline
-from counterpoint.timeline.recording import Recording
+from counterpoint.timeline.recording import EmbeddedProgram, Recording
 from recordings import NS, Span, recording
 
 
@@ -235,3 +235,45 @@ def test_gradient_accumulation_without_markers_is_pointed_out() -> None:
     spans += [Span("update", 200 * k + 190, 5, run=9 + k, module="jit_apply") for k in range(2)]
     made = timeline(recording(spans))
     assert any("jit_micro runs 4 times for each run of jit_apply" in note for note in made.notes)
+
+
+class TestMarks:
+    """Runs of a program whose schedule is known but whose runs nobody counted: a, b, c, d."""
+
+    HLO = """\
+HloModule jit_step, is_scheduled=true
+
+ENTRY %main (p: f32[8]) -> f32[8] {
+  %p = f32[8]{0} parameter(0)
+  %a = f32[8]{0} negate(%p)
+  %b = f32[8]{0} negate(%a)
+  %c = f32[8]{0} negate(%b)
+  ROOT %d = f32[8]{0} negate(%c)
+}
+"""
+
+    def made(self, spans: list[Span]) -> Timeline:
+        programs = {"jit_step": EmbeddedProgram("jit_step", self.HLO.encode)}
+        return timeline(recording(spans, programs=programs))
+
+    def step(self, start: int) -> list[Span]:
+        return [Span(op, start + 20 * place, 10) for place, op in enumerate("abcd")]
+
+    def test_an_op_that_launches_two_kernels_makes_no_more_runs(self) -> None:
+        spans = [span for start in range(0, 400, 100) for span in self.step(start)]
+        spans += [Span("b", start + 32, 5) for start in range(0, 400, 100)]
+        assert runs(self.made(spans)) == [(0, k, 100 * k, 100 * k + 70) for k in range(4)]
+
+    def test_a_first_run_cut_in_the_middle_shifts_nothing(self) -> None:
+        spans = self.step(-100)[2:] + [s for at in range(0, 400, 100) for s in self.step(at)]
+        assert runs(self.made(spans)) == [(0, k, 100 * k, 100 * k + 70) for k in range(4)]
+
+    def test_neither_does_a_last_one(self) -> None:
+        spans = [s for at in range(0, 400, 100) for s in self.step(at)] + self.step(400)[:2]
+        assert [run[2] for run in runs(self.made(spans))] == [0, 100, 200, 300, 400]
+
+    def test_what_starts_early_on_another_stream_belongs_to_its_run(self) -> None:
+        spans = [s for at in range(0, 400, 100) for s in self.step(at)]
+        spans = [replace(s, start=s.start - 30, line=1) if s.op == "c" else s for s in spans]
+        spans = [replace(s, start=s.start - 15) if s.op == "c" else s for s in spans]
+        assert [run[2] for run in runs(self.made(spans))] == [-5, 95, 195, 295]

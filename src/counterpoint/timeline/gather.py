@@ -74,7 +74,7 @@ def gather(gathered: Gathered, recording: Recording, host: int) -> None:
         recording,
         op_program,
         programs(recording.executions),
-        _in_entry(gathered, recording, op_program, host),
+        _entry_positions(gathered, recording, op_program, host),
     )
     claimed = claim_ops(recording.ops, op_program, recording.spans["op"].to_numpy(), found)
     ops = describe_ops(
@@ -125,19 +125,21 @@ def _append_host(gathered: Gathered, recording: Recording, host: int) -> None:
     )
 
 
-def _in_entry(
+def _entry_positions(
     gathered: Gathered, recording: Recording, programs: NDArray[np.int32], host: int
-) -> NDArray[np.bool_]:
-    """Which ops lie in their program's entry computation, as far as the HLO is there."""
+) -> NDArray[np.int32]:
+    """Where each op stands in its program's entry computation; -1 for elsewhere, or unknown."""
     if len(recording.executions) or recording.spans["run_key"].null_count() < len(recording.spans):
-        return np.zeros(len(recording.ops), bool)  # runs are told otherwise: spare the parsing
+        return np.full(len(recording.ops), -1, np.int32)  # runs are told otherwise: spare parsing
 
-    def tell(op: str | None, index: int) -> bool:
+    def tell(op: str | None, index: int) -> int:
         program = None if index == NO_PROGRAM else gathered.hlo(index, host)
         if program is None or op is None:
-            return False
+            return -1
         instruction = program.instruction(op)
-        return instruction is not None and instruction.computation == program.entry
+        if instruction is None or instruction.computation != program.entry:
+            return -1
+        return instruction.index
 
     pairs = zip(recording.ops["op"], programs.tolist(), strict=True)
-    return np.array([tell(op, index) for op, index in pairs], bool)
+    return np.array([tell(op, index) for op, index in pairs], np.int32)

@@ -47,12 +47,13 @@ def find_runs(
     recording: Recording,
     op_program: Programs,
     execution_program: Programs,
-    once: NDArray[np.bool_],
+    positions: NDArray[np.int32],
 ) -> FoundRuns:
     """Find the runs of one recording.
 
     `op_program` and `execution_program` give the program of each row of those tables, NO_PROGRAM
-    where it is not known; `once` tells the ops known to execute once per run.
+    where it is not known; `positions` gives the place of each op in its program's entry
+    computation, -1 where it has none there.
     """
     spans = recording.spans
     if spans["run_key"].null_count() < len(spans):
@@ -64,7 +65,7 @@ def find_runs(
         "start_ps",
         end_ps=pl.col("start_ps") + pl.col("dur_ps"),
         program=pl.Series(op_program[op_of_span], dtype=pl.Int32),
-        once=pl.Series(once[op_of_span], dtype=pl.Boolean),
+        position=pl.Series(positions[op_of_span], dtype=pl.Int32),
     )
     if len(recording.executions):
         return _by_execution(spans, recording.executions, execution_program)
@@ -183,21 +184,37 @@ def _by_counting(spans: pl.DataFrame) -> FoundRuns:
 def _marks(ordered: pl.DataFrame) -> NDArray[np.int64]:
     """Starts of the op that marks a run's beginning: of those executing once per run, the first.
 
-    Ops of the entry computation execute once per run, and a run cut off by the profile's start or
-    end lacks some: so their highest count is that of the runs. Where the HLO does not say which ops
-    these are, it is the smallest count that a fair share of all ops has: ops in loops have higher
-    counts, and few stand behind a condition.
+    Ops of the entry computation execute once per run. Some launch a kernel several times, and runs
+    cut off by the profile lack some: but the count that most have is that of the runs, give or take
+    one, and the first in the schedule among them marks the run; or what starts before it on another
+    stream. Where the HLO does not say, the smallest count that a fair share of all ops has must do:
+    ops in loops have higher counts, and few stand behind a condition.
     """
-    counts = ordered.group_by("op", "once").agg(
-        pl.len().alias("count"), pl.col("start_ps").min().alias("first")
+    counts = ordered.group_by("op", "position").agg(
+        pl.len().cast(pl.Int64).alias("count"),
+        pl.col("start_ps").min().alias("first"),
+        pl.col("start_ps").max().alias("last"),
     )
-    once = counts.filter("once")
-    if len(once):
-        runs = once["count"].max()
+    entry = counts.filter(pl.col("position") >= 0)
+    if len(entry):
+        runs = _most_common(entry)
+        usual = entry.filter((pl.col("count") - runs).abs() <= 1).sort("position")
+        starts = _starts(ordered, usual["op"][0])
+        since = starts[-2] if len(starts) > 1 else starts[0] - 1
+        in_last_run = (pl.col("count") == usual["count"][0]) & (pl.col("last") > since)
+        marks = usual.filter(in_last_run).sort("last")
     else:
         shared = counts.group_by("count").len("ops")
-        runs = shared.filter(pl.col("ops") >= _FAIR_SHARE * len(counts))["count"].min()
-        runs = shared["count"].min() if runs is None else runs
-    candidates = (once if len(once) else counts).filter(pl.col("count") == runs)
-    mark = candidates.sort("first")["op"][0]
-    return ordered.filter(pl.col("op") == mark)["start_ps"].unique().sort().to_numpy()
+        fair = shared.filter(pl.col("ops") >= _FAIR_SHARE * len(counts))
+        runs = (fair if len(fair) else shared)["count"].min()
+        marks = counts.filter(pl.col("count") == runs).sort("first")
+    return _starts(ordered, marks["op"][0])
+
+
+def _starts(ordered: pl.DataFrame, op: int) -> NDArray[np.int64]:
+    return ordered.filter(pl.col("op") == op)["start_ps"].unique().sort().to_numpy()
+
+
+def _most_common(counts: pl.DataFrame) -> int:
+    shared = counts.group_by("count").len("ops").sort("ops", "count")
+    return int(shared["count"][-1])
