@@ -16,7 +16,7 @@ from counterpoint.core.basis import Basis
 from counterpoint.timeline.align import Offset, find_offsets
 from counterpoint.timeline.device import Host
 from counterpoint.timeline.gather import Gathered, gather
-from counterpoint.timeline.kinship import strangers, without_copies
+from counterpoint.timeline.kinship import require_one_kind, strangers, suspect_copies
 from counterpoint.timeline.model import RUNS, Timeline
 from counterpoint.timeline.recording import Recording
 from counterpoint.timeline.steps import find_steps
@@ -38,13 +38,19 @@ def assemble(
     recordings: Sequence[Recording], inputs: Sequence[str], notes: Sequence[str] = ()
 ) -> Timeline:
     """Make the Timeline; `recordings` has one entry per host."""
-    recordings, doubled = without_copies(recordings)
+    require_one_kind(recordings)
     gathered = Gathered()
     for host, recording in enumerate(recordings):
         gather(gathered, recording, host)
     tables = _concatenate(gathered)
     hosts = _hosts(recordings)
-    said = [*doubled, *strangers(gathered), *notes, *gathered.damaged.values(), *gathered.notes]
+    said = [
+        *suspect_copies(recordings),
+        *strangers(gathered),
+        *notes,
+        *gathered.damaged.values(),
+        *gathered.notes,
+    ]
     if len(recordings) > 1:
         tables, hosts, offsets = _on_one_clock(tables, hosts, gathered)
         said += offsets

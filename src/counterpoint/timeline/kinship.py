@@ -9,18 +9,20 @@ from counterpoint.timeline.gather import Gathered
 from counterpoint.timeline.recording import Recording
 
 
-def without_copies(recordings: Sequence[Recording]) -> tuple[list[Recording], list[str]]:
-    """Each profile once; one that was given twice, by whatever name, is left out and named."""
-    kept: list[Recording] = []
+def suspect_copies(recordings: Sequence[Recording]) -> list[str]:
+    """A warning for each profile that holds exactly what another holds.
+
+    It counts as a host all the same: made-up sets of many hosts are made of copies.
+    """
     notes: list[str] = []
-    for recording in recordings:
-        twin = next((one for one in kept if _same(one, recording)), None)
-        if twin is None:
-            kept.append(recording)
-        else:
-            notes.append(f"{recording.source} is a copy of {twin.source}: it counts once")
-    _require_one_kind(kept)
-    return kept, notes
+    for index, recording in enumerate(recordings):
+        twin = next((one for one in recordings[:index] if _same(one, recording)), None)
+        if twin is not None:
+            notes.append(
+                f"{recording.source} holds the very spans of {twin.source}: if it is a copy, leave"
+                " it out, for here it counts as another host"
+            )
+    return notes
 
 
 def _same(one: Recording, other: Recording) -> bool:
@@ -32,7 +34,8 @@ def _same(one: Recording, other: Recording) -> bool:
     )
 
 
-def _require_one_kind(recordings: Sequence[Recording]) -> None:
+def require_one_kind(recordings: Sequence[Recording]) -> None:
+    """Refuse to take a GPU's and a TPU's profile for hosts of one run."""
     kinds = {device.kind: one.source for one in recordings for device in one.devices}
     if len(kinds) > 1:
         found = ", ".join(f"{kind} in {source}" for kind, source in sorted(kinds.items()))
