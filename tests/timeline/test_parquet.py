@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
@@ -72,6 +73,15 @@ def test_a_damaged_one_is_refused(made: Timeline, tmp_path: Path, damage: str) -
     path = made.to_parquet(tmp_path / "t.parquet")
     (path / damage).write_bytes(b"{")
     with pytest.raises(InputError, match="not a whole stored Timeline"):
+        read(path)
+
+
+def test_a_table_of_another_timeline_is_refused(made: Timeline, tmp_path: Path) -> None:
+    path = made.to_parquet(tmp_path / "t.parquet")
+    other = [Span(f"fusion.{k}", 10 * k, 5, run=k) for k in range(6)]
+    larger = assemble([recording(other)], ["other"]).to_parquet(tmp_path / "o.parquet")
+    shutil.copy(larger / "spans.parquet", path / "spans.parquet")
+    with pytest.raises(InputError, match=r"spans.parquet points to row 5 of ops, which has 1"):
         read(path)
 
 

@@ -44,6 +44,21 @@ _HLO: Final = "hlo.parquet"
 _VARIANTS: Final[Schema] = {"program": pl.Int64, "host": pl.Int64, "name": pl.String}
 
 
+_REFERENCES: Final = (
+    ("spans", "op", "ops"),
+    ("spans", "run", "runs"),
+    ("spans", "device", "devices"),
+    ("spans", "line", "lines"),
+    ("ops", "program", "programs"),
+    ("runs", "program", "programs"),
+    ("runs", "device", "devices"),
+    ("steps", "device", "devices"),
+    ("host_events", "name", "host_names"),
+    ("host_events", "host", "hosts"),
+)
+"""Columns of row numbers, and what they number."""
+
+
 def is_timeline(path: Path) -> bool:
     """Whether a directory holds a stored Timeline."""
     try:
@@ -161,6 +176,7 @@ def _read(path: Path, manifest: dict[str, Any]) -> Timeline:
     if manifest["format"] != FORMAT:
         raise ValueError(f"its format is {manifest['format']!r}, this version reads {FORMAT!r}")
     tables = {name: _table(path / f"{name}.parquet", kinds) for name, kinds in _TABLES.items()}
+    _check_references(tables, manifest)
     return Timeline(
         basis=Basis(manifest["basis"]),
         inputs=tuple(manifest["inputs"]),
@@ -176,6 +192,21 @@ def _read(path: Path, manifest: dict[str, Any]) -> Timeline:
         truncated=manifest["truncated"],
         **tables,
     )
+
+
+def _check_references(tables: dict[str, pl.DataFrame], manifest: dict[str, Any]) -> None:
+    """Row numbers must lead somewhere: tables of two Timelines may have the same columns."""
+    rows = {name: len(table) for name, table in tables.items()}
+    rows |= {
+        name: len(manifest[name])
+        for name in ("devices", "lines", "programs", "hosts", "host_names")
+    }
+    for table, column, target in _REFERENCES:
+        highest = tables[table][column].max()
+        if isinstance(highest, int) and highest >= rows[target]:
+            raise ValueError(
+                f"{table}.parquet points to row {highest} of {target}, which has {rows[target]}"
+            )
 
 
 def _programs(path: Path, entries: list[dict[str, Any]]) -> tuple[ProgramEntry, ...]:

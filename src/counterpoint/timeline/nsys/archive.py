@@ -37,6 +37,7 @@ _LARGEST_HLO: Final = 1 << 31
 _LARGEST_RATIO: Final = 200
 _SMALL: Final = 64 << 20
 
+# zipfile raises the last for compression it does not know, which a damaged byte may claim.
 _BROKEN: Final = (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError)
 
 
