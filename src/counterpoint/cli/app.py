@@ -29,13 +29,21 @@ _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command that can be called without being loaded to be listed."""
+    """A command that can be called without being loaded to be listed.
+
+    A name of two words is a command within a group: `pgle make`.
+    """
 
     name: str
     function: str
     summary: str
     examples: tuple[str, ...] = ()
 
+
+GROUPS = {
+    "pgle": "Make, check and apply profiles that tell XLA's scheduler what instructions cost.",
+}
+"""What the commands whose names begin with this word are for."""
 
 COMMANDS: tuple[Command, ...] = (
     Command(
@@ -104,10 +112,15 @@ def _app(commands: Iterable[Command]) -> App:
         help_format="plaintext",
         default_parameter=Parameter(negative=()),  # no --no-json beside --json
     )
+    groups: dict[str, App] = {}
     for command in commands:
-        app.command(
+        group, _, name = command.name.rpartition(" ")
+        if group and group not in groups:
+            groups[group] = App(name=group, help=GROUPS[group], help_format="plaintext")
+            app.command(groups[group])
+        (groups[group] if group else app).command(
             command.function,
-            name=command.name,
+            name=name,
             help=command.summary,
             help_epilogue="\n  ".join(("Examples:", *command.examples))
             if command.examples
