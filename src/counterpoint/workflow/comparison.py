@@ -68,9 +68,9 @@ def _reach(logs: Sequence[float]) -> Range | Unknown:
 
 def _quantile(freedom: int) -> float:
     """Of Student's t, for a two-sided interval."""
-    from scipy.special import stdtrit  # pyright: ignore
+    from scipy.special import stdtrit  # pyright: ignore[reportMissingTypeStubs]
 
-    return float(stdtrit(freedom, (1 + CONFIDENCE) / 2))  # pyright: ignore
+    return float(stdtrit(freedom, (1 + CONFIDENCE) / 2))
 
 
 def _verdict(reach: Range | Unknown) -> Verdict:
@@ -80,7 +80,7 @@ def _verdict(reach: Range | Unknown) -> Verdict:
         return Verdict.FASTER
     if reach.low > 0:
         return Verdict.SLOWER
-    if -INDIFFERENT <= reach.low and reach.high <= INDIFFERENT:
+    if reach.low >= -INDIFFERENT and reach.high <= INDIFFERENT:
         return Verdict.SAME
     return Verdict.OPEN
 
