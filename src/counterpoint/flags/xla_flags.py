@@ -1,0 +1,163 @@
+"""The text of XLA_FLAGS, read as XLA reads it, and written so that XLA reads the same.
+
+XLA knows spaces, tabs and line ends as separators, `--name=value`, `--name='value'` (nothing is
+special inside) and `--name="value"` (a backslash makes the next character ordinary), and `--name`
+for a bool that is true. It stops in silence at the first word that does not start with a dash:
+what follows is lost, also what somebody appends later. So that is an error here.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from counterpoint.core.errors import InputError, UsageError
+
+Pairs: TypeAlias = tuple[tuple[str, str], ...]
+
+SPACE: Final = " \t\r\n"
+"""What separates flags. Python's idea of white space is wider: a form feed belongs to a word."""
+
+_NAME: Final = re.compile(r"[-_A-Za-z0-9]*")
+_WORD: Final = re.compile(r"[^ \t\r\n]*")
+_LOOKS_LIKE_FLAG: Final = re.compile(r"\w+=")
+_DASHES: Final = "\N{HYPHEN}\N{NON-BREAKING HYPHEN}\N{EN DASH}\N{EM DASH}\N{MINUS SIGN}"
+
+
+def parse_xla_flags(text: str, *, where: str = "XLA_FLAGS") -> Pairs:
+    """Names without dashes, and values, in the order in which XLA takes them."""
+    pairs: list[tuple[str, str]] = []
+    at = _past_space(text, 0)
+    while at < len(text):
+        if text[at] != "-":
+            raise _stray(text, at, where)
+        word, at = _flag(text, at, where)
+        pairs.append(_pair(word, where))
+        at = _past_space(text, at)
+    return tuple(pairs)
+
+
+def render_xla_flags(pairs: Iterable[tuple[str, str]]) -> str:
+    """The text that XLA reads as these pairs."""
+    return " ".join(f"--{name}={_quoted(value)}" for name, value in pairs)
+
+
+def expand_xla_flags(value: str, *, where: str = "XLA_FLAGS", directory: Path | None = None) -> str:
+    """The flags that a variable's value stands for: itself, or what is in the file it names.
+
+    XLA takes a value that does not start with a dash for a file's name, relative to where the
+    process runs (`directory`). A value of spaces only is an error to XLA and no flags here.
+    """
+    if not value.strip(SPACE):
+        return ""
+    start = value.lstrip(SPACE)
+    if start[0] == "-":
+        return value
+    path = (directory or Path()) / value
+    if not path.exists() and (start[0] in _DASHES or _LOOKS_LIKE_FLAG.match(start)):
+        raise _stray(value, len(value) - len(start), where)
+    return _file_text(path, where)
+
+
+def _file_text(path: Path, where: str) -> str:
+    why = "a value that does not start with `--` names a file of flags"
+    try:
+        text = path.read_bytes().decode()
+    except OSError as failure:
+        raise InputError(
+            f"{where}: {path} can't be read: {failure.strerror or failure}",
+            why=why,
+            next="unset XLA_FLAGS, or name a file that exists",
+        ) from None
+    except (UnicodeDecodeError, ValueError):
+        raise InputError(f"{where}: {path} is not text", why=why) from None
+    if "\0" in text:
+        raise InputError(f"{where}: {path} is not text", why=why)
+    return text
+
+
+def _past_space(text: str, at: int) -> int:
+    while at < len(text) and text[at] in SPACE:
+        at += 1
+    return at
+
+
+def _flag(text: str, at: int, where: str) -> tuple[str, int]:
+    """One flag as XLA hands it on, without the quotes, and where it ends."""
+    end = _end(_NAME, text, at)
+    quote = text[end + 1 : end + 2]
+    if text[end : end + 1] != "=" or not quote or quote not in "'\"":
+        end = _end(_WORD, text, end)
+        return text[at:end], end
+    value, after = _quoted_value(text, end + 2, quote)
+    if after is None:
+        raise UsageError(
+            f"{where}: the quote after {text[at : end + 1]} is not closed: {_excerpt(text, at)}",
+            why="everything behind it would become part of the value",
+            next=f"close it with {quote}",
+        )
+    return text[at : end + 1] + value, after
+
+
+def _quoted_value(text: str, at: int, quote: str) -> tuple[str, int | None]:
+    value: list[str] = []
+    while at < len(text) and text[at] != quote:
+        if quote == '"' and text[at] == "\\" and at + 1 < len(text):
+            at += 1
+        value.append(text[at])
+        at += 1
+    return "".join(value), at + 1 if at < len(text) else None
+
+
+def _pair(word: str, where: str) -> tuple[str, str]:
+    name, equals, value = word.partition("=")
+    if not name.startswith("--") or name.startswith("---") or name == "--":
+        raise UsageError(
+            f"{where}: {word} is not a flag",
+            why="a flag is two dashes, a name, and mostly `=value`",
+            next=f"--{name.lstrip('-') or 'xla_...'}{equals}{value}",
+        )
+    return name[2:], value if equals else "true"
+
+
+def _stray(text: str, at: int, where: str) -> UsageError:
+    word = text[at : _end(_WORD, text, at)]
+    if text[at] in _DASHES:
+        return UsageError(
+            f"{where}: {word} starts with U+{ord(text[at]):04X}, which looks like a dash",
+            why="word processors write it instead of `--`",
+            next="--" + word.lstrip(_DASHES),
+        )
+    if at == _past_space(text, 0):
+        return UsageError(
+            f"{where}: {word} is not a flag", why="flags start with `--`", next=f"--{word}"
+        )
+    return UsageError(
+        f"{where}: {word} is not a flag",
+        why="XLA stops reading there, and what follows is lost in silence",
+        next=f"write values as --name=value, and quote those with spaces: {shlex.quote(word)}",
+    )
+
+
+def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
+    match = pattern.match(text, at)
+    return match.end() if match else at
+
+
+def _excerpt(text: str, at: int, length: int = 60) -> str:
+    rest = text[at:]
+    return rest if len(rest) <= length else f"{rest[:length]}..."
+
+
+def _quoted(value: str) -> str:
+    if "\0" in value:
+        raise UsageError(f"a flag's value can't hold a zero byte: {value!r}")
+    if not any(character in SPACE for character in value) and value[:1] not in ("'", '"'):
+        return value
+    if "'" not in value:
+        return f"'{value}'"
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
