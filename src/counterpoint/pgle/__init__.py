@@ -1,0 +1,10 @@
+"""Profiles that tell XLA's scheduler what each instruction costs (PGLE): made, read, compared.
+
+docs/formats/pgle.md says what XLA takes and what it leaves out in silence.
+"""
+
+from counterpoint.pgle.files import read_profile as read_profile
+from counterpoint.pgle.profile import Cost as Cost
+from counterpoint.pgle.profile import Latency as Latency
+from counterpoint.pgle.profile import Profile as Profile
+from counterpoint.pgle.writing import write_profile as write_profile
