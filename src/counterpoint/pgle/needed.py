@@ -1,0 +1,122 @@
+"""What XLA asks a profile: for which instructions, by which names, and which cost it finds.
+
+Restated from XLA:GPU's profile-guided estimator and its accuracy checker, and held against their
+own counts in the tests. The checker visits the entry and the computations that exactly one `while`
+runs (its body and its condition), nothing inside fusions or branches. There it asks
+
+    a start of an async collective   for the latency up to its done, by the start's own name; of a
+                                     generic async start, else by the instruction that it wraps
+    every other instruction          for its cost, by its name
+
+and counts as missing all but what names a value only, loops, and copies. The done of a collective
+is not asked. Nor counted is a collective that a flag has made synchronous; in a finished program
+it looks like one that the scheduler left without anything to run beside, so both are taken as
+asked here, and marked. Clones by rematerialisation come after the scheduler: `fusion.3.remat2` was
+`fusion.3` when XLA asked, and XLA averages the costs of clones in a profile into that name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from counterpoint.pgle.profile import Cost
+from counterpoint.program import Computation, Instruction, Program, collective, is_done, is_start
+
+_CLONE: Final = re.compile(r"\.remat\d*(\.\d+)*$")
+_AVERAGED: Final = re.compile(r"\.remat\d*$")
+_NAMES_A_VALUE: Final = frozenset(
+    {
+        *("get-tuple-element", "bitcast", "constant", "parameter", "tuple", "partition-id"),
+        *("replica-id", "opt-barrier", "optimization-barrier"),
+    }
+)
+_NOT_MISSED: Final = _NAMES_A_VALUE | {"while", "copy"}
+_P2P: Final = ("send", "recv", "send-done", "recv-done")
+_COMMAND_BUFFER: Final = "command_buffer"
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """One instruction that XLA counts as found or missing, and the names it tries, in order.
+
+    `overlaps` tells the start of a collective, whose cost is how long it may run beside other
+    work. One that is `sync` ended up without such; XLA may have left it out of its counts.
+    """
+
+    instruction: Instruction
+    names: tuple[str, ...]
+    overlaps: bool = False
+    sync: bool = False
+
+
+def needed(program: Program) -> tuple[Lookup, ...]:
+    """Everything that a complete profile of the program has a cost of, in schedule order."""
+    wrapped = {start: inner for inner, start in program.wrapped.items()}
+    asked: dict[str, Lookup] = {}
+    for computation in checked(program):
+        for instruction in computation.instructions:
+            name = base_name(instruction.name)
+            if name not in asked and _is_asked(program, instruction):
+                inner = wrapped.get(instruction.name)
+                names = (name,) if inner is None else (name, inner)
+                overlaps = is_start(instruction) and _talks(program, instruction)
+                asked[name] = Lookup(instruction, names, overlaps, instruction.is_sync)
+    return tuple(asked.values())
+
+
+def checked(program: Program) -> Iterator[Computation]:
+    """The computations that XLA's accuracy checker visits.
+
+    Command buffers are made after it, out of instructions that stood beside their call.
+    """
+    for name, computation in program.computations.items():
+        callers = program.callers(name)
+        loops = [it for it in callers if it.opcode == "while"]
+        if name == program.entry or len(loops) == 1:
+            yield computation
+            yield from _command_buffers(program, computation)
+
+
+def _command_buffers(program: Program, computation: Computation) -> Iterator[Computation]:
+    for instruction in computation.instructions:
+        if _calls_command_buffer(instruction):
+            yield program.computations[instruction.calls[0]]
+
+
+def _calls_command_buffer(instruction: Instruction) -> bool:
+    calls = instruction.calls
+    return instruction.opcode == "call" and bool(calls) and calls[0].startswith(_COMMAND_BUFFER)
+
+
+def _is_asked(program: Program, instruction: Instruction) -> bool:
+    if instruction.opcode in _NOT_MISSED or _calls_command_buffer(instruction):
+        return False
+    return not (is_done(instruction) and _talks(program, instruction))
+
+
+def _talks(program: Program, instruction: Instruction) -> bool:
+    """Whether it starts or ends a transfer between devices (or to the host, by send and recv)."""
+    return instruction.opcode in _P2P or collective(program, instruction) is not None
+
+
+def base_name(name: str) -> str:
+    """The name as XLA knew it before it recomputed things to save memory."""
+    return _CLONE.sub("", name)
+
+
+def costs_found(costs: Iterable[Cost], fingerprint: str | None) -> Mapping[str, float]:
+    """What XLA looks up in a profile, for the module of this fingerprint: microseconds by name.
+
+    Costs of other fingerprints are dropped, of duplicates the last one counts. With clones by
+    rematerialisation among them, all costs of a base name are averaged instead.
+    """
+    own = [(cost.name, cost.us) for cost in costs if cost.fingerprint in (None, fingerprint)]
+    if not any(".remat" in name for name, _ in own):
+        return dict(own)
+    by_base: dict[str, list[float]] = {}
+    for name, us in own:
+        by_base.setdefault(_AVERAGED.sub("", name), []).append(us)
+    return {name: sum(values) / len(values) for name, values in by_base.items()}
