@@ -13,44 +13,25 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-STRINGS: Final = frozenset(
-    {
-        "xla_disable_hlo_passes",
-        "xla_enable_hlo_passes_only",
-        "xla_gpu_llvm_ir_file",
-        "xla_gpu_ptx_compiler_extra_flags",
-        "xla_gpu_ptx_file",
-    }
-)
-MAPS: Final = frozenset(
-    {
-        "xla_backend_extra_options",
-        "xla_fuel",
-        "xla_gpu_analytical_latency_estimator_options",
-        "xla_gpu_experimental_cost_model_gemm_tiling_options",
-    }
-)
-ENUMS: Final = frozenset(
-    {
-        "xla_cpu_experimental_onednn_fusion_type",
-        "xla_cpu_experimental_xnn_fusion_type",
-        "xla_cpu_experimental_ynn_fusion_type",
-        "xla_gpu_disable_async_collectives",
-        "xla_gpu_enable_command_buffer",
-        "xla_gpu_experimental_autotune_backends",
-    }
-)
-LISTS: Final = STRINGS | MAPS | ENUMS
-"""All whose value is a list with commas."""
+from counterpoint.flags.names import names
+
+LISTS: Final = frozenset({"enums", "map", "strings"})
+"""The types whose value is a list with commas."""
+
+
+def is_list(name: str) -> bool:
+    """Whether a flag's value is a list with commas."""
+    return _type(name) in LISTS
 
 
 def combine(name: str, earlier: str, later: str) -> str:
     """The one value that stands for both, given in this order."""
-    if name in STRINGS:
+    kind = _type(name)
+    if kind == "strings":
         return _union(earlier, later)
-    if name in MAPS:
+    if kind == "map":
         return _merged_map(earlier, later)
-    if name in ENUMS and _is_change(later):
+    if kind == "enums" and _is_change(later):
         return _changed(earlier, later)
     return later
 
@@ -67,6 +48,11 @@ def fold(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
 def add(earlier: str | None, value: str) -> str:
     """The value of a list flag with one more entry in it."""
     return value if not earlier else _union(earlier, value)
+
+
+def _type(name: str) -> str:
+    known = names().get(name)
+    return known.type if known else ""
 
 
 def _items(text: str) -> list[str]:

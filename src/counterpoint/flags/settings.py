@@ -46,7 +46,7 @@ class Settings:
         `under` is what the child inherits anyhow: a list of enum names would replace what is
         there, so its entries are said again.
         """
-        if name not in repeats.LISTS:
+        if not repeats.is_list(name):
             raise ValueError(f"{name} is not a list")
         given = (under.merged(self) if under else self).flags.get(name)
         flags = {**self.flags, name: repeats.add(given, value)}

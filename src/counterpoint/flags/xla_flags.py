@@ -29,20 +29,31 @@ _DASHES: Final = "\N{HYPHEN}\N{NON-BREAKING HYPHEN}\N{EN DASH}\N{EM DASH}\N{MINU
 
 def parse_xla_flags(text: str, *, where: str = "XLA_FLAGS") -> Pairs:
     """Names without dashes, and values, in the order in which XLA takes them."""
-    pairs: list[tuple[str, str]] = []
+    return tuple(_pair(word) for word in split_xla_flags(text, where=where))
+
+
+def split_xla_flags(text: str, *, where: str = "XLA_FLAGS") -> tuple[str, ...]:
+    """The flags as XLA's parser hands them on: dashes, name, equals sign, unquoted value."""
+    words: list[str] = []
     at = _past_space(text, 0)
     while at < len(text):
         if text[at] != "-":
             raise _stray(text, at, where)
         word, at = _flag(text, at, where)
-        pairs.append(_pair(word, where))
+        words.append(_checked(word, where))
         at = _past_space(text, at)
-    return tuple(pairs)
+    return tuple(words)
 
 
 def render_xla_flags(pairs: Iterable[tuple[str, str]]) -> str:
     """The text that XLA reads as these pairs."""
-    return " ".join(f"--{name}={_quoted(value)}" for name, value in pairs)
+    return join_xla_flags(f"--{name}={value}" for name, value in pairs)
+
+
+def join_xla_flags(words: Iterable[str]) -> str:
+    """The text that XLA splits into these words."""
+    parts = (word.partition("=") for word in words)
+    return " ".join(f"{name}{equals}{_quoted(value)}" for name, equals, value in parts)
 
 
 def expand_xla_flags(value: str, *, where: str = "XLA_FLAGS", directory: Path | None = None) -> str:
@@ -112,7 +123,7 @@ def _quoted_value(text: str, at: int, quote: str) -> tuple[str, int | None]:
     return "".join(value), at + 1 if at < len(text) else None
 
 
-def _pair(word: str, where: str) -> tuple[str, str]:
+def _checked(word: str, where: str) -> str:
     name, equals, value = word.partition("=")
     if not name.startswith("--") or name.startswith("---") or name == "--":
         raise UsageError(
@@ -120,7 +131,13 @@ def _pair(word: str, where: str) -> tuple[str, str]:
             why="a flag is two dashes, a name, and mostly `=value`",
             next=f"--{name.lstrip('-') or 'xla_...'}{equals}{value}",
         )
-    return name[2:], value if equals else "true"
+    return word
+
+
+def _pair(word: str) -> tuple[str, str]:
+    """XLA takes a flag without a value for true."""
+    name, equals, value = word[2:].partition("=")
+    return name, value if equals else "true"
 
 
 def _stray(text: str, at: int, where: str) -> UsageError:

@@ -1,0 +1,71 @@
+"""Flags that were removed: XLA ends the process at the first name it does not know."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+from counterpoint.flags.names import LIBTPU, names, similar
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """A flag that a release no longer knows. `last` and `since` are None if no release had it."""
+
+    name: str
+    last: str | None = None  # the newest release known to have it
+    since: str | None = None  # the oldest release known not to have it any more
+    use: tuple[str, ...] = ()  # the flags that do it now
+    note: str = "Nothing is known to have replaced it: drop it."
+
+    @property
+    def history(self) -> str:
+        """When it went."""
+        if self.last is None:
+            return "no release of jaxlib had it"
+        return f"jaxlib {self.last} had it, {self.since} does not"
+
+
+@cache
+def all_gone() -> dict[str, Gone]:
+    """All removed flags that are known."""
+    text = resources.files("counterpoint.flags").joinpath("gone.toml").read_text("utf-8")
+    return {
+        name: Gone(name, use=tuple(entry.pop("use", ())), **entry)
+        for name, entry in tomllib.loads(text).items()
+    }
+
+
+def gone(name: str) -> Gone | None:
+    """What became of a flag; None if it is not known to have been removed."""
+    return all_gone().get(name)
+
+
+def unknown_hint(name: str, version: str | None = None) -> str:
+    """What to write instead of a flag that the compiler of this version does not know."""
+    removed = gone(name)
+    if removed:
+        return f"{removed.history}. {removed.note}"
+    if name.startswith(LIBTPU):
+        return "A flag of libtpu: give it in LIBTPU_INIT_ARGS."
+    if name.startswith("tf_"):
+        return "A flag of TensorFlow: give it in TF_XLA_FLAGS."
+    known = names().get(name)
+    if known:
+        return _known_hint(known.first, known.type, version)
+    candidates = similar(name)
+    if candidates:
+        return f"Did you mean {' or '.join(candidates)}?"
+    return "No release of jaxlib that was looked at knows this name."
+
+
+def _known_hint(first: str, kind: str, version: str | None) -> str:
+    """Why a name that exists may be refused."""
+    if kind != "bool" and not first:
+        return f"It needs a value (of type {kind}): --name=value."
+    here = f"this is {version}" if version else "this one is older"
+    if first:
+        return f"jaxlib {first} is the oldest known to have it, and {here}."
+    return "Write it as --name=value, with underscores."
