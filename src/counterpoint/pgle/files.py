@@ -19,7 +19,6 @@ from counterpoint.core.errors import InputError
 from counterpoint.pgle.profile import SEPARATOR, Cost, Latency, Profile, is_fingerprint
 from counterpoint.pgle.schema import BINARY, ENDINGS, PROFILE, TEXT
 from counterpoint.pgle.text import origin_of
-from counterpoint.pgle.writing import write_profile as write_profile
 from counterpoint.program.wire_schema import Message
 
 _MAKE: Final = "counterpoint pgle make PROFILE... -o FILE.pbtxt"
