@@ -2,3 +2,5 @@
 
 from counterpoint.hardware.chip import Chip as Chip
 from counterpoint.hardware.chip import find_chip as find_chip
+from counterpoint.hardware.target import Target as Target
+from counterpoint.hardware.target import parse_target as parse_target

@@ -1,0 +1,10 @@
+"""The real XLA:GPU compiler without a GPU, in worker processes: Workload x options x Target."""
+
+from counterpoint.compile.compiled import Compiled as Compiled
+from counterpoint.compile.compiled import Memory as Memory
+from counterpoint.compile.compiler import compile_workload as compile_workload
+from counterpoint.compile.failures import CompileFailed as CompileFailed
+from counterpoint.compile.workload import Workload as Workload
+from counterpoint.compile.workload import load_workload as load_workload
+from counterpoint.hardware.target import Target as Target
+from counterpoint.hardware.target import parse_target as parse_target

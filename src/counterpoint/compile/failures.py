@@ -1,0 +1,123 @@
+"""A worker that did not compile, in words of what to do about it."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from importlib import metadata
+from typing import Final
+
+from counterpoint.compile.job import Failure, Outcome
+from counterpoint.compile.workload import Workload
+from counterpoint.core.errors import CounterpointError, InputError, UsageError
+from counterpoint.hardware.target import Target
+
+_LAST_LINES: Final = 8
+_LONGEST: Final = 300
+_CUSTOM_PARTITIONER: Final = "custom_partitioner"
+
+
+class CompileFailed(CounterpointError):
+    """The compiler did not get through."""
+
+
+def refused(outcome: Outcome, workload: Workload, target: Target) -> CounterpointError:
+    """The error for what a worker wrote down."""
+    match outcome.failure:
+        case Failure.NO_JAX | Failure.NO_PLUGIN:
+            return _no_compiler(outcome.detail)
+        case Failure.NO_OPTION | Failure.BAD_VALUE:
+            return UsageError(
+                f"{outcome.option}: {_first_line(outcome.detail)}",
+                why=f"the installed jaxlib {_version('jaxlib')} does not take it",
+                next="leave it out, or take the jaxlib that the workload runs on",
+            )
+        case Failure.UNREADABLE:
+            return InputError(
+                f"{workload.origin}: module {workload.name} can't be read",
+                why=_first_line(outcome.detail),
+                next="give StableHLO that this or an older jaxlib wrote: run the program with"
+                " JAX_DUMP_IR_TO=ir and give ir",
+            )
+        case Failure.DEVICES:
+            wanted, there = outcome.detail.split()
+            return UsageError(
+                f"module {workload.name} is made for {wanted} devices, {target} has {there}",
+                why="the number of devices is part of a program",
+                next=f"--target {wanted}x{target.gpu}, or lower the program for {there} devices",
+            )
+        case Failure.TARGET:
+            return InputError(
+                f"the configuration of target {target} can't be read",
+                why=_first_line(outcome.detail),
+                next="name the target: --target 8xH100",
+            )
+        case _:
+            return _compiler_error(outcome.detail, workload)
+
+
+def died(status: int | None, log: str, workload: Workload, timeout_s: float) -> CounterpointError:
+    """The error for a worker that wrote down nothing."""
+    lines = "\n       ".join(_shown(log)) or "(it printed nothing)"
+    if status is None:
+        return CompileFailed(
+            f"compiling {workload.name} took more than {timeout_s:g} s and was ended",
+            why=f"the compiler's last lines:\n       {lines}",
+        )
+    if status == -signal.SIGKILL:
+        return CompileFailed(
+            f"the compiler was killed while compiling {workload.name}",
+            why="somebody killed it, as a rule the kernel because memory ran out",
+            next="compile fewer at once, or on a machine with more memory",
+        )
+    how = f"by {signal.Signals(-status).name}" if status < 0 else f"with exit code {status}"
+    return CompileFailed(
+        f"the compiler died {how} while compiling {workload.name}",
+        why=f"its last lines:\n       {lines}",
+    )
+
+
+def _compiler_error(detail: str, workload: Workload) -> CounterpointError:
+    if _CUSTOM_PARTITIONER in detail:
+        return CompileFailed(
+            f"module {workload.name} can't be compiled outside the process that lowered it",
+            why=f"{_first_line(detail)}: a custom_partitioning of it is Python code",
+            next="call that function within jax.shard_map, as cuDNN attention can be",
+        )
+    return CompileFailed(f"XLA can't compile {workload.name}", why=_cut(detail.strip()))
+
+
+def _no_compiler(detail: str) -> UsageError:
+    jax = _version("jax")
+    if jax is None:
+        return UsageError(
+            "compiling needs JAX with the compiler for CUDA, and neither is installed",
+            why=f"{sys.executable}: {detail}",
+            next=f"{sys.executable} -m pip install 'counterpoint[compiler]'",
+        )
+    return UsageError(
+        f"jax {jax} is here, but not its compiler for CUDA",
+        why=_first_line(detail),
+        next=f"{sys.executable} -m pip install --no-deps"
+        f" jax-cuda13-pjrt=={jax} jax-cuda13-plugin=={jax}",
+    )
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _shown(log: str) -> list[str]:
+    lines = [line for line in log.splitlines() if line.strip()]
+    return [_cut(line) for line in lines[-_LAST_LINES:]]
+
+
+def _first_line(text: str) -> str:
+    return _cut(text.strip().partition("\n")[0])
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."

@@ -1,0 +1,66 @@
+"""Compile options as a user writes them, in the spelling of the channel that takes them.
+
+A compile takes any field of XLA's DebugOptions as an option, without touching the process. Some names
+are flags only, and some fields are messages that only the parser of XLA_FLAGS can read: these go to
+the environment of the worker, which exists for one compile anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from counterpoint.compile.job import Failure, Outcome
+
+_BOOLS: Final = {"true": "True", "false": "False"}
+_NUMBERS_AS_BOOLS: Final = {"1": "True", "0": "False", "yes": "True", "no": "False"}
+_MESSAGES: Final = frozenset(
+    {
+        "xla_gpu_analytical_latency_estimator_options",
+        "xla_backend_extra_options",
+        "xla_gpu_cost_model_gemm_tiling_options",
+        "xla_gpu_thunk_buffer_debug_filter",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Channels:
+    """Options of one compile, by the way they take."""
+
+    options: Mapping[str, str]
+    flags: Mapping[str, str]
+
+    @property
+    def xla_flags(self) -> str:
+        return " ".join(f"--{name}={value}" for name, value in self.flags.items())
+
+
+def channels(options: Mapping[str, str]) -> Channels:
+    """Send each option the way it is known to take."""
+    return Channels(
+        {
+            name: _BOOLS.get(value.lower(), value)
+            for name, value in options.items()
+            if name not in _MESSAGES
+        },
+        {name: value for name, value in options.items() if name in _MESSAGES},
+    )
+
+
+def rerouted(sent: Channels, outcome: Outcome) -> Channels | None:
+    """Another way for the option that was refused; None where there is none left."""
+    name = outcome.option
+    if name is None or name not in sent.options:
+        return None
+    value = sent.options[name]
+    if outcome.failure is Failure.BAD_VALUE and "valid bool" in outcome.detail:
+        spelled = _NUMBERS_AS_BOOLS.get(value.lower())
+        return spelled and replace(sent, options={**sent.options, name: spelled}) or None
+    if outcome.failure is Failure.BAD_VALUE and not (
+        "valid enum" in outcome.detail or "valid message" in outcome.detail
+    ):
+        return None
+    kept = {other: it for other, it in sent.options.items() if other != name}
+    return Channels(kept, {**sent.flags, name: value})

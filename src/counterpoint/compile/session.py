@@ -1,0 +1,151 @@
+"""A compile with the real XLA:GPU compiler, for devices that are not there. Runs in the worker.
+
+JAX has a public door for it (`jax.experimental.topologies`), but it wants a Python function. What
+comes here is a module that was lowered elsewhere, so it goes to the compile-only client itself, as
+JAX's own `lower().compile()` hands it over. These few private names are the same in JAX 0.9 to 0.12.
+"""
+
+# The compiler's client has no types.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportMissingTypeStubs=false
+# pyright: reportAttributeAccessIssue=false, reportPrivateUsage=false
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+from typing import Any, Final
+
+import jax
+import jaxlib
+import numpy as np
+from jax._src import compiler
+from jax._src.interpreters import mlir
+from jax.experimental import topologies
+from jaxlib import _jax
+from jaxlib.mlir import ir
+
+from counterpoint.compile.job import Failure, Form, Job, Outcome
+from counterpoint.compile.refusal import Refusal
+from counterpoint.compile.text_proto import without_field
+
+_UNKNOWN_FIELD: Final = re.compile(r'GpuTargetConfigProto.*has no field named "(\w+)"')
+_NO_OPTION: Final = re.compile(r"No such compile option: '([^']+)'")
+_BAD_VALUE: Final = re.compile(r"While setting option (\w+), '(.*)' is not a valid (\w+)")
+_SHARDING: Final = re.compile(r'mhlo\.sharding = "[^"]*", |(?:, )?mhlo\.sharding = "[^"]*"')
+_MEMORY: Final = {
+    "temp": "temp_size_in_bytes",
+    "argument": "argument_size_in_bytes",
+    "output": "output_size_in_bytes",
+    "alias": "alias_size_in_bytes",
+    "code": "generated_code_size_in_bytes",
+    "peak": "peak_memory_in_bytes",
+}
+
+
+def compile_program(job: Job, program: bytes, log: Path) -> tuple[bytes, Outcome]:
+    """The scheduled module, and how the compile went. `log` is where stderr goes."""
+    devices, notes = _devices(job, log)
+    with mlir.make_ir_context():
+        module = _module(job.form, program)
+        replicas, partitions = _counts(module, job)
+        if replicas * partitions != len(devices):
+            raise Refusal(Failure.DEVICES, f"{replicas * partitions} {len(devices)}")
+        options = _options(job, replicas, partitions, shardy=b"sdy." in program)
+        started = time.perf_counter()
+        executable = _compile(module, devices, options)
+        seconds = time.perf_counter() - started
+    scheduled: bytes = executable.hlo_modules()[0].as_serialized_hlo_module_proto()
+    stats = executable.get_compiled_memory_stats()
+    return scheduled, Outcome(
+        seconds=seconds,
+        devices=len(devices),
+        memory={
+            name: int(getattr(stats, field))
+            for name, field in _MEMORY.items()
+            if hasattr(stats, field)
+        },
+        versions={"jax": jax.__version__, "jaxlib": jaxlib.__version__},
+        notes=notes,
+    )
+
+
+def _devices(job: Job, log: Path) -> tuple[list[Any], list[str]]:
+    """The absent devices. Fields of the configuration that this XLA does not know are left out."""
+    config, left_out = job.config, list[str]()
+    while True:
+        try:
+            topology = topologies.get_topology_desc(
+                platform="cuda",
+                target_config=config,
+                topology=f"1x{job.hosts}x{job.gpus_per_host}",
+            )
+        except (RuntimeError, NotImplementedError, AssertionError, KeyError) as error:
+            unknown = _UNKNOWN_FIELD.findall(log.read_text(errors="replace"))
+            if "GpuTargetConfigProto" not in str(error):
+                raise Refusal(Failure.NO_PLUGIN, f"{type(error).__name__}: {error}") from error
+            if not unknown or unknown[-1] in left_out:
+                raise Refusal(Failure.TARGET, str(error)) from error
+            left_out.append(unknown[-1])
+            config = without_field(config, unknown[-1])
+        else:
+            notes = [f"this XLA has no target field {', '.join(left_out)}"] if left_out else []
+            return list(topology.devices), notes
+
+
+def _module(form: Form, program: bytes) -> Any:
+    try:
+        if form is Form.MLIR:
+            return ir.Module.parse(program)
+        return _without_second_shardings(ir.Module.parse(_jax.mlir.hlo_to_stablehlo(program)))
+    except (RuntimeError, ValueError) as error:
+        raise Refusal(Failure.UNREADABLE, str(error)) from error
+
+
+def _without_second_shardings(module: Any) -> Any:
+    """HLO says shardings twice where Shardy wrote it; the partitioner takes only one of them."""
+    text: str = module.operation.get_asm(enable_debug_info=True)
+    if "xla.sdy." not in text:
+        return module
+    return ir.Module.parse(_SHARDING.sub("", text))
+
+
+def _counts(module: Any, job: Job) -> tuple[int, int]:
+    if job.replicas and job.partitions:
+        return job.replicas, job.partitions
+    attributes = module.operation.attributes
+    replicas, partitions = (
+        ir.IntegerAttr(attributes[name]).value if name in attributes else 1
+        for name in ("mhlo.num_replicas", "mhlo.num_partitions")
+    )
+    return replicas, partitions
+
+
+def _options(job: Job, replicas: int, partitions: int, *, shardy: bool) -> Any:
+    options = compiler.get_compile_options(
+        num_replicas=replicas,
+        num_partitions=partitions,
+        device_assignment=np.arange(replicas * partitions).reshape(replicas, partitions),
+        env_options_overrides=job.options,
+    )
+    build = options.executable_build_options
+    build.use_spmd_partitioning = True
+    # Programs of before Shardy carry the shardings of GSPMD, and are partitioned as they were.
+    build.use_shardy_partitioner = shardy
+    return options
+
+
+def _compile(module: Any, devices: list[Any], options: Any) -> Any:
+    try:
+        return devices[0].client.compile(module, _jax.DeviceList(tuple(devices)), options)
+    except (RuntimeError, ValueError, TypeError, IndexError) as error:
+        raise _refusal(str(error)) from error
+
+
+def _refusal(message: str) -> Refusal:
+    if found := _NO_OPTION.search(message):
+        return Refusal(Failure.NO_OPTION, message, found[1])
+    if found := _BAD_VALUE.search(message):
+        return Refusal(Failure.BAD_VALUE, message, found[1])
+    return Refusal(Failure.COMPILER, message)

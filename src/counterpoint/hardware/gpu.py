@@ -1,0 +1,135 @@
+"""A GPU as XLA's compiler asks for it: what a compile without the device has to be told.
+
+`chips.toml` says what a chip reaches at most, for judging a measurement; `gpus.toml` says how it is
+built, for the compiler.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Final
+
+from counterpoint.program.hlo_schema import ELEMENT_TYPES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gpu:
+    """One kind of GPU."""
+
+    name: str
+    aliases: tuple[str, ...]
+    description: str  # as the driver calls it
+    chip: str  # its name in chips.toml; empty where it has none there
+    compute_capability: str
+    accelerated: bool  # XLA compiles for sm_90a, say, instead of sm_90
+    cores: int
+    fpus_per_core: int
+    clock_ghz: float
+    memory_bytes: int
+    memory_bytes_per_s: int
+    l2_bytes: int
+    shared_memory_per_core: int
+    shared_memory_optin: int
+    matrix_clock_ghz: float
+    matrix_ops: Mapping[str, int]
+    half_ops: int  # per clock of a scalar unit, 0 where XLA ships no figures
+    active_links: int
+    nvlink_domain: int
+    source: str
+
+
+@cache
+def gpus() -> tuple[Gpu, ...]:
+    """All GPUs that can be compiled for."""
+    return tuple(Gpu(**{**entry, "aliases": tuple(entry["aliases"])}) for entry in _table()["gpu"])
+
+
+def find_gpu(name: str) -> Gpu | None:
+    """The GPU of that name, in any case and spelling: H100, h100-sxm, A100_40GB."""
+    wanted = _plain(name)
+    return next(
+        (gpu for gpu in gpus() if wanted in map(_plain, (gpu.name, *gpu.aliases))),
+        None,
+    )
+
+
+def target_config(gpu: Gpu) -> str:
+    """The GPU as XLA's GpuTargetConfigProto, in text form."""
+    major, minor = gpu.compute_capability.split(".")
+    capability = [f"major: {major}"] + ([f"minor: {minor}"] if minor != "0" else [])
+    if gpu.accelerated:
+        capability.append("feature_extension: ACCELERATED_FEATURES")
+    info = [
+        *(f"{name}: {value}" for name, value in _table()["common"].items()),
+        f"shared_memory_per_core: {gpu.shared_memory_per_core}",
+        f"shared_memory_per_block_optin: {gpu.shared_memory_optin}",
+        f"core_count: {gpu.cores}",
+        f"fpus_per_core: {gpu.fpus_per_core}",
+        f"memory_bandwidth: {gpu.memory_bytes_per_s}",
+        f"l2_cache_size: {gpu.l2_bytes}",
+        f"clock_rate_ghz: {gpu.clock_ghz}",
+        f"device_memory_size: {gpu.memory_bytes}",
+        *_block("cuda_compute_capability", capability),
+        *(_block("scalar_unit_description", _scalar(gpu)) if gpu.half_ops else ()),
+        *_block("matrix_unit_description", _matrix(gpu)),
+        *(_block("device_interconnect_info", [f"active_links: {gpu.active_links}"])),
+        'device_vendor: "NVIDIA Corporation"',
+        f'name: "{gpu.description}"',
+    ]
+    lines = [
+        *_block("gpu_device_info", info),
+        'platform_name: "CUDA"',
+        *_block("dnn_version_info", ["major: 9", "minor: 10"]),
+        f'device_description_str: "{gpu.description}"',
+    ]
+    return "\n".join(lines) + "\n"
+
+
+_NUMBERS: Final = {name: number for number, name in ELEMENT_TYPES.items()}
+_WIDTHS: Final[Mapping[str, tuple[str, ...]]] = {
+    "bits4": ("f4e2m1fn",),
+    "bits8": (
+        "s8", "u8", "f8e5m2", "f8e4m3fn", "f8e4m3b11fnuz", "f8e5m2fnuz", "f8e4m3fnuz", "f8e4m3",
+        "f8e3m4", "f8e8m0fnu", "f6e3m2fn", "f6e2m3fn",
+    ),
+    "bits16": ("f16", "bf16"),
+    "f32": ("f32",),
+    "f64": ("f64",),
+}  # fmt: skip
+
+
+def _matrix(gpu: Gpu) -> Iterator[str]:
+    for width, ops in gpu.matrix_ops.items():
+        # XLA's own figures give f64 the clock of the scalar units.
+        clock = gpu.clock_ghz if width == "f64" else gpu.matrix_clock_ghz
+        yield from _rates(_WIDTHS[width], clock, 4, ops)
+
+
+def _scalar(gpu: Gpu) -> Iterator[str]:
+    yield from _rates(("s32", "u32", "f64"), gpu.clock_ghz, 64, 1)
+    yield from _rates(("f16", "bf16"), gpu.clock_ghz, 128, gpu.half_ops)
+    yield from _rates(("f32",), gpu.clock_ghz, 128, 1)
+
+
+def _rates(types: Iterable[str], clock: float, units: int, ops: int) -> Iterator[str]:
+    for name in types:
+        rate = [f"clock_rate_ghz: {clock}", f"units_per_core: {units}", f"ops_per_clock: {ops}"]
+        yield from _block("rate_infos", [f"key: {_NUMBERS[name]}", *_block("value", rate)])
+
+
+def _block(name: str, lines: Iterable[str]) -> list[str]:
+    return [f"{name} {{", *(f"  {line}" for line in lines), "}"]
+
+
+def _plain(name: str) -> str:
+    return "".join(character for character in name.casefold() if character.isalnum())
+
+
+@cache
+def _table() -> dict[str, dict[str, int] | list[dict[str, object]]]:
+    text = resources.files("counterpoint.hardware").joinpath("gpus.toml").read_text("utf-8")
+    return tomllib.loads(text)
