@@ -1,8 +1,7 @@
 """What each collective costs: how much of it is exposed, how fast it is, and who waits for whom.
 
-An instance is one execution over the devices of a replica group. Nobody can go on before the last
-has come: until then the others wait, and the stay of the last is the transfer alone, which gives
-the bandwidth. Where hosts have no common clock, the shortest stay stands for that of the last.
+What is waiting and what is transfer, `counterpoint.timeline.meetings` tells; the transfer gives the
+bandwidth.
 
 Sizes and bandwidths follow nccl-tests (PERFORMANCE.md): an all-gather's size is what all ranks end
 up with, a reduce-scatter's what they start with; algorithm bandwidth = bytes / time, bus bandwidth
@@ -18,10 +17,11 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counterpoint.core.intervals import Intervals, union
-from counterpoint.diagnose.metrics.ranks import with_groups
 from counterpoint.diagnose.metrics.slack import slack_per_op
 from counterpoint.diagnose.selection import PS_PER_MS, Selection
+from counterpoint.timeline.meetings import meetings, number_collectives, stays
 from counterpoint.timeline.model import Lane
+from counterpoint.timeline.ranks import with_groups
 
 SCHEMA: Final = {
     "program": pl.UInt16,
@@ -53,7 +53,7 @@ def collective_profile(selection: Selection, spans: pl.DataFrame) -> pl.DataFram
     if not len(found):
         return pl.DataFrame(schema=SCHEMA)
     found = found.with_columns(exposed_ps=_exposed(selection, spans, found))
-    transfers = _transfers(found)
+    transfers = stays(found, "step")
     costs = found.group_by("collective").agg(
         (pl.col("exposed_ps").sum() * selection.scale).alias("exposed_ms"),
     )
@@ -83,15 +83,9 @@ def collective_profile(selection: Selection, spans: pl.DataFrame) -> pl.DataFram
     )
 
 
-def _numbered(ops: pl.DataFrame) -> pl.DataFrame:
-    """Collective ops, all parts of one instruction on all hosts under one number."""
-    named = ops.with_columns(name=pl.coalesce("pair", "op", "name"))
-    return named.with_columns(collective=pl.struct("program", "name").rank("dense"))
-
-
 def _find(spans: pl.DataFrame, ops: pl.DataFrame) -> pl.DataFrame:
     """Spans of collectives that start in a step, with their turn in it."""
-    members = _numbered(ops).select("row", "collective", "async_window")
+    members = number_collectives(ops).select("row", "collective", "async_window")
     return (
         spans.filter(pl.col("step").is_not_null() & pl.col("op").is_in(members["row"].to_list()))
         .select("op", "device", "step", "start_ps", "dur_ps")
@@ -121,25 +115,6 @@ def _exposed(selection: Selection, spans: pl.DataFrame, found: pl.DataFrame) -> 
     return pl.Series("exposed_ps", exposed, pl.Int64)
 
 
-def _transfers(found: pl.DataFrame) -> pl.DataFrame:
-    """One row per execution on a device: its start-to-done window, or its parts joined.
-
-    A GPU shows one kernel; a TPU core shows the start and the wait at the done, and sometimes the
-    window between them on a line of its own.
-    """
-    windowed = pl.col("async_window").any().over("collective")
-    return (
-        found.filter(pl.col("async_window") | ~windowed)
-        .group_by("collective", "device", "step", "turn")
-        .agg(
-            pl.col("start_ps").min(),
-            ((pl.col("start_ps") + pl.col("dur_ps")).max() - pl.col("start_ps").min()).alias(
-                "dur_ps"
-            ),
-        )
-    )
-
-
 def _times(selection: Selection, transfers: pl.DataFrame) -> pl.DataFrame:
     return transfers.group_by("collective").agg(
         (pl.len() / max(selection.occurrences, 1)).alias("count"),
@@ -150,16 +125,9 @@ def _times(selection: Selection, transfers: pl.DataFrame) -> pl.DataFrame:
 
 def _instances(selection: Selection, transfers: pl.DataFrame, ops: pl.DataFrame) -> pl.DataFrame:
     """Transfer time and waiting, by replica group; a device alone waits for nobody we see."""
-    grouped = with_groups(selection.timeline, _numbered(ops), transfers)
-    last_comes = pl.col("start_ps").max()
-    # With a clock per host, starts can't be compared: then the shortest stay tells the transfer.
-    waits = (last_comes - pl.col("start_ps")).clip(0, pl.col("dur_ps"))
-    fastest = pl.col("dur_ps").sort_by("start_ps").last()
-    if any(host.clock_offset_ps is None for host in selection.timeline.hosts[1:]):
-        waits, fastest = pl.col("dur_ps") - pl.col("dur_ps").min(), pl.col("dur_ps").min()
-    instances = grouped.group_by("collective", "step", "turn", "group").agg(
-        fastest.alias("fastest"), waits.sum().alias("wait"), pl.len().alias("devices")
-    )
+    numbered = number_collectives(ops)
+    grouped = with_groups(selection.timeline, numbered, transfers, "step")
+    instances = meetings(selection.timeline, grouped, "step")
     known = pl.col("group").is_not_null()
     return instances.group_by("collective").agg(
         (pl.col("fastest").filter(known).median() / PS_PER_MS).alias("transfer_ms"),
@@ -172,7 +140,7 @@ def _instances(selection: Selection, transfers: pl.DataFrame, ops: pl.DataFrame)
 def _facts(ops: pl.DataFrame) -> pl.DataFrame:
     facts = ("bytes", "group_size", "bus_factor", "scope", "source", "phase")
     return (
-        _numbered(ops.rename({"collective": "kind"}))
+        number_collectives(ops.rename({"collective": "kind"}))
         .sort("async_window", descending=True)
         .group_by("collective")
         .agg(

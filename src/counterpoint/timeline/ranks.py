@@ -21,10 +21,13 @@ _TOGETHER: Final = 0.9
 _SCHEMA: Final = {"collective": pl.UInt32, "device": pl.UInt16, "group": pl.UInt32}
 
 
-def with_groups(timeline: Timeline, ops: pl.DataFrame, transfers: pl.DataFrame) -> pl.DataFrame:
-    """Transfers with `group`, the number of the device's replica group; null where not known.
+def with_groups(
+    timeline: Timeline, ops: pl.DataFrame, stays: pl.DataFrame, occasion: str
+) -> pl.DataFrame:
+    """Stays with `group`, the number of the device's replica group; null where not known.
 
-    `ops` has one row per op with the number of its `collective`.
+    `ops` has one row per op with the number of its `collective`. Stays belong together that have
+    the same `occasion`, a column of steps or of runs, and the same `turn` in it.
     """
     rows = [
         (number, device, group)
@@ -32,10 +35,10 @@ def with_groups(timeline: Timeline, ops: pl.DataFrame, transfers: pl.DataFrame) 
         for device, group in members.items()
     ]
     known = pl.DataFrame(rows, schema=_SCHEMA, orient="row")
-    placed = transfers.join(known, on=["collective", "device"], how="left")
+    placed = stays.join(known, on=["collective", "device"], how="left")
     together = (
         placed.filter(pl.col("group").is_not_null())
-        .group_by("collective", "step", "turn", "group")
+        .group_by("collective", occasion, "turn", "group")
         .agg(
             (pl.col("start_ps").max() <= (pl.col("start_ps") + pl.col("dur_ps")).min()).alias("met")
         )
