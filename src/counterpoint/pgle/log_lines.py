@@ -1,0 +1,46 @@
+"""XLA's log lines as they reach a file: level, thread and message, in both of its formats.
+
+    I1121 09:36:48.486799   11452 gpu_hlo_schedule.cc:377] Using PGLE profile from step.pbtxt
+    2025-04-15 16:33:04.746693: I xla/service/gpu/gpu_hlo_schedule.cc:377] Using PGLE profile ...
+
+Launchers put marks of their own before a line. Modules are compiled by several threads at once, so
+lines belong together by thread, where the format tells it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+_LINE: Final = re.compile(
+    r"(?:\b(?P<level>[IWEF])\d{4} [\d:.]+ +(?P<thread>\d+)|: (?P<bare>[IWEF])) "
+    r"(?P<file>[\w./+-]+)\.(?:cc|h):\d+\] (?P<message>.*)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """One line; `file` is the source file's name alone, `level` empty for a line of other origin.
+
+    Lines of Python (warnings, loggers) are kept whole as their message.
+    """
+
+    level: str
+    thread: str
+    file: str
+    message: str
+
+
+def log_lines(text: str) -> Iterator[LogLine]:
+    """Every line of a log, in order."""
+    for line in text.splitlines():
+        found = _LINE.search(line) if "] " in line else None
+        if found is None:
+            yield LogLine("", "", "", line)
+        else:
+            file = found["file"].rpartition("/")[2]
+            yield LogLine(
+                found["level"] or found["bare"], found["thread"] or "", file, found["message"]
+            )
