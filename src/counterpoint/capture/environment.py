@@ -1,0 +1,83 @@
+"""What the processes of a workload find in their environment: theirs, the Settings, and us."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from counterpoint.capture.request import Request, agent_window
+from counterpoint.capture.world import Seat
+from counterpoint.flags import Settings, environment, inherited_settings
+from counterpoint.runs import layout
+
+SITE: Final = Path(__file__).parent / "agent" / "site"
+"""Where Python looks for the agent; the child may not have Counterpoint installed."""
+_NOWHERE: Final = ("", "-", "sponge", "test_undeclared_outputs_dir")
+"""Values that XLA and JAX take for something else than a directory's path."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChildEnvironment:
+    """The whole environment of a rank, and what of it is told in the Run."""
+
+    variables: Mapping[str, str]
+    added: Mapping[str, str]
+    changed: Mapping[str, tuple[str, str]]
+    xla_dump_to: str | None
+    jax_dump_ir_to: str | None
+
+    @property
+    def difference(self) -> dict[str, object]:
+        """Against what the rank would have inherited; variables of the user's stay untold."""
+        return {"set": dict(self.added), "changed": {k: list(v) for k, v in self.changed.items()}}
+
+
+def child_environment(
+    request: Request, inherited: Mapping[str, str], seat: Seat, directory: Path
+) -> ChildEnvironment:
+    """The environment of a rank that keeps its files in a directory."""
+    given = inherited_settings(inherited).merged(request.settings)
+    dump = given.flags.get("xla_dump_to")
+    ours = _ours(dump, directory)
+    variables = environment(_appended(request.settings, ours), inherited)
+    variables |= seat.variables
+    variables.setdefault("PYTHONUNBUFFERED", "1")  # lines come when they are printed
+    variables.setdefault("PYTHONFAULTHANDLER", "1")  # what crashes or hangs shows its stack
+    variables.setdefault("JAX_DUMP_IR_TO", str(directory / layout.IR))
+    search = variables.get("PYTHONPATH")
+    variables["PYTHONPATH"] = os.pathsep.join([str(SITE), *([search] if search else [])])
+    variables["COUNTERPOINT_AGENT_DIR"] = str(directory)
+    variables["COUNTERPOINT_AGENT_WINDOW"] = agent_window(request.window, seat.rank)
+    return ChildEnvironment(
+        variables,
+        {name: value for name, value in variables.items() if name not in inherited},
+        {
+            name: (inherited[name], value)
+            for name, value in variables.items()
+            if inherited.get(name, value) != value
+        },
+        xla_dump_to=_place(dump or str(directory / layout.XLA)),
+        jax_dump_ir_to=_place(variables["JAX_DUMP_IR_TO"]),
+    )
+
+
+def _place(told: str) -> str | None:
+    """The directory that is meant; one of the user's may be relative."""
+    return None if told in _NOWHERE else str(Path(told).absolute())
+
+
+def _ours(dump: str | None, directory: Path) -> Settings:
+    """Where XLA shall leave its modules, unless the user has it dump already."""
+    if dump:
+        return Settings()
+    return Settings(
+        (("xla_dump_to", str(directory / layout.XLA)), ("xla_dump_hlo_as_proto", "true"))
+    )
+
+
+def _appended(settings: Settings, ours: Settings) -> Settings:
+    """Ours behind theirs, to the letter: XLA itself folds what is given twice."""
+    return Settings((*settings.xla, *ours.xla), settings.env)

@@ -1,0 +1,89 @@
+"""The Python that a command will run in, and what is installed in it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+_PYTHON: Final = re.compile(r"python(\d+(\.\d+)*)?t?$")
+_SECONDS: Final = 60
+_ASK: Final = """
+import json, platform
+from importlib.metadata import distributions
+names = {"jax", "jaxlib", "libtpu", "libtpu-nightly"}
+found = {"python": platform.python_version()}
+for one in distributions():
+    name = (one.metadata["Name"] or "").lower().replace("_", "-")
+    if name in names or name.startswith(("jax-cuda", "jax-rocm")):
+        found.setdefault(name, one.version)
+print(json.dumps(found))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Interpreter:
+    """A Python, and the versions of itself and of JAX's distributions in it."""
+
+    path: Path
+    versions: Mapping[str, str]
+
+
+def find_interpreter(command: Sequence[str], env: Mapping[str, str]) -> Interpreter | None:
+    """The Python behind a command: its first word, that of its script, or the one on the PATH.
+
+    None where there is none, or where it does not answer.
+    """
+    path = interpreter_path(command, env)
+    return None if path is None else _ask(path, env)
+
+
+def interpreter_path(command: Sequence[str], env: Mapping[str, str]) -> Path | None:
+    """The same, without asking it anything."""
+    search = env.get("PATH")
+    names = (*_named(command, search), "python3", "python")
+    found = (shutil.which(name, path=search) for name in names)
+    return next((Path(path) for path in found if path is not None), None)
+
+
+def _named(command: Sequence[str], search: str | None) -> list[str]:
+    if not command:
+        return []
+    first = command[0]
+    if _PYTHON.match(Path(first).name):
+        return [first]
+    script = shutil.which(first, path=search)
+    return [] if script is None else _shebang(Path(script))
+
+
+def _shebang(script: Path) -> list[str]:
+    """The Python that a console script names in its first line."""
+    try:
+        with script.open("rb") as file:
+            line = file.readline(1024)
+    except OSError:
+        return []
+    words = line[2:].decode(errors="replace").split() if line.startswith(b"#!") else []
+    return [word for word in words if _PYTHON.match(Path(word).name)][:1]
+
+
+def _ask(path: Path, env: Mapping[str, str]) -> Interpreter | None:
+    try:
+        done = subprocess.run(  # noqa: S603 - the user's own interpreter
+            [path, "-c", _ASK],
+            env={**env, "PYTHONWARNINGS": "ignore"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_SECONDS,
+            check=False,
+        )
+        versions: dict[str, str] = json.loads(done.stdout.splitlines()[-1])
+    except (OSError, ValueError, IndexError, subprocess.TimeoutExpired):
+        return None
+    return Interpreter(path, MappingProxyType(versions))

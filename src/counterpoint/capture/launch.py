@@ -1,0 +1,236 @@
+"""`launch`: run a workload once, and keep all that it leaves in a Run directory."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from counterpoint import __version__
+from counterpoint.capture.environment import ChildEnvironment, child_environment
+from counterpoint.capture.group import Group
+from counterpoint.capture.output import Output, StepLog, sink
+from counterpoint.capture.preflight import refuse_unknown_flags
+from counterpoint.capture.prune import prune_dump
+from counterpoint.capture.request import Request
+from counterpoint.capture.watch import Child, Limits, Watch, interrupts
+from counterpoint.capture.world import Seat, World, count_gpus, find_world, local_world
+from counterpoint.core.errors import CounterpointError, UsageError
+from counterpoint.runs import layout
+from counterpoint.runs.classify import classify
+from counterpoint.runs.outcome import TELLING, Outcome
+from counterpoint.runs.reader import read_run
+from counterpoint.runs.run import Given, Run
+from counterpoint.runs.writer import RankStart, RunWriter, Start
+
+Say = Callable[[str], None]
+
+HOME: Final = Path("counterpoint-runs")
+_TAIL: Final = 1 << 18
+"""As much of each stream is searched for how it ended."""
+
+
+def _silent(what: str) -> None:
+    del what
+
+
+def launch(request: Request, say: Say = _silent) -> Run:
+    """Run the workload, and wait for it.
+
+    Raises a UsageError or InputError before anything is started; after that, the Run says what
+    happened, also where it went wrong.
+    """
+    inherited = dict(os.environ if request.environment is None else request.environment)
+    world = _world(request, inherited)
+    _refuse_missing(request.command, {**inherited, **request.settings.variables})
+    refuse_unknown_flags(request.command, request.settings, inherited)
+    writer = _claim(request, world)
+    say(f"keeping this run in {_shown(writer.path)}")
+    with interrupts() as noted:
+        children = _start_ranks(request, world, inherited, writer)
+        try:
+            Watch(children, Limits(request.timeout_s, request.hang_after_s), noted).run()
+        finally:
+            _finish(children, writer, say)
+    return read_run(writer.path)
+
+
+def _world(request: Request, inherited: Mapping[str, str]) -> World:
+    launched = find_world(inherited)
+    if launched is not None:
+        if request.ranks is not None:
+            raise UsageError(
+                f"--ranks {request.ranks}, but {launched.launcher} starts the ranks here",
+                why=f"this process is rank {launched.seats[0].rank} of {launched.size}",
+                next="leave --ranks out",
+            )
+        return launched
+    ranks = request.ranks
+    if ranks is None and request.per == "gpu":
+        ranks = count_gpus(inherited)
+        if not ranks:
+            raise UsageError(
+                "--per gpu: no GPU was found", why="nvidia-smi lists none", next="--ranks N"
+            )
+    if ranks is not None and ranks < 1:
+        raise UsageError(f"--ranks takes a number from 1 on, not {ranks}")
+    devices = count_gpus(inherited) if request.per == "node" and (ranks or 1) > 1 else 0
+    return local_world(ranks or 1, devices)
+
+
+def _refuse_missing(command: Sequence[str], env: Mapping[str, str]) -> None:
+    if not command:
+        raise UsageError("no command was given", next="counterpoint run -- python train.py")
+    if shutil.which(command[0], path=env.get("PATH")) is not None:
+        return
+    there = Path(command[0]).exists() and "/" in command[0]
+    what = "is not executable" if there else "was not found"
+    raise UsageError(
+        f"{command[0]} {what}",
+        why=None if there or "/" in command[0] else "it is nowhere on the PATH",
+        next=f"counterpoint run -- python {shlex.join(command)}"
+        if there
+        else f"command -v {shlex.quote(command[0])}",
+    )
+
+
+def _claim(request: Request, world: World) -> RunWriter:
+    """The directory that was asked for, or one that nobody has yet."""
+    start = Start(
+        name=_name(request),
+        command=request.command,
+        cwd=str(Path.cwd()),
+        settings=Given(request.settings.xla, request.settings.env),
+        launcher=world.launcher,
+        world_size=world.size,
+        version=__version__,
+        job=world.job,
+    )
+    if request.directory is not None:
+        return RunWriter.claim(request.directory.absolute(), start)
+    if world.launched:
+        return RunWriter.claim(_of_job(world).absolute(), start)
+    stem = HOME / f"{time.strftime('%Y%m%d-%H%M%S')}-{start.name}"
+    paths = (stem, *(stem.with_name(f"{stem.name}-{number}") for number in range(2, 100)))
+    return RunWriter.claim(next(path for path in paths if not path.exists()).absolute(), start)
+
+
+def _of_job(world: World) -> Path:
+    """The directory that all ranks of a job find by themselves."""
+    if world.job is None:
+        raise UsageError(
+            f"{world.launcher} gives the job no name, so its ranks can't find one directory",
+            next="counterpoint run -o DIR -- ...",
+        )
+    return HOME / f"{world.launcher}-{_plain(world.job)}"
+
+
+def _name(request: Request) -> str:
+    """What it is called: as asked for, or after the script or module that is run."""
+    if request.name is not None:
+        return _plain(request.name)
+    words = [word for word in request.command if not word.startswith("-")]
+    script = next((word for word in words if word.endswith((".py", ".sh"))), None)
+    if script is None and "-m" in request.command[:-1]:
+        script = request.command[request.command.index("-m") + 1].rpartition(".")[2]
+    return _plain(Path(script or words[0] if words else request.command[0]).stem)
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-.")[:80] or "run"
+
+
+def _start_ranks(
+    request: Request, world: World, inherited: Mapping[str, str], writer: RunWriter
+) -> list[Child]:
+    """Start all ranks that are ours, or none."""
+    children: list[Child] = []
+    begun: list[int] = []
+    try:
+        for seat in world.seats:
+            directory = writer.add_rank(seat.rank)
+            begun.append(seat.rank)
+            environment = child_environment(request, inherited, seat, directory)
+            child = _start(request, seat, directory, environment, gang=len(world.seats) > 1)
+            children.append(child)
+            writer.start_rank(_described(seat, environment), child.group.pid)
+    except (OSError, CounterpointError) as failure:
+        for child in children:
+            child.group.reap()
+        writer.withdraw(begun)
+        if isinstance(failure, CounterpointError):
+            raise
+        raise UsageError(
+            f"{request.command[0]} can't be started: {failure.strerror or failure}"
+        ) from None
+    return children
+
+
+def _start(
+    request: Request, seat: Seat, directory: Path, environment: ChildEnvironment, *, gang: bool
+) -> Child:
+    group = Group(request.command, environment.variables)
+    steps = StepLog(directory / layout.AGENT)
+    prefix = f"[{seat.rank}] ".encode() if gang else b""
+    out, err = (
+        Output(pipe, log, sink(request.echo, is_stderr=is_stderr, prefix=prefix), steps.see)
+        for pipe, log, is_stderr in (
+            (group.pipes[0], directory / layout.STDOUT, False),
+            (group.pipes[1], directory / layout.STDERR, True),
+        )
+    )
+    return Child(seat.rank, directory, group, (out, err))
+
+
+def _described(seat: Seat, environment: ChildEnvironment) -> RankStart:
+    return RankStart(
+        seat.rank,
+        seat.local_rank,
+        environment.difference,
+        environment.xla_dump_to,
+        environment.jax_dump_ir_to,
+    )
+
+
+def _finish(children: Sequence[Child], writer: RunWriter, say: Say) -> None:
+    """Say in the Run how each rank ended, also where the disk is full."""
+    try:
+        for child in children:
+            status = child.status or child.group.reap()
+            prune_dump(child.directory / layout.XLA)
+            writer.end_rank(child.rank, _outcome(child, status))
+        writer.end()
+    except OSError as failure:
+        say(f"how the run ended can't be written down: {failure.strerror or failure}")
+
+
+def _outcome(child: Child, status: tuple[int | None, int | None]) -> Outcome:
+    code, number = status
+    told = classify(code, number, _tail(child.directory))
+    stop = child.stopped
+    if stop is None:
+        return told
+    if stop.because_of is not None and told.kind in TELLING:
+        return told  # it had died of the same cause by itself
+    return Outcome(stop.kind, code, stop.signal or told.signal, stop.detail)
+
+
+def _tail(directory: Path) -> str:
+    """The end of what a rank printed."""
+    parts: list[bytes] = []
+    for name in (layout.STDOUT, layout.STDERR):
+        with suppress(OSError), (directory / name).open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))
+            parts.append(file.read())
+    return b"\n".join(parts).decode("utf-8", errors="replace")
+
+
+def _shown(path: Path) -> Path:
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path

@@ -1,0 +1,141 @@
+"""What a rank prints: kept in its files, shown while it runs, and searched for steps."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, Literal, TextIO
+
+from counterpoint.capture.step_lines import StepLines
+from counterpoint.runs import layout
+
+_CHUNK: Final = 1 << 16
+_LONGEST: Final = 1 << 16
+"""A line is cut there: progress bars may never end one."""
+
+
+class LogFailure(Exception):
+    """What a rank prints can't be kept any more."""
+
+    def __init__(self, failure: OSError) -> None:
+        super().__init__(str(failure))
+        self.failure = failure
+
+
+class Output:
+    """One of the two streams of a rank."""
+
+    def __init__(
+        self, source: int, log: Path, sink: Callable[[bytes], None], see: Callable[[str], None]
+    ) -> None:
+        self.source = source
+        self._log = log.open("xb", buffering=0)
+        self._sink = sink
+        self._see = see
+        self._rest = b""
+
+    def pump(self) -> bool:
+        """Take what is there; False at the end of the stream."""
+        try:
+            chunk = os.read(self.source, _CHUNK)
+        except OSError:
+            chunk = b""
+        if not chunk:
+            self._lines(b"\n" if self._rest else b"")
+            return False
+        self._sink(chunk)
+        self._lines(chunk)
+        self._keep(chunk)
+        return True
+
+    def close(self) -> None:
+        """No more is kept."""
+        with suppress(OSError):
+            self._log.close()
+
+    def _keep(self, chunk: bytes) -> None:
+        try:
+            while chunk and not self._log.closed:
+                chunk = chunk[self._log.write(chunk) :]
+        except OSError as failure:
+            self.close()  # from here on what is printed is shown only
+            raise LogFailure(failure) from None
+
+    def _lines(self, chunk: bytes) -> None:
+        *lines, self._rest = (self._rest + chunk).replace(b"\r", b"\n").split(b"\n")
+        self._rest = self._rest[-_LONGEST:]
+        for line in lines:
+            if line:
+                self._see(line.decode("utf-8", errors="replace"))
+
+
+class StepLog:
+    """Writes down the steps that a rank's lines name, with the time of their arrival."""
+
+    def __init__(self, agent: Path) -> None:
+        self._path = agent / layout.STEPS_OF_LOG
+        self._steps = StepLines()
+
+    def see(self, line: str) -> None:
+        """Look at a line."""
+        found = self._steps.find(line)
+        if found is None:
+            return
+        record: dict[str, object] = {
+            "step": found.step,
+            "start_s": time.monotonic(),
+            "source": "log",
+        }
+        if found.seconds is not None:
+            record["seconds"] = found.seconds
+        with suppress(OSError), self._path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(record) + "\n")
+
+
+def sink(
+    echo: bool | Literal["stderr"], *, is_stderr: bool, prefix: bytes = b""
+) -> Callable[[bytes], None]:
+    """Where a stream is shown: as it comes, or by whole lines behind a prefix."""
+    if echo is False:
+        return lambda _: None
+    stream = sys.stderr if is_stderr or echo == "stderr" else sys.stdout
+    return _Prefixed(stream, prefix) if prefix else _Plain(stream)
+
+
+class _Plain:
+    """Shows bytes as they are. A terminal that is gone ends the show, not the run."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream: TextIO | None = stream
+
+    def __call__(self, chunk: bytes) -> None:
+        if self._stream is None:
+            return
+        try:
+            if hasattr(self._stream, "buffer"):
+                self._stream.flush()
+                self._stream.buffer.write(chunk)
+            else:
+                self._stream.write(chunk.decode("utf-8", errors="replace"))
+            self._stream.flush()
+        except (OSError, ValueError):
+            self._stream = None
+
+
+class _Prefixed:
+    """Shows whole lines, each behind the number of its rank."""
+
+    def __init__(self, stream: TextIO, prefix: bytes) -> None:
+        self._show = _Plain(stream)
+        self._prefix = prefix
+        self._rest = b""
+
+    def __call__(self, chunk: bytes) -> None:
+        *lines, self._rest = (self._rest + chunk).split(b"\n")
+        if lines:
+            self._show(b"".join(self._prefix + line + b"\n" for line in lines))

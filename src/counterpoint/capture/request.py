@@ -1,0 +1,77 @@
+"""What is to be run, and how."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from counterpoint.flags import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """When a process profiles: from a step on, or once compilation has been quiet for a while.
+
+    Steps are counted where the program names them (`StepTraceAnnotation`, `StepProfiler`); else the
+    window opens when nothing was compiled for `quiet_s`, and stays open for `seconds`.
+    """
+
+    start_step: int | None = None
+    steps: int = 10
+    quiet_s: float = 5.0
+    seconds: float = 2.0
+    perfetto_link: bool = False
+    processes: Literal["all"] | tuple[int, ...] = "all"
+
+    def for_agent(self, rank: int) -> dict[str, object]:
+        """What the agent of a rank is told."""
+        return {
+            "start_step": self.start_step,
+            "steps": self.steps,
+            "quiet_s": self.quiet_s,
+            "seconds": self.seconds,
+            "perfetto_link": self.perfetto_link,
+            "profile": self.processes == "all" or rank in self.processes,
+        }
+
+
+def agent_window(window: Window | None, rank: int) -> str:
+    """The same as JSON; without a window the agent counts steps and compilations only."""
+    told = (
+        Window().for_agent(rank) | {"profile": False} if window is None else window.for_agent(rank)
+    )
+    return json.dumps(told)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One execution of a workload.
+
+    Args:
+        command: What to run.
+        directory: Where to keep it; None for a directory of its own under counterpoint-runs.
+        name: What to call it; None for the program's name.
+        settings: Flags and variables, behind the inherited ones.
+        window: What to profile; None for no profile.
+        ranks: Processes to start here; None for one, or for one per GPU. Not under a launcher.
+        per: What a process gets: a GPU, or all that the node has.
+        timeout_s: End it after so long.
+        hang_after_s: End it when there was no output, step or compilation for so long.
+        echo: Show its output while it runs: as it is, all on stderr, or not.
+        environment: What it inherits; None for ours.
+    """
+
+    command: tuple[str, ...]
+    directory: Path | None = None
+    name: str | None = None
+    settings: Settings = field(default_factory=Settings)
+    window: Window | None = field(default_factory=Window)
+    ranks: int | None = None
+    per: Literal["gpu", "node"] = "node"
+    timeout_s: float | None = None
+    hang_after_s: float | None = None
+    echo: bool | Literal["stderr"] = True
+    environment: Mapping[str, str] | None = None

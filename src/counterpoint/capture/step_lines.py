@@ -1,0 +1,49 @@
+"""Steps as trainers print them: less exact than annotations, better than nothing.
+
+    completed step: 7, seconds: 1.234, TFLOP/s/device: ...     MaxText: its own seconds are used
+    step 7 loss 1.23 · step=7 · Step: 7/100 · [step 7] · global_step: 7
+
+Only a number above the last one counts, so that a second line about a step is not a second step.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+_STEP: Final = re.compile(
+    r"(?<![A-Za-z0-9])(?:global[_ ]?|train[_ ]?)?step(?:[\"']?\s*[:=#]\s*|\s+#?)(?P<step>\d{1,9})"
+    r"(?![\d.]*\.?\d)(?![A-Za-z%])",
+    re.IGNORECASE,
+)
+_COMPLETED: Final = re.compile(
+    r"completed step: \d+, seconds: (?P<seconds>\d+(?:\.\d+)?(?:e-?\d+)?)"
+)
+_LONGEST: Final = 2000
+"""Of a line no more is looked at: what a trainer says of a step is short."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamedStep:
+    """A step that a line names, with its seconds where the line tells them."""
+
+    step: int
+    seconds: float | None = None
+
+
+class StepLines:
+    """Finds steps in the lines of one process, in order."""
+
+    def __init__(self) -> None:
+        self._last = -1
+
+    def find(self, line: str) -> NamedStep | None:
+        """The step that begins, or has ended, with this line."""
+        line = line[:_LONGEST]
+        found = _STEP.search(line)
+        if found is None or int(found["step"]) <= self._last:
+            return None
+        self._last = int(found["step"])
+        completed = _COMPLETED.search(line)
+        return NamedStep(self._last, float(completed["seconds"]) if completed else None)

@@ -1,0 +1,98 @@
+"""How a process ended, told from its exit status and from what it printed last.
+
+A status alone says little: XLA exits with 1 for an unknown flag, and a loss that is NaN with 0.
+Each pattern is a text that XLA, JAX, CUDA, Python or a trainer really prints; the tests quote them.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Final
+
+from counterpoint.runs.outcome import Outcome, OutcomeKind, name_of
+
+_FLAG: Final = re.compile(r"^.*parse_flags_from_env\.cc:\d+\] *(.*)$", re.MULTILINE)
+_MEMORY: Final = re.compile(
+    r"^.*(?:RESOURCE_EXHAUSTED|CUDA_ERROR_OUT_OF_MEMORY|hipErrorOutOfMemory|Out of memory (?:while"
+    r" |allocating|trying)|Ran out of memory in memory space|MemoryError|oom[-_]kill|OOM killed"
+    r"|Cannot allocate memory).*$",
+    re.MULTILINE,
+)
+_DISK: Final = re.compile(r"^.*(?:No space left on device|Disk quota exceeded).*$", re.MULTILINE)
+_NAN_ERROR: Final = re.compile(r"^.*FloatingPointError: invalid value \(nan\).*$", re.MULTILINE)
+_NAN_LOSS: Final = re.compile(r"\bloss(?:es)?\b[\"']?\s*[:=]?\s*[\"']?[-+]?nan\b", re.IGNORECASE)
+_LOSS: Final = re.compile(
+    r"\bloss(?:es)?\b[\"']?\s*[:=]?\s*[\"']?([-+]?(?:nan|inf|\d[\d.]*(?:e[-+]?\d+)?))\b",
+    re.IGNORECASE,
+)
+_EXCEPTION: Final = re.compile(
+    r"^[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit)\b.*$", re.MULTILINE
+)
+_SHELL_SIGNALS: Final = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 15})
+"""Those a shell reports as 128 and more; other such codes are a program's own."""
+_LONGEST: Final = 300
+
+
+def classify(exit_code: int | None, signal: int | None, output: str) -> Outcome:
+    """The outcome of a process that ended by itself.
+
+    Args:
+        exit_code: Its exit code, None where a signal ended it.
+        signal: That signal.
+        output: What it printed last: stdout, then stderr.
+    """
+    if exit_code == 0:
+        if last_loss_is_nan(output):
+            return Outcome(OutcomeKind.NAN, 0, detail="the last loss printed is NaN")
+        return Outcome(OutcomeKind.OK, 0)
+    if signal is None and exit_code is not None and exit_code - 128 in _SHELL_SIGNALS:
+        signal = exit_code - 128
+    name = None if signal is None else name_of(signal)
+    told = _told(output)
+    if told is not None:
+        kind, detail = told
+        return Outcome(kind, exit_code, name, _short(detail))
+    if name is not None:
+        return Outcome(OutcomeKind.SIGNAL, exit_code, name, _of_signal(name, output))
+    return Outcome(OutcomeKind.ERROR, exit_code, None, _last_words(output))
+
+
+def last_loss_is_nan(output: str) -> bool:
+    """Whether the last figure that is called a loss is not a number."""
+    losses = _LOSS.findall(output)
+    return bool(losses) and math.isnan(float(losses[-1].rstrip(".") or "0"))
+
+
+def _told(output: str) -> tuple[OutcomeKind, str] | None:
+    """The cause that the output of a failed process names."""
+    if flags := _FLAG.findall(output):
+        return OutcomeKind.UNKNOWN_FLAG, flags[0]
+    if memory := _MEMORY.findall(output):
+        return OutcomeKind.OUT_OF_MEMORY, memory[-1]
+    if disk := _DISK.findall(output):
+        return OutcomeKind.DISK_FULL, disk[-1]
+    if error := _NAN_ERROR.findall(output):
+        return OutcomeKind.NAN, error[-1]
+    if _NAN_LOSS.search(output):
+        return OutcomeKind.NAN, "a loss printed is NaN"
+    return None
+
+
+def _of_signal(name: str, output: str) -> str:
+    if name == "SIGKILL":
+        return "killed from outside, as the kernel does when memory runs out"
+    return _last_words(output)
+
+
+def _last_words(output: str) -> str:
+    """The exception's line, where there is one; else the last line."""
+    if exceptions := _EXCEPTION.findall(output):
+        return _short(exceptions[-1])
+    lines = [line for line in output.splitlines() if line.strip()]
+    return _short(lines[-1]) if lines else "it printed nothing"
+
+
+def _short(text: str) -> str:
+    text = text.strip()
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."

@@ -1,0 +1,30 @@
+"""Names within a Run directory: docs/reference/run-directory.md."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+SCHEMA: Final = "counterpoint.run/1"
+MANIFEST: Final = "run.json"
+RANK_MANIFEST: Final = "rank.json"
+STDOUT: Final = "stdout.log"
+STDERR: Final = "stderr.log"
+AGENT: Final = "agent"
+PROFILE: Final = "profile"
+XLA: Final = "xla"
+IR: Final = "ir"
+STEPS_OF_LOG: Final = "steps-log.jsonl"
+RESERVE: Final = ".reserve"
+"""Space that is kept for the last words, should the disk be full by then."""
+
+
+def rank_directory(run: Path, number: int) -> Path:
+    """Where a rank keeps its files."""
+    return run / f"rank{number}"
+
+
+def rank_numbers(run: Path) -> list[int]:
+    """The ranks that have a directory, in order."""
+    names = (path.name.removeprefix("rank") for path in run.glob("rank*") if path.is_dir())
+    return sorted(int(name) for name in names if name.isdecimal())

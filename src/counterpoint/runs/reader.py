@@ -1,0 +1,206 @@
+"""Reading of a Run directory: what is damaged or missing within is left out, and said."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Final, cast
+
+from counterpoint.core.errors import InputError
+from counterpoint.runs import layout
+from counterpoint.runs.alive import is_alive
+from counterpoint.runs.outcome import Outcome, OutcomeKind, outcome_of_ranks
+from counterpoint.runs.process import read_processes
+from counterpoint.runs.records import read_compiles, read_steps
+from counterpoint.runs.run import Given, Rank, Run
+
+_LATE: Final = float("inf")
+
+
+def is_run(path: str | os.PathLike[str]) -> bool:
+    """Whether this is a Run directory; a damaged one is one, too."""
+    try:
+        manifest = Path(path) / layout.MANIFEST
+        text = manifest.read_text(encoding="utf-8", errors="replace")[:4096]
+    except (OSError, ValueError):
+        return False
+    return "counterpoint.run/" in text or bool(layout.rank_numbers(Path(path)))
+
+
+def find_runs(directory: str | os.PathLike[str]) -> list[Path]:
+    """The Run directories in a directory, or the directory itself; oldest name first."""
+    place = Path(directory)
+    if is_run(place):
+        return [place]
+    try:
+        return sorted(path for path in place.iterdir() if path.is_dir() and is_run(path))
+    except OSError as failure:
+        raise InputError(f"{place}: can't be read: {failure.strerror or failure}") from None
+
+
+def list_runs(directory: str | os.PathLike[str]) -> list[Run]:
+    """The Runs in a directory in the order of their start; damaged ones are left out."""
+    runs: list[Run] = []
+    for path in find_runs(directory):
+        try:
+            runs.append(read_run(path))
+        except InputError:
+            continue
+    return sorted(runs, key=lambda run: run.started)
+
+
+def read_run(path: str | os.PathLike[str]) -> Run:
+    """A Run, also one that is still going on."""
+    place = Path(path)
+    manifest = _manifest(place)
+    try:
+        return _run(place, manifest)
+    except (KeyError, TypeError, ValueError, AttributeError) as damage:
+        raise InputError(
+            f"{place / layout.MANIFEST}: not a whole manifest: {damage!r}",
+            why="it was damaged, or written by another version",
+        ) from None
+
+
+def _manifest(place: Path) -> Mapping[str, object]:
+    file = place / layout.MANIFEST
+    try:
+        made: object = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(
+            f"{place}: not a Run directory: there is no {layout.MANIFEST}",
+            next=f"counterpoint runs {place.parent}",
+        ) from None
+    except OSError as failure:
+        raise InputError(f"{file}: can't be read: {failure.strerror or failure}") from None
+    except ValueError as damage:
+        raise InputError(f"{file}: damaged: {damage}") from None
+    schema = cast("Mapping[str, object]", made).get("schema") if isinstance(made, dict) else None
+    if schema != layout.SCHEMA:
+        raise InputError(f"{file}: not a manifest this version knows: schema is {schema!r}")
+    return cast("Mapping[str, object]", made)
+
+
+def _run(place: Path, manifest: Mapping[str, object]) -> Run:
+    ranks, notes = _ranks(place)
+    settings = cast("Mapping[str, object]", manifest["settings"])
+    size = int(cast("int", manifest["ranks"]))
+    ended = when(manifest.get("ended"))
+    outcome = _outcome(manifest, ranks, size)
+    if ended is None and outcome.kind is not OutcomeKind.RUNNING:
+        ended = max((rank.ended for rank in ranks if rank.ended), default=None)
+    return Run(
+        path=place,
+        name=str(manifest["name"]),
+        command=tuple(map(str, cast("Sequence[object]", manifest["command"]))),
+        cwd=str(manifest["cwd"]),
+        started=datetime.fromisoformat(str(manifest["started"])),
+        ended=ended,
+        settings=Given(
+            tuple((str(n), str(v)) for n, v in cast("list[list[str]]", settings["xla_flags"])),
+            tuple(cast("Mapping[str, str]", settings["env"]).items()),
+        ),
+        launcher=str(manifest["launcher"]),
+        outcome=outcome,
+        ranks=tuple(ranks),
+        world_size=size,
+        version=str(manifest.get("version", "")),
+        notes=tuple(notes),
+    )
+
+
+def _outcome(manifest: Mapping[str, object], ranks: Sequence[Rank], size: int) -> Outcome:
+    """The ranks tell it; the manifest only where no rank has left a word."""
+    if ranks:
+        ends = [(r.number, r.outcome, r.ended.timestamp() if r.ended else _LATE) for r in ranks]
+        outcome = outcome_of_ranks(ends)
+        if len(ranks) < size and outcome.ok:
+            return Outcome(OutcomeKind.RUNNING, detail=f"{size - len(ranks)} ranks are not there")
+        return outcome
+    if manifest["state"] == "ended":
+        return outcome_from(manifest["outcome"])
+    return Outcome(OutcomeKind.NOT_STARTED, detail="no rank has left a word")
+
+
+def _ranks(place: Path) -> tuple[list[Rank], list[str]]:
+    ranks: list[Rank] = []
+    notes: list[str] = []
+    for number in layout.rank_numbers(place):
+        directory = layout.rank_directory(place, number)
+        try:
+            ranks.append(_rank(directory, number))
+        except FileNotFoundError:
+            notes.append(f"rank {number} has not started")
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as damage:
+            notes.append(f"rank {number} is left out: {layout.RANK_MANIFEST} is damaged: {damage}")
+    return ranks, notes
+
+
+def _rank(directory: Path, number: int) -> Rank:
+    text = (directory / layout.RANK_MANIFEST).read_text(encoding="utf-8")
+    manifest = cast("Mapping[str, object]", json.loads(text))
+    steps = read_steps(directory / layout.AGENT)
+    compiles = read_compiles(directory / layout.AGENT)
+    processes = read_processes(directory / layout.AGENT)
+    return Rank(
+        number=number,
+        host=str(manifest["host"]),
+        path=directory,
+        outcome=_still(manifest, outcome_from(manifest["outcome"])),
+        local_rank=int(cast("int", manifest.get("local_rank", 0))),
+        pid=cast("int | None", manifest.get("pid")),
+        started=when(manifest.get("started")),
+        ended=when(manifest.get("ended")),
+        environment=cast("Mapping[str, object]", manifest.get("environment", {})),
+        dump=_path(manifest.get("xla_dump_to")),
+        ir=_path(manifest.get("jax_dump_ir_to")),
+        processes=processes.found,
+        steps=steps.found,
+        compiles=compiles.found,
+        notes=(*processes.notes, *steps.notes, *compiles.notes),
+    )
+
+
+def _still(manifest: Mapping[str, object], outcome: Outcome) -> Outcome:
+    """Running, as it says: or is nobody left who would write how it ended?"""
+    if outcome.kind is not OutcomeKind.RUNNING or manifest["host"] != socket.gethostname():
+        return outcome
+    keeper = cast("Mapping[str, int]", manifest.get("keeper", {}))
+    if keeper and not is_alive(keeper["pid"], keeper.get("started")):
+        return Outcome(OutcomeKind.LOST, detail="ended with nobody left to say how")
+    return outcome
+
+
+def outcome_from(value: object) -> Outcome:
+    """From what `Outcome` is in JSON."""
+    made = cast("Mapping[str, object]", value)
+    return Outcome(
+        OutcomeKind(str(made["kind"])),
+        cast("int | None", made.get("exit_code")),
+        cast("str | None", made.get("signal")),
+        str(made.get("detail") or ""),
+    )
+
+
+def when(value: object) -> datetime | None:
+    """From ISO 8601."""
+    return datetime.fromisoformat(value) if isinstance(value, str) else None
+
+
+def _path(value: object) -> Path | None:
+    return Path(value) if isinstance(value, str) else None
+
+
+def profiles_of(run: Run) -> Iterator[Path]:
+    """The profiles of all ranks; an error that says why where there is none."""
+    if not run.profiles:
+        raise InputError(
+            f"{run.path}: this run left no profile",
+            why=run.why_no_profile,
+            next=f"less {run.ranks[0].stderr}" if run.ranks and not run.outcome.ok else None,
+        )
+    yield from run.profiles

@@ -1,0 +1,245 @@
+"""One execution of a workload, as it lies on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from statistics import median
+from types import MappingProxyType
+
+from counterpoint.core.basis import Unknown
+from counterpoint.runs import layout
+from counterpoint.runs.compiler_lines import CompilerLine, compiler_lines
+from counterpoint.runs.outcome import Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """The Settings a run was started with; the fields are those of `flags.Settings`."""
+
+    xla: tuple[tuple[str, str], ...] = ()
+    env: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StepStart:
+    """A step began; `seconds` where the program itself says how long it took."""
+
+    step: int | None
+    start_s: float
+    source: str
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Compile:
+    """Something that JAX traced, lowered or compiled, or took from its cache."""
+
+    name: str | None
+    seconds: float
+    kind: str
+    at_s: float | None = None
+    aot: bool = False
+    where: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileWindow:
+    """What became of a process's profile: waiting, open, done, failed or never, and why."""
+
+    state: str
+    reason: str | None = None
+    start_step: int | None = None
+    steps: int | None = None
+    path: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """What the agent saw in one Python process of a rank; `facts` is all that it wrote."""
+
+    pid: int
+    versions: Mapping[str, str]
+    platform: str | None
+    devices: tuple[str, ...]
+    process_index: int | None
+    process_count: int | None
+    peak_memory: Mapping[str, int]
+    window: ProfileWindow | None
+    facts: Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class Rank:
+    """One process of the workload, with all that it left."""
+
+    number: int
+    host: str
+    path: Path
+    outcome: Outcome
+    local_rank: int = 0
+    pid: int | None = None
+    started: datetime | None = None
+    ended: datetime | None = None
+    environment: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
+    dump: Path | None = None
+    ir: Path | None = None
+    processes: tuple[Process, ...] = ()
+    steps: tuple[StepStart, ...] = ()
+    compiles: tuple[Compile, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def stdout(self) -> Path:
+        """What it printed."""
+        return self.path / layout.STDOUT
+
+    @property
+    def stderr(self) -> Path:
+        """What it printed there, the compiler's log included."""
+        return self.path / layout.STDERR
+
+    @property
+    def agent(self) -> Path:
+        """Where the agent writes what it sees."""
+        return self.path / layout.AGENT
+
+    @property
+    def profiles(self) -> tuple[Path, ...]:
+        """The XPlane files of the newest profile."""
+        sessions = sorted(self.path.glob(f"{layout.PROFILE}/plugins/profile/*"), reverse=True)
+        for session in sessions:
+            if found := sorted([*session.glob("*.xplane.pb"), *session.glob("*.xplane.pb.gz")]):
+                return tuple(found)
+        return ()
+
+    @property
+    def hlo(self) -> tuple[Path, ...]:
+        """The scheduled modules that XLA dumped, the largest first."""
+        return self._made(self.dump or self.path / layout.XLA, "*after_optimizations.hlo.pb")
+
+    @property
+    def unoptimized(self) -> tuple[Path, ...]:
+        """The same modules as XLA was given them, the largest first."""
+        return self._made(self.dump or self.path / layout.XLA, "*before_optimizations.hlo.pb")
+
+    @property
+    def lowered(self) -> tuple[Path, ...]:
+        """What JAX handed to the compiler, the largest first."""
+        return self._made(self.ir or self.path / layout.IR, "*.mlir")
+
+    @property
+    def debug_options(self) -> tuple[Path, ...]:
+        """The flags as the compiler reports them, one text per module."""
+        return tuple(sorted(self._made(self.dump or self.path / layout.XLA, "*.debug_options")))
+
+    @cached_property
+    def compiler_lines(self) -> tuple[CompilerLine, ...]:
+        """The lines that XLA and its libraries logged."""
+        try:
+            text = self.stderr.read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return ()
+        return compiler_lines(text)
+
+    @property
+    def step_seconds(self) -> tuple[float, ...]:
+        """What steps took: the program's own figures, or from one start to the next.
+
+        Where only every tenth step is named, their mean stands for the ten.
+        """
+        own = tuple(step.seconds for step in self.steps if step.seconds is not None)
+        if own and len(own) == len(self.steps):
+            return own
+        found: list[float] = []
+        for before, after in zip(self.steps, self.steps[1:], strict=False):
+            if (apart := _apart(before, after)) > 0:
+                found.append((after.start_s - before.start_s) / apart)
+        return tuple(found)
+
+    @property
+    def step_source(self) -> str | None:
+        """How steps were seen: annotation, api or log."""
+        return self.steps[0].source if self.steps else None
+
+    @property
+    def window(self) -> ProfileWindow | None:
+        """What became of the profile; None where no agent ran."""
+        windows = [process.window for process in self.processes if process.window]
+        order = ("done", "open", "failed", "waiting", "never")
+        known = [window for window in windows if window.state in order]
+        return min(known, key=lambda window: order.index(window.state), default=None)
+
+    def _made(self, directory: Path, pattern: str) -> tuple[Path, ...]:
+        """Files by size. A directory of the user's own may hold those of earlier runs, too."""
+        since = self.started.timestamp() if self.started else 0.0
+        ours = directory.is_relative_to(self.path)
+        about = ((path.stat(), path) for path in directory.glob(pattern))
+        sized = [(-it.st_size, path) for it, path in about if ours or it.st_mtime >= since - 1]
+        return tuple(path for _, path in sorted(sized))
+
+
+@dataclass(frozen=True)
+class Run:
+    """One execution of a workload under Settings."""
+
+    path: Path
+    name: str
+    command: tuple[str, ...]
+    cwd: str
+    started: datetime
+    ended: datetime | None
+    settings: Given
+    launcher: str
+    outcome: Outcome
+    ranks: tuple[Rank, ...]
+    world_size: int = 1
+    version: str = ""
+    notes: tuple[str, ...] = ()
+
+    def rank(self, number: int) -> Rank:
+        """The rank with this number."""
+        for rank in self.ranks:
+            if rank.number == number:
+                return rank
+        raise KeyError(f"{self.path} has no rank {number}")
+
+    @property
+    def profiles(self) -> tuple[Path, ...]:
+        """The profiles of all ranks."""
+        return tuple(path for rank in self.ranks for path in rank.profiles)
+
+    @property
+    def timed(self) -> Rank | None:
+        """The rank whose steps stand for the run's: the first that saw any."""
+        return next((rank for rank in self.ranks if rank.step_seconds), None)
+
+    @property
+    def median_step_s(self) -> float | Unknown:
+        """The median of what steps took, the first left out where there are more."""
+        if self.timed is None:
+            return Unknown("no steps were seen")
+        seconds = self.timed.step_seconds
+        return median(seconds[1:] or seconds)
+
+    @property
+    def why_no_profile(self) -> str:
+        """In words, where `profiles` is empty."""
+        for rank in self.ranks:
+            if rank.window is None:
+                continue
+            if rank.window.state != "done":
+                return rank.window.reason or f"the profile window is {rank.window.state}"
+        if any(rank.processes for rank in self.ranks):
+            return "no profile was asked for"
+        return "no Python process with Counterpoint's agent ran"
+
+
+def _apart(before: StepStart, after: StepStart) -> int:
+    """How many steps lie between two starts: one, where they have no numbers."""
+    if before.step is None or after.step is None:
+        return 1
+    return after.step - before.step
