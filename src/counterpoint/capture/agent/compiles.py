@@ -1,0 +1,121 @@
+"""What JAX traces, lowers and compiles, as `jax.monitoring` tells it.
+
+JAX reports each of the three by a scalar when it begins and a duration when it ends, in the thread
+that does it (0.8 to 0.12). A hit in the persistent cache comes between the two of a compile.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from .callers import caller
+
+_STAGES = {
+    "/jax/core/compile/jaxpr_trace_duration": "trace",
+    "/jax/core/compile/jaxpr_to_mlir_module_duration": "lower",
+    "/jax/core/compile/backend_compile_duration": "backend",
+}
+_CACHE = "/jax/compilation_cache/"
+_COUNTED = {
+    _CACHE + "cache_hits": "hits",
+    _CACHE + "cache_misses": "misses",
+    _CACHE + "compile_requests_use_cache": "requests",
+}
+_WORTH_A_LINE_S = 0.01  # of tracing and lowering; every jnp function traces a little
+
+
+class Compiles:
+    """Counts, and tells whether compilation has been quiet."""
+
+    def __init__(self, write: Callable[[dict[str, Any]], None], jax_directory: str) -> None:
+        self.count = 0
+        self.ahead_of_time = 0
+        self.seconds = 0.0
+        self.last_end_s: float | None = None
+        self.cache = {"hits": 0, "misses": 0, "requests": 0}
+        self._write = write
+        self._jax_directory = jax_directory
+        self._under_way = 0
+        self._lock = threading.Lock()  # several threads may compile
+        self._thread = threading.local()
+
+    @property
+    def busy(self) -> bool:
+        """Something is being traced, lowered or compiled."""
+        return self._under_way > 0
+
+    def quiet(self, now_s: float, for_s: float) -> bool:
+        """Whether something has been compiled, and nothing for so long."""
+        if not self.count or self.last_end_s is None:
+            return False
+        return not self.busy and now_s - self.last_end_s >= for_s
+
+    def began(self, event: str) -> None:
+        """A scalar: the time when a stage begins."""
+        if event in _STAGES:
+            with self._lock:
+                self._under_way += 1
+
+    def happened(self, event: str) -> None:
+        """An event without a duration."""
+        if event in _COUNTED:
+            self.cache[_COUNTED[event]] += 1
+        if event == _CACHE + "cache_hits":
+            self._thread.hit = True
+
+    def ended(self, event: str, seconds: float, name: str | None) -> bool:
+        """A duration. Whether it was a program's, which can run now."""
+        stage = _STAGES.get(event)
+        if stage is None:
+            return False
+        now_s = time.monotonic()
+        with self._lock:
+            self._under_way = max(0, self._under_way - 1)
+            self.last_end_s = now_s
+        if stage == "backend":
+            self._compiled(seconds, name, now_s)
+        elif seconds >= _WORTH_A_LINE_S:
+            self._write(_line(stage, seconds, name, now_s))
+        return stage == "backend"
+
+    def _compiled(self, seconds: float, name: str | None, now_s: float) -> None:
+        hit = getattr(self._thread, "hit", False)
+        self._thread.hit = False
+        who = caller(self._jax_directory)
+        with self._lock:
+            self.count += 1
+            self.ahead_of_time += who.aot
+            self.seconds += seconds
+        line = _line("cache_hit" if hit else "backend", seconds, name, now_s)
+        self._write({**line, "aot": who.aot, "where": who.where})
+
+    def facts(self) -> dict[str, Any]:
+        """For the process file."""
+        return {
+            "count": self.count,
+            "ahead_of_time": self.ahead_of_time,
+            "seconds": round(self.seconds, 6),
+            "cache": dict(self.cache),
+        }
+
+
+def _line(kind: str, seconds: float, name: str | None, now_s: float) -> dict[str, Any]:
+    return {
+        "module": module_name(name),
+        "fun": name,
+        "seconds": round(seconds, 6),
+        "kind": kind,
+        "at_s": round(now_s, 6),
+        "aot": False,
+        "where": None,
+    }
+
+
+def module_name(name: str | None) -> str | None:
+    """How XLA calls what JAX calls `jit(step)`; a bare function is no module yet."""
+    found = re.match(r"(\w+)\((.*)\)$", name or "")
+    return re.sub(r"[^\w.-]", "_", f"{found[1]}_{found[2]}") if found else None

@@ -1,0 +1,68 @@
+"""The files the agent leaves: RANK/agent/process-<pid>.json and lines of steps and compiles.
+
+Lines are kept in memory and written by whoever calls `flush`, at most a second later: a step costs
+an append. The process file is replaced whole, so a reader never sees half of it. No fsync: what a
+killed process wrote is safe with the kernel, and what a killed machine wrote nobody waits for.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+_FAILURES = 20  # the same one in every step tells no more than a few do
+
+
+class Journal:
+    """Writes for one process."""
+
+    def __init__(self, directory: str, pid: int) -> None:
+        self.rank = Path(directory)
+        self.directory = self.rank / "agent"
+        self.failures: list[str] = []
+        self._pid = pid
+        self._lines: dict[str, list[Any]] = {"steps": [], "compiles": []}
+        self._lock = threading.RLock()  # a signal handler may come by while it is held
+
+    def open(self) -> None:
+        """Make the place to write."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+
+    def step(self, line: dict[str, Any]) -> None:
+        """Note that a step began."""
+        self._lines["steps"].append(line)
+
+    def compiled(self, line: dict[str, Any]) -> None:
+        """Note that something was compiled."""
+        self._lines["compiles"].append(line)
+
+    def failed(self, what: str) -> None:
+        """Note what went wrong in the agent itself."""
+        if len(self.failures) < _FAILURES:
+            self.failures.append(what)
+
+    def flush(self) -> None:
+        """Write the lines that came up to now."""
+        with self._lock:
+            for kind, lines in self._lines.items():
+                self._append(kind, lines)
+
+    def _append(self, kind: str, lines: list[Any]) -> None:
+        count = len(lines)  # more may come meanwhile
+        if not count:
+            return
+        text = "".join(json.dumps(line) + "\n" for line in lines[:count])
+        with (self.directory / f"{kind}-{self._pid}.jsonl").open("a", encoding="utf-8") as file:
+            file.write(text)
+        del lines[:count]
+
+    def write(self, facts: dict[str, Any]) -> None:
+        """Replace the process file."""
+        target = self.directory / f"process-{self._pid}.json"
+        fresh = target.with_suffix(".json.new")
+        with self._lock:
+            fresh.write_text(json.dumps(facts, indent=1, default=str) + "\n", encoding="utf-8")
+            os.replace(fresh, target)  # noqa: PTH105  pathlib's says the same

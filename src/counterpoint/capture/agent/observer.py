@@ -1,0 +1,277 @@
+"""One per process: listens to JAX, counts steps, moves the profile window, writes it all down."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from . import facts
+from .claim import Claim
+from .compiles import Compiles
+from .journal import Journal
+from .recorder import NotHere, NotNow, Recorder
+from .remarks import Remarks
+from .stand_ins import stand_in
+from .steps import API, Kind, Steps, line
+from .trace import Profiler, Refused
+from .window import NONE, Seen, Window, parse_window, why_never
+
+_TICK_S = 0.2  # while a window by time may open or close
+_FLUSH_S = 1.0  # of lines otherwise
+_REFRESH_S = 10.0  # of the process file
+_STEPS_EXPECTED_S = 60.0  # after the last one
+
+current: Observer | None = None
+"""The observer of this process, for `StepProfiler` to find."""
+
+
+def begin(jax: ModuleType, directory: str, window: str | None) -> None:
+    """Observe this process from now on; jax has just been loaded."""
+    global current  # noqa: PLW0603  one process, one observer
+    if current is None:
+        current = Observer(jax, directory)
+        current.start(window)
+
+
+class Observer:
+    """What the agent knows of its process."""
+
+    def __init__(self, jax: ModuleType, directory: str) -> None:
+        self._jax = jax
+        self._awake = True
+        self._journal = Journal(directory, os.getpid())
+        self._claim = Claim(self._journal.directory / "profiler.claim")
+        self._compiles = Compiles(
+            self._journal.compiled,
+            os.path.dirname(str(jax.__file__)) + os.sep,  # noqa: PTH120
+        )
+        self._steps = Steps()
+        self._remarks = Remarks(jax)
+        self._profiler = Profiler(jax)
+        self._own_profiles: list[str] = []
+        self._known: dict[str, Any] = {}
+        self._began_s = time.time()
+        self._written_s = 0.0
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+        self.recorder = self._record(NONE, self._journal.rank / "profile")
+
+    def start(self, window: str | None) -> None:
+        """Hook in. Each hook by itself: what fails leaves the others."""
+        os.register_at_fork(after_in_child=self._fall_asleep)
+        self._safely(self._journal.open)
+        self._safely(lambda: self._ask(parse_window(window)))
+        self._safely(self._listen)
+        self._safely(lambda: stand_in(self._jax, self.annotated, self._program_profiles))
+        self._safely(self._remarks.listen)
+        self._safely(lambda: self._known.update(facts.versions(self._jax)))
+        self._safely(self._write)
+        atexit.register(self._end)
+
+    def _ask(self, window: Window) -> None:
+        self.recorder = self._record(window, self.recorder.directory)
+
+    def _record(self, window: Window, directory: Path) -> Recorder:
+        return Recorder(window, directory, self._profiler, self._may_open, self._window_changed)
+
+    # What JAX tells
+
+    def _listen(self) -> None:
+        monitoring = self._jax.monitoring
+        monitoring.register_event_listener(self._happened)
+        monitoring.register_event_duration_secs_listener(self._lasted)
+        monitoring.register_scalar_listener(self._began)
+
+    def _happened(self, event: str, **_: object) -> None:
+        self._safely(self._compiles.happened, event)
+
+    def _began(self, event: str, *_: object, **__: object) -> None:
+        self._safely(self._compiles.began, event)
+
+    def _lasted(self, event: str, seconds: float, **about: object) -> None:
+        self._safely(self._ended_stage, event, seconds, about.get("fun_name"))
+
+    def _ended_stage(self, event: str, seconds: float, name: object) -> None:
+        compiled = self._compiles.ended(event, seconds, None if name is None else str(name))
+        if compiled and self._compiles.count == 1:
+            self._first_compile()
+
+    def _first_compile(self) -> None:
+        self._remarks.listen()  # the program may have switched AutoPGLE on after its import
+        if not self.recorder.settled:
+            self._claim.take()
+        atexit.unregister(self._end)  # to the front: before what the backend registered
+        atexit.register(self._end)
+        self._watch()
+
+    def _watch(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="counterpoint", daemon=True)
+            self._thread.start()
+
+    # Steps
+
+    def annotated(self, name: str, number: object) -> None:
+        """The program begins a StepTraceAnnotation."""
+        plain = str(name).rstrip("0123456789")  # some write the step's number into the name
+        self._safely(self._step_begins, Kind("annotation", plain), number)
+
+    def on_step(self, number: object) -> None:
+        """The program says so itself."""
+        self._safely(self._step_begins, API, number)
+
+    def _step_begins(self, kind: Kind, number: object) -> None:
+        now_s = time.monotonic()
+        start = self._steps.begin(kind, now_s)
+        if not self.recorder.settled:
+            self.recorder.step_begins(start, self._quiet(now_s))
+            now_s = time.monotonic()  # a window that opens or closes takes its time
+        if start.leads:
+            self._journal.step(line(kind, number, now_s))
+        if self._thread is None:
+            self._watch()
+
+    def step_ended(self) -> None:
+        """The step that `on_step` began has ended."""
+        self._safely(self.recorder.last_step_ended)
+
+    def no_more_steps(self) -> None:
+        """The program leaves the loop of the steps it told of."""
+        if self.recorder.kind == API:
+            self._safely(self.recorder.finish)
+
+    def hand_over(self, window: Window, directory: Path | None) -> None:
+        """The program asks for a window by itself; one from the command line goes before."""
+        if not self._awake:
+            return
+        self._steps.follow(API)
+        asked = self.recorder.window
+        if self.recorder.state == "waiting" and asked.start_step is None:
+            self.recorder = self._record(window, directory or self.recorder.directory)
+
+    def _quiet(self, now_s: float) -> bool:
+        return self._compiles.quiet(now_s, self.recorder.window.quiet_s)
+
+    # The window
+
+    def _may_open(self, window: Window) -> None:
+        """Raise what speaks against a profile now."""
+        self._remarks.refuse_two_profilers()
+        if not facts.backend_is_up():
+            raise NotNow("the program has compiled for other devices, and runs nothing here")
+        if window.processes is not None and self._jax.process_index() not in window.processes:
+            raise NotHere(f"only processes {list(window.processes)} are to be profiled")
+        if not self._claim.take():
+            raise NotNow(f"{self._claim.holder} of this rank takes the profile")
+
+    def _program_profiles(self, directory: str | None) -> None:
+        """The program is about to start a profile of its own: ours must not be in its way."""
+        if not self._awake or self._in_own_start():
+            return
+        if directory is not None:
+            self._own_profiles.append(directory)
+        self._safely(self.recorder.give_way, "the program began a profile of its own")
+
+    def _in_own_start(self) -> bool:
+        return self._profiler.starting == threading.get_ident()
+
+    def _window_changed(self) -> None:
+        if self.recorder.state == "done":
+            self._safely(self._claim.use_up)
+        self._safely(self._write)
+
+    # The thread
+
+    def _run(self) -> None:
+        self._safely(self._learn)
+        while not self._ended.wait(_FLUSH_S if self._nothing_by_time() else _TICK_S):
+            self._safely(self._tick)
+
+    def _nothing_by_time(self) -> bool:
+        return self.recorder.settled or self.recorder.window.start_step is not None
+
+    def _learn(self) -> None:
+        """What takes a while to find out, or needs a backend."""
+        self._known["plugins"] = facts.plugins()
+        self._write()
+
+    def _tick(self) -> None:
+        now_s = time.monotonic()
+        if not self.recorder.settled:
+            steps = self._steps.alive(now_s, _STEPS_EXPECTED_S)
+            self.recorder.tick(now_s, self._quiet(now_s) and not steps)
+        self._journal.flush()
+        if now_s - self._written_s >= _REFRESH_S:
+            self._write()
+
+    # The end
+
+    def _end(self) -> None:
+        if not self._awake or self._ended.is_set():
+            return
+        self._ended.set()
+        self._safely(lambda: self.recorder.end(self._why_never))
+        self._known["ended"] = time.time()
+        self._safely(self._journal.flush)
+        self._safely(self._write)
+
+    def _why_never(self) -> str:
+        compiles, steps = self._compiles, self._steps
+        return why_never(
+            self.recorder.window,
+            Seen(
+                now_s=time.monotonic(),
+                compiled=compiles.count,
+                busy=compiles.busy,
+                last_compile_s=compiles.last_end_s,
+                steps=steps.count,
+            ),
+        )
+
+    def _fall_asleep(self) -> None:
+        """In a forked child: JAX does not work there, and its files are the parent's."""
+        self._awake = False
+
+    # Safety and words
+
+    def _safely(self, act: Callable[..., object], *given: object) -> None:
+        if not self._awake:
+            return
+        try:
+            act(*given)
+        except Refused:
+            pass  # the window says so
+        except Exception as error:  # noqa: BLE001  nothing in here may reach the program
+            self._journal.failed(f"{getattr(act, '__name__', act)}: {error!r}")
+
+    def _write(self) -> None:
+        self._written_s = time.monotonic()
+        up = self._compiles.count > 0 and facts.backend_is_up()
+        if up and "devices" not in self._known:
+            self._known.update(facts.devices(self._jax))
+        self._journal.write(
+            {
+                "schema": "counterpoint.process/1",
+                "pid": os.getpid(),
+                "parent": os.getppid(),
+                "command": list(sys.orig_argv) if hasattr(sys, "orig_argv") else list(sys.argv),
+                "executable": sys.executable,
+                "began": self._began_s,
+                "written": time.time(),
+                **self._known,
+                "peak_memory": facts.peak_memory(self._jax if up else None),
+                "compiles": self._compiles.facts(),
+                "steps": self._steps.facts(),
+                "autopgle": self._remarks.facts(),
+                "own_profiles": list(self._own_profiles),
+                "window": self.recorder.facts(self._journal.rank),
+                "failures": list(self._journal.failures),
+            }
+        )

@@ -1,0 +1,58 @@
+"""Puts subclasses and wrappers in the public places of jax.profiler, to hear when they are used.
+
+`StepTraceAnnotation` gets a subclass, so that `with` and isinstance go on as before. JAX marks the
+begin of an annotation when it is made, not when it is entered; so there a step is counted.
+Whatever starts a profile is wrapped, for the program's own must not fail on ours.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+Annotated = Callable[[str, object], None]
+Profiles = Callable[["str | None"], None]
+
+
+def stand_in(jax: ModuleType, annotated: Annotated, profiles: Profiles) -> None:
+    """Replace what the program will ask jax.profiler for."""
+    place = jax.profiler
+    place.StepTraceAnnotation = _heard_annotation(place.StepTraceAnnotation, annotated)
+    session = getattr(place, "ProfileSession", None)
+    if session is not None:  # 0.12: trace and start_trace make one, so it is enough to hear this
+        session.start = _heard_session(session.start, profiles)
+        return
+    for name in ("start_trace", "trace"):
+        setattr(place, name, _heard_start(getattr(place, name), profiles))
+
+
+def _heard_annotation(original: type[Any], annotated: Annotated) -> type[Any]:
+    class StepTraceAnnotation(original):
+        def __init__(self, name: str, **about: object) -> None:
+            annotated(name, about.get("step_num"))
+            super().__init__(name, **about)  # pyright: ignore[reportUnknownMemberType]
+
+    for said in ("__doc__", "__module__", "__qualname__"):
+        setattr(StepTraceAnnotation, said, getattr(original, said))
+    return StepTraceAnnotation
+
+
+def _heard_start(original: Callable[..., object], profiles: Profiles) -> Callable[..., object]:
+    @functools.wraps(original)
+    def start(log_dir: object, *rest: object, **named: object) -> object:
+        profiles(str(log_dir))
+        return original(log_dir, *rest, **named)
+
+    return start
+
+
+def _heard_session(original: Callable[..., object], profiles: Profiles) -> Callable[..., object]:
+    @functools.wraps(original)
+    def start(self: object) -> object:
+        log_dir = getattr(self, "log_dir", None)
+        profiles(None if log_dir is None else str(log_dir))
+        return original(self)
+
+    return start

@@ -1,0 +1,93 @@
+"""Counts the steps of the program, from its own annotations or from `StepProfiler.on_step`.
+
+A program may annotate more than its steps, evaluation say. The kind that has begun most often
+leads, the earlier one at a tie: its starts are the steps.
+"""
+
+from __future__ import annotations
+
+import operator
+import time
+from typing import Any, NamedTuple
+
+
+class Kind(NamedTuple):
+    """Who told of a step (annotation, api), and the annotation's name."""
+
+    source: str
+    name: str
+
+
+API = Kind("api", "")
+
+
+class Start(NamedTuple):
+    """One start of a step: the `turn`-th of its kind, from 0, which leads or does not."""
+
+    kind: Kind
+    turn: int
+    leads: bool
+
+
+class Steps:
+    """Counts starts of each kind."""
+
+    def __init__(self) -> None:
+        self.counts: dict[Kind, int] = {}
+        self.leading: Kind | None = None
+        self.last_start_s: float | None = None
+        self._longest_s = 0.0
+        self._pinned = False
+
+    @property
+    def count(self) -> int:
+        """How many steps began."""
+        return self.counts.get(self.leading, 0) if self.leading else 0
+
+    def follow(self, kind: Kind) -> None:
+        """Only this kind is steps from now on."""
+        self.leading, self._pinned = kind, True
+
+    def begin(self, kind: Kind, now_s: float) -> Start:
+        """Count one."""
+        turn = self.counts.get(kind, 0)
+        self.counts[kind] = turn + 1
+        if not self._pinned and turn + 1 > self.count:
+            self.leading = kind
+        leads = kind == self.leading
+        if leads:
+            if self.last_start_s is not None:
+                self._longest_s = max(self._longest_s, now_s - self.last_start_s)
+            self.last_start_s = now_s
+        return Start(kind, turn, leads)
+
+    def alive(self, now_s: float, patience_s: float) -> bool:
+        """Whether another step is to be expected."""
+        if self.last_start_s is None:
+            return False
+        return now_s - self.last_start_s <= max(patience_s, 10 * self._longest_s)
+
+    def facts(self) -> dict[str, int]:
+        """Starts by name, for the process file."""
+        return {f"{kind.source}:{kind.name}".rstrip(":"): n for kind, n in self.counts.items()}
+
+
+def line(kind: Kind, number: object, now_s: float) -> dict[str, Any]:
+    """A step's start as it is written."""
+    return {
+        "step": _whole(number),
+        "start_s": round(now_s, 6),
+        "wall_s": round(time.time(), 6),
+        "source": kind.source,
+        "name": kind.name or None,
+    }
+
+
+def _whole(number: object) -> int | None:
+    """The program's own number of the step. A device array is not asked: that would wait for it."""
+    if type(number).__module__ not in ("builtins", "numpy"):
+        return None
+    try:
+        return operator.index(number)  # type: ignore[arg-type]
+    except (AttributeError, TypeError):
+        return None

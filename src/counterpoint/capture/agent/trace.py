@@ -1,0 +1,129 @@
+"""Starts and stops JAX's profiler, so that what it leaves is worth reading."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import threading
+from contextlib import suppress
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+_OPTIONS = {
+    "python_tracer_level": 0,  # a span per Python call drowns the rest
+    "host_tracer_level": 2,  # the level of step annotations and of XLA's own spans on the host
+    "enable_hlo_proto": True,  # profiles for the compiler are made from the HLO in the trace
+    "raise_error_on_start_failure": True,  # else a second profiler records nothing, in silence
+}
+
+
+class Refused(Exception):
+    """No profile: the reason in words, and what would help."""
+
+    def __init__(self, reason: str, next: str | None = None) -> None:
+        super().__init__(reason)
+        self.next = next
+
+
+class Profiler:
+    """jax.profiler as it was before anyone stood in its place."""
+
+    def __init__(self, jax: ModuleType) -> None:
+        self._jax = jax
+        self._start = jax.profiler.start_trace
+        self._stop = jax.profiler.stop_trace
+        self._before: frozenset[Path] = frozenset()
+        self.starting: int | None = None  # the thread that starts one now
+
+    def start(self, directory: Path, *, perfetto_link: bool, perfetto_trace: bool) -> None:
+        """Record from here on, into `directory`."""
+        _require_writable(directory)
+        self._before = _files(directory)
+        self.starting = threading.get_ident()
+        try:
+            self._start(
+                str(directory),
+                create_perfetto_link=perfetto_link,
+                create_perfetto_trace=perfetto_trace,
+                **self._options(),
+            )
+        except Exception as error:
+            raise _in_words(error) from error
+        finally:
+            self.starting = None
+
+    def stop(self, directory: Path) -> None:
+        """Record no more, and see that a profile is there."""
+        try:
+            self._stop()
+        except Exception as error:
+            self._let_go()
+            raise Refused(f"the profile could not be written into {directory}: {error}") from error
+        if not self.wrote(directory):
+            raise Refused(f"JAX's profiler left nothing in {directory}")
+
+    def wrote(self, directory: Path) -> bool:
+        """Whether a profile came since the start."""
+        return any(path.stat().st_size for path in _files(directory) - self._before)
+
+    def settle(self) -> None:
+        """Wait until the devices have done what they were given.
+
+        Through what is public and compiles nothing, for in a job of several processes each would
+        have to compile alike: a wait for the device where it has one, and for every array that is
+        alive, which is the result of something.
+        """
+        for device in self._jax.local_devices():
+            wait = getattr(device, "synchronize_all_activity", None)
+            if wait is not None:
+                wait()
+        for array in self._jax.live_arrays():
+            with suppress(Exception):  # donated meanwhile, or failed: the program's to be told
+                array.block_until_ready()
+
+    def _options(self) -> dict[str, Any]:
+        make = getattr(self._jax.profiler, "ProfileOptions", None)
+        if make is None:
+            return {}
+        options = make()
+        for name, value in _OPTIONS.items():
+            if hasattr(options, name):
+                setattr(options, name, value)
+        return {"profiler_options": options}
+
+    def _let_go(self) -> None:
+        """Leave JAX as if we had not recorded: up to 0.11 a failed write keeps its profiler shut.
+
+        Nothing public does that, and the program may want to profile too.
+        """
+        state = getattr(sys.modules.get("jax._src.profiler"), "_profile_state", None)
+        with suppress(Exception):
+            if state is not None:
+                state.reset()
+
+
+def _require_writable(directory: Path) -> None:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=directory, prefix=".writable-"):
+            pass
+    except OSError as error:
+        raise Refused(
+            f"{directory} can't be written: {error.strerror or error}",
+            next="name a directory that can be",
+        ) from error
+
+
+def _files(directory: Path) -> frozenset[Path]:
+    return frozenset(directory.glob("plugins/profile/*/*.xplane.pb*"))
+
+
+def _in_words(error: Exception) -> Refused:
+    said = str(error)
+    if "Only one profile" in said or "profiling session active" in said:
+        return Refused(
+            f"another profiler is active in this process ({said})",
+            next="let one of the two go: jax.profiler.stop_trace() ends one that is open",
+        )
+    return Refused(f"JAX's profiler did not start: {said}")

@@ -1,0 +1,79 @@
+"""What is to be profiled, and in words why it was not."""
+
+from __future__ import annotations
+
+import json
+from typing import NamedTuple
+
+
+class Window(NamedTuple):
+    """From step `start_step` on, counted in this process from 0, for `steps` steps.
+
+    Without `start_step`: once nothing has been compiled for `quiet_s`, the next whole steps, or
+    `seconds` where no steps are seen. `processes`: only on these (jax.process_index).
+    """
+
+    start_step: int | None = None
+    steps: int = 10
+    quiet_s: float = 5.0
+    seconds: float = 3.0
+    perfetto_link: bool = False
+    profile: bool = True
+    processes: tuple[int, ...] | None = None
+
+
+NONE = Window(profile=False)
+NOT_ASKED = "no profile was asked of this process"
+
+
+def parse_window(text: str | None) -> Window:
+    """From JSON; what it does not name keeps its default, what we don't know is passed over."""
+    if not text:
+        return NONE
+    told = json.loads(text)
+    known = {name: told[name] for name in Window._fields if told.get(name) is not None}
+    if isinstance(known.get("processes"), str):
+        del known["processes"]  # "all"
+    elif "processes" in known:
+        known["processes"] = tuple(known["processes"])
+    return Window(**known)
+
+
+class Seen(NamedTuple):
+    """What a process has come to when it ends."""
+
+    now_s: float
+    compiled: int
+    busy: bool
+    last_compile_s: float | None
+    steps: int
+
+
+def why_never(window: Window, seen: Seen) -> str:
+    """The reason that the window did not come."""
+    if not window.profile:
+        return NOT_ASKED
+    if window.start_step is not None:
+        return _too_few_steps(window.start_step, seen)
+    if seen.busy:
+        return "the program ended while it was compiling"
+    if seen.last_compile_s is None or not seen.compiled:
+        return "the program never compiled anything"
+    quiet_s = seen.now_s - seen.last_compile_s
+    if quiet_s < window.quiet_s:
+        return (
+            f"the program ended {quiet_s:.1f} s after its last compile, "
+            f"while {window.quiet_s:g} s of quiet were asked"
+        )
+    return "the program ended before its next step"
+
+
+def _too_few_steps(start_step: int, seen: Seen) -> str:
+    if seen.steps:
+        only = f"only {seen.steps} step{'s' * (seen.steps != 1)} began"
+        return f"{only}, and the profile was to start with step {start_step}, counted from 0"
+    missing = (
+        "no step was seen: steps are counted from jax.profiler.StepTraceAnnotation "
+        "or counterpoint.StepProfiler"
+    )
+    return missing if seen.compiled else f"{missing}; the program never compiled anything either"

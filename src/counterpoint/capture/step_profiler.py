@@ -1,0 +1,250 @@
+"""The profile window as a program asks for it itself.
+
+    with StepProfiler(start_step=5, num_steps=100) as profiler:
+        for step in range(steps):
+            profiler.on_step(step)
+            state = train_step(state)
+
+    trainer.add_hook(StepProfiler(start_step=5), every=1)   # anything with `.step`
+
+    @StepProfiler(start_step=5)
+    def train_step(state): ...
+
+Steps are counted as they come, from 0: a resumed job's own numbers don't matter. Under
+`counterpoint run` the window goes to the agent that is already in the process.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import sys
+import time
+import warnings
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
+from os import PathLike
+from pathlib import Path
+from types import ModuleType
+from typing import Literal, ParamSpec, Protocol, Self, TypeVar, overload
+
+from counterpoint.capture.agent import NAME as AGENT
+from counterpoint.capture.agent.recorder import NotHere, Recorder
+from counterpoint.capture.agent.remarks import Remarks
+from counterpoint.capture.agent.steps import API, Steps
+from counterpoint.capture.agent.trace import Profiler, Refused
+from counterpoint.capture.agent.window import Seen, Window, why_never
+from counterpoint.core.errors import CounterpointError, UsageError
+
+HERE = Path("counterpoint-profile")
+"""Where a profile goes when nobody said."""
+
+_Given = ParamSpec("_Given")
+_Result = TypeVar("_Result")
+
+
+class _Numbered(Protocol):
+    """What a trainer's hook is given: Levanter's StepInfo."""
+
+    @property
+    def step(self) -> object: ...
+
+
+class _Keeper(Protocol):
+    """Who moves the window: the agent of the process, or we."""
+
+    @property
+    def recorder(self) -> Recorder: ...
+    def on_step(self, number: object) -> None: ...
+    def step_ended(self) -> None: ...
+    def no_more_steps(self) -> None: ...
+
+
+class StepProfiler:
+    """Profiles `num_steps` steps from step `start_step` on, counted from 0.
+
+    Args:
+        start_step: the first step to record. The first steps compile and warm up: leave them out.
+        num_steps: how many.
+        log_dir: where to, as JAX writes it. By default the directory of the run, else
+            ./counterpoint-profile.
+        perfetto_link: have JAX print a link to ui.perfetto.dev. The program waits until someone
+            opens it.
+        processes: "all", or the indices (`jax.process_index()`) of those that are to be profiled.
+    """
+
+    def __init__(
+        self,
+        start_step: int = 5,
+        num_steps: int = 100,
+        *,
+        log_dir: str | PathLike[str] | None = None,
+        perfetto_link: bool = False,
+        processes: Literal["all"] | Sequence[int] = "all",
+    ) -> None:
+        if start_step < 0:
+            raise UsageError(
+                f"start_step={start_step}: steps are counted from 0", next="start_step=5"
+            )
+        if num_steps < 1:
+            raise UsageError(f"num_steps={num_steps} records nothing", next="num_steps=10")
+        if isinstance(processes, str) and processes != "all":
+            raise UsageError(
+                f"processes={processes!r} is neither 'all' nor indices of processes",
+                next="processes=(0,)",
+            )
+        self._window = Window(
+            start_step=start_step,
+            steps=num_steps,
+            perfetto_link=perfetto_link,
+            processes=None if isinstance(processes, str) else tuple(processes),
+        )
+        self._log_dir = None if log_dir is None else Path(log_dir)
+        self._keeper: _Keeper | None = None
+
+    @property
+    def state(self) -> str:
+        """waiting, open, done, failed or never."""
+        return "waiting" if self._keeper is None else self._keeper.recorder.state
+
+    @property
+    def reason(self) -> str | None:
+        """Why there is no profile, or a shorter one."""
+        return None if self._keeper is None else self._keeper.recorder.reason
+
+    @property
+    def path(self) -> Path | None:
+        """Where the profile is, once it is there."""
+        if self._keeper is None or self.state != "done":
+            return None
+        return self._keeper.recorder.directory
+
+    def on_step(self, step: object = None) -> None:
+        """A step is about to begin; its number, or anything with `.step`, is only noted."""
+        if self._keeper is None:
+            self._keeper = _agent(self._window, self._log_dir) or _Alone(
+                self._window, self._log_dir or HERE
+            )
+        self._keeper.on_step(getattr(step, "step", step))
+
+    def close(self) -> None:
+        """No more steps: end the profile if it is still open."""
+        if self._keeper is not None:
+            self._keeper.no_more_steps()
+        if self._keeper is None:
+            _warn("on_step was never called")
+        elif isinstance(self._keeper, _Alone) and self.state == "waiting":
+            _warn(self.reason or self._keeper.why_never())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None:
+            self.close()
+        elif self._keeper is not None:
+            with suppress(CounterpointError):  # the program's own error is the one to see
+                self._keeper.no_more_steps()
+
+    @overload
+    def __call__(self, step: Callable[_Given, _Result]) -> Callable[_Given, _Result]: ...
+    @overload
+    def __call__(self, step: int | _Numbered | None) -> None: ...
+    def __call__(self, step: object) -> object:
+        """As a callback with a step, as a decorator with a function that takes one."""
+        if callable(step) and not hasattr(step, "step"):
+            return self._around(step)
+        return self.on_step(step)
+
+    def _around(self, function: Callable[_Given, _Result]) -> Callable[_Given, _Result]:
+        @functools.wraps(function)
+        def step(*given: _Given.args, **named: _Given.kwargs) -> _Result:
+            self.on_step()
+            result = function(*given, **named)
+            if self._keeper is not None:
+                self._keeper.step_ended()
+            return result
+
+        return step
+
+
+def _agent(window: Window, directory: Path | None) -> _Keeper | None:
+    """The agent of this process, with our window in its hands."""
+    _jax()  # with it the agent comes to life, if there is one
+    observer = sys.modules.get(f"{AGENT}.observer")
+    current = getattr(observer, "current", None)
+    if current is not None:
+        current.hand_over(window, directory)
+    return current
+
+
+def _jax() -> ModuleType:
+    try:
+        import jax
+    except ImportError as error:
+        raise CounterpointError(
+            "StepProfiler needs JAX in this interpreter", why=str(error), next="pip install jax"
+        ) from error
+    return jax
+
+
+class _Alone:
+    """Moves the window in a process without an agent. What speaks against a profile is raised."""
+
+    def __init__(self, window: Window, directory: Path) -> None:
+        jax = _jax()
+        self._jax = jax
+        self._remarks = Remarks(jax)
+        self._steps = Steps()
+        self.recorder = Recorder(
+            window, directory.absolute(), Profiler(jax), self._may_open, lambda: None
+        )
+        atexit.register(self._at_exit)
+
+    def on_step(self, number: object) -> None:
+        del number  # counted, not believed
+        with _told():
+            self.recorder.step_begins(self._steps.begin(API, time.monotonic()), quiet=True)
+
+    def step_ended(self) -> None:
+        with _told():
+            self.recorder.last_step_ended()
+
+    def no_more_steps(self) -> None:
+        atexit.unregister(self._at_exit)
+        with _told():
+            self.recorder.finish()
+
+    def why_never(self) -> str:
+        seen = Seen(
+            now_s=time.monotonic(),
+            compiled=1,  # not watched here, and not the reason
+            busy=False,
+            last_compile_s=None,
+            steps=self._steps.count,
+        )
+        return why_never(self.recorder.window, seen)
+
+    def _may_open(self, window: Window) -> None:
+        if window.processes is not None and self._jax.process_index() not in window.processes:
+            raise NotHere(f"only processes {list(window.processes)} are to be profiled")
+        self._remarks.refuse_two_profilers()
+
+    def _at_exit(self) -> None:
+        with suppress(Exception):  # too late to raise; a profile that was open is kept
+            self.recorder.end(self.why_never)
+
+
+@contextmanager
+def _told() -> Generator[None]:
+    """The error that users know, for what speaks against a profile."""
+    try:
+        yield
+    except Refused as refused:
+        raise CounterpointError(
+            "StepProfiler: no profile", why=str(refused), next=refused.next
+        ) from refused
+
+
+def _warn(reason: str) -> None:
+    warnings.warn(f"StepProfiler took no profile: {reason}", stacklevel=3)
