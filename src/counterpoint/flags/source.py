@@ -1,0 +1,53 @@
+"""Where Settings come from: a file of the user's, or a recipe by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from counterpoint.core.errors import InputError, UsageError
+from counterpoint.flags.recipe import read_recipe, recipes
+from counterpoint.flags.settings import Settings
+from counterpoint.flags.shell import read_script
+from counterpoint.flags.xla_flags import expand_xla_flags, parse_xla_flags
+
+
+def load_settings(source: str | Path) -> Settings:
+    """Settings of a recipe or a file: TOML, flags as XLA takes them, or lines of a shell script."""
+    if isinstance(source, str) and source in recipes():
+        return recipes()[source].settings
+    path = Path(source)
+    text = _read(path)
+    if path.suffix == ".toml":
+        settings = read_recipe(text, str(path)).settings
+    else:
+        settings = _settings(read_script(text, str(path)))
+    if not settings.xla and not settings.env:
+        raise InputError(f"{path}: no settings in it", next="add lines such as --xla_...=value")
+    return settings
+
+
+def _settings(variables: Mapping[str, str]) -> Settings:
+    rest = {name: value for name, value in variables.items() if name != "XLA_FLAGS"}
+    flags = expand_xla_flags(variables.get("XLA_FLAGS", ""))
+    return Settings(parse_xla_flags(flags), tuple(rest.items()))
+
+
+def _read(path: Path) -> str:
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise UsageError(
+            f"{path}: neither a file nor a recipe",
+            why=f"the recipes are {', '.join(recipes())}",
+            next="name one of them, or a file with flags",
+        ) from None
+    except OSError as failure:
+        raise InputError(f"{path}: can't be read: {failure.strerror or failure}") from None
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        text = "\0"
+    if "\0" in text:
+        raise InputError(f"{path}: not a text file", next="name a file with flags")
+    return text

@@ -1,0 +1,110 @@
+"""What measuring, scheduling and profiling need from one release of jaxlib or another.
+
+Each was found with the release itself: its flag parser, and what its compiler schedules for an
+H100 and an A100 (docs/concepts/settings.md). A version is jaxlib's, as text; what comes after the
+numbers does not count, and a version that can't be read, or none, is taken for the newest.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from counterpoint.flags.xla_flags import Pairs
+
+LHS: Final = "xla_gpu_enable_latency_hiding_scheduler"
+SOL: Final = "xla_gpu_enable_analytical_sol_latency_estimator"
+DISABLED_PASSES: Final = "xla_disable_hlo_passes"
+SCHEDULER: Final = "latency-hiding-scheduler"
+SYNCHRONOUS: Final = "xla_gpu_disable_async_collectives"
+ACCURACY: Final = "xla_gpu_pgle_accuracy_checker"
+PROFILE: Final = "xla_gpu_pgle_profile_file_or_directory_path"
+
+_NEWEST: Final = (9999,)
+_SCHEDULED_UNASKED: Final = re.compile(r"\b(H|GH|B|GB)\d{2,3}\b")
+_COLLECTIVES: Final = (
+    "ALLREDUCE",
+    "ALLGATHER",
+    "REDUCESCATTER",
+    "COLLECTIVEBROADCAST",
+    "ALLTOALL",
+    "COLLECTIVEPERMUTE",
+)
+_ASYNC_BEFORE_0_4_27: Final = (
+    "collectives",
+    "all_reduce",
+    "all_gather",
+    "reduce_scatter",
+    "all_to_all",
+    "collective_permute",
+)
+
+
+def number(version: str | None) -> tuple[int, ...]:
+    """A version as numbers that can be compared."""
+    match = re.match(r"\d+(?:\.\d+)*", version or "")
+    return tuple(int(part) for part in match[0].split(".")) if match else _NEWEST
+
+
+def lhs_flag_needed(version: str | None, chip: str | None, *, profile: bool = False) -> bool:
+    """Whether collectives are overlapped only when the scheduler's flag asks for it.
+
+    From 0.5.1 on a PGLE profile switches the scheduler on, on any chip. Without one it runs
+    unasked from 0.7 on, where XLA has a model of the chip: Hopper and Blackwell.
+    """
+    if profile:
+        return number(version) < (0, 5, 1)
+    return number(version) < (0, 7) or not _SCHEDULED_UNASKED.search(chip or "")
+
+
+def scheduler_off(version: str | None) -> Pairs:
+    """Flags under which each collective is waited for at once, on any chip, profile or not.
+
+    The scheduler's own flag alone no longer does it; disabling the pass does. The others stay
+    beside it because JAX replaces the disabled passes when `jax_compiler_enable_remat_pass` is
+    off. The program before scheduling stays the same, and so does its fingerprint.
+    """
+    estimator = ((SOL, "false"),) if number(version) >= (0, 5, 0) else ()
+    return ((LHS, "false"), *estimator, (DISABLED_PASSES, SCHEDULER))
+
+
+def async_collectives_off(version: str | None) -> Pairs:
+    """Flags that make each kind of collective synchronous.
+
+    They change the program before scheduling: its fingerprint is another one, so that a profile
+    made under them is not found by fingerprint in a run without them.
+    """
+    if number(version) < (0, 4, 27):
+        return tuple((f"xla_gpu_enable_async_{kind}", "false") for kind in _ASYNC_BEFORE_0_4_27)
+    kinds = (*_COLLECTIVES, "RAGGEDALLTOALL") if number(version) >= (0, 5, 3) else _COLLECTIVES
+    return ((SYNCHRONOUS, ",".join(kinds)),)
+
+
+def accuracy_checker(version: str | None, level: str) -> Pairs:
+    """The flag that says what a profile with gaps does: "off", "warn" or "error".
+
+    Up to 0.4.35 there is only on or off, where on is an error; before 0.4.32 there is no check.
+    """
+    if level not in ("off", "warn", "error"):
+        raise ValueError(f"no such level: {level}")
+    if number(version) < (0, 4, 32):
+        return ()
+    if number(version) < (0, 4, 36):
+        return (("xla_gpu_enable_pgle_accuracy_checker", "true" if level == "error" else "false"),)
+    return ((ACCURACY, f"PGLE_STRICTNESS_LEVEL_{level.upper()}"),)
+
+
+def expect_pgle_known(version: str | None) -> bool:
+    """Whether JAX has JAX_COMPILATION_CACHE_EXPECT_PGLE."""
+    return number(version) >= (0, 5, 1)
+
+
+def pgle_log_environment() -> dict[str, str]:
+    """What makes the compiler log which profile it took and what it found in it.
+
+    TF_CPP_MAX_LOG_LEVEL, which guides name too, exists in no release.
+    """
+    return {
+        "TF_CPP_MIN_LOG_LEVEL": "0",
+        "TF_CPP_VMODULE": "profile_guided_latency_estimator=10,gpu_hlo_schedule=5",
+    }
