@@ -11,6 +11,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from counterpoint.capture.step_profiler import StepProfiler as StepProfiler
     from counterpoint.core.errors import CounterpointError as CounterpointError
     from counterpoint.core.errors import InputError as InputError
     from counterpoint.core.errors import UsageError as UsageError
@@ -26,6 +27,7 @@ __all__ = [
     "Explanation",
     "InputError",
     "Program",
+    "StepProfiler",
     "Timeline",
     "UsageError",
     "__version__",
@@ -41,6 +43,7 @@ _HOMES = {
     "Explanation": "counterpoint.diagnose.explain",
     "InputError": "counterpoint.core.errors",
     "Program": "counterpoint.program",
+    "StepProfiler": "counterpoint.capture.step_profiler",
     "Timeline": "counterpoint.timeline.model",
     "UsageError": "counterpoint.core.errors",
     "explain": "counterpoint.diagnose.explain",
