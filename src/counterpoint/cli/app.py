@@ -67,6 +67,16 @@ COMMANDS: tuple[Command, ...] = (
             "counterpoint convert rank*.zip run.pftrace",
         ),
     ),
+    Command(
+        "pgle check",
+        "counterpoint.cli.pgle_check:check",
+        "Say how much of a program a profile covers, and whether it was made of it.",
+        examples=(
+            "counterpoint pgle check step.pbtxt --program xla_dump",
+            "counterpoint pgle check step.pbtxt --program runs/train --min-time 0.95",
+            "counterpoint pgle check profiles --program trace.xplane.pb --module jit_step --json",
+        ),
+    ),
 )
 
 

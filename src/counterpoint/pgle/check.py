@@ -98,7 +98,7 @@ class Coverage:
 def check_profile(
     profile: Profile,
     program: Program,
-    measured: Measured | None = None,
+    measured: Measured | Unknown | None = None,
     circumstances: Mapping[str, str] | None = None,
 ) -> Coverage:
     """What XLA would find of `profile` when it schedules `program`."""
@@ -110,7 +110,7 @@ def check_profile(
         )
     lookups = needed(program)
     costs = costs_found(profile.costs, program.fingerprint)
-    times = _times(program, lookups, measured) if measured else {}
+    times = _times(program, lookups, measured) if isinstance(measured, Measured) else {}
     answers = tuple(_answer(program, it, costs, times) for it in lookups)
     talks = [it for it in answers if it.lookup.overlaps]
     return Coverage(
@@ -120,7 +120,7 @@ def check_profile(
         instructions=_count(answers),
         collectives=_count(talks),
         time=_time(answers, measured),
-        measured=measured.how if measured else None,
+        measured=measured.how if isinstance(measured, Measured) else None,
         extra=extras(profile.costs, program, lookups),
         duplicates=tuple(profile.duplicates),
         doubts=tuple(filter(None, map(_doubt, answers))),
@@ -160,9 +160,11 @@ def _count(answers: Sequence[Answer]) -> Part:
     return Part(sum(it.us is not None for it in answers), len(answers))
 
 
-def _time(answers: tuple[Answer, ...], measured: Measured | None) -> Part | Unknown:
+def _time(answers: tuple[Answer, ...], measured: Measured | Unknown | None) -> Part | Unknown:
     if measured is None:
         return Unknown(_UNMEASURED)
+    if isinstance(measured, Unknown):
+        return measured
     whole = sum(it.measured_us or 0.0 for it in answers)
     if not whole:
         return Unknown("none of the instructions that were measured is one that XLA asks for")

@@ -20,6 +20,7 @@ _NSYS: Final = ("NSYS_PROFILING_SESSION_ID",)
 _INJECTED: Final = ("CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH")
 _DCGM: Final = ("nv-hostengine", "dcgm-exporter", "dcgmproftester")
 _SANITIZER: Final = ("compute-sanitizer", "cuda-memcheck")
+_CAPTURERS: Final = ("xprof", "tensorboard")
 _SHORTENED: Final = 15  # characters that the kernel keeps of a process's name
 
 
@@ -44,13 +45,12 @@ def conflicts(
 ) -> tuple[Conflict, ...]:
     """What is in the way, for a run in this environment beside processes of these names."""
     names = tuple(processes)
-    found = (
+    return (
         *_nsys(environment, jaxlib),
         *_injected(environment),
         *_beside(names),
-        *_servers(environment),
+        *_capturers(names),
     )
-    return found
 
 
 def processes_here(root: Path = Path("/proc")) -> tuple[str, ...]:
@@ -127,14 +127,15 @@ def _beside(names: tuple[str, ...]) -> Iterator[Conflict]:
         )
 
 
-def _servers(environment: Mapping[str, str]) -> Iterator[Conflict]:
-    port = environment.get("JAX_PROFILER_PORT", "")
-    if port:
+def _capturers(names: tuple[str, ...]) -> Iterator[Conflict]:
+    viewer = _running(names, _CAPTURERS)
+    if viewer:
         yield Conflict(
-            "another JAX profiler server",
-            f"JAX_PROFILER_PORT={port}",
-            "a capture through it and a profile of ours exclude each other: one session at a time",
-            "capture nothing through that server while the profile is made",
+            "a profiler that captures from JAX's profiler server",
+            f"process {viewer}",
+            "a process profiles itself once at a time: a capture through its server (also a "
+            "jax.profiler.start_server of the program's own) and ours exclude each other",
+            "capture nothing through it while the profile is made",
             certain=False,
         )
 

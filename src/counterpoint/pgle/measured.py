@@ -13,6 +13,7 @@ from typing import Final
 import polars as pl
 
 from counterpoint.core.basis import Unknown
+from counterpoint.pgle.names import named_ops
 from counterpoint.timeline.model import Lane, Timeline
 
 _PS_PER_US: Final = 1e6
@@ -31,13 +32,7 @@ def measured_times(timeline: Timeline, program: int) -> Measured | Unknown:
     runs = _steady_runs(timeline, program)
     if runs.is_empty():
         return Unknown("the profile holds no run of the program on a device")
-    name = (
-        pl.when(pl.col("lane") == Lane.COLLECTIVE)
-        .then(pl.coalesce("pair", "op"))
-        .otherwise("op")
-        .alias("instruction")
-    )
-    ops = timeline.ops.with_row_index("row").select("row", name, "program", "lane", "async_window")
+    ops = named_ops(timeline).select("row", "instruction", "program", "lane", "async_window")
     per_name = (
         timeline.spans.lazy()
         .join(runs.lazy(), on="run")

@@ -106,8 +106,8 @@ def _by_fingerprint(
     if share < _SAME_WORKLOAD:
         return Fit.FOREIGN, f"{other}; {share:.0%} of the names match"
     return Fit.STALE, (
-        f"{other}: {share:.0%} of the names match, yet they stand for other operations, and XLA "
-        "takes their costs without a word"
+        f"{other}: {share:.0%} of the names match, but of another build they may stand for other "
+        "operations, and XLA takes their costs without a word"
     )
 
 

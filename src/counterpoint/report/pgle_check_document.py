@@ -1,0 +1,219 @@
+"""`pgle check` as a Document: the verdict first, then what it rests on and what is missing."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any, Final
+
+from counterpoint.core.basis import Unknown
+from counterpoint.pgle.check import Answer, Coverage, Part
+from counterpoint.pgle.extras import Extra, Why
+from counterpoint.pgle.judgement import Judgement
+from counterpoint.report import units
+from counterpoint.report.document import (
+    Column,
+    Document,
+    Fact,
+    Facts,
+    Kind,
+    Section,
+    Table,
+    Tone,
+    printable,
+)
+
+SCHEMA: Final = "counterpoint.pgle-check/1"
+
+_US_PER_MS: Final = 1e3
+
+
+def pgle_check_document(
+    coverage: Coverage, judgement: Judgement, profile: str, program: str, top: int, next: str
+) -> Document:
+    """The report on one check, with `top` rows in each table."""
+    sections = [_verdict(judgement), _subject(coverage, profile, program), _shares(coverage)]
+    if coverage.missing:
+        sections.append(_missing(coverage, top))
+    if coverage.extra:
+        sections.append(_extra(coverage.extra, top))
+    if coverage.doubts:
+        sections.append(_doubts(coverage, top))
+    return Document(sections=tuple(sections), legend="", next=printable(next))
+
+
+def _verdict(judgement: Judgement) -> Section:
+    rows = [Fact("because", printable(reason), Tone.WARNING) for reason in judgement.reasons]
+    rows += [Fact("note", printable(remark), Tone.QUIET) for remark in judgement.remarks]
+    said = "yes, XLA can use it" if judgement.passed else "no"
+    return Section("Good enough", said, (Facts(tuple(rows)),) if rows else ())
+
+
+def _subject(coverage: Coverage, profile: str, program: str) -> Section:
+    fit = coverage.staleness
+    rows = (
+        Fact("profile", printable(profile)),
+        Fact("program", printable(f"{coverage.module} ({program})")),
+        Fact("fingerprint", printable(coverage.fingerprint or "none")),
+        Fact("fit", printable(f"{fit.fit}: {fit.reason}")),
+    )
+    return Section("Checked", "", (Facts(rows),))
+
+
+def _shares(coverage: Coverage) -> Section:
+    rows = [
+        Fact("instructions", _part(coverage.instructions)),
+        Fact("collectives", _part(coverage.collectives)),
+        Fact("time", _time(coverage)),
+    ]
+    sync = sum(it.lookup.sync for it in coverage.answers)
+    if sync:
+        text = (
+            f"{sync} run beside nothing as compiled; if a flag says so, XLA does not ask for them"
+        )
+        rows.append(Fact("", text, Tone.QUIET))
+    return Section("Covered", "", (Facts(tuple(rows)),))
+
+
+def _part(part: Part) -> str:
+    if not part.whole:
+        return "none in this program"
+    return f"{part.found:,.0f} of {part.whole:,.0f}, {units.percent(part.share)}"
+
+
+def _time(coverage: Coverage) -> str:
+    time = coverage.time
+    if isinstance(time, Unknown):
+        return f"{units.UNKNOWN}   {printable(time.reason)}"
+    found, whole = time.found / _US_PER_MS, time.whole / _US_PER_MS
+    return (
+        f"{units.milliseconds(found)} of {units.milliseconds(whole)} a run, "
+        f"{units.percent(time.share)}   ({printable(coverage.measured or '')})"
+    )
+
+
+def _missing(coverage: Coverage, top: int) -> Section:
+    gone = coverage.missing
+    by_kind = Counter(str(it.category) for it in gone).most_common()
+    kinds = ", ".join(f"{count:,} {kind}" for kind, count in by_kind)
+    shown = gone[:top]
+    columns = [Column("name XLA looks for", Kind.NAME), Column("category", Kind.WORD)]
+    cells = [
+        [printable(it.name) for it in shown],
+        [str(it.category) for it in shown],
+    ]
+    if any(it.measured_us is not None for it in shown):
+        columns.append(Column("ms a run", Kind.NUMBER))
+        cells.append(units.column(_milliseconds(it) for it in shown))
+    columns += [Column("what", Kind.NAME, rank=1), Column("source", Kind.PLACE)]
+    cells += [
+        [printable(it.what) for it in shown],
+        [printable(it.source or units.UNKNOWN) for it in shown],
+    ]
+    table = Table(columns=tuple(columns), rows=tuple(zip(*cells, strict=True)))
+    summary = f"{_of(len(shown), len(gone))}: {kinds}"
+    return Section("Missing", summary, (table,))
+
+
+def _milliseconds(answer: Answer) -> float | None:
+    return None if answer.measured_us is None else answer.measured_us / _US_PER_MS
+
+
+def _extra(extra: tuple[Extra, ...], top: int) -> Section:
+    order = list(Why)
+    ordered = sorted(extra, key=lambda it: (order.index(it.why) != 1, order.index(it.why)))
+    shown = ordered[:top]
+    counts = Counter(it.why for it in extra)
+    summary = ", ".join(f"{counts[why]:,} {why}" for why in Why if counts[why])
+    table = Table(
+        columns=(
+            Column("name in the profile", Kind.NAME),
+            Column("us", Kind.NUMBER),
+            Column("why nothing looks it up", Kind.WORD),
+            Column("meant", Kind.NAME),
+        ),
+        rows=tuple(
+            (
+                printable(it.name),
+                f"{it.us:,.4g}",
+                str(it.why),
+                printable(it.meant or ""),
+            )
+            for it in shown
+        ),
+    )
+    return Section("Unused", f"{_of(len(shown), len(extra))}: {summary}", (table,))
+
+
+def _doubts(coverage: Coverage, top: int) -> Section:
+    shown = coverage.doubts[:top]
+    table = Table(
+        columns=(
+            Column("name", Kind.NAME),
+            Column("us", Kind.NUMBER),
+            Column("why it can't be right", Kind.WORD),
+        ),
+        rows=tuple((printable(it.name), f"{it.us:,.4g}", it.why) for it in shown),
+    )
+    return Section("Doubtful costs", _of(len(shown), len(coverage.doubts)), (table,))
+
+
+def _of(shown: int, all_: int) -> str:
+    return f"{all_:,}" if shown == all_ else f"{shown:,} of {all_:,}"
+
+
+def pgle_check_json(
+    coverage: Coverage, judgement: Judgement, profile: str, program: str, next: str
+) -> str:
+    """The same as data, uncut. What is not known is null, and `..._unknown` says why."""
+    time = coverage.time
+    data: dict[str, Any] = {
+        "schema": SCHEMA,
+        "profile": profile,
+        "program": program,
+        "module": coverage.module,
+        "fingerprint": coverage.fingerprint,
+        "passed": judgement.passed,
+        "reasons": [*judgement.reasons],
+        "remarks": [*judgement.remarks],
+        "fit": str(coverage.staleness.fit),
+        "fit_reason": coverage.staleness.reason,
+        "differences": [*coverage.staleness.differences],
+        "instructions": _part_data(coverage.instructions),
+        "collectives": _part_data(coverage.collectives),
+        "time_us": None if isinstance(time, Unknown) else _part_data(time),
+        "time_unknown": time.reason if isinstance(time, Unknown) else None,
+        "measured": coverage.measured,
+        "answers": [_answer_data(it) for it in coverage.answers],
+        "unused": [
+            {"name": it.name, "us": it.us, "why": _word(it.why), "meant": it.meant}
+            for it in coverage.extra
+        ],
+        "duplicates": [*coverage.duplicates],
+        "doubts": [{"name": it.name, "us": it.us, "why": it.why} for it in coverage.doubts],
+        "latencies_left_out": coverage.latencies,
+        "next": next,
+    }
+    return json.dumps(data, indent=1, allow_nan=False) + "\n"
+
+
+def _part_data(part: Part) -> dict[str, float]:
+    return {"found": part.found, "whole": part.whole, "share": round(part.share, 6)}
+
+
+def _word(why: Why) -> str:
+    return why.name.lower().replace("_", "-")
+
+
+def _answer_data(answer: Answer) -> dict[str, Any]:
+    return {
+        "name": answer.name,
+        "us": answer.us,
+        "category": str(answer.category),
+        "collective": answer.lookup.overlaps,
+        "sync": answer.lookup.sync,
+        "executions": answer.executions,
+        "measured_us": answer.measured_us,
+        "what": answer.what,
+        "source": answer.source,
+    }
