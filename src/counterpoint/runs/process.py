@@ -69,6 +69,8 @@ def _window(value: object) -> ProfileWindow | None:
         _number(told.get("start_step")),
         _number(told.get("steps")),
         _text(told.get("path")),
+        _seconds(told.get("opened_s")),
+        _seconds(told.get("closed_s")),
     )
 
 
@@ -78,6 +80,10 @@ def _text(value: object) -> str | None:
 
 def _number(value: object) -> int | None:
     return value if isinstance(value, int) else None
+
+
+def _seconds(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) else None
 
 
 def _list(value: object) -> list[object]:

@@ -55,6 +55,8 @@ class ProfileWindow:
     start_step: int | None = None
     steps: int | None = None
     path: str | None = None
+    opened_s: float | None = None  # on the clock of the steps
+    closed_s: float | None = None  # when it was written, too
 
 
 @dataclass(frozen=True, slots=True)
