@@ -1,0 +1,83 @@
+"""`diff_profiles`: what changed from one profile to another, the largest change first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from counterpoint.pgle.profile import Cost, Profile
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A key that both profiles have."""
+
+    key: str
+    a_us: float
+    b_us: float
+
+    @property
+    def difference_us(self) -> float:
+        return self.b_us - self.a_us
+
+    @property
+    def ratio(self) -> float | None:
+        """The second over the first; None where the first is zero."""
+        return self.b_us / self.a_us if self.a_us else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diff:
+    """Two profiles side by side, as XLA reads them: of a duplicate its last cost.
+
+    `by_name`: fingerprints differ throughout, so instructions are compared by their bare names.
+    """
+
+    changes: tuple[Change, ...]  # sorted by the size of the difference
+    only_a: tuple[Cost, ...]  # sorted by cost
+    only_b: tuple[Cost, ...]
+    by_name: bool
+
+    @property
+    def a_us(self) -> float:
+        """All costs that both have, of the first."""
+        return sum(change.a_us for change in self.changes)
+
+    @property
+    def b_us(self) -> float:
+        """All costs that both have, of the second."""
+        return sum(change.b_us for change in self.changes)
+
+    @property
+    def equal(self) -> int:
+        """How many keys cost the same in both."""
+        return sum(change.a_us == change.b_us for change in self.changes)
+
+
+def diff_profiles(a: Profile, b: Profile) -> Diff:
+    """Compare key by key; by bare names where two profiles of one module each share no key."""
+    mine, theirs = _last(a), _last(b)
+    by_name = not mine.keys() & theirs.keys() and _one_module(a) and _one_module(b)
+    if by_name:
+        mine = {cost.name: cost for cost in mine.values()}
+        theirs = {cost.name: cost for cost in theirs.values()}
+    changes = [Change(key, cost.us, theirs[key].us) for key, cost in mine.items() if key in theirs]
+    return Diff(
+        changes=tuple(sorted(changes, key=lambda it: (-abs(it.difference_us), it.key))),
+        only_a=_by_cost(cost for key, cost in mine.items() if key not in theirs),
+        only_b=_by_cost(cost for key, cost in theirs.items() if key not in mine),
+        by_name=by_name,
+    )
+
+
+def _last(profile: Profile) -> Mapping[str, Cost]:
+    return {cost.key: cost for cost in profile.costs}
+
+
+def _one_module(profile: Profile) -> bool:
+    """Whether its names can't clash: all bare, or all of one fingerprint."""
+    return len({cost.fingerprint for cost in profile.costs}) == 1
+
+
+def _by_cost(costs: Iterable[Cost]) -> tuple[Cost, ...]:
+    return tuple(sorted(costs, key=lambda it: (-it.us, it.key)))

@@ -1,0 +1,124 @@
+"""`make_profile`: what each instruction costs, of everything that a Timeline saw it take.
+
+Times of single executions (`samples`) of all runs that count (`counted`), devices and hosts give
+one cost by a stated statistic, separately for each module (`modules`), under the name that XLA
+looks for (`names`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+import polars as pl
+
+from counterpoint.pgle.builds import one_per_module, pooled
+from counterpoint.pgle.counted import Counted, counted_runs
+from counterpoint.pgle.made import Made, ModuleCosts
+from counterpoint.pgle.modules import Module, choose_modules, find_modules, require_one
+from counterpoint.pgle.names import named_ops
+from counterpoint.pgle.origin import tell_notes, tell_origin
+from counterpoint.pgle.profile import Cost, Profile
+from counterpoint.pgle.refuse import no_costs, require_device_time, require_names
+from counterpoint.pgle.samples import Samples, samples
+from counterpoint.pgle.statistic import DECIMALS, MEDIAN, check_percentile
+from counterpoint.timeline.model import Lane, Timeline
+
+_PS_PER_US: Final = 1e6
+_PS_PER_MS: Final = 1e9
+
+
+def make_profile(
+    timeline: Timeline,
+    percentile: float = MEDIAN,
+    *,
+    keep_warmup: bool = False,
+    module: str | None = None,
+    bare: bool = False,
+) -> Made:
+    """Make the profile of a Timeline.
+
+    `percentile` says which of an instruction's times becomes its cost (50: the median, between two
+    by straight line). `module` takes one module alone: its name, the first digits of its
+    fingerprint, or `#` and its number. `bare` leaves fingerprints out of one module's names, for a
+    compile whose flags change the fingerprint but not the names.
+    """
+    check_percentile(percentile)
+    require_device_time(timeline)
+    ops = named_ops(timeline)
+    require_names(timeline, ops)
+    chosen, unnamed = choose_modules(find_modules(timeline), module)
+    if bare:
+        require_one(chosen)
+    counted = counted_runs(timeline, keep_warmup=keep_warmup)
+    taken = samples(timeline, ops, counted.runs)
+    made = [
+        _one_module(timeline, group, ops, counted, taken, percentile=percentile, bare=bare)
+        for group in one_per_module(chosen, bare=bare)
+    ]
+    made.sort(key=lambda it: -it[0].cost_ms)
+    modules = tuple(costs_of for costs_of, _ in made)
+    costs = tuple(cost for _, costs in made for cost in costs)
+    if not costs:
+        raise no_costs(timeline, modules)
+    origin = tell_origin(timeline, modules, percentile)
+    notes = tell_notes(timeline, chosen, unnamed, counted, taken)
+    return Made(Profile(costs, origin=origin), modules, tuple(notes))
+
+
+def _one_module(
+    timeline: Timeline,
+    group: Sequence[Module],
+    ops: pl.DataFrame,
+    counted: Counted,
+    taken: Samples,
+    *,
+    percentile: float,
+    bare: bool,
+) -> tuple[ModuleCosts, list[Cost]]:
+    own = pooled(timeline, group, taken.frame)
+    fingerprint = None if bare else group[0].fingerprint
+    costs = _costs(fingerprint, own, percentile)
+    about = _module_costs(timeline, group, ops, counted, own, costs)
+    return replace(about, fingerprint=fingerprint), costs
+
+
+def _costs(fingerprint: str | None, own: pl.DataFrame, percentile: float) -> list[Cost]:
+    """By name, so that two profiles of one module stand line by line."""
+    statistic = pl.col("ps").quantile(percentile / 100, "linear") / _PS_PER_US
+    by_name = own.group_by("instruction").agg(statistic.round(DECIMALS).alias("us"))
+    return [Cost(name, us, fingerprint) for name, us in by_name.sort("instruction").iter_rows()]
+
+
+def _module_costs(
+    timeline: Timeline,
+    group: Sequence[Module],
+    ops: pl.DataFrame,
+    counted: Counted,
+    own: pl.DataFrame,
+    costs: Sequence[Cost],
+) -> ModuleCosts:
+    numbers = [module.number for module in group]
+    runs = counted.runs.filter(pl.col("program").is_in(numbers))
+    used: list[int] = runs["device"].unique().to_list()
+    working = ops.filter((pl.col("lane") != Lane.CONTROL) & ~pl.col("async_window"))
+    spent = (
+        timeline.spans.join(runs.select("run"), on="run")
+        .join(working.select("row", "instruction", "lane"), left_on="op", right_on="row")
+        .select("instruction", "lane", ms=pl.col("dur_ps") / _PS_PER_MS)
+    )
+    named = spent.filter(pl.col("instruction").is_in([cost.name for cost in costs]))
+    collectives = named.filter(pl.col("lane") == Lane.COLLECTIVE)["instruction"].n_unique()
+    return ModuleCosts(
+        name=group[0].name,
+        fingerprint=group[0].fingerprint,
+        instructions=len(costs),
+        collectives=collectives,
+        executions=max(runs["device"].value_counts()["count"].to_list(), default=0),
+        devices=len(used),
+        hosts=len({timeline.devices[device].host for device in used}),
+        device_ms=float(spent["ms"].sum()),
+        covered_ms=float(named["ms"].sum()),
+        cost_ms=float(own["ps"].sum()) / _PS_PER_MS,
+    )

@@ -1,0 +1,85 @@
+"""`merge_profiles`: one profile of several, of hosts say, or of runs repeated.
+
+Costs of one key become one by the stated statistic. Keys of other fingerprints are other modules
+and stay apart; a bare name stands for every module, so files with bare names and files with
+fingerprints have nothing to be merged on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import PurePath
+
+import numpy as np
+
+from counterpoint import __version__
+from counterpoint.core.errors import InputError
+from counterpoint.pgle.origin import count, name_of_statistic
+from counterpoint.pgle.profile import Cost, Latency, Profile
+from counterpoint.pgle.statistic import MEDIAN, check_percentile, settled_us
+
+
+def merge_profiles(
+    profiles: Sequence[Profile], percentile: float = MEDIAN, names: Sequence[str] = ()
+) -> Profile:
+    """One profile; of a key that a file holds twice its last cost counts, as for XLA.
+
+    `names` are those of the files, for the head of the new one.
+    """
+    check_percentile(percentile)
+    if not profiles:
+        raise InputError("no profile to merge", next="counterpoint pgle merge FILE... -o FILE")
+    _refuse_mixture(profiles)
+    found: dict[str, list[Cost]] = {}
+    for profile in profiles:
+        for cost in {cost.key: cost for cost in profile.costs}.values():
+            found.setdefault(cost.key, []).append(cost)
+    costs = tuple(
+        Cost(same[0].name, _statistic([it.us for it in same], percentile), same[0].fingerprint)
+        for same in found.values()
+    )
+    return Profile(costs, _latencies(profiles, percentile), _origin(profiles, percentile, names))
+
+
+def _refuse_mixture(profiles: Sequence[Profile]) -> None:
+    bare = next((c.name for p in profiles for c in p.costs if c.fingerprint is None), None)
+    keyed = next((c.key for p in profiles for c in p.costs if c.fingerprint is not None), None)
+    if bare is None or keyed is None:
+        return
+    raise InputError(
+        f"names without a fingerprint ({bare}) and with one ({keyed}) are not merged",
+        why="a bare name stands for that instruction of every module: nobody knows of which this is",
+        next="make each from its recording again: counterpoint pgle make PROFILE... -o FILE",
+    )
+
+
+def _statistic(values: Sequence[float], percentile: float) -> float:
+    return settled_us(float(np.percentile(values, percentile))) if len(values) > 1 else values[0]
+
+
+def _latencies(profiles: Sequence[Profile], percentile: float) -> tuple[Latency, ...]:
+    found: dict[tuple[str, str], list[float]] = {}
+    for profile in profiles:
+        last = {(it.source, it.target): it.us for it in profile.latencies}
+        for pair, us in last.items():
+            found.setdefault(pair, []).append(us)
+    return tuple(
+        Latency(source, target, _statistic(values, percentile))
+        for (source, target), values in found.items()
+    )
+
+
+def _origin(profiles: Sequence[Profile], percentile: float, names: Sequence[str]) -> dict[str, str]:
+    told = {
+        "made by": f"counterpoint {__version__}",
+        "merged from": ", ".join(PurePath(name).name for name in names)
+        or count(len(profiles), "profile"),
+        "statistic": f"{name_of_statistic(percentile)} over {count(len(profiles), 'profile')}",
+    }
+    for key in dict.fromkeys(key for profile in profiles for key in profile.origin):
+        values = dict.fromkeys(it.origin[key] for it in profiles if key in it.origin)
+        if key == "statistic":
+            told["statistic of each"] = "; ".join(values)
+        elif key not in told:
+            told[key] = "; ".join(values)
+    return told

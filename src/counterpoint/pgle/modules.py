@@ -1,0 +1,109 @@
+"""The modules a profile is made of: which ran, which are asked for, and what each is called.
+
+One program of a Timeline may be several modules for XLA: hosts that compiled it to other
+fingerprints. A module without a fingerprint can only have bare names, which match any module: it is
+taken when it is alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from counterpoint.core.errors import InputError, UsageError
+from counterpoint.pgle.profile import is_fingerprint
+from counterpoint.program import Program
+from counterpoint.timeline.model import Timeline
+
+_LISTED: Final = 12
+_PREFIX: Final = 6
+"""Digits of a fingerprint that are enough to name a module by."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Module:
+    """One compiled module, and the hosts that ran it."""
+
+    number: int  # of the program in the Timeline
+    name: str
+    fingerprint: str | None
+    hosts: tuple[int, ...]
+    program: Program | None
+
+
+def find_modules(timeline: Timeline) -> list[Module]:
+    """Every module that ran."""
+    hosts = [device.host for device in timeline.devices]
+    ran: list[tuple[int, int]] = timeline.runs.select("device", "program").unique().rows()
+    hosts_of: dict[int, set[int]] = {}
+    for device, number in ran:
+        hosts_of.setdefault(number, set()).add(hosts[device])
+    return [
+        module
+        for number in sorted(hosts_of)
+        for module in _builds(timeline, number, sorted(hosts_of[number]))
+    ]
+
+
+def _builds(timeline: Timeline, number: int, hosts: list[int]) -> list[Module]:
+    entry = timeline.programs[number]
+    builds: dict[str | None, list[int]] = {}
+    for host in hosts:
+        program = entry.hlo(host)
+        found = program.fingerprint if program is not None else None
+        known = found if found is not None and is_fingerprint(found) else None
+        builds.setdefault(known, []).append(host)
+    return [
+        Module(number, entry.name, fingerprint, tuple(own), entry.hlo(own[0]))
+        for fingerprint, own in builds.items()
+    ]
+
+
+def choose_modules(
+    modules: Sequence[Module], wanted: str | None
+) -> tuple[list[Module], list[Module]]:
+    """Modules to make a profile of, and those left out because nothing but a name tells them."""
+    chosen = [module for module in modules if wanted is None or _is(module, wanted)]
+    if not chosen:
+        raise UsageError(
+            f"no module {wanted!r} ran in this profile",
+            why=f"these did: {list_modules(modules)}",
+            next="name one of them, or leave --module out",
+        )
+    keyed = [module for module in chosen if module.fingerprint is not None]
+    bare = [module for module in chosen if module.fingerprint is None]
+    if keyed and wanted is None:
+        return keyed, bare
+    if bare and len({module.number for module in chosen}) > 1:
+        raise InputError(
+            f"{len(bare)} of the modules are known by name only, and bare names would mix them",
+            why="without their HLO in the profile nobody knows their fingerprints;"
+            f" they are {list_modules(bare)}",
+            next="choose one by its number: --module '#N'",
+        )
+    return chosen, []
+
+
+def require_one(modules: Sequence[Module]) -> None:
+    """Refuse to give bare names to more than one program."""
+    if len({module.number for module in modules}) > 1:
+        raise UsageError(
+            f"bare names of {len(modules)} modules would mix them",
+            why=f"a bare name matches every module; they are {list_modules(modules)}",
+            next="choose one: --module NAME, or --module '#N'",
+        )
+
+
+def list_modules(modules: Sequence[Module]) -> str:
+    """Names and numbers, as `choose_modules` takes them."""
+    names = [f"#{module.number} {module.name}" for module in modules[:_LISTED]]
+    more = len(modules) - _LISTED
+    return ", ".join(names) + (f" and {more} more" if more > 0 else "")
+
+
+def _is(module: Module, wanted: str) -> bool:
+    if wanted == f"#{module.number}":
+        return True
+    prefix = len(wanted) >= _PREFIX and (module.fingerprint or "").startswith(wanted)
+    return wanted == module.name or prefix

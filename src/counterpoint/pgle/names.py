@@ -1,0 +1,70 @@
+"""Under which name XLA's scheduler looks for the cost of what ran.
+
+It asks by the exact name of an instruction of the computations it schedules; of an asynchronous
+one by its start. A profiler may name the instruction inside an async wrapper, or one inside a
+fusion that got a kernel of its own: their time belongs to the start, and to the fusion.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+
+from counterpoint.program import Instruction, Program, launched, loop_multiplier
+from counterpoint.timeline.model import Timeline
+
+_SCHEMA = {"instruction": pl.String, "body": pl.String, "times": pl.UInt32}
+
+
+def named_ops(timeline: Timeline) -> pl.DataFrame:
+    """The Timeline's ops with four columns more.
+
+    `row` and `host`; `instruction`, null where XLA asks for none; `body`, the computation it stands
+    in; and `times`, how often it runs in one run of its program. The last two are null where
+    unknown.
+    """
+    hosts = [device.host for device in timeline.devices]
+    first = timeline.spans.group_by("op").agg(pl.col("device").min())
+    ops = timeline.ops.with_row_index("row").join(first, left_on="row", right_on="op", how="left")
+    host = pl.col("device").replace_strict(dict(enumerate(hosts)), default=None)
+    ops = ops.with_columns(host=host.cast(pl.UInt16)).drop("device").sort("row")
+    finder = _Finder(timeline)
+    found = [finder.find(op) for op in ops.iter_rows(named=True)]
+    return ops.hstack(pl.DataFrame(found, schema=_SCHEMA, orient="row"))
+
+
+class _Finder:
+    """Answers for ops one by one; what a Program launches is found once."""
+
+    def __init__(self, timeline: Timeline) -> None:
+        self._timeline = timeline
+        self._launched: dict[int, frozenset[str]] = {}
+
+    def find(self, op: dict[str, Any]) -> tuple[str | None, str | None, int | None]:
+        name: str | None = op["pair"] or op["op"]
+        number: int | None = op["program"]
+        if name is None or number is None or op["host"] is None:
+            return None, None, None
+        program = self._timeline.programs[number].hlo(op["host"])
+        if program is None:
+            return name, None, None
+        instruction = program.instruction(name)
+        scheduled = None if instruction is None else self._scheduled(program, instruction)
+        if scheduled is None:
+            return None, None, None
+        body = scheduled.computation
+        return scheduled.name, body, loop_multiplier(program, body)
+
+    def _scheduled(self, program: Program, instruction: Instruction) -> Instruction | None:
+        """The instruction itself, or the one around it that the scheduler sees."""
+        if id(program) not in self._launched:
+            self._launched[id(program)] = frozenset(it.name for it in launched(program))
+        seen: set[str] = set()
+        while instruction.computation not in self._launched[id(program)]:
+            callers = program.callers(instruction.computation)
+            if not callers or instruction.computation in seen:
+                return None
+            seen.add(instruction.computation)
+            instruction = callers[0]
+        return instruction

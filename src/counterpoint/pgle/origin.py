@@ -1,0 +1,114 @@
+"""How a profile came to be, in words: for the head of its file, and for whoever makes it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+from typing import Final
+
+import polars as pl
+
+from counterpoint import __version__
+from counterpoint.pgle.counted import Counted
+from counterpoint.pgle.made import ModuleCosts
+from counterpoint.pgle.modules import Module
+from counterpoint.pgle.samples import Samples
+from counterpoint.pgle.statistic import MEDIAN
+from counterpoint.timeline.model import Timeline
+
+_LISTED: Final = 3
+
+
+def tell_origin(
+    timeline: Timeline, modules: Sequence[ModuleCosts], percentile: float
+) -> dict[str, str]:
+    """What the file says of itself: no dates and no directories, so the same input gives it."""
+    told = {
+        "made by": f"counterpoint {__version__}",
+        "inputs": ", ".join(PurePosixPath(name).name for name in timeline.inputs),
+        "statistic": f"{name_of_statistic(percentile)} over runs and devices; of a collective, of"
+        " the stay of the last to come",
+    }
+    if "jaxlib" in timeline.environment:
+        told["jaxlib"] = timeline.environment["jaxlib"]
+    for module in modules:
+        key = "module" if module.fingerprint is None else f"module {module.fingerprint}"
+        told[key] = (
+            f"{module.name}, {count(module.instructions, 'instruction')},"
+            f" {count(module.executions, 'run')} on {count(module.devices, 'device')}"
+        )
+    return told
+
+
+def name_of_statistic(percentile: float) -> str:
+    """The median, or a percentile."""
+    return "median" if percentile == MEDIAN else f"percentile {percentile:g}"
+
+
+def tell_notes(
+    timeline: Timeline,
+    chosen: Sequence[Module],
+    unnamed: Sequence[Module],
+    counted: Counted,
+    taken: Samples,
+) -> list[str]:
+    """What to know before trusting the costs."""
+    return [
+        *_cut(timeline),
+        *_waiting(chosen, taken),
+        *_builds(chosen),
+        *_left_out(unnamed),
+        *_first_only(chosen, counted),
+        *timeline.notes,
+    ]
+
+
+def _cut(timeline: Timeline) -> list[str]:
+    return ["the profile is cut off: its last runs may miss kernels"] if timeline.truncated else []
+
+
+def _builds(chosen: Sequence[Module]) -> list[str]:
+    numbers = [module.number for module in chosen]
+    several = sorted({module.name for module in chosen if numbers.count(module.number) > 1})
+    return [
+        f"{name} has other fingerprints on other hosts: its costs, from all of them, stand under"
+        " each"
+        for name in several
+    ]
+
+
+def _left_out(unnamed: Sequence[Module]) -> list[str]:
+    names = [module.name for module in unnamed]
+    said = f"left out, for the profile tells no fingerprint of theirs: {_modules(names)}"
+    return [said] if names else []
+
+
+def _first_only(chosen: Sequence[Module], counted: Counted) -> list[str]:
+    names = [module.name for module in chosen if module.number in counted.only_first]
+    said = f"warm-up counts in what ran once on each device: {_modules(names)}"
+    return [said] if names else []
+
+
+def _waiting(chosen: Sequence[Module], taken: Samples) -> list[str]:
+    numbers = [module.number for module in chosen]
+    found = taken.waiting.filter(pl.col("program").is_in(numbers))["instruction"].unique().sort()
+    said = (
+        f"waiting for late ranks is part of {count(len(found), 'cost')}"
+        f" ({_some(found.to_list())}): the profile lacks devices that take part, or does not tell"
+        " which they are; all hosts' profiles together do"
+    )
+    return [said] if len(found) else []
+
+
+def _modules(names: Sequence[str]) -> str:
+    return f"{count(len(names), 'module')} ({_some(names)})"
+
+
+def _some(names: Sequence[str]) -> str:
+    distinct = list(dict.fromkeys(names))
+    return ", ".join(distinct[:_LISTED]) + (", ..." if len(distinct) > _LISTED else "")
+
+
+def count(number: int, noun: str) -> str:
+    """How many of them there are, in words."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
