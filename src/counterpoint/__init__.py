@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from counterpoint.diagnose.explain import explain as explain
     from counterpoint.program import Program as Program
     from counterpoint.program import read_program as read_program
+    from counterpoint.runs.read import read as read
     from counterpoint.timeline.model import Timeline as Timeline
-    from counterpoint.timeline.read import read as read
 
 __all__ = [
     "CounterpointError",
@@ -47,7 +47,7 @@ _HOMES = {
     "Timeline": "counterpoint.timeline.model",
     "UsageError": "counterpoint.core.errors",
     "explain": "counterpoint.diagnose.explain",
-    "read": "counterpoint.timeline.read",
+    "read": "counterpoint.runs.read",
     "read_program": "counterpoint.program",
 }
 """Where each name lives: loaded when it is first used, so that importing costs nothing."""

@@ -68,6 +68,24 @@ COMMANDS: tuple[Command, ...] = (
         ),
     ),
     Command(
+        "run",
+        "counterpoint.cli.run:run",
+        "Run a workload under Settings, profile some steps, and keep all that it leaves.",
+        examples=(
+            "counterpoint run -- python train.py",
+            "counterpoint run --profile-start-step 5 --profile-steps 10 -- python train.py",
+            "counterpoint run --set xla_gpu_autotune_level=4 --env NCCL_DEBUG=INFO -- ./train.sh",
+            "counterpoint run --ranks 2 -o both -- python train.py",
+            "srun --ntasks-per-node=8 counterpoint run -- python train.py",
+        ),
+    ),
+    Command(
+        "runs",
+        "counterpoint.cli.runs:runs",
+        "List runs: how they ended, what a step took, whether there is a profile.",
+        examples=("counterpoint runs", "counterpoint runs experiments --json"),
+    ),
+    Command(
         "pgle check",
         "counterpoint.cli.pgle_check:check",
         "Say how much of a program a profile covers, and whether it was made of it.",

@@ -11,10 +11,10 @@ from cyclopts import Parameter
 
 from counterpoint.cli.progress import Progress
 from counterpoint.core.errors import UsageError
+from counterpoint.runs.read import read
 from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.perfetto import SUFFIXES as TRACES
 from counterpoint.timeline.perfetto import write_perfetto
-from counterpoint.timeline.read import read
 from counterpoint.timeline.url import refuse_url
 
 PARQUET = ".parquet"

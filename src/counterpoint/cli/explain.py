@@ -18,7 +18,7 @@ from counterpoint.diagnose.explain import explain as explain_timeline
 from counterpoint.report.explain_document import explain_document
 from counterpoint.report.json import explain_json
 from counterpoint.report.terminal import plain_text, print_document
-from counterpoint.timeline.read import read
+from counterpoint.runs.read import read
 
 ENDINGS = (".json", ".txt", ".md")
 
@@ -35,7 +35,7 @@ def explain(
     """Say where a training step goes.
 
     Args:
-        paths: A file, log directory, zip, pattern or URL; several are the hosts of one run.
+        paths: A Run, file, log directory, zip, pattern or URL; several are the hosts of one run.
         step: Explain this step alone.
         device: Explain these devices alone: their numbers with commas between, e.g. 0,1.
         top: Rows in each table.

@@ -1,0 +1,64 @@
+"""`counterpoint run`: execute a workload under Settings, and keep all that it leaves."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from counterpoint.capture.launch import launch
+from counterpoint.capture.world import find_world
+from counterpoint.cli.workload import ProfileOptions, WorkloadOptions, make_request
+from counterpoint.report.runs_document import run_lines
+from counterpoint.report.runs_json import run_json
+from counterpoint.runs import Run
+
+
+def run(
+    *command: str,
+    workload: WorkloadOptions | None = None,
+    profile: ProfileOptions | None = None,
+    json: Annotated[bool, Parameter(show_default=False)] = False,
+) -> int:
+    """Execute a workload, and keep all that it leaves.
+
+    Its exit code is handed on: 128 + number for a signal, 124 for --timeout and --hang-after.
+
+    Args:
+        command: What to run, behind `--`.
+        workload: How.
+        profile: What to profile.
+        json: Print the run as JSON to stdout, and what the workload prints to stderr.
+    """
+    request = make_request(
+        command,
+        workload or WorkloadOptions(),
+        profile or ProfileOptions(),
+        echo="stderr" if json else True,
+    )
+    world = find_world(os.environ)
+    mine = world.seats[0].rank if world else None
+    made = launch(request, say=_say if not mine else _keep_quiet)
+    if json:
+        sys.stdout.write(run_json(made))
+    elif not mine:
+        for line in run_lines(made, _shown(made)):
+            _say(line)
+    return (made.outcome if mine is None else made.rank(mine).outcome).status
+
+
+def _say(line: str) -> None:
+    print(f"counterpoint: {line}", file=sys.stderr)
+
+
+def _keep_quiet(line: str) -> None:
+    """Of many ranks one talks."""
+    del line
+
+
+def _shown(made: Run) -> Path:
+    here = Path.cwd()
+    return made.path.relative_to(here) if made.path.is_relative_to(here) else made.path

@@ -1,0 +1,40 @@
+"""`counterpoint runs`: the runs in a directory, and how they ended."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from counterpoint.core.errors import InputError
+from counterpoint.report.runs_document import runs_document
+from counterpoint.report.runs_json import runs_json
+from counterpoint.report.terminal import print_document
+from counterpoint.runs import Run, find_runs, read_run
+
+
+def runs(
+    directory: Path = Path("counterpoint-runs"),
+    *,
+    json: Annotated[bool, Parameter(show_default=False)] = False,
+) -> None:
+    """List runs, the oldest first.
+
+    Args:
+        directory: Where they lie, or one of them.
+        json: Print all that is known of them as JSON.
+    """
+    made: list[Run] = []
+    broken: list[tuple[Path, str]] = []
+    for path in find_runs(directory):
+        try:
+            made.append(read_run(path))
+        except InputError as damage:
+            broken.append((path, damage.what))
+    made.sort(key=lambda run: run.started)
+    if json:
+        sys.stdout.write(runs_json(made, broken))
+    else:
+        print_document(runs_document(made, broken, str(directory)), sys.stdout)

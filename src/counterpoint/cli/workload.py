@@ -1,0 +1,140 @@
+"""Options of commands that run a workload: where it is kept, its Settings, what is profiled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from counterpoint.capture.request import Request, Window
+from counterpoint.cli.numbers import MaybeWholeNumber, WholeNumber
+from counterpoint.core.errors import UsageError
+from counterpoint.flags import Settings, load_settings, parse_settings
+from counterpoint.timeline.url import refuse_url
+
+Many = Annotated[tuple[str, ...], Parameter(show_default=False)]
+Switch = Annotated[bool, Parameter(show_default=False)]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class WorkloadOptions:
+    """How the workload is run.
+
+    Args:
+        settings: A file of Settings, or a recipe; several add up.
+        set_: A flag of XLA: xla_gpu_...=value, behind the inherited XLA_FLAGS.
+        env: A variable: NAME=value.
+        name: What to call the run.
+        out: The directory to keep it in; it must not hold anything yet.
+        ranks: Start so many processes here; not under srun or mpirun.
+        per: Without --ranks: a process per GPU, or one for the node.
+        timeout: End the run after so many seconds.
+        hang_after: End it when nothing was printed, compiled or stepped for so many seconds.
+    """
+
+    settings: Many = ()
+    set_: Annotated[tuple[str, ...], Parameter(name="--set", show_default=False)] = ()
+    env: Many = ()
+    name: str | None = None
+    out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None
+    ranks: MaybeWholeNumber = None
+    per: Literal["gpu", "node"] = "node"
+    timeout: float | None = None
+    hang_after: float | None = None
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class ProfileOptions:
+    """What is profiled.
+
+    Args:
+        profile_start_step: Profile from this step on, counted from 0.
+        profile_steps: So many steps.
+        profile_after_quiet: Else profile once nothing was compiled for so many seconds.
+        profile_seconds: And for so many seconds, where no steps can be counted.
+        no_profile: Run without a profile.
+        perfetto_link: Serve the profile to ui.perfetto.dev when it is done, and wait for it.
+        processes: The ranks that profile: all, or their numbers with commas between.
+    """
+
+    profile_start_step: MaybeWholeNumber = None
+    profile_steps: WholeNumber = 10
+    profile_after_quiet: float = 5.0
+    profile_seconds: float = 3.0
+    no_profile: Switch = False
+    perfetto_link: Switch = False
+    processes: str = "all"
+
+
+def make_request(
+    command: Sequence[str],
+    workload: WorkloadOptions,
+    profile: ProfileOptions,
+    *,
+    echo: bool | Literal["stderr"] = True,
+) -> Request:
+    """What the options ask for, checked."""
+    if workload.out is not None:
+        refuse_url(workload.out)
+    _refuse_low("--ranks", workload.ranks, 1)
+    _refuse_low("--timeout", workload.timeout, 0)
+    _refuse_low("--hang-after", workload.hang_after, 0)
+    return Request(
+        command=tuple(command),
+        directory=workload.out,
+        name=workload.name,
+        settings=_settings(workload),
+        window=_window(profile),
+        ranks=workload.ranks,
+        per=workload.per,
+        timeout_s=workload.timeout,
+        hang_after_s=workload.hang_after,
+        echo=echo,
+    )
+
+
+def _settings(workload: WorkloadOptions) -> Settings:
+    """Files and recipes in their order; what is written out on the command line comes last."""
+    settings = Settings()
+    for name in workload.settings:
+        settings = settings.merged(load_settings(name))
+    return settings.merged(parse_settings(workload.set_, workload.env))
+
+
+def _window(profile: ProfileOptions) -> Window | None:
+    if profile.no_profile:
+        return None
+    _refuse_low("--profile-start-step", profile.profile_start_step, 0)
+    _refuse_low("--profile-steps", profile.profile_steps, 1)
+    _refuse_low("--profile-after-quiet", profile.profile_after_quiet, 0)
+    _refuse_low("--profile-seconds", profile.profile_seconds, 0)
+    return Window(
+        start_step=profile.profile_start_step,
+        steps=profile.profile_steps,
+        quiet_s=profile.profile_after_quiet,
+        seconds=profile.profile_seconds,
+        perfetto_link=profile.perfetto_link,
+        processes=_processes(profile.processes),
+    )
+
+
+def _processes(text: str) -> Literal["all"] | tuple[int, ...]:
+    if text.strip() == "all":
+        return "all"
+    numbers = text.split(",")
+    if not all(number.strip().isdecimal() for number in numbers):
+        raise UsageError(
+            f"--processes takes `all`, or numbers with commas between, not {text!r}",
+            next="--processes 0,3",
+        )
+    return tuple(sorted({int(number) for number in numbers}))
+
+
+def _refuse_low(option: str, value: float | None, least: int) -> None:
+    if value is not None and not least <= value < float("inf"):
+        raise UsageError(f"{option} takes a number from {least} on, not {value:g}")

@@ -1,0 +1,42 @@
+"""The flags as the compiler reports them, module by module, in the dump of `--xla_dump_to`.
+
+A `.debug_options` file is the text of XLA's DebugOptions: all that differs from the defaults, after
+XLA_FLAGS and a program's own compiler options. It is what was used, whatever was asked for.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+from counterpoint.runs.run import Rank
+
+_FIELD: Final = re.compile(r"^(\w+): (.*)$", re.MULTILINE)
+
+
+def read_debug_options(path: Path) -> dict[str, str]:
+    """One module's flags; a list has its values with commas between. Empty if unreadable."""
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return {}
+    flags: dict[str, str] = {}
+    for name, value in _FIELD.findall(text):
+        plain = value.strip().removeprefix('"').removesuffix('"')
+        flags[name] = f"{flags[name]},{plain}" if name in flags else plain
+    return flags
+
+
+def effective_flags(rank: Rank) -> dict[str, str]:
+    """Those of the largest module, which is the step's as a rule."""
+    by_stem = {_stem(path): path for path in rank.debug_options}
+    for module in rank.hlo:
+        stem = next((stem for stem in by_stem if module.name.startswith(f"{stem}.")), None)
+        if stem is not None:
+            return read_debug_options(by_stem[stem])
+    return {}
+
+
+def _stem(path: Path) -> str:
+    return path.name.removesuffix(".debug_options")

@@ -1,0 +1,42 @@
+"""`read`: any profile as one Timeline; a Run stands for the profiles of all its ranks."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from os import PathLike
+from typing import cast
+
+from counterpoint.core.errors import UsageError
+from counterpoint.runs.reader import is_run, profiles_of, read_run
+from counterpoint.timeline.model import Timeline
+from counterpoint.timeline.read import Progress
+from counterpoint.timeline.read import read as read_profiles
+
+
+def read(*paths: str | PathLike[str], progress: Progress | None = None) -> Timeline:
+    """Read profiles into one Timeline.
+
+    A path may be a Run, a file (XPlane, Nsight Systems, trace.json), a profile directory, a stored
+    Timeline, a zip, a glob, or a URL that fsspec knows. Several files are several hosts of one run.
+    """
+    names = _profiles(paths)
+    return read_profiles(*names) if progress is None else read_profiles(*names, progress=progress)
+
+
+def _profiles(paths: tuple[str | PathLike[str], ...]) -> Iterator[str | PathLike[str]]:
+    runs = {str(path) for path in paths if _is_run(path)}
+    if len(runs) > 1:
+        raise UsageError(
+            f"{' and '.join(sorted(runs)[:2])} are two runs, not hosts of one",
+            next=f"counterpoint explain {shlex.quote(min(runs))}",
+        )
+    for path in paths:
+        if _is_run(path):
+            yield from profiles_of(read_run(path))
+        else:
+            yield path  # what is no path is refused where all are
+
+
+def _is_run(path: object) -> bool:
+    return isinstance(path, str | PathLike) and is_run(cast("str | PathLike[str]", path))
