@@ -9,12 +9,12 @@ what follows is lost, also what somebody appends later. So that is an error here
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, TypeAlias
 
 from counterpoint.core.errors import InputError, UsageError
+from counterpoint.flags.names import names
 
 Pairs: TypeAlias = tuple[tuple[str, str], ...]
 
@@ -29,7 +29,7 @@ _DASHES: Final = "\N{HYPHEN}\N{NON-BREAKING HYPHEN}\N{EN DASH}\N{EM DASH}\N{MINU
 
 def parse_xla_flags(text: str, *, where: str = "XLA_FLAGS") -> Pairs:
     """Names without dashes, and values, in the order in which XLA takes them."""
-    return tuple(_pair(word) for word in split_xla_flags(text, where=where))
+    return tuple(_pair(word, where) for word in split_xla_flags(text, where=where))
 
 
 def split_xla_flags(text: str, *, where: str = "XLA_FLAGS") -> tuple[str, ...]:
@@ -134,9 +134,16 @@ def _checked(word: str, where: str) -> str:
     return word
 
 
-def _pair(word: str) -> tuple[str, str]:
-    """XLA takes a flag without a value for true."""
+def _pair(word: str, where: str) -> tuple[str, str]:
+    """XLA takes a flag without a value for true, and does not know it unless it is a bool."""
     name, equals, value = word[2:].partition("=")
+    known = names().get(name)
+    if not equals and known and known.type != "bool":
+        raise UsageError(
+            f"{where}: --{name} has no value",
+            why=f"it is of type {known.type}, and XLA takes only bools without a value",
+            next=f"--{name}=...",
+        )
     return name, value if equals else "true"
 
 
@@ -155,7 +162,7 @@ def _stray(text: str, at: int, where: str) -> UsageError:
     return UsageError(
         f"{where}: {word} is not a flag",
         why="XLA stops reading there, and what follows is lost in silence",
-        next=f"write values as --name=value, and quote those with spaces: {shlex.quote(word)}",
+        next="write a value as --name=value, and in quotes if it holds spaces",
     )
 
 
