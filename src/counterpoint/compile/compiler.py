@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +15,7 @@ from counterpoint.compile.failures import died, refused
 from counterpoint.compile.job import (
     LOG,
     MODULE,
+    OUTCOME,
     PROGRAM,
     Job,
     Outcome,
@@ -28,6 +30,7 @@ from counterpoint.program import read_program
 
 TIMEOUT_S: Final = 900.0
 NO_AUTOTUNING: Final = "xla_gpu_autotune_level"
+_BAD_FLAG: Final = "parse_flags_from_env"
 _NO_AUTOTUNING: Final = (
     "kernels are not autotuned, which takes the device: GEMMs may be other kernels than in a run"
 )
@@ -46,24 +49,11 @@ def compile_workload(
     caller's own XLA_FLAGS or JAX variables say does not count unless given here.
     """
     asked = dict(options or {})
-    sent = channels({NO_AUTOTUNING: "0", **asked})
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="counterpoint-compile-") as scratch:
-        toolkit = write_toolkit(Path(scratch) / "cuda")
-        given = {"xla_gpu_cuda_data_dir": str(toolkit)}
-        for attempt in range(2 + len(asked)):
-            directory = Path(scratch) / str(attempt)
-            directory.mkdir()
-            outcome, log = _attempt(
-                directory, workload, target, _and(given, sent), environment or {}, timeout_s
-            )
-            if outcome.failure is None:
-                break
-            again = rerouted(sent, outcome)
-            if again is None:
-                raise refused(outcome, workload, target)
-            sent = again
-        hlo = (directory / MODULE).read_bytes()
+        bench = _Bench(Path(scratch), workload, target, environment or {}, timeout_s)
+        sent, outcome, log = _compiled(bench, channels({NO_AUTOTUNING: "0", **asked}))
+        hlo = (bench.directory / MODULE).read_bytes()
     notes = [*outcome.notes]
     if sent.options.get(NO_AUTOTUNING) == "0":
         notes.append(_NO_AUTOTUNING)
@@ -81,36 +71,52 @@ def compile_workload(
     )
 
 
-def _and(given: Mapping[str, str], sent: Channels) -> Channels:
-    return Channels({**given, **sent.options}, sent.flags)
+@dataclass(frozen=True, slots=True)
+class _Bench:
+    """Where and for whom a compile is tried."""
+
+    directory: Path
+    workload: Workload
+    target: Target
+    environment: Mapping[str, str]
+    timeout_s: float
 
 
-def _attempt(
-    directory: Path,
-    workload: Workload,
-    target: Target,
-    sent: Channels,
-    environment: Mapping[str, str],
-    timeout_s: float,
-) -> tuple[Outcome, str]:
+def _compiled(bench: _Bench, sent: Channels) -> tuple[Channels, Outcome, str]:
+    """Try until each option has found a way that takes it."""
+    write_toolkit(bench.directory / "cuda")
+    refusal: Outcome | None = None
+    while True:
+        outcome, status, log = _attempt(bench, sent)
+        if outcome is None:
+            # XLA ends a process whose XLA_FLAGS it can't read: then the first refusal stands.
+            if refusal and _BAD_FLAG in log:
+                raise refused(refusal, bench.workload, bench.target)
+            raise died(status, log, bench.workload, bench.timeout_s)
+        if outcome.failure is None:
+            return sent, outcome, log
+        again = rerouted(sent, outcome)
+        if again is None:
+            raise refused(outcome, bench.workload, bench.target)
+        sent, refusal = again, outcome
+
+
+def _attempt(bench: _Bench, sent: Channels) -> tuple[Outcome | None, int | None, str]:
+    directory, workload, target = bench.directory, bench.workload, bench.target
+    (directory / OUTCOME).unlink(missing_ok=True)
     (directory / PROGRAM).write_bytes(workload.program)
-    write_job(
-        directory,
-        Job(
-            form=workload.form,
-            config=target.config,
-            hosts=target.hosts,
-            gpus_per_host=target.gpus_per_host,
-            options=dict(sent.options),
-            replicas=workload.replicas,
-            partitions=workload.partitions,
-        ),
+    job = Job(
+        form=workload.form,
+        config=target.config,
+        hosts=target.hosts,
+        gpus_per_host=target.gpus_per_host,
+        options={"xla_gpu_cuda_data_dir": str(directory / "cuda"), **sent.options},
+        replicas=workload.replicas,
+        partitions=workload.partitions,
     )
-    flags = " ".join(filter(None, (environment.get("XLA_FLAGS"), sent.xla_flags)))
-    variables = {**environment, **({"XLA_FLAGS": flags} if flags else {})}
-    status = run_worker(directory, variables, timeout_s)
+    write_job(directory, job)
+    flags = " ".join(filter(None, (bench.environment.get("XLA_FLAGS"), sent.xla_flags)))
+    variables = {**bench.environment, **({"XLA_FLAGS": flags} if flags else {})}
+    status = run_worker(directory, variables, bench.timeout_s)
     log = (directory / LOG).read_text(encoding="utf-8", errors="replace")
-    outcome = read_outcome(directory)
-    if outcome is None:
-        raise died(status, log, workload, timeout_s)
-    return outcome, log
+    return read_outcome(directory), status, log

@@ -1,8 +1,8 @@
 """Compile options as a user writes them, in the spelling of the channel that takes them.
 
-A compile takes any field of XLA's DebugOptions as an option, without touching the process. Some names
-are flags only, and some fields are messages that only the parser of XLA_FLAGS can read: these go to
-the environment of the worker, which exists for one compile anyway.
+A compile takes any field of XLA's DebugOptions as an option, without touching the process. Some
+names are flags only, and some fields are messages that only the parser of XLA_FLAGS can read: these
+go to the environment of the worker, which exists for one compile anyway.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def rerouted(sent: Channels, outcome: Outcome) -> Channels | None:
     value = sent.options[name]
     if outcome.failure is Failure.BAD_VALUE and "valid bool" in outcome.detail:
         spelled = _NUMBERS_AS_BOOLS.get(value.lower())
-        return spelled and replace(sent, options={**sent.options, name: spelled}) or None
+        return replace(sent, options={**sent.options, name: spelled}) if spelled else None
     if outcome.failure is Failure.BAD_VALUE and not (
         "valid enum" in outcome.detail or "valid message" in outcome.detail
     ):

@@ -2,7 +2,8 @@
 
 JAX has a public door for it (`jax.experimental.topologies`), but it wants a Python function. What
 comes here is a module that was lowered elsewhere, so it goes to the compile-only client itself, as
-JAX's own `lower().compile()` hands it over. These few private names are the same in JAX 0.9 to 0.12.
+JAX's own `lower().compile()` hands it over. The few private names are the same in JAX 0.8 to
+0.12.
 """
 
 # The compiler's client has no types.
@@ -15,7 +16,7 @@ from __future__ import annotations
 import re
 import time
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import jax
 import jaxlib
@@ -23,12 +24,18 @@ import numpy as np
 from jax._src import compiler
 from jax._src.interpreters import mlir
 from jax.experimental import topologies
-from jaxlib import _jax
+from jaxlib import _hlo, _jax
 from jaxlib.mlir import ir
 
 from counterpoint.compile.job import Failure, Form, Job, Outcome
 from counterpoint.compile.refusal import Refusal
 from counterpoint.compile.text_proto import without_field
+
+# What jaxlib hands out without types.
+Device: TypeAlias = Any
+Executable: TypeAlias = Any
+Module: TypeAlias = Any
+Options: TypeAlias = Any
 
 _UNKNOWN_FIELD: Final = re.compile(r'GpuTargetConfigProto.*has no field named "(\w+)"')
 _NO_OPTION: Final = re.compile(r"No such compile option: '([^']+)'")
@@ -71,7 +78,7 @@ def compile_program(job: Job, program: bytes, log: Path) -> tuple[bytes, Outcome
     )
 
 
-def _devices(job: Job, log: Path) -> tuple[list[Any], list[str]]:
+def _devices(job: Job, log: Path) -> tuple[list[Device], list[str]]:
     """The absent devices. Fields of the configuration that this XLA does not know are left out."""
     config, left_out = job.config, list[str]()
     while True:
@@ -94,16 +101,19 @@ def _devices(job: Job, log: Path) -> tuple[list[Any], list[str]]:
             return list(topology.devices), notes
 
 
-def _module(form: Form, program: bytes) -> Any:
+def _module(form: Form, program: bytes) -> Module:
     try:
         if form is Form.MLIR:
             return ir.Module.parse(program)
+        if form is Form.HLO_TEXT:
+            parsed = _hlo.hlo_module_from_text(program.decode(errors="replace"))
+            program = parsed.as_serialized_hlo_module_proto()
         return _without_second_shardings(ir.Module.parse(_jax.mlir.hlo_to_stablehlo(program)))
     except (RuntimeError, ValueError) as error:
         raise Refusal(Failure.UNREADABLE, str(error)) from error
 
 
-def _without_second_shardings(module: Any) -> Any:
+def _without_second_shardings(module: Module) -> Module:
     """HLO says shardings twice where Shardy wrote it; the partitioner takes only one of them."""
     text: str = module.operation.get_asm(enable_debug_info=True)
     if "xla.sdy." not in text:
@@ -111,7 +121,7 @@ def _without_second_shardings(module: Any) -> Any:
     return ir.Module.parse(_SHARDING.sub("", text))
 
 
-def _counts(module: Any, job: Job) -> tuple[int, int]:
+def _counts(module: Module, job: Job) -> tuple[int, int]:
     if job.replicas and job.partitions:
         return job.replicas, job.partitions
     attributes = module.operation.attributes
@@ -122,7 +132,7 @@ def _counts(module: Any, job: Job) -> tuple[int, int]:
     return replicas, partitions
 
 
-def _options(job: Job, replicas: int, partitions: int, *, shardy: bool) -> Any:
+def _options(job: Job, replicas: int, partitions: int, *, shardy: bool) -> Options:
     options = compiler.get_compile_options(
         num_replicas=replicas,
         num_partitions=partitions,
@@ -136,7 +146,7 @@ def _options(job: Job, replicas: int, partitions: int, *, shardy: bool) -> Any:
     return options
 
 
-def _compile(module: Any, devices: list[Any], options: Any) -> Any:
+def _compile(module: Module, devices: list[Device], options: Options) -> Executable:
     try:
         return devices[0].client.compile(module, _jax.DeviceList(tuple(devices)), options)
     except (RuntimeError, ValueError, TypeError, IndexError) as error:

@@ -1,8 +1,8 @@
 """A stand-in for the CUDA toolkit, so that a compile needs no file of NVIDIA's.
 
-XLA calls `ptxas` once it has scheduled a module, and links kernels with `libdevice`. What Counterpoint
-wants is the schedule; the machine code is never run, so an assembler that writes one byte does. The
-scheduled module is the same to the letter, and the compile a third faster.
+XLA calls `ptxas` once it has scheduled a module, and links kernels with `libdevice`. What
+Counterpoint wants is the schedule; the machine code is never run, so an assembler that writes one
+byte does. The scheduled module is the same to the letter, and the compile a third faster.
 
 The executable made this way is garbage: nobody may serialise or run it.
 """

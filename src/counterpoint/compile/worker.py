@@ -1,7 +1,7 @@
 """The child process that compiles one program: `python -m counterpoint.compile.worker JOB`.
 
-It may be killed by the compiler at any line (a failed CHECK, no memory), so everything it knows goes
-to the job's directory, and what the compiler prints to its stderr.
+It may be killed by the compiler at any line (a failed CHECK, no memory), so everything it knows
+goes to the job's directory, and what the compiler prints to its stderr.
 """
 
 from __future__ import annotations

@@ -1,16 +1,32 @@
-"""A Workload to compile: one module as it was before XLA's passes, and where it came from."""
+"""A Workload to compile: one module as it was before XLA's passes, and where it came from.
+
+It is read from what any run leaves when asked: StableHLO (a file, or a JAX_DUMP_IR_TO directory), an
+--xla_dump_to directory, a Run, an nsys-jax bundle that holds a dump. A scheduled module is the end of
+the road: it can't be compiled again.
+"""
 
 from __future__ import annotations
 
-import gzip
-import re
+import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from counterpoint.compile.candidates import Candidate, candidates, ranked, scheduled, symbol
 from counterpoint.compile.job import Form
+from counterpoint.compile.shelf import Paper, papers
+from counterpoint.core.errors import InputError, UsageError
+from counterpoint.program import Program, read_program
+from counterpoint.program.proto_reader import module_bytes
+from counterpoint.runs import is_run, read_run
 
-_NAME: Final = re.compile(rb"module @\"?([\w.$-]+)")
+_BYTECODE: Final = b"ML\xefR"
+_HLO_TEXT: Final = b"HloModule "
+_MANY: Final = 12
+_HELP: Final = (
+    "run the program with JAX_DUMP_IR_TO=ir (any JAX, also on CPU) and give ir, or keep the"
+    " *before_optimizations.hlo.pb of an XLA dump (--xla_dump_hlo_as_proto)"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,20 +36,149 @@ class Workload:
     name: str
     form: Form
     program: bytes = field(repr=False)
-    origin: str
+    origin: str  # the file it was read from
+    # Of an HLO proto; StableHLO carries them within.
     replicas: int | None = None
     partitions: int | None = None
+    # What a run on the device left beside it: XLA's description of the device, and the kernels that
+    # its autotuner chose.
+    config: str | None = field(default=None, repr=False)
+    autotuned: bytes | None = field(default=None, repr=False)
+    others: tuple[str, ...] = ()  # modules of the same dump, the larger first
 
 
-def load_workload(path: Path, module: str | None = None) -> Workload:
-    """The program in that file."""
-    data = path.read_bytes()
-    if data.startswith(b"\x1f\x8b"):
-        data = gzip.decompress(data)
-    found = _NAME.search(data)
-    return Workload(
-        name=found[1].decode() if found else path.stem,
-        form=Form.MLIR,
-        program=data,
-        origin=str(path),
+def load_workload(path: Path | str, module: str | None = None) -> Workload:
+    """The step of a program: the module with the most FLOPs, or the one of that name."""
+    path = Path(path)
+    if is_run(path):
+        return _chosen(path, _run_papers(path), module)
+    found = papers(path)
+    if len(found) == 1 and path.is_file():
+        return _single(found[0], module)
+    return _chosen(path, found, module)
+
+
+def _run_papers(path: Path) -> list[Paper]:
+    """What the first rank left: the ranks of a run compile the same program."""
+    for rank in read_run(path).ranks:
+        files = [*rank.lowered, *rank.unoptimized]
+        if files:
+            beside = {file.parent for file in (*rank.unoptimized, *rank.hlo)}
+            return [paper for file in files for paper in papers(file)] + [
+                paper for directory in beside for paper in papers(directory)
+            ]
+    return papers(path)
+
+
+def _single(paper: Paper, module: str | None) -> Workload:
+    data = paper.read()
+    if not data:
+        raise InputError(f"{paper.place}: empty, so there is no program in it", next=_HELP)
+    form = _form(data)
+    if form is None:
+        raise InputError(f"{paper.place}: neither StableHLO nor an HLO module", next=_HELP)
+    name = (symbol(data) if form is Form.MLIR else None) or paper.name.partition(".")[0]
+    made = _workload(Candidate(name, form, paper), data)
+    if module is not None and module not in made.name:
+        raise UsageError(f"--module {module}: {paper.place} holds module {made.name} alone")
+    return made
+
+
+def _form(data: bytes) -> Form | None:
+    if data.startswith(_BYTECODE):
+        return Form.MLIR
+    head = data.lstrip()[:4096]
+    if head.startswith(_HLO_TEXT) or b"\n" + _HLO_TEXT in head:
+        return Form.HLO_TEXT
+    if symbol(data) is not None:
+        return Form.MLIR
+    # Text has no zero bytes, a proto has them soon.
+    return Form.HLO_PROTO if b"\x00" in head else None
+
+
+def _chosen(path: Path, found: list[Paper], module: str | None) -> Workload:
+    modules = ranked(candidates(found))
+    if not modules:
+        raise _nothing(path, found)
+    chosen = modules[0] if module is None else _named(path, modules, module)
+    beside = {paper.name: paper for paper in found}
+    return _workload(
+        chosen,
+        chosen.paper.read(),
+        config=_companion(chosen, beside, "gpu_target_config.pbtxt"),
+        autotuned=_companion(chosen, beside, "autotune_results.pbtxt"),
+        others=tuple(it.name for it in modules if it is not chosen),
     )
+
+
+def _named(path: Path, modules: list[Candidate], wanted: str) -> Candidate:
+    for matches in (
+        [it for it in modules if it.name == wanted],
+        [it for it in modules if wanted in it.name],
+    ):
+        if len(matches) == 1:
+            return matches[0]
+    names = [it.name for it in modules]
+    shown = ", ".join(names[:_MANY]) + (f" and {len(names) - _MANY} more" if names[_MANY:] else "")
+    raise UsageError(
+        f"--module {wanted}: not one module of {path}",
+        why=f"it holds {shown}",
+        next=f"--module {shlex.quote(names[0])}",
+    )
+
+
+def _companion(chosen: Candidate, beside: dict[str, Paper], kind: str) -> bytes | None:
+    """A file of the same compile; of StableHLO one of the same module."""
+    if chosen.stem:
+        paper = beside.get(f"{chosen.stem}.{kind}")
+    else:
+        ending = f".{chosen.name}.{kind}"
+        paper = next((it for name, it in beside.items() if name.endswith(ending)), None)
+    return paper.read() if paper else None
+
+
+def _nothing(path: Path, found: list[Paper]) -> InputError:
+    places = scheduled(found)
+    if places:
+        return InputError(
+            f"{path}: only modules that are scheduled already, {places[0]} say",
+            why="XLA can't compile one of those again",
+            next=_HELP,
+        )
+    return InputError(f"{path}: no program to compile in it", next=_HELP)
+
+
+def _workload(
+    chosen: Candidate,
+    data: bytes,
+    config: bytes | None = None,
+    autotuned: bytes | None = None,
+    others: tuple[str, ...] = (),
+) -> Workload:
+    program = _checked(chosen, data) if chosen.form is not Form.MLIR else None
+    return Workload(
+        name=program.name if program else chosen.name,
+        form=chosen.form,
+        program=module_bytes(data) if chosen.form is Form.HLO_PROTO else data,
+        origin=chosen.paper.place,
+        replicas=program.num_replicas if program else None,
+        partitions=program.num_partitions if program else None,
+        config=config.decode(errors="replace") if config else None,
+        autotuned=autotuned,
+        others=others,
+    )
+
+
+def _checked(chosen: Candidate, data: bytes) -> Program:
+    try:
+        program = read_program(data)
+    except InputError as error:
+        why = error.why or error.what
+        raise InputError(f"{chosen.paper.place}: no program", why=why, next=_HELP) from error
+    if program.is_scheduled:
+        raise InputError(
+            f"{chosen.paper.place}: module {program.name} is scheduled already",
+            why="XLA can't compile it again; the schedule itself is what a profile would change",
+            next=_HELP,
+        )
+    return program

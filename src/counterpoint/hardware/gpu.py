@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import Final
+from typing import Any, Final
 
 from counterpoint.program.hlo_schema import ELEMENT_TYPES
 
@@ -45,7 +45,12 @@ class Gpu:
 @cache
 def gpus() -> tuple[Gpu, ...]:
     """All GPUs that can be compiled for."""
-    return tuple(Gpu(**{**entry, "aliases": tuple(entry["aliases"])}) for entry in _table()["gpu"])
+    entries: list[dict[str, Any]] = _table()["gpu"]
+    return tuple(_gpu(**entry) for entry in entries)
+
+
+def _gpu(aliases: list[str], **fields: Any) -> Gpu:  # noqa: ANN401  a line of the file
+    return Gpu(aliases=tuple(aliases), **fields)
 
 
 def find_gpu(name: str) -> Gpu | None:
@@ -64,7 +69,7 @@ def target_config(gpu: Gpu) -> str:
     if gpu.accelerated:
         capability.append("feature_extension: ACCELERATED_FEATURES")
     info = [
-        *(f"{name}: {value}" for name, value in _table()["common"].items()),
+        *_common(),
         f"shared_memory_per_core: {gpu.shared_memory_per_core}",
         f"shared_memory_per_block_optin: {gpu.shared_memory_optin}",
         f"core_count: {gpu.cores}",
@@ -87,6 +92,11 @@ def target_config(gpu: Gpu) -> str:
         f'device_description_str: "{gpu.description}"',
     ]
     return "\n".join(lines) + "\n"
+
+
+def _common() -> Iterator[str]:
+    fields: dict[str, int] = _table()["common"]
+    return (f"{name}: {value}" for name, value in fields.items())
 
 
 _NUMBERS: Final = {name: number for number, name in ELEMENT_TYPES.items()}
@@ -130,6 +140,6 @@ def _plain(name: str) -> str:
 
 
 @cache
-def _table() -> dict[str, dict[str, int] | list[dict[str, object]]]:
+def _table() -> dict[str, Any]:
     text = resources.files("counterpoint.hardware").joinpath("gpus.toml").read_text("utf-8")
     return tomllib.loads(text)

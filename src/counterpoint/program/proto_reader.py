@@ -27,7 +27,7 @@ FINGERPRINT = "fingerprint_before_lhs"
 
 def program_from_proto(data: bytes) -> Program:
     """The Program in a serialized HloProto or HloModuleProto."""
-    module = _decode(data)
+    module, _ = _decode(data)
     try:
         return sound(unwrap(_program(module)))
     except (DecodeError, KeyError, IndexError, UnicodeDecodeError, RecursionError) as error:
@@ -37,7 +37,12 @@ def program_from_proto(data: bytes) -> Program:
         ) from error
 
 
-def _decode(data: bytes) -> Message:
+def module_bytes(data: bytes) -> bytes:
+    """The HloModuleProto in a serialized HloProto or HloModuleProto."""
+    return _decode(data)[1]
+
+
+def _decode(data: bytes) -> tuple[Message, bytes]:
     """A module, wrapped in an HloProto or bare: both start with field 1, a message or a name."""
     for unwrapped in (_inner(data), data):
         try:
@@ -45,7 +50,7 @@ def _decode(data: bytes) -> Message:
         except (DecodeError, UnicodeDecodeError):
             continue
         if len(module.computations) and (module.name or module.entry_computation_name):
-            return module
+            return module, unwrapped
     raise InputError(
         "these bytes are not a compiled HLO module",
         why="they decode neither as HloProto nor as HloModuleProto with computations",
