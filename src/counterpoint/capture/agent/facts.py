@@ -64,12 +64,11 @@ def backend_is_up() -> bool:
 
 def devices(jax: ModuleType) -> dict[str, Any]:
     """This process's devices and its place among the processes."""
+    own = jax.local_devices()
     return {
         "platform": jax.default_backend(),
-        "devices": [
-            {"id": it.id, "kind": it.device_kind, "process_index": it.process_index}
-            for it in jax.local_devices()
-        ],
+        "devices": [device.device_kind for device in own],
+        "device_ids": [device.id for device in own],
         "process_index": jax.process_index(),
         "process_count": jax.process_count(),
     }

@@ -57,8 +57,9 @@ class Observer:
         self._profiler = Profiler(jax)
         self._own_profiles: list[str] = []
         self._known: dict[str, Any] = {}
-        self._began_s = time.time()
-        self._written_s = 0.0
+        self._began_s = round(time.time(), 3)
+        self._looked_s = 0.0
+        self._written: dict[str, Any] = {}
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
         self.recorder = self._record(NONE, self._journal.rank / "profile")
@@ -208,7 +209,7 @@ class Observer:
             steps = self._steps.alive(now_s, _STEPS_EXPECTED_S)
             self.recorder.tick(now_s, self._quiet(now_s) and not steps)
         self._journal.flush()
-        if now_s - self._written_s >= _REFRESH_S:
+        if now_s - self._looked_s >= _REFRESH_S:
             self._write()
 
     # The end
@@ -218,7 +219,7 @@ class Observer:
             return
         self._ended.set()
         self._safely(lambda: self.recorder.end(self._why_never))
-        self._known["ended"] = time.time()
+        self._known["ended"] = round(time.time(), 3)
         self._safely(self._journal.flush)
         self._safely(self._write)
 
@@ -252,26 +253,30 @@ class Observer:
             self._journal.failed(f"{getattr(act, '__name__', act)}: {error!r}")
 
     def _write(self) -> None:
-        self._written_s = time.monotonic()
+        """What changed, that is: the launcher takes writing for a sign of life."""
+        self._looked_s = time.monotonic()
+        told = self._facts()
+        if told != self._written:
+            self._journal.write({**told, "written": round(time.time(), 3)})
+            self._written = told
+
+    def _facts(self) -> dict[str, Any]:
         up = self._compiles.count > 0 and facts.backend_is_up()
         if up and "devices" not in self._known:
             self._known.update(facts.devices(self._jax))
-        self._journal.write(
-            {
-                "schema": "counterpoint.process/1",
-                "pid": os.getpid(),
-                "parent": os.getppid(),
-                "command": list(sys.orig_argv) if hasattr(sys, "orig_argv") else list(sys.argv),
-                "executable": sys.executable,
-                "began": self._began_s,
-                "written": time.time(),
-                **self._known,
-                "peak_memory": facts.peak_memory(self._jax if up else None),
-                "compiles": self._compiles.facts(),
-                "steps": self._steps.facts(),
-                "autopgle": self._remarks.facts(),
-                "own_profiles": list(self._own_profiles),
-                "window": self.recorder.facts(self._journal.rank),
-                "failures": list(self._journal.failures),
-            }
-        )
+        return {
+            "schema": "counterpoint.process/1",
+            "pid": os.getpid(),
+            "parent": os.getppid(),
+            "command": list(getattr(sys, "orig_argv", sys.argv)),  # the former since 3.10
+            "executable": sys.executable,
+            "began": self._began_s,
+            **self._known,
+            "peak_memory": facts.peak_memory(self._jax if up else None),
+            "compiles": self._compiles.facts(),
+            "steps": self._steps.facts(),
+            "autopgle": self._remarks.facts(),
+            "own_profiles": list(self._own_profiles),
+            "window": self.recorder.facts(self._journal.rank),
+            "failures": list(self._journal.failures),
+        }

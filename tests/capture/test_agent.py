@@ -1,0 +1,549 @@
+"""The agent in real programs: what it records, and that the program never notices."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from agent_process import SHARDED, SITE, Left, environment, run
+
+import counterpoint
+
+pytest.importorskip("jax")
+
+ANNOTATED = (
+    SHARDED
+    + """
+for i in range(12):
+    with StepTraceAnnotation("train", step_num=100 + i):
+        step()
+print("trained")
+"""
+)
+
+
+@pytest.fixture(scope="module")
+def annotated(tmp_path_factory: pytest.TempPathFactory) -> Left:
+    return run(tmp_path_factory.mktemp("run"), ANNOTATED, {"start_step": 4, "steps": 5})
+
+
+def test_steps_of_annotations_are_profiled(annotated: Left) -> None:
+    assert (annotated.code, annotated.out, annotated.err) == (0, "trained\n", "")
+    window = annotated.window
+    assert (window["state"], window["reason"], window["path"]) == ("done", None, "profile")
+    assert (window["start_step"], window["steps"]) == (4, 5)
+
+    timeline = counterpoint.read(str(annotated.rank / "profile"))
+
+    assert timeline.step_rule.startswith("5 host markers 'train'")
+    assert len(timeline.devices) == 8
+    assert "jit_train_step" in {program.name for program in timeline.programs}
+
+
+def test_what_is_seen_is_written_down(annotated: Left) -> None:
+    process = annotated.process
+    assert process["failures"] == []
+    assert process["platform"] == "cpu"
+    assert process["devices"] == ["cpu"] * 8
+    assert process["device_ids"] == list(range(8))
+    assert (process["process_index"], process["process_count"]) == (0, 1)
+    assert process["python"] == sys.version.split()[0]
+    assert process["jax"]
+    assert process["jaxlib"]
+    assert process["peak_memory"]["host"] > 50e6
+    assert process["ended"] >= process["began"]
+
+    assert [line["step"] for line in annotated.steps] == list(range(100, 112))
+    assert {line["source"] for line in annotated.steps} == {"annotation"}
+    starts = [line["start_s"] for line in annotated.steps]
+    assert starts == sorted(starts)
+
+    backend = [line for line in annotated.compiles if line["kind"] == "backend"]
+    (step,) = (line for line in backend if line["module"] == "jit_train_step")
+    assert step["seconds"] > 0
+    assert not step["aot"]
+    assert Path(step["where"].rpartition(":")[0]).name == "program.py"
+    assert process["compiles"]["count"] == len(backend)
+
+
+def test_without_annotations_the_window_comes_with_time(tmp_path: Path) -> None:
+    left = run(
+        tmp_path,
+        SHARDED
+        + """
+began = time.monotonic()
+while time.monotonic() - began < 3:
+    step()
+""",
+        {"quiet_s": 0.5, "seconds": 0.5},
+    )
+    assert left.code == 0, left.err
+    assert left.window["state"] == "done"
+    assert left.window["reason"] is None
+    assert left.window["closed_s"] - left.window["opened_s"] >= 0.5
+    last_compile = max(line["at_s"] for line in left.compiles)
+    assert left.window["opened_s"] - last_compile >= 0.5
+    assert len(counterpoint.read(str(left.rank / "profile")).devices) == 8
+
+
+def test_without_a_start_whole_steps_are_taken_once_it_is_quiet(tmp_path: Path) -> None:
+    left = run(
+        tmp_path,
+        SHARDED
+        + """
+began = time.monotonic()
+i = 0
+while time.monotonic() - began < 3:
+    with StepTraceAnnotation("train", step_num=i):
+        step()
+    i += 1
+    time.sleep(0.01)
+""",
+        {"quiet_s": 0.5, "steps": 6, "seconds": 0.01},
+    )
+    assert (left.window["state"], left.window["steps"]) == ("done", 6), left.err
+    timeline = counterpoint.read(str(left.rank / "profile"))
+    assert timeline.step_rule.startswith("6 host markers 'train'")
+
+
+@pytest.mark.parametrize(
+    ("program", "window", "reason"),
+    [
+        ("import jax", {}, "the program never compiled anything"),
+        (
+            "import jax; jax.jit(lambda x: x + 1)(1.0)",
+            {"quiet_s": 60},
+            "s after its last compile, while 60 s of quiet were asked",
+        ),
+        (
+            "import jax; jax.jit(lambda x: x + 1)(1.0)",
+            {"start_step": 3},
+            "no step was seen: steps are counted from jax.profiler.StepTraceAnnotation",
+        ),
+        (
+            """
+            import jax
+            for i in range(2):
+                with jax.profiler.StepTraceAnnotation("train", step_num=i):
+                    jax.jit(lambda x: x + 1)(1.0)
+            """,
+            {"start_step": 3},
+            "only 2 steps began, and the profile was to start with step 3, counted from 0",
+        ),
+        ("import jax", {"profile": False}, "no profile was asked of this process"),
+    ],
+)
+def test_a_window_that_never_came_says_why(
+    tmp_path: Path, program: str, window: dict[str, object], reason: str
+) -> None:
+    left = run(tmp_path, program, window)
+    assert (left.code, left.err) == (0, "")
+    assert left.window["state"] == "never"
+    assert reason in left.window["reason"]
+    assert left.profiles == []
+    assert left.process["failures"] == []
+
+
+def test_without_jax_nothing_happens(tmp_path: Path) -> None:
+    left = run(
+        tmp_path,
+        """
+        import sys
+        loaded = [name for name in sys.modules if name.startswith("_counterpoint_agent")]
+        print(loaded, "json" in sys.modules, "threading" in sys.modules)
+        print([entry for entry in sys.path if "agent" in entry])
+        """,
+        {},
+    )
+    loaded = ["_counterpoint_agent", "_counterpoint_agent.arrival"]
+    assert left.out == f"{loaded} False False\n[]\n", left.err
+    assert not left.rank.exists()
+
+
+def test_an_open_profile_is_kept_when_the_program_fails(tmp_path: Path) -> None:
+    endings = {
+        "raise ValueError('diverged')": (1, "ValueError: diverged"),
+        "sys.exit(7)": (7, ""),
+        "raise KeyboardInterrupt": (-signal.SIGINT, "KeyboardInterrupt"),
+    }
+    for number, (ending, (code, said)) in enumerate(endings.items()):
+        left = run(
+            tmp_path / str(number),
+            SHARDED
+            + f"""
+import signal; signal.signal(signal.SIGINT, signal.SIG_DFL)
+for i in range(6):
+    with StepTraceAnnotation("train", step_num=i):
+        step()
+        if i == 4: {ending}
+""",
+            {"start_step": 2, "steps": 10},
+        )
+        assert left.code == code, left.err
+        assert said in left.err
+        assert left.window["state"] == "done"
+        assert left.window["reason"] == "the program ended inside the window, in step 3 of 10"
+        assert len(counterpoint.read(str(left.rank / "profile")).devices) == 8
+
+
+def test_a_killed_process_leaves_what_was_seen(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(
+        SHARDED
+        + """
+for i in range(1000):
+    with StepTraceAnnotation("train", step_num=i):
+        step()
+    time.sleep(0.02)
+"""
+    )
+    rank = tmp_path / "rank0"
+    child = subprocess.Popen(
+        [sys.executable, str(tmp_path / "program.py")],
+        env=environment(rank, {"start_step": 5, "steps": 900}, {}),
+    )
+    try:
+        deadline = time.monotonic() + 60
+        while not list(rank.glob("agent/steps-*.jsonl")) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        time.sleep(1.5)
+        child.terminate()  # no handler: nothing of ours runs
+        assert child.wait(30) == -signal.SIGTERM
+    finally:
+        child.kill()
+    left = Left(0, "", "", rank)
+    assert left.window["state"] == "open"
+    assert left.window["start_step"] == 5
+    assert len(left.steps) > 10
+
+
+def test_one_of_two_processes_profiles(tmp_path: Path) -> None:
+    left = run(
+        tmp_path,
+        """
+        import subprocess, sys, time
+        worker = '''
+        import time, jax
+        f = jax.jit(lambda x: x + 1)
+        began = time.monotonic()
+        while time.monotonic() - began < 3:
+            f(1.0).block_until_ready()
+        '''
+        import textwrap
+        command = [sys.executable, "-c", textwrap.dedent(worker)]
+        both = [subprocess.Popen(command) for _ in range(2)]
+        sys.exit(sum(child.wait() for child in both))
+        """,
+        {"quiet_s": 0.3, "seconds": 0.3},
+    )
+    assert left.code == 0, left.err
+    done, never = sorted((it["window"] for it in left.processes), key=lambda it: it["state"])
+    assert (done["state"], never["state"]) == ("done", "never")
+    profiled = next(it["pid"] for it in left.processes if it["window"]["state"] == "done")
+    assert never["reason"] == f"process {profiled} of this rank takes the profile"
+    assert len(left.profiles) == 1
+
+
+def test_the_turn_passes_on_when_its_holder_ends_unprofiled(tmp_path: Path) -> None:
+    left = run(
+        tmp_path,
+        """
+        import subprocess, sys
+        helper = "import jax; jax.jit(lambda x: x + 1)(1.0)"
+        subprocess.run([sys.executable, "-c", helper], check=True)
+        """
+        + SHARDED.replace("\n", "\n        ")
+        + """
+        for i in range(6):
+            with StepTraceAnnotation("train"):
+                step()
+        """,
+        {"start_step": 2, "steps": 2},
+    )
+    assert left.code == 0, left.err
+    assert sorted(it["window"]["state"] for it in left.processes) == ["done", "never"]
+
+
+def test_a_shadowed_sitecustomize_runs_too(tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    (theirs / "sitecustomize.py").write_text("import builtins; builtins.theirs = __file__\n")
+    program = """
+        import builtins, sitecustomize, os, jax
+        print(builtins.theirs == sitecustomize.__file__, "agent" in os.environ["PYTHONPATH"])
+    """
+    left = run(tmp_path, program, {}, more={"PYTHONPATH": f"{SITE}:{theirs}"})
+    assert left.out == "True True\n", left.err
+    assert left.process["jax"]
+
+
+def test_a_broken_sitecustomize_fails_as_it_would(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("1 / 0\n")
+    program = "import jax; print('ran')"
+    path = f"{SITE}:{tmp_path}"
+    left = run(tmp_path, program, {}, more={"PYTHONPATH": path})
+    alone = run(tmp_path, program, {}, more={"PYTHONPATH": str(tmp_path)})
+    assert left.out == alone.out == "ran\n"
+    assert left.err == alone.err
+    assert "ZeroDivisionError" in left.err
+
+
+def test_the_programs_own_profile_goes_before(tmp_path: Path) -> None:
+    left = run(
+        tmp_path,
+        SHARDED
+        + """
+jax.profiler.start_trace("own")
+for i in range(6):
+    with StepTraceAnnotation("train", step_num=i):
+        step()
+jax.profiler.stop_trace()
+""",
+        {"start_step": 2, "steps": 2},
+    )
+    assert left.code == 0, left.err
+    assert left.window["state"] == "failed"
+    assert "another profiler is active in this process" in left.window["reason"]
+    assert left.process["own_profiles"] == ["own"]
+    assert len(counterpoint.read(str(tmp_path / "own")).devices) == 8
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        "jax.profiler.start_trace('own'); step(); jax.profiler.stop_trace()",
+        "with jax.profiler.trace('own'): step()",
+    ],
+)
+def test_ours_gives_way_to_the_programs_own(tmp_path: Path, own: str) -> None:
+    left = run(
+        tmp_path,
+        SHARDED
+        + f"""
+for i in range(6):
+    with StepTraceAnnotation("train", step_num=i):
+        step()
+{own}
+""",
+        {"start_step": 2, "steps": 50},
+    )
+    assert left.code == 0, left.err
+    assert left.window["state"] == "done"
+    assert left.window["reason"].startswith("the program began a profile of its own")
+    assert len(left.profiles) == 1
+    assert list(tmp_path.glob("own/plugins/profile/*/*.xplane.pb"))
+
+
+def test_ahead_of_time_compiles_are_told_from_others(tmp_path: Path) -> None:
+    left = run(
+        tmp_path,
+        """
+        import jax, jax.numpy as jnp
+        x = jnp.ones(8)
+        def ahead(x): return x * 2
+        def jitted(x): return x * 3
+        jax.jit(ahead).lower(x).compile()(x)
+        jax.jit(jitted)(x)
+        """,
+    )
+    backend = {line["module"]: line for line in left.compiles if line["kind"] == "backend"}
+    assert backend["jit_ahead"]["aot"]
+    assert backend["jit_ahead"]["where"].endswith("program.py:6")
+    assert not backend["jit_jitted"]["aot"]
+    assert backend["jit_jitted"]["where"].endswith("program.py:7")
+    assert left.process["compiles"]["ahead_of_time"] == 1
+
+
+def test_hits_of_the_persistent_cache_are_told_from_compiles(tmp_path: Path) -> None:
+    program = "import jax\ndef cached(x): return x * 2\njax.jit(cached)(1.0)"
+    more = {
+        "JAX_COMPILATION_CACHE_DIR": str(tmp_path / "cache"),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+    }
+    kinds: list[str] = []
+    for name in ("first", "second"):
+        left = run(tmp_path / name, program, more=more)
+        kinds += [it["kind"] for it in left.compiles if it["module"] == "jit_cached"]
+        counts = left.process["compiles"]["cache"]
+        assert counts["hits" if name == "second" else "misses"] > 0
+    assert [kind for kind in kinds if kind != "lower"] == ["backend", "cache_hit"]
+
+
+def test_what_autopgle_says_is_noted_and_still_seen(tmp_path: Path) -> None:
+    program = """
+        import jax, time
+        f = jax.jit(lambda x: x * 2)
+        for i in range(8):
+            with jax.profiler.StepTraceAnnotation("train"):
+                f(1.0).block_until_ready()
+    """
+    more = {"JAX_ENABLE_PGLE": "true", "JAX_PGLE_PROFILING_RUNS": "2"}
+    left = run(tmp_path, program, {"start_step": 2, "steps": 2}, more=more)
+    assert left.code == 0, left.err
+    assert "RuntimeWarning: PGLE collected an empty trace" in left.err
+    said = left.process["autopgle"]
+    assert said["enabled"]
+    assert said["empty_traces"] >= 1
+    assert said["messages"][0].startswith("PGLE collected an empty trace")
+    assert left.window["state"] == "failed"
+    assert "AutoPGLE profiles in this process" in left.window["reason"]
+
+
+def test_programs_that_autopgle_optimised_are_missed_in_the_cache(tmp_path: Path) -> None:
+    program = "import jax\ndef cached(x): return x * 2\njax.jit(cached)(1.0)"
+    more = {
+        "JAX_COMPILATION_CACHE_DIR": str(tmp_path / "cache"),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+    }
+    filling = {**more, "JAX_ENABLE_PGLE": "true", "JAX_PGLE_PROFILING_RUNS": "3"}
+    run(tmp_path / "fill", program, more=filling)
+    expecting = {**more, "JAX_COMPILATION_CACHE_EXPECT_PGLE": "true"}
+
+    left = run(tmp_path / "expect", program, more=expecting)
+
+    assert "PERSISTENT CACHE MISS for PGLE-optimized jit_cached" in left.err
+    said = left.process["autopgle"]
+    assert said["expected"]
+    assert any(it.startswith("PERSISTENT CACHE MISS for PGLE-optimized") for it in said["messages"])
+
+
+def test_a_forked_child_does_nothing(tmp_path: Path) -> None:
+    left = run(
+        tmp_path,
+        SHARDED
+        + """
+import warnings; warnings.simplefilter("ignore")
+for i in range(4):
+    with StepTraceAnnotation("train", step_num=i):
+        step()
+child = os.fork()
+if not child:
+    with StepTraceAnnotation("train", step_num=99):
+        pass
+    os._exit(0)  # JAX itself does not survive an ordinary exit here
+assert os.waitpid(child, 0)[1] == 0
+for i in range(4, 8):
+    with StepTraceAnnotation("train", step_num=i):
+        step()
+""",
+        {"start_step": 2, "steps": 3},
+    )
+    assert left.code == 0, left.err
+    assert left.window["state"] == "done"
+    assert [line["step"] for line in left.steps] == list(range(8))
+    assert left.process["failures"] == []
+
+
+def test_a_child_forked_before_jax_is_a_process_of_its_own(tmp_path: Path) -> None:
+    left = run(
+        tmp_path,
+        """
+        import os, sys
+        child = os.fork()
+        import jax
+        jax.jit(lambda x: x + 1)(1.0)
+        if child: assert os.waitpid(child, 0)[1] == 0
+        """,
+    )
+    assert left.code == 0, left.err
+    assert len(left.processes) == 2
+
+
+def test_a_directory_that_cannot_be_written_fails_the_window_only(tmp_path: Path) -> None:
+    (tmp_path / "rank0").mkdir()
+    (tmp_path / "rank0" / "profile").write_text("in the way")
+    left = run(tmp_path, ANNOTATED, {"start_step": 4, "steps": 5})
+    assert (left.code, left.out, left.err) == (0, "trained\n", "")
+    assert left.window["state"] == "failed"
+    assert "rank0/profile can't be written: File exists" in left.window["reason"]
+
+
+def test_with_nowhere_to_write_the_program_runs_as_ever(tmp_path: Path) -> None:
+    (tmp_path / "rank0").write_text("in the way")
+    left = run(tmp_path, ANNOTATED, {"start_step": 4, "steps": 5})
+    assert (left.code, left.out, left.err) == (0, "trained\n", "")
+
+
+def test_a_window_that_makes_no_sense_is_written_down(tmp_path: Path) -> None:
+    left = run(tmp_path, ANNOTATED, more={"COUNTERPOINT_AGENT_WINDOW": "{nonsense"})
+    assert (left.code, left.out, left.err) == (0, "trained\n", "")
+    assert "JSONDecodeError" in left.process["failures"][0]
+    assert len(left.steps) == 12
+
+
+def test_annotations_stay_what_they_were(tmp_path: Path) -> None:
+    left = run(
+        tmp_path,
+        """
+        import jax, pickle, inspect
+        from jax.profiler import StepTraceAnnotation, TraceAnnotation
+        one = StepTraceAnnotation("train", step_num=1)
+        assert isinstance(one, (StepTraceAnnotation, TraceAnnotation))
+        assert issubclass(jax.profiler.StepTraceAnnotation, jax.profiler.TraceAnnotation)
+        assert repr(StepTraceAnnotation) == "<class 'jax._src.profiler.StepTraceAnnotation'>"
+        assert "step trace event" in StepTraceAnnotation.__doc__
+        with one as entered: pass
+        class Named(StepTraceAnnotation):
+            def __init__(self): super().__init__("named")
+        with Named(): pass
+        try:
+            with StepTraceAnnotation("train"): raise KeyError("theirs")
+        except KeyError: print("raised")
+        assert jax.__spec__.loader is jax.__loader__
+        print(type(jax.__loader__).__name__, inspect.getsource(jax.profiler.start_trace)[:15])
+        """,
+    )
+    assert left.out.split("\n")[:2] == ["raised", "SourceFileLoader def start_trace"], left.err
+    assert left.process["steps"] == {"annotation:train": 2, "annotation:named": 1}
+
+
+def test_evaluation_between_steps_is_not_counted_as_steps(tmp_path: Path) -> None:
+    left = run(
+        tmp_path,
+        SHARDED
+        + """
+for i in range(8):
+    with StepTraceAnnotation("train", step_num=i):
+        step()
+    if i % 4 == 3:
+        for j in range(3):
+            with StepTraceAnnotation("eval", step_num=j):
+                step()
+""",
+        {"start_step": 3, "steps": 3},
+    )
+    assert [line["step"] for line in left.steps if line["name"] == "train"] == list(range(8))
+    assert {line["name"] for line in left.steps} == {"train"}
+    assert (left.window["start_step"], left.window["steps"]) == (3, 3)
+
+
+def test_a_compile_for_absent_devices_starts_no_backend(tmp_path: Path) -> None:
+    left = run(
+        tmp_path,
+        """
+        import jax
+        jax.monitoring.record_scalar("/jax/core/compile/backend_compile_duration", 1.0)
+        jax.monitoring.record_event_duration_secs("/jax/core/compile/backend_compile_duration", 1.0)
+        from jax._src import xla_bridge
+        import time; time.sleep(1)
+        print(xla_bridge.backends_are_initialized())
+        """,
+        {"quiet_s": 0.1, "seconds": 0.1},
+    )
+    assert left.out == "False\n", left.err
+    assert left.window["reason"].startswith("the program has compiled for other devices")
+    assert "devices" not in left.process
+
+
+def test_what_is_not_known_in_the_window_is_passed_over(tmp_path: Path) -> None:
+    left = run(
+        tmp_path, ANNOTATED, {"start_step": 2, "steps": 2, "processes": "all", "from_later": 1}
+    )
+    assert left.window["state"] == "done"
+    assert json.loads(json.dumps(left.process))["failures"] == []
