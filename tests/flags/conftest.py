@@ -29,12 +29,50 @@ for line in sys.stdin:
     print(json.dumps(data.hex() if taken else None), flush=True)
 """
 
-Parser = Callable[[str], "bytes | None"]
+Options = dict[int, tuple[int | bytes, ...]]
+Parser = Callable[[str], "Options | None"]
+
+COMPILE_OPTIONS_BUILD, BUILD_DEBUG_OPTIONS = 3, 3  # fields that lead to xla.DebugOptions
+
+
+def fields(data: bytes) -> Options:
+    """The fields of a protobuf message, by number."""
+    found: dict[int, list[int | bytes]] = {}
+    at = 0
+
+    def number() -> int:
+        nonlocal at
+        value = shift = 0
+        while True:
+            value |= (data[at] & 0x7F) << shift
+            shift += 7
+            at += 1
+            if data[at - 1] < 0x80:
+                return value
+
+    while at < len(data):
+        tag = number()
+        kind = tag & 7
+        if kind == 0:
+            value: int | bytes = number()
+        else:
+            size = number() if kind == 2 else {1: 8, 5: 4}[kind]
+            value, at = data[at : at + size], at + size
+        found.setdefault(tag >> 3, []).append(value)
+    return {field: tuple(values) for field, values in found.items()}
+
+
+def debug_options(data: bytes) -> Options:
+    for field in (COMPILE_OPTIONS_BUILD, BUILD_DEBUG_OPTIONS):
+        (inner,) = fields(data)[field]
+        assert isinstance(inner, bytes)
+        data = inner
+    return fields(data)
 
 
 @pytest.fixture(scope="session")
 def xla() -> Generator[Parser]:
-    """The options XLA makes of a text, as it serialises them; None if it ends the process."""
+    """The DebugOptions XLA makes of a text, by field number; None if it ends the process."""
     if importlib.util.find_spec("jaxlib") is None:
         pytest.skip("jaxlib is not here")
     with subprocess.Popen(
@@ -44,11 +82,11 @@ def xla() -> Generator[Parser]:
         assert server.stdout
         send, receive = server.stdin, server.stdout
 
-        def parse(text: str) -> bytes | None:
+        def parse(text: str) -> Options | None:
             send.write(json.dumps(text) + "\n")
             send.flush()
             answer = json.loads(receive.readline())
-            return None if answer is None else bytes.fromhex(answer)
+            return None if answer is None else debug_options(bytes.fromhex(answer))
 
         yield parse
         send.close()

@@ -199,7 +199,5 @@ def _here(script: Script, at: int | None = None) -> str:
 
 
 def _unclosed(script: Script, quote: str, at: int) -> InputError:
-    return InputError(
-        f"{_here(script, at)}: a quote ({quote}) is opened and not closed",
-        next=f"close it: {quote}",
-    )
+    here = _here(script, at)
+    return InputError(f"{here}: a quote is opened and not closed", next=f"close it with {quote}")

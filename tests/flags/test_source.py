@@ -1,0 +1,190 @@
+"""Settings from files and recipes; shell lines are held to bash itself."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from counterpoint.core.errors import CounterpointError, InputError, UsageError
+from counterpoint.flags import Settings, load_settings, recipes, render_xla_flags
+from counterpoint.flags.gone import gone
+from counterpoint.flags.names import names
+from counterpoint.flags.shell import read_script
+
+SCRIPT = r"""#!/bin/bash
+set -eu
+# what the guide says
+export XLA_FLAGS="--xla_gpu_enable_latency_hiding_scheduler=true
+--xla_gpu_pgle_profile_file_or_directory_path=path\to\profile.pbtxt"
+export XLA_FLAGS="${XLA_FLAGS} --xla_gpu_enable_command_buffer=''"
+DUMP=--xla_dump_to=/x; export A=1 B='x y'"z"   # two at once
+export XLA_FLAGS="$XLA_FLAGS \
+  $DUMP"
+NCCL_DEBUG=INFO
+export NCCL_DEBUG
+export GONE=1
+unset GONE
+"""
+
+
+def write(directory: Path, text: str, name: str = "flags") -> str:
+    (directory / name).write_text(text)
+    return str(directory / name)
+
+
+def test_a_script_is_read_as_its_shell_would(tmp_path: Path) -> None:
+    loaded = load_settings(write(tmp_path, SCRIPT))
+    assert loaded.xla == (
+        ("xla_gpu_enable_latency_hiding_scheduler", "true"),
+        ("xla_gpu_pgle_profile_file_or_directory_path", r"path\to\profile.pbtxt"),
+        ("xla_gpu_enable_command_buffer", ""),
+        ("xla_dump_to", "/x"),
+    )
+    assert loaded.variables == {"A": "1", "B": "x yz", "NCCL_DEBUG": "INFO"}
+
+
+def test_flag_lines_and_plain_assignments(tmp_path: Path) -> None:
+    text = "--xla_a=1 --xla_b='x y' \\\n  --xla_c=3\n# why\n--xla_d=4\nNCCL_DEBUG=WARN\n"
+    loaded = load_settings(write(tmp_path, text))
+    assert loaded == Settings(
+        (("xla_a", "1"), ("xla_b", "x y"), ("xla_c", "3"), ("xla_d", "4")),
+        (("NCCL_DEBUG", "WARN"),),
+    )
+
+
+def test_toml_takes_plain_values_and_reasons(tmp_path: Path) -> None:
+    text = """
+    [xla_flags]
+    xla_a = true
+    xla_b = 3
+    xla_c = ["x", "y"]
+    xla_d = { value = "", reason = "because" }
+    [env]
+    XLA_CLIENT_MEM_FRACTION = 0.9
+    """
+    assert load_settings(write(tmp_path, text, "s.toml")) == Settings(
+        (("xla_a", "true"), ("xla_b", "3"), ("xla_c", "x,y"), ("xla_d", "")),
+        (("XLA_CLIENT_MEM_FRACTION", "0.9"),),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("export A=$HOME/x", r":1: `\$HOME` needs a shell"),
+        ("\nexport A=${B:-1}", r":2: `\$\{B:-1\}` needs a shell"),
+        ("A=$(nproc)", r"`\$\(nproc\)` needs a shell"),
+        ('A="`nproc`"', r"``nproc`` needs a shell"),
+        ("export A=1 && python x", r"`&&` needs a shell"),
+        ("python train.py", r"`python` is not a setting"),
+        ("XLA_FLAGS=--xla_a=1 python train.py", r"`python` is not a setting"),
+        ("export A='x", r":1: a quote is opened and not closed"),
+        ('A=1\n\nB="x', r":3: a quote is opened and not closed"),
+        ("A=1\n--xla_a=1 stray", r":2: stray is not a flag"),
+        ("export XLA_FLAGS='--xla_a=1 stray'", r":1: stray is not a flag"),
+        ("# nothing\n", "no settings in it"),
+        ("", "no settings in it"),
+    ],
+)
+def test_what_needs_a_shell_or_is_none_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(CounterpointError, match=message) as raised:
+        load_settings(write(tmp_path, text))
+    assert raised.value.next
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[xla_flags", "not TOML"),
+        ("[flags]\na = 1", "`flags` is not known there"),
+        ("xla_flags = 3", "xla_flags is not a table"),
+        ("[xla_flags]\n'--xla_a' = 1", "not a name"),
+        ("[xla_flags]\nxla_a = { reason = 'x' }", "a table with reason"),
+        ("[xla_flags]\nxla_a = 2020-01-01", "can't be a value"),
+        ("[env]\nXLA_FLAGS = '--xla_a=1'", r"write flags under \[xla_flags\]"),
+        ("about = 3", "about is not a text"),
+    ],
+)
+def test_toml_that_says_something_else_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        load_settings(write(tmp_path, text, "s.toml"))
+
+
+def test_an_unknown_name_lists_the_recipes() -> None:
+    with pytest.raises(UsageError, match="neither a file nor a recipe") as raised:
+        load_settings("pgle-recomended")
+    assert "pgle-recommended" in str(raised.value)
+
+
+def test_files_that_are_none_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "binary").write_bytes(b"\x7fELF\0")
+    with pytest.raises(InputError, match="not a text file"):
+        load_settings(str(tmp_path / "binary"))
+    with pytest.raises(InputError, match="can't be read"):
+        load_settings(tmp_path)
+
+
+@pytest.mark.parametrize("name", list(recipes()))
+def test_a_recipe_says_why_and_uses_living_flags(name: str) -> None:
+    recipe = recipes()[name]
+    assert recipe.about.endswith(".")
+    assert recipe.source.startswith("https://")
+    assert load_settings(name) == recipe.settings
+    assert recipe.flags or recipe.variables
+    for line in (*recipe.flags, *recipe.variables):
+        assert line.reason, line.name
+    for line in recipe.flags:
+        assert line.name in names() or line.name.startswith("xla_gpu_enable_pipelined_")
+        assert gone(line.name) is None
+
+
+@pytest.mark.parametrize("name", list(recipes()))
+def test_xla_takes_each_recipe(xla: Callable[[str], object], name: str) -> None:
+    assert xla(render_xla_flags(recipes()[name].settings.xla)) is not None
+
+
+def test_the_pgle_recipe_covers_the_page_it_comes_from(shared: Path) -> None:
+    page = next((shared / "sources").glob("000_*.txt")).read_text("utf-8")
+    wanted = page[page.index("### Recommended XLA Flags") : page.index("### About Combine")]
+    recipe = recipes()["pgle-recommended"]
+    told = {line.name for line in recipe.flags} | {name for name, _ in recipe.left_out}
+    asked = {word.strip('"').removeprefix("--").partition("=")[0] for word in wanted.split("--xla")}
+    asked = {f"xla{name}" for name in asked if name.startswith("_")}
+    assert len(asked) == 14
+    assert told == asked
+
+
+words = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\r"), max_size=12)
+
+
+@settings(max_examples=60)
+@given(values=st.lists(words, min_size=1, max_size=4))
+def test_bash_reads_quotes_as_we_do(values: list[str]) -> None:
+    bash = shutil.which("bash")
+    if bash is None:
+        pytest.skip("bash is not here")
+    lines = [f"V{i}={_double(value)}{shlex.quote(value)}" for i, value in enumerate(values)]
+    script = "\n".join([*lines, 'V0+="[$V0]"', "W=$V0\\x"])
+    shown = "".join(f"printf '%s\\0' \"$V{i}\";" for i in range(len(values)))
+    done = subprocess.run(
+        [bash, "-c", f"{script}\n{shown}printf '%s\\0' \"$W\""],
+        capture_output=True,
+        check=True,
+        env={"LC_ALL": "C.UTF-8"},
+    )
+    told = done.stdout.decode().split("\0")[:-1]
+    read = read_script(script, "script")
+    assert [*(read[f"V{i}"] for i in range(len(values))), read["W"]] == told
+
+
+def _double(value: str) -> str:
+    """In double quotes, with what is special there escaped."""
+    special = '\\"$`'
+    return '"' + "".join(f"\\{c}" if c in special else c for c in value) + '"'
