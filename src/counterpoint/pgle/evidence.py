@@ -25,7 +25,7 @@ _NOTHING_FOUND: Final = "XLA opened the profile, and found none of its costs for
 
 _SOURCE: Final = re.compile(r"Using PGLE profile from (.+)")
 _FINGERPRINT: Final = re.compile(r"Fingerprint before LHS for module (.+)\(\d+\) = ([0-9a-f]+)")
-_FALLBACK: Final = re.compile(r"PGLE fallback: using (\w+)")
+_FALLBACK: Final = re.compile(r"PGLE fallback: using (.+)")
 _FOUND_PROFILE: Final = re.compile(r"Found profile(?: for module (.+?))?, using profile guided")
 _OTHER_ESTIMATOR: Final = re.compile(r"Using ([\w() -]+?) (?:analytical )?latency estimator")
 _FOUND: Final = re.compile(r"Found (\d+) instructions from the profile")
@@ -107,17 +107,25 @@ class _Witness:
             self._module(line, fresh="other").other = found[1]
 
     def _hear_estimator(self, line: LogLine) -> None:
-        message, module = line.message, self._module(line)
-        if found := _FOUND_COST.match(message):
+        message = line.message
+        counts = _FOUND.match(message)
+        module = self._counting(line) if counts else self._module(line)
+        module.guided = True  # only this estimator writes such lines, also where it is not named
+        if counts:
+            module.found = int(counts[1])
+        elif found := _FOUND_COST.match(message):
             module.looked_up.add(found[1] or found[2])
         elif found := _MISSED_COST.match(message):
             module.missed.add(found[1])
-        elif found := _FOUND.match(message):
-            module.found = int(found[1])
         elif found := _MISSING.match(message):
             module.missing = int(found[1])
         elif (found := _MISSING_NAME.match(message)) and module.missing is not None:
             module.missing_names.append(found[1])
+
+    def _counting(self, line: LogLine) -> _Module:
+        """The module that counts are of; at the usual level nothing else tells it from the next."""
+        module = self._module(line)
+        return module if module.found is None else self._begin(line)
 
     def _begin(self, line: LogLine, name: str = "", fingerprint: str | None = None) -> _Module:
         module = _Module(name=name, fingerprint=fingerprint)
@@ -153,6 +161,7 @@ class _Witness:
             module=module.name or "a module that the log does not name",
             use=use,
             reason=reason,
+            guided=module.guided,
             source=module.source if module.guided else None,
             fingerprint=module.fingerprint,
             fallback=module.fallback,
@@ -202,7 +211,7 @@ class _Witness:
     def _verdict_without(self, modules: tuple[ModuleUse, ...]) -> tuple[Use, str]:
         """No module found a cost: whose fault it is."""
         blame = self._first(Trouble.UNREADABLE, Trouble.MISSING_FILE)
-        guided = next((it for it in modules if it.source is not None), None)
+        guided = next((it for it in modules if it.guided), None)
         if guided is not None:
             return Use.NOT_USED, f"{guided.module}: {guided.reason}"
         if blame is not None:

@@ -50,12 +50,15 @@ class Complaint:
 class ModuleUse:
     """One compile of one module. Counts are XLA's own; None where it wrote none.
 
+    `guided`: scheduled with a profile at hand, used or not.
+
     `looked_up` and `missed` are single instructions, known from a loud log only.
     """
 
     module: str
     use: Use
     reason: str
+    guided: bool = False
     source: str | None = None
     fingerprint: str | None = None
     fallback: str | None = None
@@ -81,5 +84,5 @@ class Evidence:
     def of(self, module: str) -> ModuleUse | None:
         """The last compile of a module that had a profile; else its last."""
         own = [it for it in self.modules if it.module == module]
-        with_profile = [it for it in own if it.source is not None]
+        with_profile = [it for it in own if it.guided]
         return next(reversed(with_profile or own), None)
