@@ -1,0 +1,152 @@
+"""Apply a profile: compile without and with it, and prove by XLA's own log that it was used.
+
+What XLA does with a profile is read in two places that can't err together: its log says what it
+found in the file, and the schedules, compared, what it made of that.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from counterpoint.compile import Compiled, CompileFailed, Target, Workload, compile_workload
+from counterpoint.core.errors import CounterpointError
+from counterpoint.pgle.check import Coverage, check_profile
+from counterpoint.pgle.evidence import read_evidence
+from counterpoint.pgle.files import read_profile
+from counterpoint.pgle.movement import Movement, movement
+from counterpoint.pgle.needed import costs_found
+from counterpoint.pgle.profile import Profile
+from counterpoint.pgle.proof import LOUD, Evidence, ModuleUse, Use
+from counterpoint.pgle.staleness import Fit
+
+PATH: Final = "xla_gpu_pgle_profile_file_or_directory_path"
+_DISCARDED: Final = "Discarding the profile"
+_PROOF: Final = (
+    "Using PGLE profile from",
+    "Found profile",
+    "PGLE fallback",
+    "instructions from the profile",
+)
+_STALE: Final = {
+    Fit.STALE: "the profile is of another program, so its costs may belong to other instructions",
+    Fit.FOREIGN: "the profile is of another program, and few of its names are this one's",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Applied:
+    """Two compiles of a workload, without and with a profile, and what lies between them."""
+
+    path: Path
+    profile: Profile
+    target: Target
+    options: Mapping[str, str]
+    without: Compiled
+    compiled: Compiled  # with the profile
+    evidence: Evidence
+    module: ModuleUse | None  # what the log says of the step
+    coverage: Coverage
+    movement: Movement
+
+    @property
+    def used(self) -> bool:
+        """Whether XLA scheduled this module by costs of the profile."""
+        return self.module is not None and self.module.use is Use.USED
+
+    @property
+    def reason(self) -> str:
+        """What the verdict rests on."""
+        return self.module.reason if self.module is not None else self.evidence.reason
+
+    @property
+    def changed(self) -> bool:
+        """Whether the schedule differs."""
+        return self.movement.reordered
+
+    @property
+    def proof(self) -> tuple[str, ...]:
+        """The compiler's own lines about the profile, as it wrote them."""
+        lines = [line for line in self.compiled.log.splitlines() if "] " in line]
+        return tuple(line for line in lines if any(mark in line for mark in _PROOF))
+
+    @property
+    def found(self) -> int:
+        """Costs that XLA found: by its count, else by its lines on single instructions."""
+        if self.module is None:
+            return 0
+        return len(self.module.looked_up) if self.module.found is None else self.module.found
+
+    @property
+    def missing(self) -> int:
+        """What XLA missed; what it does not miss it does not count."""
+        return (self.module.missing or 0) if self.module is not None else 0
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What may be wrong although it was used, the worst first."""
+        stale = self.coverage.staleness
+        found: list[str] = []
+        if stale.fit in _STALE:
+            found.append(f"{_STALE[stale.fit]}: {stale.reason}")
+        found += [f"made under other circumstances: {it}" for it in stale.differences]
+        if self.used and not self.changed:
+            found.append("the schedule is the same with and without the profile")
+        found += [f"{it.text} ({it.next})" for it in self.evidence.complaints]
+        return tuple(found)
+
+
+def apply_profile(
+    workload: Workload,
+    target: Target,
+    path: Path | str,
+    options: Mapping[str, str] | None = None,
+    environment: Mapping[str, str] | None = None,
+    say: Callable[[str], None] = lambda _: None,
+) -> Applied:
+    """Compile a workload without and with a profile, all else equal.
+
+    A profile that XLA would pass over in silence is refused before (`InputError`); whether the
+    rest was used is a matter of proof: ask `used`.
+    """
+    place = Path(path).absolute()
+    profile = read_profile(place)
+    plain = {name: value for name, value in (options or {}).items() if name != PATH}
+    loud = {**LOUD, **(environment or {})}
+    say(f"compiling {workload.name} for {target} without the profile")
+    without = compile_workload(workload, target, plain, loud)
+    say(f"compiling {workload.name} for {target} with the profile")
+    compiled = _compile_with(workload, target, {**plain, PATH: str(place)}, loud)
+    evidence = read_evidence(compiled.log, compiled.options)
+    costs = costs_found(profile.costs, compiled.fingerprint)
+    return Applied(
+        path=place,
+        profile=profile,
+        target=target,
+        options=plain,
+        without=without,
+        compiled=compiled,
+        evidence=evidence,
+        module=evidence.of(compiled.program.name),
+        coverage=check_profile(profile, compiled.program, circumstances=compiled.versions),
+        movement=movement(without.program, compiled.program, costs),
+    )
+
+
+def _compile_with(
+    workload: Workload, target: Target, options: Mapping[str, str], environment: Mapping[str, str]
+) -> Compiled:
+    try:
+        return compile_workload(workload, target, options, environment)
+    except CompileFailed as failure:
+        if _DISCARDED not in str(failure):
+            raise
+        raise CounterpointError(
+            "the profile is not used: XLA refuses to compile with it",
+            why=failure.why,
+            next=f"counterpoint pgle check {shlex.quote(options[PATH])} --program ..., or"
+            " --set xla_gpu_pgle_accuracy_checker=PGLE_STRICTNESS_LEVEL_WARN",
+        ) from None
