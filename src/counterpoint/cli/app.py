@@ -86,6 +86,37 @@ COMMANDS: tuple[Command, ...] = (
         examples=("counterpoint runs", "counterpoint runs experiments --json"),
     ),
     Command(
+        "pgle make",
+        "counterpoint.cli.pgle_make:make",
+        "Make a profile for XLA's scheduler from what was recorded on GPUs.",
+        examples=(
+            "counterpoint pgle make runs/tuned -o step.pbtxt",
+            "counterpoint pgle make rank*.zip -o profiles/",
+            "counterpoint pgle make trace.xplane.pb -o step.pb --module jit_train_step",
+        ),
+    ),
+    Command(
+        "pgle show",
+        "counterpoint.cli.pgle_show:show",
+        "Show what a profile holds: modules, the largest costs, duplicates.",
+        examples=("counterpoint pgle show step.pbtxt", "counterpoint pgle show profiles/ --top 30"),
+    ),
+    Command(
+        "pgle merge",
+        "counterpoint.cli.pgle_merge:merge",
+        "Merge profiles of several hosts, runs or modules into one.",
+        examples=(
+            "counterpoint pgle merge run1.pbtxt run2.pbtxt run3.pbtxt -o step.pbtxt",
+            "counterpoint pgle merge train.pbtxt eval.pbtxt -o profiles/",
+        ),
+    ),
+    Command(
+        "pgle diff",
+        "counterpoint.cli.pgle_diff:diff",
+        "Compare two profiles, the largest change first.",
+        examples=("counterpoint pgle diff before.pbtxt after.pbtxt",),
+    ),
+    Command(
         "pgle check",
         "counterpoint.cli.pgle_check:check",
         "Say how much of a program a profile covers, and whether it was made of it.",

@@ -12,7 +12,7 @@ class ModuleCosts:
     """One module of a profile. Times are sums over its counted runs on all its devices."""
 
     name: str
-    fingerprint: str | None  # None: its names are bare
+    fingerprint: str | None  # None: the profile tells none
     instructions: int
     collectives: int
     executions: int  # runs that count, on the device that has most of them

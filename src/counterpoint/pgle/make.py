@@ -7,8 +7,7 @@ looks for (`names`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import polars as pl
@@ -36,13 +35,15 @@ def make_profile(
     keep_warmup: bool = False,
     module: str | None = None,
     bare: bool = False,
+    about: Mapping[str, str] | None = None,
 ) -> Made:
     """Make the profile of a Timeline.
 
     `percentile` says which of an instruction's times becomes its cost (50: the median, between two
     by straight line). `module` takes one module alone: its name, the first digits of its
     fingerprint, or `#` and its number. `bare` leaves fingerprints out of one module's names, for a
-    compile whose flags change the fingerprint but not the names.
+    compile whose flags change the fingerprint but not the names. `about` (versions, say) goes
+    into the head of the file.
     """
     check_percentile(percentile)
     require_device_time(timeline)
@@ -62,7 +63,7 @@ def make_profile(
     costs = tuple(cost for _, costs in made for cost in costs)
     if not costs:
         raise no_costs(timeline, modules)
-    origin = tell_origin(timeline, modules, percentile)
+    origin = tell_origin(timeline, modules, percentile, about or {})
     notes = tell_notes(timeline, chosen, unnamed, counted, taken)
     return Made(Profile(costs, origin=origin), modules, tuple(notes))
 
@@ -78,10 +79,8 @@ def _one_module(
     bare: bool,
 ) -> tuple[ModuleCosts, list[Cost]]:
     own = pooled(timeline, group, taken.frame)
-    fingerprint = None if bare else group[0].fingerprint
-    costs = _costs(fingerprint, own, percentile)
-    about = _module_costs(timeline, group, ops, counted, own, costs)
-    return replace(about, fingerprint=fingerprint), costs
+    costs = _costs(None if bare else group[0].fingerprint, own, percentile)
+    return _module_costs(timeline, group, ops, counted, own, costs), costs
 
 
 def _costs(fingerprint: str | None, own: pl.DataFrame, percentile: float) -> list[Cost]:

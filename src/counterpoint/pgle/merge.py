@@ -48,7 +48,7 @@ def _refuse_mixture(profiles: Sequence[Profile]) -> None:
         return
     raise InputError(
         f"names without a fingerprint ({bare}) and with one ({keyed}) are not merged",
-        why="a bare name stands for that instruction of every module: nobody knows of which this is",
+        why="a bare name stands for that instruction of every module: nobody knows whose it is",
         next="make each from its recording again: counterpoint pgle make PROFILE... -o FILE",
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Final
 
@@ -20,7 +20,10 @@ _LISTED: Final = 3
 
 
 def tell_origin(
-    timeline: Timeline, modules: Sequence[ModuleCosts], percentile: float
+    timeline: Timeline,
+    modules: Sequence[ModuleCosts],
+    percentile: float,
+    about: Mapping[str, str],
 ) -> dict[str, str]:
     """What the file says of itself: no dates and no directories, so the same input gives it."""
     told = {
@@ -28,9 +31,8 @@ def tell_origin(
         "inputs": ", ".join(PurePosixPath(name).name for name in timeline.inputs),
         "statistic": f"{name_of_statistic(percentile)} over runs and devices; of a collective, of"
         " the stay of the last to come",
+        **about,
     }
-    if "jaxlib" in timeline.environment:
-        told["jaxlib"] = timeline.environment["jaxlib"]
     for module in modules:
         key = "module" if module.fingerprint is None else f"module {module.fingerprint}"
         told[key] = (
