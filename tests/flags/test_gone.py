@@ -1,0 +1,131 @@
+"""What is told about removed and misspelt flags, held to compilers and to the guides."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from counterpoint.flags.gone import Gone, all_gone, gone, unknown_hint
+from counterpoint.flags.names import names, similar
+from counterpoint.flags.version import number
+
+jaxlib = pytest.importorskip("jaxlib.version", reason="jaxlib is not here", exc_type=ImportError)
+INSTALLED: str = jaxlib.__version__
+Parser = Callable[[str], "object | None"]
+
+
+def test_no_flag_is_both_gone_and_there() -> None:
+    assert not all_gone().keys() & names().keys()
+
+
+@pytest.mark.parametrize("entry", all_gone().values(), ids=lambda entry: entry.name)
+def test_what_is_told_about_a_removed_flag_holds_together(entry: Gone) -> None:
+    assert entry.note.endswith(".")
+    assert set(entry.use) <= names().keys()
+    if entry.last is not None:
+        assert number(entry.last) < number(entry.since)
+    else:
+        assert entry.since is None
+
+
+def test_what_became_of_flags_that_guides_still_name() -> None:
+    entry = gone("xla_gpu_enable_async_all_gather")
+    assert entry
+    assert entry.use == ("xla_gpu_disable_async_collectives",)
+    assert (entry.last, entry.since) == ("0.4.26", "0.4.27")
+    assert gone("xla_gpu_enable_triton_gemm") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "hint"),
+    [
+        ("xla_gpu_graph_level", "0.10.2", "0.7.1 had it, 0.7.2 does not"),
+        ("xla_gpu_cudnn_gemm_fusion", "0.10.2", "no release of jaxlib had it"),
+        ("xla_gpu_pipeline_all_gather", "0.10.2", "0.12.0.1 is the oldest known to have it"),
+        ("xla_gpu_enable_triton_gem", "0.10.2", "Did you mean xla_gpu_enable_triton_gemm"),
+        ("xla-gpu-autotune-level", "0.10.2", "Did you mean xla_gpu_autotune_level?"),
+        ("xla_gpu_autotune_level", "0.10.2", "needs a value (of type int32)"),
+        ("xla_tpu_enable_x", None, "LIBTPU_INIT_ARGS"),
+        ("tf_xla_auto_jit", None, "TF_XLA_FLAGS"),
+        ("quite_another_thing", None, "No release of jaxlib"),
+    ],
+)
+def test_hints(name: str, version: str | None, hint: str) -> None:
+    assert hint in unknown_hint(name, version)
+
+
+def test_a_name_with_other_dashes_or_capitals_is_itself() -> None:
+    assert similar("--XLA-gpu-autotune-level") == ("xla_gpu_autotune_level",)
+
+
+def test_the_installed_xla_knows_none_of_the_removed_flags(xla: Parser) -> None:
+    for entry in all_gone().values():
+        if entry.since is None or number(entry.since) <= number(INSTALLED):
+            assert xla(f"--{entry.name}=1") is None, entry.name
+            assert xla(f"--{entry.name}=true") is None, entry.name
+
+
+VALUES = {
+    "bool": "false",
+    "int32": "1",
+    "int64": "1",
+    "float": "1",
+    "string": "",
+    "strings": "x",
+}
+
+
+def test_the_installed_xla_knows_the_names_we_hold_others_to(xla: Parser) -> None:
+    """Types and first releases as well: a flag is refused where it is said to be too new."""
+    taken = refused = 0
+    for known in names().values():
+        if known.type not in VALUES:
+            continue
+        told = xla(f"--{known.name}={VALUES[known.type]}")
+        if number(known.first or "0") > number(INSTALLED):
+            assert told is None, known.name
+            refused += 1
+        elif number(INSTALLED) <= (0, 12, 0, 1) and known.type != "string":
+            assert told is not None, known.name
+            taken += 1
+    assert taken > 200
+    assert refused or number(INSTALLED) >= (0, 12, 0, 1)
+
+
+def test_bools_are_those_that_need_no_value(xla: Parser) -> None:
+    for known in names().values():
+        if number(known.first or "0") <= number(INSTALLED) <= (0, 12, 0, 1):
+            alone = xla(f"--{known.name}") is not None
+            true = known.type == "bool" and xla(f"--{known.name}=true") is not None
+            assert alone == true, known.name
+
+
+def test_all_flags_of_the_source_documents_are_known_or_explained(shared: Path) -> None:
+    text = "\n".join(path.read_text("utf-8") for path in (shared / "sources").glob("*.txt"))
+    asked = set(re.findall(r"\bxla_[a-z0-9_]+", text))
+    assert len(asked) > 40
+    for name in asked:
+        assert name in names() or gone(name) or f"xla_gpu_{name}" in names(), name
+
+
+def test_years_of_releases_agree(shared: Path) -> None:
+    """Presence in 43 releases, read out of their wheels."""
+    data = json.loads((shared / "data/flags/presence_by_release.json").read_text("utf-8"))
+    for version, flags in data.items():
+        for name, there in flags.items():
+            entry = gone(name)
+            if entry and entry.last is not None:
+                assert there == (number(version) <= number(entry.last)) or not there, name
+                assert not (there and number(version) >= number(entry.since)), name
+            elif entry:
+                assert not there, name
+
+
+def test_the_newest_table_agrees(shared: Path) -> None:
+    table = json.loads((shared / "data/flags/0.12.0.1.json").read_text("utf-8"))
+    there = {name for name, flag in table["flags"].items() if flag["has_flag"]}
+    assert names().keys() == there | table["extra_flags"].keys()

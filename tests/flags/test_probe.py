@@ -1,0 +1,150 @@
+"""The probe asks real interpreters; what older releases print is held to lines they printed."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from counterpoint.core.errors import UsageError
+from counterpoint.flags import ask, probe, rejection
+from counterpoint.flags.answer import misread_words, parsing_failed, unknown_words
+
+needs_jaxlib = pytest.mark.skipif(
+    importlib.util.find_spec("jaxlib") is None, reason="jaxlib is not here"
+)
+
+
+@needs_jaxlib
+def test_all_rejected_flags_are_found_at_once() -> None:
+    answer = ask(
+        sys.executable,
+        "--xla_no_such=1 --xla_gpu_graph_level=0 --xla_gpu_autotune_level=abc"
+        " --xla_gpu_enable_command_buffer=1 --xla_dump_to='a b' --xla_other='x  y'"
+        " --xla_gpu_disable_async_collectives=allreduce,foo --xla_gpu_pgle_accuracy_checker=WARN"
+        " --xla_gpu_enable_triton_gemm=maybe --xla_gpu_autotune_level",
+    )
+    told = {(flag.name, flag.value): flag for flag in answer.rejected}
+    assert told.keys() == {
+        ("xla_no_such", "1"),
+        ("xla_gpu_graph_level", "0"),
+        ("xla_gpu_autotune_level", "abc"),
+        ("xla_gpu_enable_command_buffer", "1"),
+        ("xla_other", "x  y"),
+        ("xla_gpu_disable_async_collectives", "allreduce,foo"),
+        ("xla_gpu_pgle_accuracy_checker", "WARN"),
+        ("xla_gpu_enable_triton_gemm", "maybe"),
+        ("xla_gpu_autotune_level", None),
+    }
+    assert told["xla_gpu_graph_level", "0"].reason == "unknown flag"
+    assert "xla_gpu_enable_command_buffer=" in told["xla_gpu_graph_level", "0"].hint
+    assert "'abc'" in told["xla_gpu_autotune_level", "abc"].reason
+    assert "PGLE_STRICTNESS_LEVEL_WARN" in told["xla_gpu_pgle_accuracy_checker", "WARN"].hint
+    assert "needs a value" in told["xla_gpu_autotune_level", None].hint
+    assert answer.note is None
+    error = rejection(answer, where="the inherited XLA_FLAGS")
+    assert isinstance(error, UsageError)
+    assert error.what.startswith("the inherited XLA_FLAGS: 9 flags that jaxlib ")
+
+
+@needs_jaxlib
+def test_good_flags_are_taken() -> None:
+    answer = ask(sys.executable, "--xla_gpu_enable_command_buffer='' --xla_dump_to='/a b'")
+    assert answer.rejected == ()
+    assert answer.version
+    assert answer.note is None
+    assert ask(sys.executable, "").version == answer.version
+
+
+@needs_jaxlib
+def test_flags_in_a_file_are_asked_for_too(tmp_path: Path) -> None:
+    (tmp_path / "flags").write_text("--xla_no_such=1\n--xla_dump_to=/a\n")
+    (rejected,) = probe(sys.executable, str(tmp_path / "flags"))
+    assert (rejected.name, rejected.reason) == ("xla_no_such", "unknown flag")
+
+
+@needs_jaxlib
+def test_nothing_of_the_user_sways_the_answer(tmp_path: Path, monkeypatch: object) -> None:
+    """Neither a quiet log, nor inherited flags, nor files named like modules."""
+    assert isinstance(monkeypatch, pytest.MonkeyPatch)
+    (tmp_path / "jaxlib.py").write_text("raise SystemExit(3)")
+    monkeypatch.chdir(tmp_path)
+    quiet = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "XLA_FLAGS": "--xla_other=1"}
+    (rejected,) = probe(sys.executable, "--xla_gpu_autotune_level=abc", quiet)
+    assert rejected.value == "abc"
+
+
+def script(directory: Path, text: str) -> Path:
+    path = directory / "python"
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_an_interpreter_without_jaxlib_gives_a_note(tmp_path: Path) -> None:
+    # -S: without site-packages
+    answer = ask(script(tmp_path, f'exec {sys.executable} -S -E "$@"'), "--xla_a=1")
+    assert answer.rejected == ()
+    assert answer.note
+    assert "has no jaxlib" in answer.note
+
+
+@pytest.mark.parametrize(
+    ("text", "note"),
+    [
+        ("exec sleep 60", "did not answer within 0.3 s"),
+        ("echo broken >&2; exit 7", "broken"),
+        ("exit 7", "ended without a word"),
+    ],
+)
+def test_what_can_not_be_asked_gives_a_note(tmp_path: Path, text: str, note: str) -> None:
+    answer = ask(script(tmp_path, text), "--xla_a=1", timeout_s=0.3)
+    assert answer.rejected == ()
+    assert answer.note
+    assert note in answer.note
+
+
+def test_no_interpreter_gives_a_note(tmp_path: Path) -> None:
+    assert "no such program" in str(ask(tmp_path / "none", "--xla_a=1").note)
+    assert "no such program" in str(ask("no-such-python", "--xla_a=1", {"PATH": ""}).note)
+
+
+def test_bad_text_is_refused_before_anybody_is_asked() -> None:
+    with pytest.raises(UsageError, match="stray"):
+        probe(sys.executable, "--xla_a=1 stray")
+
+
+OLD = "2026-11-21 09:34:27.5: F external/xla/xla/parse_flags_from_env.cc:226] "
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        f"{OLD}Unknown flags in XLA_FLAGS: --xla_a=1 2 --xla_b \n",  # 0.4.35, with SIGABRT
+        "F1121 5642 parse_flags_from_env.cc:234] Unknown flags in XLA_FLAGS: --xla_a=1 2 --xla_b\n",
+        "Unknown flags in XLA_FLAGS: --xla_a=1 2 --xla_b\nPerhaps you meant TF_XLA_FLAGS?",
+    ],
+)
+def test_unknown_flags_of_each_release(log: str) -> None:
+    words = ["--xla_known=1", "--xla_a=1 2", "--xla_a=1", "--xla_b"]
+    assert unknown_words(log, words) == ("--xla_a=1 2", "--xla_b")
+
+
+def test_wrong_values_of_each_release() -> None:
+    log = (
+        "E external/xla/xla/tsl/util/command_line_flags.cc:55] Couldn't interpret value abc for"
+        " flag xla_n.\n"
+        "E1121 debug_options_flags.cc:145] Illegal value for --xla_list '1'\n"
+        "E1121 debug_options_flags.cc:133] Illegal value for xla_mixed 'A,+B': All values must be"
+        " incremental or none of them.\n"
+        "F1121 parse_flags_from_env.cc:220] Check failed: tsl::Flags::Parse(&env_argv->argc,"
+        " env_argv->argv.data(), flag_list) Flag parsing failed.\n"
+        "usage: --xla_n=abc Illegal value for --xla_fine '2'\n"
+    )
+    words = ["--xla_fine=2", "--xla_n=abc", "--xla_list=1", "--xla_mixed=A,+B"]
+    assert misread_words(log, words) == ("--xla_n=abc", "--xla_list=1", "--xla_mixed=A,+B")
+    assert parsing_failed(log)
+    assert not parsing_failed("Unknown flag in XLA_FLAGS: --x")
