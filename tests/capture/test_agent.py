@@ -10,9 +10,9 @@ import time
 from pathlib import Path
 
 import pytest
-from agent_process import SHARDED, SITE, Left, environment, run
 
 import counterpoint
+from agent_process import SHARDED, SITE, Left, environment, run
 
 pytest.importorskip("jax")
 

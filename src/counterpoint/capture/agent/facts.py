@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import sys
+from contextlib import suppress
 from types import ModuleType
 from typing import Any
 
@@ -80,7 +81,9 @@ def peak_memory(jax: ModuleType | None) -> dict[str, int]:
 
     peak = {"host": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}  # Linux: KiB
     for device in jax.local_devices() if jax is not None else ():
-        stats: dict[str, int] = device.memory_stats() or {}  # None on the CPU
+        stats: dict[str, int] = {}
+        with suppress(Exception):  # not every backend keeps count, and some say so by raising
+            stats = device.memory_stats() or {}
         if "peak_bytes_in_use" in stats:
             peak[f"device {device.id}"] = stats["peak_bytes_in_use"]
     return peak

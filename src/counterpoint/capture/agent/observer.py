@@ -26,7 +26,7 @@ from .window import NONE, Seen, Window, parse_window, why_never
 _TICK_S = 0.2  # while a window by time may open or close
 _FLUSH_S = 1.0  # of lines otherwise
 _REFRESH_S = 10.0  # of the process file
-_STEPS_EXPECTED_S = 60.0  # after the last one
+_STEPS_EXPECTED_S = 60.0  # after the last one, or after what it waited for was compiled
 
 current: Observer | None = None
 """The observer of this process, for `StepProfiler` to find."""
@@ -132,7 +132,7 @@ class Observer:
         now_s = time.monotonic()
         start = self._steps.begin(kind, now_s)
         if not self.recorder.settled:
-            self.recorder.step_begins(start, self._quiet(now_s))
+            self.recorder.step_begins(start, quiet=self._quiet(now_s))
             now_s = time.monotonic()  # a window that opens or closes takes its time
         if start.leads:
             self._journal.step(line(kind, number, now_s))
@@ -141,7 +141,8 @@ class Observer:
 
     def step_ended(self) -> None:
         """The step that `on_step` began has ended."""
-        self._safely(self.recorder.last_step_ended)
+        if self.recorder.kind == API:
+            self._safely(self.recorder.last_step_ended)
 
     def no_more_steps(self) -> None:
         """The program leaves the loop of the steps it told of."""
@@ -153,8 +154,7 @@ class Observer:
         if not self._awake:
             return
         self._steps.follow(API)
-        asked = self.recorder.window
-        if self.recorder.state == "waiting" and asked.start_step is None:
+        if self.recorder.window.start_step is None and self.recorder.retire():
             self.recorder = self._record(window, directory or self.recorder.directory)
 
     def _quiet(self, now_s: float) -> bool:
@@ -206,8 +206,9 @@ class Observer:
     def _tick(self) -> None:
         now_s = time.monotonic()
         if not self.recorder.settled:
-            steps = self._steps.alive(now_s, _STEPS_EXPECTED_S)
-            self.recorder.tick(now_s, self._quiet(now_s) and not steps)
+            compiled_s = self._compiles.last_end_s or 0.0
+            steps = self._steps.expected(now_s, compiled_s, _STEPS_EXPECTED_S)
+            self.recorder.tick(now_s, quiet=self._quiet(now_s) and not steps)
         self._journal.flush()
         if now_s - self._looked_s >= _REFRESH_S:
             self._write()
@@ -263,7 +264,8 @@ class Observer:
     def _facts(self) -> dict[str, Any]:
         up = self._compiles.count > 0 and facts.backend_is_up()
         if up and "devices" not in self._known:
-            self._known.update(facts.devices(self._jax))
+            self._known["devices"] = []  # asked once
+            self._safely(lambda: self._known.update(facts.devices(self._jax)))
         return {
             "schema": "counterpoint.process/1",
             "pid": os.getpid(),

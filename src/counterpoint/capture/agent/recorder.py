@@ -56,7 +56,7 @@ class Recorder:
         """Nothing more will happen."""
         return self.state not in ("waiting", "open")
 
-    def step_begins(self, start: Start, quiet: bool) -> None:
+    def step_begins(self, start: Start, *, quiet: bool) -> None:
         """A step is about to begin, in this thread."""
         if self.state == "waiting":
             if start.leads and self._due(start.turn, quiet):
@@ -69,7 +69,7 @@ class Recorder:
     def _due(self, index: int, quiet: bool) -> bool:
         return quiet if self.window.start_step is None else index >= self.window.start_step
 
-    def tick(self, now_s: float, quiet: bool) -> None:
+    def tick(self, now_s: float, *, quiet: bool) -> None:
         """Time has passed, and no steps are to be expected if `quiet`."""
         if self.state == "waiting":
             if quiet and self.window.start_step is None:
@@ -88,6 +88,14 @@ class Recorder:
 
     def _is_last(self, step: int) -> bool:
         return self.kind is not None and step + 1 >= self.window.steps
+
+    def retire(self) -> bool:
+        """Leave the place to another recorder, if nothing has begun."""
+        with self._lock:
+            if self.state != "waiting":
+                return False
+            self.state = "never"
+            return True
 
     def give_way(self, why: str) -> None:
         """Someone else is to profile: keep what there is."""

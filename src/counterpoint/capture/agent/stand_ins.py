@@ -8,7 +8,8 @@ Whatever starts a profile is wrapped, for the program's own must not fail on our
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
@@ -24,8 +25,8 @@ def stand_in(jax: ModuleType, annotated: Annotated, profiles: Profiles) -> None:
     if session is not None:  # 0.12: trace and start_trace make one, so it is enough to hear this
         session.start = _heard_session(session.start, profiles)
         return
-    for name in ("start_trace", "trace"):
-        setattr(place, name, _heard_start(getattr(place, name), profiles))
+    place.start_trace = _heard_start(place.start_trace, profiles)
+    place.trace = _heard_trace(place.trace, profiles)
 
 
 def _heard_annotation(original: type[Any], annotated: Annotated) -> type[Any]:
@@ -46,6 +47,17 @@ def _heard_start(original: Callable[..., object], profiles: Profiles) -> Callabl
         return original(log_dir, *rest, **named)
 
     return start
+
+
+def _heard_trace(original: Callable[..., Any], profiles: Profiles) -> Callable[..., object]:
+    @functools.wraps(original)
+    @contextmanager
+    def trace(log_dir: object, *rest: object, **named: object) -> Generator[object, None, None]:
+        profiles(str(log_dir))
+        with original(log_dir, *rest, **named) as entered:
+            yield entered
+
+    return trace
 
 
 def _heard_session(original: Callable[..., object], profiles: Profiles) -> Callable[..., object]:

@@ -61,11 +61,12 @@ class Steps:
             self.last_start_s = now_s
         return Start(kind, turn, leads)
 
-    def alive(self, now_s: float, patience_s: float) -> bool:
-        """Whether another step is to be expected."""
+    def expected(self, now_s: float, compiled_s: float, patience_s: float) -> bool:
+        """Whether another step is likely to come; one that was compiled for may just have begun."""
         if self.last_start_s is None:
             return False
-        return now_s - self.last_start_s <= max(patience_s, 10 * self._longest_s)
+        since_s = now_s - max(self.last_start_s, compiled_s)
+        return since_s <= max(patience_s, 10 * self._longest_s)
 
     def facts(self) -> dict[str, int]:
         """Starts by name, for the process file."""

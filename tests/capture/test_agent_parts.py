@@ -1,0 +1,310 @@
+"""Parts of the agent by themselves: what needs no program to be seen."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agent_process import SITE, environment
+from counterpoint.capture.agent.arrival import when_loaded
+from counterpoint.capture.agent.claim import Claim
+from counterpoint.capture.agent.compiles import Compiles, module_name
+from counterpoint.capture.agent.steps import API, Kind, Steps, line
+from counterpoint.capture.agent.window import NONE, Seen, Window, parse_window, why_never
+
+AGENT = SITE.parent
+TRAIN, EVAL = Kind("annotation", "train"), Kind("annotation", "eval")
+
+
+# What an interpreter without Counterpoint needs
+
+
+def foreign(source: str) -> Iterator[str]:
+    """Imports that are neither of the standard library nor relative."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            names = [node.module or ""]
+        else:
+            continue
+        yield from (it for it in names if it.split(".")[0] not in sys.stdlib_module_names)
+
+
+@pytest.mark.parametrize("path", sorted(AGENT.rglob("*.py")), ids=lambda path: path.name)
+def test_an_older_python_without_counterpoint_can_run_it(path: Path) -> None:
+    source = path.read_text()
+    ast.parse(source, feature_version=(3, 9))
+    assert "from __future__ import annotations" in source
+    assert list(foreign(source)) == []
+
+
+def test_a_foreign_import_is_found() -> None:
+    assert list(foreign("import numpy.linalg\nfrom counterpoint import core\nimport os")) == [
+        "numpy.linalg",
+        "counterpoint",
+    ]
+
+
+def test_python_3_9_runs_it(tmp_path: Path) -> None:
+    python = shutil.which("python3.9")
+    if (
+        python is None
+        or subprocess.run([python, "-V"], capture_output=True, check=False).returncode
+    ):
+        pytest.skip("no python3.9 on PATH")
+    modules = [f"_counterpoint_agent.{path.stem}" for path in AGENT.glob("[!_]*.py")]
+    program = f"import importlib; print(len([importlib.import_module(m) for m in {modules}]))"
+    done = subprocess.run(
+        [python, "-c", program],
+        env=environment(tmp_path, None, {}),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == (f"{len(modules)}\n", "")
+
+
+# Waiting for an import
+
+
+def test_the_call_comes_once_the_module_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "late_arrival.py").write_text("value = 1\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    seen: list[object] = []
+    finders = list(sys.meta_path)
+
+    when_loaded("late_arrival", lambda: seen.append(sys.modules["late_arrival"].value))
+    module = importlib.import_module("late_arrival")
+    importlib.reload(module)
+
+    assert seen == [1]
+    assert sys.meta_path == finders
+    assert module.__spec__ is not None
+    assert type(module.__spec__.loader).__name__ == "SourceFileLoader"
+    assert module.__loader__ is module.__spec__.loader
+    when_loaded("late_arrival", lambda: seen.append("at once"))
+    assert seen == [1, "at once"]
+    del sys.modules["late_arrival"]
+
+
+def test_an_import_that_fails_is_waited_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = tmp_path / "second_try.py"
+    broken.write_text("raise ImportError('no driver yet')\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    seen: list[str] = []
+    when_loaded("second_try", lambda: seen.append("loaded"))
+
+    with pytest.raises(ImportError, match="no driver yet"):
+        importlib.import_module("second_try")
+    assert seen == []
+    broken.write_text("whole = True\nassert whole, 'another size: no stale bytecode'\n")
+    importlib.invalidate_caches()
+    importlib.import_module("second_try")
+
+    assert seen == ["loaded"]
+    del sys.modules["second_try"]
+
+
+def test_what_is_not_there_is_not_found_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+    when_loaded("no_such_module_at_all", lambda: None)
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("no_such_module_at_all")
+
+
+def _fail() -> None:
+    raise ZeroDivisionError
+
+
+def test_a_call_that_fails_does_not_fail_the_import(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "calm.py").write_text("")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    when_loaded("calm", _fail)
+    assert importlib.import_module("calm").__name__ == "calm"
+    del sys.modules["calm"]
+
+
+# The window
+
+
+def test_a_window_is_read_from_json() -> None:
+    assert parse_window(None) == parse_window("") == NONE
+    assert parse_window("{}") == Window()
+    told = '{"start_step": 5, "steps": 3, "processes": [0, 2], "quiet_s": null, "unknown": 1}'
+    assert parse_window(told) == Window(start_step=5, steps=3, processes=(0, 2))
+    assert parse_window('{"processes": "all"}').processes is None
+
+
+NOW = 100.0
+NOTHING = Seen(NOW, compiled=0, busy=False, last_compile_s=None, steps=0)
+
+
+@pytest.mark.parametrize(
+    ("window", "seen", "reason"),
+    [
+        (NONE, NOTHING, "no profile was asked of this process"),
+        (Window(), NOTHING, "the program never compiled anything"),
+        (Window(), NOTHING._replace(busy=True), "the program ended while it was compiling"),
+        (
+            Window(quiet_s=10),
+            NOTHING._replace(compiled=1, last_compile_s=97.5),
+            "the program ended 2.5 s after its last compile, while 10 s of quiet were asked",
+        ),
+        (
+            Window(quiet_s=1),
+            NOTHING._replace(compiled=1, last_compile_s=90.0, steps=4),
+            "the program ended before its next step",
+        ),
+        (
+            Window(start_step=5),
+            NOTHING._replace(compiled=1, steps=1),
+            "only 1 step began, and the profile was to start with step 5, counted from 0",
+        ),
+        (
+            Window(start_step=5),
+            NOTHING,
+            (
+                "no step was seen: steps are counted from jax.profiler.StepTraceAnnotation "
+                "or counterpoint.StepProfiler; the program never compiled anything either"
+            ),
+        ),
+    ],
+)
+def test_a_window_that_never_came_has_a_reason(window: Window, seen: Seen, reason: str) -> None:
+    assert why_never(window, seen) == reason
+
+
+# Steps
+
+
+def test_the_kind_that_begins_most_often_leads() -> None:
+    steps = Steps()
+    order = [EVAL, EVAL, TRAIN, TRAIN, TRAIN, EVAL, TRAIN, EVAL]
+    leads = [steps.begin(kind, float(now)).leads for now, kind in enumerate(order)]
+    assert leads == [True, True, False, False, True, False, True, False]
+    assert steps.leading == TRAIN
+    assert steps.count == 4
+    assert steps.facts() == {"annotation:eval": 4, "annotation:train": 4}
+
+
+def test_a_kind_that_is_followed_leads_for_good() -> None:
+    steps = Steps()
+    steps.begin(TRAIN, 0.0)
+    steps.follow(API)
+    assert not steps.begin(TRAIN, 1.0).leads
+    assert steps.begin(API, 2.0) == (API, 0, True)
+    assert steps.facts() == {"annotation:train": 2, "api": 1}
+
+
+def test_steps_are_expected_as_long_as_they_took_before() -> None:
+    steps = Steps()
+    assert not steps.expected(5.0, 0.0, 60.0)
+    steps.begin(TRAIN, 0.0)
+    assert steps.expected(60.0, 0.0, 60.0)
+    assert not steps.expected(61.0, 0.0, 60.0)
+    assert steps.expected(661.0, 601.0, 60.0)  # ten minutes of compiling in its first step
+    steps.begin(TRAIN, 20.0)
+    assert steps.expected(220.0, 0.0, 60.0)
+    assert not steps.expected(221.0, 0.0, 60.0)
+
+
+def test_only_a_number_that_is_at_hand_is_noted() -> None:
+    import numpy as np
+
+    class OnDevice:
+        def __index__(self) -> int:
+            raise AssertionError("this would wait for the device")
+
+    numbers = [7, np.int32(8), None, "9", 1.5, OnDevice()]
+    assert [line(TRAIN, number, 1.0)["step"] for number in numbers] == [7, 8, None] + [None] * 3
+
+
+# Compiles
+
+LOWER = "/jax/core/compile/jaxpr_to_mlir_module_duration"
+BACKEND = "/jax/core/compile/backend_compile_duration"
+
+
+def test_it_is_quiet_when_nothing_is_under_way_or_just_ended() -> None:
+    lines: list[dict[str, object]] = []
+    compiles = Compiles(lines.append, "/nowhere/jax/")
+    assert not compiles.quiet(1e9, 1.0)
+
+    compiles.began(LOWER)
+    assert compiles.busy
+    compiles.ended(LOWER, 0.5, "jit(step)")
+    assert not compiles.quiet(1e9, 1.0), "lowered, but nothing compiled"
+
+    compiles.began(BACKEND)
+    assert compiles.ended(BACKEND, 2.0, "jit(step)")
+    assert compiles.last_end_s is not None
+    assert not compiles.quiet(compiles.last_end_s + 0.9, 1.0)
+    assert compiles.quiet(compiles.last_end_s + 1.0, 1.0)
+    compiles.began(BACKEND)
+    assert not compiles.quiet(compiles.last_end_s + 1.0, 1.0)
+    assert [line["kind"] for line in lines] == ["lower", "backend"]
+    assert lines[1]["where"] is not None
+
+
+def test_events_of_other_kinds_are_passed_over() -> None:
+    compiles = Compiles(lambda _: None, "/nowhere/jax/")
+    compiles.began("/jax/other")
+    assert not compiles.ended("/jax/other", 1.0, None)
+    compiles.happened("/jax/compilation_cache/tasks_using_cache")
+    assert not compiles.busy
+    assert compiles.facts()["cache"] == {"hits": 0, "misses": 0, "requests": 0}
+
+
+def test_modules_have_the_names_that_xla_gives_them() -> None:
+    names = {"jit(step)": "jit_step", "jit(<lambda>)": "jit__lambda_", "pmap(f.g)": "pmap_f.g"}
+    assert {name: module_name(name) for name in names} == names
+    assert module_name("step") is None
+    assert module_name(None) is None
+
+
+# Whose turn it is
+
+OTHER = """
+import sys
+from pathlib import Path
+from counterpoint.capture.agent.claim import Claim
+claim = Claim(Path(sys.argv[1]))
+print(claim.take(), flush=True)
+sys.stdin.readline()
+if sys.argv[2] == "done":
+    claim.use_up()
+"""
+
+
+@pytest.mark.parametrize(("end", "free"), [("done", False), ("undone", True)])
+def test_a_turn_ends_with_its_process_unless_it_was_used(
+    tmp_path: Path, end: str, free: bool
+) -> None:
+    path = tmp_path / "claim"
+    with subprocess.Popen(
+        [sys.executable, "-c", OTHER, str(path), end],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "True\n"
+        claim = Claim(path)
+        assert not claim.take()
+        assert claim.holder == f"process {other.pid}"
+        other.communicate("\n")
+    assert claim.take() is free

@@ -1,0 +1,257 @@
+"""counterpoint.StepProfiler in real programs, alone and under the agent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import counterpoint
+from agent_process import SHARDED, Left, run
+from counterpoint import StepProfiler, UsageError
+
+pytest.importorskip("jax")
+
+PROGRAM = "from counterpoint import CounterpointError, StepProfiler\n" + SHARDED
+
+
+def alone(directory: Path, program: str, **more: str) -> Left:
+    """Run without the agent."""
+    return run(directory, PROGRAM + program, more={"PYTHONPATH": "", **more})
+
+
+def profile(directory: Path) -> counterpoint.Timeline:
+    return counterpoint.read(str(directory))
+
+
+LOOP = """
+with StepProfiler(start_step=2, num_steps=3) as profiler:
+    for i in range(8):
+        profiler.on_step(i)
+        step()
+print(profiler.state, profiler.reason, profiler.path)
+"""
+
+
+def test_as_a_context(tmp_path: Path) -> None:
+    left = alone(tmp_path, LOOP)
+    assert left.out == f"done None {tmp_path}/counterpoint-profile\n", left.err
+    timeline = profile(tmp_path / "counterpoint-profile")
+    assert len(timeline.devices) == 8
+    assert set(timeline.runs.filter(device=0)["index"]) >= {0, 1, 2}
+
+
+def test_as_a_decorator_and_as_a_callback(tmp_path: Path) -> None:
+    left = alone(
+        tmp_path,
+        """
+class Info:
+    def __init__(self, step): self.step = step
+
+as_callback = StepProfiler(start_step=1, num_steps=2, log_dir="callback")
+for i in range(5):
+    as_callback(Info(i))
+    step()
+print(as_callback.state)
+
+as_decorator = StepProfiler(start_step=1, num_steps=2, log_dir="decorator")
+@as_decorator
+def decorated(times, *, word):
+    "What it does."
+    step()
+    return word * times
+print([decorated(2, word="a") for i in range(3)], decorated.__doc__, as_decorator.state)
+""",
+    )
+    assert left.out == "done\n['aa', 'aa', 'aa'] What it does. done\n", left.err
+    for name in ("callback", "decorator"):
+        assert len(profile(tmp_path / name).devices) == 8
+
+
+def test_a_profile_is_kept_when_the_loop_fails(tmp_path: Path) -> None:
+    left = alone(
+        tmp_path,
+        """
+try:
+    with StepProfiler(start_step=1, num_steps=9) as profiler:
+        for i in range(5):
+            profiler.on_step(i)
+            step()
+            if i == 3: raise ValueError("diverged")
+except ValueError as error:
+    print(error, profiler.state, profiler.reason)
+""",
+    )
+    assert left.out == "diverged done the loop ended inside the window, in step 3 of 9\n", left.err
+    assert len(profile(tmp_path / "counterpoint-profile").devices) == 8
+
+
+def test_a_profile_is_kept_when_nobody_closes_it(tmp_path: Path) -> None:
+    left = alone(
+        tmp_path,
+        """
+profiler = StepProfiler(start_step=1, num_steps=9)
+for i in range(4):
+    profiler.on_step(i)
+    step()
+""",
+    )
+    assert (left.code, left.err) == (0, "")
+    assert len(profile(tmp_path / "counterpoint-profile").devices) == 8
+
+
+def test_no_profile_is_a_warning(tmp_path: Path) -> None:
+    left = alone(
+        tmp_path,
+        """
+with StepProfiler(start_step=5) as profiler:
+    profiler.on_step(0)
+with StepProfiler(): pass
+""",
+    )
+    assert left.code == 0
+    assert (
+        "UserWarning: StepProfiler took no profile: only 1 step began, "
+        "and the profile was to start with step 5, counted from 0"
+    ) in left.err
+    assert "UserWarning: StepProfiler took no profile: on_step was never called" in left.err
+
+
+def test_other_processes_are_left_in_peace(tmp_path: Path) -> None:
+    left = alone(
+        tmp_path,
+        """
+with StepProfiler(start_step=0, num_steps=1, processes=(1, 2)) as profiler:
+    for i in range(3):
+        profiler.on_step(i)
+print(profiler.state, profiler.reason)
+""",
+    )
+    assert left.out == "never only processes [1, 2] are to be profiled\n"
+    assert left.err == ""
+
+
+@pytest.mark.parametrize(
+    ("before", "options", "env", "why", "next"),
+    [
+        (
+            "jax.profiler.start_trace('own')",
+            "",
+            {},
+            (
+                "another profiler is active in this process (Profile has already been started. "
+                "Only one profile may be run at a time.)"
+            ),
+            "let one of the two go: jax.profiler.stop_trace() ends one that is open",
+        ),
+        (
+            "open('file', 'w').close()",
+            "log_dir='file/in/it'",
+            {},
+            "{cwd}/file/in/it can't be written: Not a directory",
+            "name a directory that can be",
+        ),
+        (
+            "",
+            "",
+            {"JAX_ENABLE_PGLE": "true", "JAX_PGLE_PROFILING_RUNS": "1"},
+            (
+                "AutoPGLE profiles in this process (JAX_ENABLE_PGLE), and two at once JAX refuses "
+                "in the middle of the program"
+            ),
+            "profile a second run, with JAX_COMPILATION_CACHE_EXPECT_PGLE=true instead",
+        ),
+    ],
+)
+def test_what_speaks_against_a_profile_is_raised(
+    tmp_path: Path, before: str, options: str, env: dict[str, str], why: str, next: str
+) -> None:
+    left = alone(
+        tmp_path,
+        f"""
+{before}
+profiler = StepProfiler(start_step=0, {options})
+try:
+    profiler.on_step(0)
+except CounterpointError as error:
+    print(error)
+profiler.on_step(1)
+print(profiler.state)
+""",
+        **env,
+    )
+    assert left.out.splitlines() == [
+        "StepProfiler: no profile",
+        f"  why: {why.format(cwd=tmp_path)}",
+        f"  next: {next}",
+        "failed",
+    ], left.err
+
+
+def test_a_failed_write_leaves_the_profiler_to_the_program(tmp_path: Path) -> None:
+    left = alone(
+        tmp_path,
+        """
+import shutil
+profiler = StepProfiler(start_step=0, num_steps=1, log_dir="gone")
+profiler.on_step(0)
+step()
+shutil.rmtree("gone")
+open("gone", "w").close()
+try:
+    profiler.on_step(1)
+except CounterpointError as error:
+    print(error.why.partition(": ")[0])
+with jax.profiler.trace("own"):
+    step()
+""",
+    )
+    assert left.out == f"the profile could not be written into {tmp_path}/gone\n", left.err
+    assert left.code == 0, left.err
+    assert len(profile(tmp_path / "own").devices) == 8
+
+
+def test_under_the_agent_the_window_is_handed_over(tmp_path: Path) -> None:
+    left = run(tmp_path, PROGRAM + LOOP, {"quiet_s": 0, "seconds": 0.01})
+    assert left.out == f"done None {left.rank}/profile\n", left.err
+    assert (left.window["state"], left.window["start_step"], left.window["steps"]) == ("done", 2, 3)
+    assert not (tmp_path / "counterpoint-profile").exists()
+    assert [line["step"] for line in left.steps] == list(range(8))
+    assert {line["source"] for line in left.steps} == {"api"}
+    assert len(left.profiles) == 1
+    assert left.process["failures"] == []
+
+
+def test_the_command_line_goes_before_the_program(tmp_path: Path) -> None:
+    left = run(tmp_path, PROGRAM + LOOP, {"start_step": 4, "steps": 2})
+    assert (left.window["start_step"], left.window["steps"]) == (4, 2), left.err
+    assert len(left.profiles) == 1
+
+
+def test_a_run_without_profile_has_none(tmp_path: Path) -> None:
+    left = run(tmp_path, PROGRAM + LOOP, {"profile": False})
+    assert left.out == "never no profile was asked of this process None\n", left.err
+    assert (left.err, left.profiles) == ("", [])
+    assert len(left.steps) == 8
+
+
+def test_a_directory_of_its_own_holds_under_the_agent_too(tmp_path: Path) -> None:
+    loop = LOOP.replace("num_steps=3", "num_steps=3, log_dir='mine'")
+    left = run(tmp_path, PROGRAM + loop, {})
+    assert left.window["path"].endswith("mine"), left.err
+    assert list(tmp_path.glob("mine/plugins/profile/*/*.xplane.pb"))
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        ({"start_step": -1}, "start_step=-1: steps are counted from 0"),
+        ({"num_steps": 0}, "num_steps=0 records nothing"),
+        ({"processes": "first"}, "processes='first' is neither 'all' nor indices of processes"),
+    ],
+)
+def test_a_window_that_can_not_be_is_refused(options: dict[str, object], what: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        StepProfiler(**options)  # pyright: ignore[reportArgumentType]
+    assert raised.value.what == what
+    assert raised.value.next
