@@ -18,7 +18,7 @@ from counterpoint.capture.group import Group
 from counterpoint.capture.output import Output, StepLog, sink
 from counterpoint.capture.preflight import refuse_unknown_flags
 from counterpoint.capture.prune import prune_dump
-from counterpoint.capture.request import Request
+from counterpoint.capture.request import Request, Window
 from counterpoint.capture.watch import Child, Limits, Watch, interrupts
 from counterpoint.capture.world import Seat, World, count_gpus, find_world, local_world
 from counterpoint.core.errors import CounterpointError, UsageError
@@ -49,10 +49,11 @@ def launch(request: Request, say: Say = _silent) -> Run:
     inherited = dict(os.environ if request.environment is None else request.environment)
     world = _world(request, inherited)
     _refuse_missing(request.command, {**inherited, **request.settings.variables})
+    _refuse_strangers(request.window, world.size)
     refuse_unknown_flags(request.command, request.settings, inherited)
-    writer = _claim(request, world)
-    say(f"keeping this run in {_shown(writer.path)}")
     with interrupts() as noted:
+        writer = _claim(request, world)
+        say(f"keeping this run in {_shown(writer.path)}")
         children = _start_ranks(request, world, inherited, writer)
         try:
             Watch(children, Limits(request.timeout_s, request.hang_after_s), noted).run()
@@ -72,14 +73,14 @@ def _world(request: Request, inherited: Mapping[str, str]) -> World:
             )
         return launched
     ranks = request.ranks
+    if ranks is not None and ranks < 1:
+        raise UsageError(f"--ranks takes a number from 1 on, not {ranks}")
     if ranks is None and request.per == "gpu":
         ranks = count_gpus(inherited)
         if not ranks:
             raise UsageError(
                 "--per gpu: no GPU was found", why="nvidia-smi lists none", next="--ranks N"
             )
-    if ranks is not None and ranks < 1:
-        raise UsageError(f"--ranks takes a number from 1 on, not {ranks}")
     devices = count_gpus(inherited) if request.per == "node" and (ranks or 1) > 1 else 0
     return local_world(ranks or 1, devices)
 
@@ -98,6 +99,18 @@ def _refuse_missing(command: Sequence[str], env: Mapping[str, str]) -> None:
         if there
         else f"command -v {shlex.quote(command[0])}",
     )
+
+
+def _refuse_strangers(window: Window | None, size: int) -> None:
+    """A profile of ranks that there are not would be none, and said so much later."""
+    if window is None or window.processes == "all":
+        return
+    strangers = [rank for rank in window.processes if rank >= size]
+    if strangers:
+        raise UsageError(
+            f"--processes {','.join(map(str, strangers))}: there is no such rank",
+            why=f"this run has {size}: 0{f' to {size - 1}' if size > 1 else ''}",
+        )
 
 
 def _claim(request: Request, world: World) -> RunWriter:
@@ -178,13 +191,17 @@ def _start(
     group = Group(request.command, environment.variables)
     steps = StepLog(directory / layout.AGENT)
     prefix = f"[{seat.rank}] ".encode() if gang else b""
-    out, err = (
-        Output(pipe, log, sink(request.echo, is_stderr=is_stderr, prefix=prefix), steps.see)
-        for pipe, log, is_stderr in (
-            (group.pipes[0], directory / layout.STDOUT, False),
-            (group.pipes[1], directory / layout.STDERR, True),
+    try:
+        out, err = (
+            Output(pipe, log, sink(request.echo, is_stderr=is_stderr, prefix=prefix), steps.see)
+            for pipe, log, is_stderr in (
+                (group.pipes[0], directory / layout.STDOUT, False),
+                (group.pipes[1], directory / layout.STDERR, True),
+            )
         )
-    )
+    except OSError:
+        group.reap()
+        raise
     return Child(seat.rank, directory, group, (out, err))
 
 
@@ -208,6 +225,8 @@ def _finish(children: Sequence[Child], writer: RunWriter, say: Say) -> None:
         writer.end()
     except OSError as failure:
         say(f"how the run ended can't be written down: {failure.strerror or failure}")
+    except CounterpointError as failure:
+        say(f"how the run ended can't be written down: {failure.what}")
 
 
 def _outcome(child: Child, status: tuple[int | None, int | None]) -> Outcome:

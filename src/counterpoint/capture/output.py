@@ -46,6 +46,7 @@ class Output:
         except OSError:
             chunk = b""
         if not chunk:
+            self._sink(chunk)
             self._lines(b"\n" if self._rest else b"")
             return False
         self._sink(chunk)
@@ -100,7 +101,10 @@ class StepLog:
 def sink(
     echo: bool | Literal["stderr"], *, is_stderr: bool, prefix: bytes = b""
 ) -> Callable[[bytes], None]:
-    """Where a stream is shown: as it comes, or by whole lines behind a prefix."""
+    """Where a stream is shown: as it comes, or by whole lines behind a prefix.
+
+    Nothing shown is the end of the stream.
+    """
     if echo is False:
         return lambda _: None
     stream = sys.stderr if is_stderr or echo == "stderr" else sys.stdout
@@ -136,6 +140,9 @@ class _Prefixed:
         self._rest = b""
 
     def __call__(self, chunk: bytes) -> None:
-        *lines, self._rest = (self._rest + chunk).split(b"\n")
-        if lines:
-            self._show(b"".join(self._prefix + line + b"\n" for line in lines))
+        ended = chunk or b"\n"
+        *lines, self._rest = (self._rest + ended.replace(b"\r", b"\n")).split(b"\n")
+        if len(self._rest) > _LONGEST:
+            lines, self._rest = [*lines, self._rest], b""
+        if shown := [line for line in lines if line]:
+            self._show(b"".join(self._prefix + line + b"\n" for line in shown))

@@ -22,7 +22,7 @@ class Window:
     start_step: int | None = None
     steps: int = 10
     quiet_s: float = 5.0
-    seconds: float = 2.0
+    seconds: float = 3.0
     perfetto_link: bool = False
     processes: Literal["all"] | tuple[int, ...] = "all"
 

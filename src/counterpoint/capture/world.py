@@ -47,8 +47,14 @@ class World:
 
 
 def find_world(environ: Mapping[str, str]) -> World | None:
-    """The world that a launcher has put us into, if any."""
-    return _slurm(environ) or _openmpi(environ) or _pmi(environ)
+    """The world that a launcher has put us into, if any.
+
+    Launchers start each other: Open MPI's helpers are a step of Slurm, whose ranks they are not.
+    """
+    slurm, pmi = _slurm(environ), _pmi(environ)
+    if pmi is not None and (slurm is None or slurm.size != pmi.size):
+        return _openmpi(environ) or pmi
+    return _openmpi(environ) or slurm
 
 
 def local_world(ranks: int, devices: int = 0) -> World:

@@ -18,7 +18,7 @@ from counterpoint.runs import Run
 
 
 def run(
-    *command: str,
+    *command: Annotated[str, Parameter(name="COMMAND...", negative=())],
     workload: WorkloadOptions | None = None,
     profile: ProfileOptions | None = None,
     json: Annotated[bool, Parameter(show_default=False)] = False,

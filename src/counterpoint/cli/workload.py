@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from cyclopts import Parameter
 
@@ -15,6 +15,7 @@ from counterpoint.core.errors import UsageError
 from counterpoint.flags import Settings, load_settings, parse_settings
 from counterpoint.timeline.url import refuse_url
 
+_SHORTEST: Final = 0.001  # seconds
 Many = Annotated[tuple[str, ...], Parameter(show_default=False)]
 Switch = Annotated[bool, Parameter(show_default=False)]
 
@@ -82,8 +83,8 @@ def make_request(
     if workload.out is not None:
         refuse_url(workload.out)
     _refuse_low("--ranks", workload.ranks, 1)
-    _refuse_low("--timeout", workload.timeout, 0)
-    _refuse_low("--hang-after", workload.hang_after, 0)
+    _refuse_low("--timeout", workload.timeout, _SHORTEST)
+    _refuse_low("--hang-after", workload.hang_after, _SHORTEST)
     return Request(
         command=tuple(command),
         directory=workload.out,
@@ -112,7 +113,7 @@ def _window(profile: ProfileOptions) -> Window | None:
     _refuse_low("--profile-start-step", profile.profile_start_step, 0)
     _refuse_low("--profile-steps", profile.profile_steps, 1)
     _refuse_low("--profile-after-quiet", profile.profile_after_quiet, 0)
-    _refuse_low("--profile-seconds", profile.profile_seconds, 0)
+    _refuse_low("--profile-seconds", profile.profile_seconds, _SHORTEST)
     return Window(
         start_step=profile.profile_start_step,
         steps=profile.profile_steps,
@@ -135,6 +136,6 @@ def _processes(text: str) -> Literal["all"] | tuple[int, ...]:
     return tuple(sorted({int(number) for number in numbers}))
 
 
-def _refuse_low(option: str, value: float | None, least: int) -> None:
+def _refuse_low(option: str, value: float | None, least: float) -> None:
     if value is not None and not least <= value < float("inf"):
-        raise UsageError(f"{option} takes a number from {least} on, not {value:g}")
+        raise UsageError(f"{option} takes a number from {least:g} on, not {value:g}")

@@ -21,9 +21,11 @@ _MEMORY: Final = re.compile(
 )
 _DISK: Final = re.compile(r"^.*(?:No space left on device|Disk quota exceeded).*$", re.MULTILINE)
 _NAN_ERROR: Final = re.compile(r"^.*FloatingPointError: invalid value \(nan\).*$", re.MULTILINE)
-_NAN_LOSS: Final = re.compile(r"\bloss(?:es)?\b[\"']?\s*[:=]?\s*[\"']?[-+]?nan\b", re.IGNORECASE)
+_NAN_LOSS: Final = re.compile(
+    r"(?<![A-Za-z])loss(?:es)?\b[\"']?\s*[:=]?\s*[\"']?[-+]?nan\b", re.IGNORECASE
+)
 _LOSS: Final = re.compile(
-    r"\bloss(?:es)?\b[\"']?\s*[:=]?\s*[\"']?([-+]?(?:nan|inf|\d[\d.]*(?:e[-+]?\d+)?))\b",
+    r"(?<![A-Za-z])loss(?:es)?\b[\"']?\s*[:=]?\s*[\"']?([-+]?(?:nan|inf|\d[\d.]*(?:e[-+]?\d+)?))\b",
     re.IGNORECASE,
 )
 _EXCEPTION: Final = re.compile(
@@ -68,8 +70,8 @@ def _told(output: str) -> tuple[OutcomeKind, str] | None:
     """The cause that the output of a failed process names."""
     if flags := _FLAG.findall(output):
         return OutcomeKind.UNKNOWN_FLAG, flags[0]
-    if memory := _MEMORY.findall(output):
-        return OutcomeKind.OUT_OF_MEMORY, memory[-1]
+    if memory := _memory(output):
+        return OutcomeKind.OUT_OF_MEMORY, memory
     if disk := _DISK.findall(output):
         return OutcomeKind.DISK_FULL, disk[-1]
     if error := _NAN_ERROR.findall(output):
@@ -77,6 +79,21 @@ def _told(output: str) -> tuple[OutcomeKind, str] | None:
     if _NAN_LOSS.search(output):
         return OutcomeKind.NAN, "a loss printed is NaN"
     return None
+
+
+def _memory(output: str) -> str | None:
+    """The line that tells of memory running out.
+
+    The compiler logs so of kernels that it tries and gives up, too: then another error follows.
+    """
+    found = list(_MEMORY.finditer(output))
+    if not found:
+        return None
+    raised = [line for line in found if _EXCEPTION.match(line[0])]
+    if raised:
+        return raised[-1][0]
+    last = found[-1]
+    return None if _EXCEPTION.search(output, last.end()) else last[0]
 
 
 def _of_signal(name: str, output: str) -> str:

@@ -16,11 +16,15 @@ _FIELD: Final = re.compile(r"^(\w+): (.*)$", re.MULTILINE)
 
 
 def read_debug_options(path: Path) -> dict[str, str]:
-    """One module's flags; a list has its values with commas between. Empty if unreadable."""
+    """One module's flags. Empty if unreadable."""
     try:
-        text = path.read_text(encoding="utf-8", errors="replace")
+        return parse_debug_options(path.read_text(encoding="utf-8", errors="replace"))
     except OSError:
         return {}
+
+
+def parse_debug_options(text: str) -> dict[str, str]:
+    """Flags in a file's text; a list has its values with commas between."""
     flags: dict[str, str] = {}
     for name, value in _FIELD.findall(text):
         plain = value.strip().removeprefix('"').removesuffix('"')

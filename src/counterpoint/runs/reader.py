@@ -39,7 +39,10 @@ def find_runs(directory: str | os.PathLike[str]) -> list[Path]:
     try:
         return sorted(path for path in place.iterdir() if path.is_dir() and is_run(path))
     except OSError as failure:
-        raise InputError(f"{place}: can't be read: {failure.strerror or failure}") from None
+        raise InputError(
+            f"{place}: can't be read: {failure.strerror or failure}",
+            next="counterpoint runs DIRECTORY, where runs are",
+        ) from None
 
 
 def list_runs(directory: str | os.PathLike[str]) -> list[Run]:

@@ -120,8 +120,10 @@ class Rank:
 
     @property
     def hlo(self) -> tuple[Path, ...]:
-        """The scheduled modules that XLA dumped, the largest first."""
-        return self._made(self.dump or self.path / layout.XLA, "*after_optimizations.hlo.pb")
+        """The scheduled modules that XLA dumped, the largest first; as text if it was told so."""
+        place = self.dump or self.path / layout.XLA
+        protos = self._made(place, "*after_optimizations.hlo.pb")
+        return protos or self._made(place, "*after_optimizations.txt")
 
     @property
     def unoptimized(self) -> tuple[Path, ...]:

@@ -1,0 +1,310 @@
+"""A Run directory: written by one job only, read with whatever is damaged or missing in it."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from counterpoint.core.basis import Unknown
+from counterpoint.core.errors import InputError, UsageError
+from counterpoint.runs import OutcomeKind, find_runs, is_run, list_runs, read_run
+from counterpoint.runs.outcome import Outcome
+from counterpoint.runs.run import Given
+from counterpoint.runs.writer import RankStart, RunWriter, Start
+
+LOCAL = Start(
+    name="train",
+    command=("python", "train.py"),
+    cwd="/home/me",
+    settings=Given((("xla_gpu_autotune_level", "4"),), (("NCCL_DEBUG", "INFO"),)),
+    launcher="local",
+    world_size=1,
+    version="0.1.0",
+)
+SLURM = replace(LOCAL, launcher="slurm", world_size=2, job="42.0")
+OK = Outcome(OutcomeKind.OK, 0)
+
+
+def written(path: Path, outcome: Outcome | None = OK, start: Start = LOCAL) -> Path:
+    """A Run as one rank leaves it; None for one that goes on."""
+    writer = RunWriter.claim(path, start)
+    writer.add_rank(0)
+    writer.start_rank(RankStart(0), os.getpid())
+    if outcome is not None:
+        writer.end_rank(0, outcome)
+        writer.end()
+    return path
+
+
+def steps(rank: Path, *lines: object, name: str = "steps-7.jsonl") -> None:
+    text = "".join(line if isinstance(line, str) else json.dumps(line) + "\n" for line in lines)
+    (rank / "agent" / name).write_text(text)
+
+
+def annotation(start: tuple[int, float]) -> object:
+    return {"step": start[0], "start_s": start[1], "source": "annotation"}
+
+
+class TestRoundTrip:
+    def test_what_is_written_is_read(self, tmp_path: Path) -> None:
+        run = read_run(written(tmp_path / "run"))
+        assert (run.name, run.command, run.cwd) == ("train", ("python", "train.py"), "/home/me")
+        assert run.settings == LOCAL.settings
+        assert run.outcome == OK
+        assert run.ended is not None
+        assert run.ended >= run.started
+        assert run.ranks[0].host == socket.gethostname()
+        assert json.loads((tmp_path / "run" / "run.json").read_text())["state"] == "ended"
+
+    def test_a_run_that_goes_on_says_so(self, tmp_path: Path) -> None:
+        run = read_run(written(tmp_path / "run", None))
+        assert (run.outcome.kind, run.ended) == (OutcomeKind.RUNNING, None)
+
+    def test_the_reserve_is_there_while_it_runs_and_gone_afterwards(self, tmp_path: Path) -> None:
+        going_on = written(tmp_path / "a", None)
+        assert (going_on / "rank0" / ".reserve").stat().st_size == 65536
+        ended = written(tmp_path / "b")
+        assert not (ended / "rank0" / ".reserve").exists()
+
+    def test_no_temporary_file_is_left(self, tmp_path: Path) -> None:
+        path = written(tmp_path / "run")
+        assert not [file for file in path.rglob("*") if file.name.startswith(".")]
+
+
+class TestLost:
+    def test_a_run_whose_keeper_is_gone_is_lost(self, tmp_path: Path) -> None:
+        program = (
+            "import sys, os, signal; from pathlib import Path; sys.path.insert(0, sys.argv[2]);"
+            "from test_directory import written; written(Path(sys.argv[1]), None);"
+            "os.kill(os.getpid(), signal.SIGKILL)"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", program, tmp_path / "run", Path(__file__).parent], check=False
+        )
+        assert done.returncode == -9
+        assert read_run(tmp_path / "run").outcome.kind is OutcomeKind.LOST
+
+    def test_a_number_that_was_given_out_again_is_not_taken_for_the_keeper(
+        self, tmp_path: Path
+    ) -> None:
+        path = written(tmp_path / "run", None)
+        manifest = path / "rank0" / "rank.json"
+        told = json.loads(manifest.read_text())
+        told["keeper"]["started"] += 1
+        manifest.write_text(json.dumps(told))
+        assert read_run(path).outcome.kind is OutcomeKind.LOST
+
+    def test_of_another_host_nothing_is_known(self, tmp_path: Path) -> None:
+        path = written(tmp_path / "run", None)
+        manifest = path / "rank0" / "rank.json"
+        told = json.loads(manifest.read_text()) | {"host": "elsewhere", "keeper": {"pid": 2**22}}
+        manifest.write_text(json.dumps(told))
+        assert read_run(path).outcome.kind is OutcomeKind.RUNNING
+
+
+class TestRefusals:
+    def test_a_second_run_into_the_same_directory(self, tmp_path: Path) -> None:
+        path = written(tmp_path / "run")
+        before = (path / "run.json").read_bytes()
+        with pytest.raises(UsageError, match="it holds a run already"):
+            RunWriter.claim(path, LOCAL)
+        assert (path / "run.json").read_bytes() == before
+
+    def test_a_directory_with_other_things(self, tmp_path: Path) -> None:
+        (tmp_path / "thesis.tex").write_text("mine")
+        with pytest.raises(UsageError, match=r"it holds thesis\.tex"):
+            RunWriter.claim(tmp_path, LOCAL)
+        assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+    def test_an_empty_directory_is_taken(self, tmp_path: Path) -> None:
+        assert is_run(written(tmp_path))
+
+    def test_a_file_where_the_directory_is_to_be(self, tmp_path: Path) -> None:
+        (tmp_path / "run").write_text("mine")
+        with pytest.raises(InputError, match="can't be written to"):
+            RunWriter.claim(tmp_path / "run", LOCAL)
+
+    def test_ranks_of_one_job_share_a_directory(self, tmp_path: Path) -> None:
+        first, second = (RunWriter.claim(tmp_path / "run", SLURM) for _ in range(2))
+        first.add_rank(0)
+        second.add_rank(1)
+        with pytest.raises(UsageError, match="already has a rank 1"):
+            second.add_rank(1)
+
+    def test_the_directory_of_another_job_is_refused(self, tmp_path: Path) -> None:
+        RunWriter.claim(tmp_path / "run", SLURM)
+        with pytest.raises(UsageError, match="it holds a run already"):
+            RunWriter.claim(tmp_path / "run", replace(SLURM, job="43.0"))
+
+    def test_what_did_not_start_leaves_nothing(self, tmp_path: Path) -> None:
+        writer = RunWriter.claim(tmp_path / "deep" / "run", LOCAL)
+        writer.add_rank(0)
+        writer.withdraw([0])
+        assert not (tmp_path / "deep" / "run").exists()
+
+    def test_a_rank_that_did_not_start_leaves_the_others(self, tmp_path: Path) -> None:
+        first, second = (RunWriter.claim(tmp_path / "run", SLURM) for _ in range(2))
+        first.add_rank(0)
+        second.add_rank(1)
+        second.withdraw([1])
+        assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["rank0", "run.json"]
+
+
+class TestRanks:
+    def test_the_last_rank_to_end_ends_the_run(self, tmp_path: Path) -> None:
+        writers = [RunWriter.claim(tmp_path / "run", SLURM) for _ in range(2)]
+        for number, writer in enumerate(writers):
+            writer.add_rank(number)
+            writer.start_rank(RankStart(number), os.getpid())
+        manifest = tmp_path / "run" / "run.json"
+        writers[0].end_rank(0, OK)
+        writers[0].end()
+        assert json.loads(manifest.read_text())["state"] == "running"
+        writers[1].end_rank(1, Outcome(OutcomeKind.ERROR, 7))
+        writers[1].end()
+        told = json.loads(manifest.read_text())
+        assert (told["state"], told["outcome"]["kind"]) == ("ended", "error")
+
+    def test_a_rank_that_has_not_come_yet_keeps_the_run_open(self, tmp_path: Path) -> None:
+        run = read_run(written(tmp_path / "run", start=SLURM))
+        assert run.outcome.kind is OutcomeKind.RUNNING
+        assert "1 ranks are not there" in run.outcome.detail
+
+
+class TestDamage:
+    @pytest.mark.parametrize(
+        "text", ["", "{", "[]", "null", '{"schema": "counterpoint.run/1"}', '{"schema": "x"}']
+    )
+    def test_a_damaged_manifest_is_one_clear_error(self, tmp_path: Path, text: str) -> None:
+        path = written(tmp_path / "run")
+        (path / "run.json").write_text(text)
+        assert is_run(path)
+        with pytest.raises(InputError, match=r"run\.json"):
+            read_run(path)
+        assert (find_runs(tmp_path), list_runs(tmp_path)) == ([path], [])
+
+    def test_a_damaged_rank_is_left_out_and_said(self, tmp_path: Path) -> None:
+        path = written(tmp_path / "run")
+        (path / "rank0" / "rank.json").write_text('{"rank": 0')
+        run = read_run(path)
+        assert (run.ranks, run.outcome) == ((), OK)
+        assert "rank 0 is left out" in run.notes[0]
+
+    def test_a_directory_without_a_manifest_is_no_run(self, tmp_path: Path) -> None:
+        assert not is_run(tmp_path)
+        with pytest.raises(InputError, match="not a Run directory"):
+            read_run(tmp_path)
+
+    def test_somebody_else_s_run_json_is_no_run(self, tmp_path: Path) -> None:
+        (tmp_path / "run.json").write_text('{"schema": "theirs"}')
+        assert not is_run(tmp_path)
+
+
+class TestSteps:
+    def test_times_from_one_start_to_the_next(self, tmp_path: Path) -> None:
+        path = written(tmp_path / "run")
+        starts = [(0, 1.0), (1, 4.0), (2, 4.5), (3, 5.0)]
+        steps(
+            path / "rank0", *({"step": n, "start_s": s, "source": "annotation"} for n, s in starts)
+        )
+        run = read_run(path)
+        assert run.ranks[0].step_seconds == (3.0, 0.5, 0.5)
+        assert run.median_step_s == 0.5
+
+    def test_annotations_count_before_more_lines(self, tmp_path: Path) -> None:
+        path = written(tmp_path / "run")
+        seen = [{"step": n, "start_s": float(n), "source": "annotation"} for n in range(3)]
+        steps(path / "rank0", *seen)
+        lines = [{"step": n, "start_s": n / 2, "source": "log"} for n in range(9)]
+        steps(path / "rank0", *lines, name="steps-log.jsonl")
+        rank = read_run(path).ranks[0]
+        assert (rank.step_source, rank.step_seconds) == ("annotation", (1.0, 1.0))
+
+    def test_one_annotation_times_nothing_so_lines_do(self, tmp_path: Path) -> None:
+        path = written(tmp_path / "run")
+        steps(path / "rank0", {"step": 0, "start_s": 0.0, "source": "annotation"})
+        lines = [{"step": n, "start_s": n / 2, "source": "log"} for n in range(3)]
+        steps(path / "rank0", *lines, name="steps-log.jsonl")
+        assert read_run(path).ranks[0].step_source == "log"
+
+    def test_of_two_processes_the_one_with_most_steps(self, tmp_path: Path) -> None:
+        path = written(tmp_path / "run")
+        for pid, count in ((7, 3), (8, 5)):
+            seen = [{"step": n, "start_s": n * pid, "source": "api"} for n in range(count)]
+            steps(path / "rank0", *seen, name=f"steps-{pid}.jsonl")
+        assert read_run(path).ranks[0].step_seconds == (8.0,) * 4
+
+    def test_every_tenth_step_tells_the_mean_of_ten(self, tmp_path: Path) -> None:
+        path = written(tmp_path / "run")
+        lines = [{"step": n, "start_s": n / 5, "source": "log"} for n in (10, 20, 30)]
+        steps(path / "rank0", *lines, name="steps-log.jsonl")
+        assert read_run(path).ranks[0].step_seconds == pytest.approx((0.2, 0.2))
+
+    def test_the_program_s_own_seconds_are_used(self, tmp_path: Path) -> None:
+        path = written(tmp_path / "run")
+        lines = [
+            {"step": n, "start_s": float(n), "source": "log", "seconds": s}
+            for n, s in enumerate((9.0, 0.25, 0.25))
+        ]
+        steps(path / "rank0", *lines, name="steps-log.jsonl")
+        assert read_run(path).median_step_s == 0.25
+
+    def test_a_start_over_makes_no_negative_step(self, tmp_path: Path) -> None:
+        path = written(tmp_path / "run")
+        starts = [(5, 1.0), (6, 2.0), (0, 30.0), (1, 31.0)]
+        steps(
+            path / "rank0", *({"step": n, "start_s": s, "source": "annotation"} for n, s in starts)
+        )
+        assert read_run(path).ranks[0].step_seconds == (1.0, 1.0)
+
+    def test_half_a_line_is_left_out_and_said(self, tmp_path: Path) -> None:
+        path = written(tmp_path / "run")
+        good = {"step": 1, "start_s": 1.0, "source": "annotation"}
+        steps(path / "rank0", good, '{"step": 2, "sta')
+        rank = read_run(path).ranks[0]
+        assert len(rank.steps) == 1
+        assert rank.notes == ("steps-7.jsonl: 1 damaged lines left out",)
+
+    def test_without_steps_the_median_is_unknown(self, tmp_path: Path) -> None:
+        assert isinstance(read_run(written(tmp_path / "run")).median_step_s, Unknown)
+
+
+class TestFiles:
+    def test_modules_the_largest_first(self, tmp_path: Path) -> None:
+        path = written(tmp_path / "run")
+        dump = path / "rank0" / "xla"
+        dump.mkdir()
+        for name, size in (("module_0000.jit_init", 10), ("module_0002.jit_step", 99)):
+            (dump / f"{name}.cpu_after_optimizations.hlo.pb").write_bytes(bytes(size))
+            (dump / f"{name}.debug_options").write_text(f'xla_dump_to: "{name}"\n')
+        rank = read_run(path).ranks[0]
+        assert [file.name[:20] for file in rank.hlo] == [
+            "module_0002.jit_step",
+            "module_0000.jit_init",
+        ]
+
+    def test_in_a_directory_of_the_user_s_own_only_what_this_run_made(self, tmp_path: Path) -> None:
+        old, new = (tmp_path / f"{n}.after_optimizations.hlo.pb" for n in ("old", "new"))
+        old.write_bytes(b"x")
+        os.utime(old, (1, 1))
+        writer = RunWriter.claim(tmp_path / "run", LOCAL)
+        writer.add_rank(0)
+        writer.start_rank(RankStart(0, xla_dump_to=str(tmp_path)), os.getpid())
+        new.write_bytes(b"x")
+        assert read_run(tmp_path / "run").ranks[0].hlo == (new,)
+
+    def test_the_newest_profile_counts(self, tmp_path: Path) -> None:
+        path = written(tmp_path / "run")
+        for day in ("2026_01_01_00_00_00", "2026_01_02_00_00_00"):
+            session = path / "rank0" / "profile" / "plugins" / "profile" / day
+            session.mkdir(parents=True)
+            (session / "host.xplane.pb").write_bytes(b"x")
+        (found,) = read_run(path).profiles
+        assert "2026_01_02" in str(found)
