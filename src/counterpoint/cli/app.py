@@ -126,6 +126,36 @@ COMMANDS: tuple[Command, ...] = (
             "counterpoint pgle check profiles --program trace.xplane.pb --module jit_step --json",
         ),
     ),
+    Command(
+        "pgle auto",
+        "counterpoint.cli.pgle_auto:auto",
+        "Let JAX measure the first calls, and compile anew with that (AutoPGLE).",
+        examples=(
+            "counterpoint pgle auto -- python train.py",
+            "counterpoint pgle auto --nsys -o tuned -- python train.py",
+            "counterpoint pgle auto --print-only -- python train.py",
+        ),
+    ),
+    Command(
+        "pgle manual",
+        "counterpoint.cli.pgle_manual:manual",
+        "Profile a run, give the compiler what it cost, prove that it was used, and compare.",
+        examples=(
+            "counterpoint pgle manual --profile-start-step 5 -- python train.py",
+            "counterpoint pgle manual --repeats 3 -o tuned -- python train.py",
+            "counterpoint pgle manual --profile step.pbtxt -- python train.py",
+            "counterpoint pgle manual --print-only -- python train.py",
+        ),
+    ),
+    Command(
+        "pgle nsys",
+        "counterpoint.cli.pgle_nsys:nsys",
+        "The same, measured by Nsight Systems or from an export of it.",
+        examples=(
+            "counterpoint pgle nsys -- python train.py",
+            "counterpoint pgle nsys --from rank*.zip -- python train.py",
+        ),
+    ),
 )
 
 

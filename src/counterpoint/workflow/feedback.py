@@ -1,0 +1,192 @@
+"""What `manual` and `nsys` have in common once something was measured.
+
+    Timeline ─ make ─► profile ─ check ─► runs without and with it (ABBA) ─► proof, comparison
+
+The profile's file is named by its content: JAX keys its compilation cache by the path alone, and
+would hand out the executable of another profile. The cache is off in the compared runs, so that
+every run compiles, and its log can prove what it compiled with.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from counterpoint.core.basis import Unknown
+from counterpoint.core.errors import InputError
+from counterpoint.flags.version import PROFILE
+from counterpoint.pgle.address import addressed, addressed_name
+from counterpoint.pgle.check import Coverage, check_profile
+from counterpoint.pgle.files import read_profile
+from counterpoint.pgle.judgement import judge
+from counterpoint.pgle.make import make_profile
+from counterpoint.pgle.measured import measured_times
+from counterpoint.pgle.movement import Movement, movement
+from counterpoint.pgle.needed import costs_found
+from counterpoint.pgle.profile import Profile
+from counterpoint.pgle.writing import write_profile
+from counterpoint.program import Program
+from counterpoint.runs import Run
+from counterpoint.timeline.model import Timeline
+from counterpoint.workflow.comparison import Comparison, compare_runs, order
+from counterpoint.workflow.proof import Proof, compiled, prove, step_module
+from counterpoint.workflow.score import Score, score
+from counterpoint.workflow.task import NO_CACHE, Say, Task, carry_out
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """A profile for the scheduler, and the program it was measured on."""
+
+    path: Path
+    profile: Profile
+    module: str | None  # None: whichever the profile turns out to be for
+    coverage: Coverage | Unknown
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arm:
+    """Runs under the same settings, and their step times."""
+
+    runs: tuple[Run, ...]
+    scores: tuple[Score | Unknown, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Feedback:
+    """What came of it."""
+
+    way: str
+    directory: Path
+    measured: Run | None  # the profile run, if there was one
+    measurement: Measurement
+    without: Arm
+    with_profile: Arm
+    proof: Proof
+    movement: Movement | Unknown
+    comparison: Comparison | Unknown
+
+    @property
+    def used(self) -> bool:
+        """Whether every run with the profile is proved to have been compiled with it."""
+        return self.proof.used
+
+
+def measurement(task: Task, timeline: Timeline, say: Say) -> Measurement:
+    """Make a profile, keep it, and check it against the program that was measured."""
+    say("making the profile")
+    made = make_profile(timeline, percentile=task.percentile)
+    written = write_profile(made.profile, task.directory / "step.pbtxt")
+    path = written.rename(addressed(written))
+    module = made.modules[0].name
+    return Measurement(
+        path=path.resolve(),
+        profile=read_profile(path),
+        module=module,
+        coverage=_coverage(made.profile, timeline, module),
+        notes=made.notes,
+    )
+
+
+def _coverage(profile: Profile, timeline: Timeline, module: str) -> Coverage | Unknown:
+    for index, entry in enumerate(timeline.programs):
+        program = entry.hlo() if entry.name == module else None
+        if program is not None and program.is_scheduled:
+            times = measured_times(timeline, index)
+            return check_profile(profile, program, None if isinstance(times, Unknown) else times)
+    return Unknown(f"what was measured does not hold the program {module}")
+
+
+def given(task: Task, path: Path) -> Measurement:
+    """A profile that exists already; the runs will show which program it is for."""
+    profile = read_profile(path)
+    if path.is_file():
+        data = path.read_bytes()
+        path = task.directory / addressed_name(data, ending=path.suffix)
+        path.write_bytes(data)
+    return Measurement(
+        path=path.resolve(),
+        profile=profile,
+        module=None,
+        coverage=Unknown("the profile was given, without the program it was measured on"),
+    )
+
+
+def refuse_thin(measured: Measurement, least: float) -> None:
+    """Stop before any run where the profile does not even cover the program it was measured on."""
+    if isinstance(measured.coverage, Unknown):
+        return
+    judgement = judge(measured.coverage, least)
+    if not judgement.passed:
+        raise InputError(
+            f"{measured.path}: not good enough for {measured.module}",
+            why="; ".join(judgement.reasons),
+            next=f"counterpoint pgle show {measured.path}, or a lower --min-coverage",
+        )
+
+
+def feed_back(
+    task: Task, way: str, measured: Run | None, measurement: Measurement, say: Say
+) -> Feedback:
+    """Run without and with the profile, and say what it changed."""
+    refuse_thin(measurement, task.min_coverage)
+    without: list[Run] = []
+    with_profile: list[Run] = []
+    turns = order(task.repeats)
+    for number, turn in enumerate(turns, 1):
+        arm, name = (with_profile, "with") if turn else (without, "without")
+        say(f"run {number} of {len(turns)}: {name} the profile")
+        flags = ((PROFILE, str(measurement.path)),) if turn else ()
+        settings = task.under(*flags, env=NO_CACHE)
+        # Steps that the program does not count are taken from a profile, in both arms alike.
+        profile = not (measured is not None and any(rank.steps for rank in measured.ranks))
+        arm.append(carry_out(task, f"{name}-{len(arm) + 1}", settings, say, profile=profile))
+    return _weighed(task, way, measured, measurement, (tuple(without), tuple(with_profile)))
+
+
+def _weighed(
+    task: Task,
+    way: str,
+    measured: Run | None,
+    measurement: Measurement,
+    runs: tuple[tuple[Run, ...], tuple[Run, ...]],
+) -> Feedback:
+    module = measurement.module or step_module(runs[1][0], measurement.profile)
+    without, with_profile = (Arm(runs=arm, scores=tuple(map(score, arm))) for arm in runs)
+    proofs = [prove(run, measurement.profile, module) for run in with_profile.runs]
+    proof = next((it for it in proofs if not it.used), proofs[0])
+    return Feedback(
+        way=way,
+        directory=task.directory,
+        measured=measured,
+        measurement=measurement,
+        without=without,
+        with_profile=with_profile,
+        proof=proof,
+        movement=_moved(without.runs[0], with_profile.runs[0], module, measurement.profile),
+        comparison=_compared(without, with_profile),
+    )
+
+
+def _moved(without: Run, with_profile: Run, module: str, profile: Profile) -> Movement | Unknown:
+    before, after = (_program(run, module) for run in (without, with_profile))
+    if before is None or after is None:
+        return Unknown("the scheduled program was not dumped in both runs")
+    return movement(before, after, costs_found(profile.costs, after.fingerprint))
+
+
+def _program(run: Run, module: str) -> Program | None:
+    return next((it for rank in run.ranks if (it := compiled(rank, module))), None)
+
+
+def _compared(without: Arm, with_profile: Arm) -> Comparison | Unknown:
+    for it in (*without.scores, *with_profile.scores):
+        if isinstance(it, Unknown):
+            return it
+    return compare_runs(
+        *(
+            [it.seconds for it in arm.scores if isinstance(it, Score)]
+            for arm in (without, with_profile)
+        )
+    )

@@ -1,0 +1,96 @@
+"""How long a run's step takes: one figure for the run, from its undisturbed steps.
+
+A step in which something was compiled, or which was being profiled, says nothing of the others.
+Where the program counts no steps, those found in the profile stand in; they carry the profiler's
+overhead, which runs that are compared share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+
+from counterpoint.core.basis import Unknown
+from counterpoint.core.errors import CounterpointError
+from counterpoint.runs import Rank, Run, StepStart
+
+_FEWEST = 3
+_PS_PER_S = 1e12
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """The median of a run's undisturbed steps."""
+
+    seconds: float
+    steps: int
+    source: str  # annotation, api, log or profile
+    left_out: int  # steps with a compile or under the profiler
+
+
+def score(run: Run) -> Score | Unknown:
+    """The median step time of a run."""
+    found = [it for rank in run.ranks if (it := _of_rank(rank)) is not None]
+    if found:
+        # Ranks go in lockstep; one that is late makes all of them late.
+        return max(found, key=lambda it: it.seconds)
+    return _of_profile(run)
+
+
+def _of_rank(rank: Rank) -> Score | None:
+    if not rank.steps:
+        return None
+    quiet = undisturbed(rank.steps, _disturbances(rank))
+    enough = quiet if len(quiet) >= _FEWEST else rank.step_seconds[1:]
+    if len(enough) < _FEWEST:
+        return None
+    left_out = len(rank.step_seconds) - len(enough)
+    return Score(median(enough), len(enough), rank.step_source or "log", left_out)
+
+
+def undisturbed(
+    steps: Sequence[StepStart], disturbances: Iterable[tuple[float, float]]
+) -> tuple[float, ...]:
+    """Seconds of the steps during which nothing of all that went on."""
+    spans = tuple(disturbances)
+    return tuple(
+        (after.start_s - before.start_s) / apart
+        for before, after in pairwise(steps)
+        if (apart := _apart(before, after)) > 0
+        and not any(start < after.start_s and end > before.start_s for start, end in spans)
+    )
+
+
+def _apart(before: StepStart, after: StepStart) -> int:
+    if before.step is None or after.step is None:
+        return 1
+    return after.step - before.step
+
+
+def _disturbances(rank: Rank) -> list[tuple[float, float]]:
+    """Compiles, and the profile with the time it takes to write it."""
+    found = [(it.at_s - it.seconds, it.at_s) for it in rank.compiles if it.at_s is not None]
+    for process in rank.processes:
+        window = process.window
+        if window is not None and window.opened_s is not None:
+            closed_s = window.closed_s if window.closed_s is not None else float("inf")
+            found.append((window.opened_s, closed_s))
+    return found
+
+
+def _of_profile(run: Run) -> Score | Unknown:
+    if not run.profiles:
+        return Unknown(f"no steps were seen, and there is no profile: {run.why_no_profile}")
+    from counterpoint.timeline.read import read
+
+    try:
+        timeline = read(*map(str, run.profiles))
+    except CounterpointError as error:
+        return Unknown(error.what)
+    steps = timeline.steps.filter(timeline.steps["steady"])
+    seconds = ((steps["end_ps"] - steps["start_ps"]) / _PS_PER_S).to_list()
+    if len(seconds) < _FEWEST:
+        return Unknown(f"{len(seconds)} whole steps were seen, which is too few for a median")
+    return Score(median(seconds), len(seconds), "profile", len(timeline.steps) - len(steps))

@@ -1,0 +1,135 @@
+"""What a workflow is asked to do: a workload to run several times, and where to keep it all."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from counterpoint.capture.interpreter import find_interpreter
+from counterpoint.capture.launch import launch
+from counterpoint.capture.request import Request, Window
+from counterpoint.core.errors import CounterpointError, UsageError
+from counterpoint.flags import Settings, inherited_settings
+from counterpoint.flags.version import LHS
+from counterpoint.pgle.proof import LOUD
+from counterpoint.runs import OutcomeKind, Run
+
+Say: TypeAlias = Callable[[str], None]
+
+NO_CACHE: Final = (("JAX_ENABLE_COMPILATION_CACHE", "false"),)
+"""For runs that are compared: each compiles, so that each log tells what it compiled with."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """One workload, as `request` says, to be run several times under `directory`."""
+
+    request: Request
+    directory: Path
+    repeats: int = 1
+    percentile: float = 50.0
+    min_coverage: float = 0.9
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """What is run."""
+        return self.request.command
+
+    @property
+    def inherited(self) -> Mapping[str, str]:
+        """The environment that every phase starts from."""
+        given = self.request.environment
+        return os.environ if given is None else given
+
+    @property
+    def jaxlib(self) -> str | None:
+        """The version that the workload will run; None where it can't be told."""
+        found = find_interpreter(self.command, self.inherited)
+        return found.versions.get("jaxlib") if found else None
+
+    def under(self, *flags: tuple[str, str], env: tuple[tuple[str, str], ...] = ()) -> Settings:
+        """The user's settings, the scheduler and its log, and what the phase needs.
+
+        The scheduler's flag stands in every phase, so that no comparison credits a profile with
+        what the scheduler does; a user who sets it keeps their value.
+        """
+        given = inherited_settings(self.inherited).merged(self.request.settings).flags
+        base = Settings(() if LHS in given else ((LHS, "true"),), tuple(LOUD.items()))
+        return base.merged(self.request.settings).merged(Settings(flags, env))
+
+    def by_hand(self, directory: Path) -> tuple[str, ...]:
+        """The command that profiles the workload into a Run directory."""
+        options = (*_window_options(self.request.window), *_rank_options(self.request))
+        return ("counterpoint", "run", *options, "-o", str(directory), "--", *self.command)
+
+
+def _window_options(window: Window | None) -> tuple[str, ...]:
+    if window is None:
+        return ("--no-profile",)
+    if window.start_step is None:
+        return ()
+    return ("--profile-start-step", str(window.start_step), "--profile-steps", str(window.steps))
+
+
+def _rank_options(request: Request) -> tuple[str, ...]:
+    ranks = () if request.ranks is None else ("--ranks", str(request.ranks))
+    return ranks if request.per == "node" else (*ranks, "--per", request.per)
+
+
+def claim(directory: Path) -> None:
+    """Make the directory, unless something is in it."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        used = any(directory.iterdir())
+    except OSError as failure:
+        raise UsageError(
+            f"can't write to {directory}: {failure.strerror or failure}",
+            next="-o DIRECTORY that can be written to",
+        ) from None
+    if used:
+        raise UsageError(
+            f"{directory} is not empty", why="nothing is overwritten", next="choose another -o"
+        )
+
+
+def carry_out(
+    task: Task,
+    name: str,
+    settings: Settings,
+    say: Say,
+    *,
+    profile: bool,
+    command: tuple[str, ...] = (),
+) -> Run:
+    """Run the workload once, and keep the Run under the task's directory.
+
+    A run that fails ends the workflow: what it left stays where it is.
+    """
+    asked = task.request
+    request = replace(
+        asked,
+        command=command or asked.command,
+        directory=task.directory / name,
+        name=name,
+        settings=settings,
+        window=asked.window if profile else None,
+    )
+    run = launch(request, say)
+    if run.outcome.kind is OutcomeKind.INTERRUPTED:
+        raise KeyboardInterrupt
+    if not run.outcome.ok:
+        raise CounterpointError(
+            f"the {name} run failed: {run.outcome}",
+            why=f"what it printed is in {run.path}",
+            next=f"less {shlex.quote(str(_failed(run)))}",
+        )
+    return run
+
+
+def _failed(run: Run) -> Path:
+    rank = next((it for it in run.ranks if not it.outcome.ok), None)
+    return run.path if rank is None else rank.stderr
