@@ -123,7 +123,7 @@ def _from_timeline(timeline: Timeline, where: str, module: str | None) -> Subjec
     program = timeline.programs[index].hlo()
     if program is None:
         raise InputError(f"{where}: the HLO of {held[index]} can't be read")
-    return Subject(program, f"{program.name} in {where}", measured_times(timeline, index))
+    return Subject(program, where, measured_times(timeline, index))
 
 
 def _choose(timeline: Timeline, held: Mapping[int, str], module: str | None, where: str) -> int:

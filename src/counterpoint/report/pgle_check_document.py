@@ -8,8 +8,9 @@ from typing import Any, Final
 
 from counterpoint.core.basis import Unknown
 from counterpoint.pgle.check import Answer, Coverage, Part
-from counterpoint.pgle.extras import Extra, Why
+from counterpoint.pgle.extras import Why
 from counterpoint.pgle.judgement import Judgement
+from counterpoint.pgle.staleness import Fit
 from counterpoint.report import units
 from counterpoint.report.document import (
     Column,
@@ -36,7 +37,7 @@ def pgle_check_document(
     if coverage.missing:
         sections.append(_missing(coverage, top))
     if coverage.extra:
-        sections.append(_extra(coverage.extra, top))
+        sections.append(_extra(coverage, top))
     if coverage.doubts:
         sections.append(_doubts(coverage, top))
     return Document(sections=tuple(sections), legend="", next=printable(next))
@@ -119,12 +120,17 @@ def _milliseconds(answer: Answer) -> float | None:
     return None if answer.measured_us is None else answer.measured_us / _US_PER_MS
 
 
-def _extra(extra: tuple[Extra, ...], top: int) -> Section:
-    order = list(Why)
-    ordered = sorted(extra, key=lambda it: (order.index(it.why) != 1, order.index(it.why)))
-    shown = ordered[:top]
+def _extra(coverage: Coverage, top: int) -> Section:
+    """Names in vain; of other modules only their number, where the profile has this one, too."""
+    extra = coverage.extra
     counts = Counter(it.why for it in extra)
     summary = ", ".join(f"{counts[why]:,} {why}" for why in Why if counts[why])
+    order = (Why.COLLECTIVE, Why.ABSENT, Why.OTHER_MODULE, Why.NOT_ASKED)
+    known = coverage.staleness.fit is Fit.FITS
+    told = [it for it in extra if not (known and it.why is Why.OTHER_MODULE)]
+    shown = sorted(told, key=lambda it: order.index(it.why))[:top]
+    if not shown:
+        return Section("Unused", f"{len(extra):,}: {summary}")
     table = Table(
         columns=(
             Column("name in the profile", Kind.NAME),
@@ -142,7 +148,7 @@ def _extra(extra: tuple[Extra, ...], top: int) -> Section:
             for it in shown
         ),
     )
-    return Section("Unused", f"{_of(len(shown), len(extra))}: {summary}", (table,))
+    return Section("Unused", f"{len(extra):,}: {summary}", (table,))
 
 
 def _doubts(coverage: Coverage, top: int) -> Section:
