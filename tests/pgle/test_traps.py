@@ -1,0 +1,322 @@
+"""Each trap of docs/reference/pgle-traps.md, sprung with the real compiler (or the real JAX)."""
+
+from __future__ import annotations
+
+import importlib.util
+import mmap
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from counterpoint.core.errors import InputError
+from counterpoint.pgle.address import addressed, addressed_name, is_addressed
+from counterpoint.pgle.check import check_profile
+from counterpoint.pgle.evidence import LOUD, Trouble, Use, read_evidence
+from counterpoint.pgle.files import read_profile
+from counterpoint.pgle.judgement import judge
+from counterpoint.pgle.needed import needed
+from counterpoint.pgle.profile import Cost, Latency, Profile
+from counterpoint.pgle.schema import PROFILE
+from counterpoint.pgle.writing import write_profile
+from counterpoint.program import Program
+from xla_compiler import CHECKER_FLAG, Compilation, Compiler
+
+DOCS = Path(__file__).parent.parent.parent / "docs" / "reference" / "pgle-traps.md"
+STRICT = {CHECKER_FLAG: "PGLE_STRICTNESS_LEVEL_ERROR"}
+
+Make = Callable[[Program], Profile]
+
+
+def full(program: Program, fingerprint: str | None = None) -> Profile:
+    """Costs that make every schedule differ: collectives long, all else short."""
+    return Profile(
+        tuple(
+            Cost(it.names[0], 5000.0 if it.overlaps else 1.0 + number % 3, fingerprint)
+            for number, it in enumerate(needed(program))
+        )
+    )
+
+
+def schedule(compilation: Compilation) -> dict[str, list[str]]:
+    computations = compilation.program.computations
+    return {name: [it.name for it in found.instructions] for name, found in computations.items()}
+
+
+@pytest.fixture(scope="session")
+def plain(xla: Compiler) -> Compilation:
+    return xla.compile("step")
+
+
+@pytest.fixture
+def good(plain: Compilation, tmp_path: Path) -> Path:
+    """The file that does work, for the traps to spoil."""
+    return write_profile(full(plain.program), tmp_path / "good.pbtxt")
+
+
+def test_a_good_profile_changes_the_schedule(xla: Compiler, plain: Compilation, good: Path) -> None:
+    compilation = xla.with_profile("step", good)
+    assert schedule(compilation) != schedule(plain)
+    assert read_evidence(compilation.log).use is Use.USED
+
+
+@pytest.mark.parametrize("name", ["good.txt", "good", "good.pbtxt.bak", "good.prototxt"])
+def test_a_file_of_another_ending_is_ignored_in_silence(
+    xla: Compiler, plain: Compilation, good: Path, name: str
+) -> None:
+    path = good.with_name(name)
+    shutil.copy(good, path)
+    compilation = xla.with_profile("step", path)
+    assert schedule(compilation) == schedule(plain)
+    assert name not in compilation.log
+    evidence = read_evidence(compilation.log)
+    assert evidence.use is Use.NOT_USED
+    assert ".pbtxt" in evidence.reason
+    with pytest.raises(InputError, match="leaves out every other file in silence"):
+        read_profile(path)
+
+
+def test_a_missing_file_fails_nothing(xla: Compiler, plain: Compilation, tmp_path: Path) -> None:
+    compilation = xla.with_profile("step", tmp_path / "absent.pbtxt", **STRICT)
+    assert schedule(compilation) == schedule(plain)
+    evidence = read_evidence(compilation.log)
+    assert evidence.use is Use.NOT_USED
+    assert [it.trouble for it in evidence.complaints] == [Trouble.MISSING_FILE]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("bad.pbtxt", b"costs { name: "), ("bad.pb", b"costs { }"), ("cut.pb", b"\n\x40\n\x05fus")],
+)
+def test_a_damaged_file_fails_nothing(
+    xla: Compiler, plain: Compilation, tmp_path: Path, name: str, content: bytes
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    compilation = xla.with_profile("step", path, **STRICT)
+    assert schedule(compilation) == schedule(plain)
+    evidence = read_evidence(compilation.log)
+    assert evidence.use is Use.NOT_USED
+    assert [it.trouble for it in evidence.complaints] == [Trouble.UNREADABLE]
+    with pytest.raises(InputError):
+        read_profile(path)
+
+
+def test_a_directory_needs_a_file_of_the_modules_fingerprint(
+    xla: Compiler, plain: Compilation, good: Path
+) -> None:
+    directory = good.parent / "profiles"
+    directory.mkdir()
+    shutil.copy(good, directory / "step.pbtxt")
+    compilation = xla.with_profile("step", directory)
+    assert read_evidence(compilation.log).use is Use.NOT_USED
+    with pytest.raises(InputError, match="never looks for this file"):
+        read_profile(directory)
+    fingerprint = plain.program.fingerprint
+    write_profile(full(plain.program, fingerprint), good.parent / "right")
+    assert (good.parent / "right" / f"{fingerprint}.pbtxt").is_file()
+    compilation = xla.with_profile("step", good.parent / "right")
+    assert read_evidence(compilation.log).use is Use.USED
+
+
+def test_partial_cover_fails_the_compile_where_errors_are_asked_for(
+    xla: Compiler, plain: Compilation, tmp_path: Path
+) -> None:
+    costs = full(plain.program).costs
+    part = Profile(costs[: len(costs) // 2])
+    path = write_profile(part, tmp_path / "part.pbtxt")
+    assert xla.with_profile("step", path).error is None
+    compilation = xla.with_profile("step", path, **STRICT)
+    assert compilation.error is not None
+    evidence = read_evidence(f"{compilation.log}\n{compilation.error}")
+    assert evidence.use is Use.FAILED
+    coverage = check_profile(part, plain.program)
+    said = re.search(r"Found (\d+) missing", compilation.error)
+    assert said is not None
+    assert int(said[1]) == len(coverage.missing)
+
+
+@pytest.mark.parametrize("kind", ["empty", "foreign"])
+def test_an_empty_or_foreign_profile_is_found_and_changes_nothing(
+    xla: Compiler, plain: Compilation, tmp_path: Path, kind: str
+) -> None:
+    path = tmp_path / f"{kind}.pbtxt"
+    foreign = full(plain.program, "0" * 32)
+    if kind == "empty":
+        path.write_text("")
+    else:
+        write_profile(foreign, path)
+    compilation = xla.with_profile("step", path)
+    assert "Found profile for module" in compilation.log
+    assert schedule(compilation) == schedule(plain)
+    assert read_evidence(compilation.log).use is Use.NOT_USED
+    if kind == "foreign":
+        assert not judge(check_profile(foreign, plain.program), min_coverage=0.0).passed
+
+
+def test_collectives_without_start_are_missed_in_silence_of_their_own(
+    xla: Compiler, plain: Compilation, tmp_path: Path
+) -> None:
+    bare = tuple(
+        Cost(cost.name.replace("-start", ""), cost.us) for cost in full(plain.program).costs
+    )
+    path = write_profile(Profile(bare), tmp_path / "bare.pbtxt")
+    module = read_evidence(xla.with_profile("step", path).log).of("jit_step")
+    assert module is not None
+    assert len(module.missing_names) == 6
+    coverage = check_profile(Profile(bare), plain.program)
+    assert sorted(it.name for it in coverage.missing) == sorted(module.missing_names)
+    assert not judge(coverage, min_coverage=0.5).passed
+
+
+def test_latencies_are_left_out(xla: Compiler, plain: Compilation, tmp_path: Path) -> None:
+    profile = Profile(
+        (Cost("nothing.of.this.name", 1.0),),
+        (Latency("all-gather-start", "all-gather-done", 5000.0),),
+    )
+    path = write_profile(profile, tmp_path / "latencies.pbtxt")
+    compilation = xla.with_profile("step", path)
+    assert schedule(compilation) == schedule(plain)
+    assert read_evidence(compilation.log).use is Use.NOT_USED
+    assert any("latencies" in it for it in judge(check_profile(profile, plain.program)).remarks)
+
+
+def test_false_does_not_switch_the_scheduler_off_on_hopper(
+    xla: Compiler, plain: Compilation
+) -> None:
+    off = xla.compile("step", xla_gpu_enable_latency_hiding_scheduler=False)
+    assert schedule(off) == schedule(plain)
+    gone = xla.compile("step", xla_disable_hlo_passes="latency-hiding-scheduler")
+    assert schedule(gone) != schedule(plain)
+    assert gone.program.fingerprint == plain.program.fingerprint
+
+
+def test_the_scheduler_runs_with_a_profile_whatever_its_flag_says(
+    xla: Compiler, good: Path
+) -> None:
+    compilation = xla.with_profile(
+        "step",
+        good,
+        xla_gpu_enable_latency_hiding_scheduler=False,
+        xla_gpu_enable_analytical_sol_latency_estimator=False,
+    )
+    evidence = read_evidence(compilation.log)
+    assert evidence.use is Use.USED
+    assert Trouble.SCHEDULER_ANYWAY in {it.trouble for it in evidence.complaints}
+
+
+def test_found_profile_is_said_even_where_the_scheduler_is_disabled(
+    xla: Compiler, good: Path
+) -> None:
+    disabled = {"xla_disable_hlo_passes": "latency-hiding-scheduler"}
+    compilation = xla.with_profile("step", good, **disabled)
+    assert "Found profile for module" in compilation.log
+    assert read_evidence(compilation.log, disabled).use is Use.NOT_USED
+
+
+def test_the_90th_percentile_of_three_runs_is_their_median() -> None:
+    profiler = pytest.importorskip("jaxlib._profiler")
+    runs = [_proto(us) for us in (30.0, 10.0, 20.0)]
+    aggregated = PROFILE.FromString(profiler.aggregate_profiled_instructions(runs, 90))
+    assert [(it.name, it.cost_us) for it in aggregated.costs] == [("fusion.1", 20.0)]
+
+
+def _proto(us: float) -> bytes:
+    message = PROFILE()
+    message.costs.add(name="fusion.1", cost_us=us)
+    data: bytes = message.SerializeToString()
+    return data
+
+
+CACHE_KEY = """
+import sys, numpy, jax
+from jax._src import cache_key, compiler, xla_bridge
+from jax._src.interpreters import mlir
+lowered = jax.jit(lambda x: x + 1).lower(1.0)
+for path in sys.argv[1:]:
+    options = compiler.get_compile_options(
+        num_replicas=1, num_partitions=1,
+        env_options_overrides={"xla_gpu_pgle_profile_file_or_directory_path": path})
+    devices = numpy.array(jax.devices()[:1])
+    print(cache_key.get(lowered.compiler_ir(), devices, options, xla_bridge.get_backend()))
+"""
+
+
+def cache_keys(*paths: Path) -> list[str]:
+    pytest.importorskip("jax")
+    done = subprocess.run(
+        [sys.executable, "-c", CACHE_KEY, *map(str, paths)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "JAX_PLATFORMS": "cpu"},
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+def test_jaxs_cache_keys_the_name_of_a_profile_and_not_its_content(tmp_path: Path) -> None:
+    old, new = (_proto(us) for us in (1.0, 2.0))
+    fixed = tmp_path / "step.pb"
+    fixed.write_bytes(old)
+    first = addressed(fixed)
+    first.write_bytes(old)
+    before = cache_keys(fixed, first)
+    fixed.write_bytes(new)
+    second = addressed(fixed)
+    second.write_bytes(new)
+    after = cache_keys(fixed, second)
+    assert before[0] == after[0], "the key now knows the content: the trap is gone"
+    assert before[1] != after[1]
+
+
+def test_a_name_by_content_is_stable_and_takes_the_place_of_an_older_one(tmp_path: Path) -> None:
+    name = addressed_name(b"costs", "step")
+    assert re.fullmatch(r"step-[0-9a-f]{12}\.pbtxt", name)
+    path = tmp_path / name
+    path.write_bytes(b"costs")
+    assert is_addressed(path)
+    path.write_bytes(b"other costs")
+    assert not is_addressed(path)
+    assert addressed(path).name == addressed_name(b"other costs", "step")
+    with pytest.raises(ValueError, match="txt"):
+        addressed_name(b"costs", ending=".txt")
+
+
+def test_the_log_variable_that_pages_recommend_does_not_exist() -> None:
+    libraries = _libraries()
+    assert any(_holds(path, b"TF_CPP_MIN_LOG_LEVEL") for path in libraries)
+    assert not any(_holds(path, b"TF_CPP_MAX_LOG_LEVEL") for path in libraries)
+    assert "TF_CPP_MAX_LOG_LEVEL" not in LOUD
+
+
+def _libraries() -> list[Path]:
+    """Everything compiled that comes with jaxlib and its GPU plugin."""
+    found = [importlib.util.find_spec(name) for name in ("jaxlib", "jax_plugins")]
+    places = [Path(place) for it in found if it for place in (it.submodule_search_locations or ())]
+    libraries = [path for place in places for path in place.rglob("*.so*") if path.is_file()]
+    if not libraries:
+        pytest.skip("jaxlib is not installed")
+    return libraries
+
+
+def _holds(path: Path, words: bytes) -> bool:
+    with path.open("rb") as file:
+        if not path.stat().st_size:
+            return False
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            return content.find(words) >= 0
+
+
+def test_the_page_of_traps_names_its_tests() -> None:
+    """Every test that the page points to exists, so that no claim loses its proof."""
+    text = DOCS.read_text()
+    named = set(re.findall(r"`(test_\w+)`", text))
+    assert len(named) >= 12
+    sources = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*.py"))
+    assert not [name for name in named if f"def {name}(" not in sources]
