@@ -127,6 +127,17 @@ COMMANDS: tuple[Command, ...] = (
         ),
     ),
     Command(
+        "pgle apply",
+        "counterpoint.cli.pgle_apply:apply",
+        "Compile with a profile, without a GPU: proof that XLA used it, and what it moved.",
+        examples=(
+            "counterpoint pgle apply step.pbtxt --program ir --target 8xH100",
+            "counterpoint pgle apply step.pbtxt --program runs/train --target 8x8xH100",
+            "counterpoint pgle apply step.pbtxt --program step.mlir --target 8xH100"
+            " --set xla_gpu_enable_triton_gemm=false --json",
+        ),
+    ),
+    Command(
         "pgle auto",
         "counterpoint.cli.pgle_auto:auto",
         "Let JAX measure the first calls, and compile anew with that (AutoPGLE).",

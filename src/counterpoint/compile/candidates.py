@@ -26,6 +26,7 @@ _LOWERED: Final = (
 _DUMPED: Final = re.compile(r"(module_\d+\.(.+?)(?:\.\d+)?)\.before_optimizations\.(hlo\.pb|txt)$")
 _SCHEDULED: Final = re.compile(r"after_optimizations\.(hlo\.pb|txt)$")
 _SYMBOL: Final = re.compile(rb'(?m)^\s*(?:builtin\.)?module @"?([\w.$<>-]+)"?')
+_COUNT: Final = re.compile(rb"mhlo\.num_(replicas|partitions) = (\d+)")
 _HEAD: Final = 1 << 20
 _DOT: Final = re.compile(
     rb"stablehlo\.(?:dot_general|convolution)\b[^\n]*: \(tensor<([\dx]*)[a-z]\w*>, "
@@ -113,6 +114,12 @@ def _elements(shape: bytes) -> int:
 def _hlo_flops(data: bytes) -> float:
     program = read_program(data)
     return sum(flops(program, it) or 0.0 for it in program.instructions if it.opcode in _WORK)
+
+
+def counts(data: bytes) -> tuple[int, int]:
+    """Replicas and partitions of a module in StableHLO text; 1 where it does not say."""
+    found = dict(_COUNT.findall(data[:_HEAD]))
+    return int(found.get(b"replicas", 1)), int(found.get(b"partitions", 1))
 
 
 def symbol(data: bytes) -> str | None:

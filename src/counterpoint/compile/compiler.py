@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -30,10 +30,12 @@ from counterpoint.program import read_program
 
 TIMEOUT_S: Final = 900.0
 NO_AUTOTUNING: Final = "xla_gpu_autotune_level"
+AUTOTUNED: Final = "xla_gpu_load_autotune_results_from"
 _BAD_FLAG: Final = "parse_flags_from_env"
-_NO_AUTOTUNING: Final = (
+_NOT_TUNED: Final = (
     "kernels are not autotuned, which takes the device: GEMMs may be other kernels than in a run"
 )
+_TUNED: Final = "kernels are those that the autotuner of the run chose"
 
 
 def compile_workload(
@@ -48,15 +50,17 @@ def compile_workload(
     `options` are XLA flags by name, without dashes. `environment` is added to a clean one: what the
     caller's own XLA_FLAGS or JAX variables say does not count unless given here.
     """
-    asked = dict(options or {})
+    asked = {**workload.options, **(options or {})}
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="counterpoint-compile-") as scratch:
         bench = _Bench(Path(scratch), workload, target, environment or {}, timeout_s)
-        sent, outcome, log = _compiled(bench, channels({NO_AUTOTUNING: "0", **asked}))
+        tuned = _tuned(bench, asked)
+        first = channels({**tuned, **asked})
+        sent, outcome, log = _compiled(
+            bench, first, frozenset(workload.options) - set(options or {})
+        )
         hlo = (bench.directory / MODULE).read_bytes()
-    notes = [*outcome.notes]
-    if sent.options.get(NO_AUTOTUNING) == "0":
-        notes.append(_NO_AUTOTUNING)
+    notes = [*outcome.notes, *_notes(sent, asked)]
     return Compiled(
         program=read_program(hlo),
         hlo=hlo,
@@ -66,7 +70,7 @@ def compile_workload(
         wall_s=time.monotonic() - started,
         versions=outcome.versions,
         target=target,
-        options=asked,
+        options={name: asked[name] for name in asked if name in {**sent.options, **sent.flags}},
         notes=tuple(notes),
     )
 
@@ -82,23 +86,51 @@ class _Bench:
     timeout_s: float
 
 
-def _compiled(bench: _Bench, sent: Channels) -> tuple[Channels, Outcome, str]:
-    """Try until each option has found a way that takes it."""
+def _tuned(bench: _Bench, asked: Mapping[str, str]) -> dict[str, str]:
+    """The kernels that an autotuner chose on this very kind of device; else XLA's first choice."""
+    found = bench.workload.autotuned
+    if not found or bench.target.config != bench.workload.config or NO_AUTOTUNING in asked:
+        return {NO_AUTOTUNING: "0"}
+    path = bench.directory / "autotune_results.pbtxt"
+    path.write_bytes(found)
+    return {AUTOTUNED: str(path)}
+
+
+def _notes(sent: Channels, asked: Mapping[str, str]) -> Iterator[str]:
+    taken = {**sent.options, **sent.flags}
+    for name in asked:
+        if name not in taken:
+            yield f"left out: {name}={asked[name]}, which this jaxlib does not take"
+    if taken.get(NO_AUTOTUNING) == "0":
+        yield _NOT_TUNED
+    elif AUTOTUNED in taken and AUTOTUNED not in asked:
+        yield _TUNED
+
+
+def _compiled(
+    bench: _Bench, sent: Channels, inherited: frozenset[str]
+) -> tuple[Channels, Outcome, str]:
+    """Try until each option has found a way that takes it.
+
+    What another jaxlib was given, and this one doesn't know, is left out: nobody asked for it here.
+    """
     write_toolkit(bench.directory / "cuda")
     refusal: Outcome | None = None
     while True:
         outcome, status, log = _attempt(bench, sent)
         if outcome is None:
             # XLA ends a process whose XLA_FLAGS it can't read: then the first refusal stands.
-            if refusal and _BAD_FLAG in log:
-                raise refused(refusal, bench.workload, bench.target)
-            raise died(status, log, bench.workload, bench.timeout_s)
-        if outcome.failure is None:
+            if refusal is None or _BAD_FLAG not in log:
+                raise died(status, log, bench.workload, bench.timeout_s)
+            outcome = refusal
+        elif outcome.failure is None:
             return sent, outcome, log
-        again = rerouted(sent, outcome)
-        if again is None:
+        elif (again := rerouted(sent, outcome)) is not None:
+            sent, refusal = again, outcome
+            continue
+        if outcome.option not in inherited:
             raise refused(outcome, bench.workload, bench.target)
-        sent, refusal = again, outcome
+        sent, refusal = sent.without(outcome.option), None
 
 
 def _attempt(bench: _Bench, sent: Channels) -> tuple[Outcome | None, int | None, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import sys
 from importlib import metadata
@@ -10,11 +11,20 @@ from typing import Final
 from counterpoint.compile.job import Failure, Outcome
 from counterpoint.compile.workload import Workload
 from counterpoint.core.errors import CounterpointError, InputError, UsageError
+from counterpoint.flags.gone import unknown_hint
 from counterpoint.hardware.target import Target
 
 _LAST_LINES: Final = 8
 _LONGEST: Final = 300
 _CUSTOM_PARTITIONER: Final = "custom_partitioner"
+
+
+_KNOWN_DEATHS: Final = (
+    (  # jaxlib 0.12.0: an all-reduce of one integer, combined with others
+        re.compile(r"compiling Triton kernel:.*\n?.*all-reduce"),
+        "--set xla_gpu_experimental_use_collective_kernels=   (leaves all-reduces to NCCL)",
+    ),
+)
 
 
 class CompileFailed(CounterpointError):
@@ -26,32 +36,12 @@ def refused(outcome: Outcome, workload: Workload, target: Target) -> Counterpoin
     match outcome.failure:
         case Failure.NO_JAX | Failure.NO_PLUGIN:
             return _no_compiler(outcome.detail)
-        case Failure.NO_OPTION | Failure.BAD_VALUE:
-            return UsageError(
-                f"{outcome.option}: {_first_line(outcome.detail)}",
-                why=f"the installed jaxlib {_version('jaxlib')} does not take it",
-                next="leave it out, or take the jaxlib that the workload runs on",
-            )
-        case Failure.UNREADABLE:
-            return InputError(
-                f"{workload.origin}: module {workload.name} can't be read",
-                why=_first_line(outcome.detail),
-                next="give StableHLO that this or an older jaxlib wrote: run the program with"
-                " JAX_DUMP_IR_TO=ir and give ir",
-            )
-        case Failure.DEVICES:
-            wanted, there = outcome.detail.split()
-            return UsageError(
-                f"module {workload.name} is made for {wanted} devices, {target} has {there}",
-                why="the number of devices is part of a program",
-                next=f"--target {wanted}x{target.gpu}, or lower the program for {there} devices",
-            )
-        case Failure.TARGET:
-            return InputError(
-                f"the configuration of target {target} can't be read",
-                why=_first_line(outcome.detail),
-                next="name the target: --target 8xH100",
-            )
+        case Failure.NO_OPTION:
+            return _no_option(outcome.option or "")
+        case Failure.BAD_VALUE:
+            return _bad_value(outcome)
+        case Failure.UNREADABLE | Failure.DEVICES | Failure.TARGET:
+            return _misfit(outcome, workload, target)
         case _:
             return _compiler_error(outcome.detail, workload)
 
@@ -74,6 +64,49 @@ def died(status: int | None, log: str, workload: Workload, timeout_s: float) -> 
     return CompileFailed(
         f"the compiler died {how} while compiling {workload.name}",
         why=f"its last lines:\n       {lines}",
+        next=next((hint for mark, hint in _KNOWN_DEATHS if mark.search(log)), None),
+    )
+
+
+def _misfit(outcome: Outcome, workload: Workload, target: Target) -> CounterpointError:
+    if outcome.failure is Failure.UNREADABLE:
+        return InputError(
+            f"{workload.origin}: module {workload.name} can't be read",
+            why=_first_line(outcome.detail),
+            next="give StableHLO that this or an older jaxlib wrote: run the program with"
+            " JAX_DUMP_IR_TO=ir and give ir",
+        )
+    if outcome.failure is Failure.TARGET:
+        return InputError(
+            f"the configuration of target {target} can't be read",
+            why=_first_line(outcome.detail),
+            next="name the target: --target 8xH100",
+        )
+    wanted, there = outcome.detail.split()
+    return UsageError(
+        f"module {workload.name} is made for {wanted} devices, {target} has {there}",
+        why="the number of devices is part of a program",
+        next=f"--target {wanted}x{target.gpu}, or lower the program for {there} devices",
+    )
+
+
+def _no_option(name: str) -> UsageError:
+    version = _version("jaxlib")
+    return UsageError(
+        f"the compiler of jaxlib {version} has no option {name}",
+        why=unknown_hint(name, version),
+        next="leave it out, or compile with the jaxlib that the workload runs on",
+    )
+
+
+def _bad_value(outcome: Outcome) -> UsageError:
+    told = _first_line(outcome.detail).removeprefix("INVALID_ARGUMENT: ")
+    return UsageError(
+        f"{outcome.option}: a value that it can't take",
+        why=told,
+        next="give the full name as XLA spells it, e.g. PGLE_STRICTNESS_LEVEL_WARN"
+        if "enum" in told
+        else "give it a value of that type",
     )
 
 

@@ -78,8 +78,9 @@ def write_job(directory: Path, job: Job) -> None:
 
 
 def read_job(directory: Path) -> Job:
-    fields = json.loads((directory / JOB).read_text(encoding="utf-8"))
-    return Job(**{**fields, "form": Form(fields["form"])})
+    fields: dict[str, Any] = json.loads((directory / JOB).read_text(encoding="utf-8"))
+    form = Form(fields.pop("form"))
+    return Job(form=form, **fields)
 
 
 def write_outcome(directory: Path, outcome: Outcome) -> None:

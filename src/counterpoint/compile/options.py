@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from counterpoint.compile.job import Failure, Outcome
+from counterpoint.flags import render_xla_flags
 
 _BOOLS: Final = {"true": "True", "false": "False"}
 _NUMBERS_AS_BOOLS: Final = {"1": "True", "0": "False", "yes": "True", "no": "False"}
@@ -32,9 +33,16 @@ class Channels:
     options: Mapping[str, str]
     flags: Mapping[str, str]
 
+    def without(self, option: str) -> Channels:
+        """The same, less one of them."""
+        return Channels(
+            {name: value for name, value in self.options.items() if name != option},
+            {name: value for name, value in self.flags.items() if name != option},
+        )
+
     @property
     def xla_flags(self) -> str:
-        return " ".join(f"--{name}={value}" for name, value in self.flags.items())
+        return render_xla_flags(self.flags.items())
 
 
 def channels(options: Mapping[str, str]) -> Channels:
@@ -62,5 +70,4 @@ def rerouted(sent: Channels, outcome: Outcome) -> Channels | None:
         "valid enum" in outcome.detail or "valid message" in outcome.detail
     ):
         return None
-    kept = {other: it for other, it in sent.options.items() if other != name}
-    return Channels(kept, {**sent.flags, name: value})
+    return Channels(sent.without(name).options, {**sent.flags, name: value})

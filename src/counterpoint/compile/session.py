@@ -19,12 +19,11 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import jax
-import jaxlib
 import numpy as np
 from jax._src import compiler
 from jax._src.interpreters import mlir
 from jax.experimental import topologies
-from jaxlib import _hlo, _jax
+from jaxlib import _hlo, _jax, version
 from jaxlib.mlir import ir
 
 from counterpoint.compile.job import Failure, Form, Job, Outcome
@@ -73,7 +72,7 @@ def compile_program(job: Job, program: bytes, log: Path) -> tuple[bytes, Outcome
             for name, field in _MEMORY.items()
             if hasattr(stats, field)
         },
-        versions={"jax": jax.__version__, "jaxlib": jaxlib.__version__},
+        versions={"jax": jax.__version__, "jaxlib": version.__version__},
         notes=notes,
     )
 

@@ -25,6 +25,7 @@ _UNPACK: Final[Mapping[bytes, Callable[[bytes], bytes]]] = {
     b"BZh": bz2.decompress,
 }
 _PACKED: Final = re.compile(r"\.(xz|gz|bz2)$")
+_IS_FILE: Final = re.compile(r"\.(pb|pbtxt|mlir|debug_options)(\.xz)?$")
 _DAMAGE: Final = (
     OSError, EOFError, ValueError, RuntimeError, MemoryError, NotImplementedError,
     lzma.LZMAError, zlib.error, zipfile.BadZipFile,
@@ -39,8 +40,8 @@ _DEPTH: Final = 4
 class Paper:
     """One file: `name` is without the ending of a packer, `place` says where it lies.
 
-    XLA dumps what it was given as `module_0014.jit_step/module.mlir`: there the directory is part of
-    the name.
+    XLA dumps what it was given as `module_0014.jit_step/module.mlir`: there the directory is part
+    of the name.
     """
 
     name: str
@@ -115,7 +116,7 @@ def _member(path: Path, name: str) -> bytes:
 def _member_name(member: str) -> str:
     """In a bundle of several ranks, files that differ lie in a directory of the file's name."""
     parts = PurePosixPath(member).parts
-    return next((_plain(part) for part in parts if re.search(r"\.pb(\.xz)?$", part)), _plain(parts[-1]))
+    return next(map(_plain, filter(_IS_FILE.search, parts)), _plain(parts[-1]))
 
 
 def _plain(name: str) -> str:

@@ -1,25 +1,40 @@
 """A Workload to compile: one module as it was before XLA's passes, and where it came from.
 
-It is read from what any run leaves when asked: StableHLO (a file, or a JAX_DUMP_IR_TO directory), an
---xla_dump_to directory, a Run, an nsys-jax bundle that holds a dump. A scheduled module is the end of
-the road: it can't be compiled again.
+It is read from what any run leaves when asked: StableHLO (a file, or a JAX_DUMP_IR_TO directory),
+an --xla_dump_to directory, a Run, an nsys-jax bundle that holds a dump. A scheduled module is the
+end of the road: it can't be compiled again.
 """
 
 from __future__ import annotations
 
+import math
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from counterpoint.compile.candidates import Candidate, candidates, ranked, scheduled, symbol
+from counterpoint.compile.candidates import Candidate, candidates, counts, ranked, scheduled, symbol
 from counterpoint.compile.job import Form
 from counterpoint.compile.shelf import Paper, papers
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.program import Program, read_program
 from counterpoint.program.proto_reader import module_bytes
 from counterpoint.runs import is_run, read_run
+from counterpoint.runs.debug_options import parse_debug_options
 
+_OTHERS: Final = ("xla_dump", "xla_cpu", "xla_force_host", "xla_llvm")
+_PLACES: Final = frozenset(
+    {
+        "xla_gpu_cuda_data_dir",
+        "xla_gpu_dump_autotune_results_to",
+        "xla_gpu_dump_autotuned_gemm_fusions",
+        "xla_gpu_kernel_cache_file",
+        "xla_gpu_load_autotune_results_from",
+        "xla_gpu_per_fusion_autotune_cache_dir",
+        "xla_gpu_pgle_profile_file_or_directory_path",
+    }
+)
 _BYTECODE: Final = b"ML\xefR"
 _HLO_TEXT: Final = b"HloModule "
 _MANY: Final = 12
@@ -44,7 +59,16 @@ class Workload:
     # its autotuner chose.
     config: str | None = field(default=None, repr=False)
     autotuned: bytes | None = field(default=None, repr=False)
+    # Flags it was compiled with there, as far as they matter to a compile.
+    options: Mapping[str, str] = field(default_factory=dict[str, str])
     others: tuple[str, ...] = ()  # modules of the same dump, the larger first
+
+    @property
+    def devices(self) -> int:
+        """How many devices it is made for; 1 where it does not say."""
+        if self.replicas is not None and self.partitions is not None:
+            return self.replicas * self.partitions
+        return math.prod(counts(self.program))
 
 
 def load_workload(path: Path | str, module: str | None = None) -> Workload:
@@ -63,7 +87,7 @@ def _run_papers(path: Path) -> list[Paper]:
     for rank in read_run(path).ranks:
         files = [*rank.lowered, *rank.unoptimized]
         if files:
-            beside = {file.parent for file in (*rank.unoptimized, *rank.hlo)}
+            beside = {file.parent for file in (*rank.unoptimized, *rank.hlo, *rank.debug_options)}
             return [paper for file in files for paper in papers(file)] + [
                 paper for directory in beside for paper in papers(directory)
             ]
@@ -107,6 +131,7 @@ def _chosen(path: Path, found: list[Paper], module: str | None) -> Workload:
         chosen.paper.read(),
         config=_companion(chosen, beside, "gpu_target_config.pbtxt"),
         autotuned=_companion(chosen, beside, "autotune_results.pbtxt"),
+        options=_options(_companion(chosen, beside, "debug_options")),
         others=tuple(it.name for it in modules if it is not chosen),
     )
 
@@ -137,6 +162,16 @@ def _companion(chosen: Candidate, beside: dict[str, Paper], kind: str) -> bytes 
     return paper.read() if paper else None
 
 
+def _options(reported: bytes | None) -> dict[str, str]:
+    """Flags of XLA:GPU's compiler among those a compiler reports, without paths of that machine."""
+    flags = parse_debug_options((reported or b"").decode(errors="replace"))
+    return {
+        name: value
+        for name, value in flags.items()
+        if not name.startswith(_OTHERS) and name not in _PLACES
+    }
+
+
 def _nothing(path: Path, found: list[Paper]) -> InputError:
     places = scheduled(found)
     if places:
@@ -153,6 +188,7 @@ def _workload(
     data: bytes,
     config: bytes | None = None,
     autotuned: bytes | None = None,
+    options: Mapping[str, str] | None = None,
     others: tuple[str, ...] = (),
 ) -> Workload:
     program = _checked(chosen, data) if chosen.form is not Form.MLIR else None
@@ -165,6 +201,7 @@ def _workload(
         partitions=program.num_partitions if program else None,
         config=config.decode(errors="replace") if config else None,
         autotuned=autotuned,
+        options=options or {},
         others=others,
     )
 

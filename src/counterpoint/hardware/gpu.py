@@ -62,6 +62,11 @@ def find_gpu(name: str) -> Gpu | None:
     )
 
 
+def find_described(description: str) -> Gpu | None:
+    """The GPU that a driver calls so."""
+    return next((gpu for gpu in gpus() if gpu.description == description), None)
+
+
 def target_config(gpu: Gpu) -> str:
     """The GPU as XLA's GpuTargetConfigProto, in text form."""
     major, minor = gpu.compute_capability.split(".")

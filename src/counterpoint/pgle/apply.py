@@ -12,7 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from counterpoint.compile import Compiled, CompileFailed, Target, Workload, compile_workload
+from counterpoint.compile import (
+    TIMEOUT_S,
+    Compiled,
+    CompileFailed,
+    Target,
+    Workload,
+    compile_workload,
+)
 from counterpoint.core.errors import CounterpointError
 from counterpoint.pgle.check import Coverage, check_profile
 from counterpoint.pgle.evidence import read_evidence
@@ -68,6 +75,11 @@ class Applied:
         return self.movement.reordered
 
     @property
+    def stale(self) -> bool:
+        """Whether it was made of another program: XLA takes costs by name, whatever they are of."""
+        return self.coverage.staleness.fit in _STALE
+
+    @property
     def proof(self) -> tuple[str, ...]:
         """The compiler's own lines about the profile, as it wrote them."""
         lines = [line for line in self.compiled.log.splitlines() if "] " in line]
@@ -106,6 +118,7 @@ def apply_profile(
     options: Mapping[str, str] | None = None,
     environment: Mapping[str, str] | None = None,
     say: Callable[[str], None] = lambda _: None,
+    timeout_s: float = TIMEOUT_S,
 ) -> Applied:
     """Compile a workload without and with a profile, all else equal.
 
@@ -116,10 +129,14 @@ def apply_profile(
     profile = read_profile(place)
     plain = {name: value for name, value in (options or {}).items() if name != PATH}
     loud = {**LOUD, **(environment or {})}
+
+    def compiler(given: Mapping[str, str]) -> Compiled:
+        return compile_workload(workload, target, given, loud, timeout_s)
+
     say(f"compiling {workload.name} for {target} without the profile")
-    without = compile_workload(workload, target, plain, loud)
+    without = compiler(plain)
     say(f"compiling {workload.name} for {target} with the profile")
-    compiled = _compile_with(workload, target, {**plain, PATH: str(place)}, loud)
+    compiled = _compile_with(compiler, {**plain, PATH: str(place)})
     evidence = read_evidence(compiled.log, compiled.options)
     costs = costs_found(profile.costs, compiled.fingerprint)
     return Applied(
@@ -137,10 +154,10 @@ def apply_profile(
 
 
 def _compile_with(
-    workload: Workload, target: Target, options: Mapping[str, str], environment: Mapping[str, str]
+    compiler: Callable[[Mapping[str, str]], Compiled], options: Mapping[str, str]
 ) -> Compiled:
     try:
-        return compile_workload(workload, target, options, environment)
+        return compiler(options)
     except CompileFailed as failure:
         if _DISCARDED not in str(failure):
             raise

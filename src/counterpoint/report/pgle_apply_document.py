@@ -1,0 +1,128 @@
+"""`pgle apply` as a Document: the verdict with the compiler's own lines, then what it moved."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from counterpoint.compile import Compiled
+from counterpoint.pgle.apply import Applied
+from counterpoint.report import units
+from counterpoint.report.document import (
+    Document,
+    Fact,
+    Facts,
+    Prose,
+    Section,
+    Tone,
+    printable,
+)
+from counterpoint.report.movement_section import movement_data, movement_section
+
+SCHEMA: Final = "counterpoint.pgle-apply/1"
+_NAMES: Final = 5
+
+
+def pgle_apply_document(applied: Applied, top: int, next: str) -> Document:
+    """The report on one profile applied to one program."""
+    sections = (
+        _verdict(applied),
+        _compiled(applied),
+        _proof(applied),
+        movement_section(applied.movement, top),
+        _memory(applied),
+    )
+    return Document(sections=sections, legend="", next=printable(next))
+
+
+def _verdict(applied: Applied) -> Section:
+    rows = [Fact("because", printable(applied.reason))]
+    rows += [Fact("WARNING", printable(text), Tone.WARNING) for text in applied.warnings]
+    said = "yes" if applied.used else "NO"
+    if applied.used and applied.stale:
+        said = "yes, but it was made of another program"
+    return Section("Profile used", said, (Facts(tuple(rows)),))
+
+
+def _compiled(applied: Applied) -> Section:
+    compiled = applied.compiled
+    flags = " ".join(f"{name}={value}" for name, value in applied.options.items())
+    rows = [
+        Fact("profile", printable(f"{applied.path} ({len(applied.profile.costs):,} costs)")),
+        Fact("program", printable(f"{compiled.program.name}, fingerprint {compiled.fingerprint}")),
+        Fact("target", printable(f"{applied.target}, jaxlib {compiled.versions.get('jaxlib')}")),
+        Fact("flags", printable(flags or "XLA's defaults")),
+    ]
+    rows += [Fact("note", printable(note), Tone.QUIET) for note in compiled.notes]
+    seconds = applied.without.seconds + compiled.seconds
+    return Section("Compiled", f"twice, in {seconds:,.1f} s, without a GPU", (Facts(tuple(rows)),))
+
+
+def _proof(applied: Applied) -> Section:
+    use = applied.module
+    rows: list[Fact] = []
+    if use is not None:
+        rows.append(Fact("costs", f"{applied.found:,} found, {applied.missing:,} missing"))
+        rows.append(Fact("estimator", "profile guided" if use.source else "XLA's own model"))
+        if use.fallback:
+            rows.append(Fact("for the rest", printable(use.fallback)))
+        names = ", ".join(use.missing_names[:_NAMES])
+        if names:
+            rows.append(Fact("missing", printable(names), Tone.QUIET))
+    lines = tuple(Prose(printable(line), Tone.QUIET) for line in applied.proof)
+    said = "from the compiler's log" if lines else "the compiler's log does not mention it"
+    return Section("Proof", said, (Facts(tuple(rows)), *lines) if rows else lines)
+
+
+def _memory(applied: Applied) -> Section:
+    before, after = _peak(applied.without), _peak(applied.compiled)
+    if before is None or after is None:
+        return Section("Memory", f"{units.UNKNOWN}   this jaxlib does not tell")
+    said = f"{units.size(after)} a device at its peak (predicted)"
+    if before != after:
+        said += f", {units.size(abs(after - before))} {'more' if after > before else 'less'}"
+    return Section("Memory", said)
+
+
+def _peak(compiled: Compiled) -> int | None:
+    return compiled.memory.peak
+
+
+def pgle_apply_json(applied: Applied, next: str) -> str:
+    """The same as data, uncut. What is not known is null."""
+    use, compiled = applied.module, applied.compiled
+    data: dict[str, Any] = {
+        "schema": SCHEMA,
+        "profile": str(applied.path),
+        "used": applied.used,
+        "reason": applied.reason,
+        "warnings": [*applied.warnings],
+        "fit": str(applied.coverage.staleness.fit),
+        "program": compiled.program.name,
+        "fingerprint": compiled.fingerprint,
+        "target": str(applied.target),
+        "flags": dict(applied.options),
+        "versions": dict(compiled.versions),
+        "notes": [*compiled.notes],
+        "proof": [*applied.proof],
+        "found": applied.found,
+        "missing": applied.missing,
+        "missing_names": [*use.missing_names] if use else [],
+        "fallback": use.fallback if use else None,
+        "changed": applied.changed,
+        "movement": movement_data(applied.movement),
+        "memory": {"without": _memory_data(applied.without), "with": _memory_data(compiled)},
+        "compile_s": {"without": applied.without.seconds, "with": compiled.seconds},
+        "next": next,
+    }
+    return json.dumps(data, indent=1, allow_nan=False) + "\n"
+
+
+def _memory_data(compiled: Compiled) -> dict[str, int | None]:
+    memory = compiled.memory
+    return {
+        "peak": memory.peak,
+        "temp": memory.temp,
+        "argument": memory.argument,
+        "output": memory.output,
+    }
