@@ -50,9 +50,9 @@ def measured_times(timeline: Timeline, program: int) -> Measured | Unknown:
     )
     if per_name.is_empty():
         return Unknown("the profile names no instructions of the program")
-    scale = 1.0 / _PS_PER_US / len(runs)
-    us = {str(row[0]): float(row[1]) * scale for row in per_name.iter_rows()}
-    return Measured(us, f"mean of {len(runs):,} runs on {_devices(timeline, runs)}")
+    count = len(runs)
+    us = {str(name): round(ps / count / _PS_PER_US, 6) for name, ps in per_name.iter_rows()}
+    return Measured(us, f"mean of {count:,} runs on {_devices(timeline, runs)}")
 
 
 def _steady_runs(timeline: Timeline, program: int) -> pl.DataFrame:

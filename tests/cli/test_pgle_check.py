@@ -1,0 +1,238 @@
+"""`counterpoint pgle check`: every kind of PROGRAM, the verdict, the exit code."""
+
+from __future__ import annotations
+
+import json
+import lzma
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from xspace_builder import US, field_bytes, kernel, metadata, nvidia, xspace
+
+from counterpoint.cli.app import main
+from counterpoint.pgle.needed import needed
+from counterpoint.pgle.profile import Cost, Profile
+from counterpoint.pgle.writing import write_profile
+from counterpoint.program import Program, read_program
+from counterpoint.runs import Outcome, OutcomeKind
+from counterpoint.runs.run import Given
+from counterpoint.runs.writer import RankStart, RunWriter, Start
+
+PROGRAMS = Path(__file__).parent.parent / "program" / "data"
+STEP = PROGRAMS / "gpu_step.hlo.pb.xz"
+RUNS = 4
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    def run(*arguments: str | Path) -> tuple[int, str, str]:
+        code = main(["pgle", "check", *map(str, arguments)])
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def step() -> Program:
+    return read_program(STEP)
+
+
+@pytest.fixture
+def good(step: Program, tmp_path: Path) -> Path:
+    costs = (Cost(it.names[0], 10.0, step.fingerprint) for it in needed(step))
+    return write_profile(Profile(tuple(costs)), tmp_path / "good.pbtxt")
+
+
+@pytest.fixture
+def poor(tmp_path: Path) -> Path:
+    """Two costs, one of a collective that bears the wrong name."""
+    costs = (Cost("custom-call.3", 10.0), Cost("all-gather.1", 300.0))
+    return write_profile(Profile(costs), tmp_path / "poor.pbtxt")
+
+
+def dumped(directory: Path, *names: str) -> Path:
+    """As XLA dumps modules: MODULE among what its file is called."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for number, name in enumerate(names):
+        data = lzma.decompress((PROGRAMS / f"{name}.hlo.pb.xz").read_bytes())
+        module = read_program(data).name
+        path = directory / f"module_{number:04}.{module}.sm_9.0_gpu_after_optimizations.hlo.pb"
+        path.write_bytes(data)
+    return directory
+
+
+def recorded(path: Path, times: dict[str, int]) -> Path:
+    """A profile that embeds the step's HLO; each instruction runs once per run, in microseconds."""
+    module = ("jit_step", 7)
+    proto = field_bytes(1, lzma.decompress(STEP.read_bytes()))
+    gpu, at = nvidia(0), 0
+    for _ in range(RUNS):
+        for op, us in times.items():
+            kernel(gpu, "Stream #20(Compute)", f"k_{op}", at, us * US, op=op, module=module)
+            at += (us + 1) * US
+        at += 100 * US
+    path.write_bytes(xspace(gpu, metadata({module: proto})))
+    return path
+
+
+def test_a_good_profile_is_a_clear_yes_and_names_the_next_step(run: Run, good: Path) -> None:
+    code, out, err = run(good, "--program", STEP)
+    assert (code, err) == (0, "")
+    assert out.startswith("Good enough   yes")
+    assert "39 of 39, 100.0%" in out
+    assert "6 of 6, 100.0%" in out
+    assert f"next: counterpoint pgle apply {good}" in out
+
+
+def test_a_poor_profile_is_a_no_with_its_reasons(run: Run, poor: Path) -> None:
+    code, out, _ = run(poor, "--program", STEP)
+    assert code == 1
+    assert "1 of 39 instructions" in out
+    assert "all-gather.1 should be" in out
+    assert "all-gather-start.1" in out
+    assert "make_fixtures.py:" in out
+    assert "next: counterpoint pgle make" in out
+
+
+def test_thresholds_can_be_lowered(run: Run, poor: Path) -> None:
+    assert run(poor, "--program", STEP, "--min-coverage", "0")[0] == 0
+
+
+def test_a_stale_profile_fails_whatever_it_covers(run: Run, step: Program, tmp_path: Path) -> None:
+    costs = tuple(Cost(it.names[0], 10.0) for it in needed(step))
+    stale = Profile(costs, origin={"module " + "0" * 32: "jit_step, as it was"})
+    path = write_profile(stale, tmp_path / "stale.pbtxt")
+    code, out, _ = run(path, "--program", STEP, "--min-coverage", "0")
+    assert code == 1
+    assert "stale: made of " + "0" * 32 in out.replace("\n           ", " ")
+
+
+def test_a_directory_of_dumps_gives_its_largest_or_the_module_asked_for(
+    run: Run, good: Path, tmp_path: Path
+) -> None:
+    dumps = dumped(tmp_path / "xla", "gpu_zoo", "gpu_step")
+    assert "jit_run" in run(good, "--program", dumps)[1]
+    code, out, _ = run(good, "--program", dumps, "--module", "jit_step")
+    assert code == 0
+    assert "jit_step" in out
+
+
+def test_a_module_that_is_not_there_is_refused_with_those_that_are(
+    run: Run, good: Path, tmp_path: Path
+) -> None:
+    dumps = dumped(tmp_path / "xla", "gpu_zoo", "gpu_step")
+    code, out, err = run(good, "--program", dumps, "--module", "jit_stpe")
+    assert (code, out) == (3, "")
+    assert "holds no module jit_stpe" in err
+    assert "jit_run, jit_step" in err
+    assert "--module jit_run" in err
+
+
+def test_a_profile_that_embeds_its_hlo_tells_the_share_of_time(
+    run: Run, poor: Path, tmp_path: Path
+) -> None:
+    trace = recorded(
+        tmp_path / "a.xplane.pb", {"custom-call.3": 90, "all-gather-start": 5, "loop_add_fusion": 5}
+    )
+    code, out, _ = run(poor, "--program", trace, "--min-coverage", "0", "--json")
+    data: dict[str, Any] = json.loads(out)
+    assert code == 0
+    assert data["schema"] == "counterpoint.pgle-check/1"
+    assert data["time_us"] == {"found": 90.0, "whole": 100.0, "share": 0.9}
+    assert "runs on 1 device" in data["measured"]
+    measured = {it["name"]: it["measured_us"] for it in data["answers"]}
+    assert measured["all-gather-start"] == 5.0
+    assert measured["custom-call.2"] is None
+    assert run(poor, "--program", trace, "--min-coverage", "0", "--min-time", "0.95")[0] == 1
+
+
+def a_run(path: Path) -> Path:
+    start = Start(
+        name="train",
+        command=("python", "train.py"),
+        cwd="/home/me",
+        settings=Given(),
+        launcher="local",
+        world_size=1,
+        version="0.1.0",
+    )
+    writer = RunWriter.claim(path, start)
+    writer.add_rank(0)
+    writer.start_rank(RankStart(0), os.getpid())
+    writer.end_rank(0, Outcome(OutcomeKind.OK, 0))
+    writer.end()
+    return path
+
+
+def test_a_run_gives_its_profiles_program_and_times(run: Run, good: Path, tmp_path: Path) -> None:
+    path = a_run(tmp_path / "run")
+    session = path / "rank0" / "profile" / "plugins" / "profile" / "2026_01_01"
+    session.mkdir(parents=True)
+    recorded(session / "host.xplane.pb", {"custom-call.3": 10})
+    code, out, _ = run(good, "--program", path)
+    assert code == 0
+    assert "0.01" in out
+    assert "100.0%" in out
+
+
+def test_a_run_without_a_profile_gives_its_dump(run: Run, good: Path, tmp_path: Path) -> None:
+    path = a_run(tmp_path / "run")
+    dumped(path / "rank0" / "xla", "gpu_step")
+    code, out, _ = run(good, "--program", path)
+    assert code == 0
+    assert "time          ?" in out
+
+
+def test_a_run_without_any_program_is_refused(run: Run, good: Path, tmp_path: Path) -> None:
+    code, _, err = run(good, "--program", a_run(tmp_path / "run"))
+    assert code == 3
+    assert "holds no compiled program" in err
+
+
+def test_dumps_from_before_optimisation_are_refused(run: Run, good: Path, tmp_path: Path) -> None:
+    dumps = tmp_path / "xla"
+    dumps.mkdir()
+    shutil.copy(STEP, dumps / "module_0001.jit_step.before_optimizations.hlo.pb")
+    code, _, err = run(good, "--program", dumps)
+    assert code == 3
+    assert "before XLA optimised" in err
+
+
+def test_hlo_text_is_a_program_too(run: Run, good: Path) -> None:
+    assert run(good, "--program", PROGRAMS / "gpu_step.txt.xz")[0] == 0
+
+
+def test_a_program_for_another_compiler_cannot_be_told(run: Run, poor: Path) -> None:
+    code, out, _ = run(poor, "--program", PROGRAMS / "cpu_step.hlo.pb.xz", "--min-coverage", "0")
+    assert code == 0
+    assert "bears no fingerprint" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["nowhere.pbtxt", "--program", str(STEP)], 3, "no such file"),
+        (["{good}", "--program", "nowhere"], 3, "no such file"),
+        (["{good}", "--program", str(STEP), "--min-coverage", "90"], 2, "a share from 0 to 1"),
+        (["{good}", "--program", str(STEP), "--min-time", "-1"], 2, "a share from 0 to 1"),
+        (["{good}", "--program", str(STEP), "--top", "0"], 2, "--top"),
+        (["{good}"], 2, "--program"),
+        ([str(STEP), "--program", str(STEP)], 3, "no profile by its name"),
+        (["{good}", "--program", "{good}"], 3, "good.pbtxt"),
+    ],
+)
+def test_wrong_input_is_one_clear_error(
+    run: Run, good: Path, arguments: list[str], code: int, words: str
+) -> None:
+    given, out, err = run(*(it.format(good=good) for it in arguments))
+    assert (given, out) == (code, "")
+    assert err.startswith("error: ")
+    assert words in err
+    assert "Traceback" not in err
