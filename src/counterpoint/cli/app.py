@@ -133,8 +133,7 @@ COMMANDS: tuple[Command, ...] = (
         examples=(
             "counterpoint pgle apply step.pbtxt --program ir --target 8xH100",
             "counterpoint pgle apply step.pbtxt --program runs/train --target 8x8xH100",
-            "counterpoint pgle apply step.pbtxt --program step.mlir --target 8xH100"
-            " --set xla_gpu_enable_triton_gemm=false --json",
+            "counterpoint pgle apply step.pb --program step.mlir --target 8xH100 --json",
         ),
     ),
     Command(
