@@ -57,12 +57,27 @@ def lhs_flag_needed(version: str | None, chip: str | None, *, profile: bool = Fa
     return number(version) < (0, 7) or not _SCHEDULED_UNASKED.search(chip or "")
 
 
+def scheduler_on() -> Pairs:
+    """The flag that makes sure of the scheduler, whatever is inherited.
+
+    Where it is not needed it changes nothing; and an inherited `=false` is obeyed from 0.12 on,
+    even with a PGLE profile, which is then not looked at and not spoken of.
+    """
+    return ((LHS, "true"),)
+
+
+def false_is_obeyed(version: str | None) -> bool:
+    """Whether `=false` of the scheduler's flag stops it on Hopper, and lets profiles lie unread."""
+    return number(version) >= (0, 12)
+
+
 def scheduler_off(version: str | None) -> Pairs:
     """Flags under which each collective is waited for at once, on any chip, profile or not.
 
-    The scheduler's own flag alone no longer does it; disabling the pass does. The others stay
-    beside it because JAX replaces the disabled passes when `jax_compiler_enable_remat_pass` is
-    off. The program before scheduling stays the same, and so does its fingerprint.
+    From 0.7 to 0.11 the scheduler's own flag does not do it on Hopper; disabling the pass does.
+    The others stay beside it because JAX replaces the disabled passes when
+    `jax_compiler_enable_remat_pass` is off; they do it where no profile is given. The program
+    before scheduling stays the same, and so does its fingerprint.
     """
     estimator = ((SOL, "false"),) if number(version) >= (0, 5, 0) else ()
     return ((LHS, "false"), *estimator, (DISABLED_PASSES, SCHEDULER))
