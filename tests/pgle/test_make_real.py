@@ -75,7 +75,8 @@ def test_the_converter_of_jax_makes_one_cost_of_them(shared: Path, tmp_path: Pat
     ours = make_profile(read(path)).profile
     assert set(merged) == {cost.name for cost in ours.costs}  # bare: they match any module
     means = [us for key, us in keyed(ours).items() if key.endswith("::custom-call.1")]
-    assert min(means) < 10 < 500 < max(means)
+    assert min(means) < 10
+    assert max(means) > 500
     assert merged["custom-call.1"] == pytest.approx(214.59, abs=0.01)
 
 
@@ -161,6 +162,9 @@ def test_a_fsdp_step_costs_what_its_thunks_take(pax: tuple[Made, list[list[Run]]
             {op: us for op, us in work.items() if op not in inputs}, abs=1e-3
         )
         assert all(costs[op] >= work[op] - 1e-3 for op in inputs)
+        fusion, part = "input_reduce_fusion.132", "reduce.2048.1"  # the part is named by its root
+        sums = [a + b for a, b in zip(times[fusion], times[part], strict=True)]
+        assert costs[fusion] == pytest.approx(statistics.median(sums), abs=1e-3)
 
 
 def test_its_collectives_cost_the_stay_of_the_last_rank(

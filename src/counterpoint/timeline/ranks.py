@@ -2,8 +2,8 @@
 
 A device is taken for the participant whose number is its place among all devices, by host and
 ordinal. That holds for a program on all its devices in their usual order; where the profile has
-other devices, or where members of a supposed group were not in the collective at the same time,
-the groups are not known, and neither are waits.
+other devices, or where members of a supposed group were not in the collective at the same time (by
+a clock that they share), the groups are not known, and neither are waits.
 """
 
 from __future__ import annotations
@@ -36,9 +36,11 @@ def with_groups(
     ]
     known = pl.DataFrame(rows, schema=_SCHEMA, orient="row")
     placed = stays.join(known, on=["collective", "device"], how="left")
+    same_clock = ["collective", occasion, "turn", "group", "clock"]
     together = (
         placed.filter(pl.col("group").is_not_null())
-        .group_by("collective", occasion, "turn", "group")
+        .with_columns(clock=pl.col("device").replace_strict(_clocks(timeline), default=None))
+        .group_by(same_clock)
         .agg(
             (pl.col("start_ps").max() <= (pl.col("start_ps") + pl.col("dur_ps")).min()).alias("met")
         )
@@ -47,6 +49,14 @@ def with_groups(
     )
     believed = placed.join(together, on="collective", how="left", maintain_order="left")
     return believed.with_columns(group=pl.when("met").then("group")).drop("met")
+
+
+def _clocks(timeline: Timeline) -> dict[int, int]:
+    """The clock of each device: hosts that were not aligned with the first keep their own."""
+    own = [
+        index if host.clock_offset_ps is None else 0 for index, host in enumerate(timeline.hosts)
+    ]
+    return {index: own[device.host] for index, device in enumerate(timeline.devices)}
 
 
 def _members(timeline: Timeline, ops: pl.DataFrame) -> dict[int, dict[int, int]]:
