@@ -1,8 +1,8 @@
 """What measuring, scheduling and profiling need from one release of jaxlib or another.
 
-Each was found with the release itself: its flag parser, and what its compiler schedules for an
-H100 and an A100 (docs/concepts/settings.md). A version is jaxlib's, as text; what comes after the
-numbers does not count, and a version that can't be read, or none, is taken for the newest.
+What was found with which release stands in docs/concepts/settings.md. A version is jaxlib's, as
+text; what comes after the numbers does not count, and a version that can't be read, or none, is
+taken for the newest.
 """
 
 from __future__ import annotations
