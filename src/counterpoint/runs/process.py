@@ -30,21 +30,13 @@ def _process(file: Path, facts: Mapping[str, object]) -> Process:
         pid=pid if isinstance(pid, int) else int(file.stem.rpartition("-")[2]),
         versions=_versions(facts),
         platform=_text(facts.get("platform")),
-        devices=tuple(map(_device, _list(facts.get("devices")))),
+        devices=tuple(map(str, _list(facts.get("devices")))),
         process_index=_number(facts.get("process_index")),
         process_count=_number(facts.get("process_count")),
         peak_memory=_peak(facts),
         window=_window(facts.get("window")),
         facts=facts,
     )
-
-
-def _device(told: object) -> str:
-    """As `NVIDIA H100 80GB HBM3 0`: its kind and its number."""
-    if not isinstance(told, dict):
-        return str(told)
-    device = cast("Mapping[str, object]", told)
-    return f"{device.get('kind')} {device.get('id')}"
 
 
 def _versions(facts: Mapping[str, object]) -> dict[str, str]:
