@@ -16,7 +16,7 @@ from agent_process import SITE, environment
 from counterpoint.capture.agent.arrival import when_loaded
 from counterpoint.capture.agent.claim import Claim
 from counterpoint.capture.agent.compiles import Compiles, module_name
-from counterpoint.capture.agent.steps import API, Kind, Steps, line
+from counterpoint.capture.agent.steps import API, Kind, Steps, whole
 from counterpoint.capture.agent.window import NONE, Seen, Window, parse_window, why_never
 
 AGENT = SITE.parent
@@ -230,7 +230,7 @@ def test_only_a_number_that_is_at_hand_is_noted() -> None:
             raise AssertionError("this would wait for the device")
 
     numbers = [7, np.int32(8), None, "9", 1.5, OnDevice()]
-    assert [line(TRAIN, number, 1.0)["step"] for number in numbers] == [7, 8, None] + [None] * 3
+    assert [whole(number) for number in numbers] == [7, 8, None] + [None] * 3
 
 
 # Compiles

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import counterpoint
-from agent_process import SHARDED, Left, run
+from agent_process import SHARDED, SITE, Left, run
 from counterpoint import StepProfiler, UsageError
 
 pytest.importorskip("jax")
@@ -15,9 +15,16 @@ pytest.importorskip("jax")
 PROGRAM = "from counterpoint import CounterpointError, StepProfiler\n" + SHARDED
 
 
+HOME = str(Path(counterpoint.__file__).parents[1])
+
+
 def alone(directory: Path, program: str, **more: str) -> Left:
     """Run without the agent."""
-    return run(directory, PROGRAM + program, more={"PYTHONPATH": "", **more})
+    return run(directory, PROGRAM + program, more={"PYTHONPATH": HOME, **more})
+
+
+def under_agent(directory: Path, program: str, window: dict[str, object]) -> Left:
+    return run(directory, PROGRAM + program, window, more={"PYTHONPATH": f"{SITE}:{HOME}"})
 
 
 def profile(directory: Path) -> counterpoint.Timeline:
@@ -212,7 +219,7 @@ with jax.profiler.trace("own"):
 
 
 def test_under_the_agent_the_window_is_handed_over(tmp_path: Path) -> None:
-    left = run(tmp_path, PROGRAM + LOOP, {"quiet_s": 0, "seconds": 0.01})
+    left = under_agent(tmp_path, LOOP, {"quiet_s": 0, "seconds": 0.01})
     assert left.out == f"done None {left.rank}/profile\n", left.err
     assert (left.window["state"], left.window["start_step"], left.window["steps"]) == ("done", 2, 3)
     assert not (tmp_path / "counterpoint-profile").exists()
@@ -223,13 +230,13 @@ def test_under_the_agent_the_window_is_handed_over(tmp_path: Path) -> None:
 
 
 def test_the_command_line_goes_before_the_program(tmp_path: Path) -> None:
-    left = run(tmp_path, PROGRAM + LOOP, {"start_step": 4, "steps": 2})
+    left = under_agent(tmp_path, LOOP, {"start_step": 4, "steps": 2})
     assert (left.window["start_step"], left.window["steps"]) == (4, 2), left.err
     assert len(left.profiles) == 1
 
 
 def test_a_run_without_profile_has_none(tmp_path: Path) -> None:
-    left = run(tmp_path, PROGRAM + LOOP, {"profile": False})
+    left = under_agent(tmp_path, LOOP, {"profile": False})
     assert left.out == "never no profile was asked of this process None\n", left.err
     assert (left.err, left.profiles) == ("", [])
     assert len(left.steps) == 8
@@ -237,7 +244,7 @@ def test_a_run_without_profile_has_none(tmp_path: Path) -> None:
 
 def test_a_directory_of_its_own_holds_under_the_agent_too(tmp_path: Path) -> None:
     loop = LOOP.replace("num_steps=3", "num_steps=3, log_dir='mine'")
-    left = run(tmp_path, PROGRAM + loop, {})
+    left = under_agent(tmp_path, loop, {})
     assert left.window["path"].endswith("mine"), left.err
     assert list(tmp_path.glob("mine/plugins/profile/*/*.xplane.pb"))
 

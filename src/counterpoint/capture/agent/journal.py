@@ -13,6 +13,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from .steps import Line
+
 _FAILURES = 20  # the same one in every step tells no more than a few do
 
 
@@ -24,20 +26,21 @@ class Journal:
         self.directory = self.rank / "agent"
         self.failures: list[str] = []
         self._pid = pid
-        self._lines: dict[str, list[Any]] = {"steps": [], "compiles": []}
+        self._steps: list[Line] = []
+        self._compiles: list[dict[str, Any]] = []
         self._lock = threading.RLock()  # a signal handler may come by while it is held
 
     def open(self) -> None:
         """Make the place to write."""
         self.directory.mkdir(parents=True, exist_ok=True)
 
-    def step(self, line: dict[str, Any]) -> None:
+    def step(self, line: Line) -> None:
         """Note that a step began."""
-        self._lines["steps"].append(line)
+        self._steps.append(line)
 
     def compiled(self, line: dict[str, Any]) -> None:
         """Note that something was compiled."""
-        self._lines["compiles"].append(line)
+        self._compiles.append(line)
 
     def failed(self, what: str) -> None:
         """Note what went wrong in the agent itself."""
@@ -47,17 +50,18 @@ class Journal:
     def flush(self) -> None:
         """Write the lines that came up to now."""
         with self._lock:
-            for kind, lines in self._lines.items():
-                self._append(kind, lines)
+            steps, compiles = len(self._steps), len(self._compiles)  # more may come meanwhile
+            self._append("steps", [line.facts() for line in self._steps[:steps]])
+            del self._steps[:steps]
+            self._append("compiles", self._compiles[:compiles])
+            del self._compiles[:compiles]
 
-    def _append(self, kind: str, lines: list[Any]) -> None:
-        count = len(lines)  # more may come meanwhile
-        if not count:
+    def _append(self, kind: str, lines: list[dict[str, Any]]) -> None:
+        if not lines:
             return
-        text = "".join(json.dumps(line) + "\n" for line in lines[:count])
+        text = "".join(json.dumps(line) + "\n" for line in lines)
         with (self.directory / f"{kind}-{self._pid}.jsonl").open("a", encoding="utf-8") as file:
             file.write(text)
-        del lines[:count]
 
     def write(self, facts: dict[str, Any]) -> None:
         """Replace the process file."""

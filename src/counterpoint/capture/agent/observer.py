@@ -19,7 +19,7 @@ from .journal import Journal
 from .recorder import NotHere, NotNow, Recorder
 from .remarks import Remarks
 from .stand_ins import stand_in
-from .steps import API, Kind, Steps, line
+from .steps import API, Kind, Line, Steps, whole
 from .trace import Profiler, Refused
 from .window import NONE, Seen, Window, parse_window, why_never
 
@@ -27,6 +27,7 @@ _TICK_S = 0.2  # while a window by time may open or close
 _FLUSH_S = 1.0  # of lines otherwise
 _REFRESH_S = 10.0  # of the process file
 _STEPS_EXPECTED_S = 60.0  # after the last one, or after what it waited for was compiled
+_KINDS = 100  # names of annotations that are remembered
 
 current: Observer | None = None
 """The observer of this process, for `StepProfiler` to find."""
@@ -53,6 +54,7 @@ class Observer:
             os.path.dirname(str(jax.__file__)) + os.sep,  # noqa: PTH120
         )
         self._steps = Steps()
+        self._kinds: dict[str, Kind] = {}
         self._remarks = Remarks(jax)
         self._profiler = Profiler(jax)
         self._own_profiles: list[str] = []
@@ -121,8 +123,14 @@ class Observer:
 
     def annotated(self, name: str, number: object) -> None:
         """The program begins a StepTraceAnnotation."""
-        plain = str(name).rstrip("0123456789")  # some write the step's number into the name
-        self._safely(self._step_begins, Kind("annotation", plain), number)
+        kind = self._kinds.get(name) or self._new_kind(name)
+        self._safely(self._step_begins, kind, number)
+
+    def _new_kind(self, name: str) -> Kind:
+        kind = Kind("annotation", str(name).rstrip("0123456789"))  # the step's number, with some
+        if len(self._kinds) < _KINDS:
+            self._kinds[name] = kind
+        return kind
 
     def on_step(self, number: object) -> None:
         """The program says so itself."""
@@ -132,10 +140,10 @@ class Observer:
         now_s = time.monotonic()
         start = self._steps.begin(kind, now_s)
         if not self.recorder.settled:
-            self.recorder.step_begins(start, quiet=self._quiet(now_s))
+            self.recorder.step_begins(start, self._quiet)
             now_s = time.monotonic()  # a window that opens or closes takes its time
         if start.leads:
-            self._journal.step(line(kind, number, now_s))
+            self._journal.step(Line(kind, whole(number), now_s, time.time()))
         if self._thread is None:
             self._watch()
 
@@ -157,8 +165,8 @@ class Observer:
         if self.recorder.window.start_step is None and self.recorder.retire():
             self.recorder = self._record(window, directory or self.recorder.directory)
 
-    def _quiet(self, now_s: float) -> bool:
-        return self._compiles.quiet(now_s, self.recorder.window.quiet_s)
+    def _quiet(self) -> bool:
+        return self._compiles.quiet(time.monotonic(), self.recorder.window.quiet_s)
 
     # The window
 
@@ -208,7 +216,7 @@ class Observer:
         if not self.recorder.settled:
             compiled_s = self._compiles.last_end_s or 0.0
             steps = self._steps.expected(now_s, compiled_s, _STEPS_EXPECTED_S)
-            self.recorder.tick(now_s, quiet=self._quiet(now_s) and not steps)
+            self.recorder.tick(now_s, quiet=self._quiet() and not steps)
         self._journal.flush()
         if now_s - self._looked_s >= _REFRESH_S:
             self._write()

@@ -56,7 +56,7 @@ class Recorder:
         """Nothing more will happen."""
         return self.state not in ("waiting", "open")
 
-    def step_begins(self, start: Start, *, quiet: bool) -> None:
+    def step_begins(self, start: Start, quiet: Callable[[], bool]) -> None:
         """A step is about to begin, in this thread."""
         if self.state == "waiting":
             if start.leads and self._due(start.turn, quiet):
@@ -66,8 +66,8 @@ class Recorder:
             if self.steps >= self.window.steps:
                 self._unless_busy(lambda: self._close(wait=True))
 
-    def _due(self, index: int, quiet: bool) -> bool:
-        return quiet if self.window.start_step is None else index >= self.window.start_step
+    def _due(self, index: int, quiet: Callable[[], bool]) -> bool:
+        return quiet() if self.window.start_step is None else index >= self.window.start_step
 
     def tick(self, now_s: float, *, quiet: bool) -> None:
         """Time has passed, and no steps are to be expected if `quiet`."""

@@ -7,7 +7,6 @@ leads, the earlier one at a tie: its starts are the steps.
 from __future__ import annotations
 
 import operator
-import time
 from typing import Any, NamedTuple
 
 
@@ -73,19 +72,29 @@ class Steps:
         return {f"{kind.source}:{kind.name}".rstrip(":"): n for kind, n in self.counts.items()}
 
 
-def line(kind: Kind, number: object, now_s: float) -> dict[str, Any]:
-    """A step's start as it is written."""
-    return {
-        "step": _whole(number),
-        "start_s": round(now_s, 6),
-        "wall_s": round(time.time(), 6),
-        "source": kind.source,
-        "name": kind.name or None,
-    }
+class Line(NamedTuple):
+    """A step's start as it is noted: made into words when it is written, not in the step."""
+
+    kind: Kind
+    step: int | None
+    start_s: float
+    wall_s: float
+
+    def facts(self) -> dict[str, Any]:
+        """As it is written."""
+        return {
+            "step": self.step,
+            "start_s": round(self.start_s, 6),
+            "wall_s": round(self.wall_s, 6),
+            "source": self.kind.source,
+            "name": self.kind.name or None,
+        }
 
 
-def _whole(number: object) -> int | None:
+def whole(number: object) -> int | None:
     """The program's own number of the step. A device array is not asked: that would wait for it."""
+    if type(number) is int:
+        return number
     if type(number).__module__ not in ("builtins", "numpy"):
         return None
     try:
