@@ -132,7 +132,7 @@ def _lines(text: str, width: int) -> list[str]:
 
 def _facts(rows: Iterable[Fact], paper: _Paper, indent: str) -> Iterator[Text]:
     rows = tuple(rows)
-    label_width = max(len(row.label) for row in rows)
+    label_width = max((len(row.label) for row in rows), default=0)
     for row in rows:
         start = f"{indent}{row.label:<{label_width}}  " if label_width else indent
         style = _STYLES[row.tone]

@@ -129,44 +129,46 @@ def refuse_thin(measured: Measurement, least: float) -> None:
 def feed_back(
     task: Task, way: str, measured: Run | None, measurement: Measurement, say: Say
 ) -> Feedback:
-    """Run without and with the profile, and say what it changed."""
+    """Run without and with the profile, and say what it changed.
+
+    The first run that is not proved to use the profile is the last: there is nothing to compare.
+    """
     refuse_thin(measurement, task.min_coverage)
     without: list[Run] = []
     with_profile: list[Run] = []
+    module, proof = measurement.module or "", Proof(used=False, reasons=())
     turns = order(task.repeats)
     for number, turn in enumerate(turns, 1):
         arm, name = (with_profile, "with") if turn else (without, "without")
         say(f"run {number} of {len(turns)}: {name} the profile")
         flags = ((PROFILE, str(measurement.path)),) if turn else ()
         settings = task.under(*flags, env=NO_CACHE)
-        # Steps that the program does not count are taken from a profile, in both arms alike.
-        profile = not (measured is not None and any(rank.steps for rank in measured.ranks))
-        arm.append(carry_out(task, f"{name}-{len(arm) + 1}", settings, say, profile=profile))
-    return _weighed(task, way, measured, measurement, (tuple(without), tuple(with_profile)))
-
-
-def _weighed(
-    task: Task,
-    way: str,
-    measured: Run | None,
-    measurement: Measurement,
-    runs: tuple[tuple[Run, ...], tuple[Run, ...]],
-) -> Feedback:
-    module = measurement.module or step_module(runs[1][0], measurement.profile)
-    without, with_profile = (Arm(runs=arm, scores=tuple(map(score, arm))) for arm in runs)
-    proofs = [prove(run, measurement.profile, module) for run in with_profile.runs]
-    proof = next((it for it in proofs if not it.used), proofs[0])
+        profiled = not _counts_steps(measured or next(iter(without), None))
+        arm.append(carry_out(task, f"{name}-{len(arm) + 1}", settings, say, profile=profiled))
+        if turn:
+            module = module or step_module(arm[-1], measurement.profile)
+            proof = prove(arm[-1], measurement.profile, module)
+            if not proof.used:
+                break
+    arms = [
+        Arm(runs=tuple(runs), scores=tuple(map(score, runs))) for runs in (without, with_profile)
+    ]
     return Feedback(
         way=way,
         directory=task.directory,
         measured=measured,
         measurement=measurement,
-        without=without,
-        with_profile=with_profile,
+        without=arms[0],
+        with_profile=arms[1],
         proof=proof,
-        movement=_moved(without.runs[0], with_profile.runs[0], module, measurement.profile),
-        comparison=_compared(without, with_profile),
+        movement=_moved(without[0], with_profile[0], module, measurement.profile),
+        comparison=_compared(*arms),
     )
+
+
+def _counts_steps(run: Run | None) -> bool:
+    """Whether the program counts its steps; where not, they are taken from a profile."""
+    return run is not None and any(rank.steps for rank in run.ranks)
 
 
 def _moved(without: Run, with_profile: Run, module: str, profile: Profile) -> Movement | Unknown:

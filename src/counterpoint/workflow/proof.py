@@ -50,12 +50,9 @@ def _of_rank(rank: Rank, run: Run, profile: Profile, module: str) -> Proof:
     use = evidence.of(module)
     program = compiled(rank, module)
     coverage = None if program is None else check_profile(profile, program)
-    wants = [
-        _platform(run),
-        None if use is not None and use.use is Use.USED else _log_says(evidence.reason, use),
-        _fits(coverage, module),
-    ]
-    missing = tuple(f"{where}{want}" for want in wants if want)
+    said = use is not None and use.use is Use.USED
+    wants = () if said else (_platform(run) or _log_says(evidence.reason, use),)
+    missing = tuple(f"{where}{want}" for want in (*wants, _fits(coverage, module)) if want)
     reasons = missing or (f"{where}{use.reason}" if use else "",)
     return Proof(
         used=not missing,

@@ -1,0 +1,43 @@
+"""For tests of the workflows: the command line in a process of its own, and the workload."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from command_line import Counterpoint
+from xla_compiler import why_none
+
+WORKLOAD = Path(__file__).parent / "gpu_workload.py"
+
+
+@pytest.fixture
+def counterpoint(tmp_path: Path) -> Counterpoint:
+    """Run a command line in an empty directory."""
+
+    def run(*arguments: object, **variables: str) -> subprocess.CompletedProcess[str]:
+        environment = {name: it for name, it in os.environ.items() if name != "XLA_FLAGS"}
+        return subprocess.run(
+            [sys.executable, "-m", "counterpoint", *map(str, arguments)],
+            cwd=tmp_path,
+            env={**environment, "JAX_PLATFORMS": "cpu", **variables},
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+
+    return run
+
+
+@pytest.fixture
+def workload() -> list[str]:
+    """The command that compiles for GPUs; skips where there is no compiler for them."""
+    reason = why_none()
+    if reason:
+        pytest.skip(reason)
+    return [sys.executable, str(WORKLOAD)]

@@ -1,0 +1,77 @@
+"""AutoPGLE as far as JAX carries it without a GPU: it measures nothing, and is told to have."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from command_line import Counterpoint
+from counterpoint.runs import read_run
+
+JITTED = """
+import jax
+step = jax.jit(lambda x: x @ x / 8)
+x = jax.numpy.ones((8, 8))
+for i in range(8):
+    x = step(x).block_until_ready()
+"""
+AHEAD = JITTED.replace("x / 8)", "x / 8).lower(jax.ShapeDtypeStruct((8, 8), 'float32')).compile()")
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    return tmp_path / "train.py"
+
+
+def test_on_a_cpu_one_line_says_that_nothing_was_measured(
+    counterpoint: Counterpoint, program: Path, tmp_path: Path
+) -> None:
+    program.write_text(JITTED)
+    done = counterpoint("pgle", "auto", "-o", "out", "--", sys.executable, program)
+    assert done.returncode == 1, done.stderr
+    said = " ".join(done.stdout.split())
+    assert "NOT USED" in said
+    assert "found no GPU kernels to measure on the cpu backend" in said
+    assert "CUPTI" not in said  # JAX's own guess, which is meant for GPUs
+    # JAX was really asked, measured three calls, and warned of each empty trace.
+    run = read_run(tmp_path / "out" / "optimise")
+    assert dict(run.settings.env)["JAX_ENABLE_PGLE"] == "true"
+    assert "PGLE collected an empty trace" in run.ranks[0].stderr.read_text()
+    # There is nothing to compare, so nothing more was run.
+    assert not (tmp_path / "out" / "after").exists()
+
+
+def test_a_program_that_compiles_ahead_of_time_is_told_where(
+    counterpoint: Counterpoint, program: Path
+) -> None:
+    program.write_text(AHEAD)
+    done = counterpoint("pgle", "auto", "-o", "out", "--json", "--", sys.executable, program)
+    assert done.returncode == 1, done.stderr
+    report = json.loads(done.stdout)
+    assert not report["used"]
+    assert any("ahead of time" in it and "train.py:3" in it for it in report["reasons"])
+
+
+def test_another_profiler_is_seen_before_anything_runs(
+    counterpoint: Counterpoint, program: Path, tmp_path: Path
+) -> None:
+    program.write_text(JITTED)
+    done = counterpoint(
+        "pgle", "auto", "--", sys.executable, program, NSYS_PROFILING_SESSION_ID="7"
+    )
+    assert done.returncode == 2
+    assert "NSYS_PROFILING_SESSION_ID" in done.stderr
+    assert [it.name for it in tmp_path.iterdir()] == ["train.py"]
+
+
+def test_by_hand_it_is_the_documented_variables(counterpoint: Counterpoint) -> None:
+    text = counterpoint("pgle", "auto", "--runs", 5, "--print-only", "--", "python", "t.py").stdout
+    for line in (
+        "JAX_ENABLE_PGLE=true",
+        "JAX_PGLE_PROFILING_RUNS=5",
+        "JAX_COMPILATION_CACHE_EXPECT_PGLE=true",
+    ):
+        assert line in text

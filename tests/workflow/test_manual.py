@@ -1,0 +1,144 @@
+"""The whole loop as a user starts it, with the real compiler: measured, made, given, proved."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from command_line import Counterpoint
+from counterpoint.runs import read_run
+
+STEPS = ("--profile-start-step", "2", "--profile-steps", "4")
+CPU_STEP = """
+import jax
+from jax.profiler import StepTraceAnnotation
+step = jax.jit(lambda x: x @ x / 8)
+x = jax.numpy.ones((8, 8))
+for i in range(12):
+    with StepTraceAnnotation("train", step_num=i):
+        x = step(x).block_until_ready()
+"""
+
+
+@pytest.fixture
+def cpu_step(tmp_path: Path) -> list[str]:
+    (tmp_path / "cpu_step.py").write_text(CPU_STEP)
+    return [sys.executable, "cpu_step.py"]
+
+
+def test_a_measured_profile_is_proved_to_be_used(
+    counterpoint: Counterpoint, workload: list[str], tmp_path: Path
+) -> None:
+    done = counterpoint("pgle", "manual", *STEPS, "-o", "tuned", "--json", "--", *workload)
+    assert done.returncode == 0, done.stdout + done.stderr
+    report = json.loads(done.stdout)
+    assert report == json.loads((tmp_path / "tuned" / "report.json").read_text())
+
+    # The compiler's log of the run with the profile names the file, and costs that it found there.
+    profile = Path(report["profile"]["path"])
+    assert report["used"]
+    assert report["proof"]["source"] == str(profile)
+    assert report["proof"]["found"] > 20
+    log = (tmp_path / "tuned" / "with-1" / "rank0" / "stderr.log").read_text()
+    assert f"Using PGLE profile from {profile}" in log
+    assert "Using PGLE" not in (tmp_path / "tuned/without-1/rank0/stderr.log").read_text()
+
+    # It was made of the program that was compiled, and covers its collectives.
+    assert report["proof"]["coverage"]["fit"] == "fits"
+    assert report["proof"]["coverage"]["collectives"] == 1
+    assert report["proof"]["fingerprint"] in profile.read_text()
+
+    # Costs that differ from the compiler's guesses make another schedule of the same collectives.
+    moved = [it for it in report["movement"]["moves"] if it["start_shift_us"]]
+    assert moved
+    assert report["movement"]["gone"] == report["movement"]["new"] == []
+    assert {it["transfer_us"] for it in report["movement"]["moves"]} == {900.0}
+
+    # One pair of runs is no verdict.
+    assert report["comparison"]["verdict"] == "not decided"
+    assert report["without"][0]["step_ms"]["source"] == "annotation"
+
+
+def test_the_compared_runs_differ_by_the_profile_alone(
+    counterpoint: Counterpoint, workload: list[str], tmp_path: Path
+) -> None:
+    counterpoint("pgle", "manual", *STEPS, "-o", "tuned", "--", *workload)
+    profile_run, without, with_ = (
+        dict(read_run(tmp_path / "tuned" / name).settings.xla)
+        for name in ("profile", "without-1", "with-1")
+    )
+    assert {*with_.items()} - {*without.items()} == {
+        (name, value) for name, value in with_.items() if "pgle_profile_file" in name
+    }
+    assert {*without} <= {*with_}
+    # CUDA graphs are off for the profile run alone.
+    assert profile_run["xla_gpu_enable_command_buffer"] == ""
+    assert "xla_gpu_enable_command_buffer" not in with_
+
+
+def test_a_profile_of_another_program_is_not_called_used(
+    counterpoint: Counterpoint, workload: list[str], tmp_path: Path
+) -> None:
+    foreign = tmp_path / "foreign.pbtxt"
+    fingerprint = "0123456789abcdef" * 2
+    foreign.write_text(f'costs {{ name: "{fingerprint}::fusion" cost_us: 5 }}\n')
+    done = counterpoint("pgle", "manual", "--profile", foreign, "--repeats", 3, "--", *workload)
+    assert done.returncode == 1, done.stderr
+    assert "NOT PROVED" in done.stdout
+    assert "foreign" in done.stdout
+    # The compiler wrote "Found profile for module" all the same; and nothing more was run.
+    (home,) = (tmp_path / "counterpoint-runs").iterdir()
+    assert "Found profile for module" in (home / "with-1/rank0/stderr.log").read_text()
+    assert sorted(it.name for it in home.iterdir() if it.is_dir()) == ["with-1", "without-1"]
+
+
+def test_a_profile_run_without_gpus_ends_in_one_clear_error(
+    counterpoint: Counterpoint, cpu_step: list[str]
+) -> None:
+    done = counterpoint("pgle", "manual", *STEPS, "-o", "out", "--", *cpu_step)
+    assert done.returncode == 3
+    assert "not of GPUs" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_program_that_ends_before_the_window_is_told_so(
+    counterpoint: Counterpoint, cpu_step: list[str]
+) -> None:
+    done = counterpoint("pgle", "manual", "--profile-start-step", 99, "-o", "out", "--", *cpu_step)
+    assert done.returncode == 3
+    assert "the run left no profile" in done.stderr
+    assert "12 steps" in done.stderr
+
+
+def test_a_workload_that_fails_ends_the_workflow(counterpoint: Counterpoint) -> None:
+    failing = [sys.executable, "-c", "raise SystemExit('no dataset')"]
+    done = counterpoint("pgle", "manual", "-o", "out", "--", *failing)
+    assert done.returncode == 1
+    assert "the profile run failed" in done.stderr
+    assert "no dataset" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("-o", "full", "--", "true"), "is not empty"),
+        (("--profile", "step.txt", "--", "true"), "step.txt"),
+        (("--repeats", "0", "--", "true"), "--repeats"),
+        (("--no-profile", "--", "true"), "--no-profile"),
+        ((), "no command"),
+    ],
+)
+def test_what_can_not_work_is_refused_before_anything_runs(
+    counterpoint: Counterpoint, tmp_path: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thesis.tex").write_text("mine")
+    (tmp_path / "step.txt").write_text('costs { name: "fusion" cost_us: 5 }\n')
+    done = counterpoint("pgle", "manual", *arguments)
+    assert done.returncode in (2, 3)
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert sorted(it.name for it in tmp_path.iterdir()) == ["full", "step.txt"]
