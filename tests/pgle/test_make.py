@@ -168,6 +168,11 @@ def test_of_two_kernels_per_turn_both_belong_to_it() -> None:
     assert costs(make_profile(unknown)) == {"turn": 20, "next": 5}
 
 
+def test_a_loop_asks_its_condition_once_more_than_it_turns() -> None:
+    asked = [Span("less", 100 * at, 10) for at in range(5)]
+    assert costs(make_profile(timeline(asked))) == {"less": 10}
+
+
 def test_a_part_of_a_fusion_costs_its_fusion() -> None:
     spans = [Span("fusion.3", 0, 100), Span("inner", 200, 30)]
     assert costs(make_profile(timeline(spans))) == {"fusion.3": 130}

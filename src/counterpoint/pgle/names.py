@@ -54,7 +54,7 @@ class _Finder:
         if scheduled is None:
             return None, None, None
         body = scheduled.computation
-        return scheduled.name, body, loop_multiplier(program, body)
+        return scheduled.name, body, _times(program, body)
 
     def _scheduled(self, program: Program, instruction: Instruction) -> Instruction | None:
         """The instruction itself, or the one around it that the scheduler sees."""
@@ -68,3 +68,11 @@ class _Finder:
             seen.add(instruction.computation)
             instruction = callers[0]
         return instruction
+
+
+def _times(program: Program, body: str) -> int | None:
+    """How often a computation runs; a loop asks its condition once more than it turns."""
+    callers = program.callers(body)
+    if any(it.opcode == "while" and it.calls[0] != body for it in callers):
+        return None
+    return loop_multiplier(program, body)

@@ -186,7 +186,12 @@ def _duplicates(profile: Profile, top: int) -> Section:
         Column("XLA takes", Kind.NUMBER),
     )
     table = Table(columns=columns, rows=_rows(cells))
-    return Section("Duplicates", f"{_of(len(shown), len(found))} names stand twice", (table,))
+    summary = f"{_of(len(shown), len(found))} {_stand(len(found))} more than once"
+    return Section("Duplicates", summary, (table,))
+
+
+def _stand(names: int) -> str:
+    return "name stands" if names == 1 else "names stand"
 
 
 def profile_json(profile: Profile, name: str) -> str:

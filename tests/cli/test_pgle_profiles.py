@@ -1,0 +1,162 @@
+"""`counterpoint pgle show`, `merge` and `diff` as a user meets them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from counterpoint.cli.app import main
+from counterpoint.pgle import Cost, Latency, Profile, read_profile, write_profile
+
+A = "0123456789abcdef0123456789abcdef"
+B = "fedcba9876543210fedcba9876543210"
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run a command of the group: exit code, stdout, stderr."""
+
+    def run(*arguments: str | Path) -> tuple[int, str, str]:
+        code = main(["pgle", *map(str, arguments)])
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return run
+
+
+@pytest.fixture
+def first(tmp_path: Path) -> Path:
+    costs = (Cost("dot", 100.0, A), Cost("add", 5.0, A), Cost("nop", 0.0, A), Cost("dot", 20.0, B))
+    told = {"made by": "a test", f"module {A}": "jit_step, 3 instructions"}
+    return write_profile(Profile(costs, origin=told), tmp_path / "first.pbtxt")
+
+
+@pytest.fixture
+def second(tmp_path: Path) -> Path:
+    costs = (Cost("dot", 150.0, A), Cost("add", 5.0, A), Cost("new", 7.0, A))
+    return write_profile(Profile(costs), tmp_path / "second.pbtxt")
+
+
+def test_show_tells_modules_and_the_largest_costs(run: Run, first: Path) -> None:
+    code, out, err = run("show", first)
+    assert (code, err) == (0, "")
+    lines = [line.split() for line in out.splitlines()]
+    assert ["costs", "4,", "0.125", "ms", "in", "all"] in lines
+    assert ["made", "by", "a", "test"] in lines
+    assert [A, "3", "0.105", "jit_step,", "3", "instructions"] in lines
+    assert [B, "1", "0.020"] in lines
+    assert ["dot", A[:12], "100.000", "80.0%"] in lines
+    assert "Without cost   1: nop" in out
+    assert "Duplicates" not in out
+    assert out.endswith(f"next: counterpoint pgle check {first} --program PROGRAM\n")
+
+
+def test_show_is_cut_to_the_rows_asked_for(run: Run, first: Path) -> None:
+    out = run("show", first, "--top", "1")[1]
+    assert "Largest costs   1 of 4" in out
+    assert "add" not in out
+    assert run("show", first, "--top", "0")[0] == 2
+
+
+def test_show_tells_which_of_two_costs_xla_takes(run: Run, tmp_path: Path) -> None:
+    costs = (Cost("dot", 1.0), Cost("add", 9.0), Cost("dot", 3.0))
+    path = write_profile(Profile(costs), tmp_path / "twice.pb")
+    out = run("show", path)[1]
+    assert "Duplicates   1 name stands more than once" in out
+    assert ["dot", "any", "1.000,", "3.000", "3.000"] in [line.split() for line in out.splitlines()]
+    # With a clone by rematerialisation XLA averages all costs of a base name instead.
+    clones = (*costs, Cost("dot.remat", 8.0))
+    path = write_profile(Profile(clones), tmp_path / "clones.pb")
+    rows = [line.split() for line in run("show", path)[1].splitlines()]
+    assert ["dot", "any", "1.000,", "3.000", "4.000"] in rows
+
+
+def test_show_says_that_latencies_are_left_out(run: Run, tmp_path: Path) -> None:
+    profile = Profile((Cost("dot", 1.0),), (Latency("a", "b", 2.0),))
+    out = run("show", write_profile(profile, tmp_path / "latencies.pb"))[1]
+    assert "1; XLA:GPU leaves them out" in out
+
+
+def test_show_as_json_is_whole(run: Run, first: Path) -> None:
+    shown = json.loads(run("show", first, "--json", "--top", "1")[1])
+    assert shown["schema"] == "counterpoint.pgle-profile/1"
+    assert shown["fingerprints"] == [A, B]
+    assert shown["costs"][0] == {"name": "dot", "fingerprint": A, "us": 100.0}
+    assert (len(shown["costs"]), shown["total_us"], shown["bare"]) == (4, 125.0, 0)
+    assert shown["duplicates"] == {}
+
+
+def test_show_refuses_what_xla_would_ignore(run: Run, first: Path) -> None:
+    wrong = first.rename(first.with_suffix(".txt"))
+    code, _, err = run("show", wrong)
+    assert code == 3
+    assert "leaves out every other file in silence" in err
+    assert f"next: mv {wrong} {first}" in err
+
+
+def test_merge_writes_one_profile(run: Run, first: Path, second: Path, tmp_path: Path) -> None:
+    out = tmp_path / "both"
+    code, printed, err = run("merge", first, second, "-o", out)
+    assert (code, err) == (0, "")
+    assert printed.splitlines() == [
+        f"{out}: median over 2 profiles; 5 costs of 2 modules",
+        f"next: counterpoint pgle show {out}",
+    ]
+    assert {cost.key: cost.us for cost in read_profile(out).costs} == {
+        f"{A}::dot": 125.0,
+        f"{A}::add": 5.0,
+        f"{A}::nop": 0.0,
+        f"{A}::new": 7.0,
+        f"{B}::dot": 20.0,
+    }
+
+
+def test_merge_refuses_before_it_reads(run: Run, first: Path, tmp_path: Path) -> None:
+    assert "no profile was named" in run("merge", "-o", tmp_path / "x.pb")[2]
+    assert "exists" in run("merge", first, "-o", first)[2]
+    code, _, err = run("merge", first, "-o", tmp_path / "x.pb", "--percentile", "-1")
+    assert code == 2
+    assert "between 0 and 100" in err
+    bare = write_profile(Profile((Cost("dot", 1.0),)), tmp_path / "bare.pb")
+    code, _, err = run("merge", first, bare, "-o", tmp_path / "x.pb")
+    assert code == 3
+    assert "are not merged" in err
+    assert not (tmp_path / "x.pb").exists()
+
+
+def test_diff_starts_with_the_largest_change(run: Run, first: Path, second: Path) -> None:
+    code, out, err = run("diff", first, second)
+    assert (code, err) == (0, "")
+    lines = [line.split() for line in out.splitlines()]
+    assert "in both      2, 1 of them at the same cost" in out
+    assert "A 0.105 ms   B 0.155 ms   B/A 1.476" in out
+    assert ["dot", "of", A[:8], "100.000", "150.000", "+50.000", "1.500"] in lines
+    assert "Only in A   2" in out
+    assert ["new", "of", A[:8], "7.000"] in lines
+    assert out.endswith(f"next: counterpoint pgle diff {first} {second} --json\n")
+    assert run("diff", first, second, "--top", "0")[0] == 2
+
+
+def test_diff_warns_when_only_names_are_compared(run: Run, second: Path, tmp_path: Path) -> None:
+    other = write_profile(Profile((Cost("dot", 1.0, B),)), tmp_path / "other.pb")
+    assert "fingerprints differ: instructions are compared by name" in run("diff", second, other)[1]
+
+
+def test_diff_as_json_is_whole(run: Run, first: Path, second: Path) -> None:
+    diff = json.loads(run("diff", first, second, "--json", "--top", "1")[1])
+    assert diff["schema"] == "counterpoint.pgle-diff/1"
+    assert [change["key"] for change in diff["changes"]] == [f"{A}::dot", f"{A}::add"]
+    assert [it["key"] for it in diff["only_a"]] == [f"{B}::dot", f"{A}::nop"]
+    assert diff["only_b"] == [{"key": f"{A}::new", "us": 7.0}]
+    assert diff["by_name"] is False
+
+
+def test_real_profiles_are_shown_with_their_duplicates(run: Run, shared: Path) -> None:
+    for path, count in (("bf16_16vm", 17), ("bf16_64vm", 19), ("fp8_128vm", 17)):
+        out = run("show", shared / f"data/pgle/{path}.pbtxt")[1]
+        assert f"Duplicates   10 of {count} names stand more than once" in out
