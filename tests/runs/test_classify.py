@@ -81,7 +81,7 @@ ValueError: no such dataset: 'c5'
         ((7, None), "", OutcomeKind.ERROR, "it printed nothing"),
         ((None, 9), "step 3\n", OutcomeKind.SIGNAL, "memory runs out"),
         ((None, 11), "Fatal Python error: Segmentation fault\n", OutcomeKind.SIGNAL, "Fatal"),
-        ((143, None), "Terminated\n", OutcomeKind.SIGNAL, "Terminated"),
+        ((143, None), "Terminated\n", OutcomeKind.SIGNAL, ""),
     ],
 )
 def test_the_kind_of_end(

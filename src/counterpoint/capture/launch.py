@@ -24,7 +24,7 @@ from counterpoint.capture.world import Seat, World, count_gpus, find_world, loca
 from counterpoint.core.errors import CounterpointError, UsageError
 from counterpoint.runs import layout
 from counterpoint.runs.classify import classify
-from counterpoint.runs.outcome import TELLING, Outcome
+from counterpoint.runs.outcome import TELLING, Outcome, OutcomeKind
 from counterpoint.runs.reader import read_run
 from counterpoint.runs.run import Given, Run
 from counterpoint.runs.writer import RankStart, RunWriter, Start
@@ -32,6 +32,7 @@ from counterpoint.runs.writer import RankStart, RunWriter, Start
 Say = Callable[[str], None]
 
 HOME: Final = Path("counterpoint-runs")
+_OTHERS: Final = 3.0  # seconds
 _TAIL: Final = 1 << 18
 """As much of each stream is searched for how it ended."""
 
@@ -59,7 +60,16 @@ def launch(request: Request, say: Say = _silent) -> Run:
             Watch(children, Limits(request.timeout_s, request.hang_after_s), noted).run()
         finally:
             _finish(children, writer, say)
+    if world.launched and world.seats[0].rank == 0:
+        _wait_for_others(writer.path)
     return read_run(writer.path)
+
+
+def _wait_for_others(path: Path) -> None:
+    """Ranks of a launcher end one after the other; so that the first can tell of all, it waits."""
+    until = time.monotonic() + _OTHERS
+    while read_run(path).outcome.kind is OutcomeKind.RUNNING and time.monotonic() < until:
+        time.sleep(0.1)
 
 
 def _world(request: Request, inherited: Mapping[str, str]) -> World:
@@ -172,7 +182,7 @@ def _start_ranks(
             environment = child_environment(request, inherited, seat, directory)
             child = _start(request, seat, directory, environment, gang=len(world.seats) > 1)
             children.append(child)
-            writer.start_rank(_described(seat, environment), child.group.pid)
+            writer.start_rank(_described(request, seat, environment), child.group.pid)
     except (OSError, CounterpointError) as failure:
         for child in children:
             child.group.reap()
@@ -205,13 +215,14 @@ def _start(
     return Child(seat.rank, directory, group, (out, err))
 
 
-def _described(seat: Seat, environment: ChildEnvironment) -> RankStart:
+def _described(request: Request, seat: Seat, environment: ChildEnvironment) -> RankStart:
     return RankStart(
         seat.rank,
         seat.local_rank,
         environment.difference,
         environment.xla_dump_to,
         environment.jax_dump_ir_to,
+        profile=request.profiles(seat.rank),
     )
 
 

@@ -34,8 +34,12 @@ class Window:
             "quiet_s": self.quiet_s,
             "seconds": self.seconds,
             "perfetto_link": self.perfetto_link,
-            "profile": self.processes == "all" or rank in self.processes,
+            "profile": self.has(rank),
         }
+
+    def has(self, rank: int) -> bool:
+        """Whether a rank profiles."""
+        return self.processes == "all" or rank in self.processes
 
 
 def agent_window(window: Window | None, rank: int) -> str:
@@ -75,3 +79,7 @@ class Request:
     hang_after_s: float | None = None
     echo: bool | Literal["stderr"] = True
     environment: Mapping[str, str] | None = None
+
+    def profiles(self, rank: int) -> bool:
+        """Whether a rank is asked for a profile."""
+        return self.window is not None and self.window.has(rank)

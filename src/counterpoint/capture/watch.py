@@ -136,9 +136,12 @@ class Watch:
                     self._selector.register(output.source, selectors.EVENT_READ, (child, output))
             while any(child.status is None for child in self._children):
                 self._pump()
-                self._reap()
                 self._judge()
+                self._reap()
                 self._signal()
+        self._judge()
+        for child in self._children:
+            self._attribute(child)
 
     def _pump(self) -> None:
         for key, _ in self._selector.select(_TICK):
@@ -176,6 +179,14 @@ class Watch:
             if child.failed and self._stop is None:
                 detail = f"ended because rank {child.rank} had"
                 self._end(Stop(OutcomeKind.INTERRUPTED, detail, because_of=child.rank))
+
+    def _attribute(self, child: Child) -> None:
+        """Schedulers send their signal to all: a rank may die of it before we hear of it."""
+        stop = self._stop
+        if child.stopped is None and stop is not None and stop.signal is not None:
+            _, number = child.status or (None, None)
+            if number is not None and signal.Signals(number).name == stop.signal:
+                child.stopped = stop
 
     def _judge(self) -> None:
         """Is there a reason to end them?"""

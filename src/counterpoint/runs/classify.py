@@ -31,6 +31,9 @@ _LOSS: Final = re.compile(
 _EXCEPTION: Final = re.compile(
     r"^[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit)\b.*$", re.MULTILINE
 )
+_FATAL: Final = re.compile(
+    r"^(?:Fatal |F\d{4} |terminate called|.*: Assertion |[A-Za-z_][\w.]*Error\b).*$", re.MULTILINE
+)
 _SHELL_SIGNALS: Final = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 15})
 """Those a shell reports as 128 and more; other such codes are a program's own."""
 _LONGEST: Final = 300
@@ -99,7 +102,8 @@ def _memory(output: str) -> str | None:
 def _of_signal(name: str, output: str) -> str:
     if name == "SIGKILL":
         return "killed from outside, as the kernel does when memory runs out"
-    return _last_words(output)
+    fatal = _FATAL.findall(output)
+    return _short(fatal[-1]) if fatal else ""
 
 
 def _last_words(output: str) -> str:

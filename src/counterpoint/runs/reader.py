@@ -161,6 +161,7 @@ def _rank(directory: Path, number: int) -> Rank:
         environment=cast("Mapping[str, object]", manifest.get("environment", {})),
         dump=_path(manifest.get("xla_dump_to")),
         ir=_path(manifest.get("jax_dump_ir_to")),
+        profile_asked=bool(manifest.get("profile_asked", True)),
         processes=processes.found,
         steps=steps.found,
         compiles=compiles.found,

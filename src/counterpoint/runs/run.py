@@ -89,6 +89,7 @@ class Rank:
     environment: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
     dump: Path | None = None
     ir: Path | None = None
+    profile_asked: bool = True
     processes: tuple[Process, ...] = ()
     steps: tuple[StepStart, ...] = ()
     compiles: tuple[Compile, ...] = ()
@@ -232,14 +233,13 @@ class Run:
     @property
     def why_no_profile(self) -> str:
         """In words, where `profiles` is empty."""
-        for rank in self.ranks:
-            if rank.window is None:
-                continue
-            if rank.window.state != "done":
+        asked = [rank for rank in self.ranks if rank.profile_asked]
+        if not asked:
+            return "none was asked for"
+        for rank in asked:
+            if rank.window is not None and rank.window.state != "done":
                 return rank.window.reason or f"the profile window is {rank.window.state}"
-        if any(rank.processes for rank in self.ranks):
-            return "no profile was asked for"
-        return "no Python process with Counterpoint's agent ran"
+        return "no Python process that imports jax was seen"
 
 
 def _apart(before: StepStart, after: StepStart) -> int:

@@ -47,6 +47,7 @@ class RankStart:
     environment: Mapping[str, object] | None = None
     xla_dump_to: str | None = None
     jax_dump_ir_to: str | None = None
+    profile: bool = False
 
 
 class RunWriter:
@@ -106,6 +107,7 @@ class RunWriter:
             "environment": rank.environment or {},
             "xla_dump_to": rank.xla_dump_to,
             "jax_dump_ir_to": rank.jax_dump_ir_to,
+            "profile_asked": rank.profile,
         }
         self._write_rank(rank.number)
 
