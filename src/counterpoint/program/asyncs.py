@@ -126,6 +126,7 @@ def _folded(outer: Instruction, inner: Instruction) -> Instruction:
         source_file=outer.source_file or inner.source_file,
         source_line=outer.source_line or inner.source_line,
         stack_frame_id=outer.stack_frame_id or inner.stack_frame_id,
+        scheduling_name=outer.scheduling_name,
         backend_config=outer.backend_config,
         frontend_attributes=outer.frontend_attributes,
     )

@@ -64,6 +64,7 @@ MESSAGES = message_classes(
       3 source_file string
       4 source_line int32
       15 stack_frame_id int32
+      16 scheduling_name string
     Shape
       2 element_type int32
       3 dimensions int64*

@@ -68,6 +68,8 @@ class Instruction:
     dot: DotDimensions | None = None
     convolution: Convolution | None = None
     is_host_transfer: bool = False
+    # What the scheduler knew it as, where the module tells: later passes rename and clone.
+    scheduling_name: str = ""
 
     @property
     def is_sync(self) -> bool:

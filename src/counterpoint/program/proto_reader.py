@@ -126,6 +126,7 @@ def _builder(module: Message, computations: dict[int, str]) -> Build:
             metadata.source_line,
             metadata.stack_frame_id,
             it.backend_config.decode(errors="replace"),
+            scheduling_name=metadata.scheduling_name,
             **({} if plain else parts.details(it, shape)),
         )
 

@@ -59,6 +59,7 @@ def instruction(line: str, computation: str, index: int, shapes: Shapes) -> Inst
         int(metadata.get("source_line", 0)),
         int(metadata.get("stack_frame_id", 0)),
         unquote(found.get("backend_config", "")),
+        scheduling_name=metadata.get("scheduling_name", ""),
         **_details(opcode[1], shape, inside, found),
     )
 
