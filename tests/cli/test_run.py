@@ -1,0 +1,225 @@
+"""`counterpoint run` and `counterpoint runs` as processes: words, exit codes and bad input."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+STEPS = """
+import jax, jax.numpy as jnp
+step = jax.jit(lambda x: x @ x / 1000)
+x = jnp.ones((64, 64))
+for i in range(8):
+    with jax.profiler.StepTraceAnnotation("train", step_num=i):
+        x = step(x).block_until_ready()
+print("done")
+"""
+ENVIRONMENT = {"PATH": os.environ["PATH"], "HOME": "/nowhere", "JAX_PLATFORMS": "cpu"}
+
+
+def counterpoint(
+    *arguments: object, cwd: Path, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "counterpoint", *map(str, arguments)],
+        cwd=cwd,
+        env=ENVIRONMENT | variables,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+def run(
+    cwd: Path, program: str, *options: str, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    return counterpoint("run", *options, "--", sys.executable, "-c", program, cwd=cwd, **variables)
+
+
+@pytest.fixture(scope="module")
+def profiled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, str]:
+    """Where a run with a profile lies, and what was said of it."""
+    pytest.importorskip("jax")
+    place = tmp_path_factory.mktemp("profiled")
+    done = run(place, STEPS, "-o", "a", "--profile-start-step", "2", "--profile-steps", "3")
+    assert done.returncode == 0, done.stderr
+    return place, done.stdout, done.stderr
+
+
+class TestWords:
+    def test_stdout_is_the_workload_s(self, profiled: tuple[Path, str, str]) -> None:
+        assert profiled[1] == "done\n"
+
+    def test_what_is_said_at_the_end(self, profiled: tuple[Path, str, str]) -> None:
+        said = [line.removeprefix("counterpoint: ") for line in profiled[2].splitlines()]
+        assert "keeping this run in a" in said
+        outcome, steps, profile, next_ = said[-4:]
+        assert outcome == "outcome  ok"
+        assert steps.startswith("steps    8 seen, median ")
+        assert steps.endswith(" ms, from one step annotation to the next")
+        assert profile.startswith("profile  1 file, ")
+        assert next_ == "next: counterpoint explain a"
+
+    def test_the_command_it_names_next_works(self, profiled: tuple[Path, str, str]) -> None:
+        _, *arguments = shlex.split(profiled[2].splitlines()[-1].rpartition("next: ")[2])
+        explained = counterpoint(*arguments, cwd=profiled[0])
+        assert explained.returncode == 0, explained.stderr
+        assert "3 host markers 'train'" in explained.stdout
+
+    def test_convert_takes_a_run(self, profiled: tuple[Path, str, str], tmp_path: Path) -> None:
+        done = counterpoint("convert", profiled[0] / "a", tmp_path / "a.parquet", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+
+    def test_a_run_without_profile_says_why(self, tmp_path: Path) -> None:
+        done = run(tmp_path, "print('hi')", "-o", "a")
+        assert "profile  none: no Python process that imports jax was seen" in done.stderr
+        explained = counterpoint("explain", "a", cwd=tmp_path)
+        assert explained.returncode == 3
+        assert "error: a: this run left no profile" in explained.stderr
+        assert "why: no Python process that imports jax was seen" in explained.stderr
+
+    def test_no_profile_was_asked_for(self, tmp_path: Path) -> None:
+        done = run(tmp_path, "pass", "-o", "a", "--no-profile")
+        assert "profile  none: none was asked for" in done.stderr
+
+    def test_a_failure_names_the_log(self, tmp_path: Path) -> None:
+        done = run(tmp_path, "raise ValueError('no data')", "-o", "a b")
+        assert done.returncode == 1
+        assert "outcome  error, exit code 1: ValueError: no data" in done.stderr
+        assert done.stderr.endswith("next: less 'a b/rank0/stderr.log'\n")
+
+    def test_as_json(self, tmp_path: Path) -> None:
+        done = run(
+            tmp_path, "print('hi')", "-o", "a", "--json", "--set", "xla_gpu_autotune_level=3"
+        )
+        told = json.loads(done.stdout)
+        assert told["schema"] == "counterpoint.runs/1"
+        (made,) = told["runs"]
+        assert made["outcome"]["kind"] == "ok"
+        assert made["settings"]["xla_flags"] == [["xla_gpu_autotune_level", "3"]]
+        assert made["median_step_ms"] is None
+        assert "hi\n" in done.stderr
+
+    def test_control_characters_do_not_reach_the_terminal(self, tmp_path: Path) -> None:
+        done = run(tmp_path, r"raise ValueError('\x1b[31mred')", "-o", "a")
+        said = [line for line in done.stderr.splitlines() if line.startswith("counterpoint: ")]
+        assert not any("\x1b" in line for line in said)
+
+
+class TestExitCodes:
+    @pytest.mark.parametrize(
+        ("program", "options", "code"),
+        [
+            ("raise SystemExit(7)", (), 7),
+            ("import os; os.kill(os.getpid(), 9)", (), 137),
+            ("import time; time.sleep(60)", ("--timeout", "0.3"), 124),
+            ("import time; time.sleep(60)", ("--hang-after", "0.3"), 124),
+        ],
+    )
+    def test_the_workload_s_own_is_handed_on(
+        self, tmp_path: Path, program: str, options: tuple[str, ...], code: int
+    ) -> None:
+        assert run(tmp_path, program, "--no-profile", *options).returncode == code
+
+    @pytest.mark.parametrize(
+        ("arguments", "words"),
+        [
+            (("run",), "no command was given"),
+            (("run", "--", "no-such-program"), "no-such-program was not found"),
+            (("run", "--no-such-option", "--", "true"), "--no-such-option"),
+            (("run", "--ranks", "0", "--", "true"), "--ranks takes a number from 1 on, not 0"),
+            (("run", "--timeout", "0", "--", "true"), "--timeout takes a number from 0.001 on"),
+            (("run", "--timeout", "nan", "--", "true"), "--timeout takes a number"),
+            (("run", "--processes", "x", "--", "true"), "--processes takes `all`, or numbers"),
+            (("run", "--processes", "1", "--", "true"), "there is no such rank"),
+            (("run", "--profile-steps", "0", "--", "true"), "--profile-steps takes a number"),
+            (("run", "--set", "nonsense", "--", "true"), "--set nonsense: not a setting"),
+            (("run", "--env", "x-y=1", "--", "true"), "--env x-y=1: not a variable"),
+            (("run", "-o", "gs://bucket/a", "--", "true"), "URLs can be read, not written"),
+        ],
+    )
+    def test_what_can_t_be_is_refused(
+        self, tmp_path: Path, arguments: tuple[str, ...], words: str
+    ) -> None:
+        done = counterpoint(*arguments, cwd=tmp_path)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.startswith("error: ")
+        assert words in done.stderr
+        assert "Traceback" not in done.stderr
+        assert list(tmp_path.iterdir()) == []
+
+    def test_a_second_run_into_the_same_directory(self, tmp_path: Path) -> None:
+        run(tmp_path, "pass", "-o", "a", "--no-profile")
+        done = run(tmp_path, "print('started')", "-o", "a", "--no-profile")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "a is taken: it holds a run already" in done.stderr
+
+    def test_a_flag_of_the_user_s_own_that_xla_does_not_know(self, tmp_path: Path) -> None:
+        pytest.importorskip("jaxlib")
+        flags = "--xla_gpu_enable_async_collectives=true"
+        done = run(tmp_path, "print('started')", "-o", "a", XLA_FLAGS=flags)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "xla_gpu_enable_async_collectives" in done.stderr
+        assert not (tmp_path / "a").exists()
+
+    def test_settings_of_a_file(self, tmp_path: Path) -> None:
+        (tmp_path / "fast.toml").write_text('[env]\nNCCL_DEBUG = "WARN"\nA = "file"\n')
+        program = "import os; print(os.environ['NCCL_DEBUG'], os.environ['A'])"
+        done = run(tmp_path, program, "--settings", "fast.toml", "--env", "A=line", "--no-profile")
+        assert (done.returncode, done.stdout) == (0, "WARN line\n"), done.stderr
+
+
+@pytest.fixture(scope="module")
+def some(profiled: tuple[Path, str, str]) -> Path:
+    place = profiled[0]
+    run(place, "raise SystemExit(7)", "-o", "b", "--name", "broken data", "--no-profile")
+    (place / "c" / "rank0").mkdir(parents=True)
+    (place / "c" / "run.json").write_text("{")
+    (place / "notes").mkdir()
+    return place
+
+
+class TestRuns:
+    def test_a_table(self, some: Path) -> None:
+        done = counterpoint("runs", ".", cwd=some)
+        assert (done.returncode, done.stderr) == (0, "")
+        rows = {line.split()[-1]: line.split() for line in done.stdout.splitlines() if "  " in line}
+        assert {"ok", "1", "8", "yes"} <= set(rows["a"])
+        assert {"broken-data", "error", "no"} <= set(rows["b"])
+        assert "broken" in rows["c"]
+        assert "notes" not in done.stdout
+        assert "c: c/run.json: damaged" in done.stdout
+        assert done.stdout.splitlines()[-1] == "next: counterpoint explain a"
+
+    def test_one_run(self, some: Path) -> None:
+        done = counterpoint("runs", "b", cwd=some)
+        assert done.returncode == 0
+        assert "broken-data" in done.stdout
+
+    def test_as_json(self, some: Path) -> None:
+        told = json.loads(counterpoint("runs", ".", "--json", cwd=some).stdout)
+        assert [made["name"] for made in told["runs"]] == ["python", "broken-data"]
+        assert told["runs"][0]["ranks"][0]["flags_of_compiler"]["xla_dump_hlo_as_proto"] == "true"
+        assert told["broken"][0]["path"] == "c"
+
+    def test_no_runs(self, tmp_path: Path) -> None:
+        done = counterpoint("runs", ".", cwd=tmp_path)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "0 in ." in done.stdout
+
+    def test_no_directory(self, tmp_path: Path) -> None:
+        done = counterpoint("runs", cwd=tmp_path)
+        assert done.returncode == 3
+        assert "counterpoint-runs: can't be read" in done.stderr
+
+    def test_two_runs_are_not_hosts_of_one(self, some: Path) -> None:
+        done = counterpoint("explain", "a", "b", cwd=some)
+        assert done.returncode == 2
+        assert "a and b are two runs, not hosts of one" in done.stderr
