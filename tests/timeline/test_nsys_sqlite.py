@@ -189,6 +189,19 @@ def graph_of_three(export: Export) -> None:
         export.kernel(0, 7, start + 90, start + 95, "late", correlation, graphNodeId=33)
 
 
+def test_a_process_that_never_came_to_a_gpu_has_no_work_and_no_tables_for_it(
+    tmp_path: Path,
+) -> None:
+    with Export(tmp_path / "cpu.sqlite") as export:
+        export.range(MAIN, 1000, 2000, "train")
+        for kind in ("KERNEL", "MEMCPY", "MEMSET", "RUNTIME", "GRAPH_TRACE"):
+            export.execute(f"DROP TABLE CUPTI_ACTIVITY_KIND_{kind}")
+    recording = read_sqlite(export.path)
+    assert len(recording.spans) == 0
+    assert recording.devices == ()
+    assert any("no GPU activity" in note for note in recording.notes)
+
+
 def test_a_graph_node_is_the_op_it_was_made_under(tmp_path: Path) -> None:
     with Export(tmp_path / "graph.sqlite") as export:
         graph_of_three(export)

@@ -15,7 +15,6 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,21 +31,9 @@ from make_fixtures import (  # pyright: ignore[reportMissingImports]
     H100,
     train_step,
 )
-from xspace_builder import MS, US, Plane, kernel, message, metadata, nvidia, xspace
+from simulated_gpu import DEVICES, as_xspace
 
 from counterpoint.compile.toolkit import write_toolkit
-from counterpoint.program import (
-    Instruction,
-    Program,
-    collective,
-    is_done,
-    launches,
-    read_program,
-    trip_count,
-)
-
-DEVICES = 8
-COLLECTIVE_US, COMPUTE_US = 900, 120
 
 
 def main() -> None:
@@ -80,39 +67,7 @@ def replace_profile(module: bytes) -> None:
     if home is None:
         return
     for file in Path(home).glob("profile/plugins/profile/*/*.xplane.pb"):
-        file.write_bytes(recorded(module))
-
-
-def recorded(module: bytes) -> bytes:
-    """What a profiler would have written of four steps on each GPU."""
-    program = read_program(module)
-    name = (program.name, 7)
-    gpus = [nvidia(ordinal) for ordinal in range(DEVICES)]
-    for gpu in gpus:
-        for step in range(4):
-            _execute(gpu, program, name, step * 400 * MS)
-    return xspace(*gpus, metadata({name: message((1, module))}))
-
-
-def _execute(gpu: Plane, program: Program, name: tuple[str, int], start_ps: int) -> None:
-    now = start_ps
-    for it in _in_order(program, program.computations[program.entry].instructions):
-        talk = collective(program, it)
-        us = COLLECTIVE_US if talk else COMPUTE_US
-        stream = "Stream #21(Collective)" if talk else "Stream #20(Compute)"
-        label = f"ncclDevKernel_{talk.kind}" if talk else it.name.replace(".", "_")
-        kernel(gpu, stream, label, now, us * US, op=it.name, module=name)
-        now += us * US
-
-
-def _in_order(program: Program, instructions: tuple[Instruction, ...]) -> Iterator[Instruction]:
-    for it in instructions:
-        if it.opcode == "while":
-            body = program.computations[it.calls[0]].instructions
-            for _ in range(trip_count(program, it) or 1):
-                yield from _in_order(program, body)
-        elif launches(it) and not is_done(it):
-            yield it
+        file.write_bytes(as_xspace(module))
 
 
 if __name__ == "__main__":

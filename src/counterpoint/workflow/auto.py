@@ -25,7 +25,7 @@ from counterpoint.workflow.nsys import require_nsys
 from counterpoint.workflow.phase import Phase, script
 from counterpoint.workflow.proof import elsewhere
 from counterpoint.workflow.score import Score, score
-from counterpoint.workflow.task import NO_CACHE, Say, Task, carry_out, claim
+from counterpoint.workflow.task import NO_CACHE, Say, Task, carry_out, claim, refuse_scheduler_off
 
 CALLS: Final = 3
 _MEDIAN: Final = 50
@@ -100,6 +100,7 @@ def auto(task: Task, how: How, say: Say) -> Auto:
 
 def _look_ahead(task: Task, how: How) -> tuple[Conflict, ...]:
     """Refuse what can't work before anything is run; tell what may not."""
+    refuse_scheduler_off(task)
     if how.nsys:
         require_nsys(task)
     found = conflicts(task.inherited, processes_here(), task.jaxlib)

@@ -16,7 +16,7 @@ from counterpoint.workflow.feedback import (
     measurement,
 )
 from counterpoint.workflow.phase import Phase, script
-from counterpoint.workflow.task import NO_CACHE, Say, Task, carry_out, claim
+from counterpoint.workflow.task import NO_CACHE, Say, Task, carry_out, claim, refuse_scheduler_off
 
 COMMAND_BUFFERS_OFF: Final = ("xla_gpu_enable_command_buffer", "")
 """For a run that is profiled: kernels of a CUDA graph bear no instruction's name."""
@@ -24,6 +24,7 @@ COMMAND_BUFFERS_OFF: Final = ("xla_gpu_enable_command_buffer", "")
 
 def manual(task: Task, say: Say, profile: Path | None = None) -> Feedback:
     """Profile a run, make a profile of it, run without and with it, and prove that it was used."""
+    refuse_scheduler_off(task)
     if profile is not None:
         read_profile(profile)  # what is wrong with it is said before anything is made
     claim(task.directory)

@@ -14,7 +14,7 @@ from counterpoint.workflow.feedback import Feedback, feed_back, measurement
 from counterpoint.workflow.manual import COMMAND_BUFFERS_OFF, comparing
 from counterpoint.workflow.phase import Phase, script
 from counterpoint.workflow.serial import serial_settings
-from counterpoint.workflow.task import NO_CACHE, Say, Task, carry_out, claim
+from counterpoint.workflow.task import NO_CACHE, Say, Task, carry_out, claim, refuse_scheduler_off
 
 _OPTIONS: Final = (
     "--trace=cuda,nvtx",
@@ -35,6 +35,7 @@ class Nsight:
 
 def nsys(task: Task, how: Nsight, say: Say) -> Feedback:
     """Measure a run with nsys (or take exports of one), make a profile, run without and with it."""
+    refuse_scheduler_off(task)
     if not how.exports:
         require_nsys(task)
     if how.exports:

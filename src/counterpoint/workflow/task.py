@@ -14,7 +14,7 @@ from counterpoint.capture.launch import launch
 from counterpoint.capture.request import Request, Window
 from counterpoint.core.errors import CounterpointError, UsageError
 from counterpoint.flags import Settings, inherited_settings
-from counterpoint.flags.version import LHS
+from counterpoint.flags.version import LHS, false_is_obeyed
 from counterpoint.pgle.proof import LOUD
 from counterpoint.runs import OutcomeKind, Run
 
@@ -93,6 +93,17 @@ def claim(directory: Path) -> None:
     if used:
         raise UsageError(
             f"{directory} is not empty", why="nothing is overwritten", next="choose another -o"
+        )
+
+
+def refuse_scheduler_off(task: Task) -> None:
+    """Refuse flags under which XLA leaves every profile unread, and says nothing of it."""
+    given = inherited_settings(task.inherited).merged(task.request.settings).flags
+    if given.get(LHS) == "false" and false_is_obeyed(task.jaxlib):
+        raise UsageError(
+            f"--{LHS}=false: with it this XLA looks at no profile",
+            why="its scheduler is what takes the costs; from jaxlib 0.12 on the flag is obeyed",
+            next=f"leave it out, or --set {LHS}=true",
         )
 
 

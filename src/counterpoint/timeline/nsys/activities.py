@@ -44,6 +44,16 @@ _COPY_NAMES: Final = {
     10: "MemcpyP2P",
 }
 
+_NOTHING: Final = pl.DataFrame(
+    schema={
+        **dict.fromkeys(
+            ("start", "end", "device", "stream", "pid", "correlation", "node"), pl.Int64
+        ),
+        **dict.fromkeys(("name", "hint"), pl.String),
+    }
+)
+"""A report of a process that never came to a GPU has none of the tables."""
+
 _NCCL: Final = r"(?i)^(?:void )?(?:nccl|rccl)"
 
 
@@ -58,7 +68,7 @@ def read_activities(database: Database, strings: pl.DataFrame) -> pl.DataFrame:
         _named(database, MEMSETS, "value", pl.lit("Memset"), "memset"),
         _named(database, GRAPHS, "graphId", _graph_name(), "graph"),
     ]
-    return pl.concat(part for part in parts if part is not None)
+    return pl.concat([part for part in parts if part is not None] or [_NOTHING])
 
 
 def _kernels(database: Database, strings: pl.DataFrame) -> pl.DataFrame | None:

@@ -1,0 +1,38 @@
+"""Settings that would let every profile lie unread are refused, where this XLA obeys them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from counterpoint.capture.request import Request
+from counterpoint.core.errors import UsageError
+from counterpoint.workflow.task import Task, refuse_scheduler_off
+
+LHS = "xla_gpu_enable_latency_hiding_scheduler"
+
+
+def task(directory: Path, jaxlib: str, flags: str = "") -> Task:
+    """A task whose interpreter is one that has this jaxlib."""
+    python = directory / "python3"
+    python.write_text(f'#!/bin/sh\necho \'{{"jaxlib": "{jaxlib}"}}\'\n')
+    python.chmod(0o755)
+    environment = {"PATH": f"{directory}:/usr/bin:/bin", "XLA_FLAGS": flags}
+    return Task(
+        request=Request(command=("python3", "train.py"), environment=environment),
+        directory=directory / "out",
+    )
+
+
+def test_a_scheduler_that_is_off_is_refused_where_off_means_off(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="looks at no profile") as refused:
+        refuse_scheduler_off(task(tmp_path, "0.12.0", f"--{LHS}=false"))
+    assert refused.value.exit_code == 2
+    refuse_scheduler_off(task(tmp_path, "0.10.2", f"--{LHS}=false"))
+    refuse_scheduler_off(task(tmp_path, "0.12.0"))
+
+
+def test_the_scheduler_stands_in_every_phase_unless_the_user_sets_it(tmp_path: Path) -> None:
+    assert task(tmp_path, "0.10.2").under().flags == {LHS: "true"}
+    assert LHS not in task(tmp_path, "0.10.2", f"--{LHS}=false").under().flags
