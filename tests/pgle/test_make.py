@@ -236,6 +236,19 @@ def test_waiting_that_can_not_be_told_apart_is_pointed_out() -> None:
     assert "waiting for late ranks is part of 1 cost (all-reduce-start)" in made.notes[0]
 
 
+def test_of_some_ranks_the_last_to_come_waits_least() -> None:
+    eight = STEP.replace("{{0,1}}", "{{0,1,2,3,4,5,6,7}}").replace("partitions=2", "partitions=8")
+    text = eight.replace("FINGERPRINT", A).replace("LIMIT", KNOWN)
+    spans = [
+        Span("all-reduce-start", 0, 90, device=0, line=0),
+        Span("all-reduce-start", 50, 40, device=1, line=1),
+    ]
+    programs = {"jit_step": EmbeddedProgram("jit_step", text.encode)}
+    made = make_profile(timeline(spans, programs))
+    assert costs(made) == {"all-reduce-start": 40}
+    assert "waiting for late ranks is part of 1 cost" in made.notes[0]
+
+
 def test_a_window_from_start_to_done_is_no_cost() -> None:
     made = timeline([Span("fusion.3", 0, 100), Span("all-reduce-start", 0, 50)])
     ops = made.ops.with_columns(async_window=pl.col("op") == "all-reduce-start")
@@ -289,6 +302,8 @@ def test_modules_without_fingerprint_are_not_mixed() -> None:
     assert "#0 jit_step, #1 jit_eval" in str(refused.value)
     made = make_profile(nameless, module="jit_eval")
     assert [(cost.key, cost.us) for cost in made.profile.costs] == [("fusion.3", 0.7)]
+    nested = make_profile(timeline([Span("while.2::fusion.3", 0, 100)], {}))
+    assert [cost.key for cost in nested.profile.costs] == ["fusion.3"]
     alone = make_profile(timeline(OF_TWO[:1], {}))
     assert [(cost.key, cost.us) for cost in alone.profile.costs] == [("fusion.3", 0.1)]
 

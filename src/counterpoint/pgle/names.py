@@ -11,6 +11,7 @@ from typing import Any
 
 import polars as pl
 
+from counterpoint.pgle.profile import SEPARATOR
 from counterpoint.program import Instruction, Program, launched, loop_multiplier
 from counterpoint.timeline.model import Timeline
 
@@ -48,7 +49,7 @@ class _Finder:
             return None, None, None
         program = self._timeline.programs[number].hlo(op["host"])
         if program is None:
-            return name, None, None
+            return name.rpartition(SEPARATOR)[2] or None, None, None  # of nested ones the innermost
         instruction = program.instruction(name)
         scheduled = None if instruction is None else self._scheduled(program, instruction)
         if scheduled is None:

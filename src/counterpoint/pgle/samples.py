@@ -4,7 +4,8 @@ Kernels of one instruction add up within a run, side by side on several streams 
 An instruction in a loop runs several times in a run: its time there is divided by the trip count
 that the program tells; where it tells none, by how often the least launched kernel of the loop's
 body was launched. A collective is one execution over all devices of its replica group, and takes
-as long as the last to come stays: the others wait before that.
+as long as the last to come stays: the others wait before that. Where the profile holds some of them
+only, the last of these comes nearest.
 """
 
 from __future__ import annotations
@@ -50,10 +51,17 @@ def samples(timeline: Timeline, ops: pl.DataFrame, runs: pl.DataFrame) -> Sample
     collective = pl.col("lane") == Lane.COLLECTIVE
     work = _work(spans.filter(~collective)).join(hosts, on="device")
     grouped = _stays(timeline, ops, spans.filter(collective))
-    alone = grouped.filter(pl.col("group").is_null()).join(hosts, on="device")
-    met = meetings(timeline, grouped.filter(pl.col("group").is_not_null()), "index").join(
-        hosts, left_on="last", right_on="device"
+    unknown = grouped.filter(pl.col("group").is_null())
+    parted = pl.col("collective").is_in(_of_everybody(timeline, ops))
+    together = pl.concat(
+        [
+            grouped.filter(pl.col("group").is_not_null()),
+            unknown.filter(parted).with_columns(group=0),
+        ],
+        how="vertical_relaxed",
     )
+    alone = unknown.filter(~parted).join(hosts, on="device")
+    met = meetings(timeline, together, "index").join(hosts, left_on="last", right_on="device")
     frame = pl.concat(
         [
             work.select(*SAMPLES).cast({**SAMPLES}),
@@ -61,7 +69,8 @@ def samples(timeline: Timeline, ops: pl.DataFrame, runs: pl.DataFrame) -> Sample
             _of_collectives(met, ops, "fastest"),
         ]
     )
-    waiting = _of_collectives(alone, ops, "dur_ps").select("program", "instruction").unique()
+    unsure = unknown.join(hosts, on="device")
+    waiting = _of_collectives(unsure, ops, "dur_ps").select("program", "instruction").unique()
     return Samples(frame, waiting)
 
 
@@ -133,6 +142,17 @@ def _stays(timeline: Timeline, ops: pl.DataFrame, spans: pl.DataFrame) -> pl.Dat
         .join(numbered.select("row", "collective"), left_on="op", right_on="row")
     )
     return with_groups(timeline, numbered, stays(turned, "index"), "index")
+
+
+def _of_everybody(timeline: Timeline, ops: pl.DataFrame) -> list[int]:
+    """Collectives over all devices of a program, more than the profile holds: one group."""
+    found: list[int] = []
+    for op in _numbered(ops).unique("collective", keep="first").iter_rows(named=True):
+        program = timeline.programs[int(op["program"])].hlo(op["host"])
+        size = program.num_partitions * program.num_replicas if program is not None else 0
+        if op["group_size"] == size > len(timeline.devices):
+            found.append(op["collective"])
+    return found
 
 
 def _of_collectives(times: pl.DataFrame, ops: pl.DataFrame, ps: str) -> pl.DataFrame:
