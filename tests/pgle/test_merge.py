@@ -37,6 +37,8 @@ def test_of_a_duplicate_the_last_counts_as_for_xla() -> None:
     merged = merge_profiles([of(Cost("dot", 1.0), Cost("dot", 5.0)), of(Cost("dot", 7.0))])
     assert merged.costs == (Cost("dot", 6.0),)
     assert not merge_profiles([of(Cost("dot", 1.0), Cost("dot", 5.0))]).duplicates
+    clones = of(Cost("dot", 1.0, A), Cost("dot.remat2", 5.0, A), Cost("dot", 9.0, B))
+    assert merge_profiles([clones]).costs == (Cost("dot", 3.0, A), Cost("dot", 9.0, B))
 
 
 def test_bare_names_and_keyed_ones_are_not_mixed() -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from counterpoint.pgle.profile import Cost, Profile
+from counterpoint.pgle.settled import settled
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diff:
-    """Two profiles side by side, as XLA reads them: of a duplicate its last cost.
+    """Two profiles side by side, one cost per key in each, as XLA settles it.
 
     `by_name`: fingerprints differ throughout, so instructions are compared by their bare names.
     """
@@ -56,7 +57,7 @@ class Diff:
 
 def diff_profiles(a: Profile, b: Profile) -> Diff:
     """Compare key by key; by bare names where two profiles of one module each share no key."""
-    mine, theirs = _last(a), _last(b)
+    mine, theirs = settled(a), settled(b)
     by_name = not mine.keys() & theirs.keys() and _one_module(a) and _one_module(b)
     if by_name:
         mine = {cost.name: cost for cost in mine.values()}
@@ -68,10 +69,6 @@ def diff_profiles(a: Profile, b: Profile) -> Diff:
         only_b=_by_cost(cost for key, cost in theirs.items() if key not in mine),
         by_name=by_name,
     )
-
-
-def _last(profile: Profile) -> Mapping[str, Cost]:
-    return {cost.key: cost for cost in profile.costs}
 
 
 def _one_module(profile: Profile) -> bool:

@@ -16,13 +16,14 @@ from counterpoint import __version__
 from counterpoint.core.errors import InputError
 from counterpoint.pgle.origin import count, name_of_statistic
 from counterpoint.pgle.profile import Cost, Latency, Profile
+from counterpoint.pgle.settled import settled
 from counterpoint.pgle.statistic import MEDIAN, check_percentile, settled_us
 
 
 def merge_profiles(
     profiles: Sequence[Profile], percentile: float = MEDIAN, names: Sequence[str] = ()
 ) -> Profile:
-    """One profile; of a key that a file holds twice its last cost counts, as for XLA.
+    """One profile; what a file says twice of one key is settled as XLA would.
 
     `names` are those of the files, for the head of the new one.
     """
@@ -32,7 +33,7 @@ def merge_profiles(
     _refuse_mixture(profiles)
     found: dict[str, list[Cost]] = {}
     for profile in profiles:
-        for cost in {cost.key: cost for cost in profile.costs}.values():
+        for cost in settled(profile).values():
             found.setdefault(cost.key, []).append(cost)
     costs = tuple(
         Cost(same[0].name, _statistic([it.us for it in same], percentile), same[0].fingerprint)
