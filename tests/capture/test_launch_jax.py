@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import counterpoint
-from counterpoint.capture.interpreter import find_interpreter
+from counterpoint.capture.interpreter import find_interpreter, named_interpreter
 from counterpoint.capture.launch import launch
 from counterpoint.capture.request import Request, Window
 from counterpoint.runs import OutcomeKind, Run, effective_flags
@@ -140,6 +140,14 @@ class TestFailures:
         assert refused.value.why is not None
         assert "only 2 steps began" in refused.value.why
 
+    def test_a_program_that_is_killed_before_its_profile(self, tmp_path: Path) -> None:
+        killed = STEPS.replace("range(8)", "range(2)") + "import os, time; time.sleep(1.5);"
+        made = run(tmp_path, killed + "os.kill(os.getpid(), 9)")
+        assert made.outcome.signal == "SIGKILL"
+        assert (
+            made.why_no_profile == "the program did not come to the steps that were to be profiled"
+        )
+
 
 def test_the_interpreter_behind_a_command(tmp_path: Path) -> None:
     found = find_interpreter((sys.executable, "x.py"), ENVIRONMENT)
@@ -150,6 +158,38 @@ def test_the_interpreter_behind_a_command(tmp_path: Path) -> None:
     script.write_text(f"#!{sys.executable}\nprint('hi')\n")
     script.chmod(0o755)
     assert find_interpreter((str(script),), ENVIRONMENT) == found
+
+
+@pytest.mark.parametrize(
+    ("command", "named"),
+    [
+        (("python3", "x.py"), True),
+        (("nsys", "profile", "venv/bin/python", "x.py"), True),
+        (("bash", "train.sh"), False),
+        (("uv", "run", "python", "x.py"), False),
+    ],
+)
+def test_whether_the_command_names_its_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], named: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("venv/bin").mkdir(parents=True)
+    Path("venv/bin/python").symlink_to(sys.executable)
+    assert (named_interpreter(command, ENVIRONMENT) is not None) == named
+
+
+def test_flags_of_a_wrapper_are_doubted_and_not_refused(tmp_path: Path) -> None:
+    said: list[str] = []
+    flags = "--xla_gpu_enable_async_collectives=true"
+    environment = ENVIRONMENT | {
+        "XLA_FLAGS": flags,
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+    }
+    command = ("sh", "-c", "echo hi")
+    request = Request(command, tmp_path / "run", echo=False, environment=environment, window=None)
+    assert launch(request, say=said.append).outcome.ok
+    assert "would refuse" in said[0]
+    assert "xla_gpu_enable_async_collectives" in said[0]
 
 
 def test_no_interpreter_at_all() -> None:

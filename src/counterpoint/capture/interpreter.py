@@ -46,9 +46,16 @@ def find_interpreter(command: Sequence[str], env: Mapping[str, str]) -> Interpre
 
 def interpreter_path(command: Sequence[str], env: Mapping[str, str]) -> Path | None:
     """The same, without asking it anything."""
-    search = env.get("PATH")
-    names = (*_named(command, search), "python3", "python")
-    found = (shutil.which(name, path=search) for name in names)
+    return named_interpreter(command, env) or _first(("python3", "python"), env)
+
+
+def named_interpreter(command: Sequence[str], env: Mapping[str, str]) -> Path | None:
+    """The Python that the command itself names. A wrapper such as a shell script names none."""
+    return _first(_named(command, env.get("PATH")), env)
+
+
+def _first(names: Sequence[str], env: Mapping[str, str]) -> Path | None:
+    found = (shutil.which(name, path=env.get("PATH")) for name in names)
     return next((Path(path) for path in found if path is not None), None)
 
 
@@ -59,7 +66,8 @@ def _named(command: Sequence[str], search: str | None) -> list[str]:
     if _PYTHON.match(Path(first).name):
         return [first]
     script = shutil.which(first, path=search)
-    return [] if script is None else _shebang(Path(script))
+    by_path = [word for word in command[1:] if "/" in word and _PYTHON.match(Path(word).name)]
+    return [*(_shebang(Path(script)) if script else []), *by_path]  # nsys profile .venv/bin/python
 
 
 def _shebang(script: Path) -> list[str]:

@@ -51,7 +51,7 @@ def launch(request: Request, say: Say = _silent) -> Run:
     world = _world(request, inherited)
     _refuse_missing(request.command, {**inherited, **request.settings.variables})
     _refuse_strangers(request.window, world.size)
-    refuse_unknown_flags(request.command, request.settings, inherited)
+    refuse_unknown_flags(request.command, request.settings, inherited, say)
     with interrupts() as noted:
         writer = _claim(request, world)
         say(f"keeping this run in {_shown(writer.path)}")

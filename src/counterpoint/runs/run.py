@@ -9,11 +9,18 @@ from functools import cached_property
 from pathlib import Path
 from statistics import median
 from types import MappingProxyType
+from typing import Final
 
 from counterpoint.core.basis import Unknown
 from counterpoint.runs import layout
 from counterpoint.runs.compiler_lines import CompilerLine, compiler_lines
 from counterpoint.runs.outcome import Outcome
+
+_UNSAID: Final = {
+    "waiting": "the program did not come to the steps that were to be profiled",
+    "open": "the program ended while it was profiled",
+}
+"""Where a process was killed, its agent has given no reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +245,7 @@ class Run:
             return "none was asked for"
         for rank in asked:
             if rank.window is not None and rank.window.state != "done":
-                return rank.window.reason or f"the profile window is {rank.window.state}"
+                return rank.window.reason or _UNSAID.get(rank.window.state, rank.window.state)
         return "no Python process that imports jax was seen"
 
 
