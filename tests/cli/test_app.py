@@ -136,5 +136,5 @@ def test_python_m_counterpoint_is_the_command() -> None:
 def test_every_command_explains_itself(
     command: Command, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main([command.name, "--help"]) == 0
+    assert main([*command.name.split(), "--help"]) == 0
     assert f"counterpoint {command.name}" in capsys.readouterr().out

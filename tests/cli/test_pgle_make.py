@@ -150,6 +150,16 @@ def test_a_run_stands_for_the_profiles_of_its_ranks(run: Run, tmp_path: Path) ->
     assert "h0.xplane.pb, h1.xplane.pb" in read_profile(out).origin["inputs"]
 
 
+def test_a_profile_within_a_run_is_not_written_over(run: Run, tmp_path: Path) -> None:
+    path = executed(tmp_path / "run")
+    inside = path / "rank1" / "profile" / "plugins" / "profile" / "t" / "h1.xplane.pb"
+    before = inside.read_bytes()
+    code, _, err = run(path, "-o", inside, "--force")
+    assert code == 2
+    assert "is what is to be read" in err
+    assert inside.read_bytes() == before
+
+
 def test_a_run_without_profile_says_why(run: Run, tmp_path: Path) -> None:
     executed(tmp_path / "run", profiled=False)
     code, _, err = run(tmp_path / "run", "-o", tmp_path / "step.pbtxt")

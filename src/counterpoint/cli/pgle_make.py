@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import shlex
 import sys
-from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from counterpoint.cli.recordings import find_recordings, read_recordings
+from counterpoint.cli.recordings import read_recordings, refuse_over_input, versions_told
 from counterpoint.core.errors import UsageError
 from counterpoint.pgle.make import make_profile
 from counterpoint.pgle.statistic import MEDIAN, check_percentile
@@ -49,16 +48,15 @@ def make(
             "no recording was named", next="counterpoint pgle make PROFILE -o step.pbtxt"
         )
     check_place(out, overwrite=force)
-    found = find_recordings(recordings)
-    if any(Path(out).resolve() == Path(path).resolve() for path in found.paths):
-        raise UsageError(f"{out} is what is to be read", next="choose another name")
+    timeline = read_recordings(recordings, "making the profile")
+    refuse_over_input(out, timeline)
     made = make_profile(
-        read_recordings(found, "making the profile"),
+        timeline,
         percentile,
         keep_warmup=keep_warmup,
         module=module,
         bare=bare,
-        about=found.versions,
+        about=versions_told(recordings),
     )
     write_profile(made.profile, out, overwrite=force)
     check = ["counterpoint", "pgle", "check", out, "--program", recordings[0]]
