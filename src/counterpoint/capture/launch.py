@@ -56,6 +56,7 @@ def launch(request: Request, say: Say = _silent) -> Run:
         writer = _claim(request, world)
         say(f"keeping this run in {_shown(writer.path)}")
         children = _start_ranks(request, world, inherited, writer)
+        noted.children_started()
         try:
             Watch(children, Limits(request.timeout_s, request.hang_after_s), noted).run()
         finally:

@@ -84,11 +84,17 @@ class Interrupts:
     """Signals that ask us to end."""
 
     received: list[int] = field(default_factory=list[int])
+    ignored: tuple[int, ...] = ()
 
     def note(self, number: int, frame: FrameType | None) -> None:
         """Handle a signal: the watch finds it in its next turn."""
         del frame
         self.received.append(number)
+
+    def children_started(self) -> None:
+        """Children have got the default; from here on we ignore what we ignored before."""
+        for number in self.ignored:
+            signal.signal(number, signal.SIG_IGN)
 
 
 @contextmanager
@@ -97,12 +103,13 @@ def interrupts() -> Generator[Interrupts]:
 
     Children get the default for SIGINT even where we ignore it, as jobs in the background do.
     """
-    noted = Interrupts()
     if threading.current_thread() is not threading.main_thread():
-        yield noted
+        yield Interrupts()
         return
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = {number: signal.getsignal(number) for number in numbers}
+    background = before[signal.SIGINT] is signal.SIG_IGN
+    noted = Interrupts(ignored=(signal.SIGINT,) if background else ())
     for number, handler in before.items():
         if handler is not signal.SIG_IGN or number == signal.SIGINT:
             signal.signal(number, noted.note)
