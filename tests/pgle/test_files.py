@@ -137,6 +137,7 @@ GOOD = 'costs { name: "dot" cost_us: 1.5 }\n'
         ("p.pbtxt", "costs {", "is no profile in text form", "pgle make"),
         ("p.pbtxt", 'costs { nam: "dot" }', "is no profile in text form", "pgle make"),
         ("p.pbtxt", b"\xff\xfe", "is no profile in text form", "pgle make"),
+        ("p.xplane.pb", b"\n\x05\x12\x03abc", "is a recording, not a profile", "pgle make"),
         ("p.pb", b"\xff\xfe\xff", "is no profile in binary form", "pgle make"),
         ("p.pb", GOOD, "holds the text form", "p.pbtxt"),
         ("p.pbtxt", BINARY, "holds the binary form", "p.pb"),

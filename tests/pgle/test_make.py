@@ -369,6 +369,11 @@ def test_a_module_that_ran_in_a_command_buffer_says_so() -> None:
     assert "--xla_gpu_enable_command_buffer=" in str(refused.value)
 
 
+def test_kernels_without_names_are_pointed_out() -> None:
+    made = timeline([Span("fusion.3", 0, 900), Span("cuda-graph", 1000, 100)])
+    assert make_profile(made).notes[0].startswith("10% of the time in kernels has no cost")
+
+
 def test_the_same_recording_gives_the_same_file(tmp_path: Path) -> None:
     spans = [*OF_TWO, Span("turn", 200, 10), Span("turn", 250, 10)]
     texts: list[bytes] = []

@@ -21,6 +21,7 @@ from counterpoint.pgle.schema import BINARY, ENDINGS, PROFILE, TEXT
 from counterpoint.pgle.text import origin_of
 from counterpoint.program.wire_schema import Message
 
+_RECORDING: Final = ".xplane.pb"
 _MAKE: Final = "counterpoint pgle make PROFILE... -o FILE.pbtxt"
 
 
@@ -89,6 +90,12 @@ def _from_text(path: Path, data: bytes) -> Profile:
 
 def _from_binary(path: Path, data: bytes) -> Profile:
     message = _parse_binary(data)
+    if path.name.endswith(_RECORDING) and (message is None or not _has_names(message)):
+        raise InputError(
+            f"{path} is a recording, not a profile for XLA's scheduler",
+            why="a profile holds one cost per instruction, and is made of recordings",
+            next=shlex.join(["counterpoint", "pgle", "make", str(path), "-o", "step.pbtxt"]),
+        )
     if message is not None and (message.costs or message.latencies):
         return _profile(path, message)
     if _parse_text(data) is not None:
@@ -120,6 +127,11 @@ def _parse_text(data: bytes) -> Message | None:
     except (UnicodeDecodeError, text_format.ParseError):
         return None
     return message if message.costs else None
+
+
+def _has_names(message: Message) -> bool:
+    """Other messages parse too, but for names and costs they hold nothing."""
+    return any(cost.name for cost in message.costs)
 
 
 def _first_line(failure: Exception) -> str:

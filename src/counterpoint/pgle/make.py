@@ -64,7 +64,7 @@ def make_profile(
     if not costs:
         raise no_costs(timeline, modules)
     origin = tell_origin(timeline, modules, percentile, about or {})
-    notes = tell_notes(timeline, chosen, unnamed, counted, taken)
+    notes = tell_notes(timeline, ops, chosen, unnamed, counted, taken)
     return Made(Profile(costs, origin=origin), modules, tuple(notes))
 
 

@@ -14,9 +14,11 @@ from counterpoint.pgle.made import ModuleCosts
 from counterpoint.pgle.modules import Module
 from counterpoint.pgle.samples import Samples
 from counterpoint.pgle.statistic import MEDIAN
-from counterpoint.timeline.model import Timeline
+from counterpoint.timeline.model import Lane, Timeline
 
 _LISTED: Final = 3
+_NAMELESS: Final = 0.05
+"""Share of kernel time above which costs that are missing are worth a word."""
 
 
 def tell_origin(
@@ -49,6 +51,7 @@ def name_of_statistic(percentile: float) -> str:
 
 def tell_notes(
     timeline: Timeline,
+    ops: pl.DataFrame,
     chosen: Sequence[Module],
     unnamed: Sequence[Module],
     counted: Counted,
@@ -57,6 +60,7 @@ def tell_notes(
     """What to know before trusting the costs."""
     return [
         *_cut(timeline),
+        *_nameless(timeline, ops),
         *_waiting(chosen, taken),
         *_builds(chosen),
         *_left_out(unnamed),
@@ -67,6 +71,23 @@ def tell_notes(
 
 def _cut(timeline: Timeline) -> list[str]:
     return ["the profile is cut off: its last runs may miss kernels"] if timeline.truncated else []
+
+
+def _nameless(timeline: Timeline, ops: pl.DataFrame) -> list[str]:
+    """Say so when kernels that name no instruction take a good part of the time."""
+    kernels = ops.filter(pl.col("lane").is_in([Lane.COMPUTE, Lane.COLLECTIVE]))
+    time = (
+        timeline.spans.join(kernels.select("row", "instruction"), left_on="op", right_on="row")
+        .group_by(pl.col("instruction").is_null().alias("nameless"))
+        .agg(pl.col("dur_ps").sum())
+    )
+    spent = {bool(nameless): int(ps) for nameless, ps in time.iter_rows()}
+    share = spent.get(True, 0) / max(sum(spent.values()), 1)
+    said = (
+        f"{share:.0%} of the time in kernels has no cost, for they name no instruction: command"
+        " buffers (CUDA graphs) hide names; XLA_FLAGS=--xla_gpu_enable_command_buffer= keeps them"
+    )
+    return [said] if share > _NAMELESS else []
 
 
 def _builds(chosen: Sequence[Module]) -> list[str]:
