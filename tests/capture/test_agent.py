@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -539,6 +540,52 @@ def test_a_compile_for_absent_devices_starts_no_backend(tmp_path: Path) -> None:
     assert left.out == "False\n", left.err
     assert left.window["reason"].startswith("the program has compiled for other devices")
     assert "devices" not in left.process
+
+
+JOB = """
+import sys, time
+import jax, numpy as np
+jax.distributed.initialize(sys.argv[1], 2, int(sys.argv[2]))
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+sharded = NamedSharding(Mesh(np.array(jax.devices()), ("d",)), P("d"))
+x = jax.make_array_from_process_local_data(sharded, np.ones((4, 8), np.float32))
+step = jax.jit(lambda x: x + x.sum(0) * 0.01, out_shardings=sharded)
+if jax.process_index():  # falls quiet later than the other
+    time.sleep(0.5)
+    jax.jit(lambda x: x + 3)(1.0)
+for i in range(200):
+    with jax.profiler.StepTraceAnnotation("train", step_num=i):
+        x = step(x).block_until_ready()
+    time.sleep(0.02)
+"""
+
+
+def test_processes_of_one_job_profile_the_same_steps(tmp_path: Path) -> None:
+    (tmp_path / "job.py").write_text(JOB)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = "127.0.0.1:{1}".format(*free.getsockname())
+    children = [
+        subprocess.Popen(
+            [sys.executable, str(tmp_path / "job.py"), address, str(rank)],
+            env=environment(tmp_path / f"rank{rank}", {"quiet_s": 0.3, "steps": 5}, {}, 2),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    said = [child.communicate(timeout=100)[1] for child in children]
+    assert [child.returncode for child in children] == [0, 0], said
+
+    both = [Left(0, "", "", tmp_path / f"rank{rank}") for rank in range(2)]
+
+    assert [left.process["process_index"] for left in both] == [0, 1]
+    assert [left.process["process_count"] for left in both] == [2, 2]
+    assert [left.window["state"] for left in both] == ["done", "done"]
+    assert both[0].window["start_step"] == both[1].window["start_step"]
+    timeline = counterpoint.read(*(str(left.rank / "profile") for left in both))
+    assert len(timeline.devices) == 4
 
 
 def test_what_is_not_known_in_the_window_is_passed_over(tmp_path: Path) -> None:

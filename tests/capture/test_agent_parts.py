@@ -7,6 +7,7 @@ import importlib
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from counterpoint.capture.agent.arrival import when_loaded
 from counterpoint.capture.agent.claim import Claim
 from counterpoint.capture.agent.compiles import Compiles, module_name
 from counterpoint.capture.agent.steps import API, Kind, Steps, whole
+from counterpoint.capture.agent.timing import Meeting, OnceQuiet
 from counterpoint.capture.agent.window import NONE, Seen, Window, parse_window, why_never
 
 AGENT = SITE.parent
@@ -233,6 +235,62 @@ def test_only_a_number_that_is_at_hand_is_noted() -> None:
     assert [whole(number) for number in numbers] == [7, 8, None] + [None] * 3
 
 
+# When the window opens
+
+
+def test_whoever_is_quiet_first_names_the_step_for_all(tmp_path: Path) -> None:
+    first, second = Steps(), Steps()
+    loud = OnceQuiet(lambda: False, lambda: True, second, lambda: its_meeting)
+    quiet = OnceQuiet(lambda: True, lambda: True, first, lambda: our_meeting)
+    our_meeting, its_meeting = Meeting(tmp_path), Meeting(tmp_path)
+    for turn in range(6):
+        first.begin(TRAIN, turn * 0.5)
+        assert not quiet.step_due(turn)
+        assert not loud.step_due(turn)
+    assert our_meeting.step == 4 + 1 + 4  # two seconds ahead, once it is known how fast steps are
+    assert not loud.time_due()  # looks
+    for turn in (8, 9, 10):
+        assert quiet.step_due(turn) == loud.step_due(turn) == (turn >= 9)
+
+
+def test_two_who_propose_at_once_keep_to_one(tmp_path: Path) -> None:
+    meetings = [Meeting(tmp_path) for _ in range(3)]
+    for step, meeting in enumerate(meetings, start=7):
+        meeting.propose_step(step)
+    assert [meeting.step for meeting in meetings] == [7, 7, 7]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".window-step"]
+
+
+def test_with_nowhere_to_meet_each_keeps_to_itself(tmp_path: Path) -> None:
+    meeting = Meeting(tmp_path / "missing")
+    meeting.propose_step(7)
+    meeting.propose_time(8.5)
+    assert (meeting.step, meeting.time_s) == (7, 8.5)
+
+
+def test_a_window_by_time_opens_for_all_at_once(tmp_path: Path) -> None:
+    meetings = [Meeting(tmp_path), Meeting(tmp_path)]
+    quiet = OnceQuiet(lambda: True, lambda: False, Steps(), lambda: meetings[0])
+    loud = OnceQuiet(lambda: False, lambda: False, Steps(), lambda: meetings[1])
+    assert not quiet.time_due()
+    assert not loud.time_due()
+    assert meetings[0].time_s == meetings[1].time_s
+    assert meetings[0].time_s is not None
+    meetings[0].time_s = meetings[1].time_s = time.time() - 0.1
+    assert quiet.time_due()
+    assert loud.time_due()
+
+
+def test_alone_it_opens_as_soon_as_it_is_quiet() -> None:
+    calm = False
+    timing = OnceQuiet(lambda: calm, lambda: False, Steps(), lambda: None)
+    assert not timing.step_due(0)
+    assert not timing.time_due()
+    calm = True
+    assert timing.step_due(0)
+    assert timing.time_due()
+
+
 # Compiles
 
 LOWER = "/jax/core/compile/jaxpr_to_mlir_module_duration"
@@ -280,6 +338,7 @@ def test_modules_have_the_names_that_xla_gives_them() -> None:
 
 OTHER = """
 import sys
+import time
 from pathlib import Path
 from counterpoint.capture.agent.claim import Claim
 claim = Claim(Path(sys.argv[1]))

@@ -32,6 +32,7 @@ from counterpoint.capture.agent import NAME as AGENT
 from counterpoint.capture.agent.recorder import NotHere, Recorder
 from counterpoint.capture.agent.remarks import Remarks
 from counterpoint.capture.agent.steps import API, Steps
+from counterpoint.capture.agent.timing import AtStep
 from counterpoint.capture.agent.trace import Profiler, Refused
 from counterpoint.capture.agent.window import Seen, Window, why_never
 from counterpoint.core.errors import CounterpointError, UsageError
@@ -197,14 +198,19 @@ class _Alone:
         self._remarks = Remarks(jax)
         self._steps = Steps()
         self.recorder = Recorder(
-            window, directory.absolute(), Profiler(jax), self._may_open, lambda: None
+            window,
+            AtStep(window.start_step or 0),
+            directory.absolute(),
+            Profiler(jax),
+            self._may_open,
+            lambda: None,
         )
         atexit.register(self._at_exit)
 
     def on_step(self, number: object) -> None:
         del number  # counted, not believed
         with _told():
-            self.recorder.step_begins(self._steps.begin(API, time.monotonic()), lambda: True)
+            self.recorder.step_begins(self._steps.begin(API, time.monotonic()))
 
     def step_ended(self) -> None:
         with _told():

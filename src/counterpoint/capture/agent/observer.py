@@ -20,6 +20,7 @@ from .recorder import NotHere, NotNow, Recorder
 from .remarks import Remarks
 from .stand_ins import stand_in
 from .steps import API, Kind, Line, Steps, whole
+from .timing import AtStep, Meeting, OnceQuiet
 from .trace import Profiler, Refused
 from .window import NONE, Seen, Window, parse_window, why_never
 
@@ -64,6 +65,10 @@ class Observer:
         self._written: dict[str, Any] = {}
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
+        self._meeting = Meeting(self._journal.rank.parent)
+        self._once_quiet = OnceQuiet(
+            self._quiet, self._expecting_steps, self._steps, self._where_to_meet
+        )
         self.recorder = self._record(NONE, self._journal.rank / "profile")
 
     def start(self, window: str | None) -> None:
@@ -82,7 +87,10 @@ class Observer:
         self.recorder = self._record(window, self.recorder.directory)
 
     def _record(self, window: Window, directory: Path) -> Recorder:
-        return Recorder(window, directory, self._profiler, self._may_open, self._window_changed)
+        timing = self._once_quiet if window.start_step is None else AtStep(window.start_step)
+        return Recorder(
+            window, timing, directory, self._profiler, self._may_open, self._window_changed
+        )
 
     # What JAX tells
 
@@ -140,7 +148,7 @@ class Observer:
         now_s = time.monotonic()
         start = self._steps.begin(kind, now_s)
         if not self.recorder.settled:
-            self.recorder.step_begins(start, self._quiet)
+            self.recorder.step_begins(start)
             now_s = time.monotonic()  # a window that opens or closes takes its time
         if start.leads:
             self._journal.step(Line(kind, whole(number), now_s, time.time()))
@@ -168,7 +176,23 @@ class Observer:
     def _quiet(self) -> bool:
         return self._compiles.quiet(time.monotonic(), self.recorder.window.quiet_s)
 
+    def _expecting_steps(self) -> bool:
+        compiled_s = self._compiles.last_end_s or 0.0
+        return self._steps.expected(time.monotonic(), compiled_s, _STEPS_EXPECTED_S)
+
     # The window
+
+    def _where_to_meet(self) -> Meeting | None:
+        if not self._know_devices():
+            return None
+        return self._meeting if self._known.get("process_count", 1) > 1 else None
+
+    def _know_devices(self) -> bool:
+        """Ask for them once there is a backend; whether there is one."""
+        if "devices" not in self._known and self._compiles.count and facts.backend_is_up():
+            self._known["devices"] = []  # asked once
+            self._safely(lambda: self._known.update(facts.devices(self._jax)))
+        return "devices" in self._known
 
     def _may_open(self, window: Window) -> None:
         """Raise what speaks against a profile now."""
@@ -214,9 +238,7 @@ class Observer:
     def _tick(self) -> None:
         now_s = time.monotonic()
         if not self.recorder.settled:
-            compiled_s = self._compiles.last_end_s or 0.0
-            steps = self._steps.expected(now_s, compiled_s, _STEPS_EXPECTED_S)
-            self.recorder.tick(now_s, quiet=self._quiet() and not steps)
+            self.recorder.tick()
         self._journal.flush()
         if now_s - self._looked_s >= _REFRESH_S:
             self._write()
@@ -234,6 +256,11 @@ class Observer:
 
     def _why_never(self) -> str:
         compiles, steps = self._compiles, self._steps
+        if self.recorder.window.start_step is None and self._meeting.step is not None:
+            return (
+                f"the program ended before step {self._meeting.step}, "
+                "on which the processes of the job had agreed"
+            )
         return why_never(
             self.recorder.window,
             Seen(
@@ -270,10 +297,7 @@ class Observer:
             self._written = told
 
     def _facts(self) -> dict[str, Any]:
-        up = self._compiles.count > 0 and facts.backend_is_up()
-        if up and "devices" not in self._known:
-            self._known["devices"] = []  # asked once
-            self._safely(lambda: self._known.update(facts.devices(self._jax)))
+        up = self._know_devices()
         return {
             "schema": "counterpoint.process/1",
             "pid": os.getpid(),

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from .steps import Kind, Start
+from .timing import Timing
 from .trace import Profiler
 from .window import NOT_ASKED, Window
 
@@ -32,6 +33,7 @@ class Recorder:
     def __init__(
         self,
         window: Window,
+        timing: Timing,
         directory: Path,
         profiler: Profiler,
         may_open: Callable[[Window], None],
@@ -46,6 +48,7 @@ class Recorder:
         self.kind: Kind | None = None
         self.opened_s: float | None = None
         self.closed_s: float | None = None
+        self._timing = timing
         self._profiler = profiler
         self._may_open = may_open
         self._changed = changed
@@ -56,29 +59,26 @@ class Recorder:
         """Nothing more will happen."""
         return self.state not in ("waiting", "open")
 
-    def step_begins(self, start: Start, quiet: Callable[[], bool]) -> None:
+    def step_begins(self, start: Start) -> None:
         """A step is about to begin, in this thread."""
         if self.state == "waiting":
-            if start.leads and self._due(start.turn, quiet):
+            if start.leads and self._timing.step_due(start.turn):
                 self._unless_busy(lambda: self._open(start))
         elif self.state == "open" and start.kind == self.kind and self.start_step is not None:
             self.steps = start.turn - self.start_step
             if self.steps >= self.window.steps:
                 self._unless_busy(lambda: self._close(wait=True))
 
-    def _due(self, index: int, quiet: Callable[[], bool]) -> bool:
-        return quiet() if self.window.start_step is None else index >= self.window.start_step
-
-    def tick(self, now_s: float, *, quiet: bool) -> None:
-        """Time has passed, and no steps are to be expected if `quiet`."""
+    def tick(self) -> None:
+        """Time has passed."""
         if self.state == "waiting":
-            if quiet and self.window.start_step is None:
+            if self._timing.time_due():
                 self._unless_busy(lambda: self._open(None))
-        elif self.state == "open" and self.kind is None and self._open_for(now_s):
+        elif self.state == "open" and self.kind is None and self._open_long_enough():
             self._unless_busy(lambda: self._close(wait=False))
 
-    def _open_for(self, now_s: float) -> bool:
-        return self.opened_s is not None and now_s - self.opened_s >= self.window.seconds
+    def _open_long_enough(self) -> bool:
+        return time.monotonic() - (self.opened_s or 0.0) >= self.window.seconds
 
     def last_step_ended(self) -> None:
         """The step that was begun last has ended: close if it was the window's last."""

@@ -6,6 +6,7 @@ leads, the earlier one at a tie: its starts are the steps.
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import Any, NamedTuple
 
@@ -35,6 +36,7 @@ class Steps:
         self.counts: dict[Kind, int] = {}
         self.leading: Kind | None = None
         self.last_start_s: float | None = None
+        self.shortest_s = math.inf
         self._longest_s = 0.0
         self._pinned = False
 
@@ -56,7 +58,9 @@ class Steps:
         leads = kind == self.leading
         if leads:
             if self.last_start_s is not None:
-                self._longest_s = max(self._longest_s, now_s - self.last_start_s)
+                took_s = now_s - self.last_start_s
+                self.shortest_s = min(self.shortest_s, took_s)
+                self._longest_s = max(self._longest_s, took_s)
             self.last_start_s = now_s
         return Start(kind, turn, leads)
 

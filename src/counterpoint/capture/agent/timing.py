@@ -1,0 +1,129 @@
+"""When the window opens: at a step, or once compilation has been quiet, on all processes alike.
+
+Processes of one job take their steps together, but fall quiet at moments of their own: one compiles
+longer than another. Profiles of different steps could not be laid side by side. So whoever is quiet
+first names a step a little ahead, in a file beside the ranks' directories, and all keep to it. One
+that comes to read it too late opens at once; `start_step` in its process file says so.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Protocol
+
+from .steps import Steps
+
+_AHEAD_S = 2.0  # the others look every fifth of a second
+_PACE = 4  # steps that show how fast they go: the first compiles
+
+
+class Timing(Protocol):
+    """Tells a recorder when."""
+
+    def step_due(self, turn: int) -> bool: ...
+    def time_due(self) -> bool: ...
+
+
+class AtStep:
+    """Before the step with this number."""
+
+    def __init__(self, start_step: int) -> None:
+        self._start_step = start_step
+
+    def step_due(self, turn: int) -> bool:
+        return turn >= self._start_step
+
+    def time_due(self) -> bool:
+        return False
+
+
+class OnceQuiet:
+    """Before the next step, or now if no step is to be expected."""
+
+    def __init__(
+        self,
+        quiet: Callable[[], bool],
+        expecting_steps: Callable[[], bool],
+        steps: Steps,
+        meeting: Callable[[], Meeting | None],
+    ) -> None:
+        self._quiet = quiet
+        self._expecting_steps = expecting_steps
+        self._steps = steps
+        self._meeting = meeting  # None in a job of one process, and as long as that is not known
+
+    def step_due(self, turn: int) -> bool:
+        meeting = self._meeting()
+        if meeting is None:
+            return self._quiet()
+        if meeting.step is None and turn >= _PACE and self._quiet():
+            meeting.propose_step(turn + self._some_steps())
+        return meeting.step is not None and turn >= meeting.step
+
+    def _some_steps(self) -> int:
+        """As many as fit into the time that the others need, at the fastest seen."""
+        return 1 + math.ceil(_AHEAD_S / max(self._steps.shortest_s, 1e-6))
+
+    def time_due(self) -> bool:
+        meeting = self._meeting()
+        if meeting is not None:
+            meeting.look()
+        if self._expecting_steps():
+            return False
+        if meeting is None:
+            return self._quiet()
+        if meeting.time_s is None and self._quiet():
+            meeting.propose_time(time.time() + _AHEAD_S)
+        return meeting.time_s is not None and time.time() >= meeting.time_s
+
+
+class Meeting:
+    """What the processes of a job have agreed on: a step, or a time of the clock on the wall."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self.step: int | None = None
+        self.time_s: float | None = None
+
+    def look(self) -> None:
+        """See whether another process has proposed something."""
+        if self.step is None:
+            step = self._read("step")
+            self.step = None if step is None else int(step)
+        if self.time_s is None:
+            self.time_s = self._read("time")
+
+    def propose_step(self, step: int) -> None:
+        """Our proposal, unless another was first."""
+        self._propose("step", step)
+        self.look()
+        self.step = step if self.step is None else self.step
+
+    def propose_time(self, time_s: float) -> None:
+        """The same for a window by time."""
+        self._propose("time", time_s)
+        self.look()
+        self.time_s = time_s if self.time_s is None else self.time_s
+
+    def _path(self, what: str) -> Path:
+        return self._directory / f".window-{what}"
+
+    def _read(self, what: str) -> float | None:
+        try:
+            return float(self._path(what).read_text(encoding="ascii"))
+        except (OSError, ValueError):
+            return None
+
+    def _propose(self, what: str, value: float) -> None:
+        """A link either comes whole or not at all, where two processes come at once."""
+        draft = self._directory / f".window-{what}-{os.getpid()}"
+        with suppress(OSError):  # nowhere to meet: each for itself then
+            draft.write_text(f"{value}\n", encoding="ascii")
+            with suppress(FileExistsError):
+                os.link(draft, self._path(what))
+            draft.unlink()
