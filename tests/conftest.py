@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from lowered import Lowered, lower_step
+from xla_compiler import why_none
+
 # CI tries the same inputs each time, others new ones. A busy machine is no failure.
 settings.register_profile(
     "counterpoint",
@@ -27,3 +30,12 @@ def shared() -> Path:
     if not (directory / "data").is_dir():
         pytest.skip(f"real profiles are not here ({directory}/data); set COUNTERPOINT_SHARED")
     return directory
+
+
+@pytest.fixture(scope="session")
+def lowered(tmp_path_factory: pytest.TempPathFactory) -> Lowered:
+    """A sharded step that ran on eight virtual CPU devices, to be compiled for GPUs."""
+    reason = why_none()
+    if reason:
+        pytest.skip(reason)
+    return Lowered(lower_step(tmp_path_factory.mktemp("lowered")))

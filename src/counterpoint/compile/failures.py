@@ -16,6 +16,8 @@ from counterpoint.hardware.target import Target
 
 _LAST_LINES: Final = 8
 _LONGEST: Final = 300
+_FRAME: Final = re.compile(r"\s*@\s+0x|\*\*\* (Begin|End) stack trace")
+_FATAL: Final = re.compile(r"F\d{4} |.*: F .*\] |Fatal ")
 _CUSTOM_PARTITIONER: Final = "custom_partitioner"
 
 
@@ -144,8 +146,12 @@ def _version(package: str) -> str | None:
 
 
 def _shown(log: str) -> list[str]:
-    lines = [line for line in log.splitlines() if line.strip()]
-    return [_cut(line) for line in lines[-_LAST_LINES:]]
+    """Why it ended, if a line says so, and the last lines; the frames of a stack say nothing."""
+    lines = [line for line in log.splitlines() if line.strip() and not _FRAME.match(line)]
+    last = lines[-_LAST_LINES:]
+    fatal = next((line for line in lines if _FATAL.match(line)), None)
+    shown = last if fatal is None or fatal in last else [fatal, *last[1:]]
+    return [_cut(line) for line in shown]
 
 
 def _first_line(text: str) -> str:

@@ -108,7 +108,7 @@ def _module(form: Form, program: bytes) -> Module:
             parsed = _hlo.hlo_module_from_text(program.decode(errors="replace"))
             program = parsed.as_serialized_hlo_module_proto()
         return _without_second_shardings(ir.Module.parse(_jax.mlir.hlo_to_stablehlo(program)))
-    except (RuntimeError, ValueError) as error:
+    except (RuntimeError, ValueError, ir.MLIRError) as error:
         raise Refusal(Failure.UNREADABLE, str(error)) from error
 
 

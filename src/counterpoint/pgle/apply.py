@@ -38,9 +38,10 @@ _PROOF: Final = (
     "PGLE fallback",
     "instructions from the profile",
 )
-_STALE: Final = {
+_DOUBTS: Final = {
     Fit.STALE: "the profile is of another program, so its costs may belong to other instructions",
     Fit.FOREIGN: "the profile is of another program, and few of its names are this one's",
+    Fit.UNTOLD: "nobody can tell whether the profile was made of this program",
 }
 
 
@@ -50,14 +51,21 @@ class Applied:
 
     path: Path
     profile: Profile
-    target: Target
-    options: Mapping[str, str]
     without: Compiled
     compiled: Compiled  # with the profile
     evidence: Evidence
     module: ModuleUse | None  # what the log says of the step
     coverage: Coverage
     movement: Movement
+
+    @property
+    def target(self) -> Target:
+        return self.compiled.target
+
+    @property
+    def options(self) -> Mapping[str, str]:
+        """What both were compiled with."""
+        return self.without.options
 
     @property
     def used(self) -> bool:
@@ -77,7 +85,7 @@ class Applied:
     @property
     def stale(self) -> bool:
         """Whether it was made of another program: XLA takes costs by name, whatever they are of."""
-        return self.coverage.staleness.fit in _STALE
+        return self.coverage.staleness.fit in (Fit.STALE, Fit.FOREIGN)
 
     @property
     def proof(self) -> tuple[str, ...]:
@@ -102,8 +110,8 @@ class Applied:
         """What may be wrong although it was used, the worst first."""
         stale = self.coverage.staleness
         found: list[str] = []
-        if stale.fit in _STALE:
-            found.append(f"{_STALE[stale.fit]}: {stale.reason}")
+        if stale.fit in _DOUBTS:
+            found.append(f"{_DOUBTS[stale.fit]}: {stale.reason}")
         found += [f"made under other circumstances: {it}" for it in stale.differences]
         if self.used and not self.changed:
             found.append("the schedule is the same with and without the profile")
@@ -137,13 +145,16 @@ def apply_profile(
     without = compiler(plain)
     say(f"compiling {workload.name} for {target} with the profile")
     compiled = _compile_with(compiler, {**plain, PATH: str(place)})
+    return weigh(place, profile, without, compiled)
+
+
+def weigh(path: Path, profile: Profile, without: Compiled, compiled: Compiled) -> Applied:
+    """What two compiles prove: one without the profile, one with it and a loud log."""
     evidence = read_evidence(compiled.log, compiled.options)
     costs = costs_found(profile.costs, compiled.fingerprint)
     return Applied(
-        path=place,
+        path=path,
         profile=profile,
-        target=target,
-        options=plain,
         without=without,
         compiled=compiled,
         evidence=evidence,

@@ -8,11 +8,12 @@ collectives that share the same compute share it in truth, too, so the sum is a 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import TypeAlias
 
-from counterpoint.pgle.needed import base_name
+from counterpoint.pgle.needed import asked_name
 from counterpoint.program import (
     Computation,
     Instruction,
@@ -28,6 +29,8 @@ from counterpoint.program import (
     stable_key,
     trip_count,
 )
+
+_Identity: TypeAlias = Callable[[Program, Instruction], Hashable]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,59 +134,60 @@ def movement(before: Program, after: Program, costs: Mapping[str, float]) -> Mov
     old, new = dict(_places(before, costs)), dict(_places(after, costs))
     pairs = _matched(before, after, old, new)
     moves = (_move(after, mine, theirs, old[theirs], new[mine]) for mine, theirs in pairs.items())
+    same = set(pairs.values())
     return Movement(
         moves=tuple(sorted(moves, key=lambda it: (-it.weight_us, -abs(it.start_shift_us)))),
-        gone=tuple(name for name in old if name not in pairs.values()),
-        new=tuple(name for name in new if name not in pairs),
+        gone=tuple(it.name for it in old if it not in same),
+        new=tuple(it.name for it in new if it not in pairs),
         reordered=_order(before) != _order(after),
     )
 
 
 def _order(program: Program) -> list[tuple[str, str, bool]]:
     return [
-        (it.name, it.opcode, it.is_sync)
+        (asked_name(it), it.opcode, it.is_sync)
         for computation in launched(program)
         for it in computation.instructions
         if launches(it)
     ]
 
 
-def _move(program: Program, name: str, name_before: str, old: Place, new: Place) -> Move:
-    instruction = program.instruction(name)
-    assert instruction is not None  # noqa: S101  it was found in this program
-    talk = collective(program, instruction)
-    assert talk is not None  # noqa: S101  likewise
+def _move(program: Program, it: Instruction, before: Instruction, old: Place, new: Place) -> Move:
+    talk = collective(program, it)
+    assert talk is not None  # noqa: S101  places are of collectives only
     return Move(
-        name=name,
-        name_before=name_before,
+        name=it.name,
+        name_before=before.name,
         kind=talk.kind,
         bytes=talk.bytes,
-        source=provenance(program, instruction).source,
-        executions=loop_multiplier(program, instruction.computation),
+        source=provenance(program, it).source,
+        executions=loop_multiplier(program, it.computation),
         before=old,
         after=new,
     )
 
 
 def _matched(
-    before: Program, after: Program, old: Mapping[str, Place], new: Mapping[str, Place]
-) -> dict[str, str]:
-    """New names to old ones: the same name, else the same stable key."""
-    pairs = {name: name for name in new if name in old}
-    left = {_key(before, name): name for name in old if name not in pairs}
-    for name in new:
-        if name not in pairs and (found := left.pop(_key(after, name), None)):
-            pairs[name] = found
+    before: Program, after: Program, old: Iterable[Instruction], new: Iterable[Instruction]
+) -> dict[Instruction, Instruction]:
+    """New to old: what the scheduler knew by one name, else what has one name or one key now."""
+    pairs: dict[Instruction, Instruction] = {}
+    identities: tuple[_Identity, ...] = (
+        lambda _, it: asked_name(it),
+        lambda _, it: it.name,
+        stable_key,
+    )
+    for identity in identities:
+        taken = set(pairs.values())
+        left = {identity(before, it): it for it in old if it not in taken}
+        for it in new:
+            if it not in pairs and (found := left.pop(identity(after, it), None)):
+                pairs[it] = found
     return pairs
 
 
-def _key(program: Program, name: str) -> object:
-    instruction = program.instruction(name)
-    return None if instruction is None else stable_key(program, instruction)
-
-
-def _places(program: Program, costs: Mapping[str, float]) -> Iterator[tuple[str, Place]]:
-    """Every collective that is launched, by the name of its start."""
+def _places(program: Program, costs: Mapping[str, float]) -> Iterator[tuple[Instruction, Place]]:
+    """Every collective that is launched: its start, and where that stands."""
     pairs = async_pairs(program)
     prices = _Prices(program, costs)
     for computation in launched(program):
@@ -195,7 +199,7 @@ def _places(program: Program, costs: Mapping[str, float]) -> Iterator[tuple[str,
             done = position.get(pairs.get(it.name, ""), it.index)
             between = computation.instructions[it.index + 1 : done]
             yield (
-                it.name,
+                it,
                 Place(
                     computation=computation.name,
                     index=it.index,
@@ -229,7 +233,7 @@ class _Prices:
 
     def own(self, instruction: Instruction) -> float | None:
         """The profile's cost under the names by which XLA asks."""
-        names = (base_name(instruction.name), self._inner.get(instruction.name, ""))
+        names = (asked_name(instruction), self._inner.get(instruction.name, ""))
         return next((self._costs[name] for name in names if name in self._costs), None)
 
     def compute(self, instruction: Instruction) -> float:

@@ -1,0 +1,270 @@
+"""The real XLA:GPU compiler, in worker processes, on a machine that need not have a GPU."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from counterpoint.compile import (
+    Compiled,
+    CompileFailed,
+    Workload,
+    compile_workload,
+    load_workload,
+    parse_target,
+)
+from counterpoint.core.errors import InputError, UsageError
+from counterpoint.program import async_pairs, collective, launches
+from lowered import H100, Lowered
+
+TRITON_GEMM = "xla_gpu_enable_triton_gemm"
+
+
+@pytest.fixture(scope="session")
+def workload(lowered: Lowered) -> Workload:
+    return load_workload(lowered.ir)
+
+
+def schedule(compiled: Compiled) -> list[str]:
+    return [it.name for it in compiled.program.instructions]
+
+
+def work(compiled: Compiled) -> list[tuple[str, str]]:
+    return [(it.opcode, str(it.shape)) for it in compiled.program.instructions if launches(it)]
+
+
+def workers(directory: Path) -> list[str]:
+    """Workers of this machine that have files in a directory."""
+    found: list[str] = []
+    for process in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = process.read_bytes().decode(errors="replace")
+        except OSError:
+            continue
+        if "counterpoint.compile.worker" in words and str(directory) in words:
+            found.append(words)
+    return found
+
+
+def test_the_step_comes_out_scheduled_for_the_target(lowered: Lowered) -> None:
+    compiled = lowered.compile()
+    program = compiled.program
+    assert (program.name, program.is_scheduled, program.num_partitions) == ("jit_step", True, 8)
+    kinds = {it.kind for at in program.instructions if (it := collective(program, at))}
+    assert {"all-gather", "reduce-scatter"} <= kinds
+    assert async_pairs(program)
+    assert compiled.fingerprint == program.fingerprint
+    assert len(compiled.fingerprint or "") == 32
+    assert compiled.target is H100
+    assert compiled.versions["jaxlib"]
+    assert 0 < compiled.seconds < compiled.wall_s
+    assert any("not autotuned" in note for note in compiled.notes)
+
+
+def test_memory_is_that_of_one_device(lowered: Lowered) -> None:
+    memory = lowered.compile().memory
+    shard = 4 * (2 * 512 * 2048) * 2 // 8  # layers, two weights of bf16, eight devices
+    batch = 16 * 128 * 512 * 2 // 8
+    assert memory.argument == shard + batch
+    assert memory.peak is not None
+    assert memory.temp is not None
+    assert memory.peak >= memory.argument + memory.temp
+
+
+def test_the_same_input_gives_the_same_program(lowered: Lowered, workload: Workload) -> None:
+    again = compile_workload(workload, H100)
+    assert schedule(again) == schedule(lowered.compile())
+    assert again.fingerprint == lowered.compile().fingerprint
+
+
+def test_every_form_of_the_program_compiles_to_the_same_schedule(lowered: Lowered) -> None:
+    assert schedule(lowered.compile(path=lowered.xla)) == schedule(lowered.compile())
+    (proto,) = lowered.xla.glob("*.jit_step.before_optimizations.hlo.pb")
+    (text,) = lowered.xla.glob("*.jit_step.before_optimizations.txt")
+    for path in (proto, text):  # XLA numbers their constants otherwise
+        assert work(lowered.compile(path=path)) == work(lowered.compile()), path
+
+
+def test_a_target_of_two_hosts_takes_as_many_devices(workload: Workload) -> None:
+    assert compile_workload(workload, parse_target("2x4xB200")).program.num_partitions == 8
+
+
+def test_another_number_of_devices_is_refused(workload: Workload) -> None:
+    with pytest.raises(UsageError, match="made for 8 devices, 4xH100 has 4") as told:
+        compile_workload(workload, parse_target("4xH100"))
+    assert "--target 8xH100" in str(told.value.next)
+
+
+@pytest.mark.parametrize("value", ["false", "False", "0"])
+def test_a_bool_is_taken_as_people_write_it(lowered: Lowered, value: str) -> None:
+    compiled = lowered.compile({TRITON_GEMM: value})
+    targets = {it.custom_call_target for it in compiled.program.instructions}
+    assert any("cublas" in target for target in targets)
+    plain = {it.custom_call_target for it in lowered.compile().program.instructions}
+    assert not any("cublas" in target for target in plain)
+
+
+def test_short_names_of_enums_go_where_they_are_understood(lowered: Lowered) -> None:
+    full = lowered.compile({"xla_gpu_disable_async_collectives": "ALLCOLLECTIVES"})
+    short = lowered.compile({"xla_gpu_disable_async_collectives": "allcollectives"})
+    assert schedule(full) == schedule(short) != schedule(lowered.compile())
+
+
+def test_the_links_of_a_target_are_told_through_the_workers_flags(workload: Workload) -> None:
+    # A map, which no compile option can be: of an unknown key XLA complains, so it was read.
+    options = {"xla_gpu_analytical_latency_estimator_options": "gpus_per_node=4,nic_speed_gbps=50"}
+    assert compile_workload(workload, H100, options).program.is_scheduled
+
+
+def test_an_unknown_option_is_named_with_what_replaced_it(workload: Workload) -> None:
+    with pytest.raises(UsageError, match="no option xla_gpu_graph_level") as told:
+        compile_workload(workload, H100, {"xla_gpu_graph_level": "0"})
+    assert "xla_gpu_enable_command_buffer" in str(told.value.why)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("xla_gpu_all_gather_combine_threshold_bytes", "much", "int64"),
+        ("xla_gpu_enable_triton_gemm", "perhaps", "bool"),
+        ("xla_gpu_pgle_accuracy_checker", "strictly", "enum"),
+    ],
+)
+def test_a_value_of_another_type_is_refused(
+    workload: Workload, name: str, value: str, said: str
+) -> None:
+    with pytest.raises(UsageError, match=name) as told:
+        compile_workload(workload, H100, {name: value})
+    assert value in str(told.value.why)
+    assert said in str(told.value.why)
+
+
+def test_an_option_of_the_run_that_this_compiler_lacks_is_left_out(workload: Workload) -> None:
+    old = replace(workload, options={"xla_gpu_graph_level": "0", TRITON_GEMM: "false"})
+    compiled = compile_workload(old, H100)
+    assert dict(compiled.options) == {TRITON_GEMM: "false"}
+    assert any("xla_gpu_graph_level" in note for note in compiled.notes)
+
+
+def test_flags_of_the_caller_do_not_reach_the_compiler_unasked(
+    lowered: Lowered, workload: Workload, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XLA_FLAGS", "--xla_no_such_flag=1")
+    monkeypatch.setenv("JAX_PLATFORMS", "tpu")
+    assert schedule(compile_workload(workload, H100)) == schedule(lowered.compile())
+    with pytest.raises(CompileFailed, match="died") as told:
+        compile_workload(workload, H100, environment={"XLA_FLAGS": os.environ["XLA_FLAGS"]})
+    assert "xla_no_such_flag" in str(told.value.why)
+
+
+def test_a_crash_of_the_compiler_is_an_error_with_its_last_lines(workload: Workload) -> None:
+    options = {"xla_gpu_experimental_parallel_collective_overlap_limit": "0"}
+    with pytest.raises(CompileFailed, match="died") as told:
+        compile_workload(workload, H100, options)
+    assert "Check failed" in str(told.value.why)
+    assert "@ 0x" not in str(told.value.why)
+
+
+def test_a_compile_that_takes_too_long_is_ended_and_leaves_nothing(
+    workload: Workload, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with pytest.raises(CompileFailed, match=r"more than 0\.2 s"):
+        compile_workload(workload, H100, timeout_s=0.2)
+    assert list(tmp_path.iterdir()) == []
+    assert workers(tmp_path) == []
+
+
+def test_what_is_no_program_to_this_compiler_is_refused(workload: Workload) -> None:
+    broken = replace(workload, program=workload.program[: len(workload.program) // 2])
+    with pytest.raises(InputError, match="can't be read") as told:
+        compile_workload(broken, H100)
+    assert "JAX_DUMP_IR_TO" in str(told.value)
+
+
+def test_fields_of_a_target_that_this_compiler_lacks_are_left_out(
+    lowered: Lowered, workload: Workload
+) -> None:
+    newer = H100.config.replace(
+        "gpu_device_info {",
+        "gpu_device_info {\n  photonic_lanes: 4\n  quantum_unit_description {\n"
+        "    rate_infos {\n      key: 1\n    }\n  }",
+    )
+    compiled = compile_workload(workload, replace(H100, config=newer))
+    assert schedule(compiled) == schedule(lowered.compile())
+    (note,) = [note for note in compiled.notes if "no target field" in note]
+    assert "photonic_lanes, quantum_unit_description" in note
+
+
+def test_a_target_that_makes_no_sense_is_refused(workload: Workload) -> None:
+    with pytest.raises(InputError, match="configuration of target"):
+        compile_workload(workload, replace(H100, config="gpu_device_info { core_count: many }"))
+
+
+HIDDEN = """
+import sys
+sys.meta_path.insert(0, type("Hidden", (), {"find_spec": staticmethod(
+    lambda name, path=None, target=None:
+        (_ for _ in ()).throw(ModuleNotFoundError(name, name=name))
+        if name.split(".")[0] in HIDE or name in HIDE else None)}))
+"""
+
+
+@pytest.mark.parametrize("hidden", ["jax_plugins", "jax"])
+def test_without_the_compiler_the_pip_line_is_told(
+    workload: Workload, tmp_path: Path, hidden: str
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(HIDDEN.replace("HIDE", repr((hidden,))))
+    with pytest.raises(UsageError, match="not its compiler for CUDA") as told:
+        compile_workload(workload, H100, environment={"PYTHONPATH": str(tmp_path)})
+    version = metadata.version("jax")
+    assert f"jax-cuda13-pjrt=={version} jax-cuda13-plugin=={version}" in str(told.value.next)
+
+
+COMPILE = """
+import hashlib, sys
+from counterpoint.compile import compile_workload, load_workload, parse_target
+compiled = compile_workload(load_workload(sys.argv[1]), parse_target("8xH100"))
+print(hashlib.sha256(repr(list(compiled.program.instructions)).encode()).hexdigest())
+"""
+
+
+def test_no_cuda_toolkit_is_needed(lowered: Lowered, tmp_path: Path) -> None:
+    """Everything that could be one is hidden, and the program comes out the same."""
+    if not shutil.which("unshare"):
+        pytest.skip("no unshare here to hide a toolkit with")
+    hide = "".join(
+        f"mount -t tmpfs none {path} && "
+        for path in sorted({Path(it).resolve() for it in Path("/usr/local").glob("cuda*")})
+    )
+    call = [sys.executable, "-c", COMPILE, str(lowered.ir)]
+    shell = ["unshare", "-m", "sh", "-c", f'{hide}exec "$@"', "sh"]
+    if subprocess.run([*shell, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("no right to hide a toolkit here")
+    clean = {name: it for name, it in os.environ.items() if not name.startswith("CUDA")}
+    clean["PATH"] = ":".join(it for it in clean["PATH"].split(":") if "cuda" not in it)
+    done = [
+        subprocess.run(
+            words, env=env, capture_output=True, text=True, check=True, cwd=tmp_path
+        ).stdout
+        for words, env in (([*shell, *call], clean), (call, dict(os.environ)))
+    ]
+    assert done[0] == done[1]
+    assert len(done[0].strip()) == 64
+
+
+def test_the_stand_in_changes_nothing_against_a_real_toolkit(
+    lowered: Lowered, workload: Workload
+) -> None:
+    real = Path("/usr/local/cuda")
+    if not (real / "bin" / "ptxas").exists():
+        pytest.skip("no CUDA toolkit here to compare with")
+    compiled = compile_workload(workload, H100, {"xla_gpu_cuda_data_dir": str(real)})
+    assert list(compiled.program.instructions) == list(lowered.compile().program.instructions)

@@ -1,0 +1,82 @@
+"""Targets as people write them, and what the compiler is told of the devices behind them."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from counterpoint.core.errors import UsageError
+from counterpoint.hardware import parse_target
+from counterpoint.hardware.chip import chips
+from counterpoint.hardware.gpu import Gpu, find_described, find_gpu, gpus, target_config
+
+
+@pytest.mark.parametrize(
+    ("text", "shown", "devices", "nic"),
+    [
+        ("8xH100", "8xH100", 8, None),
+        ("8x8xH100", "8x8xH100", 64, None),
+        ("64x8xh100:400G", "64x8xH100:400G", 512, 400.0),
+        ("1xA100", "1xA100-80GB", 1, None),
+        ("4xa100_40gb", "4xA100-40GB", 4, None),
+        (" 18x4xGB200-NVL72:200g ", "18x4xGB200:200G", 72, 200.0),
+        ("1x8xH100", "8xH100", 8, None),
+    ],
+)
+def test_a_target_is_hosts_gpus_chip_and_network(
+    text: str, shown: str, devices: int, nic: float | None
+) -> None:
+    target = parse_target(text)
+    assert (str(target), target.devices, target.nic_gbps) == (shown, devices, nic)
+    assert parse_target(str(target)) == target
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "H100", "8", "8x", "xH100", "8xMI300X", "8xTPU v5e", "0xH100", "8xH100:fast", "9" * 40],
+)
+def test_what_is_no_target_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(UsageError) as told:
+        parse_target(text)
+    assert text in told.value.what
+    assert "8xH100" in str(told.value.next)
+
+
+def test_names_and_aliases_lead_to_one_gpu_each() -> None:
+    names = [name.casefold() for gpu in gpus() for name in (gpu.name, *gpu.aliases)]
+    assert len(names) == len(set(names))
+    for gpu in gpus():
+        assert gpu.source.split(";")[0].endswith(".txtpb")
+        for name in (gpu.name, *gpu.aliases):
+            assert find_gpu(name) is gpu
+        assert find_described(gpu.description) is gpu
+    assert find_gpu("H1000") is None
+
+
+@pytest.mark.parametrize("gpu", gpus(), ids=lambda gpu: gpu.name)
+def test_the_parts_of_a_gpu_reach_the_peak_of_its_data_sheet(gpu: Gpu) -> None:
+    """Two sources that know nothing of each other: XLA's description, and the maker's sheet."""
+    chip = next((chip for chip in chips() if chip.name == gpu.chip), None)
+    if chip is None:
+        pytest.skip(f"no data sheet of the {gpu.name} among the chips")
+    units = gpu.cores * 4
+    peak = 2 * units * gpu.matrix_ops["bits16"] * gpu.matrix_clock_ghz * 1e9
+    # A GB200 has more cores than the B200 whose sheet it is held against.
+    tolerance = 0.11 if gpu.name == "GB200" else 0.02
+    assert peak == pytest.approx(chip.bf16_flops, rel=tolerance)
+    assert gpu.memory_bytes_per_s == pytest.approx(chip.hbm_bytes, rel=0.05)
+
+
+@pytest.mark.parametrize("gpu", gpus(), ids=lambda gpu: gpu.name)
+def test_the_compiler_is_told_each_number_once(gpu: Gpu) -> None:
+    text = target_config(gpu)
+    assert text.count("{") == text.count("}")
+    info = text[: text.index("scalar_unit" if "scalar_unit" in text else "matrix_unit")]
+    fields = re.findall(r"^  (\w+):", info, re.MULTILINE)
+    assert len(fields) == len(set(fields))
+    assert f"core_count: {gpu.cores}" in text
+    # XLA numbers its types; bf16 is 16, and without its rate a GEMM looks ten times slower.
+    rate = re.search(r"matrix_unit.*?key: 16\s+value \{.*?ops_per_clock: (\d+)", text, re.DOTALL)
+    assert rate
+    assert int(rate[1]) == gpu.matrix_ops["bits16"]

@@ -1,0 +1,69 @@
+"""What a run of a sharded step leaves to compile from, and compiles of it that tests share."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from counterpoint.compile import Compiled, compile_workload, load_workload, parse_target
+from counterpoint.pgle.proof import LOUD
+
+SCRIPT: Final = Path(__file__).parent / "compile" / "lowered_step.py"
+H100: Final = parse_target("8xH100")
+
+
+def lower_step(directory: Path, layers: int = 4) -> Path:
+    """Run the step on eight virtual CPU devices; JAX leaves `ir`, XLA leaves `xla`."""
+    flags = (
+        "--xla_force_host_platform_device_count=8",
+        f"--xla_dump_to={directory / 'xla'}",
+        "--xla_dump_hlo_as_proto",
+        "--xla_dump_hlo_as_text",
+    )
+    subprocess.run(
+        [sys.executable, str(SCRIPT), str(layers)],
+        env={
+            **os.environ,
+            "JAX_PLATFORMS": "cpu",
+            "JAX_DUMP_IR_TO": str(directory / "ir"),
+            "XLA_FLAGS": " ".join(flags),
+        },
+        check=True,
+        timeout=300,
+    )
+    return directory
+
+
+class Lowered:
+    """The directory, and compiles from it: each is made once."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._compiled: dict[tuple[object, ...], Compiled] = {}
+
+    @property
+    def ir(self) -> Path:
+        return self.directory / "ir"
+
+    @property
+    def xla(self) -> Path:
+        return self.directory / "xla"
+
+    @property
+    def mlir(self) -> Path:
+        (found,) = self.ir.glob("*_jit_step_compile.mlir")
+        return found
+
+    def compile(
+        self, options: Mapping[str, str] | None = None, path: Path | None = None
+    ) -> Compiled:
+        """The step, compiled for eight H100s as loud as a proof needs it."""
+        key = (path or self.ir, *sorted((options or {}).items()))
+        if key not in self._compiled:
+            workload = load_workload(path or self.ir)
+            self._compiled[key] = compile_workload(workload, H100, options, LOUD)
+        return self._compiled[key]

@@ -1,0 +1,221 @@
+"""The whole loop without a GPU: a step that ran on eight virtual CPU devices, compiled for eight
+H100s by the real compiler, with costs for its instructions; log and schedule prove the use."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from counterpoint.compile import load_workload
+from counterpoint.core.errors import CounterpointError, InputError, UsageError
+from counterpoint.pgle.apply import PATH, Applied, apply_profile, weigh
+from counterpoint.pgle.files import read_profile
+from counterpoint.pgle.needed import needed
+from counterpoint.pgle.profile import Cost, Profile
+from counterpoint.pgle.staleness import Fit
+from counterpoint.pgle.writing import write_profile
+from counterpoint.program import Program, launched, launches
+from lowered import H100, Lowered
+
+CUBLAS = {"xla_gpu_enable_triton_gemm": "false"}
+NO_ASYNC = {"xla_gpu_disable_async_collectives": "ALLCOLLECTIVES"}
+
+
+def costs_of(program: Program, fingerprint: str | None = None) -> Profile:
+    """Known costs: transfers are long, and compute is short."""
+    costs = tuple(
+        Cost(it.names[0], 500.0 if it.collective else 30.0, fingerprint) for it in needed(program)
+    )
+    return Profile(costs, origin={f"module {program.fingerprint}": program.name})
+
+
+def apply(lowered: Lowered, path: Path, options: dict[str, str] | None = None) -> Applied:
+    """What `apply_profile` does, with the compile without a profile made once for all tests."""
+    plain = options or {}
+    compiled = lowered.compile({**plain, PATH: str(path)})
+    return weigh(path, read_profile(path), lowered.compile(plain), compiled)
+
+
+@pytest.fixture(scope="module")
+def applied(lowered: Lowered, tmp_path_factory: pytest.TempPathFactory) -> Applied:
+    path = tmp_path_factory.mktemp("profile") / "step.pbtxt"
+    write_profile(costs_of(lowered.compile().program), path)
+    said: list[str] = []
+    applied = apply_profile(load_workload(lowered.ir), H100, path, say=said.append)
+    assert [line.rpartition(" ")[0] for line in said] == [
+        "compiling jit_step for 8xH100 without the",
+        "compiling jit_step for 8xH100 with the",
+    ]
+    return applied
+
+
+def test_log_and_schedule_prove_that_the_profile_was_used(applied: Applied) -> None:
+    assert applied.used
+    assert applied.found == len(applied.profile.costs)
+    assert applied.missing == 0
+    assert applied.changed
+    assert applied.warnings == ()
+    assert applied.coverage.staleness.fit is Fit.FITS
+    assert any("Using PGLE profile from" in line for line in applied.proof)
+    assert any("Found profile for module jit_step" in line for line in applied.proof)
+    assert applied.module is not None
+    assert applied.module.fallback == "SolLatencyEstimator"
+
+
+def test_the_movement_is_that_of_the_two_schedules(applied: Applied) -> None:
+    """Counted again from the programs, by a walk that knows costs by kind only."""
+    assert applied.movement.moved
+    for move in applied.movement.moves:
+        for program, place in (
+            (applied.without.program, move.before),
+            (applied.compiled.program, move.after),
+        ):
+            found = program.computations[place.computation].instructions
+            start = found[place.index]
+            done = next((it for it in found if it.operands[:1] == (start.name,)), start)
+            names = {it.names[0] for it in needed(program) if not it.collective}
+            within = [it.name for it in found[start.index + 1 : done.index]]
+            if not place.sync:
+                assert place.within_us == 30.0 * sum(name in names for name in within)
+            assert place.cost_us == 500.0
+
+
+def test_nothing_but_the_order_and_the_profile_differ(applied: Applied) -> None:
+    def work(program: Program) -> list[str]:
+        return sorted(it.name for at in launched(program) for it in at.instructions if launches(it))
+
+    assert work(applied.without.program) == work(applied.compiled.program)
+    assert applied.without.fingerprint == applied.compiled.fingerprint
+    added = set(applied.compiled.options) - set(applied.without.options)
+    assert added == {PATH}
+    assert applied.compiled.memory.argument == applied.without.memory.argument
+
+
+def test_a_profile_of_other_flags_is_used_and_loudly_doubted(
+    lowered: Lowered, tmp_path: Path
+) -> None:
+    """The flags of the profile run that pages recommend: every name matches, no cost is right."""
+    sync = lowered.compile(NO_ASYNC).program
+    path = write_profile(costs_of(sync), tmp_path / "step.pbtxt")
+    stale = apply(lowered, path)
+    assert stale.used
+    assert stale.stale
+    assert "may belong to other instructions" in stale.warnings[0]
+    assert str(sync.fingerprint) in stale.warnings[0]
+    assert str(stale.compiled.fingerprint) in stale.warnings[0]
+
+
+def test_a_profile_of_another_program_is_caught(lowered: Lowered, tmp_path: Path) -> None:
+    other = lowered.compile(CUBLAS).program
+    named = write_profile(costs_of(other, other.fingerprint), tmp_path / "named.pbtxt")
+    foreign = apply(lowered, named)
+    assert not foreign.used
+    assert foreign.found == 0
+    assert not foreign.changed
+    assert foreign.coverage.staleness.fit is Fit.FOREIGN
+    # XLA itself says that it found a profile: that is why its word alone is no proof.
+    assert any("Found profile" in line for line in foreign.proof)
+
+
+def test_the_same_flags_with_which_it_was_made_make_it_fit(
+    lowered: Lowered, tmp_path: Path
+) -> None:
+    made = costs_of(lowered.compile(CUBLAS).program)
+    path = write_profile(made, tmp_path / "step.pb")  # no room for its origin, so bare
+    fitting = apply(lowered, path, CUBLAS)
+    assert fitting.used
+    assert fitting.missing == 0
+    assert fitting.coverage.staleness.fit is Fit.UNTOLD
+
+
+def test_a_directory_of_fingerprints_is_used(lowered: Lowered, tmp_path: Path) -> None:
+    program = lowered.compile().program
+    place = tmp_path / "profiles"
+    write_profile(costs_of(program, program.fingerprint), place)
+    found = apply(lowered, place)
+    assert found.used
+    assert found.coverage.staleness.fit is Fit.FITS
+    assert any(f"{program.fingerprint}.pbtxt" in line for line in found.proof)
+
+
+def test_a_profile_where_xla_takes_none_is_refused_before_any_compile(
+    lowered: Lowered, tmp_path: Path
+) -> None:
+    good = write_profile(costs_of(lowered.compile().program), tmp_path / "good.pbtxt")
+    text = good.read_bytes()
+    for name, content in {
+        "absent.pbtxt": None,
+        "good.txt": text,
+        "good": text,
+        "good.pb": text,
+        "cut.pbtxt": text[: len(text) // 2],
+        "empty.pbtxt": b"",
+    }.items():
+        path = tmp_path / name
+        if content is not None:
+            path.write_bytes(content)
+        said: list[str] = []
+        with pytest.raises(InputError, match=name):
+            apply_profile(load_workload(lowered.ir), H100, path, say=said.append)
+        assert said == []
+
+
+def test_partial_cover_is_counted_and_under_error_fails_the_compile(
+    lowered: Lowered, tmp_path: Path
+) -> None:
+    whole = costs_of(lowered.compile().program)
+    kept = len(whole.costs) // 2
+    path = write_profile(replace(whole, costs=whole.costs[:kept]), tmp_path / "part.pbtxt")
+    part = apply(lowered, path)
+    assert part.used
+    assert (part.found, part.missing) == (kept, len(whole.costs) - kept)
+    strict = {"xla_gpu_pgle_accuracy_checker": "PGLE_STRICTNESS_LEVEL_ERROR"}
+    with pytest.raises(CounterpointError, match="not used") as told:
+        apply_profile(load_workload(lowered.ir), H100, path, strict)
+    assert "Discarding the profile" in str(told.value.why)
+    assert told.value.exit_code == 1
+
+
+def test_without_the_scheduler_a_profile_is_not_called_used(
+    lowered: Lowered, tmp_path: Path
+) -> None:
+    path = write_profile(costs_of(lowered.compile().program), tmp_path / "step.pbtxt")
+    off = apply(lowered, path, {"xla_disable_hlo_passes": "latency-hiding-scheduler"})
+    assert any("Found profile" in line for line in off.proof)
+    assert not off.used
+    assert not off.changed
+    assert "latency-hiding-scheduler" in off.reason
+
+
+def test_a_path_in_the_options_gives_way_to_the_profile(lowered: Lowered, tmp_path: Path) -> None:
+    path = write_profile(costs_of(lowered.compile().program), tmp_path / "step.pbtxt")
+    options = {PATH: "/of/the/run.pbtxt"}
+    found = apply_profile(load_workload(lowered.ir), H100, path, options)
+    assert found.used
+    assert PATH not in found.options
+    assert "/of/the/run" not in found.without.log + found.compiled.log
+
+
+def test_a_real_profile_of_another_model_is_doubted(lowered: Lowered, shared: Path) -> None:
+    """Names of Llama 70B on 16 nodes: most of this little model's are among them by chance."""
+    found = apply(lowered, shared / "data" / "pgle" / "bf16_16vm.pbtxt")
+    assert found.found > found.missing > 0
+    assert found.coverage.staleness.fit is Fit.UNTOLD
+    assert "nobody can tell" in found.warnings[0]
+
+
+def test_an_option_that_does_not_exist_is_named(lowered: Lowered, tmp_path: Path) -> None:
+    path = write_profile(costs_of(lowered.compile().program), tmp_path / "step.pbtxt")
+    with pytest.raises(UsageError, match="xla_gpu_no_such"):
+        apply_profile(load_workload(lowered.ir), H100, path, {"xla_gpu_no_such": "1"})
+
+
+def test_a_schedule_that_is_the_same_is_said(lowered: Lowered, tmp_path: Path) -> None:
+    """Costs for the scheduler, and nothing that it could move."""
+    options = {**NO_ASYNC, **CUBLAS}
+    path = write_profile(costs_of(lowered.compile(options).program), tmp_path / "step.pbtxt")
+    found = apply(lowered, path, options)
+    assert found.used
+    assert found.changed or any("schedule is the same" in it for it in found.warnings)
