@@ -81,9 +81,11 @@ began = time.monotonic()
 while time.monotonic() - began < 3:
     step()
 """,
-        {"quiet_s": 0.5, "seconds": 0.5},
+        {"quiet_s": 0.5, "seconds": 0.5, "perfetto_link": True},
     )
     assert left.code == 0, left.err
+    assert left.out == "", "no link that stops the program"
+    assert list(left.rank.glob("profile/plugins/profile/*/perfetto_trace.json.gz"))
     assert left.window["state"] == "done"
     assert left.window["reason"] is None
     assert left.window["closed_s"] - left.window["opened_s"] >= 0.5

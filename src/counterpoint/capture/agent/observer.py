@@ -48,6 +48,7 @@ class Observer:
     def __init__(self, jax: ModuleType, directory: str) -> None:
         self._jax = jax
         self._awake = True
+        self._running = False  # something has been compiled
         self._journal = Journal(directory, os.getpid())
         self._claim = Claim(self._journal.directory / "profiler.claim")
         self._compiles = Compiles(
@@ -111,7 +112,8 @@ class Observer:
 
     def _ended_stage(self, event: str, seconds: float, name: object) -> None:
         compiled = self._compiles.ended(event, seconds, None if name is None else str(name))
-        if compiled and self._compiles.count == 1:
+        if compiled and not self._running:
+            self._running = True
             self._first_compile()
 
     def _first_compile(self) -> None:
