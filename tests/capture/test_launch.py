@@ -248,6 +248,22 @@ class TestRefusals:
             launch(replace(request(tmp_path, ""), command=("./train.py", "a b")))
         assert refused.value.next == "counterpoint run -- python ./train.py 'a b'"
 
+    @pytest.mark.parametrize(
+        ("mode", "next_"),
+        [
+            (0o644, "counterpoint run -- python train.py -x"),
+            (0o755, "counterpoint run -- ./train.py -x"),
+        ],
+    )
+    def test_a_script_named_as_if_it_were_on_the_path(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, next_: str
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        Path("train.py").touch(mode)
+        with pytest.raises(UsageError, match=r"train\.py was not found") as refused:
+            launch(replace(request(tmp_path, ""), command=("train.py", "-x")))
+        assert refused.value.next == next_
+
     def test_a_file_that_the_kernel_does_not_start(self, tmp_path: Path) -> None:
         script = tmp_path / "train"
         script.write_bytes(b"\x7fELF broken")

@@ -101,13 +101,14 @@ def _refuse_missing(command: Sequence[str], env: Mapping[str, str]) -> None:
         raise UsageError("no command was given", next="counterpoint run -- python train.py")
     if shutil.which(command[0], path=env.get("PATH")) is not None:
         return
-    there = Path(command[0]).exists() and "/" in command[0]
-    what = "is not executable" if there else "was not found"
+    by_path = "/" in command[0]
+    here = Path(command[0]).is_file()
+    may_run = os.access(command[0], os.X_OK)
     raise UsageError(
-        f"{command[0]} {what}",
-        why=None if there or "/" in command[0] else "it is nowhere on the PATH",
-        next=f"counterpoint run -- python {shlex.join(command)}"
-        if there
+        f"{command[0]} {'is not executable' if here and by_path else 'was not found'}",
+        why=None if by_path else "it is nowhere on the PATH",
+        next=f"counterpoint run -- {'./' if may_run else 'python '}{shlex.join(command)}"
+        if here
         else f"command -v {shlex.quote(command[0])}",
     )
 
