@@ -1,0 +1,137 @@
+"""`counterpoint pgle apply` as a user runs it: the proof, what moved, and every way to be refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from counterpoint.cli.app import main
+from counterpoint.pgle.needed import needed
+from counterpoint.pgle.profile import Cost, Profile
+from counterpoint.pgle.writing import write_profile
+from counterpoint.program import Program
+from lowered import Lowered
+
+
+def profile_of(program: Program, path: Path, fingerprint: str | None = None) -> Path:
+    costs = tuple(
+        Cost(it.names[0], 500.0 if it.collective else 30.0, fingerprint) for it in needed(program)
+    )
+    origin = {"module": f"jit_step {program.fingerprint}"}
+    return write_profile(Profile(costs, origin=origin), path)
+
+
+def apply(*words: object) -> int:
+    return main(["pgle", "apply", *map(str, words)])
+
+
+@pytest.fixture(scope="session")
+def good(lowered: Lowered, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return profile_of(lowered.compile().program, tmp_path_factory.mktemp("good") / "step.pbtxt")
+
+
+def test_the_proof_and_what_moved_are_told(
+    lowered: Lowered, good: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert apply(good, "--program", lowered.ir, "--target", "8xH100") == 0
+    words = " ".join(capsys.readouterr().out.split())
+    fingerprint = lowered.compile().fingerprint
+    assert words.startswith("Profile used yes because")
+    assert f"jit_step, fingerprint {fingerprint}" in words
+    assert "Found profile for module jit_step, using profile guided latency estimator" in words
+    assert "0 missing" in words
+    assert "collectives moved" in words
+    assert "a device at its peak (predicted)" in words
+    assert "counterpoint pgle manual --profile" in words
+
+
+def test_as_data_nothing_is_cut(
+    lowered: Lowered, good: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert apply(good, "--program", lowered.mlir, "--target", "8xH100", "--json") == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["schema"] == "counterpoint.pgle-apply/1"
+    assert data["used"] is True
+    assert data["changed"] is True
+    assert data["fit"] == "fits"
+    assert (data["found"], data["missing"]) == (len(needed(lowered.compile().program)), 0)
+    assert data["fallback"] == "SolLatencyEstimator"
+    assert len(data["proof"]) >= 2
+    assert data["target"] == "8xH100"
+    assert {it["kind"] for it in data["movement"]["moves"]} >= {"all-gather", "reduce-scatter"}
+    assert data["memory"]["with"]["peak"] > data["memory"]["with"]["argument"] > 0
+    assert data["warnings"] == []
+
+
+def test_a_foreign_profile_is_not_called_used(
+    lowered: Lowered, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    foreign = profile_of(lowered.compile().program, tmp_path / "foreign.pbtxt", "0" * 32)
+    assert apply(foreign, "--program", lowered.ir, "--target", "8xH100") == 1
+    words = " ".join(capsys.readouterr().out.split())
+    assert words.startswith("Profile used NO because")
+    assert "found none of its costs" in words
+    assert "counterpoint pgle check" in words
+
+
+def test_a_stale_profile_is_warned_of(
+    lowered: Lowered, good: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = ("--set", "xla_gpu_disable_async_collectives=ALLCOLLECTIVES")
+    apply(good, "--program", lowered.ir, "--target", "8xH100", *flags)
+    words = " ".join(capsys.readouterr().out.split())
+    assert "made of another program" in words
+    assert "WARNING" in words
+    assert "may belong to other instructions" in words
+    assert "xla_gpu_disable_async_collectives=ALLCOLLECTIVES" in words
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ((), 2, "--target is missing"),
+        (("--target", "8xH1000"), 2, "H1000"),
+        (("--target", "16xH100"), 2, "made for 8 devices"),
+        (("--target", "8xH100", "--module", "train"), 2, "--module train"),
+        (("--target", "8xH100", "--set", "xla_gpu_no_such=1"), 2, "xla_gpu_no_such"),
+        (("--target", "8xH100", "--set", "nonsense"), 2, "nonsense"),
+        (("--target", "8xH100", "--top", "0"), 2, "--top"),
+        (("--target", "8xH100", "--timeout", "0"), 2, "--timeout"),
+        (("--target", "8xH100", "--timeout", "0.1"), 1, "more than 0.1 s"),
+    ],
+)
+def test_what_can_not_be_done_is_said_in_one_error(
+    lowered: Lowered,
+    good: Path,
+    capsys: pytest.CaptureFixture[str],
+    words: tuple[str, ...],
+    code: int,
+    said: str,
+) -> None:
+    assert apply(good, "--program", lowered.ir, *words) == code
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert said in told.err
+    assert told.err.count("error: ") == 1
+
+
+@pytest.mark.parametrize("name", ["absent.pbtxt", "step.txt", "bad.pbtxt"])
+def test_a_profile_that_xla_would_pass_over_is_refused(
+    lowered: Lowered, good: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    if name == "step.txt":
+        (tmp_path / name).write_bytes(good.read_bytes())
+    elif name == "bad.pbtxt":
+        (tmp_path / name).write_text("costs { name: ")
+    assert apply(tmp_path / name, "--program", lowered.ir, "--target", "8xH100") == 3
+    assert name in capsys.readouterr().err
+
+
+def test_a_scheduled_module_is_refused_with_what_helps(
+    lowered: Lowered, good: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "step.hlo.pb").write_bytes(lowered.compile().hlo)
+    assert apply(good, "--program", tmp_path / "step.hlo.pb", "--target", "8xH100") == 3
+    assert "JAX_DUMP_IR_TO" in capsys.readouterr().err
