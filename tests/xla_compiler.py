@@ -71,6 +71,10 @@ class Compiler:
         )
         self.jax = str(self._answer().get("jax"))
 
+    @property
+    def version(self) -> tuple[int, ...]:
+        return tuple(int(part) for part in self.jax.split(".")[:2])
+
     def compile(self, model: str, **options: Option) -> Compilation:
         """Compile a model of `xla_worker`; the same request is compiled once."""
         key = json.dumps([model, options], sort_keys=True, default=str)

@@ -16,7 +16,7 @@ from counterpoint.pgle.measured import Measured
 from counterpoint.pgle.needed import needed
 from counterpoint.pgle.profile import Cost, Latency, Profile
 from counterpoint.pgle.staleness import Fit
-from counterpoint.program import Category, Program, read_program
+from counterpoint.program import Category, Program, program_from_text, read_program
 
 PROGRAMS = Path(__file__).parent.parent / "program" / "data"
 OTHER = "0" * 32
@@ -199,3 +199,21 @@ def test_a_program_without_collectives_passes_and_says_so(step: Program) -> None
     judgement = judge(check_profile(flat(["x"]), alone))
     assert judgement.passed
     assert any("no collectives" in it for it in judgement.remarks)
+
+
+def test_a_name_given_after_scheduling_is_told_the_one_that_xla_asks_for() -> None:
+    """As from 0.12 on: a collective that nothing runs beside is made plain, under a new name."""
+    program = program_from_text(
+        "HloModule test, is_scheduled=true\n\n"
+        "ENTRY %main (p: f32[8]) -> f32[32] {\n"
+        '  %p = f32[8] parameter(0), metadata={scheduling_name="p"}\n'
+        "  ROOT %all-gather.10 = f32[32] all-gather(%p), replica_groups={{0,1,2,3}}, "
+        'dimensions={0}, metadata={scheduling_name="all-gather-start"}\n}\n'
+    )
+    coverage = check_profile(flat(["all-gather.10"]), program)
+    assert [it.name for it in coverage.missing] == ["all-gather-start"]
+    assert [(it.why, it.meant) for it in coverage.extra] == [(Why.RENAMED, "all-gather-start")]
+    assert "all-gather.10 should be all-gather-start" in judge(coverage).reasons[1]
+    assert check_profile(flat(["all-gather-start"]), program).collectives == Part(1, 1)
+    measured = Measured({"all-gather.10": 40.0}, "a test")
+    assert check_profile(flat(["all-gather-start"]), program, measured).time == Part(40.0, 40.0)

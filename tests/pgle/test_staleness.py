@@ -72,7 +72,7 @@ def test_flags_that_change_the_program_make_a_profile_stale(xla: Compiler, flags
 def test_another_combine_threshold_gives_names_to_other_operations(xla: Compiler) -> None:
     made = xla.compile("step").program
     used = xla.compile("step", **HARMFUL["combine threshold"]).program
-    assert "all-gather-start" in renamed(made, used)
+    assert any("all-gather" in name for name in renamed(made, used))
 
 
 def test_made_of_this_program_fits_by_its_names_or_by_its_head(step: Program) -> None:

@@ -14,7 +14,7 @@ from counterpoint.core.basis import Unknown
 from counterpoint.core.errors import InputError
 from counterpoint.pgle.extras import Extra, extras
 from counterpoint.pgle.measured import Measured
-from counterpoint.pgle.needed import Lookup, base_name, costs_found, needed
+from counterpoint.pgle.needed import Lookup, asked_name, base_name, costs_found, needed
 from counterpoint.pgle.profile import Profile
 from counterpoint.pgle.staleness import Staleness, staleness
 from counterpoint.program import (
@@ -92,7 +92,9 @@ class Coverage:
     def missing(self) -> tuple[Answer, ...]:
         """Longest first where times are known; else collectives, then schedule order."""
         gone = [answer for answer in self.answers if answer.us is None]
-        return tuple(sorted(gone, key=lambda it: (-(it.measured_us or 0), not it.lookup.overlaps)))
+        return tuple(
+            sorted(gone, key=lambda it: (-(it.measured_us or 0), not it.lookup.collective))
+        )
 
 
 def check_profile(
@@ -112,7 +114,7 @@ def check_profile(
     costs = costs_found(profile.costs, program.fingerprint)
     times = _times(program, lookups, measured) if isinstance(measured, Measured) else {}
     answers = tuple(_answer(program, it, costs, times) for it in lookups)
-    talks = [it for it in answers if it.lookup.overlaps]
+    talks = [it for it in answers if it.lookup.collective]
     return Coverage(
         module=program.name,
         fingerprint=program.fingerprint,
@@ -150,7 +152,7 @@ def _times(program: Program, lookups: Iterable[Lookup], measured: Measured) -> d
     asked = {it.names[0] for it in lookups}
     for name, us in measured.us.items():
         instruction = program.instruction(name)
-        base = base_name(instruction.name if instruction else name)
+        base = asked_name(instruction) if instruction else base_name(name)
         if base in asked:
             times[base] = times.get(base, 0.0) + us
     return times
@@ -187,6 +189,6 @@ def _doubt(answer: Answer) -> Doubt | None:
 
 def _one_execution(answer: Answer) -> float | None:
     """What it was measured as; of a collective, waiting for late ranks would count as well."""
-    if not answer.measured_us or not answer.executions or answer.lookup.overlaps:
+    if not answer.measured_us or not answer.executions or answer.lookup.collective:
         return None
     return answer.measured_us / answer.executions

@@ -29,6 +29,14 @@ _LINES: Final = (
         "--xla_gpu_pgle_accuracy_checker=PGLE_STRICTNESS_LEVEL_WARN, or a profile of this program",
     ),
     (
+        Trouble.RENAMED,
+        re.compile(r"(Expected instruction name to remain the same\..*)"),
+        (
+            "--xla_gpu_pgle_accuracy_checker=PGLE_STRICTNESS_LEVEL_WARN: from 0.12 on ERROR fails "
+            "all that has a collective which ends up synchronous, also without a profile"
+        ),
+    ),
+    (
         Trouble.SCHEDULER_ANYWAY,
         re.compile(
             r"(Profile data detected but `xla_gpu_enable_latency_hiding_scheduler` unset.*)"

@@ -19,6 +19,7 @@ from counterpoint.pgle.proof import LOUD, Complaint, Evidence, ModuleUse, Troubl
 _ESTIMATOR: Final = "profile_guided_latency_estimator"
 _SCHEDULE: Final = "gpu_hlo_schedule"
 _SCHEDULER: Final = "latency-hiding-scheduler"
+_SCHEDULER_FLAG: Final = "xla_gpu_enable_latency_hiding_scheduler"
 _CHECKER: Final = "pgle-accuracy-checker"
 
 _NOTHING_FOUND: Final = "XLA opened the profile, and found none of its costs for the module"
@@ -194,7 +195,7 @@ class _Witness:
         return Use.UNKNOWN, "XLA opened the profile; the log does not tell whether it found costs"
 
     def _verdict(self, modules: tuple[ModuleUse, ...]) -> tuple[Use, str]:
-        discarded = self._first(Trouble.DISCARDED)
+        discarded = self._first(Trouble.DISCARDED, Trouble.RENAMED)
         if discarded:
             return Use.FAILED, discarded.text
         for use in (Use.USED, Use.UNKNOWN):
@@ -216,6 +217,8 @@ class _Witness:
             return Use.NOT_USED, f"{guided.module}: {guided.reason}"
         if blame is not None:
             return Use.NOT_USED, blame.text
+        if (self._flags or {}).get(_SCHEDULER_FLAG, "").lower() in ("false", "0"):
+            return Use.NOT_USED, f"{_SCHEDULER_FLAG}=false: from 0.12 on XLA then opens no profile"
         if modules or self._informs:
             return Use.NOT_USED, (
                 "XLA mentions no profile: it was given none, its name does not end in .pbtxt or "

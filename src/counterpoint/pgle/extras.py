@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from counterpoint.pgle.needed import Lookup, base_name
+from counterpoint.pgle.needed import Lookup, asked_name, base_name
 from counterpoint.pgle.profile import Cost
 from counterpoint.program import Program
 
@@ -24,6 +24,7 @@ class Why(StrEnum):
 
     OTHER_MODULE = "of another module"
     COLLECTIVE = "a collective not named by its start"
+    RENAMED = "a name that XLA gave after it had asked"
     ABSENT = "not in the program"
     NOT_ASKED = "in the program, but XLA asks no cost of it"
 
@@ -42,7 +43,7 @@ def extras(costs: Iterable[Cost], program: Program, lookups: Iterable[Lookup]) -
     """Every name that is there in vain, once."""
     found = list(lookups)
     asked = {name for it in found for name in it.names}
-    starts = {it.names[0]: _core(it.names[0]) for it in found if it.overlaps}
+    starts = {it.names[0]: _core(it.names[0]) for it in found if it.collective}
     seen: dict[tuple[str, str | None], Extra] = {}
     for cost in costs:
         extra = _extra(cost, program, asked, starts)
@@ -63,7 +64,12 @@ def _extra(
     if meant is not None:
         return Extra(cost.name, cost.us, Why.COLLECTIVE, meant)
     known = program.instruction(cost.name) or program.instruction(base)
-    return Extra(cost.name, cost.us, Why.ABSENT if known is None else Why.NOT_ASKED)
+    if known is None:
+        return Extra(cost.name, cost.us, Why.ABSENT)
+    before = asked_name(known)
+    if before in asked:
+        return Extra(cost.name, cost.us, Why.RENAMED, before)
+    return Extra(cost.name, cost.us, Why.NOT_ASKED)
 
 
 def _starts_meant(name: str, starts: Mapping[str, str]) -> Iterator[str]:

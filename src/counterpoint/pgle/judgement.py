@@ -8,7 +8,6 @@ from typing import Final
 
 from counterpoint.core.basis import Unknown
 from counterpoint.pgle.check import Coverage, Part
-from counterpoint.pgle.extras import Why
 from counterpoint.pgle.staleness import Fit
 
 COVERAGE: Final = 0.9
@@ -70,10 +69,11 @@ def _too_few(what: str, part: Part, least: float) -> str | None:
 
 def _collectives(coverage: Coverage, least: float) -> str | None:
     reason = _too_few("collectives", coverage.collectives, least)
-    misnamed = next((it for it in coverage.extra if it.why is Why.COLLECTIVE), None)
+    names = {it.name for it in coverage.answers if it.lookup.collective}
+    misnamed = next((it for it in coverage.extra if it.meant in names), None)
     if reason is None or misnamed is None:
         return reason
-    return f"{reason}; {misnamed.name} should be {misnamed.meant}: XLA looks for starts only"
+    return f"{reason}; {misnamed.name} should be {misnamed.meant}, which is what XLA looks for"
 
 
 def _too_short(coverage: Coverage, least: float | None) -> str | None:

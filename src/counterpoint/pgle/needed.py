@@ -11,8 +11,11 @@ runs (its body and its condition), nothing inside fusions or branches. There it 
 and counts as missing all but what names a value only, loops, and copies. The done of a collective
 is not asked. Nor counted is a collective that a flag has made synchronous; in a finished program
 it looks like one that the scheduler left without anything to run beside, so both are taken as
-asked here, and marked. Clones by rematerialisation come after the scheduler: `fusion.3.remat2` was
-`fusion.3` when XLA asked, and XLA averages the costs of clones in a profile into that name.
+asked here, and marked.
+
+A finished program has other names than XLA asked for: of clones by rematerialisation
+(`fusion.3.remat2` was `fusion.3`), and from 0.12 on of collectives that were made plain again
+(`all-gather.10` was `all-gather-start`). XLA notes the old name beside most. Profilers see the new.
 """
 
 from __future__ import annotations
@@ -42,28 +45,32 @@ _COMMAND_BUFFER: Final = "command_buffer"
 class Lookup:
     """One instruction that XLA counts as found or missing, and the names it tries, in order.
 
-    `overlaps` tells the start of a collective, whose cost is how long it may run beside other
-    work. One that is `sync` ended up without such; XLA may have left it out of its counts.
+    The cost of a `collective` is how long it may run beside other work. One that is `sync` ended up
+    without such; XLA may have left it out of its counts.
     """
 
     instruction: Instruction
     names: tuple[str, ...]
-    overlaps: bool = False
+    collective: bool = False
     sync: bool = False
 
 
 def needed(program: Program) -> tuple[Lookup, ...]:
     """Everything that a complete profile of the program has a cost of, in schedule order."""
     wrapped = {start: inner for inner, start in program.wrapped.items()}
+    annotated = any(it.scheduling_name for it in program.instructions)
     asked: dict[str, Lookup] = {}
     for computation in checked(program):
         for instruction in computation.instructions:
-            name = base_name(instruction.name)
+            if annotated and not instruction.scheduling_name:
+                continue  # made after the scheduler
+            name = asked_name(instruction)
             if name not in asked and _is_asked(program, instruction):
-                inner = wrapped.get(instruction.name)
+                talks = _talks(program, instruction)
+                inner = wrapped.get(instruction.name) if talks else None
                 names = (name,) if inner is None else (name, inner)
-                overlaps = is_start(instruction) and _talks(program, instruction)
-                asked[name] = Lookup(instruction, names, overlaps, instruction.is_sync)
+                sync = talks and (instruction.is_sync or not is_start(instruction))
+                asked[name] = Lookup(instruction, names, talks, sync)
     return tuple(asked.values())
 
 
@@ -100,6 +107,11 @@ def _is_asked(program: Program, instruction: Instruction) -> bool:
 def _talks(program: Program, instruction: Instruction) -> bool:
     """Whether it starts or ends a transfer between devices (or to the host, by send and recv)."""
     return instruction.opcode in _P2P or collective(program, instruction) is not None
+
+
+def asked_name(instruction: Instruction) -> str:
+    """The name under which XLA looks for the cost of what runs as this instruction."""
+    return base_name(instruction.scheduling_name or instruction.name)
 
 
 def base_name(name: str) -> str:

@@ -30,6 +30,7 @@ class Trouble(StrEnum):
     MISSING_FILE = "missing file"
     UNREADABLE = "unreadable"
     DISCARDED = "discarded"
+    RENAMED = "renamed"
     SCHEDULER_ANYWAY = "scheduler runs anyway"
     EMPTY_TRACE = "empty trace"
     CONTENTION = "contention"

@@ -125,7 +125,7 @@ def _extra(coverage: Coverage, top: int) -> Section:
     extra = coverage.extra
     counts = Counter(it.why for it in extra)
     summary = ", ".join(f"{counts[why]:,} {why}" for why in Why if counts[why])
-    order = (Why.COLLECTIVE, Why.ABSENT, Why.OTHER_MODULE, Why.NOT_ASKED)
+    order = (Why.COLLECTIVE, Why.RENAMED, Why.ABSENT, Why.OTHER_MODULE, Why.NOT_ASKED)
     known = coverage.staleness.fit is Fit.FITS
     told = [it for it in extra if not (known and it.why is Why.OTHER_MODULE)]
     shown = sorted(told, key=lambda it: order.index(it.why))[:top]
@@ -216,7 +216,7 @@ def _answer_data(answer: Answer) -> dict[str, Any]:
         "name": answer.name,
         "us": answer.us,
         "category": str(answer.category),
-        "collective": answer.lookup.overlaps,
+        "collective": answer.lookup.collective,
         "sync": answer.lookup.sync,
         "executions": answer.executions,
         "measured_us": answer.measured_us,
