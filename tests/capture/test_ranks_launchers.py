@@ -1,4 +1,4 @@
-"""Real launchers, where they are: mpirun of Open MPI, and srun with a Slurm that answers."""
+"""Real launchers, where they are: mpirun, mpiexec, and srun with a Slurm that answers."""
 
 from __future__ import annotations
 
@@ -48,6 +48,19 @@ def srun() -> tuple[str, ...]:
     if asked.returncode or sum(map(int, asked.stdout.split())) < 2:
         pytest.skip("no Slurm with two idle nodes answers here")
     return ("srun", "-N2", "--ntasks-per-node=1", "--kill-on-bad-exit=1")
+
+
+def test_mpiexec_of_mpich_gives_the_job_no_name(tmp_path: Path) -> None:
+    if shutil.which("mpiexec.hydra") is None:
+        pytest.skip("there is no mpiexec.hydra (Debian: apt-get install mpich)")
+    hydra = ("mpiexec.hydra", "-n", "2")
+    refused = launched(hydra, tmp_path, "print('hi')", "--no-profile")
+    assert "pmi gives the job no name" in refused.stderr
+    done = launched(hydra, tmp_path, "print('hi')", "--no-profile", "-o", "run")
+    assert done.returncode == 0, done.stderr
+    run = read_run(tmp_path / "run")
+    assert (run.launcher, run.world_size, run.outcome.ok) == ("pmi", 2, True)
+    assert [rank.stdout.read_text() for rank in run.ranks] == ["hi\n"] * 2
 
 
 @pytest.fixture(params=[mpirun, srun])

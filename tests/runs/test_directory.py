@@ -138,10 +138,25 @@ class TestRefusals:
         with pytest.raises(UsageError, match="already has a rank 1"):
             second.add_rank(1)
 
+    def test_arguments_may_differ_from_rank_to_rank(self, tmp_path: Path) -> None:
+        RunWriter.claim(tmp_path / "run", SLURM).add_rank(0)
+        other = replace(SLURM, command=("python", "train.py", "--rank=1"), name="eval")
+        RunWriter.claim(tmp_path / "run", other).add_rank(1)
+
     def test_the_directory_of_another_job_is_refused(self, tmp_path: Path) -> None:
         RunWriter.claim(tmp_path / "run", SLURM)
         with pytest.raises(UsageError, match="it holds a run already"):
             RunWriter.claim(tmp_path / "run", replace(SLURM, job="43.0"))
+
+    def test_without_a_name_of_the_job_ranks_of_one_command_meet(self, tmp_path: Path) -> None:
+        hydra = replace(SLURM, launcher="pmi", job=None)
+        first, second = (RunWriter.claim(tmp_path / "run", hydra) for _ in range(2))
+        first.add_rank(0)
+        second.add_rank(1)
+        with pytest.raises(UsageError, match="it holds a run already"):
+            RunWriter.claim(tmp_path / "run", replace(hydra, name="other"))
+        with pytest.raises(UsageError, match="already has a rank 0"):
+            RunWriter.claim(tmp_path / "run", hydra).add_rank(0)
 
     def test_what_did_not_start_leaves_nothing(self, tmp_path: Path) -> None:
         writer = RunWriter.claim(tmp_path / "deep" / "run", LOCAL)

@@ -124,7 +124,7 @@ def _openmpi(environ: Mapping[str, str]) -> World | None:
 def _pmi(environ: Mapping[str, str]) -> World | None:
     if "PMI_RANK" not in environ:
         return None
-    job = environ.get("PMI_JOBID") or environ.get("PMI_KVSNAME") or environ.get("PMI_ID_JOB")
+    job = environ.get("PMI_JOBID") or None  # MPICH's mpiexec gives none
     return _launched(environ, "pmi", ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"), job)
 
 

@@ -20,6 +20,8 @@ from counterpoint.runs.outcome import Outcome, OutcomeKind
 from counterpoint.runs.reader import is_run, read_run
 from counterpoint.runs.run import Given
 
+LOCAL: Final = "local"
+"""The launcher of ranks that one Counterpoint starts: nobody joins those."""
 _RESERVED: Final = 64 * 1024
 RUNNING: Final = Outcome(OutcomeKind.RUNNING)
 
@@ -177,12 +179,19 @@ def _refuse_foreign(path: Path, start: Start) -> None:
 
 
 def _refuse_other_job(path: Path, start: Start) -> None:
+    """Let in who belongs to the run that is there.
+
+    Some launchers give a job no name. Then the same program's name will do: a rank that was there
+    before is refused for itself. Arguments may differ from rank to rank.
+    """
     try:
         manifest = json.loads((path / layout.MANIFEST).read_text("utf-8"))
-        same = (manifest["launcher"], manifest["job"]) == (start.launcher, start.job)
+        told = (manifest["launcher"], manifest["job"], manifest["ranks"], manifest["name"])
     except (ValueError, KeyError, TypeError):
-        same = False
-    if not same or start.job is None:
+        told = None
+    ours = (start.launcher, start.job, start.world_size, start.name)
+    compared = 4 if start.job is None else 3
+    if start.launcher == LOCAL or told is None or told[:compared] != ours[:compared]:
         raise _taken(path, "it holds a run already" if is_run(path) else "it is not empty")
 
 
