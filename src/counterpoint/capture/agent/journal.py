@@ -51,17 +51,16 @@ class Journal:
         """Write the lines that came up to now."""
         with self._lock:
             steps, compiles = len(self._steps), len(self._compiles)  # more may come meanwhile
-            self._append("steps", [line.facts() for line in self._steps[:steps]])
+            self._append("steps", [line.json() for line in self._steps[:steps]])
             del self._steps[:steps]
-            self._append("compiles", self._compiles[:compiles])
+            self._append("compiles", [json.dumps(line) for line in self._compiles[:compiles]])
             del self._compiles[:compiles]
 
-    def _append(self, kind: str, lines: list[dict[str, Any]]) -> None:
+    def _append(self, kind: str, lines: list[str]) -> None:
         if not lines:
             return
-        text = "".join(json.dumps(line) + "\n" for line in lines)
         with (self.directory / f"{kind}-{self._pid}.jsonl").open("a", encoding="utf-8") as file:
-            file.write(text)
+            file.write("\n".join((*lines, "")))
 
     def write(self, facts: dict[str, Any]) -> None:
         """Replace the process file."""
