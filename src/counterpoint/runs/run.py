@@ -63,7 +63,7 @@ class ProfileWindow:
     steps: int | None = None
     path: str | None = None
     opened_s: float | None = None  # on the clock of the steps
-    closed_s: float | None = None  # when it was written, too
+    closed_s: float | None = None  # then it is written, which takes its time
 
 
 @dataclass(frozen=True, slots=True)
