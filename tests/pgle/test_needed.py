@@ -19,14 +19,13 @@ _FOUND_COUNT = re.compile(r"Found (\d+) instructions from the profile")
 _MISSING_COUNT = re.compile(r"Missing (\d+) instructions from the profile")
 _FOUND = re.compile(r"PGLE found (?:cost for: (\S+)|latency for async op (\S+) and)")
 
-PIPELINED: dict[str, Option] = {
-    "xla_gpu_enable_while_loop_double_buffering": True,
-    "xla_gpu_enable_pipelined_collectives": True,
+DOUBLED: dict[str, Option] = {
+    "xla_gpu_enable_while_loop_double_buffering": True,  # the flags of pipelining are gone in 0.12
 }
 MODELS: dict[str, tuple[str, dict[str, Option]]] = {
     "small": ("small", {}),
     "a scanned step": ("step", {}),
-    "pipelined and double buffered": ("step", PIPELINED),
+    "double buffered": ("step", DOUBLED),
     "branches, loops, every collective": ("zoo", {}),
     "recomputed": ("recomputed", {"xla_gpu_memory_limit_slop_factor": 4}),
 }

@@ -11,6 +11,7 @@ from typing import Any
 
 import polars as pl
 
+from counterpoint.pgle.needed import cost_name
 from counterpoint.pgle.profile import SEPARATOR
 from counterpoint.program import Instruction, Program, launched, loop_multiplier
 from counterpoint.timeline.model import Timeline
@@ -55,7 +56,7 @@ class _Finder:
         if scheduled is None:
             return None, None, None
         body = scheduled.computation
-        return scheduled.name, body, _times(program, body)
+        return cost_name(scheduled), body, _times(program, body)
 
     def _scheduled(self, program: Program, instruction: Instruction) -> Instruction | None:
         """The instruction itself, or the one around it that the scheduler sees."""

@@ -114,6 +114,15 @@ def asked_name(instruction: Instruction) -> str:
     return base_name(instruction.scheduling_name or instruction.name)
 
 
+def cost_name(instruction: Instruction) -> str:
+    """The name to write the cost of what ran as this instruction under.
+
+    A clone keeps its own: XLA averages it with its original, which ran beside it.
+    """
+    name = instruction.name
+    return name if base_name(name) != name else instruction.scheduling_name or name
+
+
 def base_name(name: str) -> str:
     """The name as XLA knew it before it recomputed things to save memory."""
     return _CLONE.sub("", name)
