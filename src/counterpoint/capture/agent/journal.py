@@ -13,7 +13,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from .steps import Line
+from .steps import Kind, line
 
 _FAILURES = 20  # the same one in every step tells no more than a few do
 
@@ -26,7 +26,7 @@ class Journal:
         self.directory = self.rank / "agent"
         self.failures: list[str] = []
         self._pid = pid
-        self._steps: list[Line] = []
+        self._steps: list[Any] = []  # flat: objects kept by the thousand would wake the collector
         self._compiles: list[dict[str, Any]] = []
         self._lock = threading.RLock()  # a signal handler may come by while it is held
 
@@ -34,13 +34,13 @@ class Journal:
         """Make the place to write."""
         self.directory.mkdir(parents=True, exist_ok=True)
 
-    def step(self, line: Line) -> None:
+    def step(self, kind: Kind, step: int | None, start_s: float, wall_s: float) -> None:
         """Note that a step began."""
-        self._steps.append(line)
+        self._steps += (kind, step, start_s, wall_s)
 
-    def compiled(self, line: dict[str, Any]) -> None:
+    def compiled(self, about: dict[str, Any]) -> None:
         """Note that something was compiled."""
-        self._compiles.append(line)
+        self._compiles.append(about)
 
     def failed(self, what: str) -> None:
         """Note what went wrong in the agent itself."""
@@ -51,9 +51,10 @@ class Journal:
         """Write the lines that came up to now."""
         with self._lock:
             steps, compiles = len(self._steps), len(self._compiles)  # more may come meanwhile
-            self._append("steps", [line.json() for line in self._steps[:steps]])
+            parts = [self._steps[part:steps:4] for part in range(4)]
+            self._append("steps", list(map(line, *parts)))
             del self._steps[:steps]
-            self._append("compiles", [json.dumps(line) for line in self._compiles[:compiles]])
+            self._append("compiles", list(map(json.dumps, self._compiles[:compiles])))
             del self._compiles[:compiles]
 
     def _append(self, kind: str, lines: list[str]) -> None:

@@ -19,7 +19,7 @@ from .journal import Journal
 from .recorder import NotHere, NotNow, Recorder
 from .remarks import Remarks
 from .stand_ins import stand_in
-from .steps import API, Kind, Line, Steps, whole
+from .steps import API, Kind, Steps, whole
 from .timing import AtStep, Meeting, OnceQuiet
 from .trace import Profiler, Refused
 from .window import NONE, Seen, Window, parse_window, why_never
@@ -153,7 +153,7 @@ class Observer:
             self.recorder.step_begins(start)
             now_s = time.monotonic()  # a window that opens or closes takes its time
         if start.leads:
-            self._journal.step(Line(kind, whole(number), now_s, time.time()))
+            self._journal.step(kind, whole(number), now_s, time.time())
         if self._thread is None:
             self._watch()
 

@@ -78,21 +78,11 @@ class Steps:
         return {f"{kind.source}:{kind.name}".rstrip(":"): n for kind, n in self.counts.items()}
 
 
-class Line(NamedTuple):
-    """A step's start as it is noted: made into text when it is written, not in the step."""
-
-    kind: Kind
-    step: int | None
-    start_s: float
-    wall_s: float
-
-    def json(self) -> str:
-        """As it is written. By hand: a fast program may have thousands a second."""
-        step = "null" if self.step is None else self.step
-        return (
-            f'{{"step": {step}, "start_s": {self.start_s:.6f}, "wall_s": {self.wall_s:.6f}, '
-            f"{_in_json(self.kind)}}}"
-        )
+def line(kind: Kind, step: int | None, start_s: float, wall_s: float) -> str:
+    """A step's start as it is written. By hand: a fast program may have thousands a second."""
+    number = "null" if step is None else step
+    when = f'"start_s": {start_s:.6f}, "wall_s": {wall_s:.6f}'
+    return f'{{"step": {number}, {when}, {_in_json(kind)}}}'
 
 
 @lru_cache(maxsize=16)
