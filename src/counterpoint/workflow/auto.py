@@ -70,7 +70,8 @@ def auto(task: Task, how: How, say: Say) -> Auto:
     settings = _settings(task, how.calls)
     say("a run with AutoPGLE")
     optimise = carry_out(task, "optimise", settings["optimise"], say, profile=False)
-    evidence, ahead = read_evidence(_log(optimise)), ahead_of_time(optimise)
+    evidence = read_evidence(_log(optimise), dict(optimise.settings.xla))
+    ahead = ahead_of_time(optimise)
     reasons = _why_not(optimise, evidence, ahead)
     before = after = None
     if not reasons and how.before:
