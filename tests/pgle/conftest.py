@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from counterpoint.pgle.proof import LOUD
 from xla_compiler import Compiler, why_none
 
 
@@ -15,6 +16,7 @@ def xla(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Compiler]:
     reason = why_none()
     if reason:
         pytest.skip(reason)
-    compiler = Compiler(tmp_path_factory.mktemp("xla"))
+    # Said aloud: a test that imports JAX has silenced the environment.
+    compiler = Compiler(tmp_path_factory.mktemp("xla"), LOUD)
     yield compiler
     compiler.close()

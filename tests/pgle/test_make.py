@@ -168,6 +168,44 @@ def test_of_two_kernels_per_turn_both_belong_to_it() -> None:
     assert costs(make_profile(unknown)) == {"turn": 20, "next": 5}
 
 
+CLONED = """\
+HloModule jit_step, is_scheduled=true, num_partitions=2, \
+frontend_attributes={fingerprint_before_lhs="FINGERPRINT"}
+
+%add (x: f32[], y: f32[]) -> f32[] {
+  %x = f32[] parameter(0)
+  %y = f32[] parameter(1)
+  ROOT %sum = f32[] add(%x, %y)
+}
+
+ENTRY %main (p: f32[256]) -> f32[256] {
+  %p = f32[256]{0} parameter(0)
+  %turn = f32[256]{0} negate(%p), metadata={scheduling_name="turn"}
+  %sum.1 = f32[256]{0} all-reduce(%turn), channel_id=1, replica_groups={{0},{1}}, \
+use_global_device_ids=true, to_apply=%add, metadata={scheduling_name="sum-start"}
+  %turn.clone = f32[256]{0} negate(%sum.1), metadata={scheduling_name="turn"}
+  ROOT %sum.2 = f32[256]{0} all-reduce(%turn.clone), channel_id=2, replica_groups={{0},{1}}, \
+use_global_device_ids=true, to_apply=%add, metadata={scheduling_name="sum-start"}
+}
+""".replace("FINGERPRINT", A)
+
+
+def test_clones_that_the_scheduler_knew_as_one_do_not_add_up() -> None:
+    spans = [
+        Span(op, start + 7 * device, dur, device, line=device)
+        for device in (0, 1)
+        for op, start, dur in (
+            ("turn", 0, 100),
+            ("sum.1", 200, 30),
+            ("turn.clone", 300, 200),
+            ("sum.2", 600, 50),
+        )
+    ]
+    made = make_profile(timeline(spans, {"jit_step": EmbeddedProgram("jit_step", CLONED.encode)}))
+    assert costs(made) == {"turn": 150, "sum-start": 40}
+    assert not any("waiting" in note for note in made.notes)  # each device is a group of its own
+
+
 def test_a_loop_asks_its_condition_once_more_than_it_turns() -> None:
     asked = [Span("less", 100 * at, 10) for at in range(5)]
     assert costs(make_profile(timeline(asked))) == {"less": 10}

@@ -20,6 +20,7 @@ import pytest
 from counterpoint.pgle import Made, Profile, make_profile, read_profile
 from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.read import read
+from jax_process import ask_jax
 
 Kernels = dict[tuple[int, int, str], list[tuple[float, float]]]
 
@@ -28,18 +29,26 @@ def keyed(profile: Profile) -> dict[str, float]:
     return {cost.key: cost.us for cost in profile.costs}
 
 
+READ = """
+import json, re, sys
+from jax.profiler import ProfileData
+found = []
+for plane in ProfileData.from_file(sys.argv[1]).planes:
+    device = re.fullmatch(r"/device:GPU:(\\d+)", plane.name)
+    for event in (event for line in plane.lines for event in line.events) if device else ():
+        stats = dict(event.stats)
+        if "hlo_op" in stats:
+            place = (int(device[1]), int(stats["program_id"]), stats["hlo_op"])
+            found.append((place, event.start_ns / 1e3, event.duration_ns / 1e3))
+print(json.dumps(found))
+"""
+
+
 def kernels_of(path: Path) -> Kernels:
     """Start and duration (us) of every kernel, by device, program id and instruction."""
-    profiler = pytest.importorskip("jax.profiler")
     found: Kernels = defaultdict(list)
-    for plane in profiler.ProfileData.from_file(str(path)).planes:
-        device = re.fullmatch(r"/device:GPU:(\d+)", plane.name)
-        for line in plane.lines if device else ():
-            for event in line.events:
-                stats = dict(event.stats)
-                if device and "hlo_op" in stats:
-                    key = (int(device[1]), int(stats["program_id"]), stats["hlo_op"])
-                    found[key].append((event.start_ns / 1e3, event.duration_ns / 1e3))
+    for (device, program_id, op), start, duration in ask_jax(READ, path):
+        found[device, program_id, op].append((start, duration))
     return {key: sorted(kernels) for key, kernels in found.items()}
 
 
@@ -65,12 +74,19 @@ def test_gemms_of_five_modules_keep_a_cost_each(shared: Path) -> None:
     assert max(gemms) > 50 * min(gemms)
 
 
+CONVERT = """
+import sys
+from pathlib import Path
+from jax.experimental.profiler import get_profiled_instructions_proto
+print(Path(sys.argv[2]).write_bytes(get_profiled_instructions_proto(sys.argv[1])))
+"""
+
+
 def test_the_converter_of_jax_makes_one_cost_of_them(shared: Path, tmp_path: Path) -> None:
-    profiler = pytest.importorskip("jax.experimental.profiler")
     path = shared / "data/traces/jax_gemm_mi300x.xplane.pb"
     shutil.copy(path, tmp_path)
     theirs = tmp_path / "theirs.pb"
-    theirs.write_bytes(profiler.get_profiled_instructions_proto(str(tmp_path)))
+    ask_jax(CONVERT, tmp_path, theirs)
     merged = keyed(read_profile(theirs))
     ours = make_profile(read(path)).profile
     assert set(merged) == {cost.name for cost in ours.costs}  # bare: they match any module

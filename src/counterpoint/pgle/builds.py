@@ -34,8 +34,8 @@ def pooled(timeline: Timeline, group: Sequence[Module], frame: pl.DataFrame) -> 
         others = program.filter(~pl.col("host").is_in(own.hosts))
         for (host,), rows in others.group_by("host"):
             theirs = timeline.programs[number].hlo(_index(host))
-            names = _alike(own.program, theirs, rows["instruction"].unique().to_list())
-            parts.append(rows.filter(pl.col("instruction").is_in(names)))
+            names = _alike(own.program, theirs, rows["member"].unique().to_list())
+            parts.append(rows.filter(pl.col("member").is_in(names)))
     return pl.concat(parts)
 
 

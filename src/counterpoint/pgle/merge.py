@@ -31,12 +31,13 @@ def merge_profiles(
     if not profiles:
         raise InputError("no profile to merge", next="counterpoint pgle merge FILE... -o FILE")
     _refuse_mixture(profiles)
-    found: dict[str, list[Cost]] = {}
+    by_module: dict[str | None, dict[str, list[Cost]]] = {}
     for profile in profiles:
-        for cost in settled(profile).values():
-            found.setdefault(cost.key, []).append(cost)
+        for key, cost in settled(profile).items():
+            by_module.setdefault(cost.fingerprint, {}).setdefault(key, []).append(cost)
     costs = tuple(
-        Cost(same[0].name, _statistic([it.us for it in same], percentile), same[0].fingerprint)
+        Cost(same[0].name, _statistic([it.us for it in same], percentile), fingerprint)
+        for fingerprint, found in by_module.items()
         for same in found.values()
     )
     return Profile(costs, _latencies(profiles, percentile), _origin(profiles, percentile, names))

@@ -16,15 +16,24 @@ from counterpoint.pgle.profile import SEPARATOR
 from counterpoint.program import Instruction, Program, launched, loop_multiplier
 from counterpoint.timeline.model import Timeline
 
-_SCHEMA = {"instruction": pl.String, "body": pl.String, "times": pl.UInt32}
+_SCHEMA = {
+    "instruction": pl.String,
+    "member": pl.String,
+    "body": pl.String,
+    "times": pl.UInt32,
+}
+_NOTHING = (None, None, None, None)
+
+_Found = tuple[str | None, str | None, str | None, int | None]
 
 
 def named_ops(timeline: Timeline) -> pl.DataFrame:
-    """The Timeline's ops with four columns more.
+    """The Timeline's ops with six columns more.
 
-    `row` and `host`; `instruction`, null where XLA asks for none; `body`, the computation it stands
-    in; and `times`, how often it runs in one run of its program. The last two are null where
-    unknown.
+    `row` and `host`; `instruction`, the name XLA asks for, null where it asks for none; `member`,
+    the instruction's name in the finished program, where clones of one have names of their own;
+    `body`, the computation it stands in; and `times`, how often it runs in one run of its program.
+    The last two are null where unknown.
     """
     hosts = [device.host for device in timeline.devices]
     first = timeline.spans.group_by("op").agg(pl.col("device").min())
@@ -43,20 +52,21 @@ class _Finder:
         self._timeline = timeline
         self._launched: dict[int, frozenset[str]] = {}
 
-    def find(self, op: dict[str, Any]) -> tuple[str | None, str | None, int | None]:
+    def find(self, op: dict[str, Any]) -> _Found:
         name: str | None = op["pair"] or op["op"]
         number: int | None = op["program"]
         if name is None or number is None or op["host"] is None:
-            return None, None, None
+            return _NOTHING
         program = self._timeline.programs[number].hlo(op["host"])
         if program is None:
-            return name.rpartition(SEPARATOR)[2] or None, None, None  # of nested ones the innermost
+            innermost = name.rpartition(SEPARATOR)[2] or None
+            return innermost, innermost, None, None
         instruction = program.instruction(name)
         scheduled = None if instruction is None else self._scheduled(program, instruction)
         if scheduled is None:
-            return None, None, None
+            return _NOTHING
         body = scheduled.computation
-        return cost_name(scheduled), body, _times(program, body)
+        return cost_name(scheduled), scheduled.name, body, _times(program, body)
 
     def _scheduled(self, program: Program, instruction: Instruction) -> Instruction | None:
         """The instruction itself, or the one around it that the scheduler sees."""

@@ -23,11 +23,12 @@ from counterpoint.timeline.recording import Schema
 SAMPLES: Final[Schema] = {
     "program": pl.UInt16,
     "instruction": pl.String,
+    "member": pl.String,
     "host": pl.UInt16,
     "ps": pl.Float64,
 }
 
-_PLACE: Final = ("program", "instruction", "device", "run")
+_PLACE: Final = ("program", "member", "device", "run")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,7 +81,7 @@ def _executed(timeline: Timeline, ops: pl.DataFrame, runs: pl.DataFrame) -> pl.D
         pl.col("instruction").is_not_null()
         & (pl.col("lane") != Lane.CONTROL)
         & ~pl.col("async_window")
-    ).select("row", "program", "instruction", "body", "times", "lane", "async_window")
+    ).select("row", "program", "instruction", "member", "body", "times", "lane", "async_window")
     counted = runs.select("run", "index", own="program")
     return (
         timeline.spans.join(counted, on="run", maintain_order="left")
@@ -114,7 +115,10 @@ def _work(spans: pl.DataFrame) -> pl.DataFrame:
         spans.sort("start_ps")
         .with_columns(fresh=fresh)
         .group_by(_PLACE)
-        .agg(pl.col("fresh").sum() / pl.col("times").first().cast(pl.Float64))
+        .agg(
+            pl.col("instruction").first(),
+            pl.col("fresh").sum() / pl.col("times").first().cast(pl.Float64),
+        )
         .rename({"fresh": "ps"})
     )
 
@@ -125,7 +129,7 @@ def _numbered(ops: pl.DataFrame) -> pl.DataFrame:
         (pl.col("lane") == Lane.COLLECTIVE) & pl.col("instruction").is_not_null()
     ).drop("collective")
     return found.with_columns(
-        name=pl.col("instruction"), collective=pl.struct("program", "instruction").rank("dense")
+        name=pl.col("member"), collective=pl.struct("program", "member").rank("dense")
     )
 
 
@@ -156,6 +160,6 @@ def _of_everybody(timeline: Timeline, ops: pl.DataFrame) -> list[int]:
 
 
 def _of_collectives(times: pl.DataFrame, ops: pl.DataFrame, ps: str) -> pl.DataFrame:
-    names = _numbered(ops).select("collective", "program", "instruction").unique()
+    names = _numbered(ops).select("collective", "program", "instruction", "member").unique()
     named = times.join(names, on="collective").rename({ps: "ps"})
     return named.select(*SAMPLES).cast({**SAMPLES})
