@@ -28,14 +28,10 @@ def read_recordings(paths: Sequence[str], then: str) -> Timeline:
 
 def versions_told(paths: Sequence[str]) -> dict[str, str]:
     """Versions of JAX that a Run among the paths tells."""
-    told = {
-        name: version
-        for path in paths
-        if is_run(Path(path))
-        for rank in read_run(Path(path)).ranks
-        for process in rank.processes
-        for name, version in process.versions.items()
-    }
+    told: dict[str, str] = {}
+    for path in paths:
+        if is_run(Path(path)):
+            told |= read_run(Path(path)).versions
     return {name: told[name] for name in _TOLD if name in told}
 
 

@@ -238,6 +238,12 @@ class Run:
         return median(seconds[1:] or seconds)
 
     @property
+    def versions(self) -> dict[str, str]:
+        """Python's, JAX's and its plugins', as the processes told them."""
+        processes = [process for rank in self.ranks for process in rank.processes]
+        return {name: it for process in processes for name, it in process.versions.items()}
+
+    @property
     def why_no_profile(self) -> str:
         """In words, where `profiles` is empty."""
         asked = [rank for rank in self.ranks if rank.profile_asked]

@@ -73,10 +73,12 @@ class Feedback:
         return self.proof.used
 
 
-def measurement(task: Task, timeline: Timeline, say: Say) -> Measurement:
+def measurement(task: Task, timeline: Timeline, run: Run | None, say: Say) -> Measurement:
     """Make a profile, keep it, and check it against the program that was measured."""
     say("making the profile")
-    made = make_profile(timeline, percentile=task.percentile)
+    told = {} if run is None else run.versions
+    about = {name: told[name] for name in ("jaxlib", "jax") if name in told}
+    made = make_profile(timeline, percentile=task.percentile, about=about)
     written = write_profile(made.profile, task.directory / "step.pbtxt")
     path = written.rename(addressed(written))
     module = made.modules[0].name

@@ -40,7 +40,7 @@ def manual(task: Task, say: Say, profile: Path | None = None) -> Feedback:
             next="--profile-start-step N with a step it reaches, or --profile-after-quiet S",
         )
     timeline = read(*map(str, run.profiles))
-    return feed_back(task, "manual", run, measurement(task, timeline, say), say)
+    return feed_back(task, "manual", run, measurement(task, timeline, run, say), say)
 
 
 def manual_script(task: Task, profile: Path | None = None) -> str:

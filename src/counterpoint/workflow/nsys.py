@@ -41,7 +41,7 @@ def nsys(task: Task, how: Nsight, say: Say) -> Feedback:
     if how.exports:
         timeline = read(*how.exports)  # refused before anything is made
         claim(task.directory)
-        return feed_back(task, "nsys", None, measurement(task, timeline, say), say)
+        return feed_back(task, "nsys", None, measurement(task, timeline, None, say), say)
     claim(task.directory)
     say("profile run under nsys")
     settings = _settings(task, disable_async=how.disable_async)
@@ -55,7 +55,7 @@ def nsys(task: Task, how: Nsight, say: Say) -> Feedback:
             next=f"less {run.ranks[0].stderr}",
         )
     timeline = read(*map(str, reports))
-    return feed_back(task, "nsys", run, measurement(task, timeline, say), say)
+    return feed_back(task, "nsys", run, measurement(task, timeline, run, say), say)
 
 
 def require_nsys(task: Task) -> None:
