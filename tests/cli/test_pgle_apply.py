@@ -1,4 +1,4 @@
-"""`counterpoint pgle apply` as a user runs it: the proof, what moved, and every way to be refused."""
+"""`counterpoint pgle apply` as a user runs it: the proof, what moved, and what is refused."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def test_a_file_alone_is_the_step_whatever_its_name(tmp_path: Path, ending: str)
         (b"import jax\n", "neither StableHLO nor an HLO module"),
         (b"\x1f\x8b\x08damaged", "can't be read"),
         (b"\x00\x01\x02" * 40, "no program"),
-        (b"HloModule jit_step, is_scheduled=true\n", "no program"),
+        (b"HloModule jit_step, is_scheduled=true\n", "scheduled already"),
     ],
 )
 def test_a_file_that_is_no_program_is_refused(tmp_path: Path, content: bytes, said: str) -> None:

@@ -39,6 +39,7 @@ Options: TypeAlias = Any
 _UNKNOWN_FIELD: Final = re.compile(r'GpuTargetConfigProto.*has no field named "(\w+)"')
 _NO_OPTION: Final = re.compile(r"No such compile option: '([^']+)'")
 _BAD_VALUE: Final = re.compile(r"While setting option (\w+), '(.*)' is not a valid (\w+)")
+_GSPMD: Final = b"{devices="  # in its shardings, in text as in bytecode
 _SHARDING: Final = re.compile(r'mhlo\.sharding = "[^"]*", |(?:, )?mhlo\.sharding = "[^"]*"')
 _MEMORY: Final = {
     "temp": "temp_size_in_bytes",
@@ -54,11 +55,11 @@ def compile_program(job: Job, program: bytes, log: Path) -> tuple[bytes, Outcome
     """The scheduled module, and how the compile went. `log` is where stderr goes."""
     devices, notes = _devices(job, log)
     with mlir.make_ir_context():
-        module = _module(job.form, program)
+        module, shardy = _module(job.form, program)
         replicas, partitions = _counts(module, job)
         if replicas * partitions != len(devices):
             raise Refusal(Failure.DEVICES, f"{replicas * partitions} {len(devices)}")
-        options = _options(job, replicas, partitions, shardy=b"sdy." in program)
+        options = _options(job, replicas, partitions, shardy=shardy)
         started = time.perf_counter()
         executable = _compile(module, devices, options)
         seconds = time.perf_counter() - started
@@ -100,24 +101,28 @@ def _devices(job: Job, log: Path) -> tuple[list[Device], list[str]]:
             return list(topology.devices), notes
 
 
-def _module(form: Form, program: bytes) -> Module:
+def _module(form: Form, program: bytes) -> tuple[Module, bool]:
+    """The module, and whether Shardy is to partition it.
+
+    Programs of before Shardy carry the shardings of GSPMD, and are partitioned as they were.
+    """
     try:
         if form is Form.MLIR:
-            return ir.Module.parse(program)
+            return ir.Module.parse(program), b"sdy." in program or _GSPMD not in program
         if form is Form.HLO_TEXT:
             parsed = _hlo.hlo_module_from_text(program.decode(errors="replace"))
             program = parsed.as_serialized_hlo_module_proto()
-        return _without_second_shardings(ir.Module.parse(_jax.mlir.hlo_to_stablehlo(program)))
+        return _from_hlo(ir.Module.parse(_jax.mlir.hlo_to_stablehlo(program)))
     except (RuntimeError, ValueError, ir.MLIRError) as error:
         raise Refusal(Failure.UNREADABLE, str(error)) from error
 
 
-def _without_second_shardings(module: Module) -> Module:
-    """HLO says shardings twice where Shardy wrote it; the partitioner takes only one of them."""
+def _from_hlo(module: Module) -> tuple[Module, bool]:
+    """HLO may say shardings twice, for both partitioners: then those of GSPMD have to go."""
     text: str = module.operation.get_asm(enable_debug_info=True)
-    if "xla.sdy." not in text:
-        return module
-    return ir.Module.parse(_SHARDING.sub("", text))
+    if "xla.sdy." in text:
+        return ir.Module.parse(_SHARDING.sub("", text)), True
+    return module, _GSPMD.decode() not in text
 
 
 def _counts(module: Module, job: Job) -> tuple[int, int]:
@@ -140,7 +145,6 @@ def _options(job: Job, replicas: int, partitions: int, *, shardy: bool) -> Optio
     )
     build = options.executable_build_options
     build.use_spmd_partitioning = True
-    # Programs of before Shardy carry the shardings of GSPMD, and are partitioned as they were.
     build.use_shardy_partitioner = shardy
     return options
 

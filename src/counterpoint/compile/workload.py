@@ -8,6 +8,7 @@ end of the road: it can't be compiled again.
 from __future__ import annotations
 
 import math
+import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ from counterpoint.compile.candidates import Candidate, candidates, counts, ranke
 from counterpoint.compile.job import Form
 from counterpoint.compile.shelf import Paper, papers
 from counterpoint.core.errors import InputError, UsageError
-from counterpoint.program import Program, read_program
+from counterpoint.program import read_program
 from counterpoint.program.proto_reader import module_bytes
 from counterpoint.runs import is_run, read_run
 from counterpoint.runs.debug_options import parse_debug_options
@@ -35,6 +36,7 @@ _PLACES: Final = frozenset(
         "xla_gpu_pgle_profile_file_or_directory_path",
     }
 )
+_IN_HEAD: Final = re.compile(r"(replica_count|num_partitions|is_scheduled)=(\w+)")
 _BYTECODE: Final = b"ML\xefR"
 _HLO_TEXT: Final = b"HloModule "
 _MANY: Final = 12
@@ -191,14 +193,14 @@ def _workload(
     options: Mapping[str, str] | None = None,
     others: tuple[str, ...] = (),
 ) -> Workload:
-    program = _checked(chosen, data) if chosen.form is not Form.MLIR else None
+    head = _head(chosen, data)
     return Workload(
-        name=program.name if program else chosen.name,
+        name=head.name,
         form=chosen.form,
         program=module_bytes(data) if chosen.form is Form.HLO_PROTO else data,
         origin=chosen.paper.place,
-        replicas=program.num_replicas if program else None,
-        partitions=program.num_partitions if program else None,
+        replicas=head.replicas,
+        partitions=head.partitions,
         config=config.decode(errors="replace") if config else None,
         autotuned=autotuned,
         options=options or {},
@@ -206,16 +208,45 @@ def _workload(
     )
 
 
-def _checked(chosen: Candidate, data: bytes) -> Program:
+@dataclass(frozen=True, slots=True)
+class _Head:
+    """What has to be known of a module before it is compiled."""
+
+    name: str
+    replicas: int | None = None
+    partitions: int | None = None
+    is_scheduled: bool = False
+
+
+def _head(chosen: Candidate, data: bytes) -> _Head:
+    if chosen.form is Form.MLIR:
+        return _Head(chosen.name)
+    head = _head_of_text(data) if chosen.form is Form.HLO_TEXT else _head_of_proto(chosen, data)
+    if head.is_scheduled:
+        raise InputError(
+            f"{chosen.paper.place}: module {head.name} is scheduled already",
+            why="XLA can't compile it again; the schedule itself is what a profile would change",
+            next=_HELP,
+        )
+    return head
+
+
+def _head_of_text(data: bytes) -> _Head:
+    """The first line of a module; the rest is left to the compiler, whose syntax it is."""
+    line = data[data.index(_HLO_TEXT) :].partition(b"\n")[0].decode(errors="replace")
+    found = dict(_IN_HEAD.findall(line))
+    return _Head(
+        name=re.split(r"[,\s]", line.split(maxsplit=1)[1])[0],
+        replicas=int(found.get("replica_count", 1)),
+        partitions=int(found.get("num_partitions", 1)),
+        is_scheduled="is_scheduled" in found,
+    )
+
+
+def _head_of_proto(chosen: Candidate, data: bytes) -> _Head:
     try:
         program = read_program(data)
     except InputError as error:
         why = error.why or error.what
         raise InputError(f"{chosen.paper.place}: no program", why=why, next=_HELP) from error
-    if program.is_scheduled:
-        raise InputError(
-            f"{chosen.paper.place}: module {program.name} is scheduled already",
-            why="XLA can't compile it again; the schedule itself is what a profile would change",
-            next=_HELP,
-        )
-    return program
+    return _Head(program.name, program.num_replicas, program.num_partitions, program.is_scheduled)

@@ -31,7 +31,7 @@ from counterpoint.pgle.proof import LOUD, Evidence, ModuleUse, Use
 from counterpoint.pgle.staleness import Fit
 
 PATH: Final = "xla_gpu_pgle_profile_file_or_directory_path"
-_DISCARDED: Final = "Discarding the profile"
+CHECKER: Final = "xla_gpu_pgle_accuracy_checker"
 _PROOF: Final = (
     "Using PGLE profile from",
     "Found profile",
@@ -169,12 +169,12 @@ def _compile_with(
 ) -> Compiled:
     try:
         return compiler(options)
-    except CompileFailed as failure:
-        if _DISCARDED not in str(failure):
-            raise
+    except CompileFailed as failure:  # without it, the very same compile went through
+        strict = options.get(CHECKER, "").endswith("ERROR")
         raise CounterpointError(
-            "the profile is not used: XLA refuses to compile with it",
-            why=failure.why,
-            next=f"counterpoint pgle check {shlex.quote(options[PATH])} --program ..., or"
-            " --set xla_gpu_pgle_accuracy_checker=PGLE_STRICTNESS_LEVEL_WARN",
+            "the profile is not used: with it, and only with it, the compile fails",
+            why=failure.why or failure.what,
+            next=f"--set {CHECKER}=PGLE_STRICTNESS_LEVEL_WARN"
+            if strict
+            else f"counterpoint pgle check {shlex.quote(options[PATH])} --program DUMP",
         ) from None
