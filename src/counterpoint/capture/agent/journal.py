@@ -26,7 +26,7 @@ class Journal:
         self.directory = self.rank / "agent"
         self.failures: list[str] = []
         self._pid = pid
-        self._steps: list[Any] = []  # flat: objects kept by the thousand would wake the collector
+        self._steps: list[Any] = []  # flat, as in StepLog
         self._compiles: list[dict[str, Any]] = []
         self._lock = threading.RLock()  # a signal handler may come by while it is held
 

@@ -19,7 +19,8 @@ from .journal import Journal
 from .recorder import NotHere, NotNow, Recorder
 from .remarks import Remarks
 from .stand_ins import stand_in
-from .steps import API, Kind, Steps, whole
+from .step_log import StepLog
+from .steps import API, Kind
 from .timing import AtStep, Meeting, OnceQuiet
 from .trace import Profiler, Refused
 from .window import NONE, Seen, Window, parse_window, why_never
@@ -28,7 +29,6 @@ _TICK_S = 0.2  # while a window by time may open or close
 _FLUSH_S = 1.0  # of lines otherwise
 _REFRESH_S = 10.0  # of the process file
 _STEPS_EXPECTED_S = 60.0  # after the last one, or after what it waited for was compiled
-_KINDS = 100  # names of annotations that are remembered
 
 current: Observer | None = None
 """The observer of this process, for `StepProfiler` to find."""
@@ -55,8 +55,9 @@ class Observer:
             self._journal.compiled,
             os.path.dirname(str(jax.__file__)) + os.sep,  # noqa: PTH120
         )
-        self._steps = Steps()
-        self._kinds: dict[str, Kind] = {}
+        self._log = StepLog(self._journal.step)
+        self._steps = self._log.steps
+        self._attentive = True  # to each step, as long as a window may open or close
         self._remarks = Remarks(jax)
         self._profiler = Profiler(jax)
         self._own_profiles: list[str] = []
@@ -133,29 +134,22 @@ class Observer:
 
     def annotated(self, name: str, number: object) -> None:
         """The program begins a StepTraceAnnotation."""
-        kind = self._kinds.get(name) or self._new_kind(name)
-        self._safely(self._step_begins, kind, number)
-
-    def _new_kind(self, name: str) -> Kind:
-        kind = Kind("annotation", str(name).rstrip("0123456789"))  # the step's number, with some
-        if len(self._kinds) < _KINDS:
-            self._kinds[name] = kind
-        return kind
+        if self._attentive:
+            self._safely(self._step_begins, name, number)
+        elif self._awake:
+            self._log.note(name, number)
 
     def on_step(self, number: object) -> None:
         """The program says so itself."""
         self._safely(self._step_begins, API, number)
 
-    def _step_begins(self, kind: Kind, number: object) -> None:
-        now_s = time.monotonic()
-        start = self._steps.begin(kind, now_s)
+    def _step_begins(self, name: str | Kind, number: object) -> None:
+        start = self._log.begin(name)
         if not self.recorder.settled:
             self.recorder.step_begins(start)
-            now_s = time.monotonic()  # a window that opens or closes takes its time
-        if start.leads:
-            self._journal.step(kind, whole(number), now_s, time.time())
-        if self._thread is None:
-            self._watch()
+        self._log.began(start, number)
+        self._watch()
+        self._attentive = not self.recorder.settled
 
     def step_ended(self) -> None:
         """The step that `on_step` began has ended."""
@@ -174,6 +168,7 @@ class Observer:
         self._steps.follow(API)
         if self.recorder.window.start_step is None and self.recorder.retire():
             self.recorder = self._record(window, directory or self.recorder.directory)
+            self._attentive = True
 
     def _quiet(self) -> bool:
         return self._compiles.quiet(time.monotonic(), self.recorder.window.quiet_s)
@@ -241,6 +236,7 @@ class Observer:
         now_s = time.monotonic()
         if not self.recorder.settled:
             self.recorder.tick()
+        self._log.count()
         self._journal.flush()
         if now_s - self._looked_s >= _REFRESH_S:
             self._write()
@@ -251,6 +247,7 @@ class Observer:
         if not self._awake or self._ended.is_set():
             return
         self._ended.set()
+        self._safely(self._log.count)
         self._safely(lambda: self.recorder.end(self._why_never))
         self._known["ended"] = round(time.time(), 3)
         self._safely(self._journal.flush)

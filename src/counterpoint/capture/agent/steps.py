@@ -98,5 +98,5 @@ def whole(number: object) -> int | None:
         return None
     try:
         return operator.index(number)  # type: ignore[arg-type]
-    except (AttributeError, TypeError):
+    except TypeError:
         return None

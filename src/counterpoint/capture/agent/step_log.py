@@ -1,0 +1,66 @@
+"""Notes starts of steps at once, and counts them later.
+
+Between a step and the next, caches hold the program's data and none of our code, so each line that
+runs there costs more than it seems. While no window waits for a step, a start is four values added
+to a list. They are counted and written by the agent's thread.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from .steps import API, Kind, Start, Steps, whole
+
+_NAMES = 100  # of annotations that are remembered; some write a number into each
+
+Write = Callable[[Kind, "int | None", float, float], None]
+
+
+class StepLog:
+    """The starts of one process, by the name of the annotation or by `API`."""
+
+    def __init__(self, write: Write) -> None:
+        self.steps = Steps()
+        self._write = write
+        self._noted: list[Any] = []  # flat: objects kept by the thousand would wake the collector
+        self._kinds: dict[str | Kind, Kind] = {API: API}
+        self._lock = threading.RLock()  # a signal handler of the program's may take steps
+
+    def note(self, name: str | Kind, number: object) -> None:
+        """A step begins, and nobody waits for it."""
+        step = number if type(number) is int else whole(number)
+        self._noted += (name, step, time.monotonic(), time.time())
+
+    def count(self) -> None:
+        """Take account of what was noted up to now."""
+        with self._lock:
+            size = len(self._noted)  # more may come meanwhile
+            noted = self._noted[:size]
+            del self._noted[:size]
+            for at in range(0, size, 4):
+                name, step, start_s, wall_s = noted[at : at + 4]
+                start = self.steps.begin(self._kind(name), start_s)
+                if start.leads:
+                    self._write(start.kind, step, start_s, wall_s)
+
+    def begin(self, name: str | Kind) -> Start:
+        """A step begins, and its number among the others is asked for."""
+        self.count()
+        with self._lock:
+            return self.steps.begin(self._kind(name), time.monotonic())
+
+    def began(self, start: Start, number: object) -> None:
+        """It has begun: now, as what was to be done before took its time."""
+        if start.leads:
+            self._write(start.kind, whole(number), time.monotonic(), time.time())
+
+    def _kind(self, name: str | Kind) -> Kind:
+        kind = self._kinds.get(name)
+        if kind is None:
+            kind = Kind("annotation", str(name).rstrip("0123456789"))
+            if len(self._kinds) < _NAMES:
+                self._kinds[name] = kind
+        return kind
