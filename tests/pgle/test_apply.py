@@ -13,25 +13,13 @@ from counterpoint.core.errors import CounterpointError, InputError, UsageError
 from counterpoint.pgle.apply import PATH, Applied, apply_profile, weigh
 from counterpoint.pgle.files import read_profile
 from counterpoint.pgle.needed import needed
-from counterpoint.pgle.profile import Cost, Profile
 from counterpoint.pgle.staleness import Fit
 from counterpoint.pgle.writing import write_profile
 from counterpoint.program import Program
-from lowered import H100, Lowered
+from lowered import H100, Lowered, costs_of
 
 CUBLAS = {"xla_gpu_enable_triton_gemm": "false"}
 NO_ASYNC = {"xla_gpu_disable_async_collectives": "ALLCOLLECTIVES"}
-
-
-def costs_of(program: Program, fingerprint: str | None = None) -> Profile:
-    """Known costs: transfers are long, and compute is short."""
-    costs = {it.names[0]: 500.0 if it.collective else 30.0 for it in needed(program)}
-    # XLA 0.12 asks for the end of an async fusion, too.
-    costs |= {it.name: 1.0 for it in program.instructions if it.opcode == "fusion-done"}
-    return Profile(
-        tuple(Cost(name, us, fingerprint) for name, us in costs.items()),
-        origin={f"module {program.fingerprint}": program.name},
-    )
 
 
 def apply(lowered: Lowered, path: Path, options: dict[str, str] | None = None) -> Applied:

@@ -15,6 +15,12 @@ from counterpoint.compile.job import LOG
 
 # What would change a compile behind the caller's back. JAX_PLATFORMS and the like are set anew.
 _NOT_INHERITED: Final = ("JAX_", "XLA_", "TF_", "LIBTPU_", "CUDA_VISIBLE_DEVICES", "TPU_")
+# Else JAX would look for devices, and complain about libraries that no compile needs.
+_COMPILE_ONLY: Final = {
+    "JAX_PLATFORMS": "cpu",
+    "JAX_SKIP_CUDA_CONSTRAINTS_CHECK": "1",  # jax 0.8 looks for them all the same
+    "CUDA_VISIBLE_DEVICES": "",
+}
 
 
 def run_worker(directory: Path, environment: Mapping[str, str], timeout_s: float) -> int | None:
@@ -41,8 +47,7 @@ def _environment(asked: Mapping[str, str]) -> dict[str, str]:
     inherited = {
         name: value for name, value in os.environ.items() if not name.startswith(_NOT_INHERITED)
     }
-    # Without a platform JAX would look for devices, and complain about libraries no compile needs.
-    return {**inherited, "JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": "", **asked}
+    return {**inherited, **_COMPILE_ONLY, **asked}
 
 
 def _end(worker: subprocess.Popen[bytes]) -> None:

@@ -23,7 +23,7 @@ import numpy as np
 from jax._src import compiler
 from jax._src.interpreters import mlir
 from jax.experimental import topologies
-from jaxlib import _hlo, _jax, version
+from jaxlib import _jax, version
 from jaxlib.mlir import ir
 
 from counterpoint.compile.job import Failure, Form, Job, Outcome
@@ -35,6 +35,7 @@ Device: TypeAlias = Any
 Executable: TypeAlias = Any
 Module: TypeAlias = Any
 Options: TypeAlias = Any
+Stats: TypeAlias = Any
 
 _UNKNOWN_FIELD: Final = re.compile(r'GpuTargetConfigProto.*has no field named "(\w+)"')
 _NO_OPTION: Final = re.compile(r"No such compile option: '([^']+)'")
@@ -64,18 +65,20 @@ def compile_program(job: Job, program: bytes, log: Path) -> tuple[bytes, Outcome
         executable = _compile(module, devices, options)
         seconds = time.perf_counter() - started
     scheduled: bytes = executable.hlo_modules()[0].as_serialized_hlo_module_proto()
-    stats = executable.get_compiled_memory_stats()
     return scheduled, Outcome(
         seconds=seconds,
         devices=len(devices),
-        memory={
-            name: int(getattr(stats, field))
-            for name, field in _MEMORY.items()
-            if hasattr(stats, field)
-        },
+        memory=_memory(executable.get_compiled_memory_stats()),
         versions={"jax": jax.__version__, "jaxlib": version.__version__},
         notes=notes,
     )
+
+
+def _memory(stats: Stats) -> dict[str, int]:
+    told = {name: int(getattr(stats, it)) for name, it in _MEMORY.items() if hasattr(stats, it)}
+    if told.get("peak", 0) < told.get("temp", 0):  # before 0.10 it counted no temporaries
+        told.pop("peak", None)
+    return told
 
 
 def _devices(job: Job, log: Path) -> tuple[list[Device], list[str]]:
@@ -110,11 +113,20 @@ def _module(form: Form, program: bytes) -> tuple[Module, bool]:
         if form is Form.MLIR:
             return ir.Module.parse(program), b"sdy." in program or _GSPMD not in program
         if form is Form.HLO_TEXT:
-            parsed = _hlo.hlo_module_from_text(program.decode(errors="replace"))
-            program = parsed.as_serialized_hlo_module_proto()
+            program = _proto_of_text(program.decode(errors="replace"))
         return _from_hlo(ir.Module.parse(_jax.mlir.hlo_to_stablehlo(program)))
     except (RuntimeError, ValueError, ir.MLIRError) as error:
         raise Refusal(Failure.UNREADABLE, str(error)) from error
+
+
+def _proto_of_text(text: str) -> bytes:
+    try:
+        from jaxlib import _hlo as home
+    except ImportError:  # before 0.10
+        home = _jax
+    parsed = home.hlo_module_from_text(text)
+    serialized: bytes = parsed.as_serialized_hlo_module_proto()
+    return serialized
 
 
 def _from_hlo(module: Module) -> tuple[Module, bool]:
