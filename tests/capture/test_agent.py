@@ -28,6 +28,13 @@ print("trained")
 )
 
 
+TIMED = """
+began = time.monotonic()
+while time.monotonic() - began < 3:
+    step()
+"""
+
+
 @pytest.fixture(scope="module")
 def annotated(tmp_path_factory: pytest.TempPathFactory) -> Left:
     return run(tmp_path_factory.mktemp("run"), ANNOTATED, {"start_step": 4, "steps": 5})
@@ -73,16 +80,7 @@ def test_what_is_seen_is_written_down(annotated: Left) -> None:
 
 
 def test_without_annotations_the_window_comes_with_time(tmp_path: Path) -> None:
-    left = run(
-        tmp_path,
-        SHARDED
-        + """
-began = time.monotonic()
-while time.monotonic() - began < 3:
-    step()
-""",
-        {"quiet_s": 0.5, "seconds": 0.5, "perfetto_link": True},
-    )
+    left = run(tmp_path, SHARDED + TIMED, {"quiet_s": 0.5, "seconds": 0.5, "perfetto_link": True})
     assert left.code == 0, left.err
     assert left.out == "", "no link that stops the program"
     assert list(left.rank.glob("profile/plugins/profile/*/perfetto_trace.json.gz"))
@@ -465,6 +463,27 @@ def test_a_directory_that_cannot_be_written_fails_the_window_only(tmp_path: Path
     assert (left.code, left.out, left.err) == (0, "trained\n", "")
     assert left.window["state"] == "failed"
     assert "rank0/profile can't be written: File exists" in left.window["reason"]
+
+
+def test_a_profile_that_does_not_fit_leaves_nothing_half(tmp_path: Path) -> None:
+    limited = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))"
+    left = run(tmp_path, limited + ANNOTATED, {"start_step": 4, "steps": 5})
+    assert (left.code, left.out) == (0, "trained\n"), left.err
+    assert left.window["state"] == "failed"
+    assert "rank0/profile: OUT_OF_RANGE" in left.window["reason"]
+    assert "File too large" in left.window["reason"]
+    assert left.profiles == []
+
+
+def test_a_profile_without_its_perfetto_trace_is_kept(tmp_path: Path) -> None:
+    in_the_way = "import gzip; gzip.open = None  # what JAX makes the trace with"
+    left = run(
+        tmp_path, SHARDED + in_the_way + TIMED, {"quiet_s": 0.5, "seconds": 0.5, "perfetto_link": 1}
+    )
+    assert left.code == 0, left.err
+    assert left.window["state"] == "done"
+    assert left.window["reason"].startswith("without a trace for Perfetto: TypeError")
+    assert len(left.profiles) == 1
 
 
 def test_with_nowhere_to_write_the_program_runs_as_ever(tmp_path: Path) -> None:

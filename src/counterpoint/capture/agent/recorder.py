@@ -168,7 +168,7 @@ class Recorder:
             with suppress(Exception):  # the profile is to be kept, whatever the devices say
                 self._profiler.settle()
         try:
-            self._profiler.stop(self.directory)
+            reason = self._profiler.stop(self.directory) or reason
         except Exception as error:
             self._become("failed", str(error))
             raise

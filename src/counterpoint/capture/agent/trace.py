@@ -53,15 +53,21 @@ class Profiler:
         finally:
             self.starting = None
 
-    def stop(self, directory: Path) -> None:
-        """Record no more, and see that a profile is there."""
+    def stop(self, directory: Path) -> str | None:
+        """Record no more, and see that a profile is there; what is to be said of it."""
         try:
             self._stop()
         except Exception as error:
             self._let_go()
+            if self.wrote(directory) and not type(error).__module__.startswith("jax"):
+                return (
+                    f"without a trace for Perfetto: {error!r}"  # made after the profile, by Python
+                )
+            _remove_half(directory, str(error))
             raise Refused(f"the profile could not be written into {directory}: {error}") from error
         if not self.wrote(directory):
             raise Refused(f"JAX's profiler left nothing in {directory}")
+        return None
 
     def wrote(self, directory: Path) -> bool:
         """Whether a profile came since the start."""
@@ -113,6 +119,13 @@ def _require_writable(directory: Path) -> None:
             f"{directory} can't be written: {error.strerror or error}",
             next="name a directory that can be",
         ) from error
+
+
+def _remove_half(directory: Path, said: str) -> None:
+    """The file that the error names: half a profile is none, and takes up a disk that is full."""
+    for path in _files(directory):
+        if str(path) in said:
+            path.unlink()
 
 
 def _files(directory: Path) -> frozenset[Path]:
