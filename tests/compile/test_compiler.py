@@ -6,6 +6,8 @@ import os
 import shutil
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
@@ -51,6 +53,14 @@ def workers(directory: Path) -> list[str]:
         if "counterpoint.compile.worker" in words and str(directory) in words:
             found.append(words)
     return found
+
+
+def waited(for_what: Callable[[], bool], seconds: float = 30.0) -> bool:
+    """Whether it came true in time."""
+    end = time.monotonic() + seconds
+    while not for_what() and time.monotonic() < end:
+        time.sleep(0.02)
+    return for_what()
 
 
 def test_the_step_comes_out_scheduled_for_the_target(lowered: Lowered) -> None:
@@ -182,6 +192,20 @@ def test_a_compile_that_takes_too_long_is_ended_and_leaves_nothing(
         compile_workload(workload, H100, timeout_s=0.2)
     assert list(tmp_path.iterdir()) == []
     assert workers(tmp_path) == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child of its parent's end")
+def test_a_worker_ends_with_its_parent_however_that_ends(lowered: Lowered, tmp_path: Path) -> None:
+    parent = subprocess.Popen(
+        [sys.executable, "-c", COMPILE, str(lowered.ir)],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        stdout=subprocess.DEVNULL,
+    )
+    assert waited(lambda: bool(workers(tmp_path)) or parent.poll() is not None)
+    assert parent.poll() is None
+    parent.kill()
+    parent.wait()
+    assert waited(lambda: not workers(tmp_path))
 
 
 def test_what_is_no_program_to_this_compiler_is_refused(workload: Workload) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from counterpoint.compile.toolkit import write_toolkit
+from counterpoint.core.errors import UsageError
 
 
 @pytest.mark.parametrize("tool", ["ptxas", "nvlink"])
@@ -24,3 +26,13 @@ def test_the_device_library_is_bitcode_of_nothing(tmp_path: Path) -> None:
     library = write_toolkit(tmp_path / "cuda") / "nvvm" / "libdevice" / "libdevice.10.bc"
     assert library.read_bytes().startswith(b"BC\xc0\xde")
     assert library.stat().st_size < 32
+
+
+def test_where_no_program_can_be_started_the_way_out_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # What access(2) says of every file on a file system mounted with noexec.
+    monkeypatch.setattr("os.access", lambda _path, mode: mode != os.X_OK)
+    with pytest.raises(UsageError, match="no program can be started") as told:
+        write_toolkit(tmp_path / "cuda")
+    assert "TMPDIR=" in str(told.value.next)

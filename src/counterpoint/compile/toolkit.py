@@ -9,8 +9,11 @@ The executable made this way is garbage: nobody may serialise or run it.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Final
+
+from counterpoint.core.errors import UsageError
 
 _ASSEMBLER: Final = """\
 #!/bin/sh
@@ -34,6 +37,12 @@ def write_toolkit(directory: Path) -> Path:
         tool = tools / name
         tool.write_text(_ASSEMBLER)
         tool.chmod(0o755)
+        if not os.access(tool, os.X_OK):  # then XLA would look for a real toolkit, and mix the two
+            raise UsageError(
+                f"no program can be started from {directory}",
+                why="its file system is mounted with noexec, and XLA calls an assembler",
+                next="TMPDIR=/a/directory/where/programs/run counterpoint ...",
+            )
     device = directory / "nvvm" / "libdevice"
     device.mkdir(parents=True)
     (device / "libdevice.10.bc").write_bytes(_EMPTY_BITCODE)
