@@ -69,7 +69,7 @@ def test_a_foreign_profile_is_not_called_used(
     words = " ".join(capsys.readouterr().out.split())
     assert words.startswith("Profile used NO because")
     assert "found none of its costs" in words
-    assert "counterpoint pgle check" in words
+    assert "counterpoint pgle show" in words
 
 
 def test_a_stale_profile_is_warned_of(

@@ -229,6 +229,19 @@ def test_fields_of_a_target_that_this_compiler_lacks_are_left_out(
     assert "photonic_lanes, quantum_unit_description" in note
 
 
+def test_a_real_program_for_64_gpus_compiles(shared: Path) -> None:
+    workload = load_workload(shared / "data" / "programs" / "llama2_70b_64.mlir.gz")
+    options: dict[str, str] = {}
+    if metadata.version("jaxlib").startswith("0.12"):  # its kernel for all-reduces does not compile
+        options = {"xla_gpu_experimental_use_collective_kernels": ""}
+    compiled = compile_workload(workload, parse_target("8x8xH100"), options)
+    assert compiled.program.num_partitions == 64
+    assert "__cudnn$fmhaSoftmax" in {it.custom_call_target for it in compiled.program.instructions}
+    peak = compiled.memory.peak
+    assert peak
+    assert 40e9 < peak < 80e9  # it ran on GPUs of 80 GB
+
+
 def test_a_target_that_makes_no_sense_is_refused(workload: Workload) -> None:
     with pytest.raises(InputError, match="configuration of target"):
         compile_workload(workload, replace(H100, config="gpu_device_info { core_count: many }"))
@@ -252,6 +265,15 @@ def test_without_the_compiler_the_pip_line_is_told(
         compile_workload(workload, H100, environment={"PYTHONPATH": str(tmp_path)})
     version = metadata.version("jax")
     assert f"jax-cuda13-pjrt=={version} jax-cuda13-plugin=={version}" in str(told.value.next)
+
+
+def test_a_plugin_of_another_release_is_refused(workload: Workload, tmp_path: Path) -> None:
+    about = tmp_path / "jax_cuda13_plugin-0.1.2.dist-info" / "METADATA"
+    about.parent.mkdir()
+    about.write_text("Metadata-Version: 2.1\nName: jax-cuda13-plugin\nVersion: 0.1.2\n")
+    with pytest.raises(UsageError, match="not its compiler for CUDA") as told:
+        compile_workload(workload, H100, environment={"PYTHONPATH": str(tmp_path)})
+    assert "jax-cuda13-plugin 0.1.2 is of another release" in str(told.value.why)
 
 
 COMPILE = """

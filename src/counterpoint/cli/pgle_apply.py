@@ -73,7 +73,7 @@ def apply(
         applied = apply_profile(
             workload, target, profile, flags, say=progress.say, timeout_s=given.timeout
         )
-    _print(applied, top, as_json=json, next=_next(applied, program))
+    _print(applied, top, as_json=json, next=_next(applied))
     return 0 if applied.used else 1
 
 
@@ -89,11 +89,11 @@ def _target(workload: Workload, text: str | None) -> Target:
     return found
 
 
-def _next(applied: Applied, program: Path) -> str:
+def _next(applied: Applied) -> str:
     profile = str(applied.path)
     if applied.used and not applied.stale:
         return shlex.join(["counterpoint", "pgle", "manual", "--profile", profile, "--"]) + " CMD"
-    return shlex.join(["counterpoint", "pgle", "check", profile, "--program", str(program)])
+    return shlex.join(["counterpoint", "pgle", "show", profile]) + "   # what it was made of"
 
 
 def _print(applied: Applied, top: int, *, as_json: bool, next: str) -> None:

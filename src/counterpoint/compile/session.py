@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 import time
+from importlib import metadata
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -42,6 +43,7 @@ _NO_OPTION: Final = re.compile(r"No such compile option: '([^']+)'")
 _BAD_VALUE: Final = re.compile(r"While setting option (\w+), '(.*)' is not a valid (\w+)")
 _GSPMD: Final = b"{devices="  # in its shardings, in text as in bytecode
 _SHARDING: Final = re.compile(r'mhlo\.sharding = "[^"]*", |(?:, )?mhlo\.sharding = "[^"]*"')
+_PLUGINS: Final = ("jax-cuda13-plugin", "jax-cuda12-plugin")
 _MEMORY: Final = {
     "temp": "temp_size_in_bytes",
     "argument": "argument_size_in_bytes",
@@ -54,6 +56,7 @@ _MEMORY: Final = {
 
 def compile_program(job: Job, program: bytes, log: Path) -> tuple[bytes, Outcome]:
     """The scheduled module, and how the compile went. `log` is where stderr goes."""
+    _check_plugin()
     devices, notes = _devices(job, log)
     with mlir.make_ir_context():
         module, shardy = _module(job.form, program)
@@ -72,6 +75,17 @@ def compile_program(job: Job, program: bytes, log: Path) -> tuple[bytes, Outcome
         versions={"jax": jax.__version__, "jaxlib": version.__version__},
         notes=notes,
     )
+
+
+def _check_plugin() -> None:
+    """Another release's plugin is warned of by JAX at most, and then crashes."""
+    for name in _PLUGINS:
+        try:
+            plugin = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+        if plugin.split(".")[:2] != jax.__version__.split(".")[:2]:
+            raise Refusal(Failure.NO_PLUGIN, f"{name} {plugin} is of another release than jax")
 
 
 def _memory(stats: Stats) -> dict[str, int]:
