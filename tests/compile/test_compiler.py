@@ -229,6 +229,7 @@ def test_fields_of_a_target_that_this_compiler_lacks_are_left_out(
     assert "photonic_lanes, quantum_unit_description" in note
 
 
+@pytest.mark.usefixtures("lowered")  # which skips where there is no compiler
 def test_a_real_program_for_64_gpus_compiles(shared: Path) -> None:
     workload = load_workload(shared / "data" / "programs" / "llama2_70b_64.mlir.gz")
     options: dict[str, str] = {}
