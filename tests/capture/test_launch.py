@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from dataclasses import replace
 from pathlib import Path
 
@@ -357,76 +356,3 @@ class TestFullDisk:
         with pytest.raises(InputError, match="No space left on device"):
             run(small_disk, "pass")
         assert [path.name for path in small_disk.iterdir()] == ["full"]
-
-
-class TestInterrupts:
-    """The real command in a process of its own, since it is that which is interrupted."""
-
-    PROGRAM = (
-        "import os, signal, subprocess, sys, time\n"
-        "signal.signal(signal.SIGINT, {handler})\n"
-        "sleep = [sys.executable, '-c', 'import time; time.sleep(60)']\n"
-        "print(os.getpid(), subprocess.Popen(sleep).pid, flush=True)\n"
-        "time.sleep(60)\n"
-    )
-
-    def interrupted(
-        self,
-        tmp_path: Path,
-        handler: str,
-        *signals: int,
-        before: Callable[..., object] | signal.Handlers = signal.default_int_handler,
-    ) -> tuple[subprocess.Popen[bytes], Run, list[int]]:
-        path = tmp_path / "run"
-        command = [sys.executable, "-m", "counterpoint", "run", "--no-profile", "-o", str(path)]
-        ours = subprocess.Popen(
-            [*command, "--", sys.executable, "-c", self.PROGRAM.format(handler=handler)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=PLAIN,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, before),  # noqa: PLW1509
-        )
-        assert ours.stdout is not None
-        pids = [int(word) for word in ours.stdout.readline().split()]
-        for number in signals:
-            time.sleep(0.3)
-            ours.send_signal(number)
-        ours.wait(30)
-        ours.stdout.close()
-        return ours, read_run(path), pids
-
-    @pytest.mark.parametrize(
-        ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
-    )
-    def test_the_whole_group_is_ended(self, tmp_path: Path, number: int, status: int) -> None:
-        ours, made, pids = self.interrupted(tmp_path, "signal.default_int_handler", number)
-        assert ours.returncode == status
-        assert made.outcome.kind is OutcomeKind.INTERRUPTED
-        assert made.outcome.signal == signal.Signals(number).name
-        assert not any(map(is_alive, pids))
-        assert "KeyboardInterrupt" in made.ranks[0].stderr.read_text()  # it was asked, not killed
-
-    def test_a_second_ctrl_c_does_not_wait(self, tmp_path: Path) -> None:
-        began = time.monotonic()
-        _, made, pids = self.interrupted(tmp_path, "signal.SIG_IGN", signal.SIGINT, signal.SIGINT)
-        assert time.monotonic() - began < 8
-        assert made.outcome.kind is OutcomeKind.INTERRUPTED
-        assert not any(map(is_alive, pids))
-
-    def test_a_job_in_the_background_does_not_hear_ctrl_c(self, tmp_path: Path) -> None:
-        ours, made, pids = self.interrupted(
-            tmp_path,
-            "signal.default_int_handler",
-            signal.SIGINT,
-            signal.SIGTERM,
-            before=signal.SIG_IGN,
-        )
-        assert (ours.returncode, made.outcome.signal) == (143, "SIGTERM")
-        assert "KeyboardInterrupt" in made.ranks[0].stderr.read_text()  # its program does hear us
-        assert not any(map(is_alive, pids))
-
-    def test_killed_with_us_it_is_lost(self, tmp_path: Path) -> None:
-        _, made, pids = self.interrupted(tmp_path, "signal.SIG_DFL", signal.SIGKILL)
-        assert made.outcome.kind is OutcomeKind.LOST
-        for pid in pids:
-            os.kill(pid, signal.SIGKILL)

@@ -19,7 +19,8 @@ from counterpoint.capture.output import Output, StepLog, sink
 from counterpoint.capture.preflight import refuse_unknown_flags
 from counterpoint.capture.prune import prune_dump
 from counterpoint.capture.request import Request, Window
-from counterpoint.capture.watch import Child, Limits, Watch, interrupts
+from counterpoint.capture.signals import interrupts
+from counterpoint.capture.watch import Child, Limits, Watch
 from counterpoint.capture.world import Seat, World, count_gpus, find_world, local_world
 from counterpoint.core.errors import CounterpointError, UsageError
 from counterpoint.runs import layout
@@ -250,6 +251,8 @@ def _outcome(child: Child, status: tuple[int | None, int | None]) -> Outcome:
         return told
     if stop.because_of is not None and told.kind in TELLING:
         return told  # it had died of the same cause by itself
+    if stop.is_patient and code == 0:
+        return told  # it was asked to end, and did so in its own way
     return Outcome(stop.kind, code, stop.signal or told.signal, stop.detail)
 
 

@@ -5,17 +5,16 @@ from __future__ import annotations
 import os
 import selectors
 import signal
-import threading
 import time
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import Final
 
 from counterpoint.capture.group import Group
 from counterpoint.capture.output import LogFailure, Output
+from counterpoint.capture.signals import Interrupts
+from counterpoint.capture.stop import TELL, Stop
 from counterpoint.runs.outcome import OutcomeKind
 
 _TICK: Final = 0.1
@@ -23,33 +22,6 @@ _LOOK: Final = 1.0
 """How often what the agent writes is looked at, for a sign of life."""
 _LINGER: Final = 2.0
 """What is left of a group gets so long after its process has ended, then half as long again."""
-
-_ASK: Final = ((0.0, signal.SIGINT), (10.0, signal.SIGTERM), (15.0, signal.SIGKILL))
-_TELL: Final = ((0.0, signal.SIGTERM), (5.0, signal.SIGKILL))
-_DUMP: Final = ((0.0, signal.SIGABRT), (5.0, signal.SIGKILL))
-"""Python's fault handler then says where it hung."""
-
-
-@dataclass(frozen=True, slots=True)
-class Stop:
-    """Why the ranks were ended by us."""
-
-    kind: OutcomeKind
-    detail: str
-    signal: str | None = None
-    because_of: int | None = None
-
-    @property
-    def schedule(self) -> tuple[tuple[float, int], ...]:
-        """Signals, and after how many seconds."""
-        if self.kind is OutcomeKind.HANG:
-            return _DUMP
-        return (
-            _ASK
-            if self.kind in (OutcomeKind.INTERRUPTED, OutcomeKind.TIMEOUT)
-            and (self.because_of is None)
-            else _TELL
-        )
 
 
 @dataclass(slots=True)
@@ -79,47 +51,6 @@ class Limits:
     hang_after_s: float | None = None
 
 
-@dataclass(slots=True)
-class Interrupts:
-    """Signals that ask us to end."""
-
-    received: list[int] = field(default_factory=list[int])
-    ignored: tuple[int, ...] = ()
-
-    def note(self, number: int, frame: FrameType | None) -> None:
-        """Handle a signal: the watch finds it in its next turn."""
-        del frame
-        self.received.append(number)
-
-    def children_started(self) -> None:
-        """Children have got the default; from here on we ignore what we ignored before."""
-        for number in self.ignored:
-            signal.signal(number, signal.SIG_IGN)
-
-
-@contextmanager
-def interrupts() -> Generator[Interrupts]:
-    """Note SIGINT, SIGTERM and SIGHUP instead of dying of them; those ignored stay so.
-
-    Children get the default for SIGINT even where we ignore it, as jobs in the background do.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield Interrupts()
-        return
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.getsignal(number) for number in numbers}
-    background = before[signal.SIGINT] is signal.SIG_IGN
-    noted = Interrupts(ignored=(signal.SIGINT,) if background else ())
-    for number, handler in before.items():
-        if handler is not signal.SIG_IGN or number == signal.SIGINT:
-            signal.signal(number, noted.note)
-    try:
-        yield noted
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
 class Watch:
     """Runs until all ranks have ended, by themselves or by us."""
 
@@ -133,6 +64,8 @@ class Watch:
         self._stop: Stop | None = None
         self._stop_at = 0.0
         self._sent = 0
+        self._orders = 1
+        self._hurried = False
         self._selector = selectors.DefaultSelector()
 
     def run(self) -> None:
@@ -143,6 +76,7 @@ class Watch:
                     self._selector.register(output.source, selectors.EVENT_READ, (child, output))
             while any(child.status is None for child in self._children):
                 self._pump()
+                self._pass_on()
                 self._judge()
                 self._reap()
                 self._signal()
@@ -172,8 +106,9 @@ class Watch:
             if child.ended_at is None:
                 child.ended_at, child.stopped = now, self._stop
             over = now - child.ended_at
-            if child.group.has_members() or child.open_outputs:
-                if over < _LINGER:
+            members = child.group.has_members()
+            if members or child.open_outputs:
+                if over < _LINGER or (members and self._waits):
                     continue
                 child.group.send(signal.SIGTERM)
                 if over < 1.5 * _LINGER:
@@ -198,7 +133,7 @@ class Watch:
     def _judge(self) -> None:
         """Is there a reason to end them?"""
         now = time.monotonic()
-        if self._noted.received and (self._stop is None or self._stop.signal is None):
+        if self._noted.received and self._may_interrupt(self._noted.received[0]):
             name = signal.Signals(self._noted.received[0]).name
             self._end(Stop(OutcomeKind.INTERRUPTED, f"Counterpoint was sent {name}", signal=name))
         timeout, silence = self._limits.timeout_s, self._limits.hang_after_s
@@ -208,6 +143,10 @@ class Watch:
             self._look(now)
             if now - self._life > silence:
                 self._end(Stop(OutcomeKind.HANG, f"no output and no step for {silence:g} s"))
+
+    def _may_interrupt(self, number: int) -> bool:
+        """What ends already is not given the time that comes with SIGTERM."""
+        return self._stop is None or (self._stop.signal is None and number != signal.SIGTERM)
 
     def _look(self, now: float) -> None:
         """What the agent writes down is a sign of life, too."""
@@ -222,19 +161,52 @@ class Watch:
         if self._stop is None or stop.signal is not None:
             self._stop, self._stop_at, self._sent = stop, time.monotonic(), 0
 
+    @property
+    def _waits(self) -> bool:
+        """Whether the program was asked to end, and may take its time."""
+        return self._stop is not None and self._stop.is_patient and not self._hurried
+
     def _signal(self) -> None:
-        """Send what is due; a second Ctrl-C is an order, not a question."""
+        """Send what is due."""
         if self._stop is None:
             return
-        if len(self._noted.received) > 1:
-            self._stop_at = float("-inf")
-        for after, number in self._stop.schedule[self._sent :]:
+        self._hurry()
+        schedule = TELL if self._hurried else self._stop.schedule
+        for after, number in schedule[self._sent :]:
             if time.monotonic() - self._stop_at < after:
                 return
             self._sent += 1
-            for child in self._children:
-                if child.status is None:
-                    child.group.send(number)
+            self._send(number)
+
+    def _hurry(self) -> None:
+        """A second Ctrl-C is an order, not a question; after SIGTERM it is the third."""
+        if len(self._noted.received) <= self._orders:
+            return
+        self._orders = len(self._noted.received)
+        if self._waits:
+            self._hurried, self._stop_at, self._sent = True, time.monotonic(), 0
+        else:
+            self._stop_at = float("-inf")
+
+    def _pass_on(self) -> None:
+        """What is for the program goes to it; Ctrl-Z stops it, and then us."""
+        while self._noted.passing:
+            self._send(self._noted.passing.pop(0))
+        if not self._noted.pause:
+            return
+        self._noted.pause = False
+        began = time.monotonic()
+        self._send(signal.SIGSTOP)  # SIGTSTP does nothing in a session without a terminal
+        os.kill(os.getpid(), signal.SIGSTOP)
+        self._send(signal.SIGCONT)  # somebody has continued us
+        away = time.monotonic() - began
+        self._began, self._life = self._began + away, self._life + away
+        self._stop_at += away
+
+    def _send(self, number: int) -> None:
+        for child in self._children:
+            if child.status is None:
+                child.group.send(number)
 
 
 def _size(directory: Path) -> int:

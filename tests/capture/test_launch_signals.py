@@ -1,0 +1,205 @@
+"""Signals to `counterpoint run`: Ctrl-C, those of schedulers, and Ctrl-Z."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from counterpoint.runs import OutcomeKind, Run, read_run
+
+PLAIN = {"PATH": os.environ["PATH"], "HOME": "/nowhere"}
+
+
+def state_of(pid: int) -> str:
+    """The letter that the kernel has for what a process does; nothing where there is none."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return ""
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process is there and no zombie."""
+    return state_of(pid) not in ("", "Z")
+
+
+def becomes(pid: int, state: str) -> bool:
+    """Whether a process comes to a state within seconds."""
+    until = time.monotonic() + 10
+    while state_of(pid) != state and time.monotonic() < until:
+        time.sleep(0.05)
+    return state_of(pid) == state
+
+
+class TestInterrupts:
+    """The real command in a process of its own, since it is that which is interrupted."""
+
+    PROGRAM = (
+        "import os, signal, subprocess, sys, time\n"
+        "signal.signal(signal.SIGINT, {handler})\n"
+        "sleep = [sys.executable, '-c', 'import time; time.sleep(60)']\n"
+        "print(os.getpid(), subprocess.Popen(sleep).pid, flush=True)\n"
+        "time.sleep(60)\n"
+    )
+
+    def interrupted(
+        self,
+        tmp_path: Path,
+        handler: str,
+        *signals: int,
+        before: Callable[..., object] | signal.Handlers = signal.default_int_handler,
+    ) -> tuple[subprocess.Popen[bytes], Run, list[int]]:
+        path = tmp_path / "run"
+        command = [sys.executable, "-m", "counterpoint", "run", "--no-profile", "-o", str(path)]
+        ours = subprocess.Popen(
+            [*command, "--", sys.executable, "-c", self.PROGRAM.format(handler=handler)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=PLAIN,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, before),  # noqa: PLW1509
+        )
+        assert ours.stdout is not None
+        pids = [int(word) for word in ours.stdout.readline().split()]
+        for number in signals:
+            time.sleep(0.3)
+            ours.send_signal(number)
+        ours.wait(30)
+        ours.stdout.close()
+        return ours, read_run(path), pids
+
+    @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGHUP, 129)])
+    def test_the_whole_group_is_ended(self, tmp_path: Path, number: int, status: int) -> None:
+        ours, made, pids = self.interrupted(tmp_path, "signal.default_int_handler", number)
+        assert ours.returncode == status
+        assert made.outcome.kind is OutcomeKind.INTERRUPTED
+        assert made.outcome.signal == signal.Signals(number).name
+        assert not any(map(is_alive, pids))
+        assert "KeyboardInterrupt" in made.ranks[0].stderr.read_text()  # it was asked, not killed
+
+    def test_a_second_ctrl_c_does_not_wait(self, tmp_path: Path) -> None:
+        began = time.monotonic()
+        _, made, pids = self.interrupted(tmp_path, "signal.SIG_IGN", signal.SIGINT, signal.SIGINT)
+        assert time.monotonic() - began < 8
+        assert made.outcome.kind is OutcomeKind.INTERRUPTED
+        assert not any(map(is_alive, pids))
+
+    def test_a_job_in_the_background_does_not_hear_ctrl_c(self, tmp_path: Path) -> None:
+        ours, made, pids = self.interrupted(
+            tmp_path,
+            "signal.default_int_handler",
+            signal.SIGINT,
+            signal.SIGTERM,
+            before=signal.SIG_IGN,
+        )
+        assert (ours.returncode, made.outcome.signal) == (143, "SIGTERM")
+        assert not any(map(is_alive, pids))
+
+    def test_killed_with_us_it_is_lost(self, tmp_path: Path) -> None:
+        _, made, pids = self.interrupted(tmp_path, "signal.SIG_DFL", signal.SIGKILL)
+        assert made.outcome.kind is OutcomeKind.LOST
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+
+
+class TestSignals:
+    """Programs that answer signals, under the real command."""
+
+    def started(
+        self, path: Path, program: str, *options: str
+    ) -> tuple[subprocess.Popen[bytes], int]:
+        """Ours, and the program's number, once it is ready."""
+        start = "import os, signal, sys, time\n"
+        ours = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "counterpoint", "run", "--no-profile", *options),
+                *("-o", str(path), "--", sys.executable, "-c", start + program),
+            ],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=PLAIN,
+        )
+        assert ours.stdout is not None
+        return ours, int(ours.stdout.readline())
+
+    def ended(self, ours: subprocess.Popen[bytes]) -> tuple[int, str]:
+        out, _ = ours.communicate(timeout=30)
+        return ours.returncode, out.decode()
+
+    @pytest.mark.parametrize(
+        ("code", "kind", "status"),
+        [(0, OutcomeKind.OK, 0), (3, OutcomeKind.INTERRUPTED, 143)],
+    )
+    def test_on_sigterm_a_checkpoint_may_take_its_time(
+        self, tmp_path: Path, code: int, kind: OutcomeKind, status: int
+    ) -> None:
+        program = (
+            f"def save(*_): time.sleep(4); print('saved'); sys.exit({code})\n"
+            "signal.signal(signal.SIGTERM, save)\n"
+            "signal.signal(signal.SIGINT, lambda *_: os._exit(9))\n"
+            "print(os.getpid())\n"
+            "time.sleep(60)\n"
+        )
+        ours, _ = self.started(tmp_path / "run", program)
+        ours.terminate()
+        assert self.ended(ours) == (status, "saved\n")
+        assert read_run(tmp_path / "run").outcome.kind is kind
+
+    def test_a_script_that_dies_first_leaves_the_program_its_time(self, tmp_path: Path) -> None:
+        """As a shell does, which has SIGTERM at the same time."""
+        program = (
+            "if os.fork(): time.sleep(60)\n"
+            "def save(*_): time.sleep(4); print('saved'); sys.exit(0)\n"
+            "signal.signal(signal.SIGTERM, save)\n"
+            "print(os.getpid())\n"
+            "time.sleep(60)\n"
+        )
+        ours, _ = self.started(tmp_path / "run", program)
+        ours.terminate()
+        assert self.ended(ours) == (143, "saved\n")
+
+    @pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
+    def test_a_second_one_ends_the_wait(self, tmp_path: Path, second: int) -> None:
+        program = (
+            "signal.signal(signal.SIGTERM, lambda *_: print('heard'))\n"
+            "print(os.getpid())\n"
+            "while True: time.sleep(1)\n"
+        )
+        ours, pid = self.started(tmp_path / "run", program)
+        began = time.monotonic()
+        ours.terminate()
+        time.sleep(1.2)
+        ours.send_signal(second)
+        assert self.ended(ours) == (143, "heard\nheard\n")
+        assert 5 < time.monotonic() - began < 15
+        assert not is_alive(pid)
+
+    def test_what_is_for_the_program_does_not_end_us(self, tmp_path: Path) -> None:
+        program = (
+            "seen = []\n"
+            "signal.signal(signal.SIGUSR1, lambda *_: seen.append(1))\n"
+            "signal.signal(signal.SIGUSR2, lambda *_: seen.append(2))\n"
+            "print(os.getpid())\n"
+            "while sorted(seen) != [1, 2]: time.sleep(0.05)\n"
+            "print('both')\n"
+        )
+        ours, _ = self.started(tmp_path / "run", program)
+        ours.send_signal(signal.SIGUSR1)
+        ours.send_signal(signal.SIGUSR2)
+        assert self.ended(ours) == (0, "both\n")
+
+    def test_ctrl_z_stops_both_and_does_not_count(self, tmp_path: Path) -> None:
+        program = "print(os.getpid())\nfor _ in range(10): time.sleep(0.1)\nprint('done')\n"
+        ours, pid = self.started(tmp_path / "run", program, "--timeout", "4")
+        ours.send_signal(signal.SIGTSTP)
+        assert becomes(ours.pid, "T")
+        assert becomes(pid, "T")
+        time.sleep(4)
+        ours.send_signal(signal.SIGCONT)
+        assert self.ended(ours) == (0, "done\n")
