@@ -310,6 +310,7 @@ jax.profiler.stop_trace()
     assert left.window["state"] == "failed"
     assert "another profiler is active in this process" in left.window["reason"]
     assert left.process["own_profiles"] == ["own"]
+    assert [line["step"] for line in left.steps] == list(range(6)), "none goes with the window"
     assert len(counterpoint.read(str(tmp_path / "own")).devices) == 8
 
 

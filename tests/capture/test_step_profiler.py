@@ -246,7 +246,8 @@ def test_a_directory_of_its_own_holds_under_the_agent_too(tmp_path: Path) -> Non
     loop = LOOP.replace("num_steps=3", "num_steps=3, log_dir='mine'")
     left = under_agent(tmp_path, loop, {})
     assert left.window["path"].endswith("mine"), left.err
-    assert list(tmp_path.glob("mine/plugins/profile/*/*.xplane.pb"))
+    (file,) = tmp_path.glob("mine/plugins/profile/*/*.xplane.pb")
+    assert left.window["files"] == [str(file)]
 
 
 @pytest.mark.parametrize(

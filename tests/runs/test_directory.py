@@ -48,6 +48,10 @@ def steps(rank: Path, *lines: object, name: str = "steps-7.jsonl") -> None:
     (rank / "agent" / name).write_text(text)
 
 
+def process(rank: Path, facts: dict[str, object], pid: int = 7) -> None:
+    (rank / "agent" / f"process-{pid}.json").write_text(json.dumps({"pid": pid, **facts}))
+
+
 def annotation(start: tuple[int, float]) -> object:
     return {"step": start[0], "start_s": start[1], "source": "annotation"}
 
@@ -323,3 +327,14 @@ class TestFiles:
             (session / "host.xplane.pb").write_bytes(b"x")
         (found,) = read_run(path).profiles
         assert "2026_01_02" in str(found)
+
+    @pytest.mark.parametrize("inside", [True, False])
+    def test_a_profile_is_where_its_process_says(self, tmp_path: Path, inside: bool) -> None:
+        path = written(tmp_path / "run")
+        place = path / "rank0" / "profile" if inside else tmp_path / "of the program's own"
+        file = place / "plugins" / "profile" / "2026_01_01_00_00_00" / "host.xplane.pb"
+        file.parent.mkdir(parents=True)
+        file.write_bytes(b"x")
+        named = str(file.relative_to(path / "rank0")) if inside else str(file)
+        process(path / "rank0", {"window": {"state": "done", "files": [named]}})
+        assert read_run(path).profiles == (file,)

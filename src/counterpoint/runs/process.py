@@ -71,7 +71,13 @@ def _window(value: object) -> ProfileWindow | None:
         _text(told.get("path")),
         _seconds(told.get("opened_s")),
         _seconds(told.get("closed_s")),
+        tuple(map(str, _list(told.get("files")))),
+        _number(_mapping(told.get("asked")).get("start_step")),
     )
+
+
+def _mapping(value: object) -> Mapping[str, object]:
+    return cast("Mapping[str, object]", value) if isinstance(value, dict) else {}
 
 
 def _text(value: object) -> str | None:

@@ -13,6 +13,7 @@ from typing import Final
 
 from counterpoint.core.basis import Unknown
 from counterpoint.runs import layout
+from counterpoint.runs.bursts import BURSTS, in_bursts
 from counterpoint.runs.compiler_lines import CompilerLine, compiler_lines
 from counterpoint.runs.outcome import Outcome
 
@@ -64,6 +65,8 @@ class ProfileWindow:
     path: str | None = None
     opened_s: float | None = None  # on the clock of the steps
     closed_s: float | None = None  # then it is written, which takes its time
+    files: tuple[str, ...] = ()  # those of the rank's directory relative to it
+    start_asked: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +122,11 @@ class Rank:
 
     @property
     def profiles(self) -> tuple[Path, ...]:
-        """The XPlane files of the newest profile."""
+        """The XPlane files of the newest profile, also where the program wants it elsewhere."""
+        windows = [process.window for process in self.processes if process.window]
+        named = [self.path / file for window in windows for file in window.files]
+        if there := sorted(file for file in named if file.is_file()):
+            return tuple(there)
         sessions = sorted(self.path.glob(f"{layout.PROFILE}/plugins/profile/*"), reverse=True)
         for session in sessions:
             if found := sorted([*session.glob("*.xplane.pb"), *session.glob("*.xplane.pb.gz")]):
@@ -166,11 +173,20 @@ class Rank:
         own = tuple(step.seconds for step in self.steps if step.seconds is not None)
         if own and len(own) == len(self.steps):
             return own
+        if self.steps_in_bursts:
+            return ()
         found: list[float] = []
         for before, after in zip(self.steps, self.steps[1:], strict=False):
             if (apart := _apart(before, after)) > 0:
                 found.append((after.start_s - before.start_s) / apart)
         return tuple(found)
+
+    @property
+    def steps_in_bursts(self) -> bool:
+        """Whether steps are known by lines only, and those came together."""
+        if self.step_source != "log" or self.steps[0].seconds is not None:
+            return False
+        return in_bursts([step.start_s for step in self.steps])
 
     @property
     def step_source(self) -> str | None:
@@ -233,7 +249,8 @@ class Run:
     def median_step_s(self) -> float | Unknown:
         """The median of what steps took, the first left out where there are more."""
         if self.timed is None:
-            return Unknown("no steps were seen")
+            bursts = any(rank.steps_in_bursts for rank in self.ranks)
+            return Unknown(BURSTS if bursts else "no steps were seen")
         seconds = self.timed.step_seconds
         return median(seconds[1:] or seconds)
 

@@ -145,11 +145,13 @@ class Observer:
 
     def _step_begins(self, name: str | Kind, number: object) -> None:
         start = self._log.begin(name)
-        if not self.recorder.settled:
-            self.recorder.step_begins(start)
-        self._log.began(start, number)
-        self._watch()
-        self._attentive = not self.recorder.settled
+        try:
+            if not self.recorder.settled:
+                self.recorder.step_begins(start)
+        finally:  # a step is one, whatever becomes of the window
+            self._log.began(start, number)
+            self._watch()
+            self._attentive = not self.recorder.settled
 
     def step_ended(self) -> None:
         """The step that `on_step` began has ended."""
@@ -167,7 +169,9 @@ class Observer:
             return
         self._steps.follow(API)
         if self.recorder.window.start_step is None and self.recorder.retire():
-            self.recorder = self._record(window, directory or self.recorder.directory)
+            self.recorder = self._record(
+                window, directory.absolute() if directory else self.recorder.directory
+            )
             self._attentive = True
 
     def _quiet(self) -> bool:

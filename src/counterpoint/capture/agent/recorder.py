@@ -48,6 +48,7 @@ class Recorder:
         self.kind: Kind | None = None
         self.opened_s: float | None = None
         self.closed_s: float | None = None
+        self.files: list[Path] = []
         self._timing = timing
         self._profiler = profiler
         self._may_open = may_open
@@ -179,6 +180,9 @@ class Recorder:
         self._become("done", reason)
 
     def _become(self, state: str, reason: str | None) -> None:
+        if state == "done":
+            with suppress(OSError):
+                self.files = self._profiler.written(self.directory)
         self.state, self.reason = state, reason
         self._changed()
 
@@ -191,6 +195,7 @@ class Recorder:
             "start_step": self.start_step,
             "steps": self.steps,
             "path": _relative(self.directory, relative_to) if recorded else None,
+            "files": [_relative(path, relative_to) for path in self.files],
             "opened_s": self.opened_s,
             "closed_s": self.closed_s,
             "asked": self.window._asdict(),

@@ -71,7 +71,12 @@ class Profiler:
 
     def wrote(self, directory: Path) -> bool:
         """Whether a profile came since the start."""
-        return any(path.stat().st_size for path in _files(directory) - self._before)
+        return bool(self.written(directory))
+
+    def written(self, directory: Path) -> list[Path]:
+        """The files that came since the start."""
+        fresh = _files(directory) - self._before
+        return sorted(path for path in fresh if path.stat().st_size)
 
     def settle(self) -> None:
         """Wait until the devices have done what they were given.
