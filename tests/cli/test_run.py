@@ -95,6 +95,16 @@ class TestWords:
         assert "outcome  error, exit code 1: ValueError: no data" in done.stderr
         assert done.stderr.endswith("next: less 'a b/rank0/stderr.log'\n")
 
+    def test_lines_that_come_all_at_once_tell_no_time(self, tmp_path: Path) -> None:
+        program = "print('\\n'.join(f'step {i} loss 1.5' for i in range(30)))"
+        done = run(tmp_path, program, "-o", "a", "--no-profile")
+        assert "steps    30 seen, no time known: lines came in bursts" in done.stderr
+
+    def test_the_program_s_own_seconds_are_taken_all_the_same(self, tmp_path: Path) -> None:
+        program = "print('\\n'.join(f'completed step: {i}, seconds: 0.25' for i in range(30)))"
+        done = run(tmp_path, program, "-o", "a", "--no-profile")
+        assert "steps    30 seen, median 250" in done.stderr
+
     def test_as_json(self, tmp_path: Path) -> None:
         done = run(
             tmp_path, "print('hi')", "-o", "a", "--json", "--set", "xla_gpu_autotune_level=3"

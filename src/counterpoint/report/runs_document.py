@@ -20,6 +20,7 @@ from counterpoint.report.document import (
     printable,
 )
 from counterpoint.runs import OutcomeKind, Rank, Run
+from counterpoint.runs.bursts import BURSTS
 
 Broken = tuple[Path, str]
 """A Run directory that can't be read, and why."""
@@ -103,7 +104,8 @@ def steps_line(run: Run) -> str:
     rank = run.timed
     if rank is None or isinstance(run.median_step_s, Unknown):
         seen = max((len(rank.steps) for rank in run.ranks), default=0)
-        return f"{seen} seen, no time known" if seen else "none were seen"
+        why = f": {BURSTS}" if any(rank.steps_in_bursts for rank in run.ranks) else ""
+        return f"{seen} seen, no time known{why}" if seen else "none were seen"
     return (
         f"{len(rank.steps)} seen, median {units.milliseconds(run.median_step_s * 1e3)},"
         f" {how_timed(rank)}" + (f", of rank {rank.number}" if run.world_size > 1 else "")
