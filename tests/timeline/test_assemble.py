@@ -129,6 +129,64 @@ class TestSteps:
         assert "all of it is taken as one step" in made.step_rule
 
 
+def marked(
+    names: str, *, behind: int = 0, host: str = "host0", clock: int = 0, devices: int = 1
+) -> Recording:
+    """A marker of 100 ns for each letter, t(rain) or e(val), with a run of 80 ns in each.
+
+    Runs come `behind` their markers by so many ns.
+    """
+    spans = [
+        Span("fusion", clock + 100 * k + 10 + behind, 80, device, device, run=k)
+        for k in range(len(names))
+        for device in range(devices)
+    ]
+    markers = [(None, k, clock + 100 * k, 99) for k in range(len(names))]
+    made = recording(spans, markers=markers, host=host)
+    named = pl.Series("name", ["train" if letter == "t" else "eval" for letter in names])
+    return replace(made, markers=made.markers.with_columns(named))
+
+
+class TestMarkersAndRunsThatDoNotMatch:
+    NAMES = "ttttteeettttteee"
+
+    def test_runs_in_markers_of_another_name_are_in_no_step(self) -> None:
+        made = timeline(marked(self.NAMES, devices=2))
+        assert made.step_rule == "10 host markers 'train', 1 run of jit_step in each"
+        first = made.runs.filter(pl.col("device") == 1)["step"].to_list()
+        assert first == [0, 1, 2, 3, 4, None, None, None, 5, 6, 7, 8, 9, None, None, None]
+        lengths = made.steps.select((pl.col("end_ps") - pl.col("start_ps")) // NS).to_series()
+        assert set(lengths) == {100}
+        assert any("6 runs of jit_step outside the markers 'train'" in n for n in made.notes)
+
+    def test_so_they_are_where_the_numbers_would_match(self) -> None:
+        made = timeline(marked("te" * 5 + "t"))
+        assert made.runs["step"].to_list() == [0, None, 1, None, 2, None, 3, None, 4, None, 5]
+
+    def test_each_host_is_matched_on_its_own_clock(self) -> None:
+        made = timeline(marked(self.NAMES, host="a"), marked(self.NAMES, host="b", clock=7000))
+        assert made.step_rule == "10 host markers 'train', 1 run of jit_step in each"
+        assert made.runs["step"].null_count() == 12
+
+    def test_several_runs_in_a_marker_are_one_step(self) -> None:
+        spans = [Span("fusion", 50 * k, 40, run=k) for k in range(11)]
+        markers = [(None, k, 200 * k - 5, 199) for k in range(3)]
+        made = timeline(recording(spans, markers=markers))
+        assert made.step_rule == "3 host markers 'train', 3 to 4 runs of jit_step in each"
+        assert made.runs["step"].to_list() == [0] * 4 + [1] * 4 + [2] * 3
+
+    def test_a_program_that_runs_behind_is_not_halved(self) -> None:
+        made = timeline(marked(self.NAMES, behind=50))
+        assert "16 runs of jit_step and 10 host markers 'train' do not match" in made.step_rule
+        assert made.runs["step"].to_list() == [*range(16)]
+        assert any("each run is taken as a step" in note for note in made.notes)
+
+    def test_one_that_runs_behind_may_lack_its_first_and_last(self) -> None:
+        late = marked("tttttttt", behind=50)
+        cut = replace(late, spans=late.spans[1:-1])
+        assert timeline(cut).step_rule == "8 host markers 'train', 1 run of jit_step in each"
+
+
 class TestHosts:
     @pytest.fixture
     def two(self) -> tuple[Recording, Recording]:

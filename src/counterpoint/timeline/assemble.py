@@ -55,7 +55,13 @@ def assemble(
         tables, hosts, offsets = _on_one_clock(tables, hosts, gathered)
         said += offsets
     names = [entry.name for entry in gathered.programs]
-    found = find_steps(tables.runs, names, tables.markers, _extent(tables.spans))
+    found = find_steps(
+        tables.runs,
+        names,
+        tables.markers,
+        _extent(tables.spans),
+        [device.host for device in gathered.devices],
+    )
     said += _uneven(tables.runs, names, found.program)
     return Timeline(
         basis=Basis.MEASURED,
@@ -126,7 +132,7 @@ def _on_one_clock(
         tables,
         spans=_shift(tables.spans, "device", by_device),
         runs=_shift(tables.runs, "device", by_device),
-        markers=_shift(tables.markers, "device", by_device),
+        markers=_shift(tables.markers, "host", by_host),
         host_events=_shift(tables.host_events, "host", by_host),
     )
     return shifted, hosts, notes

@@ -83,6 +83,7 @@ def gather(gathered: Gathered, recording: Recording, host: int) -> None:
         lambda index: gathered.hlo(index, host),
     )
     _append_spans(gathered, recording, claimed.op_of_span, found)
+    _append_markers(gathered, recording, host)
     _append_host(gathered, recording, host)
     gathered.notes += recording.notes
     gathered.devices += [replace(device, host=host) for device in recording.devices]
@@ -109,7 +110,15 @@ def _append_spans(
         ).select(*SPANS)
     )
     gathered.runs.append(found.runs.with_columns(pl.col("device") + first_device))
-    gathered.markers.append(recording.markers.with_columns(pl.col("device") + first_device))
+
+
+def _append_markers(gathered: Gathered, recording: Recording, host: int) -> None:
+    """Before the host's devices are counted: markers on a device know it by number."""
+    gathered.markers.append(
+        recording.markers.with_columns(
+            pl.col("device") + len(gathered.devices), host=pl.lit(host, pl.UInt16)
+        )
+    )
 
 
 def _append_host(gathered: Gathered, recording: Recording, host: int) -> None:

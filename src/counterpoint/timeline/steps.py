@@ -1,13 +1,15 @@
 """Steps: what a user means by one turn of the training loop.
 
-Told by markers where there are any; else a step is one run of the dominant program, the one on
-which devices spend most time. A step lasts from one start to the next, so time between runs counts.
+Told by markers where there are any (`marked`); else a step is one run of the dominant program, the
+one on which devices spend most time. A step lasts from one start to the next, so time between runs
+counts.
 The first steps of a profile pay for its start, and the last has no next start: where enough others
 remain they are not `steady`, and statistics leave them out.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -15,6 +17,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from counterpoint.timeline.marked import match_markers
 from counterpoint.timeline.model import STEPS
 
 _ENOUGH: Final = 3
@@ -36,9 +39,13 @@ class FoundSteps:
 
 
 def find_steps(
-    runs: pl.DataFrame, names: list[str], markers: pl.DataFrame, extent: pl.DataFrame
+    runs: pl.DataFrame,
+    names: list[str],
+    markers: pl.DataFrame,
+    extent: pl.DataFrame,
+    host_of_device: Sequence[int],
 ) -> FoundSteps:
-    """Find the steps of a Timeline from its runs (with `index`) and its markers.
+    """Find the steps of a Timeline from its runs (with `index`) and its markers (with `host`).
 
     `extent` gives first start and last end on each device, for profiles that name no program.
     """
@@ -58,13 +65,17 @@ def find_steps(
         return _finish(found.select("step", *extent.columns), runs, None, rule)
     marked = markers.filter(pl.col("device").is_null())
     if len(marked):
-        mine, rule, notes = _by_marks(runs, program, names, marked)
+        mine, notes = _builds(runs, program, names)
+        matched = match_markers(mine, names[program], marked, host_of_device)
+        steps, rule = _by_runs(matched.runs, matched.others), matched.rule
+        notes += matched.notes
     else:
         mine = runs.filter(pl.col("program") == program)
         name = names[program]
+        steps = _by_runs(mine, mine.clear())
         rule = f"no markers: one run of {name}, the program with most device time, is one step"
         notes = _accumulation(runs, program, names)
-    found = _finish(_by_runs(mine), runs, program, rule)
+    found = _finish(steps, runs, program, rule)
     return replace(found, notes=(*notes, *found.notes))
 
 
@@ -75,31 +86,22 @@ def _dominant(runs: pl.DataFrame) -> int | None:
     return int(time.sort("time", "program")["program"][-1])
 
 
-def _by_marks(
-    runs: pl.DataFrame, program: int, names: list[str], marked: pl.DataFrame
-) -> tuple[pl.DataFrame, str, list[str]]:
-    """Runs of the dominant program and of all others of its name, as many to a step as fit.
+def _builds(runs: pl.DataFrame, program: int, names: list[str]) -> tuple[pl.DataFrame, list[str]]:
+    """Runs of the dominant program and of all others of its name.
 
     A function that is compiled again, for other shapes say, is a program of the same name.
     """
-    most = marked["name"].value_counts(sort=True)["name"][0]
-    steps = marked.filter(pl.col("name") == most)["step"].n_unique()
     builds = [index for index, name in enumerate(names) if name == names[program]]
     mine = runs.filter(pl.col("program").is_in(builds)).sort("device", "start_ps")
-    notes: list[str] = []
     ran = mine["program"].n_unique()
-    if ran > 1:
-        mine = mine.with_columns(index=pl.int_range(pl.len(), dtype=pl.UInt32).over("device"))
-        notes.append(
-            f"{ran} programs named {names[program]} ran: the function was compiled for other shapes"
-            " or static arguments; their steps are counted together"
-        )
-    executions = mine.group_by("device").len()["len"].to_list()
-    per_step = max(1, round(max(executions) / steps))
-    mine = mine.with_columns(index=pl.col("index") // per_step)
-    marks = "1 host marker" if steps == 1 else f"{steps} host markers"
-    runs_of = "1 run" if per_step == 1 else f"{per_step} runs"
-    return mine, f"{marks} '{most}', {runs_of} of {names[program]} in each", notes
+    if ran == 1:
+        return mine, []
+    note = (
+        f"{ran} programs named {names[program]} ran: the function was compiled for other shapes"
+        " or static arguments; their steps are counted together"
+    )
+    index = pl.int_range(pl.len(), dtype=pl.UInt32).over("device").alias("index")
+    return mine.with_columns(index), [note]
 
 
 def _accumulation(runs: pl.DataFrame, program: int, names: list[str]) -> list[str]:
@@ -117,14 +119,21 @@ def _accumulation(runs: pl.DataFrame, program: int, names: list[str]) -> list[st
     ][:1]
 
 
-def _by_runs(runs: pl.DataFrame) -> pl.DataFrame:
-    """Steps of runs by `index`; one ends where the next begins, the last with its last run."""
-    return (
+def _by_runs(runs: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
+    """Steps of runs by `index`; one ends where the next begins, the last with its last run.
+
+    It ends before that where one of the `others` begins: a run that is in no step.
+    """
+    grouped = (
         runs.with_columns(step=pl.col("index").cast(pl.Int32))
         .group_by("device", "step")
         .agg(pl.col("start_ps").min(), pl.col("end_ps").max())
-        .sort("device", "step")
+    )
+    return (
+        pl.concat([grouped, others.select("device", "start_ps")], how="diagonal")
+        .sort("device", "start_ps")
         .with_columns(next_ps=pl.col("start_ps").shift(-1).over("device"))
+        .filter(pl.col("step").is_not_null())
         .select("step", "device", "start_ps", end_ps=pl.coalesce("next_ps", "end_ps"))
     )
 
