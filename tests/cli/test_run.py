@@ -179,6 +179,41 @@ class TestExitCodes:
         assert "xla_gpu_enable_async_collectives" in done.stderr
         assert not (tmp_path / "a").exists()
 
+    def test_who_gave_a_bad_flag_is_named(self, tmp_path: Path) -> None:
+        pytest.importorskip("jaxlib")
+        (tmp_path / "fast.toml").write_text('[xla_flags]\nxla_gpu_folly = "1"\n')
+        done = run(
+            *(tmp_path, "pass", "--set", "xla_gpu_nonsense=3", "--settings", "fast.toml"),
+            XLA_FLAGS="--xla_gpu_autotune_level=4",
+        )
+        assert done.returncode == 2
+        first, *_, last = done.stderr.splitlines()
+        assert "--set xla_gpu_nonsense=3" in first
+        assert "--settings fast.toml" in first
+        assert "XLA_FLAGS" not in first
+        assert "correct --s" in last
+
+    def test_a_bad_flag_that_was_inherited(self, tmp_path: Path) -> None:
+        pytest.importorskip("jaxlib")
+        done = run(
+            *(tmp_path, "pass", "--set", "xla_gpu_autotune_level=4"),
+            XLA_FLAGS="--xla_gpu_nonsense=3",
+        )
+        assert done.stderr.startswith("error: the inherited XLA_FLAGS: 1 flag")
+        assert done.stderr.endswith("next: correct it where XLA_FLAGS is set\n")
+
+    def test_a_flag_that_the_program_sets_itself(self, tmp_path: Path) -> None:
+        pytest.importorskip("jax")
+        program = (
+            "import os; os.environ['XLA_FLAGS'] = '--xla_gpu_enable_async_collectives=true'\n"
+            "import jax; jax.devices()"
+        )
+        done = run(tmp_path, program, "-o", "a", "--no-profile")
+        (outcome,) = [line for line in done.stderr.splitlines() if "outcome  " in line]
+        assert "outcome  unknown flag" in outcome
+        assert "Unknown flag in XLA_FLAGS: --xla_gpu_enable_async_collectives=true" in outcome
+        assert "xla_gpu_enable_async_collectives: jaxlib " in outcome  # when it went
+
     def test_settings_of_a_file(self, tmp_path: Path) -> None:
         (tmp_path / "fast.toml").write_text('[env]\nNCCL_DEBUG = "WARN"\nA = "file"\n')
         program = "import os; print(os.environ['NCCL_DEBUG'], os.environ['A'])"

@@ -15,6 +15,7 @@ from typing import Final
 from counterpoint import __version__
 from counterpoint.capture.environment import ChildEnvironment, child_environment
 from counterpoint.capture.group import Group
+from counterpoint.capture.hints import with_hints
 from counterpoint.capture.output import Output, StepLog, sink
 from counterpoint.capture.preflight import refuse_unknown_flags
 from counterpoint.capture.prune import prune_dump
@@ -52,7 +53,7 @@ def launch(request: Request, say: Say = _silent) -> Run:
     world = _world(request, inherited)
     _refuse_missing(request.command, {**inherited, **request.settings.variables})
     _refuse_strangers(request.window, world.size)
-    refuse_unknown_flags(request.command, request.settings, inherited, say)
+    refuse_unknown_flags(request, inherited, say)
     with interrupts() as noted:
         writer = _claim(request, world)
         say(f"keeping this run in {_shown(writer.path)}")
@@ -245,7 +246,7 @@ def _finish(children: Sequence[Child], writer: RunWriter, say: Say) -> None:
 
 def _outcome(child: Child, status: tuple[int | None, int | None]) -> Outcome:
     code, number = status
-    told = classify(code, number, _tail(child.directory))
+    told = with_hints(classify(code, number, _tail(child.directory)))
     stop = child.stopped
     if stop is None:
         return told

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal
 
 from counterpoint.flags import Settings
@@ -66,6 +67,7 @@ class Request:
         hang_after_s: End it when there was no output, step or compilation for so long.
         echo: Show its output while it runs: as it is, all on stderr, or not.
         environment: What it inherits; None for ours.
+        origins: Where each flag was given, in words, for errors.
     """
 
     command: tuple[str, ...]
@@ -79,6 +81,7 @@ class Request:
     hang_after_s: float | None = None
     echo: bool | Literal["stderr"] = True
     environment: Mapping[str, str] | None = None
+    origins: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     def profiles(self, rank: int) -> bool:
         """Whether a rank is asked for a profile."""

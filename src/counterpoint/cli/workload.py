@@ -90,6 +90,7 @@ def make_request(
         directory=workload.out,
         name=workload.name,
         settings=_settings(workload),
+        origins=_origins(workload),
         window=_window(profile),
         ranks=workload.ranks,
         per=workload.per,
@@ -105,6 +106,18 @@ def _settings(workload: WorkloadOptions) -> Settings:
     for name in workload.settings:
         settings = settings.merged(load_settings(name))
     return settings.merged(parse_settings(workload.set_, workload.env))
+
+
+def _origins(workload: WorkloadOptions) -> dict[str, str]:
+    """Which option has the last word on a flag."""
+    found: dict[str, str] = {}
+    for name in workload.settings:
+        found |= dict.fromkeys(load_settings(name).flags, f"--settings {name}")
+    for text in workload.set_:
+        found |= dict.fromkeys(parse_settings([text]).flags, f"--set {text}")
+    for text in workload.env:
+        found |= dict.fromkeys(parse_settings((), [text]).flags, "--env XLA_FLAGS")
+    return found
 
 
 def _window(profile: ProfileOptions) -> Window | None:
