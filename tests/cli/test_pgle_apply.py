@@ -95,7 +95,7 @@ def test_a_stale_profile_is_warned_of(
         (("--target", "8xH100", "--set", "nonsense"), 2, "nonsense"),
         (("--target", "8xH100", "--top", "0"), 2, "--top"),
         (("--target", "8xH100", "--timeout", "0"), 2, "--timeout"),
-        (("--target", "8xH100", "--timeout", "0.1"), 1, "more than 0.1 s"),
+        (("--target", "8xH100", "--timeout", "0.1"), 3, "more than 0.1 s"),
     ],
 )
 def test_what_can_not_be_done_is_said_in_one_error(

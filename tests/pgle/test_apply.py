@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.compile import load_workload
+from counterpoint.compile import load_workload, parse_target
 from counterpoint.core.errors import CounterpointError, InputError, UsageError
+from counterpoint.flags.version import LHS
 from counterpoint.pgle.apply import PATH, Applied, apply_profile, weigh
 from counterpoint.pgle.files import read_profile
 from counterpoint.pgle.needed import needed
@@ -181,6 +182,24 @@ def test_without_the_scheduler_a_profile_is_not_called_used(
     assert not off.used
     assert not off.changed
     assert "latency-hiding-scheduler" in off.reason
+
+
+def test_the_profile_is_not_credited_with_what_the_scheduler_does(
+    lowered: Lowered, tmp_path: Path
+) -> None:
+    """On an A100 it runs with a profile only, unless its flag says otherwise."""
+    path = write_profile(costs_of(lowered.compile().program), tmp_path / "step.pbtxt")
+    both = apply_profile(load_workload(lowered.ir), parse_target("8xA100"), path)
+    assert both.options[LHS] == both.without.options[LHS] == "true"
+    assert any(move.before.overlaps for move in both.movement.moves)
+    assert not any(LHS in it for it in both.warnings)
+
+
+def test_a_scheduler_that_was_denied_is_warned_of(lowered: Lowered, tmp_path: Path) -> None:
+    path = write_profile(costs_of(lowered.compile().program), tmp_path / "step.pbtxt")
+    off = apply_profile(load_workload(lowered.ir), H100, path, {LHS: "false"})
+    assert off.without.options[LHS] == off.options[LHS] == "false"
+    assert sum(f"{LHS}=false" in it for it in off.warnings) == 1
 
 
 def test_a_path_in_the_options_gives_way_to_the_profile(lowered: Lowered, tmp_path: Path) -> None:

@@ -30,7 +30,16 @@ _KNOWN_DEATHS: Final = (
 
 
 class CompileFailed(CounterpointError):
-    """The compiler did not get through."""
+    """The compiler did not get through, which is no verdict on what it was asked about."""
+
+    exit_code = 3
+    timed_out = False
+
+
+class CompileTimedOut(CompileFailed):
+    """It was ended before it got through."""
+
+    timed_out = True
 
 
 def refused(outcome: Outcome, workload: Workload, target: Target) -> CounterpointError:
@@ -52,9 +61,10 @@ def died(status: int | None, log: str, workload: Workload, timeout_s: float) -> 
     """The error for a worker that wrote down nothing."""
     lines = "\n       ".join(_shown(log)) or "(it printed nothing)"
     if status is None:
-        return CompileFailed(
+        return CompileTimedOut(
             f"compiling {workload.name} took more than {timeout_s:g} s and was ended",
             why=f"the compiler's last lines:\n       {lines}",
+            next=f"--timeout {10 * timeout_s:g}",
         )
     if status == -signal.SIGKILL:
         return CompileFailed(

@@ -21,16 +21,17 @@ from counterpoint.compile import (
     compile_workload,
 )
 from counterpoint.core.errors import CounterpointError
+from counterpoint.flags.version import LHS, PROFILE, false_is_obeyed, scheduler_on
 from counterpoint.pgle.check import Coverage, check_profile
 from counterpoint.pgle.evidence import read_evidence
 from counterpoint.pgle.files import read_profile
 from counterpoint.pgle.movement import Movement, movement
 from counterpoint.pgle.needed import costs_found
 from counterpoint.pgle.profile import Profile
-from counterpoint.pgle.proof import LOUD, Evidence, ModuleUse, Use
+from counterpoint.pgle.proof import LOUD, Evidence, ModuleUse, Trouble, Use
 from counterpoint.pgle.staleness import Fit
 
-PATH: Final = "xla_gpu_pgle_profile_file_or_directory_path"
+PATH: Final = PROFILE
 CHECKER: Final = "xla_gpu_pgle_accuracy_checker"
 _PROOF: Final = (
     "Using PGLE profile from",
@@ -115,8 +116,27 @@ class Applied:
         found += [f"made under other circumstances: {it}" for it in stale.differences]
         if self.used and not self.changed:
             found.append("the schedule is the same with and without the profile")
-        found += [f"{it.text} ({it.next})" for it in self.evidence.complaints]
+        found += filter(None, [self._scheduler_denied()])
+        # Of what the scheduler does unasked nothing is owed to the profile: it runs both times.
+        found += [
+            f"{it.text} ({it.next})"
+            for it in self.evidence.complaints
+            if it.trouble is not Trouble.SCHEDULER_ANYWAY
+        ]
         return tuple(found)
+
+    def _scheduler_denied(self) -> str | None:
+        """What it means that the scheduler was asked not to run."""
+        if self.options.get(LHS, "true").lower() not in ("false", "0"):
+            return None
+        version = self.compiled.versions.get("jaxlib")
+        if false_is_obeyed(version):
+            return f"{LHS}=false: jaxlib {version} then does not read a profile"
+        return (
+            f"{LHS}=false: jaxlib {version} runs the scheduler all the same with a profile, and on "
+            "Hopper and newer without one, too; elsewhere the schedules differ by the scheduler, "
+            "not by the costs"
+        )
 
 
 def apply_profile(
@@ -135,7 +155,9 @@ def apply_profile(
     """
     place = Path(path).absolute()
     profile = read_profile(place)
-    plain = {name: value for name, value in (options or {}).items() if name != PATH}
+    # A profile switches the scheduler on, where it would not run without: so it runs both times.
+    asked = {**dict(scheduler_on()), **(options or {})}
+    plain = {name: value for name, value in asked.items() if name != PATH}
     loud = {**LOUD, **(environment or {})}
 
     def compiler(given: Mapping[str, str]) -> Compiled:
@@ -172,6 +194,8 @@ def _compile_with(
     try:
         return compiler(options)
     except CompileFailed as failure:  # without it, the very same compile went through
+        if failure.timed_out:
+            raise
         strict = options.get(CHECKER, "").endswith("ERROR")
         raise CounterpointError(
             "the profile is not used: with it, and only with it, the compile fails",

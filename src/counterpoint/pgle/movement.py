@@ -83,14 +83,22 @@ class Move:
 
     @property
     def moved(self) -> bool:
-        """Whether anything changed for it that costs or saves time."""
-        same = (self.before.within, self.before.sync) == (self.after.within, self.after.sync)
-        return not same or self.start_shift_us != 0 or self.hidden_shift_us != 0
+        """Whether anything changed for it that costs or saves time, as far as it is shown."""
+        return shown(self.start_shift_us) != 0 or _seen(self.before) != _seen(self.after)
 
     @property
     def weight_us(self) -> float:
         """What the change amounts to in a run of the program."""
         return abs(self.hidden_shift_us) * (self.executions or 1)
+
+
+def shown(us: float) -> float:
+    """As a reader gets to see it: in tenths of a microsecond."""
+    return round(us, 1)
+
+
+def _seen(place: Place) -> tuple[float, bool, bool]:
+    return shown(place.within_us), place.overlaps, place.sync
 
 
 @dataclass(frozen=True, slots=True)

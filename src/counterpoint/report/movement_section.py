@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from counterpoint.core.basis import Unknown
-from counterpoint.pgle.movement import Move, Movement
+from counterpoint.pgle.movement import Move, Movement, shown
 from counterpoint.report import units
 from counterpoint.report.document import Column, Kind, Prose, Section, Table, Tone, printable
 
@@ -21,8 +21,7 @@ def movement_section(movement: Movement | Unknown, top: int) -> Section:
         return Section("Schedule", "the same with and without the profile")
     if not moved:
         return Section("Schedule", "changed; no collective moved")
-    shown = moved[:top]
-    table = Table(columns=_COLUMNS, rows=tuple(map(_row, shown)))
+    table = Table(columns=_COLUMNS, rows=tuple(map(_row, moved[:top])))
     return Section("Schedule", _summary(movement), (table, Prose(_legend(movement), Tone.QUIET)))
 
 
@@ -71,7 +70,7 @@ def _row(move: Move) -> tuple[str, ...]:
 
 
 def _shift(us: float) -> str:
-    if us == 0:
+    if shown(us) == 0:
         return "as before"
     return f"{abs(us):,.1f} us {'earlier' if us < 0 else 'later'}"
 
