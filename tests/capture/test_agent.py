@@ -616,3 +616,20 @@ def test_what_is_not_known_in_the_window_is_passed_over(tmp_path: Path) -> None:
     )
     assert left.window["state"] == "done"
     assert json.loads(json.dumps(left.process))["failures"] == []
+
+
+def test_flags_that_the_program_sets_itself_are_noted(tmp_path: Path) -> None:
+    program = """
+        import jax, os
+        os.environ["XLA_FLAGS"] = "--xla_cpu_enable_fast_math=false"
+        if {compiles}: jax.jit(lambda x: x + 1)(1.0)
+        os.environ["XLA_FLAGS"] = "too late"
+    """
+    noted = [
+        run(tmp_path / str(compiles), program.format(compiles=compiles)).process["xla_flags"]
+        for compiles in (True, False)
+    ]
+    assert noted == [
+        "--xla_cpu_enable_fast_math=false",
+        "--xla_force_host_platform_device_count=8",
+    ]

@@ -14,7 +14,8 @@ import pytest
 
 from counterpoint.core.basis import Unknown
 from counterpoint.core.errors import InputError, UsageError
-from counterpoint.runs import OutcomeKind, find_runs, is_run, list_runs, read_run
+from counterpoint.report.runs_json import run_data
+from counterpoint.runs import OutcomeKind, effective_flags, find_runs, is_run, list_runs, read_run
 from counterpoint.runs.outcome import Outcome
 from counterpoint.runs.run import Given
 from counterpoint.runs.writer import RankStart, RunWriter, Start
@@ -309,6 +310,41 @@ class TestFiles:
             "module_0000.jit_init",
         ]
 
+    def test_the_module_that_took_longest_to_compile_is_the_step_s(self, tmp_path: Path) -> None:
+        path = written(tmp_path / "run")
+        dump = path / "rank0" / "xla"
+        dump.mkdir()
+        for name, size in (("module_0000.jit_table", 99), ("module_0002.jit_step", 10)):
+            (dump / f"{name}.cpu_after_optimizations.hlo.pb").write_bytes(bytes(size))
+            (dump / f"{name}.debug_options").write_text(f'xla_dump_to: "{name}"\n')
+        took = [
+            ("backend", "jit_step", 9.0),
+            ("backend", "jit_table", 1.0),
+            ("lower", "step", 99.0),
+        ]
+        (path / "rank0" / "agent" / "compiles-7.jsonl").write_text(
+            "".join(
+                json.dumps({"kind": kind, "module": name, "seconds": seconds}) + "\n"
+                for kind, name, seconds in took
+            )
+        )
+        rank = read_run(path).ranks[0]
+        assert [file.name[:11] for file in rank.hlo] == ["module_0002", "module_0000"]
+        assert rank.step_module == "jit_step"
+        assert effective_flags(rank) == {"xla_dump_to": "module_0002.jit_step"}
+        told = run_data(read_run(path))["ranks"]
+        assert isinstance(told, list)
+        assert told[0]["compiles"] == {"backend": 2, "lower": 1}
+        assert told[0]["step_module"] == "jit_step"
+        assert set(told[0]["flags_by_module"]) == {"module_0000.jit_table", "module_0002.jit_step"}
+
+    def test_json_has_all_that_the_manifest_has(self, tmp_path: Path) -> None:
+        path = written(tmp_path / "run")
+        told, manifest = run_data(read_run(path)), json.loads((path / "run.json").read_text())
+        assert set(manifest) <= set(told)
+        alike = ("schema", "version", "name", "state", "launcher", "job", "settings", "outcome")
+        assert {key: told[key] for key in alike} == {key: manifest[key] for key in alike}
+
     def test_in_a_directory_of_the_user_s_own_only_what_this_run_made(self, tmp_path: Path) -> None:
         old, new = (tmp_path / f"{n}.after_optimizations.hlo.pb" for n in ("old", "new"))
         old.write_bytes(b"x")
@@ -338,3 +374,62 @@ class TestFiles:
         named = str(file.relative_to(path / "rank0")) if inside else str(file)
         process(path / "rank0", {"window": {"state": "done", "files": [named]}})
         assert read_run(path).profiles == (file,)
+
+
+class TestReached:
+    """LOCAL asks for xla_gpu_autotune_level=4."""
+
+    @pytest.mark.parametrize(
+        ("flags", "compiled", "notes"),
+        [
+            (
+                "--xla_other=1",
+                1,
+                ("it sets XLA_FLAGS itself (it may append to what is there)",),
+            ),
+            (
+                "--xla_gpu_autotune_level=4 --xla_gpu_autotune_level='0'",
+                1,
+                ("it has --xla_gpu_autotune_level=0 itself",),
+            ),
+            ('--a=b --xla_gpu_autotune_level="4"', 1, ()),
+            ("--xla_other=1", 0, ()),
+            ("flags.txt", 1, ()),
+            (None, 1, ()),
+        ],
+    )
+    def test_settings_are_laid_beside_what_the_program_had(
+        self, tmp_path: Path, flags: str | None, compiled: int, notes: tuple[str, ...]
+    ) -> None:
+        path = written(tmp_path / "run")
+        for pid in (7, 8):
+            process(path / "rank0", {"xla_flags": flags, "compiles": {"count": compiled}}, pid)
+        missed = "--set xla_gpu_autotune_level=4 did not reach the program: "
+        assert read_run(path).notes == tuple(missed + note for note in notes)
+
+    @pytest.mark.parametrize(("had", "noted"), [("/elsewhere", True), ("DUMP", False)])
+    def test_modules_that_went_elsewhere_are_missed(
+        self, tmp_path: Path, had: str, noted: bool
+    ) -> None:
+        dump = str(tmp_path / "run" / "rank0" / "xla")
+        writer = RunWriter.claim(tmp_path / "run", LOCAL)
+        writer.add_rank(0)
+        writer.start_rank(RankStart(0, xla_dump_to=dump), os.getpid())
+        flags = f"--xla_gpu_autotune_level=4 --xla_dump_to={had.replace('DUMP', dump)}"
+        process(tmp_path / "run" / "rank0", {"xla_flags": flags, "compiles": {"count": 1}})
+        notes = read_run(tmp_path / "run").notes
+        assert any("XLA's modules are not in this run" in note for note in notes) is noted
+
+
+class TestWhyNoProfile:
+    def test_an_agent_that_was_shut_out(self, tmp_path: Path) -> None:
+        writer = RunWriter.claim(tmp_path / "run", LOCAL)
+        rank = writer.add_rank(0)
+        writer.start_rank(RankStart(0, profile=True), os.getpid())
+        writer.end_rank(0, OK)
+        why = read_run(writer.path).why_no_profile
+        assert why.startswith("no Python process that imports jax was seen; if there was one, its")
+        assert "PYTHONPATH=x:$PYTHONPATH" in why
+        (rank / "ir").mkdir()
+        (rank / "ir" / "jax_ir0_jit_step_compile.mlir").write_text("module {}")
+        assert read_run(writer.path).why_no_profile.startswith("JAX ran, but the agent is in none")

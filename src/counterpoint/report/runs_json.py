@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Final
 
 from counterpoint.core.basis import Unknown
 from counterpoint.report.runs_document import Broken, how_timed
-from counterpoint.runs import Rank, Run, effective_flags
+from counterpoint.runs import Rank, Run, effective_flags, flags_by_module, layout
 
 SCHEMA: Final = "counterpoint.runs/1"
+RUN_SCHEMA: Final = layout.SCHEMA
 
 
 def run_data(run: Run) -> dict[str, object]:
@@ -19,14 +21,18 @@ def run_data(run: Run) -> dict[str, object]:
     timed = run.timed
     median = run.median_step_s
     return {
+        "schema": RUN_SCHEMA,
+        "version": run.version,
         "path": str(run.path),
         "name": run.name,
         "command": [*run.command],
         "cwd": run.cwd,
         "started": run.started.isoformat(),
         "ended": run.ended.isoformat() if run.ended else None,
+        "state": run.state,
         "outcome": asdict(run.outcome),
         "launcher": run.launcher,
+        "job": run.job,
         "world_size": run.world_size,
         "settings": {"xla_flags": [*map(list, run.settings.xla)], "env": dict(run.settings.env)},
         "steps": len(timed.steps) if timed else None,
@@ -48,10 +54,12 @@ def _rank(rank: Rank) -> dict[str, object]:
         "environment": dict(rank.environment),
         "processes": [dict(process.facts) for process in rank.processes],
         "steps": len(rank.steps),
-        "compiles": len(rank.compiles),
+        "compiles": dict(Counter(it.kind for it in rank.compiles)),
         "profiles": [*map(str, rank.profiles)],
         "hlo": [*map(str, rank.hlo)],
+        "step_module": rank.step_module,
         "flags_of_compiler": effective_flags(rank),
+        "flags_by_module": flags_by_module(rank),
         "notes": [*rank.notes],
     }
 

@@ -33,13 +33,18 @@ def parse_debug_options(text: str) -> dict[str, str]:
 
 
 def effective_flags(rank: Rank) -> dict[str, str]:
-    """Those of the largest module, which is the step's as a rule."""
+    """Those of `rank.step_module`, or of the next one whose flags are there."""
     by_stem = {_stem(path): path for path in rank.debug_options}
     for module in rank.hlo:
         stem = next((stem for stem in by_stem if module.name.startswith(f"{stem}.")), None)
         if stem is not None:
             return read_debug_options(by_stem[stem])
     return {}
+
+
+def flags_by_module(rank: Rank) -> dict[str, dict[str, str]]:
+    """Those of each module, by what XLA calls its files: `module_0001.jit_step`."""
+    return {_stem(path): read_debug_options(path) for path in rank.debug_options}
 
 
 def _stem(path: Path) -> str:

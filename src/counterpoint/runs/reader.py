@@ -15,6 +15,7 @@ from counterpoint.runs import layout
 from counterpoint.runs.alive import is_alive
 from counterpoint.runs.outcome import Outcome, OutcomeKind, outcome_of_ranks
 from counterpoint.runs.process import read_processes
+from counterpoint.runs.reached import unreached
 from counterpoint.runs.records import read_compiles, read_steps
 from counterpoint.runs.run import Given, Rank, Run
 
@@ -96,6 +97,10 @@ def _run(place: Path, manifest: Mapping[str, object]) -> Run:
     outcome = _outcome(manifest, ranks, size)
     if ended is None and outcome.kind is not OutcomeKind.RUNNING:
         ended = max((rank.ended for rank in ranks if rank.ended), default=None)
+    given = Given(
+        tuple((str(n), str(v)) for n, v in cast("list[list[str]]", settings["xla_flags"])),
+        tuple(cast("Mapping[str, str]", settings["env"]).items()),
+    )
     return Run(
         path=place,
         name=str(manifest["name"]),
@@ -103,16 +108,14 @@ def _run(place: Path, manifest: Mapping[str, object]) -> Run:
         cwd=str(manifest["cwd"]),
         started=datetime.fromisoformat(str(manifest["started"])),
         ended=ended,
-        settings=Given(
-            tuple((str(n), str(v)) for n, v in cast("list[list[str]]", settings["xla_flags"])),
-            tuple(cast("Mapping[str, str]", settings["env"]).items()),
-        ),
+        settings=given,
         launcher=str(manifest["launcher"]),
         outcome=outcome,
         ranks=tuple(ranks),
         world_size=size,
         version=str(manifest.get("version", "")),
-        notes=tuple(notes),
+        job=cast("str | None", manifest.get("job")),
+        notes=(*notes, *unreached(given, ranks)),
     )
 
 

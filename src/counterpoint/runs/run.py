@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -15,13 +15,18 @@ from counterpoint.core.basis import Unknown
 from counterpoint.runs import layout
 from counterpoint.runs.bursts import BURSTS, in_bursts
 from counterpoint.runs.compiler_lines import CompilerLine, compiler_lines
-from counterpoint.runs.outcome import Outcome
+from counterpoint.runs.outcome import Outcome, OutcomeKind
 
 _UNSAID: Final = {
     "waiting": "the program did not come to the steps that were to be profiled",
     "open": "the program ended while it was profiled",
 }
 """Where a process was killed, its agent has given no reason."""
+_SHUT_OUT: Final = (
+    "its PYTHONPATH was set anew (add to it: PYTHONPATH=x:$PYTHONPATH), "
+    "or Python ignores it (env -i, python -I, -E or -S)"
+)
+"""The agent comes in by PYTHONPATH."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,10 +140,23 @@ class Rank:
 
     @property
     def hlo(self) -> tuple[Path, ...]:
-        """The scheduled modules that XLA dumped, the largest first; as text if it was told so."""
+        """The scheduled modules that XLA dumped, `step_module` first; as text if it was told so.
+
+        In the order of how long their compiles took, as far as that is known, then by size.
+        """
         place = self.dump or self.path / layout.XLA
         protos = self._made(place, "*after_optimizations.hlo.pb")
-        return protos or self._made(place, "*after_optimizations.txt")
+        found = protos or self._made(place, "*after_optimizations.txt")
+        took = longest_compiles(self.compiles)
+        return tuple(sorted(found, key=lambda path: -took.get(module_of(path, took), 0.0)))
+
+    @property
+    def step_module(self) -> str | None:
+        """The name of the module that took longest to compile: the step's, as a rule."""
+        took = longest_compiles(self.compiles)
+        for path in self.hlo[:1]:
+            return module_of(path, took) or _stem_of(path)
+        return max(took, key=lambda name: took[name], default=None)
 
     @property
     def unoptimized(self) -> tuple[Path, ...]:
@@ -226,6 +244,7 @@ class Run:
     ranks: tuple[Rank, ...]
     world_size: int = 1
     version: str = ""
+    job: str | None = None
     notes: tuple[str, ...] = ()
 
     def rank(self, number: int) -> Rank:
@@ -255,6 +274,11 @@ class Run:
         return median(seconds[1:] or seconds)
 
     @property
+    def state(self) -> str:
+        """`running` or `ended`, by the ranks."""
+        return "running" if self.outcome.kind is OutcomeKind.RUNNING else "ended"
+
+    @property
     def versions(self) -> dict[str, str]:
         """Python's, JAX's and its plugins', as the processes told them."""
         processes = [process for rank in self.ranks for process in rank.processes]
@@ -269,7 +293,29 @@ class Run:
         for rank in asked:
             if rank.window is not None and rank.window.state != "done":
                 return rank.window.reason or _UNSAID.get(rank.window.state, rank.window.state)
-        return "no Python process that imports jax was seen"
+        if any(rank.lowered or rank.hlo for rank in asked):
+            return f"JAX ran, but the agent is in none of its processes: {_SHUT_OUT}"
+        return f"no Python process that imports jax was seen; if there was one, {_SHUT_OUT}"
+
+
+def longest_compiles(compiles: Iterable[Compile]) -> dict[str, float]:
+    """Seconds of the longest compile of each module; what came from a cache tells no time."""
+    took: dict[str, float] = {}
+    for it in compiles:
+        if it.kind == "backend" and it.name:
+            took[it.name] = max(it.seconds, took.get(it.name, 0.0))
+    return took
+
+
+def module_of(path: Path, names: Iterable[str]) -> str:
+    """Which of these modules a dumped file is of: `module_0001.NAME.cpu_after_...`, or none."""
+    rest = path.name.partition(".")[2]
+    return max((name for name in names if rest.startswith(f"{name}.")), key=len, default="")
+
+
+def _stem_of(path: Path) -> str:
+    """As well as the file's name tells it: a module's name may hold dots, too."""
+    return path.name.partition(".")[2].partition(".")[0] or path.stem
 
 
 def _apart(before: StepStart, after: StepStart) -> int:

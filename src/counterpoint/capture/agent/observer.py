@@ -82,6 +82,7 @@ class Observer:
         self._safely(lambda: stand_in(self._jax, self.annotated, self._program_profiles))
         self._safely(self._remarks.listen)
         self._safely(lambda: self._known.update(facts.versions(self._jax)))
+        self._note_flags()
         self._safely(self._write)
         atexit.register(self._end)
 
@@ -117,7 +118,12 @@ class Observer:
             self._running = True
             self._first_compile()
 
+    def _note_flags(self) -> None:
+        """What XLA reads of the environment, once, when it is first needed."""
+        self._known["xla_flags"] = os.environ.get("XLA_FLAGS", "")
+
     def _first_compile(self) -> None:
+        self._note_flags()
         self._remarks.listen()  # the program may have switched AutoPGLE on after its import
         if not self.recorder.settled:
             self._claim.take()
