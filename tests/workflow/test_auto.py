@@ -67,6 +67,12 @@ def test_another_profiler_is_seen_before_anything_runs(
     assert [it.name for it in tmp_path.iterdir()] == ["train.py"]
 
 
+def test_another_profiler_stops_manual_too(counterpoint: Counterpoint) -> None:
+    done = counterpoint("pgle", "manual", "--", "true", NSYS_PROFILING_SESSION_ID="7")
+    assert done.returncode == 2
+    assert "NSYS_PROFILING_SESSION_ID" in done.stderr
+
+
 def test_by_hand_it_is_the_documented_variables(counterpoint: Counterpoint) -> None:
     text = counterpoint("pgle", "auto", "--runs", 5, "--print-only", "--", "python", "t.py").stdout
     for line in (

@@ -68,18 +68,25 @@ def test_the_scheduler_is_switched_off_beside_what_the_user_disables(
         "pgle", "nsys", "--print-only", "--", sys.executable, "train.py",
         XLA_FLAGS="--xla_disable_hlo_passes=rematerialization",
     ).stdout  # fmt: skip
-    profile_run = text[text.index("# 1.") : text.index("# 2.")]
+    profile_run = text[text.index("# 2.") : text.index("# 3.")]
     (flags,) = (line for line in profile_run.splitlines() if "XLA_FLAGS" in line)
     assert "xla_disable_hlo_passes=rematerialization,latency-hiding-scheduler" in flags
     assert "disable_async_collectives" not in flags
-    assert "xla_disable_hlo_passes" not in text[text.index("# 2.") :]
+    assert "xla_disable_hlo_passes" not in text[text.index("# 3.") :]
+
+
+def test_several_ranks_exports_are_named_by_one_pattern(counterpoint: Counterpoint) -> None:
+    ranks = ("rank0.zip", "rank1.zip")
+    text = counterpoint("pgle", "nsys", "--print-only", "--from", *ranks, "--", "train").stdout
+    assert "pgle make rank0.zip rank1.zip -o" in text
+    assert text.count("-- train\n") == 2
 
 
 def test_async_collectives_are_switched_off_when_asked(counterpoint: Counterpoint) -> None:
     text = counterpoint(
         "pgle", "nsys", "--disable-async", "--print-only", "--", sys.executable, "train.py"
     ).stdout
-    assert "xla_gpu_disable_async_collectives=ALLREDUCE,ALLGATHER" in text[: text.index("# 2.")]
+    assert "xla_gpu_disable_async_collectives=ALLREDUCE,ALLGATHER" in text[: text.index("# 3.")]
 
 
 @pytest.mark.skipif(shutil.which("nsys") is None, reason="nsys is not installed")

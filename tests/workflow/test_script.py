@@ -58,6 +58,27 @@ def test_every_workflow_prints_commands_and_runs_nothing(
     assert parsed.returncode == 0
 
 
+def test_every_pair_and_rank_that_is_run_is_printed(counterpoint: Counterpoint) -> None:
+    text = counterpoint(
+        "pgle", "manual", "--repeats", 2, "--ranks", 4, "--print-only", "-o", "o", "--", "train"
+    ).stdout
+    runs = [line.split(" -o ")[1] for line in text.splitlines() if "counterpoint run " in line]
+    assert runs == [
+        f"o/{name} -- train" for name in ("profile", "without-1", "with-1", "with-2", "without-2")
+    ]
+    assert text.count("--ranks 4") == 5
+
+
+def test_a_script_ends_where_a_command_fails(tmp_path: Path) -> None:
+    phases = [
+        Phase(purpose="fail", command=("false",)),
+        Phase(purpose="go on", command=("touch", str(tmp_path / "went on"))),
+    ]
+    done = subprocess.run(["bash"], input=script("t", phases), text=True, check=False)  # noqa: S607
+    assert done.returncode == 1
+    assert not (tmp_path / "went on").exists()
+
+
 def test_manual_by_hand_gives_the_file_that_was_made(counterpoint: Counterpoint) -> None:
     text = counterpoint("pgle", "manual", "--print-only", "-o", "o", "--", "train").stdout
     made = next(line for line in text.splitlines() if "pgle make" in line).split()[-1]

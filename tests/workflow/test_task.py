@@ -8,7 +8,7 @@ import pytest
 
 from counterpoint.capture.request import Request
 from counterpoint.core.errors import UsageError
-from counterpoint.workflow.task import Task, refuse_scheduler_off
+from counterpoint.workflow.task import Task, refuse_flags
 
 LHS = "xla_gpu_enable_latency_hiding_scheduler"
 
@@ -27,10 +27,10 @@ def task(directory: Path, jaxlib: str, flags: str = "") -> Task:
 
 def test_a_scheduler_that_is_off_is_refused_where_off_means_off(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="looks at no profile") as refused:
-        refuse_scheduler_off(task(tmp_path, "0.12.0", f"--{LHS}=false"))
+        refuse_flags(task(tmp_path, "0.12.0", f"--{LHS}=false"))
     assert refused.value.exit_code == 2
-    refuse_scheduler_off(task(tmp_path, "0.10.2", f"--{LHS}=false"))
-    refuse_scheduler_off(task(tmp_path, "0.12.0"))
+    refuse_flags(task(tmp_path, "0.10.2", f"--{LHS}=false"))
+    refuse_flags(task(tmp_path, "0.12.0"))
 
 
 def test_the_scheduler_stands_in_every_phase_unless_the_user_sets_it(tmp_path: Path) -> None:

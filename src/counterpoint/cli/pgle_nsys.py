@@ -26,7 +26,9 @@ class NsightOptions:
         disable_async: Measure with async collectives off, as older guides do: another program.
     """
 
-    from_: Annotated[tuple[str, ...], Parameter(name="--from", show_default=False)] = ()
+    from_: Annotated[
+        tuple[str, ...], Parameter(name="--from", show_default=False, consume_multiple=True)
+    ] = ()
     nsys_option: Many = ()
     disable_async: Switch = False
 

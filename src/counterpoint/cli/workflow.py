@@ -16,6 +16,7 @@ from counterpoint.cli.numbers import WholeNumber
 from counterpoint.cli.output import write_output
 from counterpoint.cli.workload import ProfileOptions, Switch, WorkloadOptions, make_request
 from counterpoint.core.errors import UsageError
+from counterpoint.pgle.make import check_percentile
 from counterpoint.report.document import Document
 from counterpoint.report.terminal import plain_text, print_document
 from counterpoint.workflow.task import Task
@@ -66,6 +67,7 @@ def make_task(
         raise UsageError("no command was given", next=f"counterpoint pgle {way} -- python train.py")
     if loop.repeats < 1:
         raise UsageError(f"--repeats takes a number from 1 on, not {loop.repeats}")
+    check_percentile(loop.percentile)
     if not 0 <= loop.min_coverage <= 1:
         raise UsageError(f"--min-coverage takes a share from 0 to 1, not {loop.min_coverage:g}")
     request = make_request(

@@ -12,20 +12,27 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.core.basis import Unknown
-from counterpoint.core.errors import UsageError
 from counterpoint.flags import Settings
 from counterpoint.flags.version import expect_pgle_known
-from counterpoint.pgle.contention import Conflict, conflicts, processes_here
+from counterpoint.pgle.contention import Conflict
 from counterpoint.pgle.evidence import read_evidence
 from counterpoint.pgle.proof import Evidence, Trouble, Use
 from counterpoint.runs import Run
 from counterpoint.runs.run import Compile
 from counterpoint.workflow.comparison import Comparison, compare_runs
 from counterpoint.workflow.nsys import require_nsys
-from counterpoint.workflow.phase import Phase, script
+from counterpoint.workflow.phase import Phase, script, step_times
 from counterpoint.workflow.proof import elsewhere
 from counterpoint.workflow.score import Score, score
-from counterpoint.workflow.task import NO_CACHE, Say, Task, carry_out, claim, refuse_scheduler_off
+from counterpoint.workflow.task import (
+    NO_CACHE,
+    Say,
+    Task,
+    carry_out,
+    claim,
+    refuse_contention,
+    refuse_flags,
+)
 
 CALLS: Final = 3
 _MEDIAN: Final = 50
@@ -101,40 +108,32 @@ def auto(task: Task, how: How, say: Say) -> Auto:
 
 def _look_ahead(task: Task, how: How) -> tuple[Conflict, ...]:
     """Refuse what can't work before anything is run; tell what may not."""
-    refuse_scheduler_off(task)
+    refuse_flags(task)
     if how.nsys:
         require_nsys(task)
-    found = conflicts(task.inherited, processes_here(), task.jaxlib)
-    certain = next((it for it in found if it.certain), None)
-    if certain is not None:
-        raise UsageError(
-            f"AutoPGLE can't measure here: {certain.who} ({certain.shown_by})",
-            why=certain.effect,
-            next=certain.next,
-        )
-    return found
+    return refuse_contention(task)
 
 
 def auto_script(task: Task, how: How) -> str:
     """The commands that `auto` stands for."""
     settings = _settings(task, how.calls)
+    log = str(task.directory / "optimise" / "rank0" / "stderr.log")
     phases = [
         Phase(
             purpose=f"JAX measures {how.calls} calls of each function, and compiles it anew",
-            command=task.command,
+            command=task.by_hand("optimise"),
             settings=settings["optimise"],
-            log="optimise.log",
         ),
         Phase(
             purpose="What it says of that",
-            command=("grep", "-hE", "Using PGLE profile|Found profile|empty trace", "optimise.log"),
+            command=("grep", "-hE", "Using PGLE profile|Found profile|empty trace", log),
         ),
     ]
     if how.before:
         phases.append(
             Phase(
                 purpose="The program as it is, to compare with",
-                command=task.by_hand(task.directory / "before"),
+                command=task.by_hand("before", profile=True),
                 settings=task.under(env=NO_CACHE),
             )
         )
@@ -142,11 +141,11 @@ def auto_script(task: Task, how: How) -> str:
         phases.append(
             Phase(
                 purpose="The optimised program from the cache; another profiler may attach",
-                command=_nsys_command(task) if how.nsys else task.by_hand(task.directory / "after"),
+                command=_nsys_command(task) if how.nsys else task.by_hand("after", profile=True),
                 settings=settings["after"],
             )
         )
-    return script("counterpoint pgle auto, by hand", phases)
+    return script("counterpoint pgle auto, by hand", [*phases, step_times(task)])
 
 
 def _settings(task: Task, calls: int) -> dict[str, Settings]:

@@ -9,11 +9,13 @@ every run compiles, and its log can prove what it compiled with.
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from counterpoint.core.basis import Unknown
-from counterpoint.core.errors import InputError
+from counterpoint.core.errors import CounterpointError, InputError
 from counterpoint.flags.version import PROFILE
 from counterpoint.pgle.address import addressed, addressed_name
 from counterpoint.pgle.check import Coverage, check_profile
@@ -29,9 +31,11 @@ from counterpoint.program import Program
 from counterpoint.runs import Run
 from counterpoint.timeline.model import Timeline
 from counterpoint.workflow.comparison import Comparison, compare_runs, order
-from counterpoint.workflow.proof import Proof, compiled, prove, step_module
+from counterpoint.workflow.proof import Proof, compiled, elsewhere, prove, step_module
 from counterpoint.workflow.score import Score, score
 from counterpoint.workflow.task import NO_CACHE, Say, Task, carry_out
+
+_NOT_COMPARED: Final = Unknown("the profile is not proved to be used: there is nothing to compare")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +132,28 @@ def refuse_thin(measured: Measurement, least: float) -> None:
         )
 
 
+def refuse_unfit(run: Run, measured: Measurement, module: str, least: float) -> None:
+    """Stop after the first run where the profile is not one for what it compiled."""
+    program = _program(run, module)
+    if program is None:
+        return
+    if program.fingerprint is None and (where := elsewhere(run)):
+        raise InputError(
+            f"it ran on {where}, where XLA takes no PGLE profile",
+            why="only the GPU compiler schedules by measured costs",
+            next="run it on GPUs; without them: counterpoint pgle apply PROFILE --program "
+            f"{shlex.quote(str(run.path))} --target 8xH100",
+        )
+    judgement = judge(check_profile(measured.profile, program), least)
+    if not judgement.passed:
+        raise CounterpointError(
+            f"{measured.path}: not good enough for {module}, as the program compiles it",
+            why="; ".join(judgement.reasons),
+            next=f"counterpoint pgle check {shlex.quote(str(measured.path))} "
+            f"--program {shlex.quote(str(run.path))}",
+        )
+
+
 def feed_back(
     task: Task, way: str, measured: Run | None, measurement: Measurement, say: Say
 ) -> Feedback:
@@ -147,8 +173,10 @@ def feed_back(
         settings = task.under(*flags, env=NO_CACHE)
         profiled = not _counts_steps(measured or next(iter(without), None))
         arm.append(carry_out(task, f"{name}-{len(arm) + 1}", settings, say, profile=profiled))
+        module = module or step_module(arm[-1], measurement.profile)
+        if number == 1:
+            refuse_unfit(arm[-1], measurement, module, task.min_coverage)
         if turn:
-            module = module or step_module(arm[-1], measurement.profile)
             proof = prove(arm[-1], measurement.profile, module)
             if not proof.used:
                 break
@@ -164,7 +192,7 @@ def feed_back(
         with_profile=arms[1],
         proof=proof,
         movement=_moved(without[0], with_profile[0], module, measurement.profile),
-        comparison=_compared(*arms),
+        comparison=_compared(*arms) if proof.used else _NOT_COMPARED,
     )
 
 

@@ -8,25 +8,43 @@ from typing import Final
 from counterpoint.core.errors import InputError
 from counterpoint.flags.version import PROFILE
 from counterpoint.pgle.files import read_profile
+from counterpoint.pgle.make import MEDIAN
 from counterpoint.timeline.read import read
+from counterpoint.workflow.comparison import order
 from counterpoint.workflow.feedback import (
     Feedback,
     feed_back,
     given,
     measurement,
 )
-from counterpoint.workflow.phase import Phase, script
-from counterpoint.workflow.task import NO_CACHE, Say, Task, carry_out, claim, refuse_scheduler_off
+from counterpoint.workflow.phase import Phase, script, step_times
+from counterpoint.workflow.task import (
+    NO_CACHE,
+    Say,
+    Task,
+    carry_out,
+    claim,
+    refuse_contention,
+    refuse_flags,
+)
 
 COMMAND_BUFFERS_OFF: Final = ("xla_gpu_enable_command_buffer", "")
 """For a run that is profiled: kernels of a CUDA graph bear no instruction's name."""
 
 
+_WITH: Final = (
+    "With it. The path is absolute, and has to be new for each new profile: JAX keys its "
+    "compilation cache by the path, not by the content"
+)
+
+
 def manual(task: Task, say: Say, profile: Path | None = None) -> Feedback:
     """Profile a run, make a profile of it, run without and with it, and prove that it was used."""
-    refuse_scheduler_off(task)
+    refuse_flags(task)
     if profile is not None:
         read_profile(profile)  # what is wrong with it is said before anything is made
+    else:
+        refuse_contention(task)
     claim(task.directory)
     if profile is not None:
         return feed_back(task, "manual", None, given(task, profile), say)
@@ -45,56 +63,55 @@ def manual(task: Task, say: Say, profile: Path | None = None) -> Feedback:
 
 def manual_script(task: Task, profile: Path | None = None) -> str:
     """The commands that `manual` stands for."""
-    home = task.directory
-    made = profile or home / "step.pbtxt"
-    phases = [] if profile else list(_measuring(task, home, made))
-    return script("counterpoint pgle manual, by hand", [*phases, *comparing(task, made)])
+    if profile is not None:
+        read_profile(profile)
+    made = profile or task.directory / "step.pbtxt"
+    measuring = () if profile else _measuring(task, made)
+    phases = [*measuring, *comparing(task, made), step_times(task)]
+    return script("counterpoint pgle manual, by hand", phases)
 
 
-def _measuring(task: Task, home: Path, made: Path) -> tuple[Phase, ...]:
+def _measuring(task: Task, made: Path) -> tuple[Phase, ...]:
+    profiled = str(task.directory / "profile")
     return (
         Phase(
             purpose="Profile run: CUDA graphs off, so that kernels bear their instructions' names",
-            command=task.by_hand(home / "profile"),
+            command=task.by_hand("profile", profile=True),
             settings=task.under(COMMAND_BUFFERS_OFF, env=NO_CACHE),
         ),
-        Phase(
-            purpose="One cost per instruction, for the program it was measured on",
-            command=("counterpoint", "pgle", "make", str(home / "profile"), "-o", str(made)),
-        ),
+        make_phase(task, (profiled,), made),
         Phase(
             purpose="Does it cover the program? Exits with 1 if not",
-            command=(
-                *("counterpoint", "pgle", "check", str(made)),
-                *("--program", str(home / "profile")),
-            ),
+            command=("counterpoint", "pgle", "check", str(made), "--program", profiled),
         ),
+    )
+
+
+def make_phase(task: Task, sources: tuple[str, ...], made: Path) -> Phase:
+    """The making of the profile."""
+    statistic = () if task.percentile == MEDIAN else ("--percentile", f"{task.percentile:g}")
+    return Phase(
+        purpose="One cost per instruction, for the program it was measured on",
+        command=("counterpoint", "pgle", "make", *sources, "-o", str(made), *statistic),
     )
 
 
 def comparing(task: Task, made: Path) -> tuple[Phase, ...]:
-    """The runs without and with a profile."""
-    return (
-        Phase(
-            purpose="Without the profile, all else equal",
-            command=task.command,
-            settings=task.under(env=NO_CACHE),
-            log="without.log",
-        ),
-        Phase(
-            purpose=(
-                "With it. Its path should be absolute, and new for each new profile: JAX keys its "
-                "compilation cache by the path, not by the content"
-            ),
-            command=task.command,
-            settings=task.under((PROFILE, str(made.absolute())), env=NO_CACHE),
-            log="with.log",
-        ),
-        Phase(
-            purpose="What the compiler says of it",
-            command=(
-                *("grep", "-hE", "Using PGLE profile|Found profile|Found [0-9]+ instr|Missing"),
-                "with.log",
-            ),
-        ),
-    )
+    """The runs without and with a profile, and what proves that it was used."""
+    phases: list[Phase] = []
+    counts = {True: 0, False: 0}
+    for turn in order(task.repeats):
+        counts[turn] += 1
+        name = f"{'with' if turn else 'without'}-{counts[turn]}"
+        flags = ((PROFILE, str(made.absolute())),) if turn else ()
+        phases.append(
+            Phase(
+                purpose=_WITH if turn else "Without the profile, all else equal",
+                command=task.by_hand(name),
+                settings=task.under(*flags, env=NO_CACHE),
+            )
+        )
+    log = str(task.directory / "with-1" / "rank0" / "stderr.log")
+    said = "Using PGLE profile|Found profile|Found [0-9]+ instr|Missing [0-9]+"
+    phases.append(Phase(purpose="What the compiler says of it", command=("grep", "-hE", said, log)))
+    return tuple(phases)

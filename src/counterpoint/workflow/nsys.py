@@ -11,10 +11,10 @@ from counterpoint.core.errors import InputError, UsageError
 from counterpoint.flags import Settings
 from counterpoint.timeline.read import read
 from counterpoint.workflow.feedback import Feedback, feed_back, measurement
-from counterpoint.workflow.manual import COMMAND_BUFFERS_OFF, comparing
-from counterpoint.workflow.phase import Phase, script
+from counterpoint.workflow.manual import COMMAND_BUFFERS_OFF, comparing, make_phase
+from counterpoint.workflow.phase import Phase, script, step_times
 from counterpoint.workflow.serial import serial_settings
-from counterpoint.workflow.task import NO_CACHE, Say, Task, carry_out, claim, refuse_scheduler_off
+from counterpoint.workflow.task import NO_CACHE, Say, Task, carry_out, claim, refuse_flags
 
 _OPTIONS: Final = (
     "--trace=cuda,nvtx",
@@ -35,7 +35,7 @@ class Nsight:
 
 def nsys(task: Task, how: Nsight, say: Say) -> Feedback:
     """Measure a run with nsys (or take exports of one), make a profile, run without and with it."""
-    refuse_scheduler_off(task)
+    refuse_flags(task)
     if not how.exports:
         require_nsys(task)
     if how.exports:
@@ -70,25 +70,30 @@ def require_nsys(task: Task) -> None:
 
 def nsys_script(task: Task, how: Nsight) -> str:
     """The commands that `nsys` stands for."""
-    made = task.directory / "step.pbtxt"
-    report = task.directory / "nsys"
-    sources = how.exports or (f"{report}.nsys-rep",)
+    made, report = task.directory / "step.pbtxt", task.directory / "nsys"
     phases = [
-        Phase(
-            purpose="One cost per instruction, for the program it was measured on",
-            command=("counterpoint", "pgle", "make", *sources, "-o", str(made)),
-        ),
-        *comparing(task, made),
+        Phase(purpose="Room for what follows", command=("mkdir", "-p", str(task.directory))),
     ]
     if not how.exports:
-        phases.insert(
-            0,
+        phases.append(
             Phase(
                 purpose="Profile run: nothing overlaps, so that each time is an instruction's own",
                 command=_command(task, report, how.options, one=True),
                 settings=_settings(task, disable_async=how.disable_async),
-            ),
+            )
         )
+    phases += [
+        make_phase(task, how.exports or (f"{report}.nsys-rep",), made),
+        *comparing(task, made),
+        Phase(
+            purpose="Does it cover the program? Exits with 1 if not",
+            command=(
+                *("counterpoint", "pgle", "check", str(made)),
+                *("--program", str(task.directory / "without-1")),
+            ),
+        ),
+        step_times(task),
+    ]
     return script("counterpoint pgle nsys, by hand", phases)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from counterpoint.flags import Settings, render_xla_flags
+from counterpoint.workflow.task import Task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,14 +18,21 @@ class Phase:
     purpose: str
     command: tuple[str, ...]
     settings: Settings = field(default_factory=Settings)
-    log: str | None = None  # where to keep what it prints
 
 
 def script(title: str, phases: Iterable[Phase]) -> str:
     """The phases as shell commands that can be pasted."""
-    parts = [f"# {title}"]
+    parts = [f"#!/usr/bin/env bash\n# {title}\nset -euo pipefail"]
     parts += [_lines(number, phase) for number, phase in enumerate(phases, 1)]
     return "\n\n".join(parts) + "\n"
+
+
+def step_times(task: Task) -> Phase:
+    """The last of each script."""
+    return Phase(
+        purpose="Median step times of the runs; one pair of runs decides nothing",
+        command=("counterpoint", "runs", str(task.directory)),
+    )
 
 
 def _lines(number: int, phase: Phase) -> str:
@@ -33,8 +41,7 @@ def _lines(number: int, phase: Phase) -> str:
         # What is there already stays: of two equal flags the last one wins.
         flags = _in_double_quotes(render_xla_flags(phase.settings.xla))
         variables.append(f'XLA_FLAGS="${{XLA_FLAGS:-}} {flags}"')
-    tee = f" 2>&1 | tee {shlex.quote(phase.log)}" if phase.log else ""
-    lines = [*variables, shlex.join(phase.command) + tee]
+    lines = [*variables, shlex.join(phase.command)]
     return f"# {number}. {phase.purpose}\n" + " \\\n  ".join(lines)
 
 

@@ -12,9 +12,10 @@ from typing import Final, TypeAlias
 from counterpoint.capture.interpreter import find_interpreter
 from counterpoint.capture.launch import launch
 from counterpoint.capture.request import Request, Window
-from counterpoint.core.errors import CounterpointError, UsageError
+from counterpoint.core.errors import InputError, UsageError
 from counterpoint.flags import Settings, inherited_settings
-from counterpoint.flags.version import LHS, false_is_obeyed
+from counterpoint.flags.version import LHS, PROFILE, false_is_obeyed
+from counterpoint.pgle.contention import Conflict, conflicts, processes_here
 from counterpoint.pgle.proof import LOUD
 from counterpoint.runs import OutcomeKind, Run
 
@@ -61,9 +62,11 @@ class Task:
         base = Settings(() if LHS in given else ((LHS, "true"),), tuple(LOUD.items()))
         return base.merged(self.request.settings).merged(Settings(flags, env))
 
-    def by_hand(self, directory: Path) -> tuple[str, ...]:
-        """The command that profiles the workload into a Run directory."""
-        options = (*_window_options(self.request.window), *_rank_options(self.request))
+    def by_hand(self, name: str, *, profile: bool = False) -> tuple[str, ...]:
+        """The command that runs the workload once, and keeps the Run where a phase keeps it."""
+        window = self.request.window if profile else None
+        options = (*_window_options(window), *_rank_options(self.request))
+        directory = self.directory / name
         return ("counterpoint", "run", *options, "-o", str(directory), "--", *self.command)
 
 
@@ -96,9 +99,15 @@ def claim(directory: Path) -> None:
         )
 
 
-def refuse_scheduler_off(task: Task) -> None:
-    """Refuse flags under which XLA leaves every profile unread, and says nothing of it."""
+def refuse_flags(task: Task) -> None:
+    """Refuse flags under which no profile is read, or every run has one."""
     given = inherited_settings(task.inherited).merged(task.request.settings).flags
+    if given.get(PROFILE):
+        raise UsageError(
+            f"--{PROFILE}={given[PROFILE]} is set already",
+            why="the runs that are to do without a profile would have that one",
+            next="leave it out of XLA_FLAGS and --set; or try it: pgle manual --profile FILE",
+        )
     if given.get(LHS) == "false" and false_is_obeyed(task.jaxlib):
         raise UsageError(
             f"--{LHS}=false: with it this XLA looks at no profile",
@@ -133,12 +142,37 @@ def carry_out(
     if run.outcome.kind is OutcomeKind.INTERRUPTED:
         raise KeyboardInterrupt
     if not run.outcome.ok:
-        raise CounterpointError(
+        raise InputError(
             f"the {name} run failed: {run.outcome}",
             why=f"what it printed is in {run.path}",
             next=f"less {shlex.quote(str(_failed(run)))}",
         )
+    _refuse_deaf(run, name)
     return run
+
+
+def _refuse_deaf(run: Run, name: str) -> None:
+    """A script that sets XLA_FLAGS anew hides ours; nothing that follows would mean anything."""
+    compiled = any(it.kind == "backend" for rank in run.ranks for it in rank.compiles)
+    if compiled and not any(rank.hlo for rank in run.ranks):
+        raise InputError(
+            f"the {name} run compiled, but not under our XLA_FLAGS: XLA dumped nothing",
+            why="the program or its script sets XLA_FLAGS itself, so that ours never reach it",
+            next='there, append: export XLA_FLAGS="... ${XLA_FLAGS:-}"; or call the Python program',
+        )
+
+
+def refuse_contention(task: Task) -> tuple[Conflict, ...]:
+    """Refuse to measure where another profiler is in the way for certain; tell what may be."""
+    found = conflicts(task.inherited, processes_here(), task.jaxlib)
+    certain = next((it for it in found if it.certain), None)
+    if certain is not None:
+        raise UsageError(
+            f"JAX's profiler can't measure here: {certain.who} ({certain.shown_by})",
+            why=certain.effect,
+            next=certain.next,
+        )
+    return found
 
 
 def _failed(run: Run) -> Path:
