@@ -633,3 +633,23 @@ def test_flags_that_the_program_sets_itself_are_noted(tmp_path: Path) -> None:
         "--xla_cpu_enable_fast_math=false",
         "--xla_force_host_platform_device_count=8",
     ]
+
+
+def test_steps_that_nobody_annotates_are_profiled_by_time(tmp_path: Path) -> None:
+    left = run(tmp_path, SHARDED + TIMED, {"start_step": 5, "quiet_s": 0.3, "seconds": 0.3})
+    assert (left.code, left.err) == (0, "")
+    assert left.window["state"] == "done"
+    assert left.window["reason"] == "no step annotation was seen, so the window came by time"
+    last_compile = max(line["at_s"] for line in left.compiles)
+    assert left.window["opened_s"] - last_compile >= 0.6
+    assert len(counterpoint.read(str(left.rank / "profile")).devices) == 8
+
+
+def test_steps_that_come_late_are_profiled_as_asked(tmp_path: Path) -> None:
+    late = SHARDED + "step(); time.sleep(3)" + ANNOTATED.removeprefix(SHARDED)
+    left = run(tmp_path, late, {"start_step": 4, "steps": 5, "quiet_s": 0.3, "seconds": 60})
+    assert (left.code, left.err) == (0, "")
+    assert (left.window["state"], left.window["reason"]) == ("done", None)
+    assert (left.window["start_step"], left.window["steps"]) == (4, 5)
+    assert len(left.profiles) == 1, "what came by time made way"
+    assert left.process["failures"] == []

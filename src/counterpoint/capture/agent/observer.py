@@ -21,9 +21,9 @@ from .remarks import Remarks
 from .stand_ins import stand_in
 from .step_log import StepLog
 from .steps import API, Kind
-from .timing import AtStep, Meeting, OnceQuiet
+from .timing import AtStep, Meeting, OnceQuiet, Timing
 from .trace import Profiler, Refused
-from .window import NONE, Seen, Window, parse_window, why_never
+from .window import NONE, UNSEEN, Seen, Window, parse_window, why_never
 
 _TICK_S = 0.2  # while a window by time may open or close
 _FLUSH_S = 1.0  # of lines otherwise
@@ -71,6 +71,9 @@ class Observer:
         self._once_quiet = OnceQuiet(
             self._quiet, self._expecting_steps, self._steps, self._where_to_meet
         )
+        self._unseen = OnceQuiet(
+            self._long_quiet, lambda: self._steps.count > 0, self._steps, self._where_to_meet
+        )
         self.recorder = self._record(NONE, self._journal.rank / "profile")
 
     def start(self, window: str | None) -> None:
@@ -87,10 +90,15 @@ class Observer:
         atexit.register(self._end)
 
     def _ask(self, window: Window) -> None:
-        self.recorder = self._record(window, self.recorder.directory)
+        timing = None
+        if window.start_step is not None:  # of a program that may only print its steps
+            timing = AtStep(window.start_step, self._unseen.time_due)
+        self.recorder = self._record(window, self.recorder.directory, timing)
 
-    def _record(self, window: Window, directory: Path) -> Recorder:
-        timing = self._once_quiet if window.start_step is None else AtStep(window.start_step)
+    def _record(self, window: Window, directory: Path, timing: Timing | None = None) -> Recorder:
+        if timing is None:
+            at = window.start_step
+            timing = self._once_quiet if at is None else AtStep(at)
         return Recorder(
             window, timing, directory, self._profiler, self._may_open, self._window_changed
         )
@@ -183,6 +191,11 @@ class Observer:
     def _quiet(self) -> bool:
         return self._compiles.quiet(time.monotonic(), self.recorder.window.quiet_s)
 
+    def _long_quiet(self) -> bool:
+        """Who annotates steps has begun one by now, or is not likely to."""
+        for_s = UNSEEN * self.recorder.window.quiet_s
+        return self._compiles.quiet(time.monotonic(), for_s)
+
     def _expecting_steps(self) -> bool:
         compiled_s = self._compiles.last_end_s or 0.0
         return self._steps.expected(time.monotonic(), compiled_s, _STEPS_EXPECTED_S)
@@ -235,7 +248,10 @@ class Observer:
             self._safely(self._tick)
 
     def _nothing_by_time(self) -> bool:
-        return self.recorder.settled or self.recorder.window.start_step is not None
+        recorder = self.recorder
+        return recorder.settled or (
+            recorder.window.start_step is not None and recorder.state == "waiting"
+        )
 
     def _learn(self) -> None:
         """What takes a while to find out, or needs a backend."""

@@ -16,7 +16,7 @@ from typing import Any
 from .steps import Kind, Start
 from .timing import Timing
 from .trace import Profiler
-from .window import NOT_ASKED, Window
+from .window import BY_TIME, NOT_ASKED, Window
 
 
 class NotNow(Exception):
@@ -65,10 +65,28 @@ class Recorder:
         if self.state == "waiting":
             if start.leads and self._timing.step_due(start.turn):
                 self._unless_busy(lambda: self._open(start))
+        elif self._stands_in and self.state == "open":
+            self._unless_busy(self._begin_again)
         elif self.state == "open" and start.kind == self.kind and self.start_step is not None:
             self.steps = start.turn - self.start_step
             if self.steps >= self.window.steps:
                 self._unless_busy(lambda: self._close(wait=True))
+
+    def _begin_again(self) -> None:
+        """The steps do come: what was recorded instead of them is not what was asked."""
+        if self.state == "open":
+            try:
+                self._profiler.drop(self.directory)
+            except Exception as error:
+                self._become("failed", str(error))
+                raise
+            self.opened_s = None
+            self._become("waiting", None)
+
+    @property
+    def _stands_in(self) -> bool:
+        """A window by time, where one by steps was asked."""
+        return self.window.start_step is not None and self.kind is None
 
     def tick(self) -> None:
         """Time has passed."""
@@ -177,7 +195,11 @@ class Recorder:
             kept = self._profiler.wrote(self.directory)
             self._become("done" if kept else "failed", "interrupted while the profile was written")
             raise
-        self._become("done", reason)
+        self._become("done", self._in_full(reason))
+
+    def _in_full(self, reason: str | None) -> str | None:
+        said = [BY_TIME] if self._stands_in else []
+        return "; ".join([*said, *([reason] if reason else [])]) or None
 
     def _become(self, state: str, reason: str | None) -> None:
         if state == "done":

@@ -30,16 +30,17 @@ class Timing(Protocol):
 
 
 class AtStep:
-    """Before the step with this number."""
+    """Before the step with this number; where no step is ever told of, once `unseen` says so."""
 
-    def __init__(self, start_step: int) -> None:
+    def __init__(self, start_step: int, unseen: Callable[[], bool] = lambda: False) -> None:
         self._start_step = start_step
+        self._unseen = unseen
 
     def step_due(self, turn: int) -> bool:
         return turn >= self._start_step
 
     def time_due(self) -> bool:
-        return False
+        return self._unseen()
 
 
 class OnceQuiet:

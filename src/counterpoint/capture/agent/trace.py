@@ -69,6 +69,12 @@ class Profiler:
             raise Refused(f"JAX's profiler left nothing in {directory}")
         return None
 
+    def drop(self, directory: Path) -> None:
+        """Record no more, and leave nothing of it."""
+        self._stop()
+        for path in self.written(directory):
+            path.unlink()
+
     def wrote(self, directory: Path) -> bool:
         """Whether a profile came since the start."""
         return bool(self.written(directory))

@@ -23,6 +23,9 @@ class Window(NamedTuple):
 
 
 NONE = Window(profile=False)
+UNSEEN = 2
+"""So many times `quiet_s` without a compile and without a step, and none is waited for any more."""
+BY_TIME = "no step annotation was seen, so the window came by time"
 NOT_ASKED = "no profile was asked of this process"
 
 
