@@ -24,6 +24,7 @@ from counterpoint.runs.writer import RankStart, RunWriter, Start
 
 PROGRAMS = Path(__file__).parent.parent / "program" / "data"
 STEP = PROGRAMS / "gpu_step.hlo.pb.xz"
+LOWERED = "module @jit_step attributes {mhlo.num_partitions = 8 : i32} {}\n"
 RUNS = 4
 
 Run = Callable[..., tuple[int, str, str]]
@@ -88,7 +89,7 @@ def test_a_good_profile_is_a_clear_yes_and_names_the_next_step(run: Run, good: P
     assert out.startswith("Good enough   yes")
     assert "39 of 39, 100.0%" in out
     assert "6 of 6, 100.0%" in out
-    assert f"next: counterpoint pgle apply {good}" in out
+    assert f"next: counterpoint pgle manual --profile {good} -- CMD" in out
 
 
 def test_a_poor_profile_is_a_no_with_its_reasons(run: Run, poor: Path) -> None:
@@ -114,11 +115,16 @@ def test_a_stale_profile_fails_whatever_it_covers(run: Run, step: Program, tmp_p
     assert "stale: made of " + "0" * 32 in out.replace("\n           ", " ")
 
 
-def test_a_directory_of_dumps_gives_its_largest_or_the_module_asked_for(
+def test_a_directory_of_dumps_gives_its_step_or_the_module_asked_for(
     run: Run, good: Path, tmp_path: Path
 ) -> None:
     dumps = dumped(tmp_path / "xla", "gpu_zoo", "gpu_step")
-    assert "jit_run" in run(good, "--program", dumps)[1]
+    zoo = next(dumps.glob("*jit_run*"))
+    zoo.write_bytes(zoo.read_bytes() + field_bytes(9999, b"x" * 1_000_000))  # large, but idle
+    code, out, _ = run(good, "--program", dumps)
+    assert code == 0
+    assert "program      jit_step" in out
+    assert "beside it: jit_run" in out
     code, out, _ = run(good, "--program", dumps, "--module", "jit_step")
     assert code == 0
     assert "jit_step" in out
@@ -203,6 +209,64 @@ def test_dumps_from_before_optimisation_are_refused(run: Run, good: Path, tmp_pa
     code, _, err = run(good, "--program", dumps)
     assert code == 3
     assert "before XLA optimised" in err
+
+
+def test_apply_is_named_where_there_is_something_to_compile(
+    run: Run, good: Path, tmp_path: Path
+) -> None:
+    dumps = dumped(tmp_path / "xla", "gpu_step")
+    assert "next: counterpoint pgle manual" in run(good, "--program", dumps)[1]
+    (dumps / "jax_ir0000_jit_step_compile.mlir").write_text(LOWERED)
+    out = run(good, "--program", dumps)[1]
+    assert f"next: counterpoint pgle apply {good} --program {dumps} --target 8xH100" in out
+
+
+def test_the_recording_a_program_was_found_in_is_what_to_make_a_profile_of(
+    run: Run, poor: Path, tmp_path: Path
+) -> None:
+    trace = recorded(tmp_path / "a.xplane.pb", {"custom-call.3": 90})
+    out = run(poor, "--program", trace)[1]
+    assert f"next: counterpoint pgle make {trace} -o FILE.pbtxt" in out
+
+
+def test_a_program_for_a_cpu_is_refused_with_what_to_do(
+    run: Run, good: Path, tmp_path: Path
+) -> None:
+    dumps = dumped(tmp_path / "xla", "cpu_step")
+    file = next(dumps.iterdir())
+    file.rename(dumps / file.name.replace("sm_9.0_gpu_after", "cpu_after"))
+    (dumps / "jax_ir0000_jit_step_compile.mlir").write_text(LOWERED)
+    code, out, err = run(good, "--program", dumps)
+    assert (code, out) == (3, "")
+    assert "was compiled for CPU, whose compiler takes no costs" in err
+    assert f"counterpoint pgle apply {good} --program {dumps} --target 8xH100" in err
+    assert "no fingerprint" not in err
+
+
+def test_a_module_for_the_host_does_not_stand_for_the_step(
+    run: Run, good: Path, tmp_path: Path
+) -> None:
+    dumps = dumped(tmp_path / "xla", "gpu_step", "cpu_step")
+    file = next(dumps.glob("module_0001*"))
+    file.rename(dumps / file.name.replace("sm_9.0_gpu_after", "cpu_after"))
+    assert run(good, "--program", dumps)[0] == 0
+
+
+def test_stablehlo_is_not_scheduled_yet(run: Run, good: Path, tmp_path: Path) -> None:
+    module = tmp_path / "ir" / "step.mlir"
+    module.parent.mkdir()
+    module.write_text(LOWERED)
+    for place in (module, module.parent):
+        code, out, err = run(good, "--program", place)
+        assert (code, out) == (3, "")
+        assert "StableHLO, which is not scheduled yet" in err
+        assert f"pgle apply {good} --program {place} --target 8xH100" in err
+
+
+def test_a_rank_of_a_run_is_a_program_too(run: Run, good: Path, tmp_path: Path) -> None:
+    path = a_run(tmp_path / "run")
+    dumped(path / "rank0" / "xla", "gpu_step")
+    assert run(good, "--program", path / "rank0")[0] == 0
 
 
 def test_hlo_text_is_a_program_too(run: Run, good: Path) -> None:

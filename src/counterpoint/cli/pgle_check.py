@@ -11,11 +11,12 @@ from cyclopts import Parameter
 
 from counterpoint.cli.numbers import WholeNumber
 from counterpoint.cli.progress import Progress
-from counterpoint.core.errors import UsageError
+from counterpoint.compile import load_workload, own_target
+from counterpoint.core.errors import CounterpointError, InputError, UsageError
 from counterpoint.pgle.check import Coverage, check_profile
 from counterpoint.pgle.files import read_profile
 from counterpoint.pgle.judgement import COVERAGE, Judgement, judge
-from counterpoint.pgle.subject import Subject, find_subject
+from counterpoint.pgle.subject import Subject, find_subject, is_lowered
 from counterpoint.report.pgle_check_document import pgle_check_document, pgle_check_json
 from counterpoint.report.terminal import print_document
 
@@ -36,9 +37,9 @@ def check(
 
     Args:
         profile: The profile: .pbtxt, .pb, or a directory of <fingerprint>.pbtxt.
-        program: An HLO file after optimisation, a directory of XLA dumps, a Run, or a profile
-            that embeds its HLO (the last two tell times).
-        module: Check against this module; else the step's, or the largest.
+        program: An HLO file after optimisation, a directory of XLA dumps, a Run (or one of its
+            ranks), or a profile that embeds its HLO (the last two tell times).
+        module: Check against this module; else the step's, or the one with the most FLOPs.
         min_coverage: Least share of instructions, and of collectives, with a cost.
         min_time: Least share of measured device time with a cost; 0.9 where times are known.
         top: Rows in each table.
@@ -49,11 +50,15 @@ def check(
     if top < 1:
         raise UsageError(f"--top takes a number from 1 on, not {top}")
     costs = read_profile(profile)
+    _require_scheduled(profile, program)
     with Progress("reading") as progress:
         progress.say(f"reading {program.name}")
         subject = find_subject(program, module)
+    _require_gpu(profile, program, subject)
     coverage = check_profile(costs, subject.program, subject.measured, subject.circumstances)
-    judgement = judge(coverage, min_coverage, min_time)
+    judgement = judge(
+        coverage, min_coverage, min_time, recording=str(program) if subject.recorded else None
+    )
     _print(profile, subject, coverage, judgement, (program, top, json))
     return 0 if judgement.passed else 1
 
@@ -61,6 +66,29 @@ def check(
 def _check_share(option: str, share: float | None) -> None:
     if share is not None and not 0 <= share <= 1:
         raise UsageError(f"{option} takes a share from 0 to 1, not {share:g}", next=f"{option} 0.9")
+
+
+def _require_scheduled(profile: Path, program: Path) -> None:
+    if program.exists() and is_lowered(program):
+        raise InputError(
+            f"{program} is StableHLO, which is not scheduled yet: its instructions have no names",
+            why="check takes what XLA made of it: HLO after optimisation (.hlo.pb or text), a"
+            " directory of XLA's dumps, a Run, or a profile that embeds its HLO",
+            next=_apply(profile, program, None),
+        )
+
+
+def _require_gpu(profile: Path, program: Path, subject: Subject) -> None:
+    """Names of another compiler's program have nothing in common with a GPU's."""
+    if subject.platform not in ("cpu", "tpu"):
+        return
+    where = subject.platform.upper()
+    raise InputError(
+        f"{subject.where}: {subject.program.name} was compiled for {where}, whose compiler takes"
+        " no costs",
+        why="its instructions have other names than those of a program compiled for GPUs",
+        next=_apply(profile, program, subject) or "name a dump, a Run or a profile of GPUs",
+    )
 
 
 def _print(
@@ -71,17 +99,41 @@ def _print(
     shown: tuple[Path, int, bool],
 ) -> None:
     program, top, as_json = shown
-    next_step = judgement.next or _use(profile, program)
+    next_step = judgement.next or _use(profile, program, subject)
     if as_json:
-        text = pgle_check_json(coverage, judgement, str(profile), subject.where, next_step)
+        text = pgle_check_json(
+            coverage, judgement, str(profile), subject.where, next_step, subject.others
+        )
         sys.stdout.write(text)
         return
     print_document(
-        pgle_check_document(coverage, judgement, str(profile), subject.where, top, next_step),
+        pgle_check_document(
+            coverage, judgement, str(profile), subject.where, top, next_step, subject.others
+        ),
         sys.stdout,
     )
 
 
-def _use(profile: Path, program: Path) -> str:
+def _use(profile: Path, program: Path, subject: Subject) -> str:
+    """See what it moves, where the program is there as it was lowered; else run with it."""
+    run = shlex.join(["counterpoint", "pgle", "manual", "--profile", str(profile), "--"]) + " CMD"
+    return _apply(profile, program, subject) or run
+
+
+def _apply(profile: Path, program: Path, subject: Subject | None) -> str | None:
+    """The command that compiles the program with the profile, or None where it has no input."""
+    if subject is not None and program.is_file() and program.suffix != ".zip":
+        return None
     words = ["counterpoint", "pgle", "apply", str(profile), "--program", str(program)]
-    return shlex.join([*words, "--target", "8xH100"])
+    try:
+        workload = load_workload(program)
+    except CounterpointError:
+        return None
+    try:
+        if own_target(workload) is not None:
+            return shlex.join(words)
+    except UsageError:
+        pass  # described, but as no GPU that XLA's CUDA compiler knows
+    compiled = subject.program if subject is not None else None
+    devices = compiled.num_partitions * compiled.num_replicas if compiled else workload.devices
+    return shlex.join([*words, "--target", f"{devices}xH100"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -15,7 +16,9 @@ TIME: Final = 0.9
 """Shares below which a profile is not good enough, unless asked otherwise."""
 
 _SHOWN: Final = 3
-_MAKE: Final = "counterpoint pgle make PROFILE_OF_THIS_PROGRAM -o FILE.pbtxt"
+_UNNAMED: Final = "PROFILE_OF_THIS_PROGRAM"
+_NO_TIME: Final = "the share of time it covers is not known"
+_TIMES: Final = "name a Run, or a profile that embeds its HLO, as --program: only they tell times"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +35,12 @@ def judge(
     coverage: Coverage,
     min_coverage: float = COVERAGE,
     min_time: float | None = None,
+    recording: str | None = None,
 ) -> Judgement:
-    """Hold a profile against its program. A `min_time` that was asked for needs known times."""
+    """Hold a profile against its program. A `min_time` that was asked for needs known times.
+
+    `recording` is what the program was found in, if a profile can be made of it.
+    """
     reasons = tuple(
         filter(
             None,
@@ -49,7 +56,7 @@ def judge(
         passed=not reasons,
         reasons=reasons,
         remarks=tuple(_remarks(coverage)),
-        next=_next(coverage) if reasons else "",
+        next=_next(coverage, reasons, recording) if reasons else "",
     )
 
 
@@ -81,7 +88,7 @@ def _too_short(coverage: Coverage, least: float | None) -> str | None:
     if isinstance(time, Unknown):
         if least is None:
             return None
-        return f"the share of time it covers is not known: {time.reason}"
+        return f"{_NO_TIME}: {time.reason}"
     wanted = TIME if least is None else least
     if time.share >= wanted:
         return None
@@ -96,7 +103,9 @@ def _remarks(coverage: Coverage) -> Iterator[str]:
     if coverage.duplicates:
         yield f"stand in it more than once, the last counts: {_some(coverage.duplicates)}"
     if coverage.latencies:
-        yield f"XLA:GPU leaves its {coverage.latencies:,} latencies out"
+        many = coverage.latencies > 1
+        which = f"{coverage.latencies:,} latencies" if many else "one latency"
+        yield f"XLA:GPU leaves its {which} out"
     if not coverage.collectives.whole:
         yield "the program has no collectives: a profile can hide nothing in it"
 
@@ -106,7 +115,10 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:_SHOWN]) + (f" and {more:,} more" if more > 0 else "")
 
 
-def _next(coverage: Coverage) -> str:
+def _next(coverage: Coverage, reasons: Sequence[str], recording: str | None) -> str:
+    if all(reason.startswith(_NO_TIME) for reason in reasons):
+        return _TIMES
+    make = shlex.join(["counterpoint", "pgle", "make", recording or _UNNAMED, "-o", "FILE.pbtxt"])
     if coverage.staleness.fit is Fit.STALE and coverage.staleness.differences:
-        return f"{_MAKE}   # run under the flags it is to be used under"
-    return _MAKE
+        return f"{make}   # run under the flags it is to be used under"
+    return make

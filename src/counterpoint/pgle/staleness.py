@@ -85,7 +85,10 @@ def _by_fingerprint(
 ) -> tuple[Fit, str]:
     sources = made_for(profile)
     if program.fingerprint is None:
-        return Fit.UNTOLD, "the program bears no fingerprint (XLA before 0.5 wrote none)"
+        return Fit.UNTOLD, (
+            "the program bears no fingerprint: XLA:GPU before jaxlib 0.5 wrote none, and compilers"
+            " for other devices never do"
+        )
     if program.fingerprint in sources:
         return Fit.FITS, f"made of this very program (fingerprint {program.fingerprint})"
     if not sources:

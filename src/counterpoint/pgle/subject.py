@@ -1,42 +1,53 @@
 """The program a profile is checked against, found in whatever holds it.
 
 An HLO file, a directory of XLA's dumps, a Run, or a profile that embeds its HLO. The last two also
-tell how long each instruction ran.
+tell how long each instruction ran. Of several modules the step is the one that computes most.
 """
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
 from counterpoint.core.basis import Unknown
 from counterpoint.core.errors import InputError
 from counterpoint.pgle.measured import Measured, measured_times
+from counterpoint.pgle.step_module import heaviest
 from counterpoint.program import Program, read_program
-from counterpoint.runs import is_run, read_run
+from counterpoint.runs import Run, is_run, read_run
 from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.read import read
 
 DUMPS: Final = ("*after_optimizations.hlo.pb", "*after_optimizations.txt")
 _HLO: Final = (".hlo.pb", ".hlo", ".txt", ".hlo.pb.xz", ".txt.xz", ".hlo.pb.gz", ".txt.gz")
+_LOWERED: Final = (".mlir", ".mlir.gz", ".mlir.xz", ".mlir.bz2", ".stablehlo")
+_CPU: Final = re.compile(r"\bcpu_after_optimizations\b")
+_RANK: Final = re.compile(r"rank(\d+)")
 _SHOWN: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A program, where it was found, and what is known of how it ran."""
+    """A program, where it was found, and what is known of how it ran.
+
+    `others` are modules that were there, too; `platform` is what it was compiled for, if known.
+    """
 
     program: Program
     where: str
     measured: Measured | Unknown
     circumstances: Mapping[str, str] = field(default_factory=dict[str, str])
+    others: tuple[str, ...] = ()
+    platform: str | None = None
+    recorded: bool = False
 
 
 def find_subject(path: Path, module: str | None = None) -> Subject:
-    """The program of that name; without one the step's, or the largest."""
+    """The program of that name; without one the step's, or the one that computes most."""
     if not path.exists():
         raise InputError(f"{path}: no such file or directory", next="check --program")
     if path.is_dir():
@@ -46,6 +57,16 @@ def find_subject(path: Path, module: str | None = None) -> Subject:
     if _is_hlo(path):
         return _from_files((path,), module)
     return _from_timeline(read(path), str(path), module)
+
+
+def is_lowered(path: Path) -> bool:
+    """Whether it holds StableHLO and nothing that XLA made of it."""
+    if not path.is_dir():
+        return path.name.endswith(_LOWERED)
+    made = any(any(path.glob(pattern)) for pattern in DUMPS)
+    return (
+        not made and not is_run(path) and any(it.name.endswith(_LOWERED) for it in path.iterdir())
+    )
 
 
 def _is_hlo(path: Path) -> bool:
@@ -60,7 +81,11 @@ def _is_hlo(path: Path) -> bool:
 
 def _from_directory(path: Path, module: str | None) -> Subject:
     if is_run(path):
-        return _from_run(path, module)
+        return _from_run(path, read_run(path), module)
+    if (number := _RANK.fullmatch(path.name)) and is_run(path.parent):
+        run = read_run(path.parent)
+        own = tuple(it for it in run.ranks if it.number == int(number[1]))
+        return _from_run(path, replace(run, ranks=own), module)
     for pattern in DUMPS:
         if found := _largest_first(path.glob(pattern)):
             return _from_files(found, module)
@@ -73,42 +98,53 @@ def _from_directory(path: Path, module: str | None) -> Subject:
     return _from_timeline(read(path), str(path), module)
 
 
-def _from_run(path: Path, module: str | None) -> Subject:
-    run = read_run(path)
+def _from_run(path: Path, run: Run, module: str | None) -> Subject:
+    processes = [process for rank in run.ranks for process in rank.processes]
     told = {
         name: version
-        for rank in run.ranks
-        for process in rank.processes
+        for process in processes
         for name, version in process.versions.items()
         if name == "jaxlib"
     }
+    kinds = {process.platform for process in processes if process.platform}
+    platform = next(iter(kinds)) if len(kinds) == 1 else None
     if run.profiles:
         timeline = read(*run.profiles)
         if any(entry.variants for entry in timeline.programs):
             subject = _from_timeline(timeline, str(path), module)
-            return Subject(subject.program, subject.where, subject.measured, told)
+            return replace(subject, circumstances=told, platform=platform or subject.platform)
     dumped = next((rank.hlo for rank in run.ranks if rank.hlo), ())
     if not dumped:
         raise InputError(
             f"{path} holds no compiled program",
             why=f"{run.why_no_profile}, and XLA dumped no module",
-            next=shlex.join(["counterpoint", "explain", str(path)]),
+            next=shlex.join(["counterpoint", "explain", str(run.path)]),
         )
     subject = _from_files(dumped, module)
-    return Subject(subject.program, subject.where, Unknown(run.why_no_profile), told)
+    return replace(
+        subject,
+        measured=Unknown(run.why_no_profile),
+        circumstances=told,
+        platform=subject.platform or platform,
+    )
 
 
 def _from_files(paths: Sequence[Path], module: str | None) -> Subject:
-    """The first that fits; a dump's file name holds its module's name, so few are opened."""
-    likely = [path for path in paths if module is None or module in path.name] or paths
-    names: list[str] = []
-    for path in likely:
-        program = read_program(path)
-        if module is None or program.name == module:
-            why = "an HLO dump tells no times: name a Run, or a profile that embeds its HLO"
-            return Subject(program, str(path), Unknown(why))
-        names.append(program.name)
-    raise _no_such(module or "", names, str(paths[0].parent if len(paths) > 1 else paths[0]))
+    """Modules compiled for the host beside those for GPUs count only if there are no others."""
+    for_gpus = [path for path in paths if not _CPU.search(path.name)]
+    found = for_gpus or paths
+    likely = [path for path in found if module is None or module in path.name] or found
+    programs = {path: read_program(path) for path in likely}
+    held = list(dict.fromkeys(it.name for it in programs.values()))
+    fits = {id(it): path for path, it in programs.items() if module in (None, it.name)}
+    program = heaviest(it for it in programs.values() if id(it) in fits)
+    if program is None:
+        where = str(paths[0].parent if len(paths) > 1 else paths[0])
+        raise _no_such(module or "", held, where)
+    why = "an HLO dump tells no times: name a Run, or a profile that embeds its HLO"
+    others = () if module else tuple(name for name in held if name != program.name)
+    platform = None if for_gpus else "cpu"
+    return Subject(program, str(fits[id(program)]), Unknown(why), others=others, platform=platform)
 
 
 def _from_timeline(timeline: Timeline, where: str, module: str | None) -> Subject:
@@ -123,24 +159,27 @@ def _from_timeline(timeline: Timeline, where: str, module: str | None) -> Subjec
     program = timeline.programs[index].hlo()
     if program is None:
         raise InputError(f"{where}: the HLO of {held[index]} can't be read")
-    return Subject(program, where, measured_times(timeline, index))
+    kinds = {device.kind for device in timeline.devices}
+    return Subject(
+        program,
+        where,
+        measured_times(timeline, index),
+        others=() if module else tuple(dict.fromkeys(it for i, it in held.items() if i != index)),
+        platform=None if "gpu" in kinds else "tpu" if "tpu" in kinds else None,
+        recorded=True,
+    )
 
 
 def _choose(timeline: Timeline, held: Mapping[int, str], module: str | None, where: str) -> int:
-    if module is None:
-        step = timeline.step_program
-        if step is not None and step in held:
-            return step
-        return max(held, key=lambda index: _size(timeline, index))
-    fits = [index for index, name in held.items() if module == name]
+    step = timeline.step_program
+    if module is None and step is not None and step in held:
+        return step
+    fits = [index for index, name in held.items() if module in (None, name)]
     if not fits:
-        raise _no_such(module, list(held.values()), where)
-    return max(fits, key=lambda index: _size(timeline, index))
-
-
-def _size(timeline: Timeline, index: int) -> int:
-    program = timeline.programs[index].hlo()
-    return 0 if program is None else sum(1 for _ in program.instructions)
+        raise _no_such(module or "", list(held.values()), where)
+    programs = {index: timeline.programs[index].hlo() for index in fits}
+    best = heaviest(it for it in programs.values() if it is not None)
+    return next((index for index, it in programs.items() if it is best), fits[0])
 
 
 def _no_such(module: str, names: Sequence[str], where: str) -> InputError:

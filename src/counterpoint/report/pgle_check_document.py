@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any, Final
 
 from counterpoint.core.basis import Unknown
@@ -26,14 +27,22 @@ from counterpoint.report.document import (
 
 SCHEMA: Final = "counterpoint.pgle-check/1"
 
+_NAMES: Final = 5
 _US_PER_MS: Final = 1e3
 
 
 def pgle_check_document(
-    coverage: Coverage, judgement: Judgement, profile: str, program: str, top: int, next: str
+    coverage: Coverage,
+    judgement: Judgement,
+    profile: str,
+    program: str,
+    top: int,
+    next: str,
+    others: Sequence[str] = (),
 ) -> Document:
-    """The report on one check, with `top` rows in each table."""
-    sections = [_verdict(judgement), _subject(coverage, profile, program), _shares(coverage)]
+    """The report on one check, with `top` rows in each table; `others` are modules not judged."""
+    subject = _subject(coverage, profile, program, others)
+    sections = [_verdict(judgement), subject, _shares(coverage)]
     if coverage.missing:
         sections.append(_missing(coverage, top))
     if coverage.extra:
@@ -50,15 +59,25 @@ def _verdict(judgement: Judgement) -> Section:
     return Section("Good enough", said, (Facts(tuple(rows)),) if rows else ())
 
 
-def _subject(coverage: Coverage, profile: str, program: str) -> Section:
+def _subject(coverage: Coverage, profile: str, program: str, others: Sequence[str]) -> Section:
+    """What was held against what; why a profile does not fit, the verdict has said."""
     fit = coverage.staleness
-    rows = (
+    said = f"{fit.fit}: {fit.reason}" if fit.fit is Fit.FITS else str(fit.fit)
+    rows = [
         Fact("profile", printable(profile)),
         Fact("program", printable(f"{coverage.module} ({program})")),
         Fact("fingerprint", printable(coverage.fingerprint or "none")),
-        Fact("fit", printable(f"{fit.fit}: {fit.reason}")),
-    )
-    return Section("Checked", "", (Facts(rows),))
+        Fact("fit", printable(said)),
+    ]
+    if others:
+        text = f"the step has most FLOPs; beside it: {_names(others)}   (--module NAME)"
+        rows.append(Fact("note", printable(text), Tone.QUIET))
+    return Section("Checked", "", (Facts(tuple(rows)),))
+
+
+def _names(names: Sequence[str]) -> str:
+    more = len(names) - _NAMES
+    return ", ".join(names[:_NAMES]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _shares(coverage: Coverage) -> Section:
@@ -141,7 +160,7 @@ def _extra(coverage: Coverage, top: int) -> Section:
         rows=tuple(
             (
                 printable(it.name),
-                f"{it.us:,.4g}",
+                f"{it.us:,.3f}",
                 str(it.why),
                 printable(it.meant or ""),
             )
@@ -159,7 +178,7 @@ def _doubts(coverage: Coverage, top: int) -> Section:
             Column("us", Kind.NUMBER),
             Column("why it can't be right", Kind.WORD),
         ),
-        rows=tuple((printable(it.name), f"{it.us:,.4g}", it.why) for it in shown),
+        rows=tuple((printable(it.name), f"{it.us:,.3f}", it.why) for it in shown),
     )
     return Section("Doubtful costs", _of(len(shown), len(coverage.doubts)), (table,))
 
@@ -169,7 +188,12 @@ def _of(shown: int, all_: int) -> str:
 
 
 def pgle_check_json(
-    coverage: Coverage, judgement: Judgement, profile: str, program: str, next: str
+    coverage: Coverage,
+    judgement: Judgement,
+    profile: str,
+    program: str,
+    next: str,
+    others: Sequence[str] = (),
 ) -> str:
     """The same as data, uncut. What is not known is null, and `..._unknown` says why."""
     time = coverage.time
@@ -178,6 +202,7 @@ def pgle_check_json(
         "profile": profile,
         "program": program,
         "module": coverage.module,
+        "other_modules": [*others],
         "fingerprint": coverage.fingerprint,
         "passed": judgement.passed,
         "reasons": [*judgement.reasons],
