@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from counterpoint.cli.app import main
+from counterpoint.pgle.apply import PATH
 from counterpoint.pgle.needed import needed
 from counterpoint.pgle.writing import write_profile
 from counterpoint.program import Program
@@ -31,9 +33,12 @@ def test_the_proof_and_what_moved_are_told(
     lowered: Lowered, good: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert apply(good, "--program", lowered.ir, "--target", "8xH100") == 0
-    words = " ".join(capsys.readouterr().out.split())
+    out = capsys.readouterr().out
+    words = " ".join(out.split())
+    # Whole lines of the compiler's, for whoever searches for them.
+    assert any("] Using PGLE profile from" in it and str(good) in it for it in out.splitlines())
     fingerprint = lowered.compile().fingerprint
-    assert words.startswith("Profile used yes because")
+    assert words.startswith("Profile used yes, each of the ")
     assert f"jit_step, fingerprint {fingerprint}" in words
     assert "Found profile for module jit_step, using profile guided latency estimator" in words
     assert "0 missing" in words
@@ -69,6 +74,8 @@ def test_a_foreign_profile_is_not_called_used(
     words = " ".join(capsys.readouterr().out.split())
     assert words.startswith("Profile used NO because")
     assert "found none of its costs" in words
+    assert "collectives moved" not in words
+    assert "Schedule the same" in words or "not by the profile's costs" in words
     assert "counterpoint pgle show" in words
 
 
@@ -76,12 +83,23 @@ def test_a_stale_profile_is_warned_of(
     lowered: Lowered, good: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     flags = ("--set", "xla_gpu_disable_async_collectives=ALLCOLLECTIVES")
-    apply(good, "--program", lowered.ir, "--target", "8xH100", *flags)
+    assert apply(good, "--program", lowered.ir, "--target", "8xH100", *flags) == 1
     words = " ".join(capsys.readouterr().out.split())
-    assert "made of another program" in words
+    assert words.startswith("Profile used used, but STALE")
     assert "WARNING" in words
     assert "may belong to other instructions" in words
     assert "xla_gpu_disable_async_collectives=ALLCOLLECTIVES" in words
+
+
+def test_a_profile_of_a_part_is_told_by_its_share(
+    lowered: Lowered, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = costs_of(lowered.compile().program)
+    few = write_profile(replace(whole, costs=whole.costs[:3]), tmp_path / "few.pbtxt")
+    assert apply(few, "--program", lowered.ir, "--target", "8xH100") == 0
+    words = " ".join(capsys.readouterr().out.split())
+    assert words.startswith("Profile used yes, but only 3 of the ")
+    assert "have no cost in it" in words
 
 
 @pytest.mark.parametrize(
@@ -93,6 +111,7 @@ def test_a_stale_profile_is_warned_of(
         (("--target", "8xH100", "--module", "train"), 2, "--module train"),
         (("--target", "8xH100", "--set", "xla_gpu_no_such=1"), 2, "xla_gpu_no_such"),
         (("--target", "8xH100", "--set", "nonsense"), 2, "nonsense"),
+        (("--target", "8xH100", "--set", f"{PATH}=x.pb"), 2, "the profile is the argument"),
         (("--target", "8xH100", "--top", "0"), 2, "--top"),
         (("--target", "8xH100", "--timeout", "0"), 2, "--timeout"),
         (("--target", "8xH100", "--timeout", "0.1"), 3, "more than 0.1 s"),

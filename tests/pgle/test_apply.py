@@ -95,7 +95,9 @@ def test_a_profile_of_other_flags_is_used_and_loudly_doubted(
     stale = apply(lowered, path)
     assert stale.used
     assert stale.stale
-    assert "may belong to other instructions" in stale.warnings[0]
+    assert not stale.fits
+    assert "of another program" in stale.warnings[0]
+    assert sum(str(sync.fingerprint) in it for it in stale.warnings) == 1
     assert str(sync.fingerprint) in stale.warnings[0]
     assert str(stale.compiled.fingerprint) in stale.warnings[0]
 
@@ -108,6 +110,7 @@ def test_a_profile_of_another_program_is_caught(lowered: Lowered, tmp_path: Path
     assert foreign.found == 0
     assert not foreign.changed
     assert foreign.coverage.staleness.fit is Fit.FOREIGN
+    assert not any("few of its names" in it for it in foreign.warnings)
     # XLA itself says that it found a profile: that is why its word alone is no proof.
     assert any("Found profile" in line for line in foreign.proof)
 
@@ -166,6 +169,8 @@ def test_partial_cover_is_counted_and_under_error_fails_the_compile(
     assert part.found >= kept  # XLA looks some up that it would not miss
     assert 0 < part.missing <= len(whole.costs) - kept + 1
     assert len(part.module.missing_names if part.module else ()) == part.missing
+    assert part.partial
+    assert any("XLA schedules those by its own model" in it for it in part.warnings)
     strict = {"xla_gpu_pgle_accuracy_checker": "PGLE_STRICTNESS_LEVEL_ERROR"}
     with pytest.raises(CounterpointError, match="not used") as told:
         apply_profile(load_workload(lowered.ir), H100, path, strict)

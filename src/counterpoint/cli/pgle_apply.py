@@ -15,7 +15,7 @@ from counterpoint.cli.progress import Progress
 from counterpoint.compile import Target, Workload, load_workload, own_target, parse_target
 from counterpoint.core.errors import UsageError
 from counterpoint.flags import parse_settings
-from counterpoint.pgle.apply import Applied, apply_profile
+from counterpoint.pgle.apply import PATH, Applied, apply_profile
 from counterpoint.report.pgle_apply_document import pgle_apply_document, pgle_apply_json
 from counterpoint.report.terminal import print_document
 
@@ -51,7 +51,7 @@ def apply(
     """Compile a program without and with a profile, and show that XLA used it and what it moved.
 
     Needs no GPU: XLA's own compiler for CUDA compiles for devices that are not there. Exit code 1
-    where it is not proved that the profile was used.
+    where it is not proved that the profile was used, or where it is of another program.
 
     Args:
         profile: The profile: .pbtxt, .pb, or a directory of <fingerprint>.pbtxt.
@@ -66,7 +66,7 @@ def apply(
     given = options or CompileOptions()
     if not 0 < given.timeout < float("inf"):
         raise UsageError(f"--timeout takes a number of seconds, not {given.timeout:g}")
-    flags = parse_settings(given.set_).flags
+    flags = _flags(given.set_)
     with Progress("reading the program") as progress:
         workload = load_workload(program, given.module)
         target = _target(workload, given.target)
@@ -74,7 +74,17 @@ def apply(
             workload, target, profile, flags, say=progress.say, timeout_s=given.timeout
         )
     _print(applied, top, as_json=json, next=_next(applied))
-    return 0 if applied.used else 1
+    return 0 if applied.fits else 1
+
+
+def _flags(words: tuple[str, ...]) -> dict[str, str]:
+    flags = dict(parse_settings(words).flags)
+    if PATH in flags:
+        raise UsageError(
+            f"--set {PATH}: the profile is the argument",
+            next=f"counterpoint pgle apply {shlex.quote(flags[PATH])} --program PROGRAM",
+        )
+    return flags
 
 
 def _target(workload: Workload, text: str | None) -> Target:
@@ -91,7 +101,7 @@ def _target(workload: Workload, text: str | None) -> Target:
 
 def _next(applied: Applied) -> str:
     profile = str(applied.path)
-    if applied.used and not applied.stale:
+    if applied.fits:
         return shlex.join(["counterpoint", "pgle", "manual", "--profile", profile, "--"]) + " CMD"
     return shlex.join(["counterpoint", "pgle", "show", profile]) + "   # what it was made of"
 

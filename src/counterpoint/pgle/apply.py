@@ -39,9 +39,10 @@ _PROOF: Final = (
     "PGLE fallback",
     "instructions from the profile",
 )
+_ENOUGH: Final = 0.9  # of what XLA asks for
 _DOUBTS: Final = {
-    Fit.STALE: "the profile is of another program, so its costs may belong to other instructions",
-    Fit.FOREIGN: "the profile is of another program, and few of its names are this one's",
+    Fit.STALE: "the profile is of another program",
+    Fit.FOREIGN: "the profile is of another program",
     Fit.UNTOLD: "nobody can tell whether the profile was made of this program",
 }
 
@@ -89,6 +90,16 @@ class Applied:
         return self.coverage.staleness.fit in (Fit.STALE, Fit.FOREIGN)
 
     @property
+    def fits(self) -> bool:
+        """Whether XLA used it, and nothing says that it is of another program."""
+        return self.used and not self.stale
+
+    @property
+    def partial(self) -> bool:
+        """Whether much of what XLA asks for is not in it."""
+        return self.coverage.instructions.share < _ENOUGH
+
+    @property
     def proof(self) -> tuple[str, ...]:
         """The compiler's own lines about the profile, as it wrote them."""
         lines = [line for line in self.compiled.log.splitlines() if "] " in line]
@@ -114,6 +125,13 @@ class Applied:
         if stale.fit in _DOUBTS:
             found.append(f"{_DOUBTS[stale.fit]}: {stale.reason}")
         found += [f"made under other circumstances: {it}" for it in stale.differences]
+        asked = self.coverage.instructions
+        if self.used and self.partial:
+            left = asked.whole - asked.found
+            found.append(
+                f"{left:,.0f} of {asked.whole:,.0f} instructions have no cost in it: XLA schedules "
+                "those by its own model"
+            )
         if self.used and not self.changed:
             found.append("the schedule is the same with and without the profile")
         found += filter(None, [self._scheduler_denied()])

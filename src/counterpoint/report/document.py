@@ -1,6 +1,6 @@
 """The view model: what a report says and in which order, before anything is drawn.
 
-    Document ── sections ──► Section ── blocks ──► Facts | Breakdown | Table | Prose | Entry
+    Document ── sections ──► Section ── blocks ──► Facts | Breakdown | Table | Prose | Log | Entry
 
 All text is final (units chosen, unknown figures `?`) and printable: names come from files, and a
 control character in one must not reach a terminal. Colours, widths and shortening are the drawer's.
@@ -102,6 +102,13 @@ class Prose:
     tone: Tone = Tone.PLAIN
 
 
+@dataclass(frozen=True, slots=True)
+class Log:
+    """Lines as another program wrote them: never wrapped, so that they can be searched for."""
+
+    lines: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
     """One of several numbered things: its title, its price at the margin, text and facts."""
@@ -113,7 +120,7 @@ class Entry:
     rows: tuple[Fact, ...]
 
 
-Block = Facts | Breakdown | Table | Prose | Entry
+Block = Facts | Breakdown | Table | Prose | Log | Entry
 
 
 @dataclass(frozen=True, slots=True)

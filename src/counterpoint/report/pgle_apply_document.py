@@ -6,13 +6,15 @@ import json
 from typing import Any, Final
 
 from counterpoint.compile import Compiled
+from counterpoint.core.basis import Unknown
 from counterpoint.pgle.apply import Applied
+from counterpoint.pgle.staleness import Fit
 from counterpoint.report import units
 from counterpoint.report.document import (
     Document,
     Fact,
     Facts,
-    Prose,
+    Log,
     Section,
     Tone,
     printable,
@@ -21,6 +23,8 @@ from counterpoint.report.movement_section import movement_data, movement_section
 
 SCHEMA: Final = "counterpoint.pgle-apply/1"
 _NAMES: Final = 5
+_NONE_USED: Final = "none of them was used"
+_STALE: Final = {Fit.STALE: "used, but STALE", Fit.FOREIGN: "used, but FOREIGN"}
 
 
 def pgle_apply_document(applied: Applied, top: int, next: str) -> Document:
@@ -29,7 +33,7 @@ def pgle_apply_document(applied: Applied, top: int, next: str) -> Document:
         _verdict(applied),
         _compiled(applied),
         _proof(applied),
-        movement_section(applied.movement, top),
+        _schedule(applied, top),
         _memory(applied),
     )
     return Document(sections=sections, legend="", next=printable(next))
@@ -38,10 +42,31 @@ def pgle_apply_document(applied: Applied, top: int, next: str) -> Document:
 def _verdict(applied: Applied) -> Section:
     rows = [Fact("because", printable(applied.reason))]
     rows += [Fact("WARNING", printable(text), Tone.WARNING) for text in applied.warnings]
-    said = "yes" if applied.used else "NO"
-    if applied.used and applied.stale:
-        said = "yes, but it was made of another program"
-    return Section("Profile used", said, (Facts(tuple(rows)),))
+    return Section("Profile used", _headline(applied), (Facts(tuple(rows)),))
+
+
+def _headline(applied: Applied) -> str:
+    if not applied.used:
+        return "NO"
+    if applied.stale:
+        return (
+            f"{_STALE[applied.coverage.staleness.fit]}: its costs may belong to other instructions"
+        )
+    asked = applied.coverage.instructions
+    if asked.found == asked.whole:
+        return f"yes, each of the {asked.whole:,.0f} costs that XLA asks for"
+    part = f"{asked.found:,.0f} of the {asked.whole:,.0f} costs that XLA asks for"
+    said = f"{part} ({units.percent(asked.share)})"
+    return f"yes, but only {said}" if applied.partial else f"yes, {said}"
+
+
+def _schedule(applied: Applied, top: int) -> Section:
+    """What the costs moved; where none was used, they moved nothing."""
+    if applied.used:
+        return movement_section(applied.movement, top)
+    if not applied.changed:
+        return Section("Schedule", "the same with and without the profile")
+    return Section("Schedule", f"differs, but not by the profile's costs: {_NONE_USED}")
 
 
 def _compiled(applied: Applied) -> Section:
@@ -69,9 +94,9 @@ def _proof(applied: Applied) -> Section:
         names = ", ".join(use.missing_names[:_NAMES])
         if names:
             rows.append(Fact("missing", printable(names), Tone.QUIET))
-    lines = tuple(Prose(printable(line), Tone.QUIET) for line in applied.proof)
-    said = "from the compiler's log" if lines else "the compiler's log does not mention it"
-    return Section("Proof", said, (Facts(tuple(rows)), *lines) if rows else lines)
+    log = Log(tuple(map(printable, applied.proof)))
+    said = "from the compiler's log" if log.lines else "the compiler's log does not mention it"
+    return Section("Proof", said, (Facts(tuple(rows)), log) if rows else (log,))
 
 
 def _memory(applied: Applied) -> Section:
@@ -95,6 +120,7 @@ def pgle_apply_json(applied: Applied, next: str) -> str:
         "schema": SCHEMA,
         "profile": str(applied.path),
         "used": applied.used,
+        "stale": applied.stale,
         "reason": applied.reason,
         "warnings": [*applied.warnings],
         "fit": str(applied.coverage.staleness.fit),
@@ -110,7 +136,7 @@ def pgle_apply_json(applied: Applied, next: str) -> str:
         "missing_names": [*use.missing_names] if use else [],
         "fallback": use.fallback if use else None,
         "changed": applied.changed,
-        "movement": movement_data(applied.movement),
+        "movement": movement_data(applied.movement if applied.used else Unknown(_NONE_USED)),
         "memory": {"without": _memory_data(applied.without), "with": _memory_data(compiled)},
         "compile_s": {"without": applied.without.seconds, "with": compiled.seconds},
         "next": next,

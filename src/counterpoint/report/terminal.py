@@ -23,6 +23,7 @@ from counterpoint.report.document import (
     Fact,
     Facts,
     Kind,
+    Log,
     Part,
     Prose,
     Section,
@@ -109,8 +110,16 @@ def _section(section: Section, paper: _Paper) -> Iterator[Text]:
             case Prose(text, tone):
                 lines = _lines(text, paper.prose - len(_INDENT))
                 yield from (Text(_INDENT + line, _STYLES[tone]) for line in lines)
+            case Log(lines):
+                yield from (Text(_cut(_INDENT + line, paper), "dim") for line in lines)
             case Entry():
                 yield from _entry(block, paper)
+
+
+def _cut(line: str, paper: _Paper) -> str:
+    if paper.width is None or len(line) <= paper.width:
+        return line
+    return line[: paper.width - len(paper.ellipsis)] + paper.ellipsis
 
 
 def _wrapped(text: str, width: int, indent: int) -> list[str]:
