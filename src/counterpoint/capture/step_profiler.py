@@ -33,7 +33,7 @@ from counterpoint.capture.agent.recorder import NotHere, Recorder
 from counterpoint.capture.agent.remarks import Remarks
 from counterpoint.capture.agent.steps import API, Steps
 from counterpoint.capture.agent.timing import AtStep
-from counterpoint.capture.agent.trace import Profiler, Refused
+from counterpoint.capture.agent.trace import Profiler, Refused, refuse_unwritable
 from counterpoint.capture.agent.window import Seen, Window, why_never
 from counterpoint.core.errors import CounterpointError, UsageError
 
@@ -123,9 +123,11 @@ class StepProfiler:
     def on_step(self, step: object = None) -> None:
         """A step is about to begin; its number, or anything with `.step`, is only noted."""
         if self._keeper is None:
-            self._keeper = _agent(self._window, self._log_dir) or _Alone(
-                self._window, self._log_dir or HERE
-            )
+            self._keeper = _agent(self._window, self._log_dir)
+        if self._keeper is None:
+            alone = _Alone(self._window, self._log_dir or HERE)
+            self._keeper = alone  # a caller who goes on after the error does so without a profile
+            alone.refuse()
         self._keeper.on_step(getattr(step, "step", step))
 
     def close(self) -> None:
@@ -144,8 +146,7 @@ class StepProfiler:
         if kind is None:
             self.close()
         elif self._keeper is not None:
-            with suppress(CounterpointError):  # the program's own error is the one to see
-                self._keeper.no_more_steps()
+            self._keeper.no_more_steps()
 
     @overload
     def __call__(self, step: Callable[_Given, _Result]) -> Callable[_Given, _Result]: ...
@@ -190,7 +191,11 @@ def _jax() -> ModuleType:
 
 
 class _Alone:
-    """Moves the window in a process without an agent. What speaks against a profile is raised."""
+    """Moves the window in a process without an agent.
+
+    What speaks against a profile is raised before the first step; later it is a warning, for a
+    profile is not worth a training.
+    """
 
     def __init__(self, window: Window, directory: Path) -> None:
         jax = _jax()
@@ -207,18 +212,30 @@ class _Alone:
         )
         atexit.register(self._at_exit)
 
+    def refuse(self) -> None:
+        """Raise what can be known before there is a step."""
+        try:
+            if self._chosen():
+                self._remarks.refuse_two_profilers()
+                refuse_unwritable(self.recorder.directory)
+        except Refused as refused:
+            self.recorder.fail(str(refused))
+            raise CounterpointError(
+                "StepProfiler: no profile", why=str(refused), next=refused.next
+            ) from refused
+
     def on_step(self, number: object) -> None:
         del number  # counted, not believed
-        with _told():
+        with _warned():
             self.recorder.step_begins(self._steps.begin(API, time.monotonic()))
 
     def step_ended(self) -> None:
-        with _told():
+        with _warned():
             self.recorder.last_step_ended()
 
     def no_more_steps(self) -> None:
         atexit.unregister(self._at_exit)
-        with _told():
+        with _warned():
             self.recorder.finish()
 
     def why_never(self) -> str:
@@ -232,9 +249,13 @@ class _Alone:
         return why_never(self.recorder.window, seen)
 
     def _may_open(self, window: Window) -> None:
-        if window.processes is not None and self._jax.process_index() not in window.processes:
-            raise NotHere(f"only processes {list(window.processes)} are to be profiled")
+        if not self._chosen():
+            raise NotHere(f"only processes {list(window.processes or ())} are to be profiled")
         self._remarks.refuse_two_profilers()
+
+    def _chosen(self) -> bool:
+        chosen = self.recorder.window.processes
+        return chosen is None or self._jax.process_index() in chosen
 
     def _at_exit(self) -> None:
         with suppress(Exception):  # too late to raise; a profile that was open is kept
@@ -242,14 +263,12 @@ class _Alone:
 
 
 @contextmanager
-def _told() -> Generator[None]:
-    """The error that users know, for what speaks against a profile."""
+def _warned() -> Generator[None]:
+    """A warning of one line, for what speaks against a profile once the program is under way."""
     try:
         yield
-    except Refused as refused:
-        raise CounterpointError(
-            "StepProfiler: no profile", why=str(refused), next=refused.next
-        ) from refused
+    except Exception as error:  # noqa: BLE001  the program's step is worth more
+        _warn(" ".join(str(error).split()))
 
 
 def _warn(reason: str) -> None:

@@ -108,6 +108,10 @@ class Recorder:
     def _is_last(self, step: int) -> bool:
         return self.kind is not None and step + 1 >= self.window.steps
 
+    def fail(self, why: str) -> None:
+        """Nothing can come of it."""
+        self._become("failed", why)
+
     def retire(self) -> bool:
         """Leave the place to another recorder, if nothing has begun."""
         with self._lock:

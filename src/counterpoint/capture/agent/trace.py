@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 import threading
@@ -120,16 +121,29 @@ class Profiler:
                 state.reset()
 
 
+def refuse_unwritable(directory: Path) -> None:
+    """Raise if it is plain that no profile could go there; nothing is made."""
+    try:
+        place = next(path for path in (directory, *directory.parents) if path.exists())
+    except OSError as error:
+        raise _unwritable(directory, error.strerror or str(error)) from error
+    if not place.is_dir():
+        raise _unwritable(directory, "Not a directory")
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise _unwritable(directory, f"{place} may not be written to")
+
+
+def _unwritable(directory: Path, why: str) -> Refused:
+    return Refused(f"{directory} can't be written: {why}", next="name a directory that can be")
+
+
 def _require_writable(directory: Path) -> None:
     try:
         directory.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=directory, prefix=".writable-"):
             pass
     except OSError as error:
-        raise Refused(
-            f"{directory} can't be written: {error.strerror or error}",
-            next="name a directory that can be",
-        ) from error
+        raise _unwritable(directory, error.strerror or str(error)) from error
 
 
 def _remove_half(directory: Path, said: str) -> None:
