@@ -16,6 +16,9 @@ from xspace_builder import US, hlo_proto, host, kernel, metadata, nvidia, xspace
 
 from counterpoint.cli.output import check_output, write_output
 from counterpoint.core.errors import UsageError
+from counterpoint.runs import Outcome, OutcomeKind
+from counterpoint.runs.run import Given
+from counterpoint.runs.writer import RankStart, RunWriter, Start
 
 STEP = ("jit_step", 7)
 HLO = {"fusion.1": "fusion", "all-reduce.1": "all-reduce"}
@@ -294,6 +297,96 @@ class TestWrongUse:
 
     def test_a_wrong_output_is_refused_before_any_reading(self, tmp_path: Path) -> None:
         check_error(explain(tmp_path / "missing.pb", "-o", "out.html"), 2, ".html")
+
+
+OK = Outcome(OutcomeKind.OK, 0)
+OUT_OF_MEMORY = Outcome(OutcomeKind.OUT_OF_MEMORY, 1, detail="999 bytes")
+
+
+def run(path: Path, outcome: Outcome | None, *, profiled: bool = True, steps: int = 0) -> Path:
+    """A Run of one rank as its keeper leaves it; None for one that goes on."""
+    start = Start(
+        name="train",
+        command=("python", "train.py", "--lr", "1 e"),
+        cwd="/home/me",
+        settings=Given((("xla_gpu_autotune_level", "4"),), (("NCCL_DEBUG", "INFO"),)),
+        launcher="local",
+        world_size=1,
+        version="0.1.0",
+    )
+    writer = RunWriter.claim(path, start)
+    writer.add_rank(0)
+    writer.start_rank(RankStart(0), os.getpid())
+    if profiled:
+        place = path / "rank0" / "profile" / "plugins" / "profile" / "2026_01_01"
+        place.mkdir(parents=True)
+        (place / "host.xplane.pb").write_bytes(profile())
+    lines = [{"step": k, "start_s": k / 10, "source": "annotation"} for k in range(steps)]
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    (path / "rank0" / "agent" / "steps-7.jsonl").write_text(text)
+    if outcome is not None:
+        writer.end_rank(0, outcome)
+        writer.end()
+    return path
+
+
+class TestRun:
+    def test_how_it_ended_stands_at_the_top(self, tmp_path: Path) -> None:
+        done = explain(run(tmp_path / "r", OUT_OF_MEMORY))
+        assert done.returncode == 0
+        assert done.stdout.splitlines()[1] == "  run      out of memory, exit code 1: 999 bytes"
+
+    def test_of_one_that_ended_well_nothing_is_said(self, tmp_path: Path) -> None:
+        assert "\n  run " not in explain(run(tmp_path / "r", OK)).stdout
+
+    def test_one_that_goes_on(self, tmp_path: Path) -> None:
+        path = run(tmp_path / "r", None)
+        assert "\n  run      running" in explain(path).stdout
+
+    def test_json(self, tmp_path: Path, made: Path) -> None:
+        path = run(tmp_path / "r", OUT_OF_MEMORY)
+        told = {"path": str(path), "outcome": "out_of_memory", "detail": "999 bytes"}
+        assert json.loads(explain(path, "--json").stdout)["run"] == told
+        assert json.loads(explain(made, "--json").stdout)["run"] is None
+
+    def test_without_a_profile_the_error_says_how_it_ended(self, tmp_path: Path) -> None:
+        path = run(tmp_path / "r", OUT_OF_MEMORY, profiled=False)
+        stderr = path / "rank0" / "stderr.log"
+        check_error(
+            explain(path), 3, f"{path}: out of memory, exit code 1: 999 bytes;", str(stderr)
+        )
+
+    @pytest.mark.parametrize(
+        ("steps", "window"),
+        [(0, "--profile-after-quiet 0.5"), (9, "--profile-start-step 4 --profile-steps 5")],
+    )
+    def test_and_the_command_that_gets_one(self, tmp_path: Path, steps: int, window: str) -> None:
+        path = run(tmp_path / "r", OK, profiled=False, steps=steps)
+        check_error(
+            explain(path),
+            3,
+            f"{path}: this run left no profile",
+            f"next: counterpoint run {window} --set xla_gpu_autotune_level=4 --env NCCL_DEBUG=INFO"
+            " -- python train.py --lr '1 e'",
+        )
+
+    def test_one_that_goes_on_is_waited_for(self, tmp_path: Path) -> None:
+        path = run(tmp_path / "r", None, profiled=False)
+        check_error(explain(path), 3, f"{path}: running", f"next: counterpoint explain {path}")
+
+    def test_a_directory_of_runs_names_the_newest(self, tmp_path: Path) -> None:
+        for name in ("z", "a"):
+            run(tmp_path / name, OK)
+        run(tmp_path / "m", OK, profiled=False)
+        newest = tmp_path / "a"
+        check_error(explain(tmp_path), 3, "a directory of 3 runs", f"counterpoint explain {newest}")
+
+    def test_a_damaged_one_may_hold_a_profile(self, tmp_path: Path) -> None:
+        path = run(tmp_path / "r", OK)
+        (path / "run.json").write_text('{"schema": "counterpoint.run/1", ')
+        done = explain(path)
+        check_error(done, 3, "damaged", f"next: counterpoint explain {path}/rank*/profile")
+        assert explain(f"{path}/rank*/profile").returncode == 0
 
 
 class TestFile:

@@ -15,6 +15,7 @@ from counterpoint.report.bar import bar_cells
 from counterpoint.report.document import Part, Slice
 from counterpoint.report.explain_document import explain_document
 from counterpoint.report.terminal import plain_text, print_document
+from counterpoint.timeline.device import Host
 
 GOLDEN = Path(__file__).parent / "golden"
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
@@ -126,6 +127,16 @@ def test_one_step_of_one_device() -> None:
     assert "Where step 1 goes" in text
     assert "1 x H100 SXM (gpu): number 1 of this profile" in text
     assert "12.00 ms   1 step" in text
+
+
+def test_processes_of_one_machine_are_one_host(explained: Explanation) -> None:
+    def shown(*names: str) -> str:
+        hosts = tuple(Host(name=name, source="") for name in names)
+        return plain_text(explain_document(replace(explained, hosts=hosts)))
+
+    assert "2 x H100 SXM (gpu) in 2 processes on 1 host\n" in shown("vm #0", "vm #1")
+    assert "in 3 processes on 2 hosts" in shown("a #0", "a #1", "b")
+    assert "(gpu) on 2 hosts" in shown("a", "b")
 
 
 def test_rates_over_half_the_work_are_lower_bounds(explained: Explanation) -> None:

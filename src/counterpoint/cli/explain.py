@@ -9,15 +9,17 @@ from typing import Annotated, TextIO
 
 from cyclopts import Parameter
 
+from counterpoint.cli.explained_run import find_run, refuse_directory_of_runs
 from counterpoint.cli.numbers import MaybeWholeNumber, WholeNumber
 from counterpoint.cli.output import check_output, write_output
 from counterpoint.cli.progress import Progress
-from counterpoint.core.errors import UsageError
+from counterpoint.core.errors import InputError, UsageError
 from counterpoint.diagnose.explain import Explanation
 from counterpoint.diagnose.explain import explain as explain_timeline
 from counterpoint.report.explain_document import explain_document
 from counterpoint.report.json import explain_json
 from counterpoint.report.terminal import plain_text, print_document
+from counterpoint.runs import Run
 from counterpoint.runs.read import read
 
 ENDINGS = (".json", ".txt", ".md")
@@ -47,17 +49,21 @@ def explain(
     if not paths:
         raise UsageError("no profile was named", next="counterpoint explain PATH")
     if top < 1:
-        raise UsageError(f"--top takes a number from 1 on, not {top}")
+        raise UsageError(f"--top takes a number from 1 on, not {top}", next="--top 10")
     if out is not None:
         check_output(out, force=force, endings=ENDINGS)
         if json and out.suffix != ".json":
             raise UsageError(f"--json, but {out} is to be text", next="end its name in .json")
+    run = find_run(paths)
     explanation = _explain(paths, step, devices)
     as_json = json or (out is not None and out.suffix == ".json")
     if out is None:
-        _print(explanation, top, as_json=as_json)
+        _print(explanation, run, top, as_json=as_json)
         return
-    text = explain_json(explanation) if as_json else plain_text(explain_document(explanation, top))
+    if as_json:
+        text = explain_json(explanation, run)
+    else:
+        text = plain_text(explain_document(explanation, top, run))
     write_output(out, f"```\n{text}```\n" if out.suffix == ".md" else text)
     print(f"wrote {out}", file=sys.stderr)
 
@@ -79,18 +85,22 @@ def _explain(
         def say(what: str, done: int, total: int) -> None:
             progress.say(f"reading {what.rpartition('/')[2]}, {done / max(total, 1):.0%}")
 
-        timeline = read(*paths, progress=say)
+        try:
+            timeline = read(*paths, progress=say)
+        except InputError:
+            refuse_directory_of_runs(paths)
+            raise
         progress.say("explaining")
         return explain_timeline(timeline, step=step, devices=devices)
 
 
-def _print(explanation: Explanation, top: int, *, as_json: bool) -> None:
+def _print(explanation: Explanation, run: Run | None, top: int, *, as_json: bool) -> None:
     stream: TextIO = sys.stdout
     _show_every_name(stream)
     if as_json:
-        stream.write(explain_json(explanation))
+        stream.write(explain_json(explanation, run))
     else:
-        print_document(explain_document(explanation, top), stream)
+        print_document(explain_document(explanation, top, run), stream)
 
 
 def _show_every_name(stream: TextIO) -> None:

@@ -135,4 +135,5 @@ def _check_step(timeline: Timeline, step: int, found: int) -> None:
         raise UsageError(
             f"there is no step {step}{where}",
             why=f"steps in this profile: {numbers}, counted from its start",
+            next=f"counterpoint explain ... --step {known[0]}" if known else None,
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Sequence
 from typing import Final
 
 from counterpoint.diagnose.explain import Explanation, ProgramUse
@@ -27,6 +28,8 @@ from counterpoint.report.document import (
 )
 from counterpoint.report.explain_tables import collectives_section, ops_section
 from counterpoint.report.step_parts import parts_section
+from counterpoint.runs import Run
+from counterpoint.timeline.device import Host
 
 _NOTES: Final = 8
 _INPUTS: Final = 3
@@ -36,9 +39,9 @@ _NEARLY_ALL: Final = 0.95  # of compute time: below it, rates are lower bounds
 _NOTICEABLE: Final = 0.99  # a step is longer than its program's runs by more than this shows
 
 
-def explain_document(explanation: Explanation, top: int = 10) -> Document:
-    """The report on an Explanation, with `top` rows in each table."""
-    sections = [_profile(explanation), _steps(explanation.steps)]
+def explain_document(explanation: Explanation, top: int = 10, run: Run | None = None) -> Document:
+    """The report on an Explanation, with `top` rows in each table; `run` is the Run it is of."""
+    sections = [_profile(explanation, run), _steps(explanation.steps)]
     if explanation.breakdown is not None:
         sections.append(
             parts_section(
@@ -55,8 +58,9 @@ def explain_document(explanation: Explanation, top: int = 10) -> Document:
     return Document(sections=tuple(sections), legend=_legend(sections), next=_next(explanation))
 
 
-def _profile(explanation: Explanation) -> Section:
+def _profile(explanation: Explanation, run: Run | None) -> Section:
     rows = [
+        *_ending(run),
         Fact("read", _inputs(explanation.inputs)),
         Fact("devices", _devices(explanation)),
         Fact("program", _programs(explanation.programs)),
@@ -76,6 +80,13 @@ def _profile(explanation: Explanation) -> Section:
     return Section("Profile", "", (Facts(tuple(rows)),))
 
 
+def _ending(run: Run | None) -> list[Fact]:
+    """How the run ended, where it did not end well: its profile may not be what was meant."""
+    if run is None or run.outcome.ok:
+        return []
+    return [Fact("run", printable(str(run.outcome)), Tone.WARNING)]
+
+
 def _which_step(explanation: Explanation) -> str:
     return "a median step" if explanation.step is None else f"step {explanation.step}"
 
@@ -90,13 +101,19 @@ def _devices(explanation: Explanation) -> str:
     count, chip = explanation.device_count, explanation.utilisation.chip
     kind = explanation.device_kind
     what = f"{printable(chip)} ({kind})" if chip else f"{kind} (the profile names no chip)"
-    hosts = len(explanation.hosts)
     if explanation.selected_devices is not None:
         numbers = ", ".join(str(device) for device in explanation.selected_devices)
         return f"{count} x {what}: {_plural(count, 'number')} {numbers} of this profile"
-    shown = f"{count} x {what} on {hosts} {_plural(hosts, 'host')}"
+    shown = f"{count} x {what} {_where(explanation.hosts)}"
     working = len(explanation.device_breakdowns)
     return shown if working in (0, count) else f"{shown}; steps ran on {working} of them"
+
+
+def _where(hosts: Sequence[Host]) -> str:
+    """Several processes of one machine are one host."""
+    machines = len({host.machine for host in hosts})
+    place = f"on {machines} {_plural(machines, 'host')}"
+    return place if machines == len(hosts) else f"in {len(hosts)} processes {place}"
 
 
 def _programs(programs: tuple[ProgramUse, ...]) -> str:

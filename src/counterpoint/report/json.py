@@ -17,6 +17,7 @@ from counterpoint.diagnose.explain import Explanation
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.step import Breakdown, Phases, StepTimes
 from counterpoint.report import units
+from counterpoint.runs import Run
 
 SCHEMA: Final = "counterpoint.explain/1"
 
@@ -41,10 +42,11 @@ _BREAKDOWN_KEYS: Final = tuple(Breakdown.__dataclass_fields__)
 _PHASE_KEYS: Final = tuple(Phases.__dataclass_fields__)
 
 
-def explain_data(explanation: Explanation) -> dict[str, Json]:
-    """The explanation as plain data that JSON can hold."""
+def explain_data(explanation: Explanation, run: Run | None = None) -> dict[str, Json]:
+    """The explanation as plain data that JSON can hold; `run` is the Run that was read."""
     return {
         "schema": SCHEMA,
+        "run": None if run is None else _run(run),
         "inputs": [*explanation.inputs],
         "notes": [*explanation.notes],
         "truncated": explanation.truncated,
@@ -72,11 +74,10 @@ def explain_data(explanation: Explanation) -> dict[str, Json]:
     }
 
 
-def explain_json(explanation: Explanation) -> str:
+def explain_json(explanation: Explanation, run: Run | None = None) -> str:
     """The same as text, with each op, collective and finding on a line of its own."""
-    entries = (
-        f"{json.dumps(key)}: {_lines(value)}" for key, value in explain_data(explanation).items()
-    )
+    data = explain_data(explanation, run)
+    entries = (f"{json.dumps(key)}: {_lines(value)}" for key, value in data.items())
     return "{\n" + ",\n".join(entries) + "\n}\n"
 
 
@@ -84,6 +85,14 @@ def _lines(value: Json) -> str:
     if isinstance(value, list) and value and isinstance(value[0], Mapping):
         return "[\n" + ",\n".join(f" {json.dumps(row, allow_nan=False)}" for row in value) + "\n]"
     return json.dumps(value, allow_nan=False)
+
+
+def _run(run: Run) -> dict[str, Json]:
+    return {
+        "path": str(run.path),
+        "outcome": str(run.outcome.kind),
+        "detail": run.outcome.detail or None,
+    }
 
 
 def _host_clocks(explanation: Explanation) -> list[Json]:

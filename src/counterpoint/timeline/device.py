@@ -27,3 +27,9 @@ class Host:
     name: str
     source: str
     clock_offset_ps: int | None = None
+
+    @property
+    def machine(self) -> str:
+        """The name without the number that tells processes of one machine apart."""
+        name, apart, number = self.name.rpartition(" #")
+        return name if apart and number.isdecimal() else self.name

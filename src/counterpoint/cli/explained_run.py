@@ -1,0 +1,100 @@
+"""The Run that `explain` is asked about: how it ended, and what to do where it left no profile."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from counterpoint.core.errors import InputError
+from counterpoint.runs import OutcomeKind, Run, find_runs, is_run, list_runs, read_run
+
+_COUNTED: Final = ("annotation", "api")
+"""Where steps are seen so, a profile can start at one of them; those of the log come too late."""
+
+_SOON: Final = ("--profile-after-quiet", "0.5")
+
+
+def find_run(paths: Sequence[str]) -> Run | None:
+    """The Run among the paths, which must have a profile; None where there is none, or several."""
+    named = sorted({path for path in paths if is_run(path)})
+    if len(named) != 1:
+        return None
+    run = _read(named[0])
+    if not run.profiles:
+        how = "" if run.outcome.ok else f"{run.outcome}; "
+        raise InputError(
+            f"{named[0]}: {how}this run left no profile",
+            why=run.why_no_profile,
+            next=_how_to_get_one(run, named[0]),
+        )
+    return run
+
+
+def refuse_directory_of_runs(paths: Sequence[str]) -> None:
+    """Name the newest run in a directory of them that was named in its place."""
+    for path in paths:
+        if not _holds_runs(path):
+            continue
+        known = list_runs(path)
+        newest = ([run for run in known if run.profiles] or known)[-1:]
+        inside = "1 run" if len(known) == 1 else f"{len(known)} runs"
+        raise InputError(
+            f"{path}: no profile, but a directory of {inside}",
+            next=" ".join(f"counterpoint explain {shlex.quote(str(run.path))}" for run in newest)
+            or f"counterpoint runs {shlex.quote(path)}",
+        )
+
+
+def _holds_runs(path: str) -> bool:
+    try:
+        return not is_run(path) and bool(find_runs(path))
+    except InputError:
+        return False  # no directory, or none that may be read: that has been said
+
+
+def _read(path: str) -> Run:
+    """A damaged Run may still hold profiles."""
+    try:
+        return read_run(path)
+    except InputError as damage:
+        quoted = shlex.quote(path)
+        whole = any(Path(path).glob("rank*/profile/plugins/profile/*/*.xplane.pb*"))
+        next_ = f"counterpoint explain {quoted}/rank*/profile" if whole else None
+        raise InputError(
+            damage.what, why=damage.why, next=next_ or damage.next or f"ls {quoted}"
+        ) from None
+
+
+def _how_to_get_one(run: Run, shown: str) -> str:
+    """Wait for it, read why it failed, or run it again so that the profile starts in time."""
+    if run.outcome.kind is OutcomeKind.RUNNING:
+        return f"counterpoint explain {shlex.quote(shown)}   # again, when it has ended"
+    seen = any(rank.steps for rank in run.ranks)
+    failed = next((r for r in run.ranks if r.outcome.kind is run.outcome.kind), None)
+    if failed is not None and not run.outcome.ok and not seen:
+        return f"less {shlex.quote(str(failed.stderr))}"
+    return _again(run)
+
+
+def _again(run: Run) -> str:
+    """The command that ran it, with a profile that starts earlier."""
+    words = ["counterpoint", "run", *_window(run)]
+    for name, value in run.settings.xla:
+        words += ["--set", f"{name}={value}"]
+    for name, value in run.settings.env:
+        words += ["--env", f"{name}={value}"]
+    if run.launcher == "local" and run.world_size > 1:
+        words += ["--ranks", str(run.world_size)]
+    return shlex.join([*words, "--", *run.command])
+
+
+def _window(run: Run) -> list[str]:
+    """From the middle of the steps that were seen, where a profile can start at a step at all."""
+    counts = [len(rank.steps) for rank in run.ranks if rank.step_source in _COUNTED]
+    if not counts or min(counts) < 2:
+        return [*_SOON]
+    first = min(counts) // 2
+    steps = min(10, min(counts) - first)
+    return ["--profile-start-step", str(first), "--profile-steps", str(steps)]
