@@ -167,6 +167,14 @@ NOTHING = Seen(NOW, compiled=0, busy=False, last_compile_s=None, steps=0)
             "the program ended 2.5 s after its last compile, while 10 s of quiet were asked",
         ),
         (
+            Window(quiet_s=10),
+            Seen(NOW, 58, False, 99.2, 9, last_compiled="jit(step)", times=57),
+            (
+                "the program ended 0.8 s after its last compile, while 10 s of quiet were asked: "
+                "jit(step) was compiled last, 57 times in all"
+            ),
+        ),
+        (
             Window(quiet_s=1),
             NOTHING._replace(compiled=1, last_compile_s=90.0, steps=4),
             "the program ended before its next step",

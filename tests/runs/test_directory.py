@@ -16,6 +16,7 @@ from counterpoint.core.basis import Unknown
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.report.runs_json import run_data
 from counterpoint.runs import OutcomeKind, effective_flags, find_runs, is_run, list_runs, read_run
+from counterpoint.runs.alive import start_of
 from counterpoint.runs.outcome import Outcome
 from counterpoint.runs.run import Given
 from counterpoint.runs.writer import RankStart, RunWriter, Start
@@ -95,6 +96,30 @@ class TestLost:
         )
         assert done.returncode == -9
         assert read_run(tmp_path / "run").outcome.kind is OutcomeKind.LOST
+
+    def test_a_keeper_that_nobody_has_buried_keeps_nothing(self, tmp_path: Path) -> None:
+        path = written(tmp_path / "run", None)
+        with subprocess.Popen([sys.executable, "-c", ""]) as keeper:
+            os.waitid(os.P_PID, keeper.pid, os.WEXITED | os.WNOWAIT)
+            manifest = path / "rank0" / "rank.json"
+            told = json.loads(manifest.read_text())
+            told["keeper"] = {"pid": keeper.pid, "started": start_of(keeper.pid)}
+            manifest.write_text(json.dumps(told))
+            assert read_run(path).outcome.kind is OutcomeKind.LOST
+
+    def test_of_ranks_the_one_that_failed_tells_more_than_those_lost(self, tmp_path: Path) -> None:
+        writers = [RunWriter.claim(tmp_path / "run", SLURM) for _ in range(2)]
+        for number, writer in enumerate(writers):
+            writer.add_rank(number)
+            writer.start_rank(RankStart(number), os.getpid())
+        writers[0].end_rank(0, Outcome(OutcomeKind.ERROR, 7, detail="ValueError"))
+        rank = tmp_path / "run" / "rank1"
+        told = json.loads((rank / "rank.json").read_text())
+        told["keeper"]["started"] += 1
+        (rank / "rank.json").write_text(json.dumps(told))
+        run = read_run(tmp_path / "run")
+        assert str(run.outcome) == "error, exit code 7: rank 0: ValueError"
+        assert (run.state, run.ended) == ("ended", run.ranks[0].ended)
 
     def test_a_number_that_was_given_out_again_is_not_taken_for_the_keeper(
         self, tmp_path: Path
@@ -216,6 +241,16 @@ class TestDamage:
         run = read_run(path)
         assert (run.ranks, run.outcome) == ((), OK)
         assert "rank 0 is left out" in run.notes[0]
+
+    def test_a_damaged_rank_with_a_profile_is_used(self, tmp_path: Path) -> None:
+        path = written(tmp_path / "run")
+        (path / "rank0" / "rank.json").write_text('{"rank": 0')
+        file = path / "rank0" / "profile" / "plugins" / "profile" / "1" / "host.xplane.pb"
+        file.parent.mkdir(parents=True)
+        file.write_bytes(b"x")
+        run = read_run(path)
+        assert (run.profiles, run.outcome) == ((file,), OK)
+        assert run.notes[0].endswith("; its profile is used all the same")
 
     def test_a_directory_without_a_manifest_is_no_run(self, tmp_path: Path) -> None:
         assert not is_run(tmp_path)
@@ -433,3 +468,24 @@ class TestWhyNoProfile:
         (rank / "ir").mkdir()
         (rank / "ir" / "jax_ir0_jit_step_compile.mlir").write_text("module {}")
         assert read_run(writer.path).why_no_profile.startswith("JAX ran, but the agent is in none")
+
+    @pytest.mark.parametrize(
+        ("state", "asked", "outcome", "why"),
+        [
+            ("waiting", 5, OK, "the program did not come to the steps that were to be profiled"),
+            ("waiting", None, OK, "the program was ended before compilation had been quiet"),
+            ("open", 5, OK, "the program was ended while it was profiled"),
+            ("waiting", None, None, "the run goes on, and its profile has not begun yet"),
+            ("open", 5, None, "the run goes on, and is being profiled now"),
+        ],
+    )
+    def test_what_no_process_has_said(
+        self, tmp_path: Path, state: str, asked: int | None, outcome: Outcome | None, why: str
+    ) -> None:
+        writer = RunWriter.claim(tmp_path / "run", LOCAL)
+        rank = writer.add_rank(0)
+        writer.start_rank(RankStart(0, profile=True), os.getpid())
+        process(rank, {"window": {"state": state, "asked": {"start_step": asked}}})
+        if outcome:
+            writer.end_rank(0, outcome)
+        assert read_run(writer.path).why_no_profile.startswith(why)

@@ -90,7 +90,7 @@ def _manifest(place: Path) -> Mapping[str, object]:
 
 
 def _run(place: Path, manifest: Mapping[str, object]) -> Run:
-    ranks, notes = _ranks(place)
+    ranks, notes = _ranks(place, manifest)
     settings = cast("Mapping[str, object]", manifest["settings"])
     size = int(cast("int", manifest["ranks"]))
     ended = when(manifest.get("ended"))
@@ -132,7 +132,7 @@ def _outcome(manifest: Mapping[str, object], ranks: Sequence[Rank], size: int) -
     return Outcome(OutcomeKind.NOT_STARTED, detail="no rank has left a word")
 
 
-def _ranks(place: Path) -> tuple[list[Rank], list[str]]:
+def _ranks(place: Path, told: Mapping[str, object]) -> tuple[list[Rank], list[str]]:
     ranks: list[Rank] = []
     notes: list[str] = []
     for number in layout.rank_numbers(place):
@@ -142,7 +142,13 @@ def _ranks(place: Path) -> tuple[list[Rank], list[str]]:
         except FileNotFoundError:
             notes.append(f"rank {number} has not started")
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as damage:
-            notes.append(f"rank {number} is left out: {layout.RANK_MANIFEST} is damaged: {damage}")
+            damaged = f"{layout.RANK_MANIFEST} is damaged: {damage}"
+            rank = _rest(directory, number, told)
+            if rank.profiles:
+                ranks.append(rank)
+                notes.append(f"rank {number}: {damaged}; its profile is used all the same")
+            else:
+                notes.append(f"rank {number} is left out: {damaged}")
     return ranks, notes
 
 
@@ -169,6 +175,20 @@ def _rank(directory: Path, number: int) -> Rank:
         steps=steps.found,
         compiles=compiles.found,
         notes=(*processes.notes, *steps.notes, *compiles.notes),
+    )
+
+
+def _rest(directory: Path, number: int, told: Mapping[str, object]) -> Rank:
+    """What is left of a rank without its manifest; that of the run may say how it ended."""
+    lost = Outcome(OutcomeKind.LOST, detail=f"{layout.RANK_MANIFEST} is damaged")
+    return Rank(
+        number=number,
+        host="?",
+        path=directory,
+        outcome=outcome_from(told["outcome"]) if told["state"] == "ended" else lost,
+        processes=read_processes(directory / layout.AGENT).found,
+        steps=read_steps(directory / layout.AGENT).found,
+        compiles=read_compiles(directory / layout.AGENT).found,
     )
 
 

@@ -18,10 +18,16 @@ from counterpoint.runs.compiler_lines import CompilerLine, compiler_lines
 from counterpoint.runs.outcome import Outcome, OutcomeKind
 
 _UNSAID: Final = {
-    "waiting": "the program did not come to the steps that were to be profiled",
-    "open": "the program ended while it was profiled",
+    ("waiting", True): "the program did not come to the steps that were to be profiled",
+    ("waiting", False): "the program was ended before compilation had been quiet long enough",
+    ("open", True): "the program was ended while it was profiled",
+    ("open", False): "the program was ended while it was profiled",
 }
-"""Where a process was killed, its agent has given no reason."""
+"""Where a process was killed, its agent has given no reason: by state, and if steps were asked."""
+_GOES_ON: Final = {
+    "waiting": "the run goes on, and its profile has not begun yet",
+    "open": "the run goes on, and is being profiled now",
+}
 _SHUT_OUT: Final = (
     "its PYTHONPATH was set anew (add to it: PYTHONPATH=x:$PYTHONPATH), "
     "or Python ignores it (env -i, python -I, -E or -S)"
@@ -292,10 +298,21 @@ class Run:
             return "none was asked for"
         for rank in asked:
             if rank.window is not None and rank.window.state != "done":
-                return rank.window.reason or _UNSAID.get(rank.window.state, rank.window.state)
+                return _unsaid(rank.window, rank.outcome)
+        if any(rank.outcome.kind is OutcomeKind.RUNNING for rank in asked):
+            return "the run goes on, and no Python process that imports jax was seen yet"
         if any(rank.lowered or rank.hlo for rank in asked):
             return f"JAX ran, but the agent is in none of its processes: {_SHUT_OUT}"
         return f"no Python process that imports jax was seen; if there was one, {_SHUT_OUT}"
+
+
+def _unsaid(window: ProfileWindow, outcome: Outcome) -> str:
+    """Why a window has no profile, if its process did not come to say it."""
+    if window.reason:
+        return window.reason
+    if outcome.kind is OutcomeKind.RUNNING and window.state in _GOES_ON:
+        return _GOES_ON[window.state]
+    return _UNSAID.get((window.state, window.start_asked is not None), window.state)
 
 
 def longest_compiles(compiles: Iterable[Compile]) -> dict[str, float]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -36,6 +37,8 @@ class Compiles:
         self.ahead_of_time = 0
         self.seconds = 0.0
         self.last_end_s: float | None = None
+        self.last_name: str | None = None
+        self.times: Counter[str] = Counter()
         self.cache = {"hits": 0, "misses": 0, "requests": 0}
         self._write = write
         self._jax_directory = jax_directory
@@ -90,6 +93,8 @@ class Compiles:
             self.count += 1
             self.ahead_of_time += who.aot
             self.seconds += seconds
+            self.last_name = name
+            self.times[name or ""] += 1
         line = _line("cache_hit" if hit else "backend", seconds, name, now_s)
         self._write({**line, "aot": who.aot, "where": who.where})
 

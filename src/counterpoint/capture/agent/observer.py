@@ -294,6 +294,8 @@ class Observer:
                 busy=compiles.busy,
                 last_compile_s=compiles.last_end_s,
                 steps=steps.count,
+                last_compiled=compiles.last_name,
+                times=compiles.times[compiles.last_name or ""],
             ),
         )
 

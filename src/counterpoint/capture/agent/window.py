@@ -50,6 +50,11 @@ class Seen(NamedTuple):
     busy: bool
     last_compile_s: float | None
     steps: int
+    last_compiled: str | None = None
+    times: int = 0  # it was compiled
+
+
+_AGAIN = 3  # compiles of one name and more are worth a word
 
 
 def why_never(window: Window, seen: Seen) -> str:
@@ -66,9 +71,15 @@ def why_never(window: Window, seen: Seen) -> str:
     if quiet_s < window.quiet_s:
         return (
             f"the program ended {quiet_s:.1f} s after its last compile, "
-            f"while {window.quiet_s:g} s of quiet were asked"
+            f"while {window.quiet_s:g} s of quiet were asked{_compiled_again(seen)}"
         )
     return "the program ended before its next step"
+
+
+def _compiled_again(seen: Seen) -> str:
+    if seen.times < _AGAIN or not seen.last_compiled:
+        return ""
+    return f": {seen.last_compiled} was compiled last, {seen.times} times in all"
 
 
 def _too_few_steps(start_step: int, seen: Seen) -> str:
