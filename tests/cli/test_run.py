@@ -95,6 +95,10 @@ class TestWords:
         assert "outcome  error, exit code 1: ValueError: no data" in done.stderr
         assert done.stderr.endswith("next: less 'a b/rank0/stderr.log'\n")
 
+    def test_where_nothing_is_in_stderr_it_is_the_other(self, tmp_path: Path) -> None:
+        done = run(tmp_path, "print('no data'); raise SystemExit(1)", "-o", "a")
+        assert done.stderr.endswith("next: less a/rank0/stdout.log\n")
+
     def test_lines_that_come_all_at_once_tell_no_time(self, tmp_path: Path) -> None:
         program = "print('\\n'.join(f'step {i} loss 1.5' for i in range(30)))"
         done = run(tmp_path, program, "-o", "a", "--no-profile")
@@ -121,6 +125,53 @@ class TestWords:
         done = run(tmp_path, r"raise ValueError('\x1b[31mred')", "-o", "a")
         said = [line for line in done.stderr.splitlines() if line.startswith("counterpoint: ")]
         assert not any("\x1b" in line for line in said)
+
+
+class TestNoProfile:
+    """Where none came about, although the program ended well."""
+
+    def test_one_that_was_asked_for_is_an_error(self, tmp_path: Path) -> None:
+        pytest.importorskip("jax")
+        done = run(tmp_path, STEPS, "-o", "a", "--profile-start-step", "20")
+        assert (done.returncode, done.stdout) == (3, "done\n")
+        assert "counterpoint: error: no profile: only 8 steps began" in done.stderr
+        assert done.stderr.endswith("next: counterpoint run --profile-start-step 4 -- ...\n")
+
+    def test_what_it_says_next_gives_one(self, tmp_path: Path) -> None:
+        pytest.importorskip("jax")
+        (tmp_path / "train me.py").write_text(STEPS)
+        options = ("--profile-start-step", "20", "--env", "A=b c")
+        done = counterpoint("run", *options, "--", sys.executable, "train me.py", cwd=tmp_path)
+        assert done.returncode == 3
+        _, *arguments = shlex.split(done.stderr.partition("counterpoint: next: ")[2])
+        assert arguments[1:5] == ["--profile-start-step", "4", "--env", "A=b c"]
+        again = counterpoint(*arguments, cwd=tmp_path)
+        assert again.returncode == 0, again.stderr
+        assert "profile  1 file, " in again.stderr
+
+    def test_the_usual_one_is_not_missed(self, tmp_path: Path) -> None:
+        pytest.importorskip("jax")
+        done = run(tmp_path, STEPS, "-o", "a")
+        assert done.returncode == 0
+        assert "profile  none: the program ended " in done.stderr
+        assert "error" not in done.stderr
+        assert "next: counterpoint run --profile-after-quiet 0.5 -- " in done.stderr
+
+    def test_a_failure_of_the_program_s_own_comes_first(self, tmp_path: Path) -> None:
+        done = run(tmp_path, "raise SystemExit(7)", "--profile-steps", "10")
+        assert done.returncode == 7
+
+    def test_one_that_is_shorter_says_so(self, tmp_path: Path) -> None:
+        pytest.importorskip("jax")
+        done = run(tmp_path, STEPS, "-o", "a", "--profile-start-step", "5")
+        (line,) = [line for line in done.stderr.splitlines() if "profile  " in line]
+        assert "the program ended inside the window, in step 3 of 10" in line
+
+    def test_profiles_of_the_program_s_own_are_named(self, tmp_path: Path) -> None:
+        pytest.importorskip("jax")
+        program = STEPS.replace("for i in", "jax.profiler.start_trace('mine')\nfor i in")
+        done = run(tmp_path, program + "\njax.profiler.stop_trace()", "-o", "a")
+        assert done.stderr.endswith("next: counterpoint explain mine\n")
 
 
 class TestExitCodes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 from cyclopts import Parameter
 
@@ -16,6 +16,9 @@ from counterpoint.report.runs_document import run_lines
 from counterpoint.report.runs_json import run_json
 from counterpoint.runs import Run
 
+NO_PROFILE: Final = 3
+"""As for a file that is not there."""
+
 
 def run(
     *command: Annotated[str, Parameter(name="COMMAND...", negative=())],
@@ -25,7 +28,8 @@ def run(
 ) -> int:
     """Execute a workload, and keep all that it leaves.
 
-    Its exit code is handed on: 128 + number for a signal, 124 for --timeout and --hang-after.
+    Its exit code is handed on: 128 + number for a signal, 124 for --timeout and --hang-after. It is
+    3 where an option asked for a profile, and none came about though the workload ended well.
 
     Args:
         command: What to run, behind `--`.
@@ -33,21 +37,22 @@ def run(
         profile: What to profile.
         json: Print the run as JSON to stdout, and what the workload prints to stderr.
     """
+    profile = profile or ProfileOptions()
     request = make_request(
-        command,
-        workload or WorkloadOptions(),
-        profile or ProfileOptions(),
-        echo="stderr" if json else True,
+        command, workload or WorkloadOptions(), profile, echo="stderr" if json else True
     )
     world = find_world(os.environ)
     mine = world.seats[0].rank if world else None
     made = launch(request, say=_say if not mine else _keep_quiet)
-    if json:
-        sys.stdout.write(run_json(made))
-    elif not mine:
-        for line in run_lines(made, _shown(made)):
-            _say(line)
-    return (made.outcome if mine is None else made.rank(mine).outcome).status
+    missing = profile.is_explicit and made.outcome.ok and not made.profiles
+    if not mine:
+        if json:
+            sys.stdout.write(run_json(made))
+        if missing or not json:
+            for line in run_lines(made, _shown(made), needs_profile=missing):
+                _say(line)
+    status = (made.outcome if mine is None else made.rank(mine).outcome).status
+    return NO_PROFILE if missing and not mine else status
 
 
 def _say(line: str) -> None:

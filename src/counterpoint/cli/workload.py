@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, TypeVar
 
 from cyclopts import Parameter
 
 from counterpoint.capture.request import Request, Window
-from counterpoint.cli.numbers import MaybeWholeNumber, WholeNumber
+from counterpoint.cli.numbers import MaybeWholeNumber
 from counterpoint.core.errors import UsageError
 from counterpoint.flags import Settings, load_settings, parse_settings
 from counterpoint.timeline.url import refuse_url
 
 _SHORTEST: Final = 0.001  # seconds
+T = TypeVar("T", int, float)
 Many = Annotated[tuple[str, ...], Parameter(show_default=False)]
 Switch = Annotated[bool, Parameter(show_default=False)]
 
@@ -55,21 +56,32 @@ class ProfileOptions:
 
     Args:
         profile_start_step: Profile from this step on, counted from 0.
-        profile_steps: So many steps.
-        profile_after_quiet: Else profile once nothing was compiled for so many seconds.
-        profile_seconds: And for so many seconds, where no steps can be counted.
+        profile_steps: So many steps; 10 if not said.
+        profile_after_quiet: Else profile once nothing was compiled for so many seconds; 5.
+        profile_seconds: And for so many seconds, where no steps can be counted; 3.
         no_profile: Run without a profile.
         perfetto_link: Serve the profile to ui.perfetto.dev when it is done, and wait for it.
         processes: The ranks that profile: all, or their numbers with commas between.
     """
 
     profile_start_step: MaybeWholeNumber = None
-    profile_steps: WholeNumber = 10
-    profile_after_quiet: float = 5.0
-    profile_seconds: float = 3.0
+    profile_steps: MaybeWholeNumber = None
+    profile_after_quiet: float | None = None
+    profile_seconds: float | None = None
     no_profile: Switch = False
     perfetto_link: Switch = False
     processes: str = "all"
+
+    @property
+    def is_explicit(self) -> bool:
+        """Whether a profile was asked for, and not only not declined."""
+        given = (
+            self.profile_start_step,
+            self.profile_steps,
+            self.profile_after_quiet,
+            self.profile_seconds,
+        )
+        return not self.no_profile and any(one is not None for one in given)
 
 
 def make_request(
@@ -127,14 +139,19 @@ def _window(profile: ProfileOptions) -> Window | None:
     _refuse_low("--profile-steps", profile.profile_steps, 1)
     _refuse_low("--profile-after-quiet", profile.profile_after_quiet, 0)
     _refuse_low("--profile-seconds", profile.profile_seconds, _SHORTEST)
+    usual = Window()
     return Window(
         start_step=profile.profile_start_step,
-        steps=profile.profile_steps,
-        quiet_s=profile.profile_after_quiet,
-        seconds=profile.profile_seconds,
+        steps=_given(profile.profile_steps, usual.steps),
+        quiet_s=_given(profile.profile_after_quiet, usual.quiet_s),
+        seconds=_given(profile.profile_seconds, usual.seconds),
         perfetto_link=profile.perfetto_link,
         processes=_processes(profile.processes),
     )
+
+
+def _given(value: T | None, usual: T) -> T:
+    return usual if value is None else value
 
 
 def _processes(text: str) -> Literal["all"] | tuple[int, ...]:

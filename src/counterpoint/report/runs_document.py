@@ -19,7 +19,8 @@ from counterpoint.report.document import (
     Tone,
     printable,
 )
-from counterpoint.runs import OutcomeKind, Rank, Run
+from counterpoint.report.run_next import asked, next_commands
+from counterpoint.runs import Rank, Run
 from counterpoint.runs.bursts import BURSTS
 
 Broken = tuple[Path, str]
@@ -81,21 +82,15 @@ def _row(run: Run) -> tuple[str, ...]:
     )
 
 
-def run_lines(run: Run, path: Path) -> list[str]:
+def run_lines(run: Run, path: Path, *, needs_profile: bool = False) -> list[str]:
     """What is to be said when a run has ended: outcome, steps, profile, and what to do next."""
-    shown = shlex.quote(str(path))
     lines = [
         f"outcome  {run.outcome}",
         f"steps    {steps_line(run)}",
-        f"profile  {_profile(run)}",
+        _profile(run, needed=needs_profile),
         *(f"note     {note}" for note in (*run.notes, *(n for r in run.ranks for n in r.notes))),
+        *(f"next: {command}" for command in next_commands(run, path)),
     ]
-    if run.profiles:
-        lines.append(f"next: counterpoint explain {shown}")
-    elif not run.outcome.ok and run.outcome.kind is not OutcomeKind.RUNNING and run.ranks:
-        lines.append(f"next: less {shlex.quote(str(_worst(run, path)))}")
-    else:
-        lines.append(f"next: counterpoint runs {shlex.quote(str(path.parent))}")
     return [printable(line) for line in lines]
 
 
@@ -119,15 +114,24 @@ def how_timed(rank: Rank) -> str:
     return _HOW.get(rank.step_source or "", "?")
 
 
-def _profile(run: Run) -> str:
+def _profile(run: Run, *, needed: bool) -> str:
     if not run.profiles:
-        return f"none: {run.why_no_profile}"
+        head = "error: no profile" if needed else "profile  none"
+        return f"{head}: {run.why_no_profile}"
     size = sum(path.stat().st_size for path in run.profiles)
     count = len(run.profiles)
-    return f"{count} file{'s' * (count != 1)}, {units.size(size)}"
+    return f"profile  {count} file{'s' * (count != 1)}, {units.size(size)}{_shortened(run)}"
 
 
-def _worst(run: Run, path: Path) -> Path:
-    """Where the failure is told: the stderr of the first rank that did not end well."""
-    rank = next((rank for rank in run.ranks if rank.outcome.kind is run.outcome.kind), run.ranks[0])
-    return path / rank.stderr.relative_to(run.path)
+def _shortened(run: Run) -> str:
+    """Why a profile holds less than was asked for, if it does."""
+    for rank in run.ranks:
+        window = rank.window
+        if window is None or window.state != "done":
+            continue
+        if window.reason:
+            return f": {window.reason}"
+        wanted = asked(rank).get("steps")
+        if window.steps is not None and isinstance(wanted, int) and window.steps < wanted:
+            return f": {window.steps} of {wanted} steps"
+    return ""
