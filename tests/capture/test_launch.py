@@ -351,6 +351,27 @@ class TestFullDisk:
         assert made.outcome.kind is OutcomeKind.DISK_FULL
         assert made.outcome.status in (1, 3)  # its own error, unless we can't keep that first
 
+    FILL = (
+        "import os\n"
+        "with open(os.path.join({place!r}, 'data'), 'wb', buffering=0) as file:\n"
+        "  try:\n"
+        "    while True: file.write(bytes(4096))\n"
+        "  except OSError: pass\n"
+    )
+
+    def test_one_that_does_not_mind(self, small_disk: Path) -> None:
+        made = run(small_disk, self.FILL.format(place=str(small_disk)))
+        assert any("the disk is full" in note for note in made.notes)
+
+    def test_our_own_last_words_are_said_where_they_can_t_be_kept(self, small_disk: Path) -> None:
+        program = (
+            "import os, pathlib\n"
+            "pathlib.Path(os.environ['COUNTERPOINT_AGENT_DIR'], '.reserve').unlink()\n"
+        )
+        made = run(small_disk, program + self.FILL.format(place=str(small_disk)))
+        assert (made.outcome.kind, made.outcome.status) == (OutcomeKind.DISK_FULL, 3)
+        assert "No space left on device" in made.outcome.detail
+
     def test_no_room_to_begin_with(self, small_disk: Path) -> None:
         (small_disk / "full").write_bytes(bytes(270 << 10))
         with pytest.raises(InputError, match="No space left on device"):

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint import __version__
+from counterpoint.capture.disk import AtEnd, Unwritten, is_full, told_of_disk
 from counterpoint.capture.environment import ChildEnvironment, child_environment
 from counterpoint.capture.group import Group
 from counterpoint.capture.hints import with_hints
@@ -62,10 +63,10 @@ def launch(request: Request, say: Say = _silent) -> Run:
         try:
             Watch(children, Limits(request.timeout_s, request.hang_after_s), noted).run()
         finally:
-            _finish(children, writer, say)
+            at_end = _finish(children, writer)
     if world.launched and world.seats[0].rank == 0:
         _wait_for_others(writer.path)
-    return read_run(writer.path)
+    return told_of_disk(read_run(writer.path), at_end)
 
 
 def _wait_for_others(path: Path) -> None:
@@ -230,18 +231,23 @@ def _described(request: Request, seat: Seat, environment: ChildEnvironment) -> R
     )
 
 
-def _finish(children: Sequence[Child], writer: RunWriter, say: Say) -> None:
-    """Say in the Run how each rank ended, also where the disk is full."""
-    try:
-        for child in children:
-            status = child.status or child.group.reap()
+def _finish(children: Sequence[Child], writer: RunWriter) -> AtEnd:
+    """Say in the Run how each rank ended; what can't be written is handed back."""
+    was_full = is_full(writer.path)
+    unwritten: list[Unwritten] = []
+    for child in children:
+        status = child.status or child.group.reap()
+        outcome = _outcome(child, status)
+        try:
             prune_dump(child.directory / layout.XLA)
-            writer.end_rank(child.rank, _outcome(child, status))
+            writer.end_rank(child.rank, outcome)
+        except (OSError, CounterpointError) as failure:
+            unwritten.append(Unwritten(failure, child.rank, outcome))
+    try:
         writer.end()
-    except OSError as failure:
-        say(f"how the run ended can't be written down: {failure.strerror or failure}")
-    except CounterpointError as failure:
-        say(f"how the run ended can't be written down: {failure.what}")
+    except (OSError, CounterpointError) as failure:
+        unwritten.append(Unwritten(failure))
+    return AtEnd(tuple(unwritten), was_full=was_full)
 
 
 def _outcome(child: Child, status: tuple[int | None, int | None]) -> Outcome:
