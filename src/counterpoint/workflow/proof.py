@@ -18,6 +18,7 @@ from counterpoint.pgle.evidence import read_evidence
 from counterpoint.pgle.profile import Profile
 from counterpoint.pgle.proof import Complaint, ModuleUse, Use
 from counterpoint.pgle.staleness import Fit
+from counterpoint.pgle.step_module import heaviest
 from counterpoint.program import Program, read_program
 from counterpoint.runs import Rank, Run
 
@@ -69,16 +70,17 @@ def compiled(rank: Rank, module: str) -> Program | None:
 
 
 def step_module(run: Run, profile: Profile) -> str:
-    """The module that the profile is for: the one it names, else the largest that was compiled."""
+    """The module that the profile is for: the one it names, else the one that computes most."""
     programs = [it for rank in run.ranks for it in _programs(rank.hlo)]
-    named = next((it for it in programs if it.fingerprint in profile.fingerprints), None)
-    if named is None and not programs:
+    named = heaviest(it for it in programs if it.fingerprint in profile.fingerprints)
+    step = named or heaviest(programs)
+    if step is None:
         raise InputError(
             f"{run.path}: XLA dumped no scheduled program",
             why="nothing was compiled, or --xla_dump_to went elsewhere",
             next=f"counterpoint runs {run.path.parent}",
         )
-    return (named or programs[0]).name
+    return step.name
 
 
 def _programs(paths: Iterable[Path]) -> Iterator[Program]:
