@@ -222,6 +222,13 @@ class TestRanks:
         assert run.outcome.kind is OutcomeKind.RUNNING
         assert "1 ranks are not there" in run.outcome.detail
 
+    def test_a_rank_that_never_came_is_lost(self, tmp_path: Path) -> None:
+        manifest = written(tmp_path / "run", start=SLURM) / "rank0" / "rank.json"
+        told = json.loads(manifest.read_text())
+        manifest.write_text(json.dumps(told | {"ended": "2026-01-01T00:00:00.000+00:00"}))
+        run = read_run(tmp_path / "run")
+        assert str(run.outcome) == "lost: 1 ranks are not there"
+
 
 class TestDamage:
     @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -20,6 +21,7 @@ from counterpoint.runs.records import read_compiles, read_steps
 from counterpoint.runs.run import Given, Rank, Run
 
 _LATE: Final = float("inf")
+_COMES_WITHIN_S: Final = 600.0
 
 
 def is_run(path: str | os.PathLike[str]) -> bool:
@@ -125,11 +127,17 @@ def _outcome(manifest: Mapping[str, object], ranks: Sequence[Rank], size: int) -
         ends = [(r.number, r.outcome, r.ended.timestamp() if r.ended else _LATE) for r in ranks]
         outcome = outcome_of_ranks(ends)
         if len(ranks) < size and outcome.ok:
-            return Outcome(OutcomeKind.RUNNING, detail=f"{size - len(ranks)} ranks are not there")
+            return _missing(size - len(ranks), max(end for _, _, end in ends))
         return outcome
     if manifest["state"] == "ended":
         return outcome_from(manifest["outcome"])
     return Outcome(OutcomeKind.NOT_STARTED, detail="no rank has left a word")
+
+
+def _missing(count: int, last_end_s: float) -> Outcome:
+    """Ranks that may yet come; long after all others ended they won't."""
+    kind = OutcomeKind.LOST if time.time() - last_end_s > _COMES_WITHIN_S else OutcomeKind.RUNNING
+    return Outcome(kind, detail=f"{count} ranks are not there")
 
 
 def _ranks(place: Path, told: Mapping[str, object]) -> tuple[list[Rank], list[str]]:
