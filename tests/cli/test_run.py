@@ -126,6 +126,69 @@ class TestWords:
         said = [line for line in done.stderr.splitlines() if line.startswith("counterpoint: ")]
         assert not any("\x1b" in line for line in said)
 
+    def test_our_words_begin_a_line(self, tmp_path: Path) -> None:
+        program = "import sys; print('out', end=''); sys.stderr.write('half')"
+        done = run(tmp_path, program, "-o", "a", "--no-profile")
+        assert done.stdout == "out"
+        assert "half\ncounterpoint: outcome" in done.stderr
+
+    def test_also_where_stdout_goes_to_the_same_place(self, tmp_path: Path) -> None:
+        done = subprocess.run(
+            [
+                *(sys.executable, "-m", "counterpoint", "run", "--no-profile", "--"),
+                *(sys.executable, "-c", "print('half', end='')"),
+            ],
+            cwd=tmp_path,
+            env=ENVIRONMENT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=True,
+            timeout=60,
+        )
+        assert "half\ncounterpoint: outcome" in done.stdout
+
+    def test_a_launcher_within_is_warned_of(self, tmp_path: Path) -> None:
+        place = tmp_path / "bin"
+        place.mkdir()
+        (place / "srun").write_text("#!/bin/sh\nexec true\n")
+        (place / "srun").chmod(0o755)
+        done = counterpoint(
+            *("run", "--no-profile", "--", "srun", "-n2", "python", "train.py"),
+            cwd=tmp_path,
+            PATH=f"{place}:{ENVIRONMENT['PATH']}",
+        )
+        assert done.returncode == 0, done.stderr
+        assert "warning: ranks that srun starts are not told apart" in done.stderr
+        assert "srun ... counterpoint run -- ..." in done.stderr
+
+    def test_of_many_ranks_the_first_tells_all_as_json(self, tmp_path: Path) -> None:
+        program = "import os, time; time.sleep(5 * int(os.environ['OMPI_COMM_WORLD_RANK']))"
+        ranks = [
+            subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "counterpoint", "run", "--no-profile", "--json"),
+                    *("-o", "a", "--", sys.executable, "-c", program),
+                ],
+                cwd=tmp_path,
+                env={
+                    **ENVIRONMENT,
+                    "OMPI_COMM_WORLD_RANK": str(rank),
+                    "OMPI_COMM_WORLD_SIZE": "2",
+                    "OMPI_MCA_ess_base_jobid": "7",
+                },
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            for rank in range(2)
+        ]
+        first, second = [rank.communicate(timeout=60)[0] for rank in ranks]
+        assert second == ""
+        (made,) = json.loads(first)["runs"]
+        assert made["outcome"]["kind"] == "ok"
+        assert [rank["outcome"]["kind"] for rank in made["ranks"]] == ["ok", "ok"]
+
 
 class TestNoProfile:
     """Where none came about, although the program ended well."""

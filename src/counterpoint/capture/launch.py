@@ -17,13 +17,20 @@ from counterpoint.capture.disk import AtEnd, Unwritten, is_full, told_of_disk
 from counterpoint.capture.environment import ChildEnvironment, child_environment
 from counterpoint.capture.group import Group
 from counterpoint.capture.hints import with_hints
-from counterpoint.capture.output import Output, StepLog, sink
+from counterpoint.capture.output import Output, StepLog, end_line, sink
 from counterpoint.capture.preflight import refuse_unknown_flags
 from counterpoint.capture.prune import prune_dump
 from counterpoint.capture.request import Request, Window
 from counterpoint.capture.signals import interrupts
 from counterpoint.capture.watch import Child, Limits, Watch
-from counterpoint.capture.world import Seat, World, count_gpus, find_world, local_world
+from counterpoint.capture.world import (
+    Seat,
+    World,
+    count_gpus,
+    find_world,
+    launcher_within,
+    local_world,
+)
 from counterpoint.core.errors import CounterpointError, UsageError
 from counterpoint.runs import layout
 from counterpoint.runs.classify import classify
@@ -36,6 +43,7 @@ Say = Callable[[str], None]
 
 HOME: Final = Path("counterpoint-runs")
 _OTHERS: Final = 3.0  # seconds
+_OTHERS_WELL: Final = 60.0
 _TAIL: Final = 1 << 18
 """As much of each stream is searched for how it ended."""
 
@@ -58,20 +66,27 @@ def launch(request: Request, say: Say = _silent) -> Run:
     with interrupts() as noted:
         writer = _claim(request, world)
         say(f"keeping this run in {_shown(writer.path)}")
+        if not world.launched and (warning := launcher_within(request.command)):
+            say(warning)
         children = _start_ranks(request, world, inherited, writer)
         noted.children_started()
         try:
             Watch(children, Limits(request.timeout_s, request.hang_after_s), noted).run()
         finally:
             at_end = _finish(children, writer)
+            if len(children) == 1:  # of several, whole lines are shown
+                end_line(children[0].outputs, request.echo)
     if world.launched and world.seats[0].rank == 0:
-        _wait_for_others(writer.path)
+        _wait_for_others(writer.path, _OTHERS if children[0].failed else _OTHERS_WELL)
     return told_of_disk(read_run(writer.path), at_end)
 
 
-def _wait_for_others(path: Path) -> None:
-    """Ranks of a launcher end one after the other; so that the first can tell of all, it waits."""
-    until = time.monotonic() + _OTHERS
+def _wait_for_others(path: Path, seconds: float) -> None:
+    """Ranks of a launcher end one after the other; so that the first can tell of all, it waits.
+
+    Not for long where it failed: launchers end the others when they hear of it.
+    """
+    until = time.monotonic() + seconds
     while read_run(path).outcome.kind is OutcomeKind.RUNNING and time.monotonic() < until:
         time.sleep(0.1)
 

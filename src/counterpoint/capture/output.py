@@ -38,6 +38,8 @@ class Output:
         self._sink = sink
         self._see = see
         self._rest = b""
+        self.shown_at = float("-inf")
+        self.is_mid_line = False
 
     def pump(self) -> bool:
         """Take what is there; False at the end of the stream."""
@@ -50,6 +52,7 @@ class Output:
             self._lines(b"\n" if self._rest else b"")
             return False
         self._sink(chunk)
+        self.shown_at, self.is_mid_line = time.monotonic(), not chunk.endswith(b"\n")
         self._lines(chunk)
         self._keep(chunk)
         return True
@@ -109,6 +112,23 @@ def sink(
         return lambda _: None
     stream = sys.stderr if is_stderr or echo == "stderr" else sys.stdout
     return _Prefixed(stream, prefix) if prefix else _Plain(stream)
+
+
+def end_line(outputs: tuple[Output, Output], echo: bool | Literal["stderr"]) -> None:
+    """What we say next on stderr begins a line. What the program wrote to stdout stays its own."""
+    if echo is False:
+        return
+    shared = outputs if echo == "stderr" or _is_one_place() else outputs[1:]
+    if max(shared, key=lambda output: output.shown_at).is_mid_line:
+        _Plain(sys.stderr)(b"\n")
+
+
+def _is_one_place() -> bool:
+    """Whether stdout and stderr go to the same terminal, file or pipe."""
+    try:
+        return os.path.sameopenfile(1, 2)
+    except OSError:
+        return False
 
 
 class _Plain:

@@ -11,14 +11,16 @@ import re
 import shutil
 import socket
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
 from counterpoint.core.errors import UsageError
 
 LOCAL: Final = "local"
+_LAUNCHERS: Final = ("srun", "mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun")
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 
@@ -55,6 +57,17 @@ def find_world(environ: Mapping[str, str]) -> World | None:
     if pmi is not None and (slurm is None or slurm.size != pmi.size):
         return _openmpi(environ) or pmi
     return _openmpi(environ) or slurm
+
+
+def launcher_within(command: Sequence[str]) -> str | None:
+    """A warning where the command starts ranks by itself: here all of them are one."""
+    name = Path(command[0]).name
+    if name not in _LAUNCHERS:
+        return None
+    return (
+        f"warning: ranks that {name} starts are not told apart here;"
+        f" put it in front: {name} ... counterpoint run -- ..."
+    )
 
 
 def local_world(ranks: int, devices: int = 0) -> World:
