@@ -496,3 +496,13 @@ class TestWhyNoProfile:
         if outcome:
             writer.end_rank(0, outcome)
         assert read_run(writer.path).why_no_profile.startswith(why)
+
+    def test_a_profile_that_was_taken_away(self, tmp_path: Path) -> None:
+        writer = RunWriter.claim(tmp_path / "run", LOCAL)
+        rank = writer.add_rank(0)
+        writer.start_rank(RankStart(0, profile=True), os.getpid())
+        process(
+            rank, {"window": {"state": "done", "path": "/mine", "files": ["/mine/x.xplane.pb"]}}
+        )
+        why = read_run(writer.path).why_no_profile
+        assert why == "it was written to /mine, and is not there any more"

@@ -299,6 +299,9 @@ class Run:
         for rank in asked:
             if rank.window is not None and rank.window.state != "done":
                 return _unsaid(rank.window, rank.outcome)
+        gone = next((rank.window.path for rank in asked if rank.window), None)
+        if gone is not None:
+            return f"it was written to {gone}, and is not there any more"
         if any(rank.outcome.kind is OutcomeKind.RUNNING for rank in asked):
             return "the run goes on, and no Python process that imports jax was seen yet"
         if any(rank.lowered or rank.hlo for rank in asked):
