@@ -102,8 +102,28 @@ def test_options_choose_what_becomes_a_cost(run: Run, profile: Path, tmp_path: P
     assert costs(out)[f"{FINGERPRINT}::{OP}"] == 13
     assert run(profile, "-o", out, "--force", "--keep-warmup", "--percentile", "0")[0] == 0
     assert costs(out)[f"{FINGERPRINT}::{OP}"] == 10
+    assert "over runs and devices, warm-up included" in out.read_text()
     assert run(profile, "-o", out, "--force", "--bare", "--module", "jit_step")[0] == 0
     assert costs(out) == {IN_LOOP: 5.0, OP: 12.0}
+
+
+def test_a_few_digits_of_a_fingerprint_name_its_module(
+    run: Run, profile: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "step.pbtxt"
+    assert run(profile, "-o", out, "--module", FINGERPRINT[:4])[0] == 0
+    assert costs(out) == COSTS
+    code, _, err = run(profile, "-o", out, "--force", "--module", FINGERPRINT[:3])
+    assert code == 2
+    assert f"#0 jit_step ({FINGERPRINT[:8]})" in err
+
+
+def test_a_pattern_stands_in_the_head_as_the_files_it_found(
+    run: Run, profile: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "step.pbtxt"
+    assert run(profile.with_name("*.xplane.pb"), "-o", out)[0] == 0
+    assert f"# inputs: {profile.name}\n" in out.read_text()
 
 
 def test_a_stored_timeline_gives_the_same(run: Run, profile: Path, tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def test_show_tells_modules_and_the_largest_costs(run: Run, first: Path) -> None
     code, out, err = run("show", first)
     assert (code, err) == (0, "")
     lines = [line.split() for line in out.splitlines()]
-    assert ["costs", "4,", "0.125", "ms", "in", "all"] in lines
+    assert ["costs", "4;", "0.125", "ms", "in", "all"] in lines
     assert ["made", "by", "a", "test"] in lines
     assert [A, "3", "0.105", "jit_step,", "3", "instructions"] in lines
     assert [B, "1", "0.020"] in lines
@@ -68,12 +68,24 @@ def test_show_tells_which_of_two_costs_xla_takes(run: Run, tmp_path: Path) -> No
     path = write_profile(Profile(costs), tmp_path / "twice.pb")
     out = run("show", path)[1]
     assert "Duplicates   1 name stands more than once" in out
-    assert ["dot", "any", "1.000,", "3.000", "3.000"] in [line.split() for line in out.splitlines()]
+    rows = [line.split() for line in out.splitlines()]
+    assert ["dot", "any", "1.000", "and", "3.000", "3.000"] in rows
+    assert "3, of which XLA drops 1 (of duplicates the last counts); 0.0120 ms in all" in out
+    assert ["dot", "any", "3.000", "25.0%"] in rows
+    assert ["dot", "any", "1.000", "8.3%"] not in rows
     # With a clone by rematerialisation XLA averages all costs of a base name instead.
     clones = (*costs, Cost("dot.remat", 8.0))
     path = write_profile(Profile(clones), tmp_path / "clones.pb")
     rows = [line.split() for line in run("show", path)[1].splitlines()]
-    assert ["dot", "any", "1.000,", "3.000", "4.000"] in rows
+    assert ["dot", "any", "1.000", "and", "3.000", "4.000"] in rows
+
+
+def test_show_cuts_the_many_costs_of_one_name_to_their_range(run: Run, tmp_path: Path) -> None:
+    costs = tuple(Cost("dot", float(us)) for us in (7, *range(1, 60), 5))
+    out = run("show", write_profile(Profile(costs), tmp_path / "many.pb"))[1]
+    row = ["dot", "any", "1.000", "to", "59.000", "(61", "costs)", "5.000"]
+    assert row in [line.split() for line in out.splitlines()]
+    assert all(len(line) < 100 for line in out.splitlines() if "costs)" in line)
 
 
 def test_show_says_that_latencies_are_left_out(run: Run, tmp_path: Path) -> None:
@@ -145,6 +157,12 @@ def test_diff_starts_with_the_largest_change(run: Run, first: Path, second: Path
 def test_diff_warns_when_only_names_are_compared(run: Run, second: Path, tmp_path: Path) -> None:
     other = write_profile(Profile((Cost("dot", 1.0, B),)), tmp_path / "other.pb")
     assert "fingerprints differ: instructions are compared by name" in run("diff", second, other)[1]
+    bare = write_profile(Profile((Cost("dot", 150.0), Cost("add", 6.0))), tmp_path / "bare.pb")
+    out = run("diff", second, bare)[1]
+    assert "names are bare in B: instructions are compared by name alone" in out
+    assert "fingerprints differ" not in out
+    assert "Largest changes   1\n" in out
+    assert "+0.000" not in out
 
 
 def test_diff_as_json_is_whole(run: Run, first: Path, second: Path) -> None:
@@ -160,3 +178,4 @@ def test_real_profiles_are_shown_with_their_duplicates(run: Run, shared: Path) -
     for path, count in (("bf16_16vm", 17), ("bf16_64vm", 19), ("fp8_128vm", 17)):
         out = run("show", shared / f"data/pgle/{path}.pbtxt")[1]
         assert f"Duplicates   10 of {count} names stand more than once" in out
+        assert max(map(len, out.splitlines())) <= 120

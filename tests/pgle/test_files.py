@@ -146,6 +146,8 @@ GOOD = 'costs { name: "dot" cost_us: 1.5 }\n'
         ("p.pbtxt", "costs {", "is no profile in text form", "pgle make"),
         ("p.pbtxt", 'costs { nam: "dot" }', "is no profile in text form", "pgle make"),
         ("p.pbtxt", b"\xff\xfe", "is no profile in text form", "pgle make"),
+        ("x.pb", b"\n\x05\x12\x03/host:metadata", "is a recording, not a profile", "pgle make"),
+        ("x.zip", b"PK\x03\x04abc", "no profile by its name, nor by what it holds", "pgle make"),
         ("p.xplane.pb", b"\n\x05\x12\x03abc", "is a recording, not a profile", "pgle make"),
         ("p.pb", b"\xff\xfe\xff", "is no profile in binary form", "pgle make"),
         ("p.pb", GOOD, "holds the text form", "p.pbtxt"),

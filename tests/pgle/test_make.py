@@ -325,10 +325,19 @@ def test_one_module_can_be_chosen(wanted: str) -> None:
     assert f"module {B}" in bare.profile.origin  # so that staleness can be told all the same
 
 
+def test_digits_that_two_fingerprints_share_are_refused() -> None:
+    near = A[:6] + B[6:]
+    two = {"jit_step": hlo(A), "jit_eval": hlo(near, name="jit_eval")}
+    with pytest.raises(UsageError, match="2 fingerprints begin so"):
+        make_profile(timeline(OF_TWO, two), module=A[:5])
+    made = make_profile(timeline(OF_TWO, two), module=near[:8])
+    assert made.profile.fingerprints == (near,)
+
+
 def test_bare_names_of_two_modules_are_refused() -> None:
     with pytest.raises(UsageError, match="would mix them") as refused:
         make_profile(timeline(OF_TWO, TWO), bare=True)
-    assert "#0 jit_step, #1 jit_eval" in str(refused.value)
+    assert "#0 jit_step (01234567), #1 jit_eval (fedcba98)" in str(refused.value)
     with pytest.raises(UsageError, match="no module 'jit_train' ran"):
         make_profile(timeline(OF_TWO, TWO), module="jit_train")
 

@@ -11,6 +11,7 @@ from cyclopts import Parameter
 from counterpoint.core.errors import UsageError
 from counterpoint.pgle.files import read_profile
 from counterpoint.pgle.merge import merge_profiles
+from counterpoint.pgle.origin import count
 from counterpoint.pgle.statistic import MEDIAN, check_percentile
 from counterpoint.pgle.writing import check_place, write_profile
 
@@ -42,5 +43,5 @@ def merge(
 
 
 def _size(costs: int, fingerprints: tuple[str, ...]) -> str:
-    of = f"of {len(fingerprints)} modules" if fingerprints else "with bare names"
-    return f"{costs:,} costs {of}"
+    of = f"of {count(len(fingerprints), 'module')}" if fingerprints else "with bare names"
+    return f"{count(costs, 'cost')} {of}"

@@ -38,6 +38,7 @@ class Diff:
     only_a: tuple[Cost, ...]  # sorted by cost
     only_b: tuple[Cost, ...]
     by_name: bool
+    bare: tuple[str, ...] = ()  # which of "A" and "B" has bare names throughout
 
     @property
     def a_us(self) -> float:
@@ -68,6 +69,7 @@ def diff_profiles(a: Profile, b: Profile) -> Diff:
         only_a=_by_cost(cost for key, cost in mine.items() if key not in theirs),
         only_b=_by_cost(cost for key, cost in theirs.items() if key not in mine),
         by_name=by_name,
+        bare=tuple(name for name, it in (("A", a), ("B", b)) if not it.fingerprints),
     )
 
 

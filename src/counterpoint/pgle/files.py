@@ -7,6 +7,7 @@ there were no profile.
 
 from __future__ import annotations
 
+import re
 import shlex
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +23,15 @@ from counterpoint.pgle.text import origin_of
 from counterpoint.program.wire_schema import Message
 
 _RECORDING: Final = ".xplane.pb"
+_RECORDINGS: Final = (".zip", ".xplane.pb.gz", ".sqlite", ".nsys-rep", ".json.gz")
+_PLANE: Final = re.compile(
+    rb"\n[\x80-\xff]*[\x00-\x7f]"  # a message
+    rb"(?:\x08[\x80-\xff]*[\x00-\x7f])?"  # its number
+    rb"\x12.(?:/device:|/host:|Task Env|#Chip)",  # its name
+    re.DOTALL,
+)
+"""How a recording of JAX's profiler begins, whatever its file is called."""
+
 _MAKE: Final = "counterpoint pgle make PROFILE... -o FILE.pbtxt"
 
 
@@ -59,13 +69,31 @@ def _read_file(path: Path) -> Profile:
 
 
 def _wrong_ending(path: Path) -> InputError:
-    text = _parse_text(path.read_bytes())
-    ending = TEXT if text is not None else BINARY
+    data = path.read_bytes()
+    binary = _parse_binary(data)
+    if _parse_text(data) is not None:
+        ending = TEXT
+    elif binary is not None and _has_names(binary):
+        ending = BINARY
+    else:
+        return _no_profile(path)
     return InputError(
         f"{path}: no profile by its name, which ends in {path.suffix or 'nothing'}",
         why="XLA takes .pbtxt (text) and .pb (binary) and leaves out every other file in silence",
         next=shlex.join(["mv", str(path), f"{path.with_suffix('')}{ending}"]),
     )
+
+
+def _no_profile(path: Path) -> InputError:
+    return InputError(
+        f"{path}: no profile by its name, nor by what it holds",
+        why="XLA takes .pbtxt or .pb files with one cost per instruction, made of recordings",
+        next=_make_of(path) if path.name.endswith(_RECORDINGS) else _MAKE,
+    )
+
+
+def _make_of(path: Path) -> str:
+    return shlex.join(["counterpoint", "pgle", "make", str(path), "-o", "step.pbtxt"])
 
 
 def _from_text(path: Path, data: bytes) -> Profile:
@@ -90,12 +118,15 @@ def _from_text(path: Path, data: bytes) -> Profile:
 
 def _from_binary(path: Path, data: bytes) -> Profile:
     message = _parse_binary(data)
-    if path.name.endswith(_RECORDING) and (message is None or not _has_names(message)):
+    nameless = message is None or not _has_names(message)
+    if nameless and (path.name.endswith(_RECORDING) or _PLANE.match(data)):
         raise InputError(
             f"{path} is a recording, not a profile for XLA's scheduler",
-            why="a profile holds one cost per instruction, and is made of recordings",
-            next=shlex.join(["counterpoint", "pgle", "make", str(path), "-o", "step.pbtxt"]),
+            why="it holds an XPlane; a profile holds one cost per instruction, and is made of such",
+            next=_make_of(path),
         )
+    if message is not None and message.costs and nameless:
+        raise _no_profile(path)
     if message is not None and (message.costs or message.latencies):
         return _profile(path, message)
     if _parse_text(data) is not None:

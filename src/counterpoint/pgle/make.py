@@ -58,13 +58,13 @@ def make_profile(
         _one_module(timeline, group, ops, counted, taken, percentile=percentile, bare=bare)
         for group in one_per_module(chosen, bare=bare)
     ]
-    made.sort(key=lambda it: -it[0].cost_ms)
+    made.sort(key=lambda it: (-it[0].cost_ms, it[0].name, it[0].fingerprint or ""))
     modules = tuple(costs_of for costs_of, _ in made)
     costs = tuple(cost for _, costs in made for cost in costs)
     if not costs:
         raise no_costs(timeline, modules)
-    origin = tell_origin(timeline, modules, percentile, about or {})
-    notes = tell_notes(timeline, ops, chosen, unnamed, counted, taken)
+    origin = tell_origin(timeline, modules, percentile, about or {}, keep_warmup=keep_warmup)
+    notes = tell_notes(timeline, ops, chosen, unnamed, counted, taken, keep_warmup=keep_warmup)
     return Made(Profile(costs, origin=origin), modules, tuple(notes))
 
 

@@ -17,8 +17,9 @@ from counterpoint.program import Program
 from counterpoint.timeline.model import Timeline
 
 _LISTED: Final = 12
-_PREFIX: Final = 6
-"""Digits of a fingerprint that are enough to name a module by."""
+_SHOWN: Final = 8
+_PREFIX: Final = 4
+"""Digits of a fingerprint that are enough to name a module by, if no other begins so."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,6 +72,7 @@ def choose_modules(
             why=f"these did: {list_modules(modules)}",
             next="name one of them, or leave --module out",
         )
+    _refuse_ambiguous(chosen, wanted)
     keyed = [module for module in chosen if module.fingerprint is not None]
     bare = [module for module in chosen if module.fingerprint is None]
     if keyed and wanted is None:
@@ -85,6 +87,16 @@ def choose_modules(
     return chosen, []
 
 
+def _refuse_ambiguous(chosen: Sequence[Module], wanted: str | None) -> None:
+    by_digits = [it for it in chosen if wanted is not None and not _is_exactly(it, wanted)]
+    if len({module.fingerprint for module in by_digits}) > 1:
+        raise UsageError(
+            f"--module {wanted}: {len(by_digits)} fingerprints begin so",
+            why=f"they are {list_modules(by_digits)}",
+            next="give more digits, or choose one by its number: --module '#N'",
+        )
+
+
 def require_one(modules: Sequence[Module]) -> None:
     """Refuse to give bare names to more than one program."""
     if len({module.number for module in modules}) > 1:
@@ -96,14 +108,21 @@ def require_one(modules: Sequence[Module]) -> None:
 
 
 def list_modules(modules: Sequence[Module]) -> str:
-    """Names and numbers, as `choose_modules` takes them."""
-    names = [f"#{module.number} {module.name}" for module in modules[:_LISTED]]
+    """Names, numbers and fingerprints, as `choose_modules` takes them."""
+    names = [_told(module) for module in modules[:_LISTED]]
     more = len(modules) - _LISTED
     return ", ".join(names) + (f" and {more} more" if more > 0 else "")
 
 
+def _told(module: Module) -> str:
+    digits = f" ({module.fingerprint[:_SHOWN]})" if module.fingerprint else ""
+    return f"#{module.number} {module.name}{digits}"
+
+
 def _is(module: Module, wanted: str) -> bool:
-    if wanted == f"#{module.number}":
-        return True
     prefix = len(wanted) >= _PREFIX and (module.fingerprint or "").startswith(wanted)
-    return wanted == module.name or prefix
+    return prefix or _is_exactly(module, wanted)
+
+
+def _is_exactly(module: Module, wanted: str) -> bool:
+    return wanted in (f"#{module.number}", module.name, module.fingerprint)

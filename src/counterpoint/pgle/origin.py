@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Final
@@ -17,6 +18,7 @@ from counterpoint.pgle.statistic import MEDIAN
 from counterpoint.timeline.model import Lane, Timeline
 
 _LISTED: Final = 3
+_LEFT_OUT: Final = re.compile(r"step \S+ is left out\b(?!: no later)")
 _NAMELESS: Final = 0.05
 """Share of kernel time above which costs that are missing are worth a word."""
 
@@ -26,13 +28,16 @@ def tell_origin(
     modules: Sequence[ModuleCosts],
     percentile: float,
     about: Mapping[str, str],
+    *,
+    keep_warmup: bool = False,
 ) -> dict[str, str]:
     """What the file says of itself: no dates and no directories, so the same input gives it."""
+    warm = ", warm-up included" if keep_warmup else ""
     told = {
         "made by": f"counterpoint {__version__}",
-        "inputs": ", ".join(PurePosixPath(name).name for name in timeline.inputs),
-        "statistic": f"{name_of_statistic(percentile)} over runs and devices; of a collective, of"
-        " the stay of the last to come",
+        "inputs": ", ".join(sorted(_file_names(timeline))),
+        "statistic": f"{name_of_statistic(percentile)} over runs and devices{warm}; of a"
+        " collective, of the stay of the last to come",
         **about,
     }
     for module in modules:
@@ -42,6 +47,13 @@ def tell_origin(
             f" {count(module.executions, 'run')} on {count(module.devices, 'device')}"
         )
     return told
+
+
+def _file_names(timeline: Timeline) -> set[str]:
+    """Names alone; with a pattern among them, of the files that were found."""
+    pattern = any(mark in name for name in timeline.inputs for mark in "*?[")
+    found = [host.source for host in timeline.hosts] if pattern else timeline.inputs
+    return {PurePosixPath(name).name for name in found}
 
 
 def name_of_statistic(percentile: float) -> str:
@@ -56,8 +68,10 @@ def tell_notes(
     unnamed: Sequence[Module],
     counted: Counted,
     taken: Samples,
+    *,
+    keep_warmup: bool = False,
 ) -> list[str]:
-    """What to know before trusting the costs."""
+    """What to know before trusting the costs; of steps left out only where their runs were, too."""
     return [
         *_cut(timeline),
         *_nameless(timeline, ops),
@@ -65,7 +79,7 @@ def tell_notes(
         *_builds(chosen),
         *_left_out(unnamed),
         *_first_only(chosen, counted),
-        *timeline.notes,
+        *(it for it in timeline.notes if not (keep_warmup and _LEFT_OUT.match(it))),
     ]
 
 

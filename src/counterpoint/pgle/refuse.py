@@ -20,7 +20,7 @@ def require_device_time(timeline: Timeline) -> None:
     if not kinds or not len(timeline.spans):
         raise InputError(
             f"{_inputs(timeline)}: no device time in this profile, so no costs",
-            why=f"it holds {_hold(timeline)}",
+            why=_hold(timeline),
             next="record a profile on GPUs while steps run, e.g. from step 3 on",
         )
     if "tpu" in kinds:
@@ -67,7 +67,8 @@ def _inputs(timeline: Timeline) -> str:
 def _hold(timeline: Timeline) -> str:
     if len(timeline.host_events):
         return (
-            f"{len(timeline.host_events):,} events of host threads only; JAX on CPU records no"
-            " device, and a profile that ends before the first step has run shows none either"
+            f"it holds {len(timeline.host_events):,} events of host threads only; JAX on CPU"
+            " records no device, and a profile that ends before the first step has run shows none"
+            " either"
         )
-    return "; ".join(timeline.notes) or "nothing"
+    return "; ".join(timeline.notes) or "it holds nothing"

@@ -30,7 +30,7 @@ _US_PER_MS: Final = 1e3
 def diff_document(diff: Diff, a: str, b: str, top: int) -> Document:
     """The report, with `top` rows in each table."""
     sections = [_head(diff, a, b)]
-    if diff.changes:
+    if diff.equal < len(diff.changes):
         sections.append(_changes(diff, top))
     for title, only in (("Only in A", diff.only_a), ("Only in B", diff.only_b)):
         if only:
@@ -53,13 +53,19 @@ def _head(diff: Diff, a: str, b: str) -> Section:
         Fact("only in one", f"A {len(diff.only_a):,}   B {len(diff.only_b):,}"),
     ]
     if diff.by_name:
-        text = "fingerprints differ: instructions are compared by name, and may be others"
-        rows.append(Fact("note", text, Tone.WARNING))
+        rows.append(Fact("note", _by_name(diff), Tone.WARNING))
     return Section("Compared", "", (Facts(tuple(rows)),))
 
 
+def _by_name(diff: Diff) -> str:
+    if diff.bare:
+        return f"names are bare in {diff.bare[0]}: instructions are compared by name alone"
+    return "fingerprints differ: instructions are compared by name, and may be others"
+
+
 def _changes(diff: Diff, top: int) -> Section:
-    shown = diff.changes[:top]
+    changed = [it for it in diff.changes if it.difference_us]
+    shown = changed[:top]
     cells = (
         [_name(it.key) for it in shown],
         [f"{it.a_us:,.3f}" for it in shown],
@@ -75,7 +81,7 @@ def _changes(diff: Diff, top: int) -> Section:
         Column("B/A", Kind.NUMBER),
     )
     table = Table(columns=columns, rows=tuple(zip(*cells, strict=True)))
-    return Section("Largest changes", _of(len(shown), len(diff.changes)), (table,))
+    return Section("Largest changes", _of(len(shown), len(changed)), (table,))
 
 
 def _only(title: str, only: Sequence[Cost], top: int) -> Section:

@@ -10,6 +10,7 @@ from typing import Any, Final
 from counterpoint.pgle.made import Made, ModuleCosts
 from counterpoint.pgle.needed import costs_found
 from counterpoint.pgle.profile import Cost, Profile
+from counterpoint.pgle.settled import settled
 from counterpoint.report import units
 from counterpoint.report.document import (
     Column,
@@ -103,11 +104,12 @@ def _module_data(module: ModuleCosts) -> dict[str, Any]:
 
 
 def profile_document(profile: Profile, name: str, top: int) -> Document:
-    """What a file holds."""
-    sections = [_head(profile, name), _modules(profile, top), _largest(profile, top)]
+    """What a file holds, and what XLA takes of it: of duplicates the last."""
+    taken = tuple(settled(profile).values())
+    sections = [_head(profile, name, taken), _modules(profile, taken, top), _largest(taken, top)]
     if profile.duplicates:
         sections.append(_duplicates(profile, top))
-    zero = [cost for cost in profile.costs if not cost.us]
+    zero = [cost for cost in taken if not cost.us]
     if zero:
         names = ", ".join(printable(cost.name) for cost in zero[:top])
         sections.append(Section("Without cost", f"{_of(min(top, len(zero)), len(zero))}: {names}"))
@@ -115,10 +117,14 @@ def profile_document(profile: Profile, name: str, top: int) -> Document:
     return Document(sections=tuple(sections), legend="", next=printable(f"{follow} PROGRAM"))
 
 
-def _head(profile: Profile, name: str) -> Section:
+def _head(profile: Profile, name: str, taken: Sequence[Cost]) -> Section:
+    held = f"{len(profile.costs):,}"
+    dropped = len(profile.costs) - len(taken)
+    if dropped:
+        held += f", of which XLA drops {dropped:,} (of duplicates the last counts)"
     rows = [
         Fact("read", printable(name)),
-        Fact("costs", f"{len(profile.costs):,}, {units.milliseconds(_ms(profile.costs))} in all"),
+        Fact("costs", f"{held}; {units.milliseconds(_ms(taken))} in all"),
     ]
     if profile.latencies:
         text = f"{len(profile.latencies):,}; XLA:GPU leaves them out"
@@ -128,10 +134,10 @@ def _head(profile: Profile, name: str) -> Section:
     return Section("Profile", "", (Facts(tuple(rows)),))
 
 
-def _modules(profile: Profile, top: int) -> Section:
+def _modules(profile: Profile, taken: Sequence[Cost], top: int) -> Section:
     """By fingerprint; what is known of a module, its origin tells."""
     by_module: dict[str | None, list[Cost]] = {}
-    for cost in profile.costs:
+    for cost in taken:
         by_module.setdefault(cost.fingerprint, []).append(cost)
     shown = list(by_module.items())[:top]
     cells = (
@@ -150,9 +156,9 @@ def _modules(profile: Profile, top: int) -> Section:
     return Section("Modules", _of(len(shown), len(by_module)), (table,))
 
 
-def _largest(profile: Profile, top: int) -> Section:
-    shown = sorted(profile.costs, key=lambda it: (-it.us, it.key))[:top]
-    whole = _ms(profile.costs)
+def _largest(taken: Sequence[Cost], top: int) -> Section:
+    shown = sorted(taken, key=lambda it: (-it.us, it.key))[:top]
+    whole = _ms(taken)
     cells = (
         [printable(it.name) for it in shown],
         [(it.fingerprint or "any")[:_SHORT] for it in shown],
@@ -165,7 +171,7 @@ def _largest(profile: Profile, top: int) -> Section:
         Column("us", Kind.NUMBER),
         Column("share", Kind.NUMBER),
     )
-    summary = _of(len(shown), len(profile.costs))
+    summary = _of(len(shown), len(taken))
     return Section("Largest costs", summary, (Table(columns=columns, rows=_rows(cells)),))
 
 
@@ -176,7 +182,7 @@ def _duplicates(profile: Profile, top: int) -> Section:
     cells = (
         [printable(same[0].name) for same in shown],
         [(same[0].fingerprint or "any")[:_SHORT] for same in shown],
-        [", ".join(f"{it.us:,.3f}" for it in same) for same in shown],
+        [_range(same) for same in shown],
         units.column((taken[same[0].fingerprint].get(same[0].name) for same in shown), 3),
     )
     columns = (
@@ -190,19 +196,28 @@ def _duplicates(profile: Profile, top: int) -> Section:
     return Section("Duplicates", summary, (table,))
 
 
+def _range(same: Sequence[Cost]) -> str:
+    costs = [it.us for it in same]
+    if len(costs) == 2:
+        return " and ".join(f"{us:,.3f}" for us in costs)
+    return f"{min(costs):,.3f} to {max(costs):,.3f} ({len(costs):,} costs)"
+
+
 def _stand(names: int) -> str:
     return "name stands" if names == 1 else "names stand"
 
 
 def profile_json(profile: Profile, name: str) -> str:
-    """The same as data, uncut."""
+    """The same as data, uncut; `total_us` is of what XLA takes."""
+    taken = settled(profile).values()
     data: dict[str, Any] = {
         "schema": PROFILE_SCHEMA,
         "profile": name,
         "origin": dict(profile.origin),
         "fingerprints": [*profile.fingerprints],
         "bare": sum(cost.fingerprint is None for cost in profile.costs),
-        "total_us": sum(cost.us for cost in profile.costs),
+        "taken": len(taken),
+        "total_us": sum(cost.us for cost in taken),
         "costs": [
             {"name": it.name, "fingerprint": it.fingerprint, "us": it.us} for it in profile.costs
         ],
