@@ -91,6 +91,31 @@ def test_a_stale_profile_is_warned_of(
     assert "xla_gpu_disable_async_collectives=ALLCOLLECTIVES" in words
 
 
+@pytest.mark.parametrize("keyed", [True, False])
+def test_a_profile_of_what_the_run_itself_compiled_is_not_called_foreign(
+    lowered: Lowered, tmp_path: Path, capsys: pytest.CaptureFixture[str], keyed: bool
+) -> None:
+    """The dump tells: the run had other kernels than a compile without a device."""
+    own = lowered.compile({"xla_gpu_enable_triton_gemm": "false"})
+    dump = tmp_path / "dump"
+    dump.mkdir()
+    (dump / "jax_ir0001_jit_step_compile.mlir").write_bytes(lowered.mlir.read_bytes())
+    ending = "sm_9.0_gpu_after_optimizations.hlo.pb"
+    (dump / f"module_0001.jit_step.{ending}").write_bytes(own.hlo)
+    path = profile_of(own.program, tmp_path / "p.pbtxt", own.fingerprint if keyed else None)
+    assert apply(path, "--program", dump, "--target", "8xH100") == (1 if keyed else 0)
+    words = " ".join(capsys.readouterr().out.split())
+    assert f"made of this program as its own run compiled it ({own.fingerprint})" in words
+    assert "of another program" not in words
+    if keyed:
+        assert words.startswith("Profile used NO because")
+        assert "XLA drops the costs" in words
+        assert "counterpoint pgle make PROFILE --bare --module jit_step -o" in words
+    else:
+        assert words.startswith("Profile used yes")
+        assert "applied by name" in words
+
+
 def test_a_profile_of_a_part_is_told_by_its_share(
     lowered: Lowered, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

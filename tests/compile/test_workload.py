@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.compile import load_workload, own_target
+from counterpoint.compile import load_workload, own_programs, own_target
 from counterpoint.compile.candidates import counts, lowered_flops, symbol
 from counterpoint.compile.job import Form
 from counterpoint.core.errors import InputError, UsageError
@@ -186,3 +186,5 @@ def test_the_bundle_of_a_real_run_names_its_devices(shared: Path) -> None:
     assert target is not None
     assert (str(target), workload.devices) == ("4xA100-40GB", 4)
     assert workload.autotuned
+    (own,) = own_programs(workload)
+    assert (own.name, own.fingerprint) == (workload.name, "25fa0b3e673a92036f22550cd7bcb068")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -18,6 +19,7 @@ from counterpoint.flags import parse_settings
 from counterpoint.pgle.apply import PATH, Applied, apply_profile
 from counterpoint.report.pgle_apply_document import pgle_apply_document, pgle_apply_json
 from counterpoint.report.terminal import print_document
+from counterpoint.runs import is_run
 
 _EXAMPLE = "--target 8xH100, or 8x8xH100 for eight hosts of eight"
 
@@ -73,7 +75,7 @@ def apply(
         applied = apply_profile(
             workload, target, profile, flags, say=progress.say, timeout_s=given.timeout
         )
-    _print(applied, top, as_json=json, next=_next(applied))
+    _print(applied, top, as_json=json, next=_next(applied, program))
     return 0 if applied.fits else 1
 
 
@@ -99,8 +101,13 @@ def _target(workload: Workload, text: str | None) -> Target:
     return found
 
 
-def _next(applied: Applied) -> str:
+def _next(applied: Applied, program: Path) -> str:
     profile = str(applied.path)
+    if applied.own is not None and applied.keyed:
+        recording = str(program) if is_run(program) or zipfile.is_zipfile(program) else "PROFILE"
+        bare = str(applied.path.with_name(f"{applied.path.stem}-bare.pbtxt"))
+        made = ["pgle", "make", recording, "--bare", "--module", applied.own.name, "-o", bare]
+        return f"{shlex.join(['counterpoint', *made])}   # or apply with the jaxlib of the run"
     if applied.fits:
         return shlex.join(["counterpoint", "pgle", "manual", "--profile", profile, "--"]) + " CMD"
     return shlex.join(["counterpoint", "pgle", "show", profile]) + "   # what it was made of"

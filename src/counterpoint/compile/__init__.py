@@ -5,6 +5,7 @@ from counterpoint.compile.compiled import Memory as Memory
 from counterpoint.compile.compiler import TIMEOUT_S as TIMEOUT_S
 from counterpoint.compile.compiler import compile_workload as compile_workload
 from counterpoint.compile.failures import CompileFailed as CompileFailed
+from counterpoint.compile.own_program import own_programs as own_programs
 from counterpoint.compile.own_target import own_target as own_target
 from counterpoint.compile.workload import Workload as Workload
 from counterpoint.compile.workload import load_workload as load_workload

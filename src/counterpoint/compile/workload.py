@@ -15,7 +15,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from counterpoint.compile.candidates import Candidate, candidates, counts, ranked, scheduled, symbol
+from counterpoint.compile.candidates import (
+    Candidate,
+    candidates,
+    counts,
+    ranked,
+    symbol,
+)
+from counterpoint.compile.candidates import scheduled as scheduled_places
 from counterpoint.compile.job import Form
 from counterpoint.compile.shelf import Paper, papers
 from counterpoint.core.errors import InputError, UsageError
@@ -64,6 +71,7 @@ class Workload:
     # Flags it was compiled with there, as far as they matter to a compile.
     options: Mapping[str, str] = field(default_factory=dict[str, str])
     others: tuple[str, ...] = ()  # modules of the same dump, the larger first
+    scheduled: tuple[Paper, ...] = field(default=(), repr=False)  # what became of it there
 
     @property
     def devices(self) -> int:
@@ -135,7 +143,17 @@ def _chosen(path: Path, found: list[Paper], module: str | None) -> Workload:
         autotuned=_companion(chosen, beside, "autotune_results.pbtxt"),
         options=_options(_companion(chosen, beside, "debug_options")),
         others=tuple(it.name for it in modules if it is not chosen),
+        scheduled=tuple(it for it in found if _is_end_of(chosen, it)),
     )
+
+
+def _is_end_of(chosen: Candidate, paper: Paper) -> bool:
+    """Whether this is the module after XLA's passes."""
+    if not paper.name.endswith("after_optimizations.hlo.pb"):
+        return False
+    if chosen.stem:
+        return paper.name.startswith(f"{chosen.stem}.")
+    return f".{chosen.name}." in paper.name
 
 
 def _named(path: Path, modules: list[Candidate], wanted: str) -> Candidate:
@@ -175,7 +193,7 @@ def _options(reported: bytes | None) -> dict[str, str]:
 
 
 def _nothing(path: Path, found: list[Paper]) -> InputError:
-    places = scheduled(found)
+    places = scheduled_places(found)
     if places:
         return InputError(
             f"{path}: only modules that are scheduled already, {places[0]} say",
@@ -192,6 +210,7 @@ def _workload(
     autotuned: bytes | None = None,
     options: Mapping[str, str] | None = None,
     others: tuple[str, ...] = (),
+    scheduled: tuple[Paper, ...] = (),
 ) -> Workload:
     head = _head(chosen, data)
     return Workload(
@@ -205,6 +224,7 @@ def _workload(
         autotuned=autotuned,
         options=options or {},
         others=others,
+        scheduled=scheduled,
     )
 
 

@@ -19,6 +19,7 @@ from counterpoint.compile import (
     Target,
     Workload,
     compile_workload,
+    own_programs,
 )
 from counterpoint.core.errors import CounterpointError
 from counterpoint.flags.version import LHS, PROFILE, false_is_obeyed, scheduler_on
@@ -29,7 +30,8 @@ from counterpoint.pgle.movement import Movement, movement
 from counterpoint.pgle.needed import costs_found
 from counterpoint.pgle.profile import Profile
 from counterpoint.pgle.proof import LOUD, Evidence, ModuleUse, Trouble, Use
-from counterpoint.pgle.staleness import Fit
+from counterpoint.pgle.staleness import Fit, made_for, renamed
+from counterpoint.program import Program
 
 PATH: Final = PROFILE
 CHECKER: Final = "xla_gpu_pgle_accuracy_checker"
@@ -59,6 +61,7 @@ class Applied:
     module: ModuleUse | None  # what the log says of the step
     coverage: Coverage
     movement: Movement
+    own: Program | None = None  # what the profile was made of: the same program on its own devices
 
     @property
     def target(self) -> Target:
@@ -87,7 +90,7 @@ class Applied:
     @property
     def stale(self) -> bool:
         """Whether it was made of another program: XLA takes costs by name, whatever they are of."""
-        return self.coverage.staleness.fit in (Fit.STALE, Fit.FOREIGN)
+        return self.own is None and self.coverage.staleness.fit in (Fit.STALE, Fit.FOREIGN)
 
     @property
     def fits(self) -> bool:
@@ -122,7 +125,9 @@ class Applied:
         """What may be wrong although it was used, the worst first."""
         stale = self.coverage.staleness
         found: list[str] = []
-        if stale.fit in _DOUBTS:
+        if self.own is not None:
+            found.append(self._made_there(self.own))
+        elif stale.fit in _DOUBTS:
             found.append(f"{_DOUBTS[stale.fit]}: {stale.reason}")
         found += [f"made under other circumstances: {it}" for it in stale.differences]
         asked = self.coverage.instructions
@@ -142,6 +147,27 @@ class Applied:
             if it.trouble is not Trouble.SCHEDULER_ANYWAY
         ]
         return tuple(found)
+
+    def _made_there(self, own: Program) -> str:
+        """What it means that the run of this workload had compiled it otherwise."""
+        there, here = self.profile.origin.get("jaxlib"), self.compiled.versions.get("jaxlib")
+        said = (
+            f"made of this program as its own run compiled it ({own.fingerprint}"
+            f"{f', jaxlib {there}' if there else ''}); this compile, without a GPU, is another one "
+            f"({self.compiled.fingerprint}, jaxlib {here})"
+        )
+        if self.keyed:
+            return f"{said}: XLA drops the costs, whose names bear the other fingerprint"
+        other, asked = len(renamed(own, self.compiled.program)), self.coverage.instructions.whole
+        return (
+            f"{said}: applied by name, where {other:,} of {asked:,.0f} names stand for "
+            "other operations here"
+        )
+
+    @property
+    def keyed(self) -> bool:
+        """Whether each of its costs is of one module, named by its fingerprint."""
+        return all(it.fingerprint is not None for it in self.profile.costs)
 
     def _scheduler_denied(self) -> str | None:
         """What it means that the scheduler was asked not to run."""
@@ -186,10 +212,18 @@ def apply_profile(
     without = compiler({name: it for name, it in plain.items() if name != CHECKER})
     say(f"compiling {workload.name} for {target} with the profile")
     compiled = _compile_with(compiler, {**plain, PATH: str(place)})
-    return weigh(place, profile, without, compiled)
+    sources = made_for(profile)
+    made_of = next((it for it in own_programs(workload) if it.fingerprint in sources), None)
+    return weigh(place, profile, without, compiled, made_of)
 
 
-def weigh(path: Path, profile: Profile, without: Compiled, compiled: Compiled) -> Applied:
+def weigh(
+    path: Path,
+    profile: Profile,
+    without: Compiled,
+    compiled: Compiled,
+    made_of: Program | None = None,
+) -> Applied:
     """What two compiles prove: one without the profile, one with it and a loud log."""
     evidence = read_evidence(compiled.log, compiled.options)
     costs, name = costs_found(profile.costs, compiled.fingerprint), compiled.program.name
@@ -203,6 +237,7 @@ def weigh(path: Path, profile: Profile, without: Compiled, compiled: Compiled) -
         module=evidence.of(name) or evidence.of(name.removesuffix("-clone")),
         coverage=check_profile(profile, compiled.program, circumstances=compiled.versions),
         movement=movement(without.program, compiled.program, costs),
+        own=made_of if compiled.fingerprint not in made_for(profile) else None,
     )
 
 

@@ -121,6 +121,7 @@ def pgle_apply_json(applied: Applied, next: str) -> str:
         "profile": str(applied.path),
         "used": applied.used,
         "stale": applied.stale,
+        "own_fingerprint": applied.own.fingerprint if applied.own else None,
         "reason": applied.reason,
         "warnings": [*applied.warnings],
         "fit": str(applied.coverage.staleness.fit),
