@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -22,6 +23,7 @@ from counterpoint.compile import (
     load_workload,
     parse_target,
 )
+from counterpoint.compile.failures import died
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.program import async_pairs, collective, launches
 from lowered import H100, Lowered
@@ -317,3 +319,15 @@ def test_the_stand_in_changes_nothing_against_a_real_toolkit(
         pytest.skip("no CUDA toolkit here to compare with")
     compiled = compile_workload(workload, H100, {"xla_gpu_cuda_data_dir": str(real)})
     assert list(compiled.program.instructions) == list(lowered.compile().program.instructions)
+
+
+@pytest.mark.parametrize(
+    ("status", "outside"), [(None, True), (-signal.SIGKILL, True), (-signal.SIGSEGV, False)]
+)
+def test_who_was_ended_from_outside_proves_nothing(
+    lowered: Lowered, status: int | None, outside: bool
+) -> None:
+    """A profile is blamed for a crash of the compiler, and not for the clock or the memory."""
+    error = died(status, "", load_workload(lowered.ir), 5.0)
+    assert isinstance(error, CompileFailed)
+    assert (error.exit_code, error.from_outside) == (3, outside)

@@ -33,13 +33,13 @@ class CompileFailed(CounterpointError):
     """The compiler did not get through, which is no verdict on what it was asked about."""
 
     exit_code = 3
-    timed_out = False
+    from_outside = False
 
 
-class CompileTimedOut(CompileFailed):
-    """It was ended before it got through."""
+class CompileEnded(CompileFailed):
+    """It was ended before it got through: by the clock, or by who killed it."""
 
-    timed_out = True
+    from_outside = True
 
 
 def refused(outcome: Outcome, workload: Workload, target: Target) -> CounterpointError:
@@ -61,13 +61,13 @@ def died(status: int | None, log: str, workload: Workload, timeout_s: float) -> 
     """The error for a worker that wrote down nothing."""
     lines = "\n       ".join(_shown(log)) or "(it printed nothing)"
     if status is None:
-        return CompileTimedOut(
+        return CompileEnded(
             f"compiling {workload.name} took more than {timeout_s:g} s and was ended",
             why=f"the compiler's last lines:\n       {lines}",
             next=f"--timeout {10 * timeout_s:g}",
         )
     if status == -signal.SIGKILL:
-        return CompileFailed(
+        return CompileEnded(
             f"the compiler was killed while compiling {workload.name}",
             why="somebody killed it, as a rule the kernel because memory ran out",
             next="compile fewer at once, or on a machine with more memory",
