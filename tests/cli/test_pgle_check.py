@@ -219,6 +219,8 @@ def test_apply_is_named_where_there_is_something_to_compile(
     (dumps / "jax_ir0000_jit_step_compile.mlir").write_text(LOWERED)
     out = run(good, "--program", dumps)[1]
     assert f"next: counterpoint pgle apply {good} --program {dumps} --target 8xH100" in out
+    out = run(good, "--program", dumps, "--module", "jit_step")[1]
+    assert f"--program {dumps} --module jit_step --target 8xH100" in out
 
 
 def test_the_recording_a_program_was_found_in_is_what_to_make_a_profile_of(
@@ -241,6 +243,21 @@ def test_a_program_for_a_cpu_is_refused_with_what_to_do(
     assert "was compiled for CPU, whose compiler takes no costs" in err
     assert f"counterpoint pgle apply {good} --program {dumps} --target 8xH100" in err
     assert "no fingerprint" not in err
+
+
+def test_times_that_a_dump_cannot_tell_need_a_recording(run: Run, good: Path) -> None:
+    code, out, _ = run(good, "--program", STEP, "--min-time", "0.5")
+    assert code == 1
+    assert "next: name a Run, or a profile that embeds its HLO, as --program" in out
+
+
+def test_a_recording_of_a_cpu_is_refused(run: Run, good: Path, tmp_path: Path) -> None:
+    proto = field_bytes(1, lzma.decompress((PROGRAMS / "cpu_step.hlo.pb.xz").read_bytes()))
+    trace = tmp_path / "a.xplane.pb"
+    trace.write_bytes(xspace(metadata({("jit_step", 7): proto})))
+    code, _, err = run(good, "--program", trace)
+    assert code == 3
+    assert "JAX on CPU records none" in err
 
 
 def test_a_module_for_the_host_does_not_stand_for_the_step(

@@ -125,8 +125,10 @@ def _apply(profile: Path, program: Path, subject: Subject | None) -> str | None:
     if subject is not None and program.is_file() and program.suffix != ".zip":
         return None
     words = ["counterpoint", "pgle", "apply", str(profile), "--program", str(program)]
+    module = subject.program.name if subject is not None and subject.asked else None
+    words += ["--module", module] if module else []
     try:
-        workload = load_workload(program)
+        workload = load_workload(program, module)
     except CounterpointError:
         return None
     try:

@@ -34,7 +34,8 @@ _SHOWN: Final = 8
 class Subject:
     """A program, where it was found, and what is known of how it ran.
 
-    `others` are modules that were there, too; `platform` is what it was compiled for, if known.
+    `others` are modules that were there, too; `platform` is what it was compiled for, if known;
+    it was `recorded` where it ran, and `asked` for by its module's name.
     """
 
     program: Program
@@ -44,6 +45,7 @@ class Subject:
     others: tuple[str, ...] = ()
     platform: str | None = None
     recorded: bool = False
+    asked: bool = False
 
 
 def find_subject(path: Path, module: str | None = None) -> Subject:
@@ -144,11 +146,24 @@ def _from_files(paths: Sequence[Path], module: str | None) -> Subject:
     why = "an HLO dump tells no times: name a Run, or a profile that embeds its HLO"
     others = () if module else tuple(name for name in held if name != program.name)
     platform = None if for_gpus else "cpu"
-    return Subject(program, str(fits[id(program)]), Unknown(why), others=others, platform=platform)
+    return Subject(
+        program,
+        str(fits[id(program)]),
+        Unknown(why),
+        others=others,
+        platform=platform,
+        asked=bool(module),
+    )
 
 
 def _from_timeline(timeline: Timeline, where: str, module: str | None) -> Subject:
     held = {index: entry.name for index, entry in enumerate(timeline.programs) if entry.variants}
+    if not held and not timeline.devices:
+        raise InputError(
+            f"{where}: no device in this profile, so no program that ran on one",
+            why="JAX on CPU records none, and XLA's CPU compiler takes no costs",
+            next="name a dump, a Run or a profile of GPUs",
+        )
     if not held:
         raise InputError(
             f"{where}: this profile does not hold its programs' HLO",
@@ -165,8 +180,9 @@ def _from_timeline(timeline: Timeline, where: str, module: str | None) -> Subjec
         where,
         measured_times(timeline, index),
         others=() if module else tuple(dict.fromkeys(it for i, it in held.items() if i != index)),
-        platform=None if "gpu" in kinds else "tpu" if "tpu" in kinds else None,
+        platform="tpu" if kinds == {"tpu"} else None,
         recorded=True,
+        asked=bool(module),
     )
 
 
