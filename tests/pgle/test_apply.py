@@ -237,3 +237,17 @@ def test_a_schedule_that_is_the_same_is_said(lowered: Lowered, tmp_path: Path) -
     found = apply(lowered, path, options)
     assert found.used
     assert found.changed or any("schedule is the same" in it for it in found.warnings)
+
+
+def test_names_that_stand_for_other_operations_than_in_the_run_make_it_stale(
+    lowered: Lowered, tmp_path: Path
+) -> None:
+    deep, plain = lowered.compile({"xla_gpu_enable_triton_gemm": "false"}), lowered.compile()
+    path = write_profile(costs_of(deep.program), tmp_path / "step.pbtxt")
+    compiled = lowered.compile({PATH: str(path)})
+    there = weigh(path, read_profile(path), plain, compiled, deep.program)
+    assert there.renamed <= 0.1 * there.found
+    assert there.fits
+    swapped = replace(there, own=lowered.compile(NO_ASYNC).program)
+    assert (swapped.renamed > 0.1 * swapped.found) is swapped.stale
+    assert any(f"{swapped.renamed:,} names seem" in it for it in swapped.warnings)

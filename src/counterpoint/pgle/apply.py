@@ -90,7 +90,9 @@ class Applied:
     @property
     def stale(self) -> bool:
         """Whether it was made of another program: XLA takes costs by name, whatever they are of."""
-        return self.own is None and self.coverage.staleness.fit in (Fit.STALE, Fit.FOREIGN)
+        if self.own is not None and self.renamed <= (1 - _ENOUGH) * self.found:
+            return False
+        return self.coverage.staleness.fit in (Fit.STALE, Fit.FOREIGN)
 
     @property
     def fits(self) -> bool:
@@ -158,11 +160,15 @@ class Applied:
         )
         if self.keyed:
             return f"{said}: XLA drops the costs, whose names bear the other fingerprint"
-        other, asked = len(renamed(own, self.compiled.program)), self.coverage.instructions.whole
         return (
-            f"{said}: applied by name, where {other:,} of {asked:,.0f} names stand for "
-            "other operations here"
+            f"{said}: applied by name, where {self.renamed:,} names seem to stand "
+            "for other operations here"
         )
+
+    @property
+    def renamed(self) -> int:
+        """Names that stood for another operation where the profile was made."""
+        return len(renamed(self.own, self.compiled.program)) if self.own is not None else 0
 
     @property
     def keyed(self) -> bool:
