@@ -22,7 +22,7 @@ demo: $(VENV)/installed-all ## record a sharded training step on 8 virtual CPU d
 # pytest comes last, and its summary ends the log.
 test: $(VENV)/installed-all-dev ## all tests, lint, types and layers
 	@lint=0; $(MAKE) --no-print-directory lint || lint=$$?; \
-	echo "== pytest"; $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile || exit $$?; \
+	echo "== pytest"; $(BIN)/python -m pytest -n 4 --dist loadfile || exit $$?; \
 	[ $$lint -eq 0 ] || { echo "error: the tests pass, but lint, types or layers do not (above)" >&2; exit 1; }
 
 lint: $(VENV)/installed-all-dev ## ruff, pyright and import-linter only
