@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from counterpoint.core.errors import UsageError
 from counterpoint.flags import repeats
+from counterpoint.flags.layout import Layout
 from counterpoint.flags.xla_flags import Pairs, expand_xla_flags, parse_xla_flags
 
 
@@ -15,11 +16,14 @@ class Settings:
     """XLA's flags and the environment of one run, in the order in which they are given.
 
     Names of flags go without dashes. A flag may stand here twice, as in XLA_FLAGS: `flags` tells
-    what XLA makes of it. JAX, NCCL, CUDA and the allocator are set through `env`.
+    what XLA makes of it. JAX, NCCL, CUDA and the allocator are set through `env`. `options` are
+    compiler options: they hold for one compile, and have the last word there.
     """
 
     xla: Pairs = ()
     env: Pairs = ()
+    options: Pairs = ()
+    layout: Layout | None = None
 
     def __post_init__(self) -> None:
         if "XLA_FLAGS" in self.variables:
@@ -38,7 +42,12 @@ class Settings:
     def merged(self, other: Settings) -> Settings:
         """Both, where the other has the last word."""
         flags = repeats.fold([*self.xla, *other.xla])
-        return Settings(tuple(flags.items()), tuple({**self.variables, **other.variables}.items()))
+        return Settings(
+            tuple(flags.items()),
+            tuple({**self.variables, **other.variables}.items()),
+            tuple({**dict(self.options), **dict(other.options)}.items()),
+            other.layout or self.layout,
+        )
 
     def joined(self, name: str, value: str, *, under: Settings | None = None) -> Settings:
         """With one more entry in a list flag, next to those the user gave.

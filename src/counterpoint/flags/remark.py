@@ -1,0 +1,44 @@
+"""Remark: what a rule says about one setting."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from counterpoint.flags.channel import Channel
+from counterpoint.flags.written import Place
+
+
+class Severity(StrEnum):
+    """How bad it is."""
+
+    ERROR = "error"  # the process ends, or the setting does the opposite of what it says
+    WARNING = "warning"  # it does nothing, or costs something unawares
+    NOTE = "note"  # true, and worth knowing
+
+
+@dataclass(frozen=True, slots=True)
+class Mend:
+    """What to write instead of a setting: other settings of its channel; none: drop it.
+
+    `safe` where the program stays the same, or starts to run at all. Unsafe ones are said, not
+    made, by `--fix`.
+    """
+
+    instead: tuple[tuple[str, str], ...] = ()
+    safe: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remark:
+    """One line of a check: what is wrong with the value, why, and what to do."""
+
+    code: str
+    severity: Severity
+    channel: Channel
+    name: str
+    text: str  # as written
+    place: Place
+    message: str  # one sentence without the place and the code
+    advice: str  # one sentence: what to write instead
+    mend: Mend | None = None

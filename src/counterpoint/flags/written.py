@@ -1,0 +1,99 @@
+"""Written: settings as somebody wrote them, each with its place, before anything is made of them.
+
+    text, file, process, Run ── read ──► Written ── .settings ──► Settings
+                                            └────── check ──────► Remarks
+
+A reader never guesses: what it can't know, and what XLA would stumble over, is a Slip.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+from counterpoint.flags.channel import Channel
+from counterpoint.flags.layout import Layout
+from counterpoint.flags.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where something is written; no line where the source has none."""
+
+    where: str
+    line: int | None = None
+
+    def __str__(self) -> str:
+        return self.where if self.line is None else f"{self.where}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """One setting. `value` is None for a flag without `=`; `text` is how it was written.
+
+    `via` names what hands it over, where that is not the channel itself: `MaxText
+    compile_xla_flags`, `srun --export`.
+    """
+
+    channel: Channel
+    name: str
+    value: str | None
+    place: Place
+    text: str
+    via: str = ""
+
+    @property
+    def meant(self) -> str:
+        """The value; a flag without one is true."""
+        return "true" if self.value is None else self.value
+
+
+class SlipKind(Enum):
+    """What went wrong in writing."""
+
+    STRAY = auto()  # XLA stops reading there, what follows is lost
+    DASH = auto()  # a character that only looks like `--`
+    SINGLE_DASH = auto()  # one dash, or three
+    UNKNOWABLE = auto()  # needs a shell, or a value from elsewhere
+    MISSING_FILE = auto()  # XLA_FLAGS names a file that is not there or can't be read
+    OVERWRITTEN = auto()  # an assignment throws away what was set before
+    TOO_LATE = auto()  # set behind the place where it is read
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slip:
+    """Something written that does not do what it seems to. `mend` is what to write instead."""
+
+    kind: SlipKind
+    channel: Channel
+    text: str
+    why: str
+    place: Place
+    mend: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """All that one source says, in the order in which it counts."""
+
+    where: str
+    form: str  # `flags`, `shell`, `python`, `slurm`, `kubernetes`, `environment`, `run`, ...
+    given: tuple[Given, ...] = ()
+    slips: tuple[Slip, ...] = ()
+    layout: Layout | None = None
+    notes: tuple[str, ...] = field(default=())
+
+    def through(self, channel: Channel) -> tuple[Given, ...]:
+        """Those of one channel, in order."""
+        return tuple(one for one in self.given if one.channel is channel)
+
+    @property
+    def settings(self) -> Settings:
+        """What it comes to."""
+        xla = ((one.name, one.meant) for one in self.through(Channel.XLA_FLAGS))
+        options = ((one.name, one.meant) for one in self.through(Channel.COMPILER_OPTIONS))
+        tpu = " ".join(one.text for one in self.through(Channel.LIBTPU_INIT_ARGS))
+        env = [(one.name, one.meant) for one in self.through(Channel.ENVIRONMENT)]
+        env += [(one.name.upper(), one.meant) for one in self.through(Channel.JAX_CONFIG)]
+        env += [("LIBTPU_INIT_ARGS", tpu)] if tpu else []
+        return Settings(xla=tuple(xla), env=tuple(env), options=tuple(options), layout=self.layout)
