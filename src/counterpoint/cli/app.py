@@ -41,6 +41,7 @@ class Command:
 
 
 GROUPS = {
+    "flags": "Check, explain, compare and recommend settings of XLA, JAX and NCCL.",
     "pgle": "Make, check and apply profiles that tell XLA's scheduler what instructions cost.",
 }
 """What the commands whose names begin with this word are for."""
