@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from counterpoint.flags.channel import Channel
-from counterpoint.flags.written import Place
+from counterpoint.flags.written import Given, Place, Slip
 
 
 class Severity(StrEnum):
@@ -42,3 +42,25 @@ class Remark:
     message: str  # one sentence without the place and the code
     advice: str  # one sentence: what to write instead
     mend: Mend | None = None
+
+
+def remark(
+    code: str,
+    severity: Severity,
+    about: Given | Slip,
+    message: str,
+    advice: str,
+    mend: Mend | None = None,
+) -> Remark:
+    """A remark on one setting, or on one slip, with its place and its text."""
+    return Remark(
+        code=code,
+        severity=severity,
+        channel=about.channel,
+        name=about.name if isinstance(about, Given) else "",
+        text=about.text,
+        place=about.place,
+        message=message,
+        advice=advice,
+        mend=mend,
+    )

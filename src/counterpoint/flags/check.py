@@ -1,0 +1,31 @@
+"""Check: what the rules say about settings as they are written, for one release and one chip."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from counterpoint.flags.case import Case
+from counterpoint.flags.catalogue import release
+from counterpoint.flags.remark import Remark, Severity
+from counterpoint.flags.rules import RULES
+from counterpoint.flags.written import Written
+
+_ORDER = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.NOTE: 2}
+
+
+def check(
+    written: Written, *, version: str | None, chip: str | None = None, profiling: bool = False
+) -> tuple[Remark, ...]:
+    """All remarks, by place; at one place the gravest first."""
+    case = Case(written=written, release=release(version), chip=chip, profiling=profiling)
+    return in_order(remark for rule in RULES for remark in rule.check(case))
+
+
+def in_order(remarks: Iterable[Remark]) -> tuple[Remark, ...]:
+    """By file, line and severity; a file stands where its first remark does."""
+    return tuple(
+        sorted(
+            remarks,
+            key=lambda one: (one.place.where, one.place.line or 0, _ORDER[one.severity], one.code),
+        )
+    )
