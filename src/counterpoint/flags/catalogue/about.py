@@ -1,0 +1,126 @@
+"""About: what is known of a setting beyond what a binary says: what it does, trades and needs.
+
+The texts stand in `about/*.toml`, one file per theme and one table per setting. A setting is looked
+up by the line of its table, and only that table is parsed: reading all files as TOML takes longer
+than all of a check may. So tables have no sub-tables, and no line of a text begins with `[`.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from importlib import resources
+from typing import Any, Final, cast
+
+from counterpoint.flags.version import number
+
+_HEAD: Final = re.compile(r'^\["?([-.\w]+)"?\]$', re.MULTILINE)
+
+
+class Reader(StrEnum):
+    """Who reads a setting, and so where it has to be given."""
+
+    XLA = "XLA"  # XLA_FLAGS, and compiler_options unless `process_only`
+    COMPILE = "XLA, per compile"  # compiler_options only
+    JAX = "JAX"  # the environment, or jax.config
+    CLIENT = "XLA's GPU client"  # memory of the process; the environment
+    LOG = "XLA's log"  # the environment
+    NCCL = "NCCL"  # the environment, or nccl.conf
+    CUDA = "CUDA"  # the environment
+    LIBTPU = "libtpu"  # LIBTPU_INIT_ARGS
+    LEVANTER = "Levanter"  # its command line or YAML
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """Something that surprises. It holds from `since` on and before `until`, on `chips` only."""
+
+    text: str
+    since: str | None = None
+    until: str | None = None
+    chips: tuple[str, ...] = ()  # as hardware names them; empty: all
+
+    def holds(self, version: str | None, chip: str | None = None) -> bool:
+        """Whether it is true for a jaxlib (None: newest) and a chip (None: any)."""
+        if self.chips and chip is not None and chip not in self.chips:
+            return False
+        if version is None:
+            return self.until is None
+        at = number(version)
+        return not (
+            (self.since is not None and at < number(self.since))
+            or (self.until is not None and at >= number(self.until))
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class About:
+    """One setting in our own words.
+
+    `use`: what does it today, where this one is gone, renamed or not the best way any more.
+    `process_only`: read from the flags of the process when the program runs, so that a value in
+    compiler_options is taken and has no effect.
+    """
+
+    name: str
+    kind: Reader
+    theme: str
+    does: str
+    trades: str
+    workloads: tuple[str, ...]
+    sources: tuple[str, ...]
+    use: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+    process_only: bool = False
+    notes: tuple[Note, ...] = ()
+
+    def told(self, version: str | None, chip: str | None = None) -> tuple[str, ...]:
+        """The notes that hold for a jaxlib and a chip."""
+        return tuple(note.text for note in self.notes if note.holds(version, chip))
+
+
+def about(name: str) -> About | None:
+    """What is known of a setting; None if it has no text."""
+    found = _tables().get(name)
+    if found is None:
+        return None
+    theme, text = found
+    return _entry(name, theme, tomllib.loads(text))
+
+
+def all_about() -> Mapping[str, About]:
+    """All settings that have a text, by name. It reads all of them: for documents and tests."""
+    return {
+        name: _entry(name, theme, tomllib.loads(text)) for name, (theme, text) in _tables().items()
+    }
+
+
+@cache
+def _tables() -> Mapping[str, tuple[str, str]]:
+    """Theme and unparsed table of each setting."""
+    directory = resources.files("counterpoint.flags.catalogue").joinpath("about")
+    tables: dict[str, tuple[str, str]] = {}
+    for file in sorted(directory.iterdir(), key=lambda entry: entry.name):
+        if file.name.endswith(".toml"):
+            parts = _HEAD.split(file.read_text("utf-8"))
+            theme = file.name.removesuffix(".toml")
+            tables.update((n, (theme, t)) for n, t in zip(parts[1::2], parts[2::2], strict=True))
+    return tables
+
+
+def _entry(name: str, theme: str, table: Mapping[str, Any]) -> About:
+    notes = tuple(Note(**_frozen(note)) for note in table.get("notes", ()))
+    fields: dict[str, Any] = {**_frozen(table), "kind": Reader[table["kind"]], "notes": notes}
+    return About(name=name, theme=theme, **fields)
+
+
+def _frozen(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Lists as tuples."""
+    return {
+        key: tuple(cast("list[Any]", value)) if isinstance(value, list) else value
+        for key, value in table.items()
+    }
