@@ -1,0 +1,121 @@
+"""Traced text: a value of which each piece knows its line, and whether it is known at all.
+
+A value is put together from pieces that stand on several lines of a source: a flag in the middle
+of it is to be found again. What can't be known (a command's output, a variable from elsewhere) is
+a hole: one character HOLE in `text`, while `shown` has it as it was written.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+HOLE: Final = "\N{OBJECT REPLACEMENT CHARACTER}"
+"""Stands in `text` for what can't be known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of a value that begins on one line; of a hole, `text` is its source."""
+
+    text: str
+    line: int | None
+    known: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """A value in pieces."""
+
+    pieces: tuple[Piece, ...] = ()
+    text: str = field(init=False)
+    _starts: tuple[int, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        parts = [piece.text if piece.known else HOLE for piece in self.pieces]
+        starts, at = list[int](), 0
+        for part in parts:
+            starts.append(at)
+            at += len(part)
+        object.__setattr__(self, "text", "".join(parts))
+        object.__setattr__(self, "_starts", tuple(starts))
+
+    def __add__(self, other: Traced) -> Traced:
+        return Traced(self.pieces + other.pieces)
+
+    @property
+    def known(self) -> bool:
+        return all(piece.known for piece in self.pieces)
+
+    @property
+    def shown(self) -> str:
+        """The text with holes as they were written."""
+        return "".join(piece.text for piece in self.pieces)
+
+    @property
+    def line(self) -> int | None:
+        """Where it begins."""
+        return next((piece.line for piece in self.pieces if piece.text), None)
+
+    def line_at(self, at: int) -> int | None:
+        """The line of a character of `text`."""
+        index = bisect_right(self._starts, at) - 1
+        if index < 0:
+            return None
+        piece = self.pieces[index]
+        if piece.line is None or not piece.known:
+            return piece.line
+        return piece.line + piece.text.count("\n", 0, at - self._starts[index])
+
+    def shown_between(self, at: int, end: int) -> str:
+        """A part of `text` with holes as they were written."""
+        text, holes = self.text[at:end], self._holes(at, end)
+        for hole in holes:
+            text = text.replace(HOLE, hole, 1)
+        return text
+
+    def _holes(self, at: int, end: int) -> list[str]:
+        pairs = zip(self.pieces, self._starts, strict=True)
+        return [piece.text for piece, start in pairs if not piece.known and at <= start < end]
+
+
+def known(text: str, line: int | None = None) -> Traced:
+    """A text that begins on a line."""
+    return Traced((Piece(text, line),)) if text else Traced()
+
+
+def unknown(source: str, line: int | None = None) -> Traced:
+    """A hole with what is written there."""
+    return Traced((Piece(source, line, known=False),))
+
+
+def joined(parts: Iterable[Traced], separator: str = "") -> Traced:
+    """Parts one behind the other."""
+    pieces: list[Piece] = []
+    for part in parts:
+        if pieces and separator:
+            pieces.append(Piece(separator, pieces[-1].line))
+        pieces.extend(part.pieces)
+    return Traced(tuple(pieces))
+
+
+def located(text: str, source: str, line: int, last: int) -> Traced:
+    """A text whose words are looked up in the lines `line` to `last` of its source, in order.
+
+    For values that a parser folded (YAML's `>-`, Python's neighbouring strings), where the lines
+    are lost. A word that is not found as it is stands on the line of the one before.
+    """
+    lines = source.split("\n")[line - 1 : last]
+    pieces: list[Piece] = []
+    row = column = 0
+    for number, word in enumerate(text.split(" ")):
+        spaced = " " + word if number else word
+        for ahead in range(row, len(lines)):
+            found = lines[ahead].find(word.strip(), column if ahead == row else 0)
+            if found >= 0:
+                row, column = ahead, found + len(word.strip())
+                break
+        pieces.append(Piece(spaced, line + row))
+    return Traced(tuple(piece for piece in pieces if piece.text))
