@@ -32,7 +32,8 @@ class Given:
     """One setting. `value` is None for a flag without `=`; `text` is how it was written.
 
     `via` names what hands it over, where that is not the channel itself: `MaxText
-    compile_xla_flags`, `srun --export`.
+    compile_xla_flags`, `srun --export`. Where it is not `known`, a part of the value needs a
+    shell: the name can be judged, the value (as it was written) can't.
     """
 
     channel: Channel
@@ -41,6 +42,7 @@ class Given:
     place: Place
     text: str
     via: str = ""
+    known: bool = True
 
     @property
     def meant(self) -> str:
@@ -89,11 +91,14 @@ class Written:
 
     @property
     def settings(self) -> Settings:
-        """What it comes to."""
-        xla = ((one.name, one.meant) for one in self.through(Channel.XLA_FLAGS))
-        options = ((one.name, one.meant) for one in self.through(Channel.COMPILER_OPTIONS))
-        tpu = " ".join(one.text for one in self.through(Channel.LIBTPU_INIT_ARGS))
-        env = [(one.name, one.meant) for one in self.through(Channel.ENVIRONMENT)]
-        env += [(one.name.upper(), one.meant) for one in self.through(Channel.JAX_CONFIG)]
+        """What it comes to, as far as it is known."""
+        xla = self._pairs(Channel.XLA_FLAGS)
+        options = self._pairs(Channel.COMPILER_OPTIONS)
+        tpu = " ".join(one.text for one in self.through(Channel.LIBTPU_INIT_ARGS) if one.known)
+        env = [*self._pairs(Channel.ENVIRONMENT)]
+        env += [(name.upper(), value) for name, value in self._pairs(Channel.JAX_CONFIG)]
         env += [("LIBTPU_INIT_ARGS", tpu)] if tpu else []
-        return Settings(xla=tuple(xla), env=tuple(env), options=tuple(options), layout=self.layout)
+        return Settings(xla, tuple(env), options, self.layout)
+
+    def _pairs(self, channel: Channel) -> tuple[tuple[str, str], ...]:
+        return tuple((one.name, one.meant) for one in self.through(channel) if one.known)

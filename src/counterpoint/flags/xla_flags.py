@@ -9,7 +9,8 @@ what follows is lost, also what somebody appends later. So that is an error here
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -23,8 +24,25 @@ SPACE: Final = " \t\r\n"
 
 _NAME: Final = re.compile(r"[-_A-Za-z0-9]*")
 _WORD: Final = re.compile(r"[^ \t\r\n]*")
-_LOOKS_LIKE_FLAG: Final = re.compile(r"\w+=")
-_DASHES: Final = "\N{HYPHEN}\N{NON-BREAKING HYPHEN}\N{EN DASH}\N{EM DASH}\N{MINUS SIGN}"
+LOOKS_LIKE_FLAG: Final = re.compile(r"\w+=")
+"""What begins so is no file's name."""
+
+DASHES: Final = "\N{HYPHEN}\N{NON-BREAKING HYPHEN}\N{EN DASH}\N{EM DASH}\N{MINUS SIGN}"
+"""Characters that look like a dash and are none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One flag, or what stands in the place of one, at `at` to `end` of the text.
+
+    `text` is what XLA's parser hands on, with the value's quotes off; `flag` is False where XLA
+    stops reading.
+    """
+
+    at: int
+    end: int
+    text: str
+    flag: bool
 
 
 def parse_xla_flags(text: str, *, where: str = "XLA_FLAGS") -> Pairs:
@@ -32,16 +50,27 @@ def parse_xla_flags(text: str, *, where: str = "XLA_FLAGS") -> Pairs:
     return tuple(_pair(word, where) for word in split_xla_flags(text, where=where))
 
 
+def scan_xla_flags(text: str, *, where: str = "XLA_FLAGS") -> Iterator[Word]:
+    """The words as XLA's parser comes to them, and those behind the place where it stops."""
+    at = _past_space(text, 0)
+    while at < len(text):
+        flag = text[at] == "-"
+        if flag:
+            word, end = _flag(text, at, where)
+        else:
+            end = _end(_WORD, text, at)
+            word = text[at:end]
+        yield Word(at, end, word, flag)
+        at = _past_space(text, end)
+
+
 def split_xla_flags(text: str, *, where: str = "XLA_FLAGS") -> tuple[str, ...]:
     """The flags as XLA's parser hands them on: dashes, name, equals sign, unquoted value."""
     words: list[str] = []
-    at = _past_space(text, 0)
-    while at < len(text):
-        if text[at] != "-":
-            raise _stray(text, at, where)
-        word, at = _flag(text, at, where)
-        words.append(_checked(word, where))
-        at = _past_space(text, at)
+    for word in scan_xla_flags(text, where=where):
+        if not word.flag:
+            raise _stray(text, word.at, where)
+        words.append(_checked(word.text, where))
     return tuple(words)
 
 
@@ -68,7 +97,7 @@ def expand_xla_flags(value: str, *, where: str = "XLA_FLAGS", directory: Path | 
     if start[0] == "-":
         return value
     path = (directory or Path()) / value
-    if not path.exists() and (start[0] in _DASHES or _LOOKS_LIKE_FLAG.match(start)):
+    if not path.exists() and (start[0] in DASHES or LOOKS_LIKE_FLAG.match(start)):
         raise _stray(value, len(value) - len(start), where)
     return _file_text(path, where)
 
@@ -149,11 +178,11 @@ def _pair(word: str, where: str) -> tuple[str, str]:
 
 def _stray(text: str, at: int, where: str) -> UsageError:
     word = text[at : _end(_WORD, text, at)]
-    if text[at] in _DASHES:
+    if text[at] in DASHES:
         return UsageError(
             f"{where}: {word} starts with U+{ord(text[at]):04X}, which looks like a dash",
             why="word processors write it instead of `--`",
-            next="--" + word.lstrip(_DASHES),
+            next="--" + word.lstrip(DASHES),
         )
     if at == _past_space(text, 0):
         return UsageError(

@@ -1,0 +1,84 @@
+"""From variables, as a source sets them, to Written: flags split up, the rest as it stands.
+
+A source hands over assignments in their order. XLA_FLAGS and LIBTPU_INIT_ARGS hold flags; any
+other variable is one setting, of which the last counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from counterpoint.flags.channel import Channel
+from counterpoint.flags.sources.flag_words import Found, Variable, read_flags
+from counterpoint.flags.sources.traced import Traced
+from counterpoint.flags.written import Given, Place, Slip, SlipKind
+
+FLAGS: Final = {
+    "XLA_FLAGS": Channel.XLA_FLAGS,
+    "LIBTPU_INIT_ARGS": Channel.LIBTPU_INIT_ARGS,
+}
+"""Variables that hold flags."""
+
+_FAMILIES: Final = (
+    *("XLA_", "JAX_", "JAXLIB_", "LIBTPU_", "TPU_", "MEGASCALE_", "TF_", "TSL_", "PJRT_"),
+    *("NCCL_", "RCCL_", "NVTE_", "NVSHMEM_", "UCX_", "GLOO_", "MPI4JAX_"),
+    *("CUDA_", "CUDNN_", "CUBLAS", "NVIDIA_", "HIP_", "HSA_", "ROCR_", "GPU_"),
+)
+
+
+def is_setting(name: str) -> bool:
+    """Whether a variable is one of JAX, XLA, the communication libraries or the driver."""
+    return name.startswith(_FAMILIES)
+
+
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """One variable with the value it ends up with."""
+
+    name: str
+    value: Traced
+    via: str = ""
+    line: int | None = None  # where the value is empty
+
+
+def write_up(assigned: Iterable[Assigned], where: str, *, directory: Path | None = None) -> Found:
+    """Settings and slips of all variables; what is not known of other people's is left out."""
+    found = Found()
+    for one in assigned:
+        channel = FLAGS.get(one.name)
+        if channel:
+            inner = read_flags(one.value, Variable(where, channel, one.via, directory))
+            found.given += inner.given
+            found.slips += inner.slips
+        elif one.value.known:
+            found.given.append(_given(one, where))
+        elif is_setting(one.name):
+            found.given.append(_given(one, where))
+            found.slips.append(_needs_shell(one, where))
+    return found
+
+
+def _given(one: Assigned, where: str) -> Given:
+    shown = one.value.shown
+    return Given(
+        channel=Channel.ENVIRONMENT,
+        name=one.name,
+        value=shown,
+        place=Place(where, one.line or one.value.line),
+        text=f"{one.name}={shown}",
+        via=one.via,
+        known=one.value.known,
+    )
+
+
+def _needs_shell(one: Assigned, where: str) -> Slip:
+    return Slip(
+        kind=SlipKind.UNKNOWABLE,
+        channel=Channel.ENVIRONMENT,
+        text=f"{one.name}={one.value.shown}",
+        why="what it stands for is known only when the program is started",
+        place=Place(where, one.line or one.value.line),
+    )
