@@ -1,0 +1,178 @@
+"""Spelling: the texts that a flag takes as its value, in XLA_FLAGS and as a compiler option.
+
+The two differ. XLA_FLAGS: `true`, `False`, `1`; enum names as `Flag.values` has them.
+A compiler option: `True` or `False` and nothing else; enum names in full and in capitals, or a
+number; no `+NAME`. What the installed jaxlib makes of the same texts is held to this by
+tests/flags/test_spelling.py; the other releases were asked when this was written.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from counterpoint.flags.catalogue.flag import Flag
+from counterpoint.flags.channel import Channel
+
+_INTEGER: Final = re.compile(r"[ \t\n\v\f\r]*([+-]?\d+)[ \t\n\v\f\r]*", re.ASCII)
+_FLOAT: Final = re.compile(
+    r"[ \t\n\v\f\r]*[+-]?(?:0x(?:[\da-f]+\.?[\da-f]*|\.[\da-f]+)(?:p[+-]?\d+)?"
+    r"|(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|inf(?:inity)?|nan(?:\(\w*\))?)[ \t\n\v\f\r]*",
+    re.ASCII | re.IGNORECASE,
+)
+_BITS: Final = {"int32": 31, "int64": 63}
+_DIGITS: Final = 40  # more are read by nobody; leading zeros are allowed
+_BOOLS: Final = {"true": "True", "1": "True", "false": "False", "0": "False"}
+_MEANT: Final = {"yes": "true", "on": "true", "t": "true", "y": "true", "enable": "true"} | {
+    "no": "false", "off": "false", "f": "false", "n": "false", "disable": "false"
+}  # fmt: skip
+_WHOLE: Final = "xla_gpu_disable_async_collectives"
+"""The one list that takes no empty entry, no spaces and no changes."""
+_SHORT_TOO: Final = ("CPU_OPT_PRESET_",)
+"""Enums, beside the lists, whose names may do without what they begin with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a value is refused: what would be taken, and what was meant, where that is plain."""
+
+    takes: str
+    meant: str | None = None
+
+
+def refusal(flag: Flag, value: str | None, channel: Channel) -> Refusal | None:
+    """Why a channel refuses a value; None where it takes it. `value` None: given without `=`."""
+    option = channel is Channel.COMPILER_OPTIONS
+    if value is None:
+        return None if flag.type == "bool" and not option else Refusal(f"a value ({flag.type})")
+    if flag.type == "bool":
+        return _bool_refusal(value, option=option)
+    if flag.type in _BITS:
+        return _integer_refusal(value, flag.type)
+    if flag.type == "float":
+        return None if _FLOAT.fullmatch(value) else Refusal("a number")
+    if flag.type in ("enum", "enums") and flag.values:
+        return _enum_refusal(flag, value, option=option)
+    return None
+
+
+def as_option(flag: Flag, value: str) -> str:
+    """A value in the spelling of XLA_FLAGS as a compiler option takes it; unknown ones as is."""
+    if flag.type == "bool":
+        return _BOOLS.get(value.lower(), value)
+    if flag.type in ("enum", "enums") and flag.enum:
+        spelt = dict(zip(flag.values, flag.enum, strict=True))
+        return ",".join(spelt.get(_read(flag, item) or "", item) for item in _items(flag, value))
+    return value
+
+
+def _bool_refusal(value: str, *, option: bool) -> Refusal | None:
+    if option:
+        takes = value in ("True", "False")
+        meant = _BOOLS.get(_MEANT.get(value.lower(), value.lower()))
+        return None if takes else Refusal("True or False", meant)
+    if value.lower() in _BOOLS:
+        return None
+    return Refusal("true or false", _MEANT.get(value.strip().lower()))
+
+
+def _integer_refusal(value: str, kind: str) -> Refusal | None:
+    match = _INTEGER.fullmatch(value)
+    if match is None:
+        return Refusal("a whole number", _as_integer(value))
+    limit = 1 << _BITS[kind]
+    if len(match[1]) <= _DIGITS and -limit <= int(match[1]) < limit:
+        return None
+    return Refusal(f"a whole number from {-limit} to {limit - 1}")
+
+
+def _as_integer(value: str) -> str | None:
+    """The whole number that is meant by 1e9, 4.0, 1_000 or 2GiB."""
+    match = re.fullmatch(r"([\d_.]+(?:e\d{1,2})?)\s*([kmgt]ib)?", value.strip().lower(), re.ASCII)
+    if match is None:
+        return None
+    try:
+        number = float(match[1])
+    except ValueError:
+        return None
+    number *= 1024 ** ("kmgt".index(match[2][0]) + 1) if match[2] else 1
+    return str(int(number)) if number.is_integer() and number < 2**53 else None
+
+
+def _enum_refusal(flag: Flag, value: str, *, option: bool) -> Refusal | None:
+    if option:
+        taken = flag.enum or flag.values
+        items = value.split(",") if flag.type == "enums" and value else [value]
+        known = all(item in taken or _INTEGER.fullmatch(item) for item in items)
+        known = known or (flag.type == "enums" and not value)
+    else:
+        taken = flag.values
+        items = _items(flag, value)
+        known = _changes_agree(value) and all(_read(flag, _bare(flag, item)) for item in items)
+        known = known and bool(items or flag.name != _WHOLE)
+    if known:
+        return None
+    what = "a list of " if flag.type == "enums" else ""
+    return Refusal(f"{what}{', '.join(taken)}", _meant_names(flag, items, taken))
+
+
+def _read(flag: Flag, text: str) -> str | None:
+    """The word of `flag.values` that XLA_FLAGS reads in a text; None if none."""
+    prefix = common_prefix(flag.values)
+    lenient = flag.type == "enums" or prefix in _SHORT_TOO
+    for word in flag.values:
+        same = text.upper() == word.upper() if flag.any_case else text == word
+        if same or (lenient and flag.any_case and text.upper() == word.removeprefix(prefix)):
+            return word
+    return None
+
+
+def common_prefix(values: tuple[str, ...]) -> str:
+    """What all names of an enum begin with, up to an underscore."""
+    first, last = min(values, default=""), max(values, default="")
+    at = next((i for i, pair in enumerate(zip(first, last, strict=False)) if pair[0] != pair[1]), 0)
+    return first[: first.rfind("_", 0, at) + 1]
+
+
+def _items(flag: Flag, value: str) -> list[str]:
+    """The names in a value; XLA's parser of lists drops blanks and empty entries."""
+    if flag.type == "enum":
+        return [value]
+    items = value.split(",") if value else []
+    if flag.name == _WHOLE:
+        return items
+    return [item.strip() for item in items if item.strip()]
+
+
+def _changes_agree(value: str) -> bool:
+    """All entries change the list, or none does; an empty one does not."""
+    return len({item.strip()[:1] in ("+", "-") for item in value.split(",")}) == 1
+
+
+def _bare(flag: Flag, item: str) -> str:
+    changes = flag.type == "enums" and flag.name != _WHOLE and item[:1] in ("+", "-")
+    return item[1:] if changes else item
+
+
+def _meant_names(flag: Flag, items: list[str], taken: tuple[str, ...]) -> str | None:
+    """The same names spelt as they are taken, if each is plain."""
+    found = [_meant_name(flag, item, taken) for item in items]
+    return ",".join(name for name in found if name) if found and all(found) else None
+
+
+def _meant_name(flag: Flag, item: str, taken: tuple[str, ...]) -> str | None:
+    """A name in another case, without its underscores, or without what all names begin with."""
+    wanted = _letters(item)
+    names = flag.enum or flag.values
+    prefix = common_prefix(names)
+    fits = [
+        word
+        for word, name in zip(taken, names, strict=True)
+        if wanted in (_letters(word), _letters(name), _letters(name.removeprefix(prefix)))
+    ]
+    return fits[0] if len(fits) == 1 else None
+
+
+def _letters(text: str) -> str:
+    return "".join(letter for letter in text.upper() if letter.isalnum())
