@@ -1,0 +1,88 @@
+"""Table: what all releases know of some names, as changes from one release to the next.
+
+A text of one JSON value per line: the releases first, oldest first, then each name with what
+changed and in which release. So a new release shows as few lines in a diff, and all of it is read
+in some milliseconds.
+
+    {"releases": ["0.9.2", "0.10.0"]}
+    ["xla_fuel", {"0.9.2": {"type": "int64", "default": "0"}, "0.10.0": null}]
+
+What a release says of a name is the last entry up to it, laid over those before; null: it does not
+know the name.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+Facts: TypeAlias = Mapping[str, Any]
+"""What one release says of one name; what is usual is left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """`changes`: per name, by release, what differs from the release before; None: gone."""
+
+    releases: tuple[str, ...] = ()
+    changes: Mapping[str, Mapping[str, Facts | None]] = field(default_factory=dict)
+
+    def at(self, version: str) -> dict[str, dict[str, Any]]:
+        """What one release says of each name that it knows."""
+        known = frozenset(self.releases[: self.releases.index(version) + 1])
+        found: dict[str, dict[str, Any]] = {}
+        for name, changes in self.changes.items():
+            facts: dict[str, Any] | None = None
+            for since, change in changes.items():
+                if since in known:
+                    facts = _laid_over(facts, change)
+            if facts is not None:
+                found[name] = facts
+        return found
+
+    def of(self, name: str) -> Iterator[tuple[str, dict[str, Any] | None]]:
+        """What is said of one name, from each release on in which that changes."""
+        facts: dict[str, Any] | None = None
+        for since, change in self.changes.get(name, {}).items():
+            facts = _laid_over(facts, change)
+            yield since, facts
+
+
+def _laid_over(facts: dict[str, Any] | None, change: Facts | None) -> dict[str, Any] | None:
+    if change is None:
+        return None
+    return {key: value for key, value in {**(facts or {}), **change}.items() if value is not None}
+
+
+def make_table(releases: Mapping[str, Mapping[str, Facts]]) -> Table:
+    """From all that each release says, oldest first."""
+    changes: dict[str, dict[str, Facts | None]] = {}
+    before: Mapping[str, Facts] = {}
+    for version, now in releases.items():
+        for name in {*before, *now}:
+            if before.get(name) != now.get(name):
+                changes.setdefault(name, {})[version] = _change(before.get(name), now.get(name))
+        before = now
+    return Table(tuple(releases), dict(sorted(changes.items())))
+
+
+def _change(before: Facts | None, now: Facts | None) -> Facts | None:
+    if now is None or before is None:
+        return now
+    keys = dict.fromkeys([*now, *before])  # a key that went is null
+    return {key: now.get(key) for key in keys if before.get(key) != now.get(key)}
+
+
+def parse_table(text: str) -> Table:
+    """From its text."""
+    head, *rows = json.loads(f"[{','.join(text.splitlines())}]")
+    return Table(tuple(head["releases"]), dict(rows))
+
+
+def render_table(table: Table) -> str:
+    """Its text."""
+    lines = [json.dumps({"releases": table.releases})]
+    lines += [json.dumps([name, changes]) for name, changes in table.changes.items()]
+    return "\n".join(lines) + "\n"
