@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 import shutil
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,9 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from counterpoint.core.errors import CounterpointError, InputError, UsageError
-from counterpoint.flags import Settings, load_settings, recipes, render_xla_flags
-from counterpoint.flags.gone import gone
-from counterpoint.flags.names import names
+from counterpoint.flags import Settings, load_settings
 from counterpoint.flags.shell import read_script
 
 SCRIPT = r"""#!/bin/bash
@@ -129,36 +126,6 @@ def test_files_that_are_none_are_refused(tmp_path: Path) -> None:
         load_settings(str(tmp_path / "binary"))
     with pytest.raises(InputError, match="can't be read"):
         load_settings(tmp_path)
-
-
-@pytest.mark.parametrize("name", list(recipes()))
-def test_a_recipe_says_why_and_uses_living_flags(name: str) -> None:
-    recipe = recipes()[name]
-    assert recipe.about.endswith(".")
-    assert recipe.source.startswith("https://")
-    assert load_settings(name) == recipe.settings
-    assert recipe.flags or recipe.variables
-    for line in (*recipe.flags, *recipe.variables):
-        assert line.reason, line.name
-    for line in recipe.flags:
-        assert line.name in names() or line.name.startswith("xla_gpu_enable_pipelined_")
-        assert gone(line.name) is None
-
-
-@pytest.mark.parametrize("name", list(recipes()))
-def test_xla_takes_each_recipe(xla: Callable[[str], object], name: str) -> None:
-    assert xla(render_xla_flags(recipes()[name].settings.xla)) is not None
-
-
-def test_the_pgle_recipe_covers_the_page_it_comes_from(shared: Path) -> None:
-    page = next((shared / "sources").glob("000_*.txt")).read_text("utf-8")
-    wanted = page[page.index("### Recommended XLA Flags") : page.index("### About Combine")]
-    recipe = recipes()["pgle-recommended"]
-    told = {line.name for line in recipe.flags} | {name for name, _ in recipe.left_out}
-    asked = {word.strip('"').removeprefix("--").partition("=")[0] for word in wanted.split("--xla")}
-    asked = {f"xla{name}" for name in asked if name.startswith("_")}
-    assert len(asked) == 14
-    assert told == asked
 
 
 words = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\r"), max_size=12)

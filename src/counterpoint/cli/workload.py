@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,10 +10,11 @@ from typing import Annotated, Final, Literal, TypeVar
 
 from cyclopts import Parameter
 
+from counterpoint.capture.interpreter import find_interpreter
 from counterpoint.capture.request import Request, Window
 from counterpoint.cli.numbers import MaybeWholeNumber
 from counterpoint.core.errors import UsageError
-from counterpoint.flags import Settings, load_settings, parse_settings
+from counterpoint.flags import Settings, load_settings, parse_settings, recipes
 from counterpoint.timeline.url import refuse_url
 
 _SHORTEST: Final = 0.001  # seconds
@@ -97,12 +99,13 @@ def make_request(
     _refuse_low("--ranks", workload.ranks, 1)
     _refuse_low("--timeout", workload.timeout, _SHORTEST)
     _refuse_low("--hang-after", workload.hang_after, _SHORTEST)
+    version = _jaxlib(command) if set(workload.settings) & set(recipes()) else None
     return Request(
         command=tuple(command),
         directory=workload.out,
         name=workload.name,
-        settings=_settings(workload),
-        origins=_origins(workload),
+        settings=_settings(workload, version),
+        origins=_origins(workload, version),
         window=_window(profile),
         ranks=workload.ranks,
         per=workload.per,
@@ -112,19 +115,25 @@ def make_request(
     )
 
 
-def _settings(workload: WorkloadOptions) -> Settings:
+def _jaxlib(command: Sequence[str]) -> str | None:
+    """The jaxlib that the command will run with: a recipe differs from release to release."""
+    python = find_interpreter(command, os.environ)
+    return python.versions.get("jaxlib") if python else None
+
+
+def _settings(workload: WorkloadOptions, version: str | None) -> Settings:
     """Files and recipes in their order; what is written out on the command line comes last."""
     settings = Settings()
     for name in workload.settings:
-        settings = settings.merged(load_settings(name))
+        settings = settings.merged(load_settings(name, version=version))
     return settings.merged(parse_settings(workload.set_, workload.env))
 
 
-def _origins(workload: WorkloadOptions) -> dict[str, str]:
+def _origins(workload: WorkloadOptions, version: str | None) -> dict[str, str]:
     """Which option has the last word on a flag."""
     found: dict[str, str] = {}
     for name in workload.settings:
-        found |= dict.fromkeys(load_settings(name).flags, f"--settings {name}")
+        found |= dict.fromkeys(load_settings(name, version=version).flags, f"--settings {name}")
     for text in workload.set_:
         found |= dict.fromkeys(parse_settings([text]).flags, f"--set {text}")
     for text in workload.env:

@@ -6,25 +6,40 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from counterpoint.core.errors import InputError, UsageError
-from counterpoint.flags.recipe import read_recipe, recipes
+from counterpoint.flags.recipe import recipes
+from counterpoint.flags.recipe_text import read_recipe
 from counterpoint.flags.settings import Settings
 from counterpoint.flags.shell import read_script
 from counterpoint.flags.xla_flags import expand_xla_flags, parse_xla_flags
 
 
-def load_settings(source: str | Path) -> Settings:
-    """Settings of a recipe or a file: TOML, flags as XLA takes them, or lines of a shell script."""
+def load_settings(
+    source: str | Path, *, version: str | None = None, chip: str | None = None
+) -> Settings:
+    """Settings of a recipe or a file: TOML, flags as XLA takes them, or lines of a shell script.
+
+    A recipe holds for the jaxlib of that version; if none is said, for the one installed here.
+    """
     if isinstance(source, str) and source in recipes():
-        return recipes()[source].settings
+        return recipes()[source].resolve(version or _installed(), chip)
     path = Path(source)
     text = _read(path)
     if path.suffix == ".toml":
-        settings = read_recipe(text, str(path)).settings
+        settings = read_recipe(text, str(path)).resolve(version or _installed(), chip)
     else:
         settings = _settings(read_script(text, str(path)))
-    if not settings.xla and not settings.env:
+    if settings == Settings():
         raise InputError(f"{path}: no settings in it", next="add lines such as --xla_...=value")
     return settings
+
+
+def _installed() -> str | None:
+    from importlib import metadata  # dear, and needed for recipes only
+
+    try:
+        return metadata.version("jaxlib")
+    except metadata.PackageNotFoundError:
+        return None
 
 
 def _settings(variables: Mapping[str, str]) -> Settings:
