@@ -71,7 +71,7 @@ def read_flags(value: Traced, variable: Variable) -> Found:
 
 
 def _names_file(start: str) -> bool:
-    first = start.split()[0]
+    first = start.split(maxsplit=1)[0]
     if start[0] in ("-", HOLE, *DASHES, *_QUOTES) or LOOKS_LIKE_FLAG.match(start):
         return False
     return not _LOOKS_LIKE_NAME.fullmatch(first) and len(start.split()) == 1

@@ -6,6 +6,7 @@ other variable is one setting, of which the last counts.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,10 @@ _FAMILIES: Final = (
     *("NCCL_", "RCCL_", "NVTE_", "NVSHMEM_", "UCX_", "GLOO_", "MPI4JAX_"),
     *("CUDA_", "CUDNN_", "CUBLAS", "NVIDIA_", "HIP_", "HSA_", "ROCR_", "GPU_"),
 )
+_OF_ONE_RUN: Final = re.compile(
+    r"COORDINATOR|ADDRESS|_PORT$|_IP$|PROCESS|VISIBLE_DEVICES|RANK|IFNAME|_DIR$|_PATH$|_ID$"
+)
+"""Names of places, which a script can only know when it runs: nothing to say about."""
 
 
 def is_setting(name: str) -> bool:
@@ -57,7 +62,7 @@ def write_up(assigned: Iterable[Assigned], where: str, *, directory: Path | None
             found.given.append(_given(one, where))
         elif is_setting(one.name):
             found.given.append(_given(one, where))
-            found.slips.append(_needs_shell(one, where))
+            found.slips += [] if _OF_ONE_RUN.search(one.name) else [_needs_shell(one, where)]
     return found
 
 

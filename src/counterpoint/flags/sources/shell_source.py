@@ -1,0 +1,49 @@
+"""A shell script or a Slurm job as Written."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+from typing import Final
+
+from counterpoint.flags.sources.launcher import Asked, slurm_options, together
+from counterpoint.flags.sources.shell_script import follow
+from counterpoint.flags.sources.traced import Traced
+from counterpoint.flags.sources.variables import write_up
+from counterpoint.flags.written import Written
+
+_SBATCH: Final = re.compile(r"^#SBATCH[ \t]+([^\n]*)", re.MULTILINE)
+
+
+def read_shell(
+    text: str, where: str, *, line: int = 1, before: Mapping[str, Traced] | None = None
+) -> Written:
+    """What programs started by the script are given. `before`: the environment it finds."""
+    state = follow(text, where, line=line, before=before)
+    found = write_up(state.assigned(), where)
+    for name, at in state.values.defaults.items():
+        state.note(f"line {at}: {name} is taken as unset, so its default counts")
+    job = _job(text)
+    asked = together(job, state.asked)
+    slips = sorted([*state.slips, *found.slips], key=lambda slip: slip.place.line or 0)
+    return Written(
+        where=where,
+        form="slurm" if job.numbers else "shell",
+        given=(*found.given, *state.options),
+        slips=tuple(slips),
+        layout=asked.layout(),
+        notes=tuple(state.notes),
+    )
+
+
+def _job(text: str) -> Asked:
+    """The options behind `#SBATCH`."""
+    asked = Asked()
+    for match in _SBATCH.finditer(text):
+        try:
+            words = shlex.split(match[1], comments=True)
+        except ValueError:
+            words = match[1].split()
+        asked = together(asked, slurm_options(words))
+    return asked

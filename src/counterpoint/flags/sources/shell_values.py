@@ -1,0 +1,63 @@
+"""What a word of a shell script comes to, under the variables that the script itself has set."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from counterpoint.flags.sources.shell_lexer import Kind, Lexer, Part
+from counterpoint.flags.sources.traced import Traced, joined, known, unknown
+from counterpoint.flags.sources.variables import FLAGS, is_setting
+
+_BRACED: Final = re.compile(r"\$\{([A-Za-z_]\w*)(?:\[[@*]\])?(?:(:?[-=+?])(.*))?\}", re.DOTALL)
+
+
+@dataclass(slots=True)
+class Values:
+    """Variables, and the references for which a default was taken."""
+
+    where: str
+    known: dict[str, Traced] = field(default_factory=dict[str, Traced])
+    defaults: dict[str, int] = field(default_factory=dict[str, int])
+
+    def expand(self, parts: Iterable[Part]) -> Traced:
+        """The value of a word."""
+        return joined(self._part(part) for part in parts)
+
+    def _part(self, part: Part) -> Traced:
+        if part.kind is Kind.TEXT:
+            return known(part.text, part.line)
+        name, operator, operand = _reference(part)
+        value = self.known.get(name)
+        if operator.endswith("+"):
+            return self._operand(operand, part.line) if value else Traced()
+        if value is not None and (value.text or not operator.startswith(":")):
+            return value
+        if operator.endswith(("-", "=")):
+            return self._default(name, operator, operand, part.line)
+        # What the script inherits stands before its own flags, and is checked where it is set.
+        return Traced() if name in FLAGS else unknown(part.text, part.line)
+
+    def _default(self, name: str, operator: str, operand: str, line: int) -> Traced:
+        value = self._operand(operand, line)
+        if is_setting(name) or "--xla" in value.text:
+            self.defaults.setdefault(name, line)
+        if operator.endswith("="):
+            self.known[name] = value
+        return value
+
+    def _operand(self, text: str, line: int) -> Traced:
+        if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'":
+            text = text[1:-1]
+        return self.expand(Lexer(text, self.where, line).double_quoted())
+
+
+def _reference(part: Part) -> tuple[str, str, str]:
+    """Name, operator and operand; no name where the form is another one."""
+    if part.kind is Kind.HOLE:
+        return "", "", ""
+    if match := _BRACED.fullmatch(part.text):
+        return match[1], match[2] or "", match[3] or ""
+    return ("", "", "") if part.text.startswith("${") else (part.text[1:], "", "")

@@ -1,0 +1,180 @@
+"""What a shell script has set so far, and what it has thrown away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from counterpoint.flags.sources.flag_words import Variable, read_flags
+from counterpoint.flags.sources.launcher import Asked
+from counterpoint.flags.sources.shell_values import Values
+from counterpoint.flags.sources.traced import Traced, known
+from counterpoint.flags.sources.variables import FLAGS, Assigned, is_setting
+from counterpoint.flags.written import Given, Place, Slip, SlipKind
+
+Branch = tuple[tuple[int, int], ...]
+"""Blocks one is in: the number of each, and which of its arms."""
+
+
+@dataclass(slots=True)
+class Block:
+    """An `if`, `case` or loop that is open."""
+
+    kind: str
+    number: int
+    line: int
+    arm: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Set:
+    """Where and how a variable got its value."""
+
+    line: int
+    branch: Branch
+    program: int  # how many programs had been started before
+
+
+@dataclass(slots=True)
+class State:
+    """Variables, exports, open blocks; and what there is to say."""
+
+    where: str
+    values: Values
+    exported: set[str] = field(default_factory=set[str])
+    exports_all: bool = False
+    sets: dict[str, Set] = field(default_factory=dict[str, Set])
+    for_command: dict[str, Assigned] = field(default_factory=dict[str, Assigned])
+    options: list[Given] = field(default_factory=list[Given])
+    slips: list[Slip] = field(default_factory=list[Slip])
+    notes: list[str] = field(default_factory=list[str])
+    asked: Asked = field(default_factory=Asked)
+    programs: int = 0
+    in_patterns: bool = False
+    _blocks: list[Block] = field(default_factory=list[Block])
+    _opened: int = 0
+
+    @property
+    def in_case(self) -> bool:
+        return bool(self._blocks) and self._blocks[-1].kind == "case"
+
+    def enter(self, kind: str, line: int) -> None:
+        self._opened += 1
+        self._blocks.append(Block(kind, self._opened, line))
+
+    def next_arm(self) -> None:
+        if self._blocks:
+            self._blocks[-1].arm += 1
+
+    def leave(self) -> None:
+        self.in_patterns = False
+        if self._blocks:
+            self._blocks.pop()
+
+    def note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def assign(
+        self, name: str, value: Traced, line: int, *, adds: bool = False, exported: bool = False
+    ) -> None:
+        """Set a variable, or add to it."""
+        before = self.values.known.get(name, Traced())
+        if adds:
+            space = known(" ", line) if name in FLAGS and not value.text[:1].isspace() else Traced()
+            value = before + space + value if before.text and value.text else before + value
+        elif name in FLAGS:
+            self._may_overwrite(name, before, value, line)
+        if self._blocks and before.known and before.text and not value.known:
+            self.note(f"line {line}: {name} may be set anew: read with the value from before")
+            return
+        if self._blocks and is_setting(name):
+            block = self._blocks[-1]
+            self.note(f"line {line}: {name} is set within `{block.kind}`: read as if it ran")
+        branch = tuple((block.number, block.arm) for block in self._blocks)
+        self.values.known.pop(name, None)
+        self.values.known[name] = value
+        self.sets[name] = Set(line, branch, self.programs)
+        if exported or self.exports_all:
+            self.export(name)
+
+    def export(self, name: str) -> None:
+        self.exported.add(name)
+
+    def unset(self, name: str) -> None:
+        self.values.known.pop(name, None)
+        self.exported.discard(name)
+
+    def outside_quotes(self, word: str, line: int) -> None:
+        """A flag behind a space that is not in quotes: the shell takes it for something else."""
+        self.slips.append(
+            Slip(
+                kind=SlipKind.STRAY,
+                channel=FLAGS["XLA_FLAGS"],
+                text=word,
+                why="it is not in quotes: for the shell the value ends at the space before it",
+                place=Place(self.where, line),
+            )
+        )
+
+    def give_to_command(self, one: Assigned) -> None:
+        """A variable for one command only; of several commands, the last counts."""
+        line = one.line or 0
+        if one.name in FLAGS:
+            self._may_overwrite(
+                one.name, self.values.known.get(one.name, Traced()), one.value, line
+            )
+            earlier = self.for_command.get(one.name)
+            if earlier and earlier.value.text != one.value.text:
+                self.note(
+                    f"line {line}: {one.name} of this command counts, not that of line"
+                    f" {earlier.line}"
+                )
+        self.for_command[one.name] = one
+
+    def assigned(self) -> Iterable[Assigned]:
+        """What a program that is started last would find of the script's own variables."""
+        for name, value in self.values.known.items():
+            at = self.sets.get(name)
+            if at is None or name in self.for_command:
+                continue
+            if name not in self.exported:
+                if not is_setting(name) or (self.exported and name not in FLAGS):
+                    continue
+                if self.exported:
+                    self.note(f"line {at.line}: {name} is set and not exported")
+            yield Assigned(name, value, line=at.line)
+        yield from self.for_command.values()
+
+    def _may_overwrite(self, name: str, before: Traced, value: Traced, line: int) -> None:
+        """Flags that were set before and are not any more: a slip, if no program had them."""
+        at = self.sets.get(name)
+        lost = self._lost(name, before, value) if at else []
+        if not lost or at is None:
+            return
+        here = {block.number: block.arm for block in self._blocks}
+        if any(here.get(number, arm) != arm for number, arm in at.branch):
+            self.note(f"line {line}: of several branches that set {name}, this one counts")
+            return
+        if self.programs > at.program:
+            self.note(f"line {line}: {name} is set anew for what is started behind it")
+            return
+        flags = ", ".join(f"--{flag}" for flag in lost[:3]) + (", ..." if len(lost) > 3 else "")
+        start = value.shown.split(maxsplit=1)[:1]
+        self.slips.append(
+            Slip(
+                kind=SlipKind.OVERWRITTEN,
+                channel=FLAGS[name],
+                text=f"{name}={' '.join(start)}",
+                why=f"it throws away what line {at.line} has set: {flags}",
+                place=Place(self.where, line),
+                mend=f'{name}="${{{name}}} {" ".join(start)}'.rstrip() + ' ..."',
+            )
+        )
+
+    def _lost(self, name: str, before: Traced, value: Traced) -> list[str]:
+        variable = Variable(self.where, FLAGS[name])
+        if not before.text.lstrip().startswith("-"):
+            return []
+        after = {one.name for one in read_flags(value, variable).given}
+        return [it.name for it in read_flags(before, variable).given if it.name not in after]
