@@ -35,12 +35,16 @@ _FENCE: Final = re.compile(r"^```(\w*)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.D
 
 
 class Documented(Protocol):
-    """What a rule's module says of itself."""
+    """What a rule's module says of itself; the names are those of its constants."""
 
-    CODE: str
-    NAME: str
-    SINCE: str
     __doc__: str | None
+
+    @property
+    def CODE(self) -> str: ...  # noqa: N802
+    @property
+    def NAME(self) -> str: ...  # noqa: N802
+    @property
+    def SINCE(self) -> str: ...  # noqa: N802
 
 
 @dataclass(frozen=True, slots=True)

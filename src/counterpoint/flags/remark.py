@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from counterpoint.flags.channel import Channel
 from counterpoint.flags.written import Given, Place, Slip
+from counterpoint.flags.xla_flags import Pairs
 
 
 class Severity(StrEnum):
@@ -25,7 +26,7 @@ class Mend:
     made, by `--fix`.
     """
 
-    instead: tuple[tuple[str, str], ...] = ()
+    instead: Pairs = ()
     safe: bool = True
 
 
@@ -64,3 +65,9 @@ def remark(
         advice=advice,
         mend=mend,
     )
+
+
+def advice_of(instead: Pairs, channel: Channel) -> str:
+    """The advice to write something else."""
+    dashes = "" if channel is Channel.COMPILER_OPTIONS else "--"
+    return "write " + " ".join(f"{dashes}{name}={value}" for name, value in instead)

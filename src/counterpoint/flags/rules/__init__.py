@@ -19,6 +19,31 @@ from typing import Final, Protocol
 from counterpoint.core.rulebook import Documented
 from counterpoint.flags.case import Case
 from counterpoint.flags.remark import Remark
+from counterpoint.flags.rules import (
+    compile_option_as_flag,
+    compiler_disagrees,
+    crashing_value,
+    foreign_flag,
+    given_twice,
+    legacy_flag,
+    missing_file,
+    needs_shell,
+    newer_flag,
+    no_op_flag,
+    not_a_compile_option,
+    overwritten,
+    process_option,
+    quoted_value,
+    removed_flag,
+    renamed_flag,
+    statistics_option,
+    stray_word,
+    too_late,
+    unknown_flag,
+    unknown_value,
+    wrong_dash,
+    wrong_type,
+)
 
 
 class Rule(Documented, Protocol):
@@ -32,5 +57,29 @@ class Rule(Documented, Protocol):
         ...
 
 
-RULES: Final[tuple[Rule, ...]] = ()
+RULES: Final[tuple[Rule, ...]] = (
+    unknown_flag,
+    removed_flag,
+    renamed_flag,
+    newer_flag,
+    legacy_flag,
+    no_op_flag,
+    foreign_flag,
+    not_a_compile_option,
+    process_option,
+    compile_option_as_flag,
+    statistics_option,
+    compiler_disagrees,
+    wrong_type,
+    unknown_value,
+    crashing_value,
+    quoted_value,
+    given_twice,
+    stray_word,
+    wrong_dash,
+    needs_shell,
+    missing_file,
+    overwritten,
+    too_late,
+)
 """All rules, by code."""

@@ -1,0 +1,63 @@
+"""An option of one compile that is given in XLA_FLAGS.
+
+## What it does
+
+It finds names in XLA_FLAGS that only compiler_options take, such as `optimization_level`.
+
+## Why it costs time
+
+XLA ends the process at an unknown flag.
+
+## How it is detected
+
+By the catalogue: what XLA's parser of flags knows, and what a compile takes.
+
+## Example
+
+```sh jaxlib=0.10.2
+export XLA_FLAGS="--optimization_level=O1"
+```
+
+## Fix
+
+Give it in compiler_options, or through JAX: `JAX_OPTIMIZATION_LEVEL=O1` and
+`JAX_MEMORY_FITTING_LEVEL=O1` in the environment hold for all compiles.
+
+```sh jaxlib=0.10.2
+export JAX_OPTIMIZATION_LEVEL=O1
+```
+
+## Fix safety
+
+Safe to drop: a program that did not start does now.
+
+## References
+
+- https://openxla.org/xla/effort_levels
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from counterpoint.flags.case import Case
+from counterpoint.flags.channel import Channel
+from counterpoint.flags.fate import Kind, ending
+from counterpoint.flags.remark import Mend, Remark, Severity, remark
+
+CODE: Final = "FLAG110"
+NAME: Final = "compile-option-as-flag"
+SINCE: Final = "0.1"
+
+
+def check(case: Case) -> Iterator[Remark]:
+    for one in case.xla:
+        fate = case.fate(one)
+        if fate.kind is Kind.FOREIGN and fate.home is Channel.COMPILER_OPTIONS:
+            message = f"an option of one compile, not a flag; {ending(one.channel)}"
+            jax = f"JAX_{one.name.upper()}"
+            advice = "give it in compiler_options"
+            if jax in case.release.jax:
+                advice += f", or set {jax} in the environment"
+            yield remark(CODE, Severity.ERROR, one, message, advice, Mend())

@@ -1,0 +1,69 @@
+"""A value that XLA's parser takes, and that the compiler or the program ends at.
+
+## What it does
+
+It finds values that end the compile, or the process, although the flag takes them.
+
+## Why it costs time
+
+The program dies minutes after its start, mostly with a message that does not name the flag.
+
+## How it is detected
+
+By a list of values that were tried: each flag in a compile of a sharded training step for
+H100s with jaxlib 0.10.2.
+
+## Example
+
+```sh jaxlib=0.10.2
+export XLA_FLAGS="--xla_gpu_experimental_parallel_collective_overlap_limit=0"
+```
+
+## Fix
+
+Give another value, or drop the flag.
+
+```sh jaxlib=0.10.2
+export XLA_FLAGS="--xla_gpu_experimental_parallel_collective_overlap_limit=1"
+```
+
+## Fix safety
+
+Safe to drop: a program that did not run does now.
+
+## References
+
+- The list: src/counterpoint/flags/rules/crashing_values.tsv
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import resources
+from typing import Final
+
+from counterpoint.flags.case import Case
+from counterpoint.flags.remark import Mend, Remark, Severity, remark
+
+CODE: Final = "FLAG203"
+NAME: Final = "crashing-value"
+SINCE: Final = "0.1"
+
+
+def check(case: Case) -> Iterator[Remark]:
+    crashes = _crashes()
+    for one in case.compiler:
+        known = crashes.get(one.name)
+        if known and one.known and case.known(one) and known[0].fullmatch(one.meant.lower()):
+            yield remark(CODE, Severity.ERROR, one, known[1], "drop it", Mend())
+
+
+@cache
+def _crashes() -> Mapping[str, tuple[re.Pattern[str], str]]:
+    """Values, as a pattern, and what happens, by flag."""
+    file = resources.files("counterpoint.flags.rules").joinpath("crashing_values.tsv")
+    lines = (line for line in file.read_text("utf-8").splitlines() if not line.startswith("#"))
+    rows = (line.split("\t") for line in lines)
+    return {name: (re.compile(value), text) for name, value, text in rows}

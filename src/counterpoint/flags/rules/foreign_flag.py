@@ -1,0 +1,88 @@
+"""A flag that is given to the wrong reader: another vendor's, or in the wrong place.
+
+## What it does
+
+It finds flags of libtpu and TensorFlow and settings of JAX, NCCL and the like in XLA_FLAGS or among
+the compiler options, and XLA's GPU flags in LIBTPU_INIT_ARGS. For a GPU it notes flags that only
+XLA's CPU or TPU compiler reads.
+
+## Why it costs time
+
+XLA ends the process at a name it does not know, libtpu too. The others are read by nobody.
+
+## How it is detected
+
+By the name, against the catalogue of flags and the list of environment variables.
+
+## Example
+
+```sh jaxlib=0.10.2 chip=H100
+export XLA_FLAGS="--xla_tpu_enable_async_collective_fusion=true"
+```
+
+## Fix
+
+Give it where it is read: flags of libtpu in LIBTPU_INIT_ARGS, settings of JAX and NCCL in the
+environment. On a GPU drop what is for TPUs.
+
+```sh jaxlib=0.10.2 chip=H100
+export XLA_FLAGS=""
+```
+
+## Fix safety
+
+Safe to drop: in the wrong place it was never read.
+
+## References
+
+- https://openxla.org/xla/flags_guidance
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from counterpoint.flags.case import Case
+from counterpoint.flags.channel import Channel
+from counterpoint.flags.fate import Fate, Kind, ending
+from counterpoint.flags.remark import Mend, Remark, Severity, remark
+from counterpoint.flags.written import Given
+
+CODE: Final = "FLAG107"
+NAME: Final = "foreign-flag"
+SINCE: Final = "0.1"
+
+_COMPILERS: Final = {"xla_cpu_": "CPU", "xla_tpu_": "TPU", "xla_gpu_": "GPU"}
+_HOMES: Final = {
+    Channel.LIBTPU_INIT_ARGS: "give it in LIBTPU_INIT_ARGS on a TPU, drop it on a GPU",
+    Channel.ENVIRONMENT: "set it in the environment",
+}
+
+
+def check(case: Case) -> Iterator[Remark]:
+    for one in case.compiler:
+        fate = case.fate(one)
+        if fate.kind is Kind.FOREIGN and fate.home is not Channel.COMPILER_OPTIONS:
+            yield _stranger(one, fate)
+        elif fate.kind is Kind.KNOWN and case.chip is not None:
+            yield from _idle(one, case.chip)
+    for one in case.written.through(Channel.LIBTPU_INIT_ARGS):
+        if one.name.startswith("xla_gpu_"):
+            message = "a flag of XLA's GPU compiler, which libtpu does not know"
+            yield remark(CODE, Severity.ERROR, one, message, "give it in XLA_FLAGS", Mend())
+
+
+def _stranger(one: Given, fate: Fate) -> Remark:
+    message = f"{fate.reader} reads this, not XLA; {ending(one.channel)}"
+    advice = _HOMES.get(fate.home, "drop it") if fate.home else "drop it"
+    return remark(CODE, Severity.ERROR, one, message, advice, Mend())
+
+
+def _idle(one: Given, chip: str) -> Iterator[Remark]:
+    """A flag of the compiler for another kind of chip."""
+    compiler = next((kind for start, kind in _COMPILERS.items() if one.name.startswith(start)), "")
+    here = "TPU" if chip.startswith("TPU") else "GPU"
+    if compiler and compiler != here:
+        message = f"only XLA's compiler for {compiler}s reads it, and this is for {chip}"
+        yield remark(CODE, Severity.NOTE, one, message, "drop it, or leave it for that one", Mend())

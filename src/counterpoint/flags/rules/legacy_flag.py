@@ -1,0 +1,84 @@
+"""A flag that is still taken under an old name, or is marked as deprecated.
+
+## What it does
+
+It finds flags that set another flag's field, and flags that XLA's own description calls
+deprecated.
+
+## Why it costs time
+
+The old name goes in some later release, and then XLA ends the process at it. An old bool that sets
+a new level can't say all: from 0.12 on `xla_gpu_enable_pipelined_reduce_scatter=false` sets the
+level `default`, and the default is to pipeline. It no longer switches anything off.
+
+## How it is detected
+
+By the catalogue: each flag was set in each release, and what changed was read. What is deprecated
+stands in XLA's description of its options.
+
+## Example
+
+```sh jaxlib=0.12.0.1
+export XLA_FLAGS="--xla_gpu_enable_pipelined_all_gather=true"
+```
+
+## Fix
+
+Write the new name.
+
+```sh jaxlib=0.12.0.1
+export XLA_FLAGS="--xla_gpu_pipeline_all_gather=on"
+```
+
+## Fix safety
+
+Safe where the new name with the new value sets what the old one set. Unsafe for `=false`, which
+sets `default`, while `off` is what it says: the program may change.
+
+## References
+
+- XLA's change of the pipelining flags: https://github.com/openxla/xla/pull/45836
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from counterpoint.flags.case import Case
+from counterpoint.flags.catalogue import Flag
+from counterpoint.flags.fate import instead
+from counterpoint.flags.remark import Mend, Remark, Severity, advice_of, remark
+from counterpoint.flags.written import Given
+
+CODE: Final = "FLAG105"
+NAME: Final = "legacy-flag"
+SINCE: Final = "0.1"
+
+
+def check(case: Case) -> Iterator[Remark]:
+    for one in case.compiler:
+        flag = case.known(one)
+        if flag is None or flag.no_op:
+            continue
+        if flag.alias_of:
+            yield _alias(case, one, flag.alias_of)
+        elif flag.deprecated:
+            yield _deprecated(one, flag)
+
+
+def _alias(case: Case, one: Given, target: str) -> Remark:
+    heirs = instead(one, case.release)
+    new = case.release.flags.get(target)
+    blunt = new is not None and new.type == "enum" and one.meant.lower() in ("false", "0")
+    message = f"an old name that sets {target}"
+    if blunt:
+        message += "=default, not off: it switches nothing off any more"
+    advice = advice_of(heirs, one.channel) if heirs else f"write {target}"
+    mend = Mend(heirs, safe=not blunt) if heirs else None
+    return remark(CODE, Severity.WARNING, one, message, advice, mend)
+
+
+def _deprecated(one: Given, flag: Flag) -> Remark:
+    message = f"XLA's description of its options calls {flag.name} deprecated"
+    return remark(CODE, Severity.WARNING, one, message, "drop it before it goes")

@@ -1,0 +1,90 @@
+"""A file or directory that a setting names and that is not there.
+
+## What it does
+
+It finds XLA_FLAGS that name a file of flags, and flags that name a file to be read, such as a PGLE
+profile, where there is none; and a directory to be written to where a file stands.
+
+## Why it costs time
+
+XLA ends the process where the file of flags is missing. A missing PGLE profile it notes in a log
+that is off by default, and compiles without costs.
+
+## How it is detected
+
+By looking for it on this machine. Paths on other machines can't be seen from here, so it is a
+warning except for the file of flags itself.
+
+## Example
+
+```sh jaxlib=0.10.2
+export XLA_FLAGS="--xla_gpu_pgle_profile_file_or_directory_path=/no/such/profile.pbtxt"
+```
+
+## Fix
+
+Name a file that is there, or drop the flag.
+
+```sh jaxlib=0.10.2
+export XLA_FLAGS=""
+```
+
+## Fix safety
+
+Nothing is mended: only you know the right path.
+
+## References
+
+- `counterpoint pgle check PROFILE --program PROGRAM` says whether a profile fits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Final
+
+from counterpoint.flags.case import Case
+from counterpoint.flags.remark import Remark, Severity, remark
+from counterpoint.flags.written import Given, SlipKind
+
+CODE: Final = "FLAG209"
+NAME: Final = "missing-file"
+SINCE: Final = "0.1"
+
+
+def check(case: Case) -> Iterator[Remark]:
+    for slip in case.written.slips:
+        if slip.kind is SlipKind.MISSING_FILE:
+            advice = "name a file that is there, or start the flags with --"
+            yield remark(CODE, Severity.ERROR, slip, slip.why, advice)
+    for one in case.compiler:
+        if one.known and one.value and case.known(one):
+            yield from _path(one, one.value, _paths().get(one.name, ""))
+
+
+def _path(one: Given, value: str, use: str) -> Iterator[Remark]:
+    path = Path(value)
+    if use == "read" and not _there(path):
+        message = f"there is no {value} here; XLA goes on without it"
+        yield remark(CODE, Severity.WARNING, one, message, "name what is there, or drop it")
+    if use == "write" and value not in ("-", "sponge") and _there(path) and not path.is_dir():
+        message = f"{value} is a file, and XLA writes a directory there"
+        yield remark(CODE, Severity.WARNING, one, message, "name a directory")
+
+
+def _there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # a name too long, or one that is none
+        return False
+
+
+@cache
+def _paths() -> Mapping[str, str]:
+    """Flags that name a file that XLA reads, or a directory that it writes."""
+    file = resources.files("counterpoint.flags.rules").joinpath("paths.tsv")
+    lines = (line for line in file.read_text("utf-8").splitlines() if not line.startswith("#"))
+    return dict(line.split("\t")[:2] for line in lines)

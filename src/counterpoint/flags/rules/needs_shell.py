@@ -1,0 +1,61 @@
+"""A value that only a shell, or the program, can know.
+
+## What it does
+
+It finds the output of commands, variables from outside the text, and expressions of a program.
+
+## Why it costs time
+
+It costs none. But what is not known is not checked: a clean answer covers the rest only.
+
+## How it is detected
+
+By the text: Counterpoint runs no shell and no code of yours.
+
+## Example
+
+```sh jaxlib=0.10.2
+export XLA_FLAGS="--xla_dump_to=$(mktemp -d)"
+```
+
+## Fix
+
+Check what the program gets: run the script with `counterpoint flags check --env` in the place of
+the program, or look at a process that runs, with `pid:N`.
+
+```sh jaxlib=0.10.2
+export XLA_FLAGS="--xla_dump_to=/tmp/dump"
+```
+
+## Fix safety
+
+Nothing is mended: `--fix` keeps the text as it is.
+
+## References
+
+- docs/concepts/settings.md, on where settings come from
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from counterpoint.flags.case import Case
+from counterpoint.flags.remark import Remark, Severity, remark
+from counterpoint.flags.written import SlipKind
+
+CODE: Final = "FLAG208"
+NAME: Final = "needs-shell"
+SINCE: Final = "0.1"
+
+
+def check(case: Case) -> Iterator[Remark]:
+    for slip in case.written.slips:
+        if slip.kind is SlipKind.UNKNOWABLE:
+            advice = (
+                f"write {slip.mend}"
+                if slip.mend
+                else "check where it is known: `counterpoint flags check --env`, or pid:N"
+            )
+            yield remark(CODE, Severity.WARNING, slip, slip.why, advice)

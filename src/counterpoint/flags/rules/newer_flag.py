@@ -1,0 +1,61 @@
+"""A flag that came with a later release of jaxlib.
+
+## What it does
+
+It finds flags that this release does not have yet.
+
+## Why it costs time
+
+XLA ends the process at an unknown flag. Recipes are written for the release of their day: MaxText's
+of 2026 set `xla_gpu_pipeline_all_gather=on`, which no jaxlib before 0.12 takes.
+
+## How it is detected
+
+By the catalogue: the flags of each release of jaxlib, read out of its library.
+
+## Example
+
+```sh jaxlib=0.10.2
+export XLA_FLAGS="--xla_gpu_pipeline_all_gather=on"
+```
+
+## Fix
+
+Write what did it before, drop it, or take the newer jaxlib.
+
+```sh jaxlib=0.10.2
+export XLA_FLAGS="--xla_gpu_enable_pipelined_all_gather=true"
+```
+
+## Fix safety
+
+Safe: a program that did not start does now, with what the older release calls the same, or
+without the flag.
+
+## References
+
+- XLA's change of the pipelining flags: https://github.com/openxla/xla/pull/45836
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from counterpoint.flags.case import Case
+from counterpoint.flags.fate import Kind, ending, instead
+from counterpoint.flags.remark import Mend, Remark, Severity, advice_of, remark
+
+CODE: Final = "FLAG104"
+NAME: Final = "newer-flag"
+SINCE: Final = "0.1"
+
+
+def check(case: Case) -> Iterator[Remark]:
+    for one in case.compiler:
+        fate = case.fate(one)
+        if fate.kind is Kind.NEWER:
+            heirs = instead(one, case.release)
+            message = f"too new: {fate.when}, this is {case.release.asked}; {ending(one.channel)}"
+            advice = advice_of(heirs, one.channel) if heirs else "drop it, or take that jaxlib"
+            yield remark(CODE, Severity.ERROR, one, message, advice, Mend(heirs))

@@ -1,0 +1,57 @@
+"""A flag that is accepted and does nothing.
+
+## What it does
+
+It finds flags that XLA's parser takes and throws away.
+
+## Why it costs time
+
+What was to be gained by it is not gained, and no line says so. Some day the name goes, and XLA
+ends the process at it.
+
+## How it is detected
+
+By the catalogue: each flag was set in each release, and no option changed.
+
+## Example
+
+```sh jaxlib=0.10.2
+export XLA_FLAGS="--xla_gpu_enable_cudnn_fmha=true"
+```
+
+## Fix
+
+Drop it.
+
+```sh jaxlib=0.10.2
+export XLA_FLAGS=""
+```
+
+## Fix safety
+
+Safe: the program stays the same.
+
+## References
+
+- `counterpoint flags show NAME` tells a flag's releases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from counterpoint.flags.case import Case
+from counterpoint.flags.remark import Mend, Remark, Severity, remark
+
+CODE: Final = "FLAG106"
+NAME: Final = "no-op-flag"
+SINCE: Final = "0.1"
+
+
+def check(case: Case) -> Iterator[Remark]:
+    for one in case.compiler:
+        flag = case.known(one)
+        if flag is not None and flag.no_op:
+            message = f"jaxlib {case.release.version} takes it and does nothing with it"
+            yield remark(CODE, Severity.WARNING, one, message, "drop it", Mend())

@@ -1,0 +1,64 @@
+"""A flag among the compiler options that only XLA_FLAGS takes.
+
+## What it does
+
+It finds names in compiler_options (of jax.jit, or of lowered.compile) that exist as flags of the
+process and not as options of one compile.
+
+## Why it costs time
+
+The compile fails with "No such compile option". Guides treat the two as one; XLA does not.
+
+## How it is detected
+
+By the catalogue: a compiler option is a field of XLA's DebugOptions, a flag is what its parser
+knows. The names that only the parser knows are listed per release.
+
+## Example
+
+```python jaxlib=0.10.2
+jax.jit(step, compiler_options={"xla_gpu_executable_warn_stuck_timeout": 60})
+```
+
+## Fix
+
+Give it in XLA_FLAGS before the program starts, or give the option that it sets.
+
+```sh jaxlib=0.10.2
+export XLA_FLAGS="--xla_gpu_executable_warn_stuck_timeout=60"
+```
+
+## Fix safety
+
+Safe where the option that it sets is known. `--fix` does not move a setting from the program into
+the environment.
+
+## References
+
+- https://docs.jax.dev/en/latest/_autosummary/jax.jit.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from counterpoint.flags.case import Case
+from counterpoint.flags.channel import Channel
+from counterpoint.flags.fate import ending, instead
+from counterpoint.flags.remark import Mend, Remark, Severity, advice_of, remark
+
+CODE: Final = "FLAG108"
+NAME: Final = "not-a-compile-option"
+SINCE: Final = "0.1"
+
+
+def check(case: Case) -> Iterator[Remark]:
+    for one in case.written.through(Channel.COMPILER_OPTIONS):
+        flag = case.release.flags.get(one.name)
+        if flag is None or flag.compile_option or not flag.xla_flags:
+            continue
+        message = f"XLA_FLAGS takes it, compiler_options do not; {ending(one.channel)}"
+        heirs = instead(one, case.release)
+        advice = advice_of(heirs, one.channel) if heirs else "give it in XLA_FLAGS"
+        yield remark(CODE, Severity.ERROR, one, message, advice, Mend(heirs) if heirs else None)

@@ -1,0 +1,58 @@
+"""An assignment that throws away what was set before.
+
+## What it does
+
+It finds assignments of XLA_FLAGS, or of another variable of settings, that replace an earlier one.
+
+## Why it costs time
+
+The earlier flags are gone, and no line says so. Scripts that source one another do this.
+
+## How it is detected
+
+By following the assignments of the text in order.
+
+## Example
+
+```sh jaxlib=0.10.2
+export XLA_FLAGS="--xla_gpu_autotune_level=0"
+export XLA_FLAGS="--xla_gpu_enable_triton_gemm=false"
+```
+
+## Fix
+
+Append, as in `export XLA_FLAGS="${XLA_FLAGS} --more"`, or drop the first.
+
+```sh jaxlib=0.10.2
+export XLA_FLAGS="--xla_gpu_autotune_level=0"
+export XLA_FLAGS="${XLA_FLAGS} --xla_gpu_enable_triton_gemm=false"
+```
+
+## Fix safety
+
+Nothing is mended: only you know whether the first was meant to stay.
+
+## References
+
+- docs/concepts/settings.md, on where settings come from
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from counterpoint.flags.case import Case
+from counterpoint.flags.remark import Remark, Severity, remark
+from counterpoint.flags.written import SlipKind
+
+CODE: Final = "FLAG210"
+NAME: Final = "overwritten"
+SINCE: Final = "0.1"
+
+
+def check(case: Case) -> Iterator[Remark]:
+    for slip in case.written.slips:
+        if slip.kind is SlipKind.OVERWRITTEN:
+            advice = f"write {slip.mend}" if slip.mend else "append to it, or drop the earlier one"
+            yield remark(CODE, Severity.WARNING, slip, slip.why, advice)

@@ -1,0 +1,59 @@
+"""A compiler option that is read from the flags of the process only.
+
+## What it does
+
+It finds names in compiler_options that a compile takes and that the runtime reads from XLA_FLAGS,
+so that the value given to the compile has no effect.
+
+## Why it costs time
+
+The setting does nothing, and no line says so.
+
+## How it is detected
+
+By the catalogue: these are read through GetDebugOptionsFromFlags in XLA's sources.
+
+## Example
+
+```python jaxlib=0.10.2
+jax.jit(step, compiler_options={"xla_gpu_enable_nccl_comm_splitting": False})
+```
+
+## Fix
+
+Give it in XLA_FLAGS before the program starts.
+
+```sh jaxlib=0.10.2
+export XLA_FLAGS="--xla_gpu_enable_nccl_comm_splitting=false"
+```
+
+## Fix safety
+
+Safe to drop: the program stays the same. In XLA_FLAGS it begins to have an effect.
+
+## References
+
+- https://github.com/openxla/xla/blob/main/xla/debug_options_flags.cc
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from counterpoint.flags.case import Case
+from counterpoint.flags.catalogue.about import about
+from counterpoint.flags.channel import Channel
+from counterpoint.flags.remark import Remark, Severity, remark
+
+CODE: Final = "FLAG109"
+NAME: Final = "process-option"
+SINCE: Final = "0.1"
+
+
+def check(case: Case) -> Iterator[Remark]:
+    for one in case.written.through(Channel.COMPILER_OPTIONS):
+        text = about(one.name) if case.known(one) else None
+        if text is not None and text.process_only:
+            message = "read from the flags of the process only: here it has no effect"
+            yield remark(CODE, Severity.WARNING, one, message, "give it in XLA_FLAGS")

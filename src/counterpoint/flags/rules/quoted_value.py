@@ -1,0 +1,66 @@
+"""Quotes, a comma or a semicolon that became part of a value.
+
+## What it does
+
+It finds values that begin and end with a quote, or end with a comma or a semicolon, and flags that
+are separated by a comma instead of a space.
+
+## Why it costs time
+
+XLA takes quotes away once, right behind the equals sign. A second pair, from a shell, YAML or
+Python, stays: a number can't be read then, and a path has quotes in its name. The same with a comma
+between flags: it belongs to the value.
+
+## How it is detected
+
+By the value's first and last characters, after XLA's own unquoting.
+
+## Example
+
+```sh jaxlib=0.10.2
+export XLA_FLAGS="--xla_gpu_autotune_level=4, --xla_gpu_enable_triton_gemm=false"
+```
+
+## Fix
+
+```sh jaxlib=0.10.2
+export XLA_FLAGS="--xla_gpu_autotune_level=4 --xla_gpu_enable_triton_gemm=false"
+```
+
+## Fix safety
+
+Safe where XLA does not take the value as it is. Unsafe for texts such as paths, where it does.
+
+## References
+
+- docs/concepts/settings.md, on what XLA reads
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from counterpoint.flags.blemish import blemish
+from counterpoint.flags.case import Case
+from counterpoint.flags.fate import ending
+from counterpoint.flags.remark import Mend, Remark, Severity, advice_of, remark
+from counterpoint.flags.spelling import refusal
+
+CODE: Final = "FLAG204"
+NAME: Final = "quoted-value"
+SINCE: Final = "0.1"
+
+
+def check(case: Case) -> Iterator[Remark]:
+    for one in case.compiler:
+        flag = case.known(one)
+        found = blemish(flag, one) if flag is not None and one.known else None
+        if flag is None or found is None:
+            continue
+        fatal = refusal(flag, one.value, one.channel) is not None
+        message = f"{found.what} in {one.value!r}"
+        message += f"; {ending(one.channel)}" if fatal else "; XLA takes it so"
+        severity = Severity.ERROR if fatal else Severity.WARNING
+        mend = Mend(found.instead, safe=fatal)
+        yield remark(CODE, severity, one, message, advice_of(found.instead, one.channel), mend)

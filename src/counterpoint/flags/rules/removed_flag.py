@@ -1,0 +1,70 @@
+"""A flag that this release of jaxlib no longer has.
+
+## What it does
+
+It finds flags that an earlier release had and this one has not, with what does their work today.
+
+## Why it costs time
+
+XLA ends the process at an unknown flag, when it first needs an option: minutes after the start of
+a large job. Half of the flags that guides recommend are gone.
+
+## How it is detected
+
+By the catalogue: the flags of each release of jaxlib, read out of its library.
+
+## Example
+
+```sh jaxlib=0.10.2
+export XLA_FLAGS="--xla_gpu_enable_triton_softmax_fusion=false"
+```
+
+## Fix
+
+Drop it, or write what the line advises.
+
+```sh jaxlib=0.10.2
+export XLA_FLAGS=""
+```
+
+## Fix safety
+
+Safe: a program that did not start does now. `--fix` writes what does the same where that is
+known for the value, and drops the flag otherwise.
+
+## References
+
+- The web's recommendations, one by one: docs/flags-from-the-web.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from counterpoint.flags.case import Case
+from counterpoint.flags.fate import Kind, ending, instead
+from counterpoint.flags.remark import Mend, Remark, Severity, advice_of, remark
+from counterpoint.flags.succession import is_default_now
+
+CODE: Final = "FLAG102"
+NAME: Final = "removed-flag"
+SINCE: Final = "0.1"
+
+
+def check(case: Case) -> Iterator[Remark]:
+    for one in case.compiler:
+        fate = case.fate(one)
+        if fate.kind is not Kind.REMOVED:
+            continue
+        heirs = instead(one, case.release)
+        when = fate.when or "no release has had it, though guides name it"
+        parts = [f"gone: {when}; {ending(one.channel)}", fate.what.rstrip(".")]
+        if heirs:
+            advice = advice_of(heirs, one.channel)
+        elif is_default_now(one.name, one.meant):
+            advice = "drop it: what it asks for is the default now"
+        else:
+            advice = "drop it"
+        message = ". ".join(part for part in parts if part)
+        yield remark(CODE, Severity.ERROR, one, message, advice, Mend(heirs))

@@ -1,0 +1,59 @@
+"""A flag that has another name in this release of jaxlib.
+
+## What it does
+
+It finds flags whose name has changed while what they do, and the values they take, have not.
+
+## Why it costs time
+
+XLA ends the process at the old name, when it first needs an option.
+
+## How it is detected
+
+By the catalogue, and a list of renamings that were read in XLA's history.
+
+## Example
+
+```sh jaxlib=0.10.2
+export XLA_FLAGS="--xla_gpu_dump_hlo_unoptimized_snapshots=true"
+```
+
+## Fix
+
+Write the new name.
+
+```sh jaxlib=0.10.2
+export XLA_FLAGS="--xla_dump_hlo_unoptimized_snapshots=true"
+```
+
+## Fix safety
+
+Safe: the new name does the same.
+
+## References
+
+- `counterpoint flags show NAME` tells a flag's releases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from counterpoint.flags.case import Case
+from counterpoint.flags.fate import Kind, ending, instead
+from counterpoint.flags.remark import Mend, Remark, Severity, advice_of, remark
+
+CODE: Final = "FLAG103"
+NAME: Final = "renamed-flag"
+SINCE: Final = "0.1"
+
+
+def check(case: Case) -> Iterator[Remark]:
+    for one in case.compiler:
+        fate = case.fate(one)
+        if fate.kind is Kind.RENAMED:
+            heirs = instead(one, case.release)
+            message = f"renamed: {fate.when}; {ending(one.channel)}"
+            advice = advice_of(heirs, one.channel) if heirs else fate.what.lower().rstrip(".")
+            yield remark(CODE, Severity.ERROR, one, message, advice, Mend(heirs) if heirs else None)

@@ -1,0 +1,57 @@
+"""A word in XLA_FLAGS that is no flag: XLA stops reading there.
+
+## What it does
+
+It finds words that do not start with a dash, such as the value behind a space.
+
+## Why it costs time
+
+XLA stops reading in silence at the first such word. All flags behind it are lost, also those that
+another script appends. As the first word it names a file of flags, which does not exist.
+
+## How it is detected
+
+By XLA's own rules of splitting XLA_FLAGS.
+
+## Example
+
+```sh jaxlib=0.10.2
+export XLA_FLAGS="--xla_gpu_autotune_level 4 --xla_gpu_enable_triton_gemm=false"
+```
+
+## Fix
+
+Write name and value with `=` between them, and a value with spaces in quotes.
+
+```sh jaxlib=0.10.2
+export XLA_FLAGS="--xla_gpu_autotune_level=4 --xla_gpu_enable_triton_gemm=false"
+```
+
+## Fix safety
+
+`--fix` writes the flags without the word, so that those behind it begin to have an effect.
+
+## References
+
+- https://github.com/openxla/xla/blob/main/xla/parse_flags_from_env.cc
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from counterpoint.flags.case import Case
+from counterpoint.flags.remark import Remark, Severity, remark
+from counterpoint.flags.written import SlipKind
+
+CODE: Final = "FLAG206"
+NAME: Final = "stray-word"
+SINCE: Final = "0.1"
+
+
+def check(case: Case) -> Iterator[Remark]:
+    for slip in case.written.slips:
+        if slip.kind is SlipKind.STRAY:
+            advice = f"write {slip.mend}" if slip.mend else "drop it, or write it as --name=value"
+            yield remark(CODE, Severity.ERROR, slip, slip.why, advice)

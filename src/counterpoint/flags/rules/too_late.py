@@ -1,0 +1,64 @@
+"""A setting that is set behind the place where it is read.
+
+## What it does
+
+It finds settings that a program puts into its environment after JAX has started, or a script
+after it has started the program.
+
+## Why it costs time
+
+XLA reads XLA_FLAGS once, when it first needs an option; the allocator and NCCL read theirs when
+they start. What comes later does nothing, and no line says so.
+
+## How it is detected
+
+By the order of the lines: an assignment behind the first use of JAX, or behind the command.
+
+## Example
+
+```python jaxlib=0.10.2
+import os
+import jax
+jax.devices()
+os.environ["XLA_FLAGS"] = "--xla_gpu_autotune_level=0"
+```
+
+## Fix
+
+Set it before JAX is imported.
+
+```python jaxlib=0.10.2
+import os
+os.environ["XLA_FLAGS"] = "--xla_gpu_autotune_level=0"
+import jax
+jax.devices()
+```
+
+## Fix safety
+
+Nothing is mended: moved to the front it begins to have an effect.
+
+## References
+
+- https://docs.jax.dev/en/latest/xla_flags.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from counterpoint.flags.case import Case
+from counterpoint.flags.remark import Remark, Severity, remark
+from counterpoint.flags.written import SlipKind
+
+CODE: Final = "FLAG211"
+NAME: Final = "too-late"
+SINCE: Final = "0.1"
+
+
+def check(case: Case) -> Iterator[Remark]:
+    for slip in case.written.slips:
+        if slip.kind is SlipKind.TOO_LATE:
+            advice = f"write {slip.mend}" if slip.mend else "set it before JAX starts"
+            yield remark(CODE, Severity.WARNING, slip, slip.why, advice)

@@ -1,0 +1,81 @@
+"""A flag's name that no release of jaxlib has had.
+
+## What it does
+
+It finds names in XLA_FLAGS and in compiler options that the release does not know, that no other
+release has known, and that nobody else is known to read.
+
+## Why it costs time
+
+XLA ends the process at an unknown flag, when it first needs an option: minutes after the start of
+a large job. A compiler option that does not exist fails its compile.
+
+## How it is detected
+
+By the catalogue: the flags of each release of jaxlib, read out of its library. The nearest names
+are looked up among those of the release that is checked.
+
+## Example
+
+```sh jaxlib=0.10.2
+export XLA_FLAGS="--xla_gpu_enable_latency_hidding_scheduler=true"
+```
+
+## Fix
+
+Write the name that was meant, or drop the flag.
+
+```sh jaxlib=0.10.2
+export XLA_FLAGS="--xla_gpu_enable_latency_hiding_scheduler=true"
+```
+
+## Fix safety
+
+Safe where only dashes, capitals or underscores differ. Any other name is a guess, which `--fix`
+names and leaves to you.
+
+## References
+
+- `counterpoint flags list --grep WORD` lists what there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from counterpoint.flags.case import Case
+from counterpoint.flags.fate import Kind, ending, meant
+from counterpoint.flags.remark import Mend, Remark, Severity, remark
+from counterpoint.flags.written import Given
+
+CODE: Final = "FLAG101"
+NAME: Final = "unknown-flag"
+SINCE: Final = "0.1"
+
+
+def check(case: Case) -> Iterator[Remark]:
+    for one in case.compiler:
+        if case.fate(one).kind is Kind.NEVER:
+            message = f"no release of jaxlib knows this name; {ending(one.channel)}"
+            candidates = meant(one.name, case.release)
+            yield remark(
+                CODE, Severity.ERROR, one, message, _advice(candidates), _mend(one, candidates)
+            )
+
+
+def _advice(candidates: tuple[str, ...]) -> str:
+    return f"did you mean {' or '.join(candidates)}?" if candidates else "drop it"
+
+
+def _mend(one: Given, candidates: tuple[str, ...]) -> Mend | None:
+    if not candidates:
+        return Mend()
+    if len(candidates) > 1:
+        return None
+    same = _letters(one.name) == _letters(candidates[0])
+    return Mend(((candidates[0], one.meant),), safe=same)
+
+
+def _letters(name: str) -> str:
+    return name.lower().replace("-", "").replace("_", "")

@@ -1,0 +1,70 @@
+"""A value that is not among those that the flag takes.
+
+## What it does
+
+It finds names that an enum, or a list of enums, does not have in this release, or that the channel
+spells in another way.
+
+## Why it costs time
+
+XLA ends the process at such a value, often without naming it; a compile with it as an option fails.
+
+## How it is detected
+
+By the names in XLA's description of its options, and the spelling of each flag's own parser, which
+differ: XLA_FLAGS takes `--xla_gpu_detect_nan=warning` where a compile takes
+`DETECTION_MODE_WARNING`. Compiler options take numbers for names, XLA_FLAGS does not: the levels of
+old guides, `xla_gpu_enable_command_buffer=1`, end the process.
+
+## Example
+
+```sh jaxlib=0.10.2
+export XLA_FLAGS="--xla_gpu_pgle_accuracy_checker=error"
+```
+
+## Fix
+
+```sh jaxlib=0.10.2
+export XLA_FLAGS="--xla_gpu_pgle_accuracy_checker=PGLE_STRICTNESS_LEVEL_ERROR"
+```
+
+## Fix safety
+
+Safe where one name only can be meant: a program that did not start does now.
+
+## References
+
+- https://github.com/openxla/xla/blob/main/xla/debug_options_flags.cc
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from counterpoint.flags.blemish import blemish
+from counterpoint.flags.case import Case
+from counterpoint.flags.fate import ending
+from counterpoint.flags.remark import Mend, Remark, Severity, advice_of, remark
+from counterpoint.flags.spelling import refusal
+
+CODE: Final = "FLAG202"
+NAME: Final = "unknown-value"
+SINCE: Final = "0.1"
+
+
+def check(case: Case) -> Iterator[Remark]:
+    for one in case.compiler:
+        flag = case.known(one)
+        if flag is None or one.value is None or not one.known or blemish(flag, one):
+            continue
+        refused = refusal(flag, one.value, one.channel)
+        if refused is None or flag.type not in ("enum", "enums"):
+            continue
+        message = f"{one.value!r} is none of its values; {ending(one.channel)}"
+        if refused.meant is None:
+            yield remark(CODE, Severity.ERROR, one, message, f"it takes {refused.takes}")
+        else:
+            mend = Mend(((one.name, refused.meant),))
+            advice = advice_of(mend.instead, one.channel)
+            yield remark(CODE, Severity.ERROR, one, message, advice, mend)

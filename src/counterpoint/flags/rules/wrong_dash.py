@@ -1,0 +1,58 @@
+"""A flag that does not start with two dashes.
+
+## What it does
+
+It finds characters that only look like a dash, as word processors and web pages write them, and
+flags with one dash or three.
+
+## Why it costs time
+
+At a look-alike XLA stops reading in silence, and what follows is lost. At a single dash it ends
+the process.
+
+## How it is detected
+
+By the first characters of each word.
+
+## Example
+
+```sh jaxlib=0.10.2
+export XLA_FLAGS='–xla_gpu_enable_triton_gemm=false'
+```
+
+## Fix
+
+Write two dashes.
+
+```sh jaxlib=0.10.2
+export XLA_FLAGS='--xla_gpu_enable_triton_gemm=false'
+```
+
+## Fix safety
+
+`--fix` leaves such a flag out and names it: with its dashes mended it begins to have an effect.
+
+## References
+
+- docs/concepts/settings.md, on what XLA reads
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from counterpoint.flags.case import Case
+from counterpoint.flags.remark import Remark, Severity, remark
+from counterpoint.flags.written import SlipKind
+
+CODE: Final = "FLAG207"
+NAME: Final = "wrong-dash"
+SINCE: Final = "0.1"
+
+
+def check(case: Case) -> Iterator[Remark]:
+    for slip in case.written.slips:
+        if slip.kind in (SlipKind.DASH, SlipKind.SINGLE_DASH):
+            advice = f"write {slip.mend}" if slip.mend else "write two dashes"
+            yield remark(CODE, Severity.ERROR, slip, slip.why, advice)

@@ -1,0 +1,72 @@
+"""A value that is not of the flag's type.
+
+## What it does
+
+It finds bools, whole numbers and numbers that XLA can't read, and flags that need a value and have
+none.
+
+## Why it costs time
+
+XLA ends the process at such a value; a compile with it as an option fails.
+
+## How it is detected
+
+By the flag's type in this release, and the rules of XLA's parser, which differ between the
+channels: XLA_FLAGS takes `true`, `False` and `1`; compiler_options take `True` and `False` only.
+Whole numbers are decimal, without an exponent or a unit.
+
+## Example
+
+```sh jaxlib=0.10.2
+export XLA_FLAGS="--xla_gpu_all_reduce_combine_threshold_bytes=1GiB"
+```
+
+## Fix
+
+```sh jaxlib=0.10.2
+export XLA_FLAGS="--xla_gpu_all_reduce_combine_threshold_bytes=1073741824"
+```
+
+## Fix safety
+
+Safe where one value only can be meant: a program that did not start does now.
+
+## References
+
+- https://github.com/openxla/xla/blob/main/xla/tsl/util/command_line_flags.cc
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from counterpoint.flags.blemish import blemish
+from counterpoint.flags.case import Case
+from counterpoint.flags.fate import ending
+from counterpoint.flags.remark import Mend, Remark, Severity, advice_of, remark
+from counterpoint.flags.spelling import refusal
+
+CODE: Final = "FLAG201"
+NAME: Final = "wrong-type"
+SINCE: Final = "0.1"
+
+_LISTED: Final = ("enum", "enums")
+
+
+def check(case: Case) -> Iterator[Remark]:
+    for one in case.compiler:
+        flag = case.known(one)
+        if flag is None or not one.known or blemish(flag, one):
+            continue
+        refused = refusal(flag, one.value, one.channel)
+        if refused is None or (flag.type in _LISTED and one.value is not None):
+            continue
+        said = "it has no value" if one.value is None else f"{one.value!r} is no such value"
+        message = f"it takes {refused.takes}, and {said}; {ending(one.channel)}"
+        if refused.meant is None:
+            yield remark(CODE, Severity.ERROR, one, message, f"give {refused.takes}")
+        else:
+            mend = Mend(((one.name, refused.meant),))
+            advice = advice_of(mend.instead, one.channel)
+            yield remark(CODE, Severity.ERROR, one, message, advice, mend)
