@@ -33,9 +33,8 @@ def blemish(flag: Flag, one: Given) -> Blemish | None:
     if len(parts) > 1:
         others = (part.partition("=") for part in parts[1:])
         pairs = ((name, text if equals else "true") for name, equals, text in others)
-        return Blemish(
-            "a comma between flags, where a space belongs,", ((one.name, parts[0]), *pairs)
-        )
+        what = "a comma between flags, where a space belongs,"
+        return Blemish(what, ((one.name, parts[0]), *pairs))
     clean = _clean(value, text=flag.type in _TEXTS)
     if clean == value or refusal(flag, clean, one.channel) is not None:
         return None

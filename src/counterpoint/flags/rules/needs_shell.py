@@ -49,13 +49,10 @@ CODE: Final = "FLAG208"
 NAME: Final = "needs-shell"
 SINCE: Final = "0.1"
 
+_ADVICE: Final = "check it where it is known: `counterpoint flags check --env`, or `pid:N`"
+
 
 def check(case: Case) -> Iterator[Remark]:
     for slip in case.written.slips:
         if slip.kind is SlipKind.UNKNOWABLE:
-            advice = (
-                f"write {slip.mend}"
-                if slip.mend
-                else "check where it is known: `counterpoint flags check --env`, or pid:N"
-            )
-            yield remark(CODE, Severity.WARNING, slip, slip.why, advice)
+            yield remark(CODE, Severity.WARNING, slip, slip.why, _ADVICE)

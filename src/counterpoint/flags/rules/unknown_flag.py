@@ -69,12 +69,13 @@ def _advice(candidates: tuple[str, ...]) -> str:
 
 
 def _mend(one: Given, candidates: tuple[str, ...]) -> Mend | None:
-    if not candidates:
-        return Mend()
-    if len(candidates) > 1:
-        return None
-    same = _letters(one.name) == _letters(candidates[0])
-    return Mend(((candidates[0], one.meant),), safe=same)
+    match candidates:
+        case ():
+            return Mend()
+        case (only,):
+            return Mend(((only, one.meant),), safe=_letters(one.name) == _letters(only))
+        case _:
+            return None
 
 
 def _letters(name: str) -> str:

@@ -17,7 +17,7 @@ By the first characters of each word.
 ## Example
 
 ```sh jaxlib=0.10.2
-export XLA_FLAGS='–xla_gpu_enable_triton_gemm=false'
+export XLA_FLAGS='\N{EN DASH}xla_gpu_enable_triton_gemm=false'
 ```
 
 ## Fix
