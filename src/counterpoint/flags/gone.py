@@ -1,12 +1,16 @@
-"""Flags that were removed: XLA ends the process at the first name it does not know."""
+"""Flags that were removed: XLA ends the process at the first name it does not know.
+
+When a flag went, the catalogue knows; gone.toml says what to write instead.
+"""
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
+from typing import Any
 
+from counterpoint.flags.catalogue.history import history
+from counterpoint.flags.catalogue.lookup import facts_at, names_ever, releases
 from counterpoint.flags.names import LIBTPU, names, similar
 
 
@@ -29,18 +33,35 @@ class Gone:
 
 
 @cache
+def _instead() -> dict[str, dict[str, Any]]:
+    """What is written by hand: `use` and `note`."""
+    import tomllib
+    from importlib import resources
+
+    text = resources.files("counterpoint.flags").joinpath("gone.toml").read_text("utf-8")
+    return tomllib.loads(text)
+
+
 def all_gone() -> dict[str, Gone]:
     """All removed flags that are known."""
-    text = resources.files("counterpoint.flags").joinpath("gone.toml").read_text("utf-8")
-    return {
-        name: Gone(name, use=tuple(entry.pop("use", ())), **entry)
-        for name, entry in tomllib.loads(text).items()
-    }
+    entries = (gone(name) for name in sorted({*names_ever(), *_instead()}))
+    return {entry.name: entry for entry in entries if entry}
 
 
+@cache
 def gone(name: str) -> Gone | None:
     """What became of a flag; None if it is not known to have been removed."""
-    return all_gone().get(name)
+    if facts_at(releases()[-1]).get(name, {"xla_flags": False}).get("xla_flags", True):
+        return None
+    past = history(name)
+    written = _instead().get(name)
+    if past is None or past.first is None:
+        return Gone(name, **_entry(written)) if written else None
+    return Gone(name, past.last, past.since, **_entry(written or {}))
+
+
+def _entry(written: dict[str, Any]) -> dict[str, Any]:
+    return {**written, "use": tuple(written.get("use", ()))}
 
 
 def unknown_hint(name: str, version: str | None = None) -> str:

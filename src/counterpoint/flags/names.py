@@ -5,11 +5,12 @@ A compiler always has the last word on a name (probe.py asks it); this list serv
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from typing import Final
+
+from counterpoint.flags import catalogue
+from counterpoint.flags.catalogue.lookup import facts_at, releases, states
 
 LIBTPU: Final = ("xla_tpu_", "xla_jf_", "xla_sc_", "xla_msa_", "megascale_")
 """How flags begin that libtpu reads, from LIBTPU_INIT_ARGS."""
@@ -17,7 +18,7 @@ LIBTPU: Final = ("xla_tpu_", "xla_jf_", "xla_sc_", "xla_msa_", "megascale_")
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """One flag. `first` is the oldest release looked at that has it; empty: older than all."""
+    """One flag. `first` is the oldest known release that has it; empty: the oldest of all has."""
 
     name: str
     type: str  # bool, int32, int64, float, string, enum; lists: enums, strings, map
@@ -27,19 +28,21 @@ class Name:
 
 @cache
 def names() -> dict[str, Name]:
-    """All flags of the newest jaxlib that was looked at."""
-    text = resources.files("counterpoint.flags").joinpath("names.tsv").read_text("utf-8")
-    rows = [line.split("\t") for line in text.splitlines() if not line.startswith("#")]
-    return {row[0]: _name(*row) for row in rows}
+    """All flags of the newest jaxlib that is known."""
+    return {
+        name: Name(name, facts["type"], _first(name), tuple(facts.get("values", ())))
+        for name, facts in facts_at(releases()[-1]).items()
+        if facts.get("xla_flags", True)
+    }
 
 
-def _name(name: str, kind: str, first: str = "", values: str = "") -> Name:
-    return Name(name, kind, first, tuple(values.split(",")) if values else ())
+def _first(name: str) -> str:
+    for since, facts in states(name):
+        if facts is not None and facts.get("xla_flags", True):
+            return "" if since == releases()[0] else since
+    return ""
 
 
 def similar(name: str, count: int = 2) -> tuple[str, ...]:
     """Known names that this one may have been meant to be."""
-    tried = name.lstrip("-").lower().replace("-", "_")
-    if tried in names():
-        return (tried,)
-    return tuple(difflib.get_close_matches(tried, names(), n=count, cutoff=0.85))
+    return catalogue.similar(name, catalogue.release(), count)

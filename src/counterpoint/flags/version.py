@@ -8,9 +8,10 @@ taken for the newest.
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from counterpoint.flags.xla_flags import Pairs
+if TYPE_CHECKING:
+    from counterpoint.flags.xla_flags import Pairs
 
 LHS: Final = "xla_gpu_enable_latency_hiding_scheduler"
 SOL: Final = "xla_gpu_enable_analytical_sol_latency_estimator"

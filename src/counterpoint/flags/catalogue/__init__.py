@@ -9,5 +9,5 @@ from counterpoint.flags.catalogue.history import History as History
 from counterpoint.flags.catalogue.history import history as history
 from counterpoint.flags.catalogue.lookup import release as release
 from counterpoint.flags.catalogue.lookup import releases as releases
-from counterpoint.flags.catalogue.lookup import similar as similar
 from counterpoint.flags.catalogue.release import Release as Release
+from counterpoint.flags.catalogue.similar import similar as similar

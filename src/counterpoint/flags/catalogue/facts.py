@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from counterpoint.flags.catalogue.flag import Flag
 from counterpoint.flags.catalogue.table import Facts
@@ -25,7 +25,7 @@ def facts_of(flag: Flag) -> Facts:
     for key, usual in _USUAL.items():
         value = getattr(flag, key)
         if value != usual:
-            facts[key] = list(value) if isinstance(value, tuple) else value
+            facts[key] = [*cast("tuple[str, ...]", value)] if isinstance(value, tuple) else value
     if facts.get("enum") == facts.get("values"):
         facts.pop("enum", None)
     return facts
@@ -33,7 +33,7 @@ def facts_of(flag: Flag) -> Facts:
 
 def flag_of(name: str, facts: Facts) -> Flag:
     """The flag again."""
-    values = tuple(facts.get("values", ()))
+    values: tuple[str, ...] = tuple(cast("list[str]", facts.get("values", [])))
     return Flag(
         name=name,
         type=facts["type"],

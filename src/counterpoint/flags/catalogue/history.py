@@ -7,7 +7,7 @@ from typing import cast
 
 from counterpoint.flags.catalogue.facts import flag_of
 from counterpoint.flags.catalogue.flag import Flag
-from counterpoint.flags.catalogue.lookup import releases, shipped
+from counterpoint.flags.catalogue.lookup import releases, states
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +42,9 @@ class History:
 
 def history(name: str) -> History | None:
     """All that is known of a name; None for one that no known release has."""
-    states = list(shipped("xla").of(name))
-    if not states:
+    flags = [(since, flag_of(name, facts) if facts else None) for since, facts in states(name)]
+    if not flags:
         return None
-    flags = [(since, flag_of(name, facts) if facts else None) for since, facts in states]
     first, last = _presence(flags)
     return History(name, first, last, tuple(_changes(flags)))
 

@@ -1,29 +1,35 @@
-"""What is known of flags: the table that ships, and what `flags refresh` has added to it here."""
+"""What is known of flags: the table that ships, and what `flags refresh` has learnt here."""
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Mapping
+from collections.abc import Iterator
 from functools import cache, lru_cache
-from importlib import resources
+from pathlib import Path
+from typing import Any
 
 from counterpoint.flags.catalogue.facts import flag_of
-from counterpoint.flags.catalogue.flag import Flag
+from counterpoint.flags.catalogue.overlay import overlaid, read_overlay
 from counterpoint.flags.catalogue.release import Release
-from counterpoint.flags.catalogue.table import Table, parse_table
+from counterpoint.flags.catalogue.table import Facts, Table, parse_table
 from counterpoint.flags.version import number
 
 
 @cache
-def shipped(name: str) -> Table:
-    """A table of the package: `xla` by release of jaxlib, `jax` by release of jax."""
-    file = resources.files("counterpoint.flags.catalogue") / f"{name}.jsonl"
-    return parse_table(file.read_text("utf-8")) if file.is_file() else Table()
+def shipped() -> Table:
+    """The table of the package, by release of jaxlib."""
+    return parse_table(Path(__file__).with_name("flags.jsonl").read_text("utf-8"))
 
 
+@cache
+def _learnt(version: str) -> dict[str, dict[str, Any]]:
+    return read_overlay(version).at(version)
+
+
+@cache
 def releases() -> tuple[str, ...]:
     """All known releases of jaxlib, oldest first."""
-    return shipped("xla").releases
+    known = dict.fromkeys([*shipped().releases, *overlaid()])
+    return tuple(sorted(known, key=number))
 
 
 def release(version: str | None = None) -> Release:
@@ -33,33 +39,46 @@ def release(version: str | None = None) -> Release:
 
 @lru_cache(maxsize=8)
 def _release(asked: str) -> Release:
-    version = nearest(asked, releases())
-    return Release(version=version, asked=asked, flags=_flags(version), jax=_jax_options(version))
+    version = nearest(asked)
+    facts = facts_at(version)
+    options = {name: flag_of(name, one) for name, one in facts.items() if name[0].isupper()}
+    return Release(
+        version=version,
+        asked=asked,
+        flags={name: flag_of(name, one) for name, one in facts.items() if name not in options},
+        jax={name: option.default for name, option in options.items()},
+        jax_options=options,
+    )
 
 
-def nearest(asked: str, known: tuple[str, ...]) -> str:
+def nearest(asked: str) -> str:
     """The release itself, else the newest that is not newer, else the oldest."""
+    known = releases()
     if asked in known:
         return asked
     older = [version for version in known if number(version) <= number(asked)]
     return older[-1] if older else known[0]
 
 
-def _flags(version: str) -> Mapping[str, Flag]:
-    return {name: flag_of(name, facts) for name, facts in shipped("xla").at(version).items()}
+def facts_at(version: str) -> dict[str, dict[str, Any]]:
+    """All that one known release says, flags and JAX's options, by name."""
+    return _learnt(version) if version in overlaid() else shipped().at(version)
 
 
-def _jax_options(version: str) -> Mapping[str, str]:
-    table = shipped("jax")
-    if not table.releases:
-        return {}
-    options = table.at(nearest(version, table.releases))
-    return {name: facts["default"] for name, facts in options.items()}
+def names_ever() -> frozenset[str]:
+    """All names that a known release has, flags and JAX's options."""
+    return frozenset(shipped().changes).union(*(_learnt(version) for version in overlaid()))
 
 
-def similar(name: str, release: Release, count: int = 2) -> tuple[str, ...]:
-    """Names of the release that this one may have been meant to be."""
-    tried = name.lstrip("-").lower().replace("-", "_")
-    if tried in release.flags:
-        return (tried,)
-    return tuple(difflib.get_close_matches(tried, release.flags, n=count, cutoff=0.85))
+def states(name: str) -> Iterator[tuple[str, Facts | None]]:
+    """What is said of one name, from each release on in which that changes; None: nothing."""
+    changes = dict(shipped().of(name))
+    local = overlaid()
+    now: Facts | None = None
+    before: Facts | None = None
+    for version in releases():
+        now = changes.get(version, now)
+        said = _learnt(version).get(name) if version in local else now
+        if said != before:
+            yield version, said
+        before = said

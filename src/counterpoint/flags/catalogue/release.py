@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from counterpoint.flags.catalogue.flag import Flag
 
@@ -16,6 +16,7 @@ class Release:
     asked: str
     flags: Mapping[str, Flag]
     jax: Mapping[str, str]  # JAX's own options by environment variable, each with its default
+    jax_options: Mapping[str, Flag] = field(default_factory=dict[str, Flag])  # with their types
 
     @property
     def exact(self) -> bool:

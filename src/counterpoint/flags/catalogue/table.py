@@ -27,7 +27,9 @@ class Table:
     """`changes`: per name, by release, what differs from the release before; None: gone."""
 
     releases: tuple[str, ...] = ()
-    changes: Mapping[str, Mapping[str, Facts | None]] = field(default_factory=dict)
+    changes: Mapping[str, Mapping[str, Facts | None]] = field(
+        default_factory=dict[str, Mapping[str, Facts | None]]
+    )
 
     def at(self, version: str) -> dict[str, dict[str, Any]]:
         """What one release says of each name that it knows."""

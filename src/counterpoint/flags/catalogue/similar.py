@@ -1,0 +1,16 @@
+"""Names that a misspelt one may have been meant to be."""
+
+from __future__ import annotations
+
+from counterpoint.flags.catalogue.release import Release
+
+
+def similar(name: str, release: Release, count: int = 2) -> tuple[str, ...]:
+    """Names of the release that XLA_FLAGS takes, the nearest first."""
+    tried = name.lstrip("-").lower().replace("-", "_")
+    taken = [flag.name for flag in release.flags.values() if flag.xla_flags]
+    if tried in taken:
+        return (tried,)
+    import difflib
+
+    return tuple(difflib.get_close_matches(tried, taken, n=count, cutoff=0.85))

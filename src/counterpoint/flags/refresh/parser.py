@@ -1,0 +1,181 @@
+"""XLA's own parser of XLA_FLAGS, in a process of its own, for as many texts as we like.
+
+XLA reads its flags once per process and ends the process at one it does not take. Loading it costs
+a second, a fork of it some milliseconds: so the process loads it, and forks for each text.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Final, Self, cast
+
+from counterpoint.core.errors import InputError
+
+_PATIENCE_S: Final = 120  # loading 400 MB over a network may take its time
+_SERVER: Final = """
+import json, os, sys, tempfile, warnings
+warnings.simplefilter("ignore")  # of forks in a process with threads
+answer = os.dup(1)
+os.dup2(2, 1)
+def say(**what):
+    os.write(answer, (json.dumps(what) + "\\n").encode())
+try:
+    import resource
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+except Exception:
+    pass
+try:
+    import jaxlib
+    import jaxlib.version
+    import jaxlib.xla_client as client
+except Exception as missing:
+    say(missing=f"{type(missing).__name__}: {missing}")
+    sys.exit(0)
+say(version=jaxlib.version.__version__, directory=os.path.dirname(jaxlib.__file__))
+log = tempfile.TemporaryFile()
+for line in sys.stdin:
+    log.seek(0)
+    log.truncate()
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.dup2(log.fileno(), 2)
+        os.close(read)
+        os.environ["XLA_FLAGS"] = json.loads(line)
+        data = client.CompileOptions().SerializeAsString()
+        while data:
+            data = data[os.write(write, data):]
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read, "rb") as pipe:
+        data = pipe.read()
+    taken = os.waitpid(child, 0)[1] == 0
+    log.seek(0)
+    said = "" if taken else log.read().decode(errors="replace")
+    say(options=data.hex() if taken else None, log=said)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """What became of one text: serialised CompileOptions, or None and what the log says."""
+
+    options: bytes | None
+    log: str
+
+
+class Parser:
+    """One interpreter's XLA.
+
+    with Parser(python) as parser:
+        parser.version
+        parser.parse("--xla_gpu_autotune_level=4")
+    """
+
+    def __init__(self, python: Path, environment: Mapping[str, str] | None = None) -> None:
+        self._python = python
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as we
+        self._process = _start(
+            python, os.environ if environment is None else environment, self._log
+        )
+        try:
+            hello = self._hello()
+        except BaseException:
+            self._stop()
+            raise
+        self.version: str = hello["version"]
+        self.directory = Path(hello["directory"])
+
+    def parse(self, text: str) -> Parsed:
+        """What XLA makes of it."""
+        answer = self._ask(text)
+        options = answer["options"]
+        return Parsed(None if options is None else bytes.fromhex(options), answer["log"])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        self._stop()
+
+    def _hello(self) -> dict[str, Any]:
+        hello = self._receive()
+        if "version" in hello:
+            return hello
+        raise InputError(
+            f"{self._python} has no jaxlib that can be imported: {hello.get('missing')}",
+            why="flags are read out of the jaxlib that this interpreter imports",
+            next="name the interpreter that trains: --python .venv/bin/python",
+        )
+
+    def _ask(self, text: str) -> dict[str, Any]:
+        sending = cast("IO[str]", self._process.stdin)
+        try:
+            sending.write(json.dumps(text) + "\n")
+            sending.flush()
+        except BrokenPipeError:
+            raise self._ended("it ended") from None
+        return self._receive()
+
+    def _receive(self) -> dict[str, Any]:
+        receiving = cast("IO[str]", self._process.stdout)
+        if not select.select([receiving], [], [], _PATIENCE_S)[0]:
+            raise self._ended(f"it did not answer within {_PATIENCE_S} s")
+        try:
+            return json.loads(receiving.readline())
+        except (ValueError, RecursionError):
+            raise self._ended("it is no Python interpreter, or ended") from None
+
+    def _ended(self, how: str) -> InputError:
+        self._process.kill()
+        self._process.wait()
+        self._log.seek(0)
+        lines = self._log.read().decode(errors="replace").strip().splitlines()
+        return InputError(
+            f"{self._python} could not be asked about XLA's flags: {how}",
+            why=lines[-1][:300] if lines else None,
+            next="name the interpreter that trains: --python .venv/bin/python",
+        )
+
+    def _stop(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        for stream in (self._process.stdin, self._process.stdout, self._log):
+            with suppress(BrokenPipeError):
+                cast("IO[Any]", stream).close()
+
+
+def _start(python: Path, environment: Mapping[str, str], log: IO[bytes]) -> subprocess.Popen[str]:
+    child = {k: v for k, v in environment.items() if not k.startswith("COUNTERPOINT_")}
+    child.pop("XLA_FLAGS", None)
+    child |= {"JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "2"}
+    try:
+        return subprocess.Popen(  # noqa: S603 - the interpreter that the user names
+            [python.absolute(), "-c", _SERVER],
+            env=child,
+            cwd="/",  # a file of the user's called like a module is not to be imported
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            errors="replace",
+        )
+    except OSError as failure:
+        raise InputError(
+            f"{python} can't be run: {failure.strerror or failure}",
+            next="name a Python interpreter with --python",
+        ) from None

@@ -1,0 +1,169 @@
+"""All flags of one jaxlib: its fields from the library, the rest asked of its parser.
+
+The parser is asked about each name once, with a value that is not the default. It may not know
+the name (then XLA_FLAGS does not take it), change that field, change another one (an alias), or
+change nothing (a no-op). Names without a field are looked for among the library's strings.
+"""
+
+from __future__ import annotations
+
+import mmap
+import re
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+from counterpoint.core.errors import InputError
+from counterpoint.flags.catalogue.flag import Flag
+from counterpoint.flags.refresh.descriptor import Field, read_fields
+from counterpoint.flags.refresh.enum_spelling import Spelling, find_spelling
+from counterpoint.flags.refresh.parser import Parsed, Parser
+from counterpoint.flags.refresh.wire import Fields, debug_options, spelled
+
+LIBRARIES: Final = ("libjax_common.so", "xla_extension.so")
+"""What jaxlib calls the library that XLA is in; the second up to 0.6."""
+
+_UNKNOWN: Final = re.compile(r"Unknown flags? in XLA_FLAGS: ")
+_NAME: Final = re.compile(rb"(?<![A-Za-z0-9_-])(xla_[a-z0-9_]{3,90})\0")
+_MESSAGES: Final = ("message", "messages", "map")
+_BESIDE_OPTIONS: Final = frozenset({"xla_fuel"})
+"""Flags without a field that do something all the same."""
+
+Tell = Callable[[str], None]
+
+
+def survey(parser: Parser, library: Path, known: Iterable[str], tell: Tell) -> tuple[Flag, ...]:
+    """Each flag and compile option of a jaxlib, by name."""
+    tell(f"reading {library.name} of jaxlib {parser.version}")
+    options = read_fields(library)
+    asked = _Asked(parser, options)
+    flags: list[Flag] = []
+    for count, option in enumerate(options):
+        tell(f"asking jaxlib {parser.version} about its flags: {count} of {len(options)}")
+        flags.append(asked.field(option))
+    names = {option.name for option in options}
+    tell(f"looking for names without a field in {library.name}")
+    for name in sorted({*known, *names_in(library)} - names):
+        flag = asked.stranger(name)
+        flags += [flag] if flag else []
+    return tuple(sorted(flags, key=lambda flag: flag.name))
+
+
+def names_in(library: Path) -> set[str]:
+    """The texts in a library that may be names of flags."""
+    with library.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        return {match[1].decode() for match in _NAME.finditer(data)}
+
+
+class _Asked:
+    """A parser and what its options are unasked."""
+
+    def __init__(self, parser: Parser, options: tuple[Field, ...]) -> None:
+        self._parser = parser
+        self._names = {option.number: option.name for option in options}
+        unasked = parser.parse("")
+        if unasked.options is None:
+            raise InputError(
+                f"jaxlib {parser.version} in {parser.directory} ends without any flag",
+                why=unasked.log.strip().rpartition("\n")[2][:300] or None,
+            )
+        self._unasked = debug_options(unasked.options)
+
+    def field(self, option: Field) -> Flag:
+        """What is to be known of one field and the flag of its name."""
+        spelling = Spelling(tuple(option.enum.values()), tuple(option.enum.values()))
+        if option.enum:
+            spelling = find_spelling(self._parse, option.name, option.enum) or spelling
+        written = dict(zip(spelling.enum, spelling.values, strict=True))
+        names = {number: written.get(name, name) for number, name in option.enum.items()}
+        default = spelled(option.type, self._unasked.get(option.number, ()), names)
+        taken, changed = self._effect(option.name, _others(option.type, default, spelling.values))
+        return Flag(
+            name=option.name,
+            type="message" if option.type in ("message", "messages") else option.type,
+            default=default,
+            values=spelling.values,
+            enum=spelling.enum,
+            any_case=spelling.any_case,
+            xla_flags=taken,
+            compile_option=option.type not in _MESSAGES,
+            no_op=taken and changed == frozenset(),
+            deprecated=option.deprecated,
+            alias_of=self._alias(option.number, changed),
+        )
+
+    def stranger(self, name: str) -> Flag | None:
+        """A flag without a field of its name; None if there is no such flag."""
+        if _is_unknown(self._parse(f"--{name}=true")):
+            return None
+        kind = self._type(name)
+        _, changed = self._effect(name, _others(kind, "", ()))
+        return Flag(
+            name=name,
+            type=kind,
+            default="",
+            xla_flags=True,
+            compile_option=False,
+            no_op=changed == frozenset() and name not in _BESIDE_OPTIONS,
+            alias_of=self._alias(None, changed),
+        )
+
+    def _effect(self, name: str, values: Iterable[str]) -> tuple[bool, frozenset[int] | None]:
+        """Whether the name is known, and the fields that it changes; None: no value was taken."""
+        changed: frozenset[int] | None = None
+        for value in values:
+            parsed = self._parse(f"--{name}='{value}'")
+            if _is_unknown(parsed):
+                return False, None
+            if parsed.options is not None:
+                changed = _difference(self._unasked, debug_options(parsed.options))
+                if changed:
+                    break
+        return True, changed
+
+    def _alias(self, number: int | None, changed: frozenset[int] | None) -> str | None:
+        if not changed or number in changed:
+            return None
+        return self._names.get(min(changed))
+
+    def _type(self, name: str) -> str:
+        """By the values it takes."""
+        if self._takes(f"--{name}"):
+            return "bool"
+        if self._takes(f"--{name}=x") or self._takes(f"--{name}=0:1"):
+            return "string"
+        if self._takes(f"--{name}=1.5"):
+            return "float"
+        if self._takes(f"--{name}=3000000000"):
+            return "int64"
+        return "int32" if self._takes(f"--{name}=1") else "string"
+
+    def _takes(self, text: str) -> bool:
+        return self._parse(text).options is not None
+
+    def _parse(self, text: str) -> Parsed:
+        return self._parser.parse(text)
+
+
+def _is_unknown(parsed: Parsed) -> bool:
+    return parsed.options is None and _UNKNOWN.search(parsed.log) is not None
+
+
+def _difference(one: Fields, other: Fields) -> frozenset[int]:
+    return frozenset(n for n in {*one, *other} if one.get(n) != other.get(n))
+
+
+def _others(kind: str, default: str, values: tuple[str, ...]) -> Iterator[str]:
+    """Values that are not the default, the likeliest to be taken first."""
+    if kind == "bool":
+        yield "false" if default == "true" else "true"
+        if not default:
+            yield "false"
+    elif kind in ("int32", "int64", "float"):
+        yield from (value for value in ("1", "2", "0", "8", "-1", "0.5") if value != default)
+    elif kind in ("enum", "enums"):
+        yield from (value for value in values if value != default)
+    elif kind == "map":
+        yield from ("counterpoint=1", "rtt_us=7")
+    else:
+        yield from ("counterpoint", "1", "false", "0:1")
