@@ -33,6 +33,7 @@ class Reader(StrEnum):
     CUDA = "CUDA"  # the environment
     LIBTPU = "libtpu"  # LIBTPU_INIT_ARGS
     LEVANTER = "Levanter"  # its command line or YAML
+    KERNEL = "the Linux kernel"  # sysctl on each host, or in the container
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +115,11 @@ def _tables() -> Mapping[str, tuple[str, str]]:
 
 def _entry(name: str, theme: str, table: Mapping[str, Any]) -> About:
     notes = tuple(Note(**_frozen(note)) for note in table.get("notes", ()))
-    fields: dict[str, Any] = {**_frozen(table), "kind": Reader[table["kind"]], "notes": notes}
+    fields: dict[str, Any] = {
+        **_frozen(table),
+        "kind": Reader[table["kind"].upper()],
+        "notes": notes,
+    }
     return About(name=name, theme=theme, **fields)
 
 
