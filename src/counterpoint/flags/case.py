@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from counterpoint.flags.catalogue.flag import Flag
 from counterpoint.flags.catalogue.release import Release
@@ -12,7 +13,7 @@ from counterpoint.flags.fate import Fate, fate
 from counterpoint.flags.written import Given, Written
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Case:
     """One check. `chip` is as hardware names it (`H100`, `A100`, `MI300X`, `TPU v5p`) or None.
 
@@ -52,17 +53,19 @@ class Case:
         option = one.channel is Channel.COMPILER_OPTIONS
         return flag if (flag.compile_option if option else flag.xla_flags) else None
 
-    @property
+    @cached_property
     def flags(self) -> Mapping[str, str]:
         """One value per flag, as XLA folds XLA_FLAGS; compiler options have the last word."""
         settings = self.written.settings
         return {**settings.flags, **dict(settings.options)}
 
-    @property
+    @cached_property
     def variables(self) -> Mapping[str, str]:
         """One value per environment variable; jax.config's names in capitals."""
         return self.written.settings.variables
 
     def last(self, name: str) -> Given | None:
-        """Where a flag, option or variable is given last."""
-        return next((one for one in reversed(self.written.given) if one.name == name), None)
+        """Where a flag, option or variable is given last, or jax.config under a variable's name."""
+        config = name.lower() if name.startswith("JAX_") else name
+        given = reversed(self.written.given)
+        return next((one for one in given if one.name in (name, config)), None)
