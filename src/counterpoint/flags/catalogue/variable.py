@@ -1,26 +1,36 @@
-"""Variable: an environment variable that changes a run, with its type, default and values.
+"""Variable: a setting that no binary lists, with its type, default and values.
 
-They come from NCCL's, CUDA's and JAX's documents and sources; no binary lists them. A default that
-JAX itself keeps is in `Release.jax`, per release.
+They come from the documents and sources of NCCL, CUDA, JAX, libtpu and Levanter. A default that
+JAX keeps is in `Release.jax` too, per release. Reading them is cheap: one small table.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from typing import Final
 
 from counterpoint.flags.catalogue.about import Reader
+
+_TRUE: Final = ("y", "yes", "t", "true", "on", "1")
+_FALSE: Final = ("n", "no", "f", "false", "off", "0")
+_ENVIRONMENT: Final = (Reader.JAX, Reader.CLIENT, Reader.LOG, Reader.NCCL, Reader.CUDA)
+_LEVELS: Final = re.compile(r"[^=,\s]+=-?\d+(,[^=,\s]+=-?\d+)*")
+_WHOLE: Final = re.compile(r"[-+]?(0[xX][0-9a-fA-F]+|\d+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variable:
-    """One environment variable.
+    """One setting.
 
-    `type`: bool, int, float, size, string, path, enum, enums (a list). `default` is None where
-    nothing is set and what happens then is in the text. `since` and `until` are versions of its
-    reader: the first that has it, the first that has it no more.
+    `type`: bool, int, float, string, path, bytes, enum; `choices`: names with commas, `^` in front
+    of those left out, also per collective; `union`: names with `|`; `levels`: file=level; `none`:
+    nothing reads it. `values` are the names, or the lowest and highest number as `1..32`.
+    `default` is None where nothing is set. `since` and `until` are versions of its reader (jaxlib
+    for JAX, the client and the log): the first that has it, the first that has it no more.
     """
 
     name: str
@@ -33,20 +43,88 @@ class Variable:
 
     def takes(self, value: str) -> bool:
         """Whether a value is of its type, and one of its values where they are known."""
-        raise NotImplementedError
+        if self.type == "none":
+            return False
+        if self.type in ("choices", "union"):
+            return self._takes_names(value)
+        if self.type == "levels":
+            return _LEVELS.fullmatch(value) is not None
+        return self.type in ("string", "path", "bytes") or self.meaning(value) is not None
 
     def is_default(self, value: str) -> bool:
         """Whether a value says what holds anyhow."""
-        raise NotImplementedError
+        if self.default is None:
+            return False
+        if self.type in ("choices", "union"):
+            return set(_names(value)) == set(_names(self.default))
+        if self.type in ("string", "path", "bytes", "levels"):
+            return value == self.default
+        meant = self.meaning(value)
+        return meant is not None and meant == self.meaning(self.default)
+
+    def meaning(self, value: str) -> bool | float | str | None:
+        """What one value comes to; None where it is none that its reader takes."""
+        word = value.strip()
+        if self.type == "bool":
+            return _truth(word)
+        if self.type in ("int", "float"):
+            return self._number(word)
+        if self.type == "enum":
+            return next((name for name in self.values if name.lower() == word.lower()), None)
+        return None
+
+    def _number(self, word: str) -> float | None:
+        try:
+            number = _whole(word) if self.type == "int" else float(word)
+        except ValueError:
+            return None
+        if number is None or not self.values:
+            return number
+        low, _, high = self.values[0].partition("..")
+        return number if int(low) <= number <= (int(high) if high else number) else None
+
+    def _takes_names(self, value: str) -> bool:
+        known = {name.lower() for name in self.values}
+        names = _names(value)
+        return bool(names) and all(name in known for name in names)
+
+
+def _whole(word: str) -> int | None:
+    """A whole number as C's strtol reads it with base 0."""
+    if not _WHOLE.fullmatch(word):
+        return None
+    return int(word, 16) if "x" in word.lower() else int(word)
+
+
+def _truth(word: str) -> bool | None:
+    lower = word.lower()
+    return True if lower in _TRUE else False if lower in _FALSE else None
+
+
+def _names(value: str) -> tuple[str, ...]:
+    """The names of a list, whatever collective they are for, without `^`."""
+    parts = (part.rpartition(":")[2].lstrip("^") for part in value.split(";"))
+    names = (name.strip().lower() for part in parts for name in re.split(r"[,|]", part))
+    return tuple(name for name in names if name)
 
 
 @cache
 def variables() -> Mapping[str, Variable]:
     """All environment variables that are known, by name: NCCL, CUDA, allocator, JAX, logging."""
-    text = (
-        resources.files("counterpoint.flags.catalogue").joinpath("variables.tsv").read_text("utf-8")
-    )
-    rows = (line.split("\t") for line in text.splitlines() if not line.startswith("#"))
+    return {name: it for name, it in _all().items() if it.reader in _ENVIRONMENT}
+
+
+@cache
+def arguments() -> Mapping[str, Variable]:
+    """What is given otherwise: compile options that are no flag, libtpu, Levanter, the kernel."""
+    return {name: it for name, it in _all().items() if it.reader not in _ENVIRONMENT}
+
+
+@cache
+def _all() -> Mapping[str, Variable]:
+    file = resources.files("counterpoint.flags.catalogue").joinpath("variables.tsv")
+    lines = file.read_text("utf-8").splitlines()
+    rows = (line.split("\t") for line in lines if not line.startswith("#"))
     return {row[1]: _variable(*row) for row in rows}
 
 
