@@ -1,13 +1,66 @@
-"""The jaxlib beside Counterpoint, by what its package says: nothing of it is imported."""
+"""The release to speak about: the one asked for, the one installed here, else the newest known.
+
+What is installed is what its package says; nothing of it is imported.
+"""
 
 from __future__ import annotations
 
+import re
+
+from counterpoint.core.errors import UsageError
+from counterpoint.flags.catalogue.lookup import release, releases
+from counterpoint.flags.catalogue.release import Release
+from counterpoint.flags.version import number
+
 
 def installed_version() -> str | None:
-    """Its version; None where there is none."""
+    """The version of the jaxlib beside Counterpoint; None where there is none."""
     from importlib import metadata
 
     try:
         return metadata.version("jaxlib")
     except metadata.PackageNotFoundError:
         return None
+
+
+def chosen_release(asked: str | None = None) -> Release:
+    """A release that is known, by its version; None: as the one installed here, or the newest.
+
+    The installed one may be unknown: then it is the nearest older one, and `exact` is False.
+    """
+    if asked is None:
+        return release(installed_version())
+    found = _known(asked)
+    if found is None:
+        raise UsageError(
+            f"jaxlib {asked} is not known here",
+            why=f"nearest known: {', '.join(_around(asked))}",
+            next="name one of these, or learn it from where it is installed: counterpoint flags"
+            " refresh --python PATH",
+        )
+    return release(found)
+
+
+def _known(asked: str) -> str | None:
+    """The known release of this number: `0.12` is `0.12.0`."""
+    version = asked.strip().removeprefix("v")
+    if version in releases():
+        return version
+    if not re.fullmatch(r"\d+(\.\d+)*", version):
+        return None
+    return next((known for known in releases() if _trimmed(known) == _trimmed(version)), None)
+
+
+def _trimmed(version: str) -> tuple[int, ...]:
+    """The numbers without zeros at the end."""
+    numbers = number(version)
+    while numbers and numbers[-1] == 0:
+        numbers = numbers[:-1]
+    return numbers
+
+
+def _around(asked: str) -> tuple[str, ...]:
+    """The known releases before and after it."""
+    known = releases()
+    after = sum(1 for one in known if number(one) <= number(asked))
+    return known[max(0, after - 2) : after + 1]

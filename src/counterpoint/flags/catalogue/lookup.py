@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
@@ -40,11 +40,15 @@ def release(version: str | None = None) -> Release:
 @lru_cache(maxsize=8)
 def _release(asked: str) -> Release:
     version = nearest(asked)
-    facts = facts_at(version)
+    return as_release(version, facts_at(version), asked)
+
+
+def as_release(version: str, facts: Mapping[str, Facts], asked: str | None = None) -> Release:
+    """What a table says of one release; JAX's options are those in capitals."""
     options = {name: flag_of(name, one) for name, one in facts.items() if name[0].isupper()}
     return Release(
         version=version,
-        asked=asked,
+        asked=version if asked is None else asked,
         flags={name: flag_of(name, one) for name, one in facts.items() if name not in options},
         jax={name: option.default for name, option in options.items()},
         jax_options=options,

@@ -18,6 +18,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from counterpoint.flags.version import number
+
 Facts: TypeAlias = Mapping[str, Any]
 """What one release says of one name; what is usual is left out."""
 
@@ -75,6 +77,12 @@ def _change(before: Facts | None, now: Facts | None) -> Facts | None:
         return now
     keys = dict.fromkeys([*now, *before])  # a key that went is null
     return {key: now.get(key) for key in keys if before.get(key) != now.get(key)}
+
+
+def with_release(table: Table, version: str, facts: Mapping[str, Facts]) -> Table:
+    """The table with one release more, or with a release said anew."""
+    said = {known: table.at(known) for known in table.releases} | {version: dict(facts)}
+    return make_table({known: said[known] for known in sorted(said, key=number)})
 
 
 def parse_table(text: str) -> Table:

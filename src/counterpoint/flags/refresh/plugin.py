@@ -1,0 +1,72 @@
+"""A plugin's compiler: which options it was compiled with, held to the releases that are known.
+
+A plugin is a library of its own with XLA in it, and compiles with its own DebugOptions. It should
+be of its jaxlib's version; where it is not, options of one are unknown to the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from counterpoint.flags.catalogue.flag import Flag
+from counterpoint.flags.catalogue.lookup import release, releases
+from counterpoint.flags.catalogue.release import Release
+from counterpoint.flags.refresh.descriptor import Field, read_fields
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plugin:
+    """A plugin beside a release: what the one has and the other has not, and what differs."""
+
+    library: Path
+    release: Release
+    fields: int
+    more: tuple[str, ...]  # options that only the plugin has
+    fewer: tuple[str, ...]  # options that only the release has
+    other: tuple[str, ...]  # of another type, or with other values
+
+    @property
+    def differences(self) -> int:
+        """How many options are not the same."""
+        return len(self.more) + len(self.fewer) + len(self.other)
+
+
+def compare_plugin(
+    library: Path, version: str | None = None, tell: Callable[[str], None] = lambda _: None
+) -> Plugin:
+    """Hold a plugin to a release; None: to the known one that it is most like."""
+    tell(f"reading {library.name}")
+    fields = read_fields(library)
+    known = releases() if version is None else (version,)
+    found = (_compare(library, fields, release(one)) for one in reversed(known))
+    return min(found, key=lambda one: one.differences)  # the newest where several are alike
+
+
+def _compare(library: Path, fields: tuple[Field, ...], known: Release) -> Plugin:
+    there = {field.name: field for field in fields}
+    options = {name: flag for name, flag in known.flags.items() if _is_field(flag)}
+    return Plugin(
+        library=library,
+        release=known,
+        fields=len(fields),
+        more=tuple(sorted(there.keys() - known.flags.keys())),
+        fewer=tuple(sorted(options.keys() - there.keys())),
+        other=tuple(
+            sorted(
+                name
+                for name in there.keys() & options.keys()
+                if _differs(there[name], options[name])
+            )
+        ),
+    )
+
+
+def _is_field(flag: Flag) -> bool:
+    return flag.compile_option or flag.type in ("message", "map")
+
+
+def _differs(field: Field, flag: Flag) -> bool:
+    kind = field.type.removesuffix("s") if field.type == "messages" else field.type
+    return kind != flag.type or not set(flag.enum) <= set(field.enum.values())
