@@ -69,7 +69,25 @@ def recomputed(mesh: Mesh) -> Program:
     )
 
 
+def unrolled(mesh: Mesh) -> Program:
+    """Layers one after the other, no two weights of one size: many ways to merge collectives."""
+
+    def loss(weights: Tree, x: Array) -> Array:
+        for up, down in weights:
+            x = x + jnp.tanh(x @ up) @ down
+        return jnp.mean(x.astype("float32") ** 2)
+
+    def layer(width: int, dtype: str) -> Tree:
+        up = abstract((1024, width), dtype, mesh, P("x", None))
+        return up, abstract((width, 1024), dtype, mesh, P(None, "x"))
+
+    weights = [layer(512 * (1 + at * 3 % 5), "bfloat16") for at in range(5)]
+    x = abstract((2048, 1024), "bfloat16", mesh, P(("x", "y"), None))
+    return jax.jit(jax.value_and_grad(loss)), (weights, x)
+
+
 MODELS = {
+    "unrolled": unrolled,
     "small": small,
     "step": lambda mesh: train_step(mesh, 1024),
     "zoo": zoo,
