@@ -1,0 +1,116 @@
+"""AutoPGLE is asked for, and can't do its work.
+
+## What it does
+
+Looks at `JAX_ENABLE_PGLE` and the settings around it.
+
+## Why it costs time
+
+AutoPGLE profiles the first calls of each compiled function and compiles it anew. Where it can't,
+the first runs are slower and nothing comes of it; JAX says little.
+
+## How it is detected
+
+- Under Nsight Systems (its variables are in the environment): both want CUPTI, and one gets it.
+- `JAX_PGLE_PROFILING_RUNS=0`: no run is profiled, and AutoPGLE is off.
+- `JAX_PGLE_PROFILING_RUNS` or `JAX_PGLE_AGGREGATION_PERCENTILE` without `JAX_ENABLE_PGLE`: nobody
+  reads them.
+- `JAX_COMPILATION_CACHE_EXPECT_PGLE` without a cache to expect it from.
+- A profile by XLA's flag next to it: AutoPGLE's own takes its place after the first runs.
+
+## Example
+
+```sh jaxlib=0.10.2
+export JAX_COMPILATION_CACHE_EXPECT_PGLE=yes
+```
+
+## Fix
+
+Record with Nsight in a second run, from the cache: `JAX_COMPILATION_CACHE_DIR=...` and
+`JAX_COMPILATION_CACHE_EXPECT_PGLE=yes`, without `JAX_ENABLE_PGLE`.
+
+## Fix safety
+
+Dropping what nobody reads is safe. The rest is said, not made.
+
+## References
+
+- https://docs.jax.dev/en/latest/gpu_performance_tips.html
+- https://github.com/jax-ml/jax/blob/main/jax/_src/compiler.py
+- https://github.com/openxla/xla/blob/main/xla/service/gpu/gpu_hlo_schedule.cc
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from counterpoint.flags.asked import has_profile, since
+from counterpoint.flags.case import Case
+from counterpoint.flags.remark import Mend, Remark, Severity, remark
+from counterpoint.flags.variable_values import is_no, is_yes, under_nsys
+from counterpoint.flags.version import PROFILE
+
+CODE: Final = "FLAG408"
+NAME: Final = "auto-pgle-trap"
+SINCE: Final = "0.1"
+
+_ON: Final = "JAX_ENABLE_PGLE"
+_RUNS: Final = "JAX_PGLE_PROFILING_RUNS"
+_ONLY_WITH_IT: Final = (_RUNS, "JAX_PGLE_AGGREGATION_PERCENTILE")
+_EXPECT: Final = "JAX_COMPILATION_CACHE_EXPECT_PGLE"
+_CACHE: Final = "JAX_COMPILATION_CACHE_DIR"
+
+
+def check(case: Case) -> Iterator[Remark]:
+    """One for each trap."""
+    if is_yes(case.variables.get(_ON)):
+        yield from _switched_on(case)
+    else:
+        yield from _switched_off(case)
+    yield from _expected(case)
+
+
+def _switched_on(case: Case) -> Iterator[Remark]:
+    on = case.last(_ON)
+    if on is None:
+        return
+    if under_nsys(case):
+        text = "Nsight Systems records this process, and CUPTI serves one of the two"
+        advice = f"record a second run, from the cache, with {_EXPECT}=yes and without {_ON}"
+        yield remark(CODE, Severity.WARNING, on, text, advice)
+    runs = case.last(_RUNS)
+    if runs and case.variables.get(_RUNS) == "0":
+        yield remark(
+            CODE,
+            Severity.WARNING,
+            runs,
+            "no run is profiled, so AutoPGLE is off",
+            f"{_RUNS}=3",
+            None,
+        )
+    if has_profile(case) and (given := case.last(PROFILE)):
+        text = "AutoPGLE's own profile takes its place after the first runs"
+        yield remark(CODE, Severity.NOTE, given, text, f"drop one of {_ON} and this")
+
+
+def _switched_off(case: Case) -> Iterator[Remark]:
+    for name in _ONLY_WITH_IT:
+        given = case.last(name)
+        if given:
+            text = f"nobody reads it without {_ON}"
+            advice = f"add {_ON}=true, or drop it"
+            yield remark(CODE, Severity.WARNING, given, text, advice, Mend(safe=False))
+
+
+def _expected(case: Case) -> Iterator[Remark]:
+    given = case.last(_EXPECT)
+    if not given or not is_yes(case.variables.get(_EXPECT)) or not since(case, "0.5.1"):
+        return
+    if is_no(case.variables.get("JAX_ENABLE_COMPILATION_CACHE")):
+        text = "no cache is read: JAX_ENABLE_COMPILATION_CACHE is off"
+    elif not case.variables.get(_CACHE):
+        text = f"there is no cache to expect anything from, unless the program sets {_CACHE}"
+    else:
+        return
+    yield remark(CODE, Severity.WARNING, given, text, f"set {_CACHE}", Mend(safe=False))

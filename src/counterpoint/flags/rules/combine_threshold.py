@@ -1,0 +1,106 @@
+"""A combine threshold is hopeless, or switches off what the compiler does by itself.
+
+## What it does
+
+Looks at `xla_gpu_{all_gather,all_reduce,reduce_scatter}_combine_threshold_bytes`: up to how many
+bytes XLA merges collectives of one kind into one. Without the flag it is 30 MiB (in every release
+from 0.4.35 to 0.12; some guides say 256).
+
+## Why it costs time
+
+Small messages don't fill the links; a merged one waits for its last part. And any value of one's
+own, larger or smaller, switches off a rule: without it, XLA merges collectives that are pipelined,
+or synchronous anyway, as far as memory allows, and applies 30 MiB to the others only.
+
+## How it is detected
+
+By the value: above the memory of the chip, below the default, or given beside pipelining of the
+same collective. How large the collectives of a program are is not looked at here; `counterpoint
+flags thresholds` does, and says at which values anything changes. Collectives of different
+iterations of a `lax.scan` never merge, whatever the threshold.
+
+## Example
+
+```sh jaxlib=0.10.2 chip=H100
+export XLA_FLAGS=--xla_gpu_all_gather_combine_threshold_bytes=256
+```
+
+## Fix
+
+Drop it, or take a value from `counterpoint flags thresholds`.
+
+## Fix safety
+
+Said, not made: the value may have been measured.
+
+## References
+
+- https://github.com/openxla/xla/blob/main/xla/service/gpu/transforms/collectives/all_reduce_combiner.cc
+- https://github.com/openxla/xla/issues/21966
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from counterpoint.flags.asked import PIPELINED, pipelining, since, threshold
+from counterpoint.flags.case import Case
+from counterpoint.flags.chips import Family, family
+from counterpoint.flags.remark import Mend, Remark, Severity, remark
+from counterpoint.flags.written import Given
+
+CODE: Final = "FLAG304"
+NAME: Final = "combine-threshold"
+SINCE: Final = "0.1"
+
+DEFAULT: Final = 30 * 1024 * 1024 + 7
+_GIB: Final = 1 << 30
+_MEMORY: Final = {Family.AMPERE: 80, Family.ADA: 48, Family.HOPPER: 144, Family.BLACKWELL: 288}
+"""GiB of the largest chip of a family, from NVIDIA's data sheets."""
+
+
+def check(case: Case) -> Iterator[Remark]:
+    """At most one for each kind of collective."""
+    for kind in PIPELINED:
+        name = f"xla_gpu_{kind}_combine_threshold_bytes"
+        given, value = case.last(name), threshold(case, name)
+        if given is None or value is None or value == DEFAULT:
+            continue
+        found = _judged(case, kind, value)
+        if found:
+            yield _said(given, *found)
+
+
+def _judged(case: Case, kind: str, value: int) -> tuple[Severity, str, str] | None:
+    known = family(case.chip)
+    most = _MEMORY.get(known) if known else None
+    look = "see `counterpoint flags thresholds`"
+    if most is not None and value > most * _GIB:
+        text = f"{value / _GIB:,.0f} GiB is more than {case.chip} has: it merges all there is"
+        return Severity.WARNING, text, look
+    if value < DEFAULT:
+        text = f"less is merged than by default (30 MiB): at most {_size(value)} at a time"
+        return (Severity.WARNING if value < 1 << 20 else Severity.NOTE), text, look
+    if pipelining(case, kind) and since(case, "0.6"):
+        text = (
+            f"with a threshold of one's own, XLA no longer merges pipelined {_plural(kind)} as far"
+            " as memory allows"
+        )
+        return Severity.NOTE, text, f"compare with a run without it, or {look}"
+    return None
+
+
+def _plural(kind: str) -> str:
+    return f"{kind.replace('_', '-')}s"
+
+
+def _size(value: int) -> str:
+    for unit, factor in (("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if value >= factor:
+            return f"{value / factor:,.0f} {unit}"
+    return f"{value:,} bytes"
+
+
+def _said(given: Given, severity: Severity, message: str, advice: str) -> Remark:
+    return remark(CODE, severity, given, message, advice, Mend(safe=False))

@@ -1,0 +1,88 @@
+"""Command buffers hide instructions from the profile that PGLE needs.
+
+## What it does
+
+For a run whose recording becomes a PGLE profile, looks whether command buffers (CUDA graphs) stay
+off while it is profiled.
+
+## Why it costs time
+
+Inside a CUDA graph kernels have no instruction's name. Their costs are missing in the profile, and
+the scheduler guesses them.
+
+## How it is detected
+
+XLA runs without command buffers while JAX's profiler records, so they are in the way in two cases
+only: `xla_enable_command_buffers_during_profiling=true`, and a recording by Nsight Systems, of
+which XLA knows nothing. The rule speaks where the settings are for such a run (`--profiling`), or
+where AutoPGLE is on. From 0.6 on AutoPGLE compiles its first runs without command buffers by
+itself; before, it needs them off.
+
+## Example
+
+```sh jaxlib=0.10.2 profiling=true
+export XLA_FLAGS=--xla_enable_command_buffers_during_profiling=true
+```
+
+## Fix
+
+For the profiled run, `--xla_gpu_enable_command_buffer=`, or drop the flag.
+
+## Fix safety
+
+Safe: the results stay the same. Don't compare times of this run with others.
+
+## References
+
+- https://github.com/openxla/xla/blob/main/xla/backends/gpu/runtime/command_buffer_thunk.cc
+- https://github.com/jax-ml/jax/blob/main/jax/_src/compiler.py (_resolve_compilation_strategy)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from counterpoint.flags.asked import asked_on, asked_value, nowhere, since
+from counterpoint.flags.case import Case
+from counterpoint.flags.channel import Channel
+from counterpoint.flags.remark import Mend, Remark, Severity, remark
+from counterpoint.flags.variable_values import is_yes, under_nsys
+
+CODE: Final = "FLAG403"
+NAME: Final = "command-buffers-in-profile"
+SINCE: Final = "0.1"
+
+_BUFFERS: Final = "xla_gpu_enable_command_buffer"
+_KEPT: Final = "xla_enable_command_buffers_during_profiling"
+_OFF: Final = Mend(((_BUFFERS, ""),))
+
+
+def check(case: Case) -> Iterator[Remark]:
+    """At most one."""
+    automatic = is_yes(case.variables.get("JAX_ENABLE_PGLE"))
+    if not (case.profiling or automatic) or not asked_value(case, _BUFFERS):
+        return
+    kept = case.last(_KEPT)
+    if kept is not None and asked_on(case, _KEPT):
+        yield remark(
+            CODE,
+            Severity.WARNING,
+            kept,
+            "with it the profile has no names for what runs in CUDA graphs",
+            "drop it",
+            Mend(),
+        )
+    elif (automatic and not since(case, "0.6")) or (case.profiling and under_nsys(case)):
+        who = "Nsight Systems" if case.profiling else "AutoPGLE"
+        yield Remark(
+            code=CODE,
+            severity=Severity.WARNING,
+            channel=Channel.XLA_FLAGS,
+            name=_BUFFERS,
+            text="",
+            place=nowhere(case),
+            message=f"{who} sees no instruction's name inside of CUDA graphs, which are on",
+            advice=f"add --{_BUFFERS}=",
+            mend=_OFF,
+        )

@@ -1,0 +1,121 @@
+"""Two environment variables take away each other's effect.
+
+## What it does
+
+Looks at pairs of variables of the memory's allocator and of NCCL.
+
+## Why it costs time
+
+One of the two does nothing, mostly the one that was meant to help.
+
+## How it is detected
+
+- `XLA_PYTHON_CLIENT_ALLOCATOR=platform` has no pool: a share of memory, and whether it is taken
+  beforehand, mean nothing to it
+- a share of memory without preallocation is only an upper limit
+- `NCCL_NVLS_ENABLE=0`, and `NCCL_ALGO` with NVLS only
+- `NCCL_ALGO` with NVLS, CollNet or PAT only, and `NCCL_PROTO` without Simple: these algorithms know
+  no other protocol, so that nothing is left to choose
+- the least number of channels or blocks is more than the most
+
+## Example
+
+```sh jaxlib=0.10.2
+export NCCL_ALGO=NVLS
+export NCCL_PROTO=LL128
+```
+
+## Fix
+
+Drop one of the two.
+
+## Fix safety
+
+Which one is meant is not known: said, not made.
+
+## References
+
+- https://docs.jax.dev/en/latest/gpu_memory_allocation.html
+- https://github.com/NVIDIA/nccl/blob/master/src/graph/tuning.cc
+- https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from counterpoint.flags.case import Case
+from counterpoint.flags.remark import Mend, Remark, Severity, remark
+
+CODE: Final = "FLAG506"
+NAME: Final = "contradicting-variables"
+SINCE: Final = "0.1"
+
+_SHARES: Final = ("XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION")
+_PREALLOCATE: Final = "XLA_PYTHON_CLIENT_PREALLOCATE"
+_ALLOCATOR: Final = "XLA_PYTHON_CLIENT_ALLOCATOR"
+_SIMPLE_ONLY: Final = frozenset({"nvls", "nvlstree", "collnetdirect", "collnetchain", "pat"})
+_LIMITS: Final = (("NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS"), ("NCCL_MIN_CTAS", "NCCL_MAX_CTAS"))
+
+
+def check(case: Case) -> Iterator[Remark]:
+    """One for each pair."""
+    yield from _memory(case)
+    yield from _algorithms(case)
+    yield from _limits(case)
+
+
+def _memory(case: Case) -> Iterator[Remark]:
+    platform = case.variables.get(_ALLOCATOR) == "platform"
+    grows = case.variables.get(_PREALLOCATE) in ("false", "False", "0")
+    for name in (*_SHARES, *([_PREALLOCATE] if platform else [])):
+        given = case.last(name)
+        if given is None:
+            continue
+        if platform:
+            text = f"{_ALLOCATOR}=platform has no pool that it could be about"
+            yield _said(case, name, Severity.WARNING, text, "drop one of the two")
+        elif grows:
+            text = f"with {_PREALLOCATE}=false it is only an upper limit"
+            yield _said(case, name, Severity.NOTE, text, "drop it, unless a limit is meant")
+
+
+def _algorithms(case: Case) -> Iterator[Remark]:
+    chosen = _chosen(case, "NCCL_ALGO")
+    if not chosen:
+        return
+    if case.variables.get("NCCL_NVLS_ENABLE") == "0" and chosen <= {"nvls", "nvlstree"}:
+        text = "NCCL_NVLS_ENABLE=0 leaves none of these algorithms"
+        yield _said(case, "NCCL_ALGO", Severity.ERROR, text, "drop one of the two")
+    protocols = _chosen(case, "NCCL_PROTO")
+    excluded = "simple" in _excluded(case, "NCCL_PROTO")
+    if chosen <= _SIMPLE_ONLY and ((protocols and "simple" not in protocols) or excluded):
+        text = "the algorithms of NCCL_ALGO know the protocol Simple only"
+        yield _said(case, "NCCL_PROTO", Severity.ERROR, text, "add Simple, or drop NCCL_ALGO")
+
+
+def _limits(case: Case) -> Iterator[Remark]:
+    for least, most in _LIMITS:
+        low, high = case.variables.get(least, ""), case.variables.get(most, "")
+        if low.isdecimal() and high.isdecimal() and int(low) > int(high):
+            text = f"it is more than {most}={high}"
+            yield _said(case, least, Severity.WARNING, text, "drop one of the two")
+
+
+def _chosen(case: Case, name: str) -> frozenset[str]:
+    """The names that a plain list leaves; none where it is of functions, or of exclusions."""
+    text = case.variables.get(name, "").lower()
+    return frozenset() if set(text) & set(":;^") else frozenset(filter(None, text.split(",")))
+
+
+def _excluded(case: Case, name: str) -> frozenset[str]:
+    text = case.variables.get(name, "").lower()
+    plain = text.startswith("^") and not set(text) & set(":;")
+    return frozenset(text[1:].split(",")) if plain else frozenset()
+
+
+def _said(case: Case, name: str, severity: Severity, message: str, advice: str) -> Remark:
+    given = case.last(name)
+    assert given is not None, name  # noqa: S101 - who calls has looked
+    return remark(CODE, severity, given, message, advice, Mend(safe=False))

@@ -1,0 +1,124 @@
+"""Two settings want the opposite of each other.
+
+## What it does
+
+Finds pairs of which one takes away what the other asks for.
+
+## Why it costs time
+
+One of the two is lost, and XLA seldom says which. Both names of JAX's share of memory end the
+program.
+
+## How it is detected
+
+- the scheduler is asked for, and its pass disabled: it does not run
+- a collective is to be pipelined, and to be synchronous: it is moved into the iteration before, and
+  waited for there
+- a loop is to be doubled, and unrolled as a whole: it is unrolled, and XLA logs a warning;
+  doubled, and not to be unrolled: it is doubled
+- `XLA_CLIENT_MEM_FRACTION` and `XLA_PYTHON_CLIENT_MEM_FRACTION`: JAX raises a ValueError
+- command buffers are off, and a list of commands is given later: see FLAG2xx
+
+## Example
+
+```sh jaxlib=0.10.2
+export XLA_FLAGS="--xla_gpu_enable_latency_hiding_scheduler=true
+  --xla_disable_hlo_passes=latency-hiding-scheduler"
+```
+
+## Fix
+
+Keep the one that is meant.
+
+## Fix safety
+
+Which one is meant is not known: said, not made. Of the two names of the share of memory the old one
+is dropped, if both say the same.
+
+## References
+
+- https://github.com/openxla/xla/blob/main/xla/service/gpu/gpu_compiler.cc (AddDoubleBufferingPasses)
+- https://github.com/openxla/xla/blob/main/xla/python/xla_client.py
+"""  # noqa: E501 - a URL
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from counterpoint.flags.asked import PIPELINED, asked_on, items, pipelining, since
+from counterpoint.flags.case import Case
+from counterpoint.flags.remark import Mend, Remark, Severity, remark
+from counterpoint.flags.version import DISABLED_PASSES, LHS, SCHEDULER, SYNCHRONOUS
+
+CODE: Final = "FLAG407"
+NAME: Final = "contradiction"
+SINCE: Final = "0.1"
+
+_DOUBLE: Final = "xla_gpu_enable_while_loop_double_buffering"
+_UNROLL: Final = "xla_gpu_enable_while_loop_unrolling"
+_SHARE: Final = "XLA_CLIENT_MEM_FRACTION"
+_OLD_SHARE: Final = "XLA_PYTHON_CLIENT_MEM_FRACTION"
+_KNOWS_BOTH: Final = "0.4.33"
+
+
+def check(case: Case) -> Iterator[Remark]:
+    """One for each pair."""
+    yield from _scheduler(case)
+    yield from _pipelined(case)
+    yield from _loops(case)
+    yield from _shares(case)
+
+
+def _scheduler(case: Case) -> Iterator[Remark]:
+    given = case.last(LHS)
+    if given and asked_on(case, LHS) and SCHEDULER in items(case, DISABLED_PASSES):
+        yield remark(
+            CODE,
+            Severity.WARNING,
+            given,
+            f"the scheduler does not run: {DISABLED_PASSES} has {SCHEDULER}",
+            "drop one of the two",
+        )
+
+
+def _pipelined(case: Case) -> Iterator[Remark]:
+    blocked = {item.lower().replace("_", "") for item in items(case, SYNCHRONOUS)}
+    for kind in PIPELINED:
+        given = pipelining(case, kind)
+        if given and blocked & {kind.replace("_", ""), "allcollectives"}:
+            yield remark(
+                CODE,
+                Severity.WARNING,
+                given,
+                f"it is begun an iteration early and waited for at once: {SYNCHRONOUS} names it",
+                "drop one of the two",
+            )
+
+
+def _loops(case: Case) -> Iterator[Remark]:
+    given = case.last(_DOUBLE)
+    how = case.flags.get(_UNROLL, "").upper()
+    if not given or not asked_on(case, _DOUBLE):
+        return
+    if how.endswith("FULL_UNROLL"):
+        text = f"{_UNROLL} unrolls the whole loop instead"
+    elif how.endswith("NO_UNROLL"):
+        text = f"the loop is doubled, though {_UNROLL} says not to unroll"
+    else:
+        return
+    yield remark(CODE, Severity.WARNING, given, text, "drop one of the two")
+
+
+def _shares(case: Case) -> Iterator[Remark]:
+    new, old = case.variables.get(_SHARE), case.variables.get(_OLD_SHARE)
+    given = case.last(_OLD_SHARE)
+    if new and old and given and since(case, _KNOWS_BOTH):
+        yield remark(
+            CODE,
+            Severity.ERROR,
+            given,
+            f"JAX raises a ValueError where {_SHARE} is set, too",
+            "drop it",
+            Mend(safe=new == old),
+        )

@@ -1,0 +1,114 @@
+"""Settings for debugging are on.
+
+## What it does
+
+Finds settings that make a run slow, or fill a disk, and that are there to look for an error.
+
+## Why it costs time
+
+`CUDA_LAUNCH_BLOCKING=1` waits for every kernel, so that nothing overlaps; checks for NaN run each
+operation twice, or fetch each result; traces of NCCL are written for every call.
+
+## How it is detected
+
+By name and value, from a list in this rule. A directory for dumps is not spoken of, but dumps of
+every pass are: they are gigabytes for a large model.
+
+## Example
+
+```sh jaxlib=0.10.2
+export CUDA_LAUNCH_BLOCKING=1
+```
+
+## Fix
+
+Drop it when the error is found.
+
+## Fix safety
+
+Said, not made: it may be there for a reason.
+
+## References
+
+- https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#env-vars
+- https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html
+- https://docs.jax.dev/en/latest/debugging/flags.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from counterpoint.flags.asked import TRUE
+from counterpoint.flags.case import Case
+from counterpoint.flags.remark import Mend, Remark, Severity, remark
+from counterpoint.flags.variable_values import is_yes
+
+CODE: Final = "FLAG409"
+NAME: Final = "debugging-left-on"
+SINCE: Final = "0.1"
+
+
+def _is(*values: str) -> Callable[[str], bool]:
+    return lambda text: text.lower() in values
+
+
+def _true(text: str) -> bool:
+    return text.lower() in TRUE
+
+
+def _all_passes(text: str) -> bool:
+    return text in (".*", ".+", "*")
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """A setting, the values that are for debugging, and what they cost."""
+
+    name: str
+    means: Callable[[str], bool]
+    costs: str
+    severity: Severity = Severity.WARNING
+
+
+_SERIAL: Final = "every kernel is waited for, so that nothing overlaps"
+LEFTOVERS: Final = (
+    Leftover("CUDA_LAUNCH_BLOCKING", _is("1"), _SERIAL),
+    Leftover("HIP_LAUNCH_BLOCKING", _is("1"), _SERIAL),
+    Leftover("AMD_SERIALIZE_KERNEL", _is("1", "2", "3"), _SERIAL),
+    Leftover("NCCL_DEBUG", _is("trace"), "NCCL logs every call"),
+    Leftover("NCCL_DEBUG_SUBSYS", _is("all"), "NCCL logs all that it does", Severity.NOTE),
+    Leftover("NCCL_P2P_DISABLE", _is("1"), "GPUs of a host talk through its memory, not NVLink"),
+    Leftover("NCCL_CHECKS_DISABLE", _is("0"), "NCCL checks the arguments of every call"),
+    Leftover("NCCL_CHECK_POINTERS", _is("1"), "NCCL checks every pointer"),
+    Leftover("JAX_DISABLE_JIT", is_yes, "nothing is compiled: each operation runs by itself"),
+    Leftover("JAX_DEBUG_NANS", is_yes, "each result is fetched and looked through for NaN"),
+    Leftover("JAX_DEBUG_INFS", is_yes, "each result is fetched and looked through for infinities"),
+    Leftover("JAX_CHECK_TRACER_LEAKS", is_yes, "nothing that was traced is kept"),
+    Leftover("JAX_ENABLE_CHECKS", is_yes, "JAX checks itself at every step of tracing"),
+    Leftover("JAX_DISABLE_MOST_OPTIMIZATIONS", is_yes, "XLA optimizes next to nothing"),
+    Leftover("XLA_PYTHON_CLIENT_ALLOCATOR", _is("platform"), "each array is allocated by itself"),
+    Leftover("xla_dump_hlo_pass_re", _all_passes, "each pass writes a file, gigabytes in all"),
+    Leftover("xla_hlo_profile", _true, "each operation is timed by itself"),
+    Leftover("xla_gpu_verify_triton_fusion_numerics", _true, "each fusion is computed twice"),
+    Leftover("xla_gpu_disable_gpuasm_optimizations", _true, "ptxas optimizes nothing"),
+    Leftover("xla_gpu_log_minmax", _true, "every result is looked through and logged"),
+)
+
+
+def check(case: Case) -> Iterator[Remark]:
+    """One for each."""
+    for leftover in LEFTOVERS:
+        known = {**case.flags, **case.variables}
+        given = case.last(leftover.name)
+        if given and leftover.means(known.get(leftover.name, given.meant)):
+            yield remark(
+                CODE,
+                leftover.severity,
+                given,
+                leftover.costs,
+                "drop it unless an error is looked for",
+                Mend(safe=False),
+            )

@@ -1,0 +1,70 @@
+"""A flag says what the compiler does anyway.
+
+## What it does
+
+Finds flags whose value is the default of this release of jaxlib.
+
+## Why it costs time
+
+It costs nothing as long as the default stays. But a list of flags that was copied from an older
+release hides the few that matter, and the next release may remove one of the others: an unknown
+flag ends the process.
+
+## How it is detected
+
+The value is compared with the release's own default, read out of its binary. Flags given twice are
+left alone, since the later one may be there to take the earlier one back; so is the scheduler's
+flag, which is told apart from its default when it is written (FLAG302).
+
+## Example
+
+```sh jaxlib=0.10.2
+export XLA_FLAGS=--xla_gpu_enable_pipelined_reduce_scatter=true
+```
+
+## Fix
+
+Drop the flag.
+
+## Fix safety
+
+Safe: the program stays the same.
+
+## References
+
+- https://github.com/openxla/xla/blob/main/xla/debug_options_flags.cc
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+from counterpoint.flags.case import Case
+from counterpoint.flags.channel import Channel
+from counterpoint.flags.remark import Mend, Remark, Severity, remark
+from counterpoint.flags.version import LHS
+
+CODE: Final = "FLAG301"
+NAME: Final = "default-anyway"
+SINCE: Final = "0.1"
+
+
+def check(case: Case) -> Iterator[Remark]:
+    """A note for each."""
+    given = [*case.xla, *case.written.through(Channel.COMPILER_OPTIONS)]
+    times = Counter(one.name for one in given)
+    for one in given:
+        flag = case.release.flags.get(one.name)
+        if flag is None or times[one.name] > 1 or one.name == LHS:
+            continue
+        if flag.is_default(one.meant):
+            yield remark(
+                CODE,
+                Severity.NOTE,
+                one,
+                f"`{one.meant}` is what jaxlib {case.release.version} does anyway",
+                "drop it",
+                Mend(),
+            )

@@ -1,0 +1,75 @@
+"""A variable says what holds anyway.
+
+## What it does
+
+Finds environment variables and options of JAX whose value is their reader's default.
+
+## Why it costs time
+
+It costs nothing. But a list of variables that was copied on hides the few that matter:
+`NCCL_LL_BUFFSIZE=-2`, which many recipes have, says "as NCCL sees fit".
+
+## How it is detected
+
+JAX's defaults are known for each release; those of NCCL, CUDA and XLA's client stand in the
+catalogue, from their sources. Variables given twice are left alone.
+
+## Example
+
+```sh jaxlib=0.10.2
+export NCCL_LL_BUFFSIZE=-2
+```
+
+## Fix
+
+Drop it.
+
+## Fix safety
+
+Safe, unless the machine's own environment or /etc/nccl.conf sets the variable: then this line takes
+it back.
+
+## References
+
+- https://github.com/NVIDIA/nccl/blob/master/src/init.cc
+- https://docs.jax.dev/en/latest/config_options.html
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+from counterpoint.flags.case import Case
+from counterpoint.flags.catalogue.variable import variables
+from counterpoint.flags.channel import Channel
+from counterpoint.flags.remark import Mend, Remark, Severity, remark
+from counterpoint.flags.variable_values import is_no, is_yes
+from counterpoint.flags.written import Given
+
+CODE: Final = "FLAG504"
+NAME: Final = "default-variable"
+SINCE: Final = "0.1"
+
+
+def check(case: Case) -> Iterator[Remark]:
+    """A note for each."""
+    places = (Channel.ENVIRONMENT, Channel.JAX_CONFIG)
+    given = [one for one in case.written.given if one.channel in places]
+    times = Counter(one.name.upper() for one in given)
+    for one in given:
+        if times[one.name.upper()] == 1 and one.meant and _is_default(case, one):
+            text = f"`{one.meant}` is the default"
+            yield remark(CODE, Severity.NOTE, one, text, "drop it", Mend())
+
+
+def _is_default(case: Case, one: Given) -> bool:
+    name = one.name.upper()
+    default = case.release.jax.get(name)
+    if default is not None:
+        if default in ("true", "false"):
+            return is_yes(one.meant) if default == "true" else is_no(one.meant)
+        return default == one.meant
+    known = variables().get(one.name)
+    return known is not None and known.type != "none" and known.is_default(one.meant)

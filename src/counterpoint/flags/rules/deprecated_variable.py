@@ -1,0 +1,70 @@
+"""An environment variable has a new name.
+
+## What it does
+
+Finds variables that are still read, and that their reader calls deprecated.
+
+## Why it costs time
+
+None today. A later release will leave it unread, in silence, and the program then takes another
+share of the memory.
+
+## How it is detected
+
+By name. `XLA_PYTHON_CLIENT_MEM_FRACTION` has had the successor `XLA_CLIENT_MEM_FRACTION` since
+jaxlib 0.4.33; 0.12 still reads both, and raises a ValueError where both are set (FLAG407).
+
+## Example
+
+```sh jaxlib=0.10.2
+export XLA_PYTHON_CLIENT_MEM_FRACTION=0.9
+```
+
+## Fix
+
+```sh jaxlib=0.10.2
+export XLA_CLIENT_MEM_FRACTION=0.9
+```
+
+## Fix safety
+
+Safe from jaxlib 0.4.33 on. TensorFlow-free programs only read it once, at the start.
+
+## References
+
+- https://github.com/openxla/xla/blob/main/xla/python/xla_client.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from counterpoint.flags.asked import since
+from counterpoint.flags.case import Case
+from counterpoint.flags.channel import Channel
+from counterpoint.flags.remark import Mend, Remark, Severity, remark
+
+CODE: Final = "FLAG502"
+NAME: Final = "deprecated-variable"
+SINCE: Final = "0.1"
+
+SUCCESSORS: Final = {
+    "XLA_PYTHON_CLIENT_MEM_FRACTION": ("XLA_CLIENT_MEM_FRACTION", "0.4.33"),
+}
+"""New name, and the first jaxlib that reads it."""
+
+
+def check(case: Case) -> Iterator[Remark]:
+    """A note for each, unless the new name is there as well."""
+    for one in case.written.through(Channel.ENVIRONMENT):
+        new, version = SUCCESSORS.get(one.name, ("", ""))
+        if new and since(case, version) and new not in case.variables:
+            yield remark(
+                CODE,
+                Severity.NOTE,
+                one,
+                f"jaxlib calls it deprecated: {new} is its name since {version}",
+                f"write {new}={one.meant}",
+                Mend(((new, one.meant),)),
+            )

@@ -1,0 +1,121 @@
+"""The latency hiding scheduler's flag changes nothing on this chip and release.
+
+## What it does
+
+Looks at `xla_gpu_enable_latency_hiding_scheduler`, which says whether collectives run under
+computation. On Hopper and Blackwell the scheduler runs unasked since jaxlib 0.7, so that `true`
+adds nothing to most programs, and `false` did not stop it before 0.12.
+
+## Why it costs time
+
+`false` is written to compare with a run without overlap, or to take a profile: from 0.7 to 0.11
+that run overlaps all the same, and the comparison says nothing. From 0.12 on `false` does stop it.
+
+## How it is detected
+
+By release and chip. Since 0.7 XLA starts the scheduler by itself where it has a model of the chip
+and of every collective in the program. It has none of collective-broadcast and ragged-all-to-all,
+and none of computation on the host: one of those stops the scheduler for the whole module unless
+the flag is `true`. With a PGLE profile it runs on every chip, from 0.5.1 on. Where the chip is not
+known, only `false` is spoken of.
+
+## Example
+
+```sh jaxlib=0.10.2 chip=H100
+export XLA_FLAGS=--xla_gpu_enable_latency_hiding_scheduler=false
+```
+
+## Fix
+
+To compare without overlap, disable the pass: `--xla_disable_hlo_passes=latency-hiding-scheduler`
+works on every release and chip. Keep `true` where the program has ragged-all-to-all,
+collective-broadcast or computation on the host, and on chips before Hopper.
+
+## Fix safety
+
+Disabling the pass changes the schedule, which is what was asked for; it is said, not made.
+
+## References
+
+- https://github.com/openxla/xla/blob/main/xla/service/gpu/gpu_hlo_schedule.cc (IsLHSEnabled)
+- https://github.com/openxla/xla/blob/main/xla/service/gpu/model/sol_latency_estimator.cc
+- docs/concepts/settings.md: what compilers of 0.10 to 0.12 did
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from counterpoint.flags.asked import FALSE, TRUE, asked_off, has_profile, since
+from counterpoint.flags.case import Case
+from counterpoint.flags.chips import family
+from counterpoint.flags.remark import Mend, Remark, Severity, remark
+from counterpoint.flags.version import (
+    DISABLED_PASSES,
+    LHS,
+    SCHEDULER,
+    SOL,
+    false_is_obeyed,
+    lhs_flag_needed,
+)
+
+CODE: Final = "FLAG302"
+NAME: Final = "idle-scheduler-flag"
+SINCE: Final = "0.1"
+
+_OFF: Final = Mend(((DISABLED_PASSES, SCHEDULER),), safe=False)
+_STOP: Final = f"to stop it, --{DISABLED_PASSES}={SCHEDULER}"
+
+
+def check(case: Case) -> Iterator[Remark]:
+    """At most one remark, on the flag's last place."""
+    given = case.last(LHS)
+    if given is None or LHS not in case.release.flags:
+        return
+    version = case.release.asked
+    if given.meant.lower() in FALSE and not false_is_obeyed(version):
+        found = _false(case)
+    elif given.meant.lower() in TRUE:
+        found = _true(case)
+    else:
+        return
+    if found:
+        severity, message, advice, mend = found
+        yield remark(CODE, severity, given, message, advice, mend)
+
+
+_Found = tuple[Severity, str, str, Mend | None]
+
+
+def _false(case: Case) -> _Found | None:
+    version = case.release.asked
+    if has_profile(case) and since(case, "0.5.1"):
+        text = "the scheduler runs all the same: a PGLE profile starts it"
+        return Severity.WARNING, text, _STOP, _OFF
+    if not since(case, "0.7") or asked_off(case, SOL):
+        return None if case.chip is None and since(case, "0.7") else _default()
+    if family(case.chip) is None:
+        text = "on Hopper and newer chips the scheduler runs all the same, until jaxlib 0.12"
+        return Severity.NOTE, text, _STOP, _OFF
+    if lhs_flag_needed(version, case.chip):
+        return _default()
+    text = f"the scheduler runs all the same on {case.chip}, until jaxlib 0.12"
+    return Severity.WARNING, text, _STOP, _OFF
+
+
+def _default() -> _Found:
+    return Severity.NOTE, "the scheduler does not run here unless it is asked to", "drop it", Mend()
+
+
+def _true(case: Case) -> _Found | None:
+    if has_profile(case) and not lhs_flag_needed(case.release.asked, case.chip, profile=True):
+        text = "a PGLE profile starts the scheduler anyway, where one fits the program"
+    elif not lhs_flag_needed(case.release.asked, case.chip) and not asked_off(case, SOL):
+        text = (
+            f"on {case.chip} the scheduler runs unasked, unless the program has"
+            " ragged-all-to-all, collective-broadcast or computation on the host"
+        )
+    else:
+        return None
+    return Severity.NOTE, text, "keep it to be sure of the scheduler", None

@@ -1,0 +1,64 @@
+"""`CUDA_DEVICE_MAX_CONNECTIONS=1` slows Blackwell down.
+
+## What it does
+
+Finds the variable with the value 1 where the chip is a Blackwell.
+
+## Why it costs time
+
+With one queue to the device, kernels start in the order in which they were given. On Hopper that
+lets a collective start before the matrix product beside it. Blackwell gives room to streams of
+higher priority by itself; there one queue only takes away, and NVIDIA calls it slower.
+
+## How it is detected
+
+By the chip, and the value. Recipes for H100 bring it along.
+
+## Example
+
+```sh jaxlib=0.10.2 chip=B200
+export CUDA_DEVICE_MAX_CONNECTIONS=1
+```
+
+## Fix
+
+Drop it: the default is 8.
+
+## Fix safety
+
+Said, not made: it changes timing, not results.
+
+## References
+
+- https://github.com/NVIDIA/JAX-Toolbox/blob/main/docs/GPU_performance.md (Tips for Blackwell)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from counterpoint.flags.asked import chip_is
+from counterpoint.flags.case import Case
+from counterpoint.flags.chips import Family
+from counterpoint.flags.remark import Mend, Remark, Severity, remark
+
+CODE: Final = "FLAG505"
+NAME: Final = "max-connections"
+SINCE: Final = "0.1"
+
+_NAME: Final = "CUDA_DEVICE_MAX_CONNECTIONS"
+
+
+def check(case: Case) -> Iterator[Remark]:
+    """At most one."""
+    given = case.last(_NAME)
+    if given and case.variables.get(_NAME) == "1" and chip_is(case, Family.BLACKWELL):
+        yield remark(
+            CODE,
+            Severity.WARNING,
+            given,
+            f"one queue is for Hopper; on {case.chip} it is slower",
+            "drop it",
+            Mend(safe=False),
+        )

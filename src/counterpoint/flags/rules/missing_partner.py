@@ -1,0 +1,131 @@
+"""A flag has no effect without another one, which is not given.
+
+## What it does
+
+Finds flags that XLA reads only where another one switches something on.
+
+## Why it costs time
+
+What the flag was meant to bring does not come, and no line says so.
+
+## How it is detected
+
+By the table `partners.toml` beside this rule: each entry has the flag, the releases, what else has
+to hold, and the place in XLA's source. What holds is what is given, else the release's default.
+
+## Example
+
+```sh jaxlib=0.10.2
+export XLA_FLAGS=--xla_gpu_collective_permute_decomposer_threshold=1024
+```
+
+## Fix
+
+Give the other flag too, or drop this one.
+
+## Fix safety
+
+Dropping it is safe, since it does nothing. The other flag changes the program: it is said, not
+made.
+
+## References
+
+- https://github.com/openxla/xla/blob/main/xla/service/gpu/gpu_compiler.cc
+- https://github.com/openxla/xla/blob/main/xla/service/gpu/gpu_hlo_schedule.cc
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any, Final
+
+from counterpoint.flags.asked import asked_value, since
+from counterpoint.flags.case import Case
+from counterpoint.flags.chips import family
+from counterpoint.flags.remark import Mend, Remark, Severity, remark
+
+CODE: Final = "FLAG303"
+NAME: Final = "missing-partner"
+SINCE: Final = "0.1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Partner:
+    """What a flag needs. It is met where one of `any` holds: `name=value`, or `name!=value`.
+
+    `chips` are the families of chips on which a partner's default can help at all; `unless` is a
+    value of the flag itself that needs nothing.
+    """
+
+    flag: str
+    any: tuple[str, ...]
+    why: str
+    advice: str
+    source: str
+    since: str = "0"
+    until: str | None = None
+    chips: tuple[str, ...] = ()
+    unless: tuple[str, ...] = ()
+
+
+@cache
+def partners() -> tuple[Partner, ...]:
+    """The table, read once, and only where one of its flags may be given."""
+    file = resources.files("counterpoint.flags.rules").joinpath("partners.toml")
+    return tuple(_partner(entry) for entry in tomllib.loads(file.read_text("utf-8"))["partner"])
+
+
+def _partner(entry: Mapping[str, Any]) -> Partner:
+    fields: dict[str, Any] = {**entry}
+    fields |= {name: tuple(entry.get(name, ())) for name in ("any", "chips", "unless")}
+    return Partner(**fields)
+
+
+def check(case: Case) -> Iterator[Remark]:
+    """A warning for each flag that waits for another one."""
+    for partner in partners():
+        given = case.last(partner.flag)
+        flag = case.release.flags.get(partner.flag)
+        if given is None or flag is None or given.meant in partner.unless:
+            continue
+        if flag.is_default(given.meant) or not _concerns(partner, case):
+            continue
+        if not any(_holds(condition, case) for condition in partner.any):
+            yield remark(
+                CODE, Severity.WARNING, given, partner.why, partner.advice, Mend(safe=False)
+            )
+
+
+def _concerns(partner: Partner, case: Case) -> bool:
+    if not since(case, partner.since) or (partner.until and since(case, partner.until)):
+        return False
+    known = family(case.chip)
+    return not partner.chips or (known is not None and known.value in partner.chips)
+
+
+def _holds(condition: str, case: Case) -> bool:
+    """`name=value` or `name!=value`; `$NAME=value` is a variable. Unknown flags hold nothing."""
+    name, _, wanted = condition.partition("=")
+    differs = name.endswith("!")
+    name = name.removesuffix("!")
+    held = _variable(case.variables, name) if name[0] == "$" else asked_value(case, name)
+    if held is None:
+        return False
+    flag = case.release.flags.get(name)
+    if flag is not None:
+        same = flag.is_default(held) if flag.is_default(wanted) else _same(held, wanted)
+    else:
+        same = _same(held, wanted)
+    return same is not differs
+
+
+def _variable(variables: Mapping[str, str], name: str) -> str | None:
+    return variables.get(name[1:])
+
+
+def _same(held: str, wanted: str) -> bool:
+    return held.lower() == wanted.lower() or held.lower().endswith(f"_{wanted.lower()}")

@@ -1,0 +1,110 @@
+"""A flag does nothing on this chip.
+
+## What it does
+
+Finds flags that XLA reads for other chips only.
+
+## Why it costs time
+
+It costs what the flag was meant to bring; and a recipe for another chip may be the wrong one as a
+whole.
+
+## How it is detected
+
+By the table `chips.toml` beside this rule, which says for each flag on which chips it works and
+where XLA's source says so. Without a chip (`--target`) nothing is said. Flags of libtpu on a GPU
+are FLAG1xx.
+
+## Example
+
+```sh jaxlib=0.6.2 chip=A100
+export XLA_FLAGS=--xla_gpu_enable_analytical_sol_latency_estimator=true
+```
+
+## Fix
+
+Drop it.
+
+## Fix safety
+
+Safe on this chip; said, not made, since the same file may serve others.
+
+## References
+
+- https://github.com/openxla/xla/blob/main/xla/service/gpu/model/sol_latency_estimator.cc
+- https://github.com/openxla/xla/blob/main/xla/backends/gpu/autotuner/cudnn.cc
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Final
+
+from counterpoint.flags.asked import FALSE
+from counterpoint.flags.case import Case
+from counterpoint.flags.chips import Family, family
+from counterpoint.flags.remark import Mend, Remark, Severity, remark
+
+CODE: Final = "FLAG306"
+NAME: Final = "not-for-this-chip"
+SINCE: Final = "0.1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suited:
+    """The chips for flags whose names match `flags`, with one of `values` (none: with any)."""
+
+    flags: str
+    chips: frozenset[Family]
+    why: str
+    source: str
+    values: tuple[str, ...] = ()
+
+
+@cache
+def suited() -> tuple[Suited, ...]:
+    """The table."""
+    file = resources.files("counterpoint.flags.rules").joinpath("chips.toml")
+    return tuple(
+        Suited(
+            flags=entry["flags"],
+            chips=frozenset(Family(chip) for chip in entry["chips"]),
+            why=entry["why"],
+            source=entry["source"],
+            values=tuple(entry.get("values", ())),
+        )
+        for entry in tomllib.loads(file.read_text("utf-8"))["suited"]
+    )
+
+
+def check(case: Case) -> Iterator[Remark]:
+    """A warning for each flag that this chip's compiler does not read."""
+    chip = family(case.chip)
+    if chip is None:
+        return
+    for name, value in case.flags.items():
+        given, flag = case.last(name), case.release.flags.get(name)
+        if given is None or flag is None or flag.is_default(value):
+            continue
+        for entry in suited():
+            if chip not in entry.chips and _concerns(entry, name, value):
+                yield remark(
+                    CODE,
+                    Severity.WARNING,
+                    given,
+                    f"{entry.why}, not for {case.chip}",
+                    "drop it",
+                    Mend(safe=False),
+                )
+                break
+
+
+def _concerns(entry: Suited, name: str, value: str) -> bool:
+    if not re.fullmatch(entry.flags, name):
+        return False
+    return value in entry.values if entry.values else value.lower() not in FALSE

@@ -1,0 +1,73 @@
+"""Pipelined send and recv together with a decomposer threshold fail to compile pipelines.
+
+## What it does
+
+Finds `xla_gpu_enable_pipelined_p2p=true` beside a threshold of
+`xla_gpu_collective_permute_decomposer_threshold`, from jaxlib 0.10.2 on.
+
+## Why it costs time
+
+Programs with pipeline parallelism, which these flags are for, don't compile: the compilers of
+0.10.2, 0.11 and 0.12 end with `raw_hash_map<>::at` or "A cycle is detected while visiting
+instruction". A lone collective-permute in a loop did compile.
+
+## How it is detected
+
+Both are given, or the threshold is given and the other flag is on.
+
+## Example
+
+```sh jaxlib=0.10.2
+export XLA_FLAGS="--xla_gpu_enable_pipelined_p2p=true
+  --xla_gpu_collective_permute_decomposer_threshold=1024"
+```
+
+## Fix
+
+Drop `xla_gpu_enable_pipelined_p2p`, and take
+`--xla_gpu_experimental_pipeline_parallelism_opt_level=PIPELINE_PARALLELISM_OPT_LEVEL_ENABLE`
+instead, which came to replace it.
+
+## Fix safety
+
+It changes the program; said, not made.
+
+## References
+
+- https://docs.jax.dev/en/latest/gpu_performance_tips.html
+- https://github.com/openxla/xla/blob/main/xla/service/gpu/gpu_compiler.cc
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from counterpoint.flags.asked import asked_on, since, threshold
+from counterpoint.flags.case import Case
+from counterpoint.flags.remark import Mend, Remark, Severity, remark
+
+CODE: Final = "FLAG405"
+NAME: Final = "pipelined-p2p-decomposed"
+SINCE: Final = "0.1"
+
+_P2P: Final = "xla_gpu_enable_pipelined_p2p"
+_THRESHOLD: Final = "xla_gpu_collective_permute_decomposer_threshold"
+_LEVEL: Final = "xla_gpu_experimental_pipeline_parallelism_opt_level"
+_NEVER: Final = 2**63 - 1
+
+
+def check(case: Case) -> Iterator[Remark]:
+    """At most one, on the flag to drop."""
+    given = case.last(_P2P)
+    if given is None or not asked_on(case, _P2P) or not since(case, "0.10.2"):
+        return
+    if (threshold(case, _THRESHOLD) or _NEVER) < _NEVER:
+        yield remark(
+            CODE,
+            Severity.WARNING,
+            given,
+            f"with {_THRESHOLD} the compiler fails on pipelines",
+            f"drop it; --{_LEVEL}=PIPELINE_PARALLELISM_OPT_LEVEL_ENABLE does it today",
+            Mend(((_LEVEL, "PIPELINE_PARALLELISM_OPT_LEVEL_ENABLE"),), safe=False),
+        )

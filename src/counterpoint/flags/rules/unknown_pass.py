@@ -1,0 +1,111 @@
+"""A pass that is to be disabled does not exist, or JAX takes the list away.
+
+## What it does
+
+Looks at `xla_disable_hlo_passes`. XLA takes every name in silence, also one that no pass has. And
+up to jaxlib 0.11, JAX writes a list of its own over the one in XLA_FLAGS where
+`jax_compiler_enable_remat_pass` is off.
+
+## Why it costs time
+
+The pass goes on running, and nothing tells.
+
+## How it is detected
+
+Names are compared with those of the passes in four releases' GPU compilers (`passes.txt` beside
+this rule). A name close to one of them is taken for a slip of the pen; another one gets a note,
+since a release may have passes that those four had not.
+
+## Example
+
+```sh jaxlib=0.10.2
+export XLA_FLAGS=--xla_disable_hlo_passes=latency_hiding_scheduler
+```
+
+## Fix
+
+Write the name as XLA has it. Where JAX replaces the list, disable rematerialization in it, too, and
+leave `jax_compiler_enable_remat_pass` alone.
+
+## Fix safety
+
+Said, not made: to disable a pass changes the program.
+
+## References
+
+- https://github.com/openxla/xla/blob/main/xla/hlo/pass/hlo_pass_pipeline.cc
+- https://github.com/jax-ml/jax/issues/37391
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from functools import cache
+from importlib import resources
+from typing import Final
+
+from counterpoint.flags.asked import items, since
+from counterpoint.flags.case import Case
+from counterpoint.flags.remark import Mend, Remark, Severity, remark
+from counterpoint.flags.version import DISABLED_PASSES
+from counterpoint.flags.written import Given
+
+CODE: Final = "FLAG305"
+NAME: Final = "unknown-pass"
+SINCE: Final = "0.1"
+
+_REMAT: Final = "JAX_COMPILER_ENABLE_REMAT_PASS"
+
+
+@cache
+def passes() -> frozenset[str]:
+    """The names that are known."""
+    file = resources.files("counterpoint.flags.rules").joinpath("passes.txt")
+    lines = file.read_text("utf-8").splitlines()
+    return frozenset(line for line in lines if line and line[0] != "#")
+
+
+def check(case: Case) -> Iterator[Remark]:
+    """One for each name, and one where JAX takes the list away."""
+    given = case.last(DISABLED_PASSES)
+    wanted = items(case, DISABLED_PASSES)
+    if given is None or not wanted:
+        return
+    for name in wanted:
+        if name not in passes():
+            yield _unknown(case, given, name)
+    off = case.variables.get(_REMAT, "").lower() in ("false", "0", "no", "off", "n", "f")
+    if off and not since(case, "0.12") and wanted != ("rematerialization",):
+        yield remark(
+            CODE,
+            Severity.WARNING,
+            given,
+            f"JAX writes its own list over this one, since {_REMAT} is off, until jaxlib 0.12",
+            f"drop {_REMAT}, and add rematerialization to the list",
+            Mend(safe=False),
+        )
+
+
+def _unknown(case: Case, given: Given, name: str) -> Remark:
+    tried = name.lower().replace("_", "-")
+    known = {one.replace("_", "-"): one for one in passes()}
+    near = difflib.get_close_matches(tried, known, n=2, cutoff=0.85)
+    if near:
+        meant = " or ".join(known[hit] for hit in near)
+        return remark(
+            CODE,
+            Severity.WARNING,
+            given,
+            f"no pass is called {name}, and XLA takes any name in silence",
+            f"did you mean {meant}?",
+            Mend(safe=False),
+        )
+    return remark(
+        CODE,
+        Severity.NOTE,
+        given,
+        f"no pass called {name} is known, and XLA takes any name in silence",
+        f"compare with the names that jaxlib {case.release.version} logs under"
+        " TF_CPP_VMODULE=hlo_pass_pipeline=1",
+    )

@@ -1,0 +1,77 @@
+"""One operation of a kind that the estimator has no model of stops the scheduler for the module.
+
+## What it does
+
+Where the scheduler runs only because XLA can estimate the whole program (Hopper and Blackwell,
+since jaxlib 0.7), looks for settings about operations that it can't estimate.
+
+## Why it costs time
+
+A single ragged-all-to-all (mixture of experts), collective-broadcast or computation on the host
+makes XLA leave out the scheduler for the whole module: each of its collectives is waited for. A
+compiler of 0.10.2 did so with each of the three; it did not with send and recv of a pipeline, nor
+with arrays that are moved to the host's memory.
+
+## How it is detected
+
+Settings can only hint: at flags about ragged-all-to-all. Whether the program has such an operation
+is known when it is compiled (`counterpoint explain`, or a dump).
+
+## Example
+
+```sh jaxlib=0.10.2 chip=H100
+export XLA_FLAGS=--xla_gpu_unsupported_enable_ragged_all_to_all_decomposer=true
+```
+
+## Fix
+
+Add `--xla_gpu_enable_latency_hiding_scheduler=true`: the scheduler then runs whatever is in the
+program.
+
+## Fix safety
+
+It changes the schedule of programs that have such an operation, and costs memory there; said, not
+made.
+
+## References
+
+- https://github.com/openxla/xla/blob/main/xla/service/gpu/model/sol_latency_estimator.cc
+- https://github.com/openxla/xla/blob/main/xla/service/gpu/gpu_hlo_schedule.cc
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from counterpoint.flags.asked import asked_off, asked_on, has_profile
+from counterpoint.flags.case import Case
+from counterpoint.flags.chips import family
+from counterpoint.flags.remark import Mend, Remark, Severity, remark
+from counterpoint.flags.version import LHS, SOL, lhs_flag_needed
+
+CODE: Final = "FLAG404"
+NAME: Final = "unmodelled-collectives"
+SINCE: Final = "0.1"
+
+_HINT: Final = "ragged_all_to_all"
+
+
+def check(case: Case) -> Iterator[Remark]:
+    """At most one, on the first flag that hints at it."""
+    if family(case.chip) is None or lhs_flag_needed(case.release.asked, case.chip):
+        return
+    if LHS in case.flags or asked_off(case, SOL) or has_profile(case):
+        return
+    for given in case.xla:
+        if _HINT in given.name and asked_on(case, given.name):
+            yield remark(
+                CODE,
+                Severity.NOTE,
+                given,
+                "if the program has a ragged-all-to-all, the scheduler does not run unasked, for"
+                " none of the module's collectives",
+                f"add --{LHS}=true",
+                Mend(safe=False),
+            )
+            return

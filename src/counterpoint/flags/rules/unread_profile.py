@@ -1,0 +1,156 @@
+"""A PGLE profile is given, and XLA does not read it, or not the one that is meant.
+
+## What it does
+
+Looks at `xla_gpu_pgle_profile_file_or_directory_path` and what decides whether the profile counts:
+the scheduler, the file's name, and JAX's compilation cache.
+
+## Why it costs time
+
+The program is scheduled by guesses while everybody believes it was measured. XLA says nothing where
+it does not look for a profile.
+
+## How it is detected
+
+- Disabling the pass `latency-hiding-scheduler` leaves nobody to read the profile.
+- From jaxlib 0.12 on `xla_gpu_enable_latency_hiding_scheduler=false` does the same; before 0.5.1
+  the scheduler had to be asked for.
+- XLA reads `.pbtxt` and `.pb`, or a directory of `<fingerprint>.pbtxt`; at any other ending it
+  reads nothing. `.xplane.pb` is a recording, of which `counterpoint pgle make` makes a profile.
+- JAX's cache of compiled programs has the profile's path in its key, not what is in the file: a
+  profile made anew under the same name is not seen.
+
+## Example
+
+```sh jaxlib=0.12.0 chip=H100
+export XLA_FLAGS="--xla_gpu_pgle_profile_file_or_directory_path=step.pbtxt
+  --xla_gpu_enable_latency_hiding_scheduler=false"
+```
+
+## Fix
+
+Let the scheduler run; name a `.pbtxt`; give each profile its own name. `counterpoint pgle apply`
+proves that a profile was used.
+
+## Fix safety
+
+Switching the scheduler on is what a profile is for, and changes the schedule: said, not made.
+
+## References
+
+- https://github.com/openxla/xla/blob/main/xla/service/gpu/gpu_hlo_schedule.cc (ReadPGLEProfile)
+- https://github.com/jax-ml/jax/blob/main/jax/_src/cache_key.py
+- docs/concepts/settings.md: what compilers of 0.10 to 0.12 did
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import PurePath
+from typing import Final
+
+from counterpoint.flags.asked import asked_off, asked_on, has_profile, items, since
+from counterpoint.flags.case import Case
+from counterpoint.flags.remark import Mend, Remark, Severity, remark
+from counterpoint.flags.variable_values import is_no
+from counterpoint.flags.version import (
+    ACCURACY,
+    DISABLED_PASSES,
+    LHS,
+    PROFILE,
+    SCHEDULER,
+    false_is_obeyed,
+)
+from counterpoint.flags.written import Given
+
+CODE: Final = "FLAG406"
+NAME: Final = "unread-profile"
+SINCE: Final = "0.1"
+
+_READ: Final = (".pbtxt", ".pb")
+
+
+def check(case: Case) -> Iterator[Remark]:
+    """One for each reason, on the profile's flag."""
+    given = case.last(PROFILE)
+    if given is None or not has_profile(case):
+        return
+    yield from _scheduler(case, given)
+    yield from _file(given)
+    yield from _cache(case, given)
+    yield from _strictness(case)
+
+
+def _scheduler(case: Case, given: Given) -> Iterator[Remark]:
+    without = "the profile is not read, and no line says so"
+    if SCHEDULER in items(case, DISABLED_PASSES):
+        yield remark(
+            CODE,
+            Severity.WARNING,
+            given,
+            f"{without}: the pass {SCHEDULER} is disabled",
+            f"take {SCHEDULER} out of {DISABLED_PASSES}",
+        )
+    elif asked_off(case, LHS) and false_is_obeyed(case.release.asked):
+        mend = Mend(((LHS, "true"),), safe=False)
+        yield remark(
+            CODE, Severity.WARNING, given, f"{without}: {LHS} is false", f"--{LHS}=true", mend
+        )
+    elif not since(case, "0.5.1") and not asked_on(case, LHS):
+        text = f"before jaxlib 0.5.1 the profile is read only with --{LHS}=true"
+        yield remark(
+            CODE,
+            Severity.WARNING,
+            given,
+            text,
+            f"add --{LHS}=true",
+            Mend(((LHS, "true"),), safe=False),
+        )
+
+
+def _file(given: Given) -> Iterator[Remark]:
+    path = PurePath(given.meant)
+    if path.name.endswith((".xplane.pb", ".xplane.pb.gz", ".trace.json.gz", ".nsys-rep")):
+        yield remark(
+            CODE,
+            Severity.WARNING,
+            given,
+            f"{path.name} is a recording, not a profile",
+            f"counterpoint pgle make {path.name} -o step.pbtxt",
+        )
+    elif path.suffix and path.suffix not in _READ and not given.meant.endswith("/"):
+        yield remark(
+            CODE,
+            Severity.WARNING,
+            given,
+            f"XLA reads {' and '.join(_READ)}, and nothing at the ending {path.suffix}",
+            "give the file one of those endings; counterpoint pgle show says what is in it",
+        )
+
+
+def _cache(case: Case, given: Given) -> Iterator[Remark]:
+    variables = case.variables
+    if not variables.get("JAX_COMPILATION_CACHE_DIR"):
+        return
+    if not is_no(variables.get("JAX_ENABLE_COMPILATION_CACHE")):
+        yield remark(
+            CODE,
+            Severity.NOTE,
+            given,
+            "JAX's cache knows the profile by its path only: one made anew under this name is not"
+            " seen",
+            "give each profile its own name",
+        )
+
+
+def _strictness(case: Case) -> Iterator[Remark]:
+    given = case.last(ACCURACY)
+    if given is not None and case.flags[ACCURACY].upper().endswith("ERROR"):
+        yield remark(
+            CODE,
+            Severity.NOTE,
+            given,
+            "each module that the profile does not cover, small ones too, ends the compile",
+            "for whole programs, WARN",
+            Mend(((ACCURACY, "PGLE_STRICTNESS_LEVEL_WARN"),), safe=False),
+        )

@@ -1,0 +1,144 @@
+"""An environment variable that nothing reads.
+
+## What it does
+
+Finds variables that look like JAX's, NCCL's, XLA's or its log's, and that none of them reads in
+this release: misspelt ones, ones that a later or an earlier release has, and one that many guides
+name and no release has ever had (`TF_CPP_MAX_LOG_LEVEL`).
+
+## Why it costs time
+
+What it was to change stays as it was, and nobody says so: an environment variable is never unknown.
+
+## How it is detected
+
+JAX's options are known for each release, read out of the package. Of the others those are found
+whose names are close to a known one, since plugins and clouds bring variables of their own
+(`NCCL_GPUDIRECTTCPX_...`). An option in `jax.config.update` that does not exist raises an
+AttributeError.
+
+## Example
+
+```sh jaxlib=0.10.2
+export TF_CPP_MAX_LOG_LEVEL=100
+```
+
+## Fix
+
+Write the name that is meant, or drop it. More lines of XLA's log come with
+`TF_CPP_MAX_VLOG_LEVEL`, or for some files with `TF_CPP_VMODULE`.
+
+## Fix safety
+
+To drop it is safe. Another name would change the run: said, not made.
+
+## References
+
+- https://docs.jax.dev/en/latest/config_options.html
+- https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html
+- https://github.com/openxla/xla/blob/main/xla/tsl/platform/default/logging.cc
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator
+from functools import cache
+from importlib import resources
+from typing import Final
+
+from counterpoint.flags.case import Case
+from counterpoint.flags.catalogue import release, releases
+from counterpoint.flags.catalogue.variable import variables
+from counterpoint.flags.channel import Channel
+from counterpoint.flags.remark import Mend, Remark, Severity, remark
+from counterpoint.flags.version import number
+from counterpoint.flags.written import Given
+
+CODE: Final = "FLAG501"
+NAME: Final = "unread-variable"
+SINCE: Final = "0.1"
+
+_CLOSE: Final = 0.9
+_OURS: Final = ("NCCL_", "XLA_PYTHON_CLIENT_", "XLA_CLIENT_", "TF_CPP_", "CUDA_DEVICE_")
+_JAX_ELSEWHERE: Final = frozenset(
+    {
+        "JAX_COORDINATOR_ADDRESS",
+        "JAX_COORDINATOR_BIND_ADDRESS",
+        "JAX_COORDINATOR_IP",
+        "JAX_COORDINATOR_PORT",
+        "JAX_NUM_PROCESSES",
+        "JAX_PROCESS_COUNT",
+        "JAX_PROCESS_ID",
+        "JAX_PROCESS_INDEX",
+        "JAX_LOCAL_DEVICE_IDS",
+        "JAX_PLATFORM_NAME",
+    }
+)
+"""What JAX's start-up and its trainers read, beside JAX's options."""
+
+
+@cache
+def _nccl() -> frozenset[str]:
+    file = resources.files("counterpoint.flags.rules").joinpath("nccl_names.txt")
+    lines = file.read_text("utf-8").splitlines()
+    return frozenset(line for line in lines if line and line[0] != "#")
+
+
+def check(case: Case) -> Iterator[Remark]:
+    """At most one for each variable."""
+    for one in case.written.through(Channel.ENVIRONMENT):
+        known = variables().get(one.name)
+        if known is not None and known.type == "none":
+            yield _said(one, "no release reads it", "drop it", safe=True)
+        elif one.name.startswith("JAX_"):
+            yield from _jax(case, one, one.name)
+        elif known is None and one.name.startswith(_OURS) and one.name not in _nccl():
+            near = _near(one.name, [*_nccl(), *variables()])
+            if near:
+                yield _said(one, "nothing reads it", f"did you mean {near}?")
+    for one in case.written.through(Channel.JAX_CONFIG):
+        yield from _jax(case, one, one.name.upper())
+
+
+def _jax(case: Case, one: Given, name: str) -> Iterator[Remark]:
+    if name in case.release.jax or name in _JAX_ELSEWHERE or not case.release.exact:
+        return
+    ends = one.channel is Channel.JAX_CONFIG
+    severity = Severity.ERROR if ends else Severity.WARNING
+    what = "jax.config.update raises an AttributeError: " if ends else ""
+    have = [version for version in releases() if name in release(version).jax]
+    if have:
+        text = f"{what}JAX {case.release.version} does not know it{_when(case, have)}"
+        yield remark(CODE, severity, one, text, "drop it", Mend(safe=not ends))
+        return
+    near = _near(name, case.release.jax)
+    if near:
+        shown = near.lower() if ends else near
+        yield _said(one, f"{what}JAX has no such option", f"did you mean {shown}?", severity)
+    elif ends and name.startswith("JAX_"):
+        yield _said(one, f"{what}JAX {case.release.version} does not know it", "drop it", severity)
+
+
+def _when(case: Case, have: list[str]) -> str:
+    at = number(case.release.version)
+    older = [version for version in have if number(version) < at]
+    newer = [version for version in have if number(version) > at]
+    if older and not newer:
+        return f"; {older[-1]} did"
+    return f"; {newer[0]} does" if newer and not older else ""
+
+
+def _near(name: str, names: Iterable[str]) -> str:
+    return next(iter(difflib.get_close_matches(name, list(names), n=1, cutoff=_CLOSE)), "")
+
+
+def _said(
+    one: Given,
+    message: str,
+    advice: str,
+    severity: Severity = Severity.WARNING,
+    *,
+    safe: bool = False,
+) -> Remark:
+    return remark(CODE, severity, one, message, advice, Mend(safe=safe))

@@ -1,0 +1,85 @@
+"""NCCL's user buffers are asked for where they can't help, or without memory for them.
+
+## What it does
+
+Looks at `xla_gpu_enable_nccl_user_buffers`, which lets NCCL read and write XLA's buffers in place.
+For all-gather, all-reduce and reduce-scatter it needs NVLS, the sums made by NVLink switches. The
+buffers lie in a memory pool of their own.
+
+## Why it costs time
+
+Without NVLS the copies stay, and the second pool takes memory all the same. The pool starts empty
+and grows while the program runs, which fragments memory, unless its size is given; and it lies
+outside the share that `XLA_CLIENT_MEM_FRACTION` takes.
+
+## How it is detected
+
+By `NCCL_NVLS_ENABLE=0`, by chips without NVLS (older than Hopper, AMD's), and by
+`XLA_PYTHON_CLIENT_ALLOCATOR=platform`, under which XLA makes no such pool; otherwise by the absence
+of `XLA_PYTHON_CLIENT_COLLECTIVE_MEM_SIZE_MB`.
+
+## Example
+
+```sh jaxlib=0.10.2 chip=H100
+export NCCL_NVLS_ENABLE=0
+export XLA_FLAGS=--xla_gpu_enable_nccl_user_buffers=true
+```
+
+## Fix
+
+Drop the flag, or allow NVLS and give the pool a size.
+
+## Fix safety
+
+Said, not made: which of the two was meant is not known.
+
+## References
+
+- https://github.com/NVIDIA/JAX-Toolbox/blob/main/docs/GPU_performance.md
+- https://github.com/openxla/xla/blob/main/xla/pjrt/gpu/se_gpu_pjrt_client.cc
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from counterpoint.flags.asked import asked_on
+from counterpoint.flags.case import Case
+from counterpoint.flags.chips import has_nvls
+from counterpoint.flags.remark import Mend, Remark, Severity, remark
+
+CODE: Final = "FLAG401"
+NAME: Final = "user-buffers"
+SINCE: Final = "0.1"
+
+_FLAG: Final = "xla_gpu_enable_nccl_user_buffers"
+_SIZE: Final = "XLA_PYTHON_CLIENT_COLLECTIVE_MEM_SIZE_MB"
+
+
+def check(case: Case) -> Iterator[Remark]:
+    """At most one."""
+    given = case.last(_FLAG)
+    if given is None or _FLAG not in case.release.flags or not asked_on(case, _FLAG):
+        return
+    severity, message, advice = _judged(case)
+    if message:
+        yield remark(CODE, severity, given, message, advice, Mend(safe=False))
+
+
+def _judged(case: Case) -> tuple[Severity, str, str]:
+    variables = case.variables
+    if variables.get("NCCL_NVLS_ENABLE") == "0":
+        text = "NCCL_NVLS_ENABLE=0 takes away what user buffers need for collectives"
+        return Severity.WARNING, text, "drop NCCL_NVLS_ENABLE=0, or this"
+    if has_nvls(case.chip) is False:
+        text = f"user buffers need NVLS, which {case.chip} does not have"
+        return Severity.WARNING, text, "drop it"
+    if variables.get("XLA_PYTHON_CLIENT_ALLOCATOR") == "platform":
+        text = "XLA_PYTHON_CLIENT_ALLOCATOR=platform makes no pool for user buffers"
+        return Severity.WARNING, text, "drop the allocator, or this"
+    if not variables.get(_SIZE):
+        text = "the pool for its buffers starts empty and grows, outside of JAX's share of memory"
+        advice = f"give it a size, {_SIZE}=..., and take that off XLA_CLIENT_MEM_FRACTION"
+        return Severity.NOTE, text, advice
+    return Severity.NOTE, "", ""
