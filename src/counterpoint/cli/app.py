@@ -167,6 +167,32 @@ COMMANDS: tuple[Command, ...] = (
             "counterpoint pgle nsys --from rank*.zip -- python train.py",
         ),
     ),
+    Command(
+        "flags list",
+        "counterpoint.cli.flags_list:list_flags",
+        "List the flags of a jaxlib with their types, defaults and what changed.",
+        examples=(
+            "counterpoint flags list --grep combine",
+            "counterpoint flags list --changed-since 0.8.3",
+            "counterpoint flags list --jaxlib 0.6.2 --all --json",
+        ),
+    ),
+    Command(
+        "flags diff",
+        "counterpoint.cli.flags_diff:diff",
+        "Say what changed from one jaxlib to another.",
+        examples=("counterpoint flags diff 0.6.2 0.10.2", "counterpoint flags diff 0.8.3 --json"),
+    ),
+    Command(
+        "flags refresh",
+        "counterpoint.cli.flags_refresh:refresh",
+        "Learn the flags of an installed jaxlib from itself.",
+        examples=(
+            "counterpoint flags refresh",
+            "counterpoint flags refresh --python .venv/bin/python",
+            "counterpoint flags refresh --plugin xla_cuda_plugin.so",
+        ),
+    ),
 )
 
 
