@@ -10,23 +10,46 @@ not text, or can't be parsed as a whole, is an error. To apply settings, use loa
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
+from counterpoint.core.errors import InputError, UsageError
+from counterpoint.flags.sources.sniff import FORMS, sniff
 from counterpoint.flags.written import Written
+
+_PROCESS: Final = re.compile(r"pid:(\d+)")
+_FLAGS: Final = re.compile(
+    r"\s*(?:-\S|[\N{HYPHEN}-\N{EM DASH}\N{MINUS SIGN}]|['\"]\s*--|(?:export\s+)?[A-Za-z_]\w*=)"
+)
+"""What begins so is meant, not named; a file's name wins where there is one."""
 
 
 def read_written(source: str | Path, *, form: str | None = None) -> Written:
-    """What a source says: a file, a directory's flag file, `-`, `pid:123`, a recipe, or flags.
+    """What a source says: a file, `-`, `pid:123`, a recipe, or flags as they stand.
 
     `form` forces one of FORMS instead of sniffing.
     """
-    raise NotImplementedError
+    _check_form(form)
+    if isinstance(source, str):
+        if source == "-":
+            return read_text(_decoded(sys.stdin.buffer.read(), "stdin"), "stdin", form=form)
+        if match := _PROCESS.fullmatch(source):
+            return read_process(int(match[1]))
+        if _FLAGS.match(source) and not _is_file(Path(source)):
+            return read_text(source, "command line", form=form)
+        if not _is_file(Path(source)) and (written := _recipe(source)):
+            return written
+    path = Path(source)
+    return read_text(_decoded(_content(path), str(path)), str(path), form=form)
 
 
 def read_text(text: str, where: str, *, form: str | None = None) -> Written:
     """What a text says; `where` is its name, by whose suffix the form is known, too."""
-    raise NotImplementedError
+    _check_form(form)
+    return _reader(form or sniff(text, where))(text, where)
 
 
 def read_variables(
@@ -40,14 +63,101 @@ def read_variables(
 
     Variables that set nothing about training (PATH, HOME) are left out.
     """
-    raise NotImplementedError
+    from counterpoint.flags.sources.traced import known
+    from counterpoint.flags.sources.variables import Assigned, is_setting, write_up
+
+    assigned = [
+        Assigned(name, known(value)) for name, value in variables.items() if is_setting(name)
+    ]
+    found = write_up(assigned, where, directory=directory)
+    return Written(where=where, form=form, given=tuple(found.given), slips=tuple(found.slips))
 
 
 def read_process(pid: int) -> Written:
     """What the environment of a running process said when it started."""
-    raise NotImplementedError
+    from counterpoint.flags.sources.process import process_directory, process_environment
+
+    variables = process_environment(pid)
+    return read_variables(variables, f"pid:{pid}", form="process", directory=process_directory(pid))
 
 
 def read_command(words: Sequence[str], inherited: Mapping[str, str]) -> Written:
-    """What a command would get: the environment, and `NAME=value` before it, also behind `env`."""
-    raise NotImplementedError
+    """What a command would get: the environment, and `NAME=value` before it, also behind `env`.
+
+    A command that starts with a shell script or a Slurm job is read as that script, too.
+    """
+    from counterpoint.flags.sources.command_line import read_command_line
+
+    return read_command_line(words, inherited)
+
+
+def _reader(form: str) -> Callable[[str, str], Written]:
+    """Loaded when used: yaml and ast cost time at every start."""
+    if form in ("shell", "slurm"):
+        from counterpoint.flags.sources.shell_source import read_shell as read
+    elif form == "python":
+        from counterpoint.flags.sources.python_source import read_python as read
+    elif form == "yaml":
+        from counterpoint.flags.sources.yaml_source import read_yaml as read
+    elif form == "env":
+        from counterpoint.flags.sources.env_file import read_env_file as read
+    elif form == "toml":
+        from counterpoint.flags.sources.toml_source import read_toml as read
+    elif form == "flags":
+        from counterpoint.flags.sources.flag_text import read_flag_text as read
+    else:
+        from counterpoint.flags.sources.text import read_any_text as read
+    return read
+
+
+def _recipe(name: str) -> Written | None:
+    from counterpoint.flags.recipe import recipes
+    from counterpoint.flags.sources.toml_source import write_recipe
+
+    recipe = recipes().get(name) if re.fullmatch(r"[\w.-]+", name) else None
+    return write_recipe(recipe) if recipe else None
+
+
+def _check_form(form: str | None) -> None:
+    if form is not None and form not in FORMS:
+        raise UsageError(f"--form {form}: no such form", why=f"the forms are {', '.join(FORMS)}")
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # a name too long, or with a zero byte
+        return False
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise UsageError(
+            f"{path}: neither a file nor a recipe",
+            why="a source is a file, `-`, `pid:NUMBER`, a recipe's name, or flags in quotes",
+            next="counterpoint flags check 'XLA_FLAGS=--xla_...'",
+        ) from None
+    except IsADirectoryError:
+        raise UsageError(
+            f"{path}: a directory, and no Run",
+            next="name the file in it that sets XLA_FLAGS",
+        ) from None
+    except (OSError, ValueError) as failure:
+        reason = getattr(failure, "strerror", None) or failure
+        raise InputError(f"{path}: can't be read: {reason}") from None
+
+
+def _decoded(data: bytes, where: str) -> str:
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = "\0"
+    if "\0" in text:
+        raise InputError(
+            f"{where}: not a text file",
+            why="settings are read from text: scripts, manifests, flag files",
+            next="name the script that starts the program",
+        )
+    return text.replace("\r\n", "\n")

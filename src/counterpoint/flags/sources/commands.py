@@ -133,7 +133,7 @@ class Commands:
                 channel=Channel.XLA_FLAGS,
                 text=item,
                 why="Slurm ends a variable at the comma: what follows is lost",
-                place=Place(self.state.where, line),
+                place=Place(self.state.where, line or None),
             )
         )
 
@@ -149,7 +149,7 @@ class Commands:
                         channel=FLAGS[name],
                         text=shown,
                         why=f"without ALL, srun does not pass on what line {at} has exported",
-                        place=Place(self.state.where, line),
+                        place=Place(self.state.where, line or None),
                         mend=shown.replace("--export=", "--export=ALL,").replace(",NONE", ""),
                     )
                 )

@@ -46,9 +46,6 @@ class Variable:
     via: str = ""
     directory: Path | None = None
 
-    def place(self, line: int | None) -> Place:
-        return Place(self.where, line)
-
 
 def read_flags(value: Traced, variable: Variable) -> Found:
     """All flags of a value."""
@@ -59,7 +56,7 @@ def read_flags(value: Traced, variable: Variable) -> Found:
     if variable.channel is Channel.XLA_FLAGS and _names_file(start):
         return _read_file(value, variable)
     stray: list[Word] = []
-    for word in scan_xla_flags(value.text, where=str(variable.place(value.line))):
+    for word in scan_xla_flags(value.text, where=str(value.place_at(0, variable.where))):
         if word.flag or word.text.startswith((*DASHES, HOLE)):
             found.slips += _strays(value, stray, variable)
             stray = []
@@ -78,7 +75,7 @@ def _names_file(start: str) -> bool:
 
 
 def _read_file(value: Traced, variable: Variable) -> Found:
-    place = variable.place(value.line)
+    place = value.place_at(0, variable.where)
     if not value.known:
         return Found(slips=[_needs_shell(value.shown.strip(SPACE), place, variable)])
     name = value.text.strip(SPACE)
@@ -103,7 +100,7 @@ def _read_file(value: Traced, variable: Variable) -> Found:
 
 def _read_word(value: Traced, word: Word, variable: Variable, found: Found) -> None:
     shown = value.shown_between(word.at, word.end)
-    place = variable.place(value.line_at(word.at))
+    place = value.place_at(word.at, variable.where)
     name, equals, inner = word.text.partition("=")
     if slip := _slip(name, shown, place, variable):
         found.slips.append(slip)
@@ -184,6 +181,6 @@ def _strays(value: Traced, words: list[Word], variable: Variable) -> Iterator[Sl
         channel=variable.channel,
         text=shown,
         why=why,
-        place=variable.place(value.line_at(words[0].at)),
+        place=value.place_at(words[0].at, variable.where),
         mend=mend if len(words) == 1 else None,
     )

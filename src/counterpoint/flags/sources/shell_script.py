@@ -7,8 +7,8 @@ are not read, and each of these is said in a note.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from counterpoint.flags.sources.commands import Commands
@@ -24,13 +24,6 @@ _OPENING: Final = {"if": "if", "for": "for", "select": "for", "while": "while", 
 _CLOSING: Final = ("fi", "done", "esac")
 _BETWEEN: Final = ("then", "do", "!", "time", "{", "}", "elif", "else", "coproc")
 _REDIRECTIONS: Final = ("<", ">", ">>", ">|", "<<<", "<&", ">&", "&>", "&>>")
-
-
-@dataclass(slots=True)
-class Statement:
-    """The words of one simple command."""
-
-    words: list[Token] = field(default_factory=list[Token])
 
 
 @dataclass(slots=True)
@@ -214,7 +207,19 @@ def follow(
     """What a script has set when it ends. `before`: what it finds in its environment."""
     lexer = Lexer(text, where, line)
     state = State(where, Values(where, dict(before or {})))
+    for name in before or {}:
+        state.inherit(name)
     Reader(state, list(lexer.tokens())).read()
     for heredoc in lexer.heredocs:
         state.note(f"line {heredoc}: the text of the heredoc is not read")
+    return state
+
+
+def follow_words(words: Sequence[str], where: str, before: Mapping[str, Traced]) -> State:
+    """What one command line sets that is already split into words."""
+    tokens = [Token(word, 0, (Part(Kind.TEXT, word, 0),)) for word in words]
+    state = State(where, Values(where, dict(before)))
+    for name in before:
+        state.inherit(name)
+    Reader(state, [*tokens, Token("\n", 0, operator=True)]).read()
     return state

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from counterpoint.flags.sources.launcher import Asked, slurm_options, together
-from counterpoint.flags.sources.shell_script import follow
+from counterpoint.flags.sources.shell_script import follow, follow_words
+from counterpoint.flags.sources.state import State
 from counterpoint.flags.sources.traced import Traced
 from counterpoint.flags.sources.variables import write_up
 from counterpoint.flags.written import Written
@@ -20,11 +22,32 @@ def read_shell(
     text: str, where: str, *, line: int = 1, before: Mapping[str, Traced] | None = None
 ) -> Written:
     """What programs started by the script are given. `before`: the environment it finds."""
-    state = follow(text, where, line=line, before=before)
+    return _written(follow(text, where, line=line, before=before), where, _job(text))
+
+
+def read_words(
+    words: Sequence[str], where: str, before: Mapping[str, Traced], script: tuple[str, str] | None
+) -> Written:
+    """A command in words, and the shell script (name and text) that it starts."""
+    state = follow_words(words, where, before)
+    if script is None:
+        return _written(state, where, Asked())
+    name, text = script
+    given = {one.name: one.value for one in state.assigned()}
+    outer, inner = _written(state, where, Asked()), read_shell(text, name, before=given)
+    return replace(
+        inner,
+        given=(*inner.given, *state.options),
+        slips=(*state.slips, *inner.slips),
+        layout=inner.layout or outer.layout,
+        notes=(*outer.notes, *inner.notes),
+    )
+
+
+def _written(state: State, where: str, job: Asked) -> Written:
     found = write_up(state.assigned(), where)
     for name, at in state.values.defaults.items():
         state.note(f"line {at}: {name} is taken as unset, so its default counts")
-    job = _job(text)
     asked = together(job, state.asked)
     slips = sorted([*state.slips, *found.slips], key=lambda slip: slip.place.line or 0)
     return Written(

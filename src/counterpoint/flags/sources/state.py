@@ -98,6 +98,11 @@ class State:
         if exported or self.exports_all:
             self.export(name)
 
+    def inherit(self, name: str) -> None:
+        """A variable that was set before the script started."""
+        self.sets[name] = Set(self.values.known[name].line or 0, (), 0)
+        self.export(name)
+
     def export(self, name: str) -> None:
         self.exported.add(name)
 
@@ -113,7 +118,7 @@ class State:
                 channel=FLAGS["XLA_FLAGS"],
                 text=word,
                 why="it is not in quotes: for the shell the value ends at the space before it",
-                place=Place(self.where, line),
+                place=Place(self.where, line or None),
             )
         )
 
@@ -143,7 +148,7 @@ class State:
                     continue
                 if self.exported:
                     self.note(f"line {at.line}: {name} is set and not exported")
-            yield Assigned(name, value, line=at.line)
+            yield Assigned(name, value, line=at.line or None)
         yield from self.for_command.values()
 
     def _may_overwrite(self, name: str, before: Traced, value: Traced, line: int) -> None:
@@ -166,8 +171,8 @@ class State:
                 kind=SlipKind.OVERWRITTEN,
                 channel=FLAGS[name],
                 text=f"{name}={' '.join(start)}",
-                why=f"it throws away what line {at.line} has set: {flags}",
-                place=Place(self.where, line),
+                why=f"it throws away {_origin(at)}: {flags}",
+                place=Place(self.where, line or None),
                 mend=f'{name}="${{{name}}} {" ".join(start)}'.rstrip() + ' ..."',
             )
         )
@@ -178,3 +183,7 @@ class State:
             return []
         after = {one.name for one in read_flags(value, variable).given}
         return [it.name for it in read_flags(before, variable).given if it.name not in after]
+
+
+def _origin(at: Set) -> str:
+    return f"what line {at.line} has set" if at.line else "what is inherited"

@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+from counterpoint.flags.written import Place
+
 HOLE: Final = "\N{OBJECT REPLACEMENT CHARACTER}"
 """Stands in `text` for what can't be known."""
 
@@ -23,6 +25,7 @@ class Piece:
     text: str
     line: int | None
     known: bool = True
+    where: str | None = None  # where it is not what all of the source is called
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,12 @@ class Traced:
             return piece.line
         return piece.line + piece.text.count("\n", 0, at - self._starts[index])
 
+    def place_at(self, at: int, where: str) -> Place:
+        """Where a character stands; `where` is the name of the source."""
+        index = max(bisect_right(self._starts, at) - 1, 0)
+        inner = self.pieces[index].where if self.pieces else None
+        return Place(inner or where, self.line_at(at))
+
     def shown_between(self, at: int, end: int) -> str:
         """A part of `text` with holes as they were written."""
         text, holes = self.text[at:end], self._holes(at, end)
@@ -81,14 +90,14 @@ class Traced:
         return [piece.text for piece, start in pairs if not piece.known and at <= start < end]
 
 
-def known(text: str, line: int | None = None) -> Traced:
-    """A text that begins on a line."""
-    return Traced((Piece(text, line),)) if text else Traced()
+def known(text: str, line: int | None = None, where: str | None = None) -> Traced:
+    """A text that begins on a line; no line where the source has none."""
+    return Traced((Piece(text, line or None, where=where),)) if text else Traced()
 
 
 def unknown(source: str, line: int | None = None) -> Traced:
     """A hole with what is written there."""
-    return Traced((Piece(source, line, known=False),))
+    return Traced((Piece(source, line or None, known=False),))
 
 
 def joined(parts: Iterable[Traced], separator: str = "") -> Traced:

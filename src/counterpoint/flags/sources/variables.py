@@ -29,7 +29,7 @@ _FAMILIES: Final = (
     *("CUDA_", "CUDNN_", "CUBLAS", "NVIDIA_", "HIP_", "HSA_", "ROCR_", "GPU_"),
 )
 _OF_ONE_RUN: Final = re.compile(
-    r"COORDINATOR|ADDRESS|_PORT$|_IP$|PROCESS|VISIBLE_DEVICES|RANK|IFNAME|_DIR$|_PATH$|_ID$"
+    r"COORDINATOR|ADDRESS|_PORT$|_IP$|PROCESS|VISIBLE_DEVICES|RANK|IFNAME|_DIR$|_PATH$|_ID$|IMAGE"
 )
 """Names of places, which a script can only know when it runs: nothing to say about."""
 
@@ -72,7 +72,7 @@ def _given(one: Assigned, where: str) -> Given:
         channel=Channel.ENVIRONMENT,
         name=one.name,
         value=shown,
-        place=Place(where, one.line or one.value.line),
+        place=_place(one, where),
         text=f"{one.name}={shown}",
         via=one.via,
         known=one.value.known,
@@ -85,5 +85,10 @@ def _needs_shell(one: Assigned, where: str) -> Slip:
         channel=Channel.ENVIRONMENT,
         text=f"{one.name}={one.value.shown}",
         why="what it stands for is known only when the program is started",
-        place=Place(where, one.line or one.value.line),
+        place=_place(one, where),
     )
+
+
+def _place(one: Assigned, where: str) -> Place:
+    place = one.value.place_at(0, where)
+    return Place(where, one.line) if one.line else place

@@ -1,0 +1,186 @@
+"""What a Python expression comes to, as far as it is made of constants; nothing is run.
+
+Texts with their lines, lists of texts, and dicts of texts. Names count that were bound to such a
+value before; anything else is a hole in the text.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from counterpoint.flags.sources.traced import Traced, joined, known, located, unknown
+
+Value: TypeAlias = "Traced | Items | Entries"
+
+
+@dataclass(slots=True)
+class Items:
+    """A list or tuple of values."""
+
+    items: list[Value] = field(default_factory=list["Value"])
+
+
+@dataclass(slots=True)
+class Entries:
+    """A dict with texts for keys."""
+
+    entries: dict[str, Value] = field(default_factory=dict[str, "Value"])
+    open: bool = False  # more may be in it
+
+
+@dataclass(slots=True)
+class Evaluator:
+    """The source, and the names bound so far; `environ` holds what the program has set."""
+
+    source: str
+    names: dict[str, Value] = field(default_factory=dict[str, "Value"])
+    environ: Mapping[str, Traced] = field(default_factory=dict[str, Traced])
+
+    def value(self, node: ast.expr) -> Value:
+        """A value, with holes where it is not known."""
+        readers: dict[type[ast.expr], Callable[[Any], Value]] = {
+            ast.Constant: self._constant,
+            ast.Name: self._name,
+            ast.JoinedStr: self._joined,
+            ast.BinOp: self._sum,
+            ast.List: self._items,
+            ast.Tuple: self._items,
+            ast.Set: self._items,
+            ast.Dict: self._dict,
+            ast.Call: self._call,
+            ast.Subscript: self._subscript,
+        }
+        return readers.get(type(node), self._hole)(node)
+
+    def text(self, node: ast.expr) -> Traced:
+        """A value as text."""
+        value = self.value(node)
+        return value if isinstance(value, Traced) else self._hole(node)
+
+    def _hole(self, node: ast.expr) -> Traced:
+        source = ast.get_source_segment(self.source, node) or "?"
+        return unknown(" ".join(source.split()), node.lineno)
+
+    def _constant(self, node: ast.Constant) -> Traced:
+        if not isinstance(node.value, str):
+            return known(str(node.value), node.lineno)
+        return located(node.value, self.source, node.lineno, node.end_lineno or node.lineno)
+
+    def _name(self, node: ast.Name) -> Value:
+        return self.names.get(node.id) or self._hole(node)
+
+    def _joined(self, node: ast.JoinedStr) -> Traced:
+        return joined(self._formatted(part) for part in node.values)
+
+    def _formatted(self, part: ast.expr) -> Traced:
+        if isinstance(part, ast.FormattedValue):
+            return self.text(part.value)
+        return self.text(part)
+
+    def _sum(self, node: ast.BinOp) -> Value:
+        if not isinstance(node.op, ast.Add):
+            return self._hole(node)
+        left, right = self.value(node.left), self.value(node.right)
+        if isinstance(left, Items) and isinstance(right, Items):
+            return Items([*left.items, *right.items])
+        return self._as_text(left, node.left) + self._as_text(right, node.right)
+
+    def _as_text(self, value: Value, node: ast.expr) -> Traced:
+        return value if isinstance(value, Traced) else self._hole(node)
+
+    def _items(self, whole: ast.List | ast.Tuple | ast.Set) -> Items:
+        items: list[Value] = []
+        for node in whole.elts:
+            if isinstance(node, ast.Starred):
+                inner = self.value(node.value)
+                items += inner.items if isinstance(inner, Items) else [self._hole(node)]
+            else:
+                items.append(self.value(node))
+        return Items(items)
+
+    def _dict(self, node: ast.Dict) -> Entries:
+        found = Entries()
+        for key, value in zip(node.keys, node.values, strict=True):
+            inner = self.value(value)
+            if key is None:  # **other
+                found.entries |= inner.entries if isinstance(inner, Entries) else {}
+                found.open = found.open or not isinstance(inner, Entries) or inner.open
+                continue
+            name = self.value(key)
+            if isinstance(name, Traced) and name.known:
+                found.entries[name.text] = inner
+            else:
+                found.open = True
+        return found
+
+    def _call(self, node: ast.Call) -> Value:
+        name = dotted(node.func)
+        if name in ("dict", "collections.OrderedDict"):
+            entries = {it.arg: self.value(it.value) for it in node.keywords if it.arg}
+            first = self.value(node.args[0]) if node.args else Entries()
+            before = first.entries if isinstance(first, Entries) else {}
+            return Entries({**before, **entries})
+        if name == "str" and len(node.args) == 1:
+            return self.value(node.args[0])
+        if isinstance(node.func, ast.Attribute):
+            return self._method(node.func, node)
+        return self._hole(node)
+
+    def _method(self, function: ast.Attribute, node: ast.Call) -> Value:
+        if function.attr == "join" and len(node.args) == 1:
+            items = self.value(node.args[0])
+            separator = self.value(function.value)
+            if isinstance(items, Items) and isinstance(separator, Traced):
+                texts = [it for it in items.items if isinstance(it, Traced)]
+                return joined(texts, separator.text)
+        if function.attr in ("get", "getenv", "setdefault") and node.args:
+            return self._get(function, node)
+        if function.attr in ("strip", "lstrip", "rstrip", "copy") and not node.args:
+            return self.value(function.value)
+        return self._hole(node)
+
+    def _get(self, function: ast.Attribute, node: ast.Call) -> Value:
+        """`os.environ.get("XLA_FLAGS", "")`: what was set here before, else what it inherits."""
+        key = self.value(node.args[0])
+        if not isinstance(key, Traced) or not key.known:
+            return self._hole(node)
+        if key.text in self.environ:
+            return self.environ[key.text]
+        default = self.value(node.args[1]) if len(node.args) > 1 else Traced()
+        if key.text.endswith(("_FLAGS", "_ARGS")) and default == Traced():
+            return Traced()
+        return default if len(node.args) > 1 and _is_environ(function.value) else self._hole(node)
+
+    def _subscript(self, node: ast.Subscript) -> Value:
+        key = self.value(node.slice)
+        if not isinstance(key, Traced) or not key.known:
+            return self._hole(node)
+        if _is_environ(node.value):
+            flags = key.text.endswith(("_FLAGS", "_ARGS"))
+            return self.environ.get(key.text) or (Traced() if flags else self._hole(node))
+        whole = self.value(node.value)
+        if isinstance(whole, Entries) and key.text in whole.entries:
+            return whole.entries[key.text]
+        return self.environ.get(key.text) or self._hole(node)
+
+
+def dotted(node: ast.expr) -> str:
+    """`os.environ.get` of an attribute, or nothing."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        before = dotted(node.value)
+        return f"{before}.{node.attr}" if before else ""
+    return ""
+
+
+def _is_environ(node: ast.expr) -> bool:
+    return dotted(node).rpartition(".")[2] in ("environ", "os")
+
+
+def is_environ(node: ast.expr) -> bool:
+    """Whether an expression is the environment of the own process."""
+    return _is_environ(node)

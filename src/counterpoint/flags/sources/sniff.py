@@ -1,0 +1,67 @@
+"""Which form a text has: by the name of its file, else by what stands in it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePath
+from typing import Final
+
+FORMS: Final = ("flags", "shell", "slurm", "python", "yaml", "env", "toml", "text")
+"""What a source can be told to be."""
+
+_SUFFIXES: Final = {
+    **dict.fromkeys((".sh", ".bash", ".zsh", ".ksh"), "shell"),
+    **dict.fromkeys((".sbatch", ".slurm", ".sub", ".job"), "shell"),
+    **dict.fromkeys((".yaml", ".yml", ".tpl"), "yaml"),
+    **dict.fromkeys((".md", ".rst", ".log", ".html", ".ipynb", ".adoc"), "text"),
+    ".py": "python",
+    ".env": "env",
+    ".toml": "toml",
+}
+_PYTHON: Final = re.compile(
+    r"^\s*(?:import \w|from [\w.]+ import |os\.environ|jax\.config|@|def \w+\(|class \w)",
+    re.MULTILINE,
+)
+_YAML: Final = re.compile(r"^(?:---|apiVersion:|kind:|[\w.-]+:(?:[ \t].*)?$)", re.MULTILINE)
+_TOML: Final = re.compile(r"^\[(?:xla_flags|env)\]\s*$", re.MULTILINE)
+_SHELL: Final = re.compile(
+    r"^\s*(?:#!.*sh\b|#SBATCH|export |unset |set -|(?:\w+=\S*\s+)*(?:srun|mpirun|python3?|env)\s)",
+    re.MULTILINE,
+)
+_LINE: Final = re.compile(r"(?:export[ \t]+)?[A-Za-z_]\w*=")
+_QUOTED: Final = re.compile(r"[A-Za-z_]\w*\+?=(?:['\"$(]|\S*$)")
+
+
+def sniff(text: str, where: str) -> str:
+    """One of FORMS."""
+    name = PurePath(where).name
+    suffix = PurePath(where).suffix.lower()
+    if name == ".env":
+        return "env"
+    if known := _SUFFIXES.get(suffix):
+        return known
+    return _by_content(text)
+
+
+def _by_content(text: str) -> str:
+    if re.match(r"\s*(?:[-\N{EN DASH}\N{EM DASH}]|['\"]--|xla_\w+)", text) and not re.match(
+        r"\s*---\s*$", text, re.MULTILINE
+    ):
+        return "shell" if re.search(r"^\s*(?:#|export |[A-Z_]+=)", text, re.MULTILINE) else "flags"
+    if re.match(r"#!.*python", text):
+        return "python"
+    for form, pattern in (("toml", _TOML), ("shell", _SHELL), ("python", _PYTHON)):
+        if pattern.search(text):
+            return form
+    lines = [line.strip() for line in text.splitlines()]
+    lines = [line for line in lines if line and not line.startswith("#")]
+    if lines and all(_LINE.match(line) for line in lines):
+        return "shell" if all(_QUOTED.match(line) for line in lines) else _assignments(lines)
+    if lines and _LINE.match(lines[0]):
+        return "shell"
+    return "yaml" if _YAML.search(text) else "text"
+
+
+def _assignments(lines: list[str]) -> str:
+    """One line of XLA_FLAGS without quotes is a value as it was pasted, more are an env file."""
+    return "flags" if len(lines) == 1 and "FLAGS=" in lines[0] else "env"

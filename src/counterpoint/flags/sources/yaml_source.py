@@ -1,0 +1,300 @@
+"""Settings in YAML: manifests of Kubernetes, Helm's values, MaxText, Levanter, docker compose.
+
+What is looked for, at any depth:
+
+    - name: NCCL_DEBUG          a container's variable, `valueFrom` can't be known
+      value: INFO
+    env: {NCCL_DEBUG: INFO}     under env, env_vars, environment; elsewhere, known names only
+    compile_xla_flags: "--..."  MaxText's compiler options;  `xla_flags:` text, list or mapping
+    jax_config: {...}           Levanter's jax.config
+    command: [bash, -c, "..."]  any text that sets XLA_FLAGS is read as a shell script
+
+A template with `{{ }}` is read with these as holes; what is no YAML even so, as any text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import yaml
+
+from counterpoint.core.errors import InputError
+from counterpoint.flags.channel import Channel
+from counterpoint.flags.sources.flag_words import Found, Variable, read_flags
+from counterpoint.flags.sources.shell_source import read_shell
+from counterpoint.flags.sources.text import read_any_text
+from counterpoint.flags.sources.traced import (
+    HOLE,
+    Piece,
+    Traced,
+    known,
+    located,
+    unknown,
+)
+from counterpoint.flags.sources.variables import FLAGS, Assigned, is_setting, write_up
+from counterpoint.flags.written import Given, Place, Slip, Written
+
+_ENVIRONMENTS: Final = ("env", "envs", "env_vars", "envVars", "environment", "extraEnv")
+_TEMPLATE: Final = re.compile(r"\{\{.*?\}\}", re.DOTALL)
+_TEMPLATE_LINE: Final = re.compile(r"^[ \t-]*\{\{[^\n]*\}\}[ \t]*$", re.MULTILINE)
+_SCRIPT: Final = re.compile(r"(?:export|env|^|\s)[ \t]*(?:XLA_FLAGS|LIBTPU_INIT_ARGS)\+?=")
+_MAPPED: Final = {
+    "jax_config": (Channel.JAX_CONFIG, "Levanter jax_config"),
+    "compiler_options": (Channel.COMPILER_OPTIONS, ""),
+    "xla_compiler_options": (Channel.COMPILER_OPTIONS, ""),
+}
+_LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_REFERENCE: Final = re.compile(r"\$\$|\$\(([A-Za-z_]\w*)\)")
+_MAXTEXT: Final = "MaxText compile_xla_flags"
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A text that sets flags in a shell."""
+
+    text: str
+    line: int
+
+
+@dataclass(slots=True)
+class Manifest:
+    """What was found in a source so far."""
+
+    where: str
+    source: str
+    assigned: dict[str, Assigned] = field(default_factory=dict[str, Assigned])
+    scripts: list[Script] = field(default_factory=list[Script])
+    found: Found = field(default_factory=Found)
+    notes: list[str] = field(default_factory=list[str])
+
+    def note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def set(self, name: str, value: Traced, line: int) -> None:
+        earlier = self.assigned.pop(name, None)
+        if earlier and name in FLAGS and earlier.value.text.split() != value.text.split():
+            self.note(
+                f"line {line}: this {name} counts, not that of line {earlier.line}:"
+                " one program is checked at a time"
+            )
+        self.assigned[name] = Assigned(name, value, line=line)
+
+    def text(self, node: yaml.ScalarNode) -> Traced:
+        """A scalar with the lines of its words, and its templates as holes."""
+        line = node.start_mark.line + 1
+        value = located(node.value, self.source, line, node.end_mark.line + 1)
+        if HOLE not in node.value:
+            return value
+        pieces: list[Piece] = []
+        for piece in value.pieces:
+            for index, part in enumerate(piece.text.split(HOLE)):
+                pieces += unknown("{{...}}", piece.line).pieces if index else ()
+                pieces += known(part, piece.line).pieces
+        return Traced(tuple(pieces))
+
+
+def read_yaml(text: str, where: str) -> Written:
+    """All documents of a text."""
+    nodes = _documents(text, where)
+    if nodes is None:
+        return read_any_text(text, where)
+    manifest = Manifest(where, text)
+    for node in nodes:
+        _visit(manifest, node, "")
+    return _written(manifest, _is_kubernetes(text))
+
+
+def _is_kubernetes(text: str) -> bool:
+    return bool(re.search(r"^apiVersion:", text, re.MULTILINE))
+
+
+def _documents(text: str, where: str) -> list[yaml.Node] | None:
+    """The documents; None where it is a template that becomes YAML only later."""
+    template = "{{" in text
+    if template:
+        text = _TEMPLATE_LINE.sub(lambda match: "\n" * match[0].count("\n"), text)
+        text = _TEMPLATE.sub(lambda match: HOLE + "\n" * match[0].count("\n"), text)
+    module: Any = yaml  # its stubs leave the type of a document open
+    try:
+        found: list[yaml.Node] = list(module.compose_all(text, Loader=_LOADER))
+    except (yaml.YAMLError, RecursionError) as failure:
+        if template:
+            return None
+        mark = getattr(failure, "problem_mark", None)
+        line = f":{mark.line + 1}" if mark else ""
+        raise InputError(
+            f"{where}{line}: not YAML: {getattr(failure, 'problem', None) or 'too deep'}",
+            next="--form text finds flags in any text",
+        ) from None
+    return found
+
+
+def _visit(manifest: Manifest, node: yaml.Node | None, key: str) -> None:
+    """One node, under the key that leads to it."""
+    if isinstance(node, yaml.MappingNode):
+        if not _container_variable(manifest, node):
+            for name, value in _pairs(node):
+                _entry(manifest, name, value, key)
+    elif isinstance(node, yaml.SequenceNode):
+        for item in node.value:
+            if isinstance(item, yaml.ScalarNode) and key in _ENVIRONMENTS and "=" in item.value:
+                name, _, _ = item.value.partition("=")
+                manifest.set(name, _behind(manifest.text(item), len(name) + 1), _line(item))
+            else:
+                _visit(manifest, item, key)
+    elif isinstance(node, yaml.ScalarNode) and _SCRIPT.search(node.value):
+        manifest.scripts.append(_script(node))
+
+
+def _pairs(node: yaml.MappingNode) -> Iterator[tuple[str, yaml.Node]]:
+    for name, value in node.value:
+        if isinstance(name, yaml.ScalarNode):
+            yield name.value, value
+
+
+def _container_variable(manifest: Manifest, node: yaml.MappingNode) -> bool:
+    """`name:` with `value:` or `valueFrom:`."""
+    fields = dict(_pairs(node))
+    name, value = fields.get("name"), fields.get("value")
+    if not isinstance(name, yaml.ScalarNode) or not name.value.isidentifier():
+        return False
+    if isinstance(value, yaml.ScalarNode) and set(fields) <= {"name", "value"}:
+        manifest.set(name.value, _referred(manifest, manifest.text(value)), _line(name))
+        return True
+    if "valueFrom" in fields and is_setting(name.value):
+        source = unknown(f"valueFrom in line {_line(fields['valueFrom'])}", _line(name))
+        manifest.set(name.value, source, _line(name))
+        return True
+    return "valueFrom" in fields
+
+
+def _referred(manifest: Manifest, value: Traced) -> Traced:
+    """Kubernetes puts earlier variables of the container in for `$(NAME)`."""
+    if "$(" not in value.text:
+        return value
+    pieces: list[Piece] = []
+    for piece in value.pieces:
+        at = 0
+        for match in _REFERENCE.finditer(piece.text) if piece.known else ():
+            pieces += known(piece.text[at : match.start()], piece.line).pieces
+            earlier = manifest.assigned.get(match[1] or "")
+            found = earlier.value if earlier else unknown(match[0], piece.line)
+            pieces += found.pieces if match[1] else known("$", piece.line).pieces
+            at = match.end()
+        rest = piece.text[at:]
+        pieces += known(rest, piece.line).pieces if piece.known else (piece,)
+    return Traced(tuple(pieces))
+
+
+def _entry(manifest: Manifest, name: str, value: yaml.Node, under: str) -> None:
+    """A key with its value."""
+    if isinstance(value, yaml.ScalarNode):
+        _scalar(manifest, name, value, under)
+    elif name in _MAPPED and isinstance(value, yaml.MappingNode):
+        channel, via = _MAPPED[name]
+        for option, inner in _pairs(value):
+            if isinstance(inner, yaml.ScalarNode):
+                manifest.found.given.append(_given(manifest, channel, option, inner, via))
+    elif name == "xla_flags" and isinstance(value, yaml.MappingNode | yaml.SequenceNode):
+        _flag_list(manifest, value)
+    else:
+        if name == "profiler":
+            manifest.note(f"line {_line(value)}: the profiler is set up here, too; not read")
+        _visit(manifest, value, name)
+
+
+def _scalar(manifest: Manifest, name: str, value: yaml.ScalarNode, under: str) -> None:
+    channel = {"compile_xla_flags": Channel.COMPILER_OPTIONS, "xla_flags": Channel.XLA_FLAGS}
+    if name in channel:
+        via = _MAXTEXT if name == "compile_xla_flags" else name
+        variable = Variable(manifest.where, channel[name], via)
+        _take(manifest, read_flags(manifest.text(value), variable))
+    elif is_setting(name) or (under in _ENVIRONMENTS and name.isidentifier()):
+        manifest.set(name, manifest.text(value), _line(value))
+    elif name == "profiler" and value.value not in ("", "false", "null"):
+        manifest.note(f"line {_line(value)}: the profiler is set up here, too; not read")
+    else:
+        _visit(manifest, value, name)
+
+
+def _flag_list(manifest: Manifest, node: yaml.MappingNode | yaml.SequenceNode) -> None:
+    if isinstance(node, yaml.SequenceNode):
+        for item in node.value:
+            if isinstance(item, yaml.ScalarNode):
+                variable = Variable(manifest.where, Channel.XLA_FLAGS, "xla_flags")
+                _take(manifest, read_flags(manifest.text(item), variable))
+        return
+    for name, value in _pairs(node):
+        if isinstance(value, yaml.ScalarNode):
+            bare = name.removeprefix("--")
+            given = _given(manifest, Channel.XLA_FLAGS, bare, value, "xla_flags")
+            manifest.found.given.append(given)
+
+
+def _given(
+    manifest: Manifest, channel: Channel, name: str, value: yaml.ScalarNode, via: str
+) -> Given:
+    text = manifest.text(value)
+    return Given(
+        channel=channel,
+        name=name,
+        value=text.shown,
+        place=Place(manifest.where, _line(value)),
+        text=f"{name}: {text.shown}",
+        via=via,
+        known=text.known,
+    )
+
+
+def _take(manifest: Manifest, found: Found) -> None:
+    manifest.found.given += found.given
+    manifest.found.slips += found.slips
+
+
+def _line(node: yaml.Node) -> int:
+    return node.start_mark.line + 1
+
+
+def _behind(value: Traced, count: int) -> Traced:
+    """All but the first characters, on the line where it begins."""
+    if value.known:
+        return known(value.text[count:], value.line)
+    return unknown(value.shown[count:], value.line)
+
+
+def _script(node: yaml.ScalarNode) -> Script:
+    """A block (`|`) begins on the line behind its key."""
+    line = _line(node) + (1 if node.style in ("|", ">") else 0)
+    return Script(node.value.replace(HOLE, "$TEMPLATE"), line)
+
+
+def _written(manifest: Manifest, kubernetes: bool) -> Written:
+    """Variables first: a container's script finds them set."""
+    assigned = list(manifest.assigned.values())
+    found, notes = write_up(assigned, manifest.where), list(manifest.notes)
+    layout = None
+    slips: list[Slip] = []
+    for script in manifest.scripts:
+        before = {one.name: one.value for one in assigned}
+        try:
+            inner = read_shell(script.text, manifest.where, line=script.line, before=before)
+        except InputError as failure:
+            notes.append(f"line {script.line}: a script can't be read: {failure.what}")
+            continue
+        found = Found(list(inner.given), [])
+        slips += [it for it in inner.slips if it not in slips]
+        notes += [note for note in inner.notes if note not in notes]
+        layout = inner.layout or layout
+    every = [*slips, *found.slips, *manifest.found.slips]
+    return Written(
+        where=manifest.where,
+        form="kubernetes" if kubernetes else "yaml",
+        given=(*found.given, *manifest.found.given),
+        slips=tuple(sorted(every, key=lambda slip: slip.place.line or 0)),
+        layout=layout,
+        notes=tuple(notes),
+    )
