@@ -15,11 +15,14 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-
-from cyclopts import App, CycloptsError, Parameter
+from typing import TYPE_CHECKING
 
 from counterpoint import __version__
+from counterpoint.cli.quick import quick
 from counterpoint.core.errors import CounterpointError, UsageError
+
+if TYPE_CHECKING:
+    from cyclopts import App
 
 INTERRUPTED = 128 + 2  # what a shell reports for a process that SIGINT ended
 READER_GONE = 128 + 13  # and for SIGPIPE: `counterpoint ... | head`
@@ -85,6 +88,24 @@ COMMANDS: tuple[Command, ...] = (
         "counterpoint.cli.runs:runs",
         "List runs: how they ended, what a step took, whether there is a profile.",
         examples=("counterpoint runs", "counterpoint runs experiments --json"),
+    ),
+    Command(
+        "flags check",
+        "counterpoint.cli.flags_check:check",
+        "Check settings: what XLA would end at, what does nothing, what to write instead.",
+        examples=(
+            "counterpoint flags check job.sh",
+            "counterpoint flags check '--xla_gpu_graph_level=0' --jaxlib 0.12.0.1 --target 8xH100",
+            "counterpoint flags check --env",
+            "counterpoint flags check -- XLA_FLAGS=--xla_... python train.py",
+            "counterpoint flags check job.sh --fix -o job.fixed.sh",
+        ),
+    ),
+    Command(
+        "explain-code",
+        "counterpoint.cli.explain_code:explain_code",
+        "Say what a code of `flags check` stands for, and how to mend it.",
+        examples=("counterpoint explain-code FLAG102", "counterpoint explain-code"),
     ),
     Command(
         "pgle make",
@@ -199,7 +220,8 @@ COMMANDS: tuple[Command, ...] = (
 def main(arguments: Sequence[str] | None = None, commands: Iterable[Command] = COMMANDS) -> int:
     """Run one command line and return its exit code."""
     try:
-        command = _parse(sys.argv[1:] if arguments is None else arguments, _app(commands))
+        words = sys.argv[1:] if arguments is None else arguments
+        command = quick(words) or _parse(words, commands)
         _let_interrupts_through()
         code = command()
         sys.stdout.flush()  # here a reader that has gone is noticed, not at exit
@@ -231,6 +253,8 @@ def _let_interrupts_through() -> None:
 
 
 def _app(commands: Iterable[Command]) -> App:
+    from cyclopts import App, Parameter
+
     app = App(
         name="counterpoint",
         version=__version__,
@@ -255,9 +279,13 @@ def _app(commands: Iterable[Command]) -> App:
     return app
 
 
-def _parse(arguments: Sequence[str], app: App) -> Callable[[], int | None]:
+def _parse(arguments: Sequence[str], commands: Iterable[Command]) -> Callable[[], int | None]:
+    from cyclopts import CycloptsError
+
     try:
-        command, bound, _ = app.parse_args(list(arguments), print_error=False, exit_on_error=False)
+        command, bound, _ = _app(commands).parse_args(
+            list(arguments), print_error=False, exit_on_error=False
+        )
     except CycloptsError as error:
         place = " ".join(["counterpoint", *(error.command_chain or ())])
         raise UsageError(str(error), next=f"{place} --help") from error

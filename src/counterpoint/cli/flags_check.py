@@ -1,0 +1,78 @@
+"""`counterpoint flags check`: as it is told to users. The work is in flags_check_run.
+
+Plain command lines come there by a quicker way, past this module (quick.py).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from counterpoint.cli.flags_check_run import run
+
+Switch = Annotated[bool, Parameter(show_default=False)]
+
+
+def check(  # noqa: PLR0913 - the options of the command
+    source: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
+    *command: Annotated[str, Parameter(name="CMD...", show=False)],
+    env: Switch = False,
+    jaxlib: str | None = None,
+    python: Path | None = None,
+    target: str | None = None,
+    chip: str | None = None,
+    profiling: Switch = False,
+    no_probe: Switch = False,
+    fix: Switch = False,
+    out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
+    force: Switch = False,
+    json: Switch = False,
+    select: tuple[str, ...] = (),
+    ignore: tuple[str, ...] = (),
+    form: str | None = None,
+) -> int:
+    """Check flags and environment: what XLA would end at, what does nothing, what to write instead.
+
+    One line for each remark. Exit code 1 where one is an error; warnings alone give 0. At the end
+    the compiler's own parser is asked, if an interpreter with that jaxlib is here.
+
+    Args:
+        source: A script, a flag file, a manifest, `-`, a recipe, `pid:N`, a Run, or flags in
+            quotes. `-- CMD` instead: what that command would get.
+        command: What to start.
+        env: Check the environment of this shell.
+        jaxlib: The release to check for; else the one of the interpreter.
+        python: The interpreter that runs the program; else the first with a jaxlib.
+        target: Where it runs: 8xH100.
+        chip: The same, without numbers: H100, MI300X, TPU v5p.
+        profiling: The settings are for a run whose profile becomes a PGLE profile.
+        no_probe: Don't ask the compiler.
+        fix: Print the settings with all safe mends, in the form in which they came.
+        out: Write them there. The source is never changed.
+        force: Overwrite what is there.
+        json: Print everything as JSON.
+        select: Only these codes, or those that begin so: FLAG1,FLAG203.
+        ignore: Not these.
+        form: How to read the source, where that is not plain: shell, slurm, python, yaml, env,
+            toml, flags.
+    """
+    return run(
+        source,
+        command=command,
+        env=env,
+        jaxlib=jaxlib,
+        python=python,
+        target=target,
+        chip=chip,
+        profiling=profiling,
+        no_probe=no_probe,
+        fix=fix,
+        out=out,
+        force=force,
+        json=json,
+        select=select,
+        ignore=ignore,
+        form=form,
+    )

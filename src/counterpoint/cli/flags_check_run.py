@@ -1,0 +1,133 @@
+"""What `counterpoint flags check` does. It loads nothing that takes long: no cyclopts, no rich."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from counterpoint.cli.settings_source import Source, read_source
+from counterpoint.core.errors import UsageError
+from counterpoint.flags.catalogue import release
+from counterpoint.flags.examination import Examination, Question, codes, examine, mend
+from counterpoint.flags.interpreter import find_interpreter
+from counterpoint.report.flags_check_document import (
+    check_json,
+    check_lines,
+    fix_json,
+    fix_lines,
+    summary_lines,
+)
+
+
+def run(  # noqa: PLR0913 - the options of the command
+    source: str | None = None,
+    *,
+    command: Sequence[str] = (),
+    env: bool = False,
+    jaxlib: str | None = None,
+    python: Path | None = None,
+    target: str | None = None,
+    chip: str | None = None,
+    profiling: bool = False,
+    no_probe: bool = False,
+    fix: bool = False,
+    out: Path | None = None,
+    force: bool = False,
+    json: bool = False,
+    select: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    form: str | None = None,
+) -> int:
+    """Check, or fix, and print; the exit code."""
+    if out is not None and not fix:
+        raise UsageError("-o goes with --fix", next="add --fix")
+    if out is not None:
+        _check_out(out, source, force=force)
+    chosen, left_out = codes(select, "--select"), codes(ignore, "--ignore")
+    found = read_source(source, command, env=env, form=form)
+    question = Question(
+        version=jaxlib or found.jaxlib,
+        interpreter=find_interpreter(python or _python_of(command)),
+        chip=_chip(target, chip) or found.chip,
+        profiling=profiling,
+        ask=None if no_probe else _asker(),
+        select=chosen,
+        ignore=left_out,
+    )
+    if fix:
+        return _fix(found, question, out, as_json=json)
+    examination = examine(found.written, question)
+    if json:
+        sys.stdout.write(check_json(examination))
+        return int(examination.failed)
+    sys.stdout.writelines(f"{line}\n" for line in check_lines(examination))
+    _say(*summary_lines(examination, _next(examination, source)))
+    return int(examination.failed)
+
+
+def _fix(found: Source, question: Question, out: Path | None, *, as_json: bool) -> int:
+    from counterpoint.flags.corrected import corrected
+
+    fixed, examination = mend(found.written, question)
+    text = corrected(fixed.written, release(question.jaxlib))
+    if out is not None:
+        from counterpoint.cli.output import write_output
+
+        write_output(out, text)
+    if as_json:
+        sys.stdout.write(fix_json(fixed, examination, text))
+    else:
+        sys.stdout.write("" if out is not None else text)
+        _say(*fix_lines(fixed, examination))
+    return int(examination.failed)
+
+
+def _check_out(out: Path, source: str | None, *, force: bool) -> None:
+    if source is not None and out.exists() and Path(source).exists() and out.samefile(source):
+        raise UsageError(
+            f"-o {out}: that is the source, which is never changed", next="name another file"
+        )
+    if out.exists() and not force:
+        raise UsageError(
+            f"{out} exists", why="nothing is overwritten unasked", next="add --force, or rename"
+        )
+    if not out.parent.is_dir():
+        raise UsageError(f"can't write {out}: there is no directory {out.parent}")
+
+
+def _asker():  # noqa: ANN202 - flags.confirm.Ask
+    from counterpoint.flags.questions import ask_compiler
+
+    return ask_compiler
+
+
+def _chip(target: str | None, chip: str | None) -> str | None:
+    if target is None:
+        return chip
+    from counterpoint.hardware import parse_target
+
+    return parse_target(target).gpu
+
+
+def _python_of(command: Sequence[str]) -> str | None:
+    """The interpreter that a command starts, where it is plain and there."""
+    words = (word for word in command if Path(word).name.startswith("python"))
+    return next((word for word in words if shutil.which(word)), None)
+
+
+def _next(found: Examination, source: str | None) -> str:
+    """The next useful command."""
+    mendable = any(one.mend and one.mend.safe for one in found.remarks)
+    if mendable and source is not None and source != "-":
+        return shlex.join(["counterpoint", "flags", "check", source, "--fix"])
+    if found.remarks:
+        return f"counterpoint explain-code {found.remarks[0].code}"
+    return ""
+
+
+def _say(*lines: str) -> None:
+    for line in lines:
+        print(line, file=sys.stderr)

@@ -1,0 +1,60 @@
+"""Where a command's settings come from, with what their source tells of release and chip."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from counterpoint.core.errors import UsageError
+from counterpoint.flags.reading import read_command, read_variables, read_written
+from counterpoint.flags.written import Written
+
+if TYPE_CHECKING:
+    from counterpoint.runs.run import Run
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Settings as written; a Run tells its jaxlib and its devices, too."""
+
+    written: Written
+    jaxlib: str | None = None
+    chip: str | None = None
+
+
+def read_source(
+    source: str | None, command: Sequence[str], *, env: bool, form: str | None
+) -> Source:
+    """Exactly one of a source's name, a command, and our own environment."""
+    if (source is not None) + bool(command) + env != 1:
+        raise UsageError(
+            "nothing to check was named" if not (source or command or env) else _TWO,
+            why="settings come from a source, from --env, or from `-- CMD`",
+            next="counterpoint flags check job.sh",
+        )
+    if env:
+        return Source(read_variables(os.environ, "environment"))
+    if command:
+        return Source(read_command(command, os.environ))
+    path = Path(source or "")
+    if path.is_dir():
+        from counterpoint.runs import is_run, read_run
+
+        if is_run(path):
+            return _of_run(read_run(path))
+    return Source(read_written(source or "", form=form))
+
+
+_TWO = "more than one thing to check was named"
+
+
+def _of_run(run: Run) -> Source:
+    from counterpoint.hardware import find_chip
+    from counterpoint.runs.variables import device_of, jaxlib_of, variables_of
+
+    chip = find_chip(device_of(run))
+    written = read_variables(variables_of(run), str(run.path), form="run")
+    return Source(written, jaxlib_of(run), chip.name if chip else None)

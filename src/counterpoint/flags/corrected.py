@@ -1,0 +1,39 @@
+"""Corrected: settings written down again in the form in which they came."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from counterpoint.flags.catalogue.release import Release
+from counterpoint.flags.rendering import Form, render
+from counterpoint.flags.settings import Settings
+from counterpoint.flags.written import Written
+from counterpoint.flags.xla_flags import render_xla_flags
+
+_FORMS: Final = {
+    "shell": Form.BASH,
+    "slurm": Form.SLURM,
+    "python": Form.PYTHON,
+    "yaml": Form.K8S,
+    "kubernetes": Form.K8S,
+    "env": Form.ENV,
+    "environment": Form.ENV,
+    "process": Form.ENV,
+    "run": Form.ENV,
+}
+
+
+def corrected(written: Written, release: Release) -> str:
+    """The text: flags alone stay a line of flags, a script's become a script's lines."""
+    settings = written.settings
+    if written.form in ("flags", "text") and not settings.env and not settings.options:
+        return render_xla_flags(settings.xla) + "\n"
+    parts: list[str] = []
+    if settings.xla or settings.env:
+        form = _FORMS.get(written.form, Form.BASH)
+        parts.append(render(replace(settings, options=()), form, release))
+    if settings.options:
+        options = Settings(options=settings.options)
+        parts.append(render(options, Form.COMPILER_OPTIONS, release))
+    return "".join(parts)

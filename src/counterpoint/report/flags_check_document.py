@@ -1,0 +1,169 @@
+"""`flags check` as plain lines and as JSON. One line per remark, as compilers write theirs.
+
+Nothing that draws on a terminal is loaded: the command is to answer in a blink.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, Final
+
+from counterpoint.flags.channel import Channel
+from counterpoint.flags.confirm import Confirmation
+from counterpoint.flags.examination import Examination
+from counterpoint.flags.fix import Fixed
+from counterpoint.flags.remark import Remark, Severity
+from counterpoint.report.document import printable
+
+SCHEMA: Final = "counterpoint.flags.check/1"
+FIX_SCHEMA: Final = "counterpoint.flags.fix/1"
+
+_LONGEST: Final = 400
+
+
+def remark_line(one: Remark) -> str:
+    """`file:line: CODE severity: setting: what is wrong; what to do`."""
+    return printable(
+        f"{one.place}: {one.code} {one.severity}: {_setting(one)}: {one.message}; {one.advice}"
+    )
+
+
+def check_lines(found: Examination) -> Iterator[str]:
+    """The result."""
+    return (remark_line(one) for one in found.remarks)
+
+
+def summary_lines(found: Examination, next: str) -> Iterator[str]:
+    """What there is to say beside the result: how much of what, for which release, how sure."""
+    for note in found.written.notes:
+        yield printable(f"note: {note}")
+    settings = _counted(len(found.written.given), "setting")
+    yield printable(
+        f"{_tally(found)} on {settings} of {found.written.where}, for {_release(found)}"
+    )
+    yield printable(_confirmed(found.confirmation))
+    if found.count(Severity.WARNING) and not found.failed:
+        yield "exit code 0: only errors make it 1"
+    if next:
+        yield printable(f"next: {next}")
+
+
+def fix_lines(fixed: Fixed, found: Examination) -> Iterator[str]:
+    """What was mended, and what was left to the reader."""
+    for one in fixed.made:
+        yield printable(f"mended: {one.code}: {_setting(one)}: {one.advice}")
+    for slip in fixed.omitted:
+        yield printable(f"left out: {slip.place}: {_short(slip.text)}: {slip.why}")
+    for one in found.remarks:
+        if one.severity is not Severity.NOTE:
+            unsafe = " (a mend that may change the program)" if one.mend else ""
+            yield f"left{unsafe}: {remark_line(one)}"
+    yield printable(_confirmed(found.confirmation))
+
+
+def check_json(found: Examination) -> str:
+    """Everything as JSON."""
+    return _dumped(
+        {
+            "schema": SCHEMA,
+            "where": found.written.where,
+            "form": found.written.form,
+            **_asked(found),
+            "settings": len(found.written.given),
+            "notes": list(found.written.notes),
+            "remarks": [_remark(one) for one in found.remarks],
+            "counts": {str(one): found.count(one) for one in Severity},
+        }
+    )
+
+
+def fix_json(fixed: Fixed, found: Examination, text: str) -> str:
+    """The corrected settings and what was done as JSON."""
+    return _dumped(
+        {
+            "schema": FIX_SCHEMA,
+            "where": found.written.where,
+            "form": found.written.form,
+            **_asked(found),
+            "fixed": text,
+            "mended": [_remark(one) for one in fixed.made],
+            "omitted": [
+                {"text": slip.text, "why": slip.why, "place": str(slip.place)}
+                for slip in fixed.omitted
+            ],
+            "left": [_remark(one) for one in found.remarks],
+        }
+    )
+
+
+def _asked(found: Examination) -> dict[str, Any]:
+    told = found.confirmation
+    compiler = {
+        "asked": told is not None and told.note is None,
+        "jaxlib": told.version if told else None,
+        "note": told.note if told else "not asked for",
+    }
+    jaxlib = {"asked": found.asked, "table": found.table}
+    return {"jaxlib": jaxlib, "chip": found.chip, "compiler": compiler}
+
+
+def _remark(one: Remark) -> dict[str, Any]:
+    mend = one.mend and {
+        "instead": [list(pair) for pair in one.mend.instead],
+        "safe": one.mend.safe,
+    }
+    return {
+        "code": one.code,
+        "severity": str(one.severity),
+        "channel": str(one.channel),
+        "name": one.name,
+        "text": one.text,
+        "place": {"where": one.place.where, "line": one.place.line},
+        "message": one.message,
+        "advice": one.advice,
+        "mend": mend,
+    }
+
+
+def _dumped(what: dict[str, Any]) -> str:
+    return json.dumps(what, indent=2, ensure_ascii=False) + "\n"
+
+
+def _setting(one: Remark) -> str:
+    if not one.name:
+        return _short(one.text)
+    return (
+        f"--{one.name}"
+        if one.channel in (Channel.XLA_FLAGS, Channel.LIBTPU_INIT_ARGS)
+        else one.name
+    )
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+
+def _tally(found: Examination) -> str:
+    parts = [_counted(found.count(one), str(one)) for one in Severity if found.count(one)]
+    return ", ".join(parts) or "nothing to say"
+
+
+def _release(found: Examination) -> str:
+    chip = f" on {found.chip}" if found.chip else ""
+    near = "" if found.table == found.asked else f" (by the tables of {found.table}, the nearest)"
+    return f"jaxlib {found.asked}{near}{chip}"
+
+
+def _confirmed(told: Confirmation | None) -> str:
+    if told is None:
+        return "the compiler was not asked: --no-probe"
+    if told.note is not None:
+        return f"the compiler was not asked: {told.note}"
+    those = _counted(told.asked, "flag")
+    verdict = f"it refuses {told.refused}" if told.refused else "it takes them, and XLA starts"
+    return f"the compiler of jaxlib {told.version} was asked about {those}: {verdict}"
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
