@@ -41,6 +41,11 @@ class Variable:
     since: str | None = None
     until: str | None = None
 
+    @property
+    def by_jaxlib(self) -> bool:
+        """Whether `since` and `until` are releases of jaxlib."""
+        return self.reader in (Reader.JAX, Reader.CLIENT, Reader.LOG)
+
     def takes(self, value: str) -> bool:
         """Whether a value is of its type, and one of its values where they are known."""
         if self.type == "none":

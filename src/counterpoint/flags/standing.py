@@ -1,0 +1,94 @@
+"""Standing: what one release makes of a name, and of a value: for tables over releases.
+
+`fate` tells in words what became of a name; this is the short answer, for settings of every kind.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from counterpoint.flags.catalogue.flag import Flag
+from counterpoint.flags.catalogue.history import history
+from counterpoint.flags.catalogue.release import Release
+from counterpoint.flags.catalogue.variable import Variable, arguments, variables
+from counterpoint.flags.version import number
+
+_PIPELINED = "xla_gpu_pipeline_"
+
+
+class State(StrEnum):
+    """What a release makes of a name. XLA ends the process at `NEWER` and `GONE` in XLA_FLAGS."""
+
+    TAKEN = "yes"
+    NO_OP = "ignored"
+    ALIAS = "old name"
+    OPTION = "compile option only"
+    NEWER = "not yet"
+    GONE = "no"
+    UNREAD = "nobody reads it"
+
+
+def standing(name: str, release: Release) -> State:
+    """Whether a release takes a name, and whether that does anything."""
+    flag = release.flags.get(name)
+    if flag is not None:
+        return _of_flag(flag)
+    if name in release.jax:
+        return State.TAKEN
+    variable = variables().get(name) or arguments().get(name)
+    if variable is not None:
+        return _of_variable(variable, release)
+    past = history(name)
+    newer = past is not None and past.first and number(past.first) > number(release.version)
+    return State.NEWER if newer else State.GONE
+
+
+def _of_flag(flag: Flag) -> State:
+    if not flag.xla_flags:
+        return State.OPTION
+    if flag.no_op:
+        return State.NO_OP
+    return State.ALIAS if flag.alias_of else State.TAKEN
+
+
+def _of_variable(variable: Variable, release: Release) -> State:
+    if variable.type == "none":
+        return State.UNREAD
+    if not variable.by_jaxlib:
+        return State.TAKEN
+    if variable.since and number(release.version) < number(variable.since):
+        return State.NEWER
+    if variable.until and number(release.version) >= number(variable.until):
+        return State.GONE
+    return State.TAKEN
+
+
+def default_of(name: str, release: Release) -> str | None:
+    """The default in one release, as it is written there; None where it has none of its own."""
+    flag = release.flags.get(name)
+    if flag is not None:
+        return None if flag.alias_of or flag.no_op else flag.default
+    if name in release.jax:
+        return release.jax[name]
+    variable = variables().get(name) or arguments().get(name)
+    return variable.default if variable else None
+
+
+def is_default(name: str, value: str, release: Release) -> bool:
+    """Whether a value, as XLA_FLAGS or the environment takes it, says what holds anyhow."""
+    flag = release.flags.get(name)
+    if flag is not None and flag.alias_of:
+        return _alias_is_default(flag, value, release)
+    if flag is not None:
+        return flag.is_default(value)
+    variable = variables().get(name) or arguments().get(name)
+    return variable is not None and variable.is_default(value)
+
+
+def _alias_is_default(flag: Flag, value: str, release: Release) -> bool:
+    """Of the old names of pipelining: true stands for `on`, false for `default`."""
+    heir = release.flags.get(flag.alias_of or "")
+    if heir is None or not heir.name.startswith(_PIPELINED):
+        return False
+    truth = flag.meaning(value)
+    return truth is not None and heir.is_default("on" if truth else "default")
