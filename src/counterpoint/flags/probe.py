@@ -63,7 +63,7 @@ class _Reply:
     log: str
 
 
-class _NoReplyError(Exception):
+class NoReplyError(Exception):
     """The interpreter can't be asked; the text says why."""
 
 
@@ -93,9 +93,9 @@ class _Child:
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            raise _NoReplyError(f"it did not answer within {self.timeout_s:g} s") from None
+            raise NoReplyError(f"it did not answer within {self.timeout_s:g} s") from None
         except OSError as failure:
-            raise _NoReplyError(failure.strerror or str(failure)) from None
+            raise NoReplyError(failure.strerror or str(failure)) from None
         return _reply(done.stdout, done.stderr)
 
 
@@ -129,16 +129,17 @@ def ask(
     words = split_xla_flags(expand_xla_flags(xla_flags))
     inherited = os.environ if environment is None else environment
     try:
-        path = _interpreter(python, inherited)
+        path = interpreter(python, inherited)
         return _asked(_Child(path, inherited, timeout_s), words)
-    except _NoReplyError as failure:
+    except NoReplyError as failure:
         return Answer(note=f"{python} could not be asked about XLA_FLAGS: {failure}")
 
 
-def _interpreter(python: str | Path, environment: Mapping[str, str]) -> Path:
+def interpreter(python: str | Path, environment: Mapping[str, str]) -> Path:
+    """Where an interpreter is."""
     found = shutil.which(python, path=environment.get("PATH"))
     if found is None:
-        raise _NoReplyError("there is no such program")
+        raise NoReplyError("there is no such program")
     return Path(found).absolute()  # not resolved: a venv's link is what makes it that venv
 
 
@@ -166,7 +167,7 @@ def _found(
     wrong = misread_words(reply.log, words)
     if not wrong:
         if not words or not (parsing_failed(reply.log) or child.ask(()).taken):
-            raise _NoReplyError(_last_line(reply.log))
+            raise NoReplyError(_last_line(reply.log))
         wrong = (_culprit(child, words),)
     return frozenset(wrong), [misread(word) for word in wrong]
 

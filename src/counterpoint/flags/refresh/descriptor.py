@@ -127,6 +127,12 @@ def _require_elf(library: Path, data: mmap.mmap) -> None:
             why="it does not begin as an ELF file does",
             next=_LIBRARIES,
         )
+    sections = int.from_bytes(data[0x28:0x30], "little")  # 64 bit: they lie behind all else
+    if data[4] == 2 and sections > len(data):
+        raise InputError(
+            f"{library} is cut off: it has {len(data)} bytes, and speaks of {sections}",
+            next="install it again",
+        )
 
 
 def _file(library: Path, data: mmap.mmap, name: str) -> FileDescriptorProto | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import mmap
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -26,6 +26,7 @@ LIBRARIES: Final = ("libjax_common.so", "xla_extension.so")
 _UNKNOWN: Final = re.compile(r"Unknown flags? in XLA_FLAGS: ")
 _NAME: Final = re.compile(rb"(?<![A-Za-z0-9_-])(xla_[a-z0-9_]{3,90})\0")
 _MESSAGES: Final = ("message", "messages", "map")
+_AT_ONCE: Final = 40
 _BESIDE_OPTIONS: Final = frozenset({"xla_fuel"})
 """Flags without a field that do something all the same."""
 
@@ -43,9 +44,8 @@ def survey(parser: Parser, library: Path, known: Iterable[str], tell: Tell) -> t
         flags.append(asked.field(option))
     names = {option.name for option in options}
     tell(f"looking for names without a field in {library.name}")
-    for name in sorted({*known, *names_in(library)} - names):
-        flag = asked.stranger(name)
-        flags += [flag] if flag else []
+    candidates = {name for name in known if name.islower()} | names_in(library)
+    flags += asked.strangers(sorted(candidates - names))
     return tuple(sorted(flags, key=lambda flag: flag.name))
 
 
@@ -92,7 +92,19 @@ class _Asked:
             alias_of=self._alias(option.number, changed),
         )
 
-    def stranger(self, name: str) -> Flag | None:
+    def strangers(self, names: Sequence[str]) -> Iterator[Flag]:
+        """Flags without a field, among names most of which are none: asked many at a time."""
+        for start in range(0, len(names), _AT_ONCE):
+            some = names[start : start + _AT_ONCE]
+            parsed = self._parse(" ".join(f"--{name}=true" for name in some))
+            unknown = set(parsed.log.split()) if _is_unknown(parsed) else set[str]()
+            for name in some:
+                if f"--{name}=true" not in unknown:
+                    flag = self._stranger(name)
+                    if flag is not None:
+                        yield flag
+
+    def _stranger(self, name: str) -> Flag | None:
         """A flag without a field of its name; None if there is no such flag."""
         if _is_unknown(self._parse(f"--{name}=true")):
             return None
