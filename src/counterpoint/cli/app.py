@@ -11,7 +11,6 @@ import errno
 import os
 import signal
 import sys
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -189,6 +188,16 @@ COMMANDS: tuple[Command, ...] = (
         ),
     ),
     Command(
+        "flags show",
+        "counterpoint.cli.flags_show:show",
+        "Say what one setting does, what it trades, who takes it, and what became of it.",
+        examples=(
+            "counterpoint flags show xla_gpu_enable_latency_hiding_scheduler",
+            "counterpoint flags show --xla_gpu_all_gather_combine_threshold_bytes=256",
+            "counterpoint flags show NCCL_NVLS_ENABLE --jaxlib 0.6.2 --json",
+        ),
+    ),
+    Command(
         "flags list",
         "counterpoint.cli.flags_list:list_flags",
         "List the flags of a jaxlib with their types, defaults and what changed.",
@@ -222,7 +231,8 @@ def main(arguments: Sequence[str] | None = None, commands: Iterable[Command] = C
     try:
         words = sys.argv[1:] if arguments is None else arguments
         command = quick(words) or _parse(words, commands)
-        _let_interrupts_through()
+        if "polars" in sys.modules:
+            _let_interrupts_through()
         code = command()
         sys.stdout.flush()  # here a reader that has gone is noticed, not at exit
     except CounterpointError as error:
@@ -248,6 +258,8 @@ def _let_interrupts_through() -> None:
 
     polars, which is loaded by now, has such calls taken up again after a signal.
     """
+    import threading
+
     if threading.current_thread() is threading.main_thread():
         signal.siginterrupt(signal.SIGINT, True)
 

@@ -1,0 +1,204 @@
+"""Showing: all that is known of one setting, of whatever kind, for one release.
+
+    what was typed ── read ──► name, value ── show ──► Shown
+
+The name may be written as in XLA_FLAGS (`--xla_gpu_...`), with dashes for underscores, as JAX's
+option in small letters, with a value (which is then judged), NCCL's in any case.
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from typing import Final
+
+from counterpoint.core.errors import UsageError
+from counterpoint.core.rulebook import Documented
+from counterpoint.flags.catalogue.about import About, Reader, about, all_about
+from counterpoint.flags.catalogue.flag import Flag
+from counterpoint.flags.catalogue.history import History, history
+from counterpoint.flags.catalogue.release import Release
+from counterpoint.flags.catalogue.variable import Variable, arguments, variables
+from counterpoint.flags.channel import Channel
+from counterpoint.flags.gone import Gone, all_gone
+from counterpoint.flags.page import pages
+from counterpoint.flags.recipe import recipes
+from counterpoint.flags.rules import RULES
+from counterpoint.flags.spelling import refusal
+from counterpoint.flags.standing import State, default_of, is_default, standing
+from counterpoint.flags.succession import is_default_now
+
+_NEAR: Final = 0.75
+_PREFIXES: Final = ("--xla-", "--xla_")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What a channel makes of a value: `takes` is what it would take, where it refuses it."""
+
+    channel: Channel | None  # None: it is no flag
+    taken: bool
+    takes: str = ""
+    is_default: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """One setting. `flag` is None where the release has none of that name.
+
+    `recipes`: name and value, or why the recipe leaves it out; `rules`: code and title; `pages`:
+    title and the values that the page gives.
+    """
+
+    name: str
+    value: str | None
+    release: Release
+    state: State
+    default: str | None
+    about: About | None
+    flag: Flag | None
+    variable: Variable | None
+    history: History | None
+    gone: Gone | None
+    verdicts: tuple[Verdict, ...]
+    recipes: tuple[tuple[str, str], ...]
+    rules: tuple[tuple[str, str], ...]
+    pages: tuple[tuple[str, tuple[str, ...]], ...]
+
+    @property
+    def reader(self) -> Reader:
+        """Who reads it."""
+        if self.about is not None:
+            return self.about.kind
+        return Reader.XLA if self.variable is None else self.variable.reader
+
+    @property
+    def use(self) -> tuple[str, ...]:
+        """What does it today, or does it better."""
+        if self.about is not None and self.about.use:
+            return self.about.use
+        return self.gone.use if self.gone else ()
+
+
+def show(text: str, release: Release) -> Shown:
+    """All that is known of what was typed; an error that names neighbours where that is nothing."""
+    typed, equals, value = text.partition("=")
+    name = _known(typed.strip(), release)
+    if name is None:
+        raise _stranger(typed.strip(), release)
+    flag = release.flags.get(name)
+    variable = variables().get(name) or arguments().get(name) or _jax_option(name, release)
+    return Shown(
+        name=name,
+        value=value if equals else None,
+        release=release,
+        state=standing(name, release),
+        default=default_of(name, release),
+        about=about(name),
+        flag=flag,
+        variable=variable,
+        history=history(name),
+        gone=all_gone().get(name),
+        verdicts=_verdicts(name, value, release, flag, variable) if equals else (),
+        recipes=related_recipes(name),
+        rules=tuple((rule.CODE, _title(rule)) for rule in RULES if _speaks_of(rule, name)),
+        pages=tuple(
+            (page.title, advice.values)
+            for page in pages()
+            for advice in page.settings
+            if advice.name == name
+        ),
+    )
+
+
+def related_recipes(name: str) -> tuple[tuple[str, str], ...]:
+    """Recipes that set it, each with its values, and those that leave it out, each with why."""
+    found: list[tuple[str, str]] = []
+    for recipe in recipes().values():
+        lines = (*recipe.lines, *recipe.arguments, *recipe.kernel)
+        values = dict.fromkeys(line.value for line in lines if line.name == name)
+        why = dict(recipe.left_out).get(name)
+        if values:
+            found.append((recipe.name, " or ".join(f"{name}={value}" for value in values)))
+        elif why is not None:
+            found.append((recipe.name, f"left out: {why}"))
+    return tuple(found)
+
+
+def _known(typed: str, release: Release) -> str | None:
+    """The name as it is known, or None."""
+    bare = typed.lstrip("-")
+    tried = (bare, bare.lower().replace("-", "_"), bare.upper().replace("-", "_"), typed)
+    return next((name for name in tried if name and _exists(name, release)), None)
+
+
+def _exists(name: str, release: Release) -> bool:
+    if name in release.flags or name in release.jax or name in all_gone():
+        return True
+    return name in variables() or name in arguments() or bool(history(name) or about(name))
+
+
+def _jax_option(name: str, release: Release) -> Variable | None:
+    if name not in release.jax:
+        return None
+    return Variable(name=name, reader=Reader.JAX, type="", default=release.jax[name])
+
+
+def _verdicts(
+    name: str, value: str, release: Release, flag: Flag | None, variable: Variable | None
+) -> tuple[Verdict, ...]:
+    if flag is not None:
+        ways = {Channel.XLA_FLAGS: flag.xla_flags, Channel.COMPILER_OPTIONS: flag.compile_option}
+        return tuple(_judged(flag, value, way, release) for way, open_ in ways.items() if open_)
+    if variable is None:  # gone: perhaps what it asked for holds by itself now
+        return (Verdict(channel=None, taken=False, is_default=is_default_now(name, value)),)
+    if not variable.type:
+        default = value == variable.default
+        return (Verdict(channel=None, taken=True, is_default=default),)
+    taken = variable.takes(value)
+    takes = "" if taken else ", ".join(variable.values) or variable.type
+    default = taken and variable.is_default(value)
+    return (Verdict(channel=None, taken=taken, takes=takes, is_default=default),)
+
+
+def _judged(flag: Flag, value: str, channel: Channel, release: Release) -> Verdict:
+    refused = refusal(flag, value, channel)
+    if refused is not None:
+        return Verdict(channel=channel, taken=False, takes=refused.takes)
+    return Verdict(channel=channel, taken=True, is_default=is_default(flag.name, value, release))
+
+
+def _title(rule: Documented) -> str:
+    return (rule.__doc__ or "").partition("\n")[0]
+
+
+def _speaks_of(rule: Documented, name: str) -> bool:
+    words = (rule.__doc__ or "").replace("`", " ").replace("=", " ").replace(",", " ").split()
+    return any(word.lstrip("-").rstrip(".:;)") == name for word in words)
+
+
+def _stranger(typed: str, release: Release) -> UsageError:
+    near = _neighbours(typed.lstrip("-"), release)
+    kind = "flag" if typed.startswith(_PREFIXES) else "setting"
+    return UsageError(
+        f"{typed or 'an empty name'}: no such {kind} is known",
+        why=f"nearest: {', '.join(near)}" if near else "no known name is near it",
+        next=f"counterpoint flags show {near[0]}"
+        if near
+        else "counterpoint flags list --grep WORD finds names by a part of them",
+    )
+
+
+def _neighbours(name: str, release: Release) -> list[str]:
+    known = {
+        *(one for one, flag in release.flags.items() if flag.xla_flags),
+        *release.jax,
+        *all_gone(),
+        *variables(),
+        *arguments(),
+        *all_about(),
+    }
+    by_lower = {one.lower(): one for one in sorted(known)}
+    tried = name.lower().replace("-", "_")
+    near = difflib.get_close_matches(tried, by_lower, n=3, cutoff=_NEAR)
+    return [by_lower[one] for one in near]

@@ -1,0 +1,302 @@
+"""`flags show` as a Document and as JSON: what the release knows first, then what people know."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from counterpoint.flags.catalogue.about import Note, Reader
+from counterpoint.flags.catalogue.lookup import releases
+from counterpoint.flags.channel import Channel
+from counterpoint.flags.fate import Kind as FateKind
+from counterpoint.flags.fate import fate
+from counterpoint.flags.showing import Shown, Verdict
+from counterpoint.flags.standing import State
+from counterpoint.report.document import (
+    Block,
+    Document,
+    Fact,
+    Facts,
+    Prose,
+    Section,
+    Tone,
+    printable,
+)
+from counterpoint.report.flags_list_document import change_text, flag_data, release_notes
+
+SCHEMA: Final = "counterpoint.flags.show/1"
+
+_XLA: Final = (Reader.XLA, Reader.COMPILE)
+_EMPTY: Final = '""'
+
+
+def show_document(shown: Shown) -> Document:
+    """The report."""
+    notes = [Prose(note, Tone.WARNING) for note in release_notes(shown.release)]
+    sections = [Section(printable(shown.name), _summary(shown), (*notes, Facts(_machine(shown))))]
+    if shown.value is not None:
+        rows = tuple(_verdict(shown, verdict) for verdict in shown.verdicts)
+        sections.append(Section("Value", printable(shown.value) or "empty", (Facts(rows),)))
+    sections.append(_text(shown))
+    related = tuple(_related(shown))
+    if related:
+        sections.append(Section("See also", "", (Facts(related),)))
+    return Document(
+        sections=tuple(sections),
+        legend="types, defaults and history are read out of the releases; what it does is told by"
+        " the sources named",
+        next=_next(shown),
+    )
+
+
+def _summary(shown: Shown) -> str:
+    version = shown.release.version
+    if shown.reader not in _XLA:
+        return f"read by {shown.reader}" if shown.state is not State.UNREAD else "read by nobody"
+    return {
+        State.TAKEN: f"in jaxlib {version}",
+        State.NO_OP: f"jaxlib {version} takes it and ignores it",
+        State.ALIAS: f"an old name in jaxlib {version}",
+        State.OPTION: f"in jaxlib {version} a compile option, not in XLA_FLAGS",
+        State.NEWER: f"not yet in jaxlib {version}",
+        State.GONE: f"not in jaxlib {version}",
+        State.UNREAD: "read by nobody",
+    }[shown.state if shown.reader is not Reader.COMPILE else State.OPTION]
+
+
+def _machine(shown: Shown) -> tuple[Fact, ...]:
+    rows: list[Fact | None] = [
+        _fact("type", _type(shown)),
+        _fact("default", _default(shown)),
+        _fact("values", _values(shown)),
+        *(_channel(shown, channel) for channel in _channels(shown)),
+        _fact("give it in", _place(shown)),
+        _fact("since", _since(shown)),
+        _fact("until", _until(shown)),
+        _fact("changed", "; ".join(_changes(shown))),
+        _fact("use", ", ".join(shown.use)),
+    ]
+    return tuple(row for row in rows if row is not None)
+
+
+def _fact(label: str, text: str | None, tone: Tone = Tone.PLAIN) -> Fact | None:
+    return Fact(label, printable(text), tone) if text else None
+
+
+def _type(shown: Shown) -> str | None:
+    if shown.flag is not None:
+        return shown.flag.type
+    return shown.variable.type if shown.variable and shown.variable.type != "none" else None
+
+
+def _default(shown: Shown) -> str | None:
+    if shown.flag is not None and shown.flag.alias_of:
+        return f"none of its own: it sets {shown.flag.alias_of}"
+    if shown.default is None:
+        return None
+    known = shown.flag is not None or shown.name in shown.release.jax
+    where = f" (jaxlib {shown.release.version})" if known else " (documented)"
+    return f"{shown.default or _EMPTY}{where}"
+
+
+def _values(shown: Shown) -> str | None:
+    values = shown.flag.values if shown.flag is not None else ()
+    values = values or (shown.variable.values if shown.variable else ())
+    return ", ".join(values)
+
+
+def _channels(shown: Shown) -> tuple[Channel, ...]:
+    if shown.reader not in _XLA:
+        return ()
+    return Channel.XLA_FLAGS, Channel.COMPILER_OPTIONS
+
+
+def _channel(shown: Shown, channel: Channel) -> Fact:
+    option = channel is Channel.COMPILER_OPTIONS
+    flag = shown.flag
+    if flag is None and shown.reader is Reader.COMPILE:
+        return Fact(str(channel), "taken" if option else "unknown: XLA ends the process at it")
+    if flag is not None and (flag.compile_option if option else flag.xla_flags):
+        if flag.no_op:
+            return Fact(str(channel), "taken and ignored", Tone.WARNING)
+        if option and shown.about is not None and shown.about.process_only:
+            text = "taken without effect: it is read from the flags of the process"
+            return Fact(str(channel), text, Tone.WARNING)
+        return Fact(str(channel), "taken")
+    end = "the compile fails at it" if option else "XLA ends the process at it"
+    told = fate(shown.name, shown.release, channel)
+    words = " ".join(word for word in (_clause(told.when), told.what) if word)
+    text = f"unknown: {end}. {words}" if told.kind is not FateKind.KNOWN else f"unknown: {end}"
+    return Fact(str(channel), printable(text.strip()), Tone.WARNING)
+
+
+def _clause(text: str) -> str:
+    return f"{text}." if text else ""
+
+
+def _place(shown: Shown) -> str | None:
+    name = shown.name
+    return {
+        Reader.JAX: f'the environment, or jax.config.update("{name.lower()}", ...)',
+        Reader.CLIENT: "the environment, before JAX first uses a GPU",
+        Reader.LOG: "the environment, before jax is imported",
+        Reader.NCCL: "the environment, or /etc/nccl.conf; the same on all ranks",
+        Reader.CUDA: "the environment, before CUDA starts",
+        Reader.LIBTPU: f'LIBTPU_INIT_ARGS="--{name}=..."',
+        Reader.LEVANTER: f"Levanter's command line (--{name}) or its YAML",
+        Reader.KERNEL: "the host, or the container where that has a network of its own",
+    }.get(shown.reader)
+
+
+def _since(shown: Shown) -> str | None:
+    if shown.history is not None and shown.history.first is not None:
+        first = shown.history.first
+        return f"{first} or older" if first == releases()[0] else f"jaxlib {first}"
+    if shown.variable is None or shown.variable.since is None:
+        return None
+    reader = "jaxlib" if shown.variable.by_jaxlib else str(shown.variable.reader)
+    return f"{reader} {shown.variable.since}"
+
+
+def _until(shown: Shown) -> str | None:
+    if shown.history is not None and shown.history.last is not None:
+        return f"jaxlib {shown.history.last}; {shown.history.since} does not take it in XLA_FLAGS"
+    if shown.history is None and shown.gone is not None:
+        return shown.gone.history
+    if shown.variable is None or shown.variable.until is None:
+        return None
+    return f"before {shown.variable.until}"
+
+
+def _changes(shown: Shown) -> list[str]:
+    """What changed about it since it came; that names came and went is said already."""
+    changes = shown.history.changes if shown.history else ()
+    return [change_text(one) for one in changes if one.what not in ("added", "removed")]
+
+
+def _verdict(shown: Shown, verdict: Verdict) -> Fact:
+    label = str(verdict.channel) if verdict.channel else str(shown.reader)
+    if not verdict.taken and shown.state in (State.GONE, State.NEWER, State.UNREAD):
+        told = (
+            "what it asked for is the default now: drop it" if verdict.is_default else "no effect"
+        )
+        return Fact(label, told, Tone.WARNING)
+    if not verdict.taken:
+        return Fact(label, printable(f"refused; it takes {verdict.takes}"), Tone.WARNING)
+    return Fact(label, "taken; it is the default anyway" if verdict.is_default else "taken")
+
+
+def _text(shown: Shown) -> Section:
+    about = shown.about
+    if about is None:
+        note = "Counterpoint has no text on it: only what the release itself says is shown."
+        return Section("What it does", "", (Prose(note, Tone.QUIET),))
+    blocks: list[Block] = [Prose(about.does)]
+    rows: list[Fact | None] = [
+        _fact("trades", about.trades),
+        _fact("for", ", ".join(about.workloads)),
+        _fact("needs", ", ".join(about.needs)),
+        *(Fact("note", _note(one)) for one in about.notes if one.holds(shown.release.version)),
+        *(Fact("source", url, Tone.QUIET) for url in about.sources),
+    ]
+    blocks.append(Facts(tuple(row for row in rows if row is not None)))
+    return Section("What it does", "", tuple(blocks))
+
+
+def _note(note: Note) -> str:
+    return f"{_chips(note.chips)}{note.text}"
+
+
+def _chips(chips: Sequence[str]) -> str:
+    return f"[{', '.join(chips)}] " if chips else ""
+
+
+def _related(shown: Shown) -> Iterable[Fact]:
+    for name, what in shown.recipes:
+        yield Fact("recipe", printable(f"{name}: {what}"))
+    for code, title in shown.rules:
+        yield Fact("rule", printable(f"{code}: {title}"))
+    for title, values in shown.pages:
+        given = f": {' or '.join(value or 'empty' for value in values)}" if values else ""
+        yield Fact("page", printable(f"{title}{given}"))
+
+
+def _next(shown: Shown) -> str:
+    if shown.use and shown.use[0] != shown.name:
+        return f"counterpoint flags show {shlex.quote(shown.use[0])}"
+    recipe = next((name for name, what in shown.recipes if not what.startswith("left out")), None)
+    if recipe is not None:
+        return f"counterpoint run --settings {recipe} -- python train.py"
+    return "counterpoint flags list --grep " + shlex.quote(shown.name.rpartition("_")[2])
+
+
+def show_json(shown: Shown) -> str:
+    """The same as data, with all notes, whatever release they hold for."""
+    about = shown.about
+    data: dict[str, Any] = {
+        "schema": SCHEMA,
+        "jaxlib": {"asked": shown.release.asked, "table": shown.release.version},
+        "name": shown.name,
+        "reader": str(shown.reader),
+        "state": shown.state.name.lower(),
+        "flag": None if shown.flag is None else flag_data(shown.flag),
+        "variable": _variable(shown),
+        "default": shown.default,
+        "first": shown.history.first if shown.history else None,
+        "last": shown.history.last if shown.history else None,
+        "changes": [
+            {"version": one.version, "what": one.what, "before": one.before, "after": one.after}
+            for one in (shown.history.changes if shown.history else ())
+        ],
+        "use": [*shown.use],
+        "value": shown.value,
+        "verdicts": [_verdict_data(one) for one in shown.verdicts],
+        "about": None
+        if about is None
+        else {
+            "does": about.does,
+            "trades": about.trades,
+            "workloads": [*about.workloads],
+            "needs": [*about.needs],
+            "process_only": about.process_only,
+            "notes": [_note_data(one, shown.release.version) for one in about.notes],
+            "sources": [*about.sources],
+        },
+        "recipes": [{"name": name, "what": what} for name, what in shown.recipes],
+        "rules": [{"code": code, "title": title} for code, title in shown.rules],
+        "pages": [{"title": title, "values": [*values]} for title, values in shown.pages],
+    }
+    return json.dumps(data, indent=1) + "\n"
+
+
+def _variable(shown: Shown) -> dict[str, Any] | None:
+    variable = shown.variable
+    if variable is None:
+        return None
+    return {
+        "type": variable.type or None,
+        "values": [*variable.values],
+        "since": variable.since,
+        "until": variable.until,
+    }
+
+
+def _verdict_data(verdict: Verdict) -> dict[str, Any]:
+    return {
+        "channel": str(verdict.channel) if verdict.channel else None,
+        "taken": verdict.taken,
+        "takes": verdict.takes or None,
+        "is_default": verdict.is_default,
+    }
+
+
+def _note_data(note: Note, version: str) -> dict[str, Any]:
+    return {
+        "text": note.text,
+        "since": note.since,
+        "until": note.until,
+        "chips": [*note.chips],
+        "holds": note.holds(version),
+    }
