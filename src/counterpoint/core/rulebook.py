@@ -13,7 +13,6 @@ The word behind the fence is the block's language; what follows are options, for
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -96,6 +95,8 @@ def find_rule(rules: Sequence[Documented], code: str) -> Documented | None:
 
 def near_codes(rules: Iterable[Documented], code: str, count: int = 5) -> tuple[str, ...]:
     """Codes that this one may have been meant to be: of rules with such a code or such a name."""
+    import difflib
+
     wanted = code.strip().lower()
     codes = {one.CODE.lower(): one.CODE for one in rules}
     names = {one.NAME.lower(): one.CODE for one in rules}

@@ -1,5 +1,10 @@
 """Settings: flags and environment of a run, where they come from, and what XLA makes of them."""
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
 from counterpoint.flags.answer import Rejected as Rejected
 from counterpoint.flags.environment import environment as environment
 from counterpoint.flags.environment import inherited_settings as inherited_settings
@@ -9,10 +14,27 @@ from counterpoint.flags.probe import Answer as Answer
 from counterpoint.flags.probe import ask as ask
 from counterpoint.flags.probe import probe as probe
 from counterpoint.flags.probe import rejection as rejection
-from counterpoint.flags.recipe import Recipe as Recipe
-from counterpoint.flags.recipe import recipes as recipes
 from counterpoint.flags.settings import Settings as Settings
 from counterpoint.flags.settings import parse_settings as parse_settings
-from counterpoint.flags.source import load_settings as load_settings
 from counterpoint.flags.xla_flags import parse_xla_flags as parse_xla_flags
 from counterpoint.flags.xla_flags import render_xla_flags as render_xla_flags
+
+if TYPE_CHECKING:
+    from counterpoint.flags.recipe import Recipe as Recipe
+    from counterpoint.flags.recipe import recipes as recipes
+    from counterpoint.flags.source import load_settings as load_settings
+
+_HOMES = {
+    "Recipe": "counterpoint.flags.recipe",
+    "load_settings": "counterpoint.flags.source",
+    "recipes": "counterpoint.flags.recipe",
+}
+"""Where the names live that `flags check` can do without: loaded when they are first used."""
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value

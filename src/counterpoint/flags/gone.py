@@ -36,9 +36,9 @@ class Gone:
 def _instead() -> dict[str, dict[str, Any]]:
     """What is written by hand: `use` and `note`."""
     import tomllib
-    from importlib import resources
+    from pathlib import Path
 
-    text = resources.files("counterpoint.flags").joinpath("gone.toml").read_text("utf-8")
+    text = Path(__file__).with_name("gone.toml").read_text("utf-8")
     return tomllib.loads(text)
 
 

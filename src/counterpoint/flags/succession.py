@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from importlib import resources
+from pathlib import Path
+from typing import Final
 
 from counterpoint.flags.xla_flags import Pairs
 
-_TRUTH = {"1": "true", "0": "false"}
+_FILE: Final = Path(__file__).with_name("succession.tsv")
+_TRUTH: Final = {"1": "true", "0": "false"}
 
 
 def successors(name: str, value: str) -> Pairs:
@@ -33,7 +35,7 @@ def is_default_now(name: str, value: str) -> bool:
 
 @cache
 def _rows() -> Mapping[str, Mapping[str, Pairs]]:
-    text = resources.files("counterpoint.flags").joinpath("succession.tsv").read_text("utf-8")
+    text = _FILE.read_text("utf-8")
     found: dict[str, dict[str, Pairs]] = {}
     for line in text.splitlines():
         if not line.startswith("#"):

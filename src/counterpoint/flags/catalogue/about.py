@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Any, Final, cast
 
 from counterpoint.flags.version import number
@@ -103,7 +103,7 @@ def all_about() -> Mapping[str, About]:
 @cache
 def _tables() -> Mapping[str, tuple[str, str]]:
     """Theme and unparsed table of each setting."""
-    directory = resources.files("counterpoint.flags.catalogue").joinpath("about")
+    directory = Path(__file__).with_name("about")
     tables: dict[str, tuple[str, str]] = {}
     for file in sorted(directory.iterdir(), key=lambda entry: entry.name):
         if file.name.endswith(".toml"):

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Final
 
 from counterpoint.flags.catalogue.about import Reader
@@ -127,7 +127,7 @@ def arguments() -> Mapping[str, Variable]:
 
 @cache
 def _all() -> Mapping[str, Variable]:
-    file = resources.files("counterpoint.flags.catalogue").joinpath("variables.tsv")
+    file = Path(__file__).with_name("variables.tsv")
     lines = file.read_text("utf-8").splitlines()
     rows = (line.split("\t") for line in lines if not line.startswith("#"))
     return {row[1]: _variable(*row) for row in rows}

@@ -41,7 +41,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Final
 
 from counterpoint.flags.case import Case
@@ -50,6 +50,8 @@ from counterpoint.flags.remark import Mend, Remark, Severity, remark
 CODE: Final = "FLAG203"
 NAME: Final = "crashing-value"
 SINCE: Final = "0.1"
+
+_FILE: Final = Path(__file__).with_name("crashing_values.tsv")
 
 
 def check(case: Case) -> Iterator[Remark]:
@@ -63,7 +65,6 @@ def check(case: Case) -> Iterator[Remark]:
 @cache
 def _crashes() -> Mapping[str, tuple[re.Pattern[str], str]]:
     """Values, as a pattern, and what happens, by flag."""
-    file = resources.files("counterpoint.flags.rules").joinpath("crashing_values.tsv")
-    lines = (line for line in file.read_text("utf-8").splitlines() if not line.startswith("#"))
+    lines = (line for line in _FILE.read_text("utf-8").splitlines() if not line.startswith("#"))
     rows = (line.split("\t") for line in lines)
     return {name: (re.compile(value), text) for name, value, text in rows}

@@ -42,7 +42,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Final
 
@@ -53,6 +52,8 @@ from counterpoint.flags.written import Given, SlipKind
 CODE: Final = "FLAG209"
 NAME: Final = "missing-file"
 SINCE: Final = "0.1"
+
+_FILE: Final = Path(__file__).with_name("paths.tsv")
 
 
 def check(case: Case) -> Iterator[Remark]:
@@ -85,6 +86,5 @@ def _there(path: Path) -> bool:
 @cache
 def _paths() -> Mapping[str, str]:
     """Flags that name a file that XLA reads, or a directory that it writes."""
-    file = resources.files("counterpoint.flags.rules").joinpath("paths.tsv")
-    lines = (line for line in file.read_text("utf-8").splitlines() if not line.startswith("#"))
+    lines = (line for line in _FILE.read_text("utf-8").splitlines() if not line.startswith("#"))
     return dict(line.split("\t")[:2] for line in lines)

@@ -40,7 +40,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Any, Final
 
 from counterpoint.flags.asked import asked_value, since
@@ -75,7 +75,7 @@ class Partner:
 @cache
 def partners() -> tuple[Partner, ...]:
     """The table, read once, and only where one of its flags may be given."""
-    file = resources.files("counterpoint.flags.rules").joinpath("partners.toml")
+    file = Path(__file__).with_name("partners.toml")
     return tuple(_partner(entry) for entry in tomllib.loads(file.read_text("utf-8"))["partner"])
 
 

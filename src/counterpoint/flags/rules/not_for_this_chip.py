@@ -42,7 +42,7 @@ import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Final
 
 from counterpoint.flags.asked import FALSE
@@ -69,7 +69,7 @@ class Suited:
 @cache
 def suited() -> tuple[Suited, ...]:
     """The table."""
-    file = resources.files("counterpoint.flags.rules").joinpath("chips.toml")
+    file = Path(__file__).with_name("chips.toml")
     return tuple(
         Suited(
             flags=entry["flags"],

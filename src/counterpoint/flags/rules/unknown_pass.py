@@ -42,7 +42,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Final
 
 from counterpoint.flags.asked import items, since
@@ -61,7 +61,7 @@ _REMAT: Final = "JAX_COMPILER_ENABLE_REMAT_PASS"
 @cache
 def passes() -> frozenset[str]:
     """The names that are known."""
-    file = resources.files("counterpoint.flags.rules").joinpath("passes.txt")
+    file = Path(__file__).with_name("passes.txt")
     lines = file.read_text("utf-8").splitlines()
     return frozenset(line for line in lines if line and line[0] != "#")
 

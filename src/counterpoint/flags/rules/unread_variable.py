@@ -44,7 +44,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Iterator
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Final
 
 from counterpoint.flags.case import Case
@@ -80,7 +80,7 @@ _JAX_ELSEWHERE: Final = frozenset(
 
 @cache
 def _nccl() -> frozenset[str]:
-    file = resources.files("counterpoint.flags.rules").joinpath("nccl_names.txt")
+    file = Path(__file__).with_name("nccl_names.txt")
     lines = file.read_text("utf-8").splitlines()
     return frozenset(line for line in lines if line and line[0] != "#")
 
