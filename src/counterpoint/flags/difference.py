@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from counterpoint.flags.channel import Channel
@@ -20,4 +21,16 @@ class Changed:
 
 def difference(before: Settings, after: Settings) -> tuple[Changed, ...]:
     """All that differs, flags first, as XLA folds what is given twice; sorted by name."""
-    raise NotImplementedError
+    return (
+        *_changes(Channel.XLA_FLAGS, before.flags, after.flags),
+        *_changes(Channel.COMPILER_OPTIONS, dict(before.options), dict(after.options)),
+        *_changes(Channel.ENVIRONMENT, before.variables, after.variables),
+    )
+
+
+def _changes(
+    channel: Channel, before: Mapping[str, str], after: Mapping[str, str]
+) -> Iterator[Changed]:
+    for name in sorted(before.keys() | after.keys()):
+        if before.get(name) != after.get(name):
+            yield Changed(channel, name, before.get(name), after.get(name))

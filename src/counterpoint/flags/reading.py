@@ -13,12 +13,16 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.flags.sources.sniff import FORMS, sniff
-from counterpoint.flags.written import Written
+from counterpoint.flags.written import Place, Written
+
+COMMAND_LINE: Final = "command line"
+"""Where flags stand that are not in a file."""
 
 _PROCESS: Final = re.compile(r"pid:(\d+)")
 _FLAGS: Final = re.compile(
@@ -39,7 +43,9 @@ def read_written(source: str | Path, *, form: str | None = None) -> Written:
         if match := _PROCESS.fullmatch(source):
             return read_process(int(match[1]))
         if _FLAGS.match(source) and not _is_file(Path(source)):
-            return read_text(source, "command line", form=form)
+            return _in_line(read_text(source, COMMAND_LINE, form=form))
+        if not source.strip():
+            raise UsageError("an empty text: no settings", next="name a file, or flags in quotes")
         if not _is_file(Path(source)) and (written := _recipe(source)):
             return written
     path = Path(source)
@@ -89,6 +95,25 @@ def read_command(words: Sequence[str], inherited: Mapping[str, str]) -> Written:
     from counterpoint.flags.sources.command_line import read_command_line
 
     return read_command_line(words, inherited)
+
+
+def _in_line(written: Written) -> Written:
+    """A text of one line has no lines to name."""
+    places = [one.place for one in (*written.given, *written.slips)]
+    if any(place.line != 1 for place in places if place.where == COMMAND_LINE):
+        return written
+    place = Place(COMMAND_LINE)
+    return replace(
+        written,
+        given=tuple(
+            replace(it, place=place) if it.place.where == COMMAND_LINE else it
+            for it in written.given
+        ),
+        slips=tuple(
+            replace(it, place=place) if it.place.where == COMMAND_LINE else it
+            for it in written.slips
+        ),
+    )
 
 
 def _reader(form: str) -> Callable[[str, str], Written]:
@@ -150,11 +175,9 @@ def _content(path: Path) -> bytes:
 
 
 def _decoded(data: bytes, where: str) -> str:
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        text = "\0"
-    if "\0" in text:
+    text = data.decode("utf-8-sig", errors="replace")
+    strange = text.count("\N{REPLACEMENT CHARACTER}")
+    if "\0" in text or strange * 20 > len(text):
         raise InputError(
             f"{where}: not a text file",
             why="settings are read from text: scripts, manifests, flag files",

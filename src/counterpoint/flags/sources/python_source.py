@@ -29,6 +29,7 @@ from counterpoint.flags.sources.variables import FLAGS, Assigned, is_setting, wr
 from counterpoint.flags.written import Given, Place, Slip, SlipKind, Written
 
 _COMPILER: Final = (Channel.XLA_FLAGS, Channel.LIBTPU_INIT_ARGS, Channel.COMPILER_OPTIONS)
+_OPTIONS: Final = ("compiler_options", "xla_compiler_options", "compile_options")
 _SETTERS: Final = ("putenv", "setdefault", "setenv")
 
 
@@ -139,6 +140,8 @@ class _Walker(ast.NodeVisitor):
             self.evaluator.names[target.id] = value
             if target.id in FLAGS and isinstance(value, Traced):
                 self._set(target.id, value, node, target)
+            elif target.id in _OPTIONS:
+                self._options(value, node.lineno)
         elif isinstance(target, ast.Subscript) and (name := self._key(target)):
             if isinstance(value, Traced):
                 self._set(name, value, node, target.value)
@@ -160,7 +163,7 @@ class _Walker(ast.NodeVisitor):
         self._environment_call(node)
         self._jax_config(node)
         for keyword in node.keywords:
-            if keyword.arg in ("compiler_options", "xla_compiler_options", "compile_options"):
+            if keyword.arg in _OPTIONS:
                 self._options(self.evaluator.value(keyword.value), keyword.value.lineno)
             elif keyword.arg == "env":
                 value = self.evaluator.value(keyword.value)
@@ -209,17 +212,15 @@ class _Walker(ast.NodeVisitor):
         for name, inner in value.entries.items():
             if isinstance(inner, Traced):
                 at = inner.line or line
-                place = Place(self.program.where, at)
-                self.program.given.append(
-                    Given(
-                        channel=Channel.COMPILER_OPTIONS,
-                        name=name,
-                        value=inner.shown,
-                        place=place,
-                        text=f'"{name}": {inner.shown}',
-                        known=inner.known,
-                    )
+                one = Given(
+                    channel=Channel.COMPILER_OPTIONS,
+                    name=name,
+                    value=inner.shown,
+                    place=Place(self.program.where, at),
+                    text=f'"{name}": {inner.shown}',
+                    known=inner.known,
                 )
+                self.program.given += [] if one in self.program.given else [one]
 
     def _give(self, channel: Channel, name: str, value: str, node: ast.Call, whole: Traced) -> None:
         text = ast.get_source_segment(self.program.source, node) or name

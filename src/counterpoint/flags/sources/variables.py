@@ -24,7 +24,8 @@ FLAGS: Final = {
 """Variables that hold flags."""
 
 _FAMILIES: Final = (
-    *("XLA_", "JAX_", "JAXLIB_", "LIBTPU_", "TPU_", "MEGASCALE_", "TF_", "TSL_", "PJRT_"),
+    *("XLA_", "JAX_", "JAXLIB_", "LIBTPU_", "TPU_", "MEGASCALE_", "TSL_", "PJRT_"),
+    *("TF_CPP_", "TF_GPU_", "TF_XLA_", "TF_FORCE_", "TF_ENABLE_", "TF_DISABLE_"),
     *("NCCL_", "RCCL_", "NVTE_", "NVSHMEM_", "UCX_", "GLOO_", "MPI4JAX_"),
     *("CUDA_", "CUDNN_", "CUBLAS", "NVIDIA_", "HIP_", "HSA_", "ROCR_", "GPU_"),
 )

@@ -174,7 +174,7 @@ def _container_variable(manifest: Manifest, node: yaml.MappingNode) -> bool:
 
 def _referred(manifest: Manifest, value: Traced) -> Traced:
     """Kubernetes puts earlier variables of the container in for `$(NAME)`."""
-    if "$(" not in value.text:
+    if "$" not in value.text:
         return value
     pieces: list[Piece] = []
     for piece in value.pieces:
