@@ -7,18 +7,19 @@ an error of a rule, and XLA takes the flag   FLAG199, a warning, in its place
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from counterpoint.flags.case import Case
 from counterpoint.flags.channel import Channel
 from counterpoint.flags.interpreter import Interpreter
-from counterpoint.flags.probe import Answer
 from counterpoint.flags.remark import Remark, Severity
 from counterpoint.flags.rules import compiler_disagrees
 from counterpoint.flags.written import Given
-from counterpoint.flags.xla_flags import render_xla_flags
+
+if TYPE_CHECKING:
+    from counterpoint.flags.probe import Answer
 
 _REFUSALS: Final = frozenset(
     {
@@ -28,7 +29,7 @@ _REFUSALS: Final = frozenset(
 )
 """Rules whose errors say that the compiler does not take a name or a value."""
 
-Ask = Callable[[Interpreter, Mapping[Channel, tuple[Given, ...]]], Answer]
+Ask = Callable[[Interpreter, Mapping[Channel, tuple[Given, ...]]], "Answer"]
 """Asks an interpreter about flags and options."""
 
 
@@ -112,12 +113,3 @@ def _held_to(
 
 def _key(one: Remark) -> tuple[object, ...]:
     return (one.place, one.channel, one.text)
-
-
-def as_text(given: Iterable[Given]) -> str:
-    """Flags as the text of XLA_FLAGS."""
-    parts: list[str] = []
-    for one in given:
-        bare = one.value is None
-        parts.append(f"--{one.name}" if bare else render_xla_flags([(one.name, one.meant)]))
-    return " ".join(parts)

@@ -27,6 +27,7 @@ _BOOLS: Final = {"true": "True", "1": "True", "false": "False", "0": "False"}
 _MEANT: Final = {"yes": "true", "on": "true", "t": "true", "y": "true", "enable": "true"} | {
     "no": "false", "off": "false", "f": "false", "n": "false", "disable": "false"
 }  # fmt: skip
+_LEVELS: Final = {"UNKNOWN": "0", "O0": "9", "O1": "19", "O2": "29", "O3": "39"}
 _WHOLE: Final = "xla_gpu_disable_async_collectives"
 """The one list that takes no empty entry, no spaces and no changes."""
 _SHORT_TOO: Final = ("CPU_OPT_PRESET_",)
@@ -54,6 +55,17 @@ def refusal(flag: Flag, value: str | None, channel: Channel) -> Refusal | None:
         return None if _FLOAT.fullmatch(value) else Refusal("a number")
     if flag.type in ("enum", "enums") and flag.values:
         return _enum_refusal(flag, value, option=option)
+    return None
+
+
+def level_refusal(name: str, value: str) -> Refusal | None:
+    """The same for the options of a compile that are no flags: levels and efforts are numbers."""
+    if name.endswith("_level") and not _INTEGER.fullmatch(value):
+        return Refusal(
+            "a whole number, 19 for O1", _LEVELS.get(value.upper().removeprefix("EFFORT_"))
+        )
+    if name.endswith("_effort") and not _FLOAT.fullmatch(value):
+        return Refusal("a number")
     return None
 
 

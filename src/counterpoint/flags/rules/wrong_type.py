@@ -43,9 +43,11 @@ from typing import Final
 
 from counterpoint.flags.blemish import blemish
 from counterpoint.flags.case import Case
+from counterpoint.flags.channel import Channel
 from counterpoint.flags.fate import ending
 from counterpoint.flags.remark import Mend, Remark, Severity, advice_of, remark
-from counterpoint.flags.spelling import refusal
+from counterpoint.flags.spelling import Refusal, level_refusal, refusal
+from counterpoint.flags.written import Given
 
 CODE: Final = "FLAG201"
 NAME: Final = "wrong-type"
@@ -56,11 +58,8 @@ _LISTED: Final = ("enum", "enums")
 
 def check(case: Case) -> Iterator[Remark]:
     for one in case.compiler:
-        flag = case.known(one)
-        if flag is None or not one.known or blemish(flag, one):
-            continue
-        refused = refusal(flag, one.value, one.channel)
-        if refused is None or (flag.type in _LISTED and one.value is not None):
+        refused = _refused(case, one)
+        if refused is None:
             continue
         said = "it has no value" if one.value is None else f"{one.value!r} is no such value"
         message = f"it takes {refused.takes}, and {said}; {ending(one.channel)}"
@@ -70,3 +69,16 @@ def check(case: Case) -> Iterator[Remark]:
             mend = Mend(((one.name, refused.meant),))
             advice = advice_of(mend.instead, one.channel)
             yield remark(CODE, Severity.ERROR, one, message, advice, mend)
+
+
+def _refused(case: Case, one: Given) -> Refusal | None:
+    if not one.known:
+        return None
+    flag = case.known(one)
+    if flag is None:
+        fate = case.fate(one)
+        option = fate.home is Channel.COMPILER_OPTIONS is one.channel
+        return level_refusal(one.name, one.meant) if option else None
+    if blemish(flag, one) or (flag.type in _LISTED and one.value is not None):
+        return None
+    return refusal(flag, one.value, one.channel)

@@ -1,0 +1,19 @@
+"""The pages of docs/rules: one per rule, and a list of all, made of the rules' docstrings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from counterpoint.core.rulebook import Documented, as_markdown, index_markdown, read_page
+
+_INTRODUCTION: Final = """\
+What `counterpoint flags check` may say. `counterpoint explain-code CODE` prints the same pages.
+They are made of the rules' docstrings: change those, and run `make docs`."""
+
+
+def rules_pages(rules: Sequence[Documented]) -> Mapping[str, str]:
+    """Files of docs/rules, by name."""
+    pages = [read_page(rule) for rule in rules]
+    files = {f"{page.code}.md": as_markdown(page) for page in pages}
+    return {"README.md": index_markdown("Rules", _INTRODUCTION, pages), **files}
