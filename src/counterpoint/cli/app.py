@@ -214,6 +214,17 @@ COMMANDS: tuple[Command, ...] = (
         examples=("counterpoint flags diff 0.6.2 0.10.2", "counterpoint flags diff 0.8.3 --json"),
     ),
     Command(
+        "flags render",
+        "counterpoint.cli.flags_render:render_flags",
+        "Write settings as env file, shell, Python, Slurm job, manifest or compiler options.",
+        examples=(
+            "counterpoint flags render job.sh --as k8s",
+            "counterpoint flags render pgle-recommended mine.sh --as python -o settings.py",
+            "counterpoint flags render job.sh --as compiler_options --jaxlib 0.10.2",
+            "counterpoint flags render old.sh --diff new.yaml",
+        ),
+    ),
+    Command(
         "flags refresh",
         "counterpoint.cli.flags_refresh:refresh",
         "Learn the flags of an installed jaxlib from itself.",

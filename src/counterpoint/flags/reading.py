@@ -31,10 +31,12 @@ _FLAGS: Final = re.compile(
 """What begins so is meant, not named; a file's name wins where there is one."""
 
 
-def read_written(source: str | Path, *, form: str | None = None) -> Written:
+def read_written(
+    source: str | Path, *, form: str | None = None, version: str | None = None
+) -> Written:
     """What a source says: a file, `-`, `pid:123`, a recipe, or flags as they stand.
 
-    `form` forces one of FORMS instead of sniffing.
+    `form` forces one of FORMS instead of sniffing. `version` is the jaxlib a recipe is read for.
     """
     _check_form(form)
     if isinstance(source, str):
@@ -46,8 +48,8 @@ def read_written(source: str | Path, *, form: str | None = None) -> Written:
             return _in_line(read_text(source, COMMAND_LINE, form=form))
         if not source.strip():
             raise UsageError("an empty text: no settings", next="name a file, or flags in quotes")
-        if not _is_file(Path(source)) and (written := _recipe(source)):
-            return written
+        if is_recipe(source):
+            return _recipe(source, version)
     path = Path(source)
     return read_text(_decoded(_content(path), str(path)), str(path), form=form)
 
@@ -135,12 +137,20 @@ def _reader(form: str) -> Callable[[str, str], Written]:
     return read
 
 
-def _recipe(name: str) -> Written | None:
+def is_recipe(source: str) -> bool:
+    """Whether it is the name of a recipe; a file of this name comes first."""
+    if _is_file(Path(source)) or not re.fullmatch(r"[\w.-]+", source):
+        return False
+    from counterpoint.flags.recipe import recipes
+
+    return source in recipes()
+
+
+def _recipe(name: str, version: str | None) -> Written:
     from counterpoint.flags.recipe import recipes
     from counterpoint.flags.sources.toml_source import write_recipe
 
-    recipe = recipes().get(name) if re.fullmatch(r"[\w.-]+", name) else None
-    return write_recipe(recipe) if recipe else None
+    return write_recipe(recipes()[name], version)
 
 
 def _check_form(form: str | None) -> None:

@@ -1,0 +1,113 @@
+"""`counterpoint flags render`: settings from anywhere, in the form in which they are needed."""
+
+from __future__ import annotations
+
+import sys
+from functools import reduce
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+from cyclopts import Parameter
+
+from counterpoint.cli.settings_source import read_source
+from counterpoint.core.errors import InputError, UsageError
+from counterpoint.flags.difference import difference
+from counterpoint.flags.installed import chosen_release
+from counterpoint.flags.reading import is_recipe, read_written
+from counterpoint.flags.rendering import Form, render
+from counterpoint.flags.settings import Settings
+from counterpoint.flags.written import Written
+from counterpoint.report.flags_render_document import (
+    difference_document,
+    difference_json,
+    render_json,
+    unread,
+)
+from counterpoint.report.terminal import print_document
+
+FormName = Literal["env", "bash", "python", "slurm", "k8s", "compiler_options"]
+
+_BY_SUFFIX: Final = {
+    ".env": Form.ENV,
+    ".py": Form.PYTHON,
+    ".yaml": Form.K8S,
+    ".yml": Form.K8S,
+    ".sbatch": Form.SLURM,
+    ".slurm": Form.SLURM,
+}
+
+
+def render_flags(
+    *source: Annotated[str, Parameter(allow_leading_hyphen=True)],
+    as_: Annotated[FormName | None, Parameter(name="--as")] = None,
+    jaxlib: str | None = None,
+    diff: str | None = None,
+    form: str | None = None,
+    out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
+    force: Annotated[bool, Parameter(show_default=False)] = False,
+    json: Annotated[bool, Parameter(show_default=False)] = False,
+) -> None:
+    """Write settings as env file, shell, Python, Slurm job, manifest or compiler options.
+
+    Args:
+        source: Files, Runs, recipes, `pid:NUMBER`, `-`, or flags in quotes; of several, each has
+            the last word over those before it.
+        as_: The form; else by the suffix of --out, else bash.
+        jaxlib: Write recipes and compiler options for this release; else for the one installed
+            here, or the newest that is known.
+        diff: Say what changes from the sources to this one, instead of writing them.
+        form: Read the sources as this, instead of looking at them.
+        out: Write there instead of to stdout.
+        force: Overwrite the file.
+        json: Print everything as JSON.
+    """
+    if not source:
+        raise UsageError("no source was named", next="counterpoint flags render job.sh --as k8s")
+    release = chosen_release(jaxlib)
+    written = [_read(one, form, release.version) for one in source]
+    settings = reduce(Settings.merged, (one.settings for one in written))
+    if diff is not None:
+        other = _read(diff, form, release.version)
+        changes = difference(settings, other.settings)
+        if json:
+            sys.stdout.write(difference_json(changes, source, diff))
+        else:
+            print_document(difference_document(changes, source, diff), sys.stdout)
+        return
+    kind = Form(as_) if as_ else _BY_SUFFIX.get(out.suffix if out else "", Form.BASH)
+    text = render(settings, kind, release)
+    if json:
+        text = render_json(settings, kind, text, written)
+    _write(text, out, source, force=force)
+
+
+def _read(source: str, form: str | None, version: str) -> Written:
+    if is_recipe(source):
+        return read_written(source, version=version)
+    written = read_source(source, (), env=False, form=form).written
+    if not written.given and not written.slips:
+        raise InputError(
+            f"{written.where}: no settings in it",
+            why=f"it was read as {written.form}",
+            next="--form says what it is, where that was guessed wrong",
+        )
+    for line in unread(written):
+        print(line, file=sys.stderr)
+    return written
+
+
+def _write(text: str, out: Path | None, source: tuple[str, ...], *, force: bool) -> None:
+    if out is None:
+        sys.stdout.write(text)
+        return
+    if any(Path(one).exists() and out.exists() and out.samefile(one) for one in source):
+        raise UsageError(f"{out} is a source", next="name another file")
+    if out.exists() and not force:
+        raise UsageError(
+            f"{out} exists", why="nothing is overwritten unasked", next="add --force, or rename"
+        )
+    try:
+        out.write_text(text, encoding="utf-8")
+    except OSError as failure:
+        raise InputError(f"{out}: can't be written: {failure.strerror or failure}") from None
+    print(f"wrote {out}", file=sys.stderr)
