@@ -129,6 +129,15 @@ def _list(one: Given, known: tuple[str, ...]) -> _Found | None:
     return None
 
 
+def _subsystems(_: Case, one: Given) -> _Found | None:
+    known = {name.lower() for name in variables()["NCCL_DEBUG_SUBSYS"].values}
+    given = one.meant.removeprefix("^").split(",")
+    skipped = [name for name in given if name and name.lower() not in known]
+    if not skipped:
+        return None
+    return Severity.NOTE, f"NCCL passes over {', '.join(skipped)}", "drop that part", None
+
+
 def _no_such(name: str, known: tuple[str, ...]) -> _Found:
     return Severity.ERROR, f"NCCL ends at {name}, which it does not know", ", ".join(known), None
 
@@ -153,6 +162,7 @@ _OWN: Final[Mapping[str, Callable[[Case, Given], _Found | None]]] = MappingProxy
         "XLA_PYTHON_CLIENT_PREALLOCATE": _preallocate,
         "NCCL_PROTO": _protocols,
         "NCCL_ALGO": _algorithms,
+        "NCCL_DEBUG_SUBSYS": _subsystems,
         "TF_CPP_VMODULE": _vmodule,
     }
 )

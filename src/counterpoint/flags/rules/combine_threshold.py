@@ -83,16 +83,9 @@ def _judged(case: Case, kind: str, value: int) -> tuple[Severity, str, str] | No
         text = f"less is merged than by default (30 MiB): at most {_size(value)} at a time"
         return (Severity.WARNING if value < 1 << 20 else Severity.NOTE), text, look
     if pipelining(case, kind) and since(case, "0.6"):
-        text = (
-            f"with a threshold of one's own, XLA no longer merges pipelined {_plural(kind)} as far"
-            " as memory allows"
-        )
+        text = "XLA no longer merges what is pipelined as far as memory allows, but up to this"
         return Severity.NOTE, text, f"compare with a run without it, or {look}"
     return None
-
-
-def _plural(kind: str) -> str:
-    return f"{kind.replace('_', '-')}s"
 
 
 def _size(value: int) -> str:

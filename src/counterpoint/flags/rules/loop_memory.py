@@ -75,8 +75,7 @@ def check(case: Case) -> Iterator[Remark]:
         "keeps the buffers of several iterations"
         if given.name == _UNROLL
         else (
-            "keeps the buffers of two iterations"
-            + (", and pipelining adds one" if pipelined else "")
+            "keeps the buffers of two iterations" + (", more with pipelining" if pipelined else "")
         )
     )
     yield remark(

@@ -79,7 +79,8 @@ _JAX_ELSEWHERE: Final = frozenset(
 
 
 @cache
-def _nccl() -> frozenset[str]:
+def nccl_names() -> frozenset[str]:
+    """The variables that NCCL and its plugins read."""
     file = Path(__file__).with_name("nccl_names.txt")
     lines = file.read_text("utf-8").splitlines()
     return frozenset(line for line in lines if line and line[0] != "#")
@@ -93,8 +94,8 @@ def check(case: Case) -> Iterator[Remark]:
             yield _said(one, "no release reads it", "drop it", safe=True)
         elif one.name.startswith("JAX_"):
             yield from _jax(case, one, one.name)
-        elif known is None and one.name.startswith(_OURS) and one.name not in _nccl():
-            near = _near(one.name, [*_nccl(), *variables()])
+        elif known is None and one.name.startswith(_OURS) and one.name not in nccl_names():
+            near = _near(one.name, [*nccl_names(), *variables()])
             if near:
                 yield _said(one, "nothing reads it", f"did you mean {near}?")
     for one in case.written.through(Channel.JAX_CONFIG):
@@ -102,7 +103,8 @@ def check(case: Case) -> Iterator[Remark]:
 
 
 def _jax(case: Case, one: Given, name: str) -> Iterator[Remark]:
-    if name in case.release.jax or name in _JAX_ELSEWHERE or not case.release.exact:
+    options = case.release.jax
+    if not options or name in options or name in _JAX_ELSEWHERE or not case.release.exact:
         return
     ends = one.channel is Channel.JAX_CONFIG
     severity = Severity.ERROR if ends else Severity.WARNING
