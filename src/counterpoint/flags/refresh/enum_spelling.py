@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from counterpoint.flags.refresh.parser import Parsed
+from counterpoint.flags.refresh.parser import Parsed, is_unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +30,12 @@ def find_spelling(
     def takes(value: str) -> bool:
         return parse(f"--{flag}={value}").options is not None
 
+    if is_unknown(parse(f"--{flag}=")):
+        return None
     for form in (_as_it_is, _lower, _short(names), _short_lower(names)):
         taken = {name: form(name) for name in names if takes(form(name))}
         if taken:
-            any_case = all(takes(value.swapcase()) for value in taken.values())
+            any_case = takes(next(iter(taken.values())).swapcase())
             return Spelling(tuple(taken.values()), tuple(taken), any_case)
     return None
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import select
 import subprocess
 import tempfile
@@ -20,6 +21,7 @@ from typing import IO, Any, Final, Self, cast
 
 from counterpoint.core.errors import InputError
 
+_UNKNOWN: Final = re.compile(r"Unknown flags? in XLA_FLAGS: ")
 _PATIENCE_S: Final = 120  # loading 400 MB over a network may take its time
 _SERVER: Final = """
 import json, os, sys, tempfile, warnings
@@ -71,6 +73,11 @@ class Parsed:
 
     options: bytes | None
     log: str
+
+
+def is_unknown(parsed: Parsed) -> bool:
+    """Whether a name was not known. A wrong value is found first, and hides unknown names."""
+    return parsed.options is None and _UNKNOWN.search(parsed.log) is not None
 
 
 class Parser:

@@ -17,14 +17,14 @@ from counterpoint.core.errors import InputError
 from counterpoint.flags.catalogue.flag import Flag
 from counterpoint.flags.refresh.descriptor import Field, read_fields
 from counterpoint.flags.refresh.enum_spelling import Spelling, find_spelling
-from counterpoint.flags.refresh.parser import Parsed, Parser
+from counterpoint.flags.refresh.parser import Parsed, Parser, is_unknown
 from counterpoint.flags.refresh.wire import Fields, debug_options, spelled
 
 LIBRARIES: Final = ("libjax_common.so", "xla_extension.so")
 """What jaxlib calls the library that XLA is in; the second up to 0.6."""
 
-_UNKNOWN: Final = re.compile(r"Unknown flags? in XLA_FLAGS: ")
-_NAME: Final = re.compile(rb"(?<![A-Za-z0-9_-])(xla_[a-z0-9_]{3,90})\0")
+_NAME: Final = re.compile(rb"xla_[a-z0-9_]{3,90}\0")
+_INSIDE: Final = re.compile(rb"[A-Za-z0-9_-]")
 _MESSAGES: Final = ("message", "messages", "map")
 _AT_ONCE: Final = 40
 _BESIDE_OPTIONS: Final = frozenset({"xla_fuel"})
@@ -52,7 +52,10 @@ def survey(parser: Parser, library: Path, known: Iterable[str], tell: Tell) -> t
 def names_in(library: Path) -> set[str]:
     """The texts in a library that may be names of flags."""
     with library.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        return {match[1].decode() for match in _NAME.finditer(data)}
+        found = (
+            match for match in _NAME.finditer(data) if not _INSIDE.match(data, match.start() - 1)
+        )
+        return {match[0][:-1].decode() for match in found}
 
 
 class _Asked:
@@ -97,7 +100,7 @@ class _Asked:
         for start in range(0, len(names), _AT_ONCE):
             some = names[start : start + _AT_ONCE]
             parsed = self._parse(" ".join(f"--{name}=true" for name in some))
-            unknown = set(parsed.log.split()) if _is_unknown(parsed) else set[str]()
+            unknown = set(parsed.log.split()) if is_unknown(parsed) else set[str]()
             for name in some:
                 if f"--{name}=true" not in unknown:
                     flag = self._stranger(name)
@@ -106,7 +109,7 @@ class _Asked:
 
     def _stranger(self, name: str) -> Flag | None:
         """A flag without a field of its name; None if there is no such flag."""
-        if _is_unknown(self._parse(f"--{name}=true")):
+        if is_unknown(self._parse(f"--{name}=true")):
             return None
         kind = self._type(name)
         _, changed = self._effect(name, _others(kind, "", ()))
@@ -125,7 +128,7 @@ class _Asked:
         changed: frozenset[int] | None = None
         for value in values:
             parsed = self._parse(f"--{name}='{value}'")
-            if _is_unknown(parsed):
+            if is_unknown(parsed):
                 return False, None
             if parsed.options is not None:
                 changed = _difference(self._unasked, debug_options(parsed.options))
@@ -155,10 +158,6 @@ class _Asked:
 
     def _parse(self, text: str) -> Parsed:
         return self._parser.parse(text)
-
-
-def _is_unknown(parsed: Parsed) -> bool:
-    return parsed.options is None and _UNKNOWN.search(parsed.log) is not None
 
 
 def _difference(one: Fields, other: Fields) -> frozenset[int]:
