@@ -9,6 +9,7 @@ tests/flags/test_spelling.py; the other releases were asked when this was writte
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -30,6 +31,7 @@ _MEANT: Final = {"yes": "true", "on": "true", "t": "true", "y": "true", "enable"
 _LEVELS: Final = {"UNKNOWN": "0", "O0": "9", "O1": "19", "O2": "29", "O3": "39"}
 _WHOLE: Final = "xla_gpu_disable_async_collectives"
 """The one list that takes no empty entry, no spaces and no changes."""
+_MODE: Final = "COLLECTIVES_"
 _SHORT_TOO: Final = ("CPU_OPT_PRESET_",)
 """Enums, beside the lists, whose names may do without what they begin with."""
 
@@ -74,7 +76,7 @@ def as_option(flag: Flag, value: str) -> str:
     if flag.type == "bool":
         return _BOOLS.get(value.lower(), value)
     if flag.type in ("enum", "enums") and flag.enum:
-        spelt = dict(zip(flag.values, flag.enum, strict=True))
+        spelt = _spoken(flag)
         return ",".join(spelt.get(_read(flag, item) or "", item) for item in _items(flag, value))
     return value
 
@@ -119,7 +121,7 @@ def _enum_refusal(flag: Flag, value: str, *, option: bool) -> Refusal | None:
         known = all(item in taken or _INTEGER.fullmatch(item) for item in items)
         known = known or (flag.type == "enums" and not value)
     else:
-        taken = flag.values
+        taken = tuple(_spoken(flag))
         items = _items(flag, value)
         known = _changes_agree(value) and all(_read(flag, _bare(flag, item)) for item in items)
         known = known and bool(items or flag.name != _WHOLE)
@@ -130,14 +132,31 @@ def _enum_refusal(flag: Flag, value: str, *, option: bool) -> Refusal | None:
 
 
 def _read(flag: Flag, text: str) -> str | None:
-    """The word of `flag.values` that XLA_FLAGS reads in a text; None if none."""
+    """The word that XLA_FLAGS reads in a text; None if none."""
     prefix = common_prefix(flag.values)
-    lenient = flag.type == "enums" or prefix in _SHORT_TOO
-    for word in flag.values:
-        same = text.upper() == word.upper() if flag.any_case else text == word
-        if same or (lenient and flag.any_case and text.upper() == word.removeprefix(prefix)):
+    any_case = flag.any_case or _by_first_word(flag)
+    lenient = any_case and (flag.type == "enums" or prefix in _SHORT_TOO)
+    for word in _spoken(flag):
+        same = text.upper() == word.upper() if any_case else text == word
+        if same or (lenient and text.upper() == word.removeprefix(prefix)):
             return word
     return None
+
+
+def _spoken(flag: Flag) -> Mapping[str, str]:
+    """The words of XLA_FLAGS for an enum, each with its name there."""
+    if _by_first_word(flag):
+        return {
+            name.removeprefix(_MODE).partition("_")[0].lower(): name
+            for name in flag.values
+            if name.endswith("_MEMORY")
+        }
+    return dict(zip(flag.values, flag.enum or flag.values, strict=True))
+
+
+def _by_first_word(flag: Flag) -> bool:
+    """COLLECTIVES_PEER_MEMORY is `peer`, and the catalogue does not say so."""
+    return flag.values == flag.enum and flag.default.startswith(_MODE)
 
 
 def common_prefix(values: tuple[str, ...]) -> str:
@@ -176,11 +195,11 @@ def _meant_names(flag: Flag, items: list[str], taken: tuple[str, ...]) -> str | 
 def _meant_name(flag: Flag, item: str, taken: tuple[str, ...]) -> str | None:
     """A name in another case, without its underscores, or without what all names begin with."""
     wanted = _letters(item)
-    names = flag.enum or flag.values
-    prefix = common_prefix(names)
+    names = dict(zip(flag.enum, flag.enum, strict=True)) if taken == flag.enum else _spoken(flag)
+    prefix = common_prefix(tuple(names.values()))
     fits = [
         word
-        for word, name in zip(taken, names, strict=True)
+        for word, name in names.items()
         if wanted in (_letters(word), _letters(name), _letters(name.removeprefix(prefix)))
     ]
     return fits[0] if len(fits) == 1 else None

@@ -1,0 +1,58 @@
+"""Each rule says what it does in its docstring, and does it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import counterpoint.flags.rules as package
+from counterpoint.core.rulebook import Block, read_page
+from counterpoint.flags.case import Case
+from counterpoint.flags.catalogue import release
+from counterpoint.flags.reading import read_text
+from counterpoint.flags.remark import Remark
+from counterpoint.flags.rules import RULES, Rule
+
+SUFFIXES = {"sh": ".sh", "python": ".py", "yaml": ".yaml", "toml": ".toml", "flags": ".flags"}
+
+
+def remarks_on(block: Block, rule: Rule) -> list[Remark]:
+    """What a rule says of a fenced block of its own documentation."""
+    written = read_text(block.text, f"example{SUFFIXES[block.language]}")
+    refused = block.options.get("refused")
+    case = Case(
+        written=written,
+        release=release(block.options.get("jaxlib")),
+        chip=block.options.get("chip"),
+        profiling="profiling" in block.options,
+        refused={one: "refused" for one in written.given if one.text == refused},
+    )
+    return list(rule.check(case))
+
+
+rules = pytest.mark.parametrize("rule", RULES, ids=[rule.CODE for rule in RULES])
+
+
+@rules
+def test_the_example_of_a_rule_fires_and_its_fix_does_not(rule: Rule) -> None:
+    page = read_page(rule)
+    examples = page.blocks("Example")
+    assert examples, "no example"
+    for block in examples:
+        assert {one.code for one in remarks_on(block, rule)} == {rule.CODE}, block.text
+    for block in page.blocks("Fix"):
+        assert remarks_on(block, rule) == [], block.text
+
+
+def test_rules_stand_in_the_order_of_their_codes_and_each_is_listed() -> None:
+    codes = [rule.CODE for rule in RULES]
+    assert codes == sorted(
+        set(codes), key=lambda code: (code == "FLAG199", code)
+    ) or codes == sorted(set(codes))
+    modules = {
+        path.stem
+        for path in Path(package.__path__[0]).glob("*.py")
+        if "\nCODE" in path.read_text("utf-8")
+    }
+    assert modules == {rule.NAME.replace("-", "_") for rule in RULES}
