@@ -24,7 +24,8 @@ from counterpoint.flags.gone import Gone, all_gone
 from counterpoint.flags.page import pages
 from counterpoint.flags.recipe import recipes
 from counterpoint.flags.rules import RULES
-from counterpoint.flags.spelling import refusal
+from counterpoint.flags.rules.unread_variable import nccl_names
+from counterpoint.flags.spelling import as_option, refusal
 from counterpoint.flags.standing import State, default_of, is_default, standing
 from counterpoint.flags.succession import is_default_now
 
@@ -34,11 +35,16 @@ _PREFIXES: Final = ("--xla-", "--xla_")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What a channel makes of a value: `takes` is what it would take, where it refuses it."""
+    """What a channel makes of a value.
+
+    Where it refuses it, `takes` is what it would take, and `meant` the same value as it is written
+    there, where that is plain.
+    """
 
     channel: Channel | None  # None: it is no flag
     taken: bool
     takes: str = ""
+    meant: str | None = None
     is_default: bool = False
 
 
@@ -87,7 +93,7 @@ def show(text: str, release: Release) -> Shown:
     if name is None:
         raise _stranger(typed.strip(), release)
     flag = release.flags.get(name)
-    variable = variables().get(name) or arguments().get(name) or _jax_option(name, release)
+    variable = variables().get(name) or arguments().get(name) or _untold(name, release)
     return Shown(
         name=name,
         value=value if equals else None,
@@ -135,13 +141,16 @@ def _known(typed: str, release: Release) -> str | None:
 def _exists(name: str, release: Release) -> bool:
     if name in release.flags or name in release.jax or name in all_gone():
         return True
-    return name in variables() or name in arguments() or bool(history(name) or about(name))
+    if name in variables() or name in arguments() or name in nccl_names():
+        return True
+    return history(name) is not None or about(name) is not None
 
 
-def _jax_option(name: str, release: Release) -> Variable | None:
-    if name not in release.jax:
-        return None
-    return Variable(name=name, reader=Reader.JAX, type="", default=release.jax[name])
+def _untold(name: str, release: Release) -> Variable | None:
+    """A variable of which only the name is known, and of JAX's the default."""
+    if name in release.jax:
+        return Variable(name=name, reader=Reader.JAX, type="", default=release.jax[name])
+    return Variable(name=name, reader=Reader.NCCL, type="") if name in nccl_names() else None
 
 
 def _verdicts(
@@ -153,8 +162,8 @@ def _verdicts(
     if variable is None:  # gone: perhaps what it asked for holds by itself now
         return (Verdict(channel=None, taken=False, is_default=is_default_now(name, value)),)
     if not variable.type:
-        default = value == variable.default
-        return (Verdict(channel=None, taken=True, is_default=default),)
+        same = value == variable.default
+        return (Verdict(channel=None, taken=True, is_default=True),) if same else ()
     taken = variable.takes(value)
     takes = "" if taken else ", ".join(variable.values) or variable.type
     default = taken and variable.is_default(value)
@@ -164,7 +173,9 @@ def _verdicts(
 def _judged(flag: Flag, value: str, channel: Channel, release: Release) -> Verdict:
     refused = refusal(flag, value, channel)
     if refused is not None:
-        return Verdict(channel=channel, taken=False, takes=refused.takes)
+        taken_elsewhere = refusal(flag, value, Channel.XLA_FLAGS) is None
+        meant = as_option(flag, value) if taken_elsewhere else None
+        return Verdict(channel=channel, taken=False, takes=refused.takes, meant=meant)
     return Verdict(channel=channel, taken=True, is_default=is_default(flag.name, value, release))
 
 
@@ -196,6 +207,7 @@ def _neighbours(name: str, release: Release) -> list[str]:
         *all_gone(),
         *variables(),
         *arguments(),
+        *nccl_names(),
         *all_about(),
     }
     by_lower = {one.lower(): one for one in sorted(known)}

@@ -38,6 +38,8 @@ def standing(name: str, release: Release) -> State:
     variable = variables().get(name) or arguments().get(name)
     if variable is not None:
         return _of_variable(variable, release)
+    if name.startswith("NCCL_"):
+        return State.TAKEN  # of those that are known by name only
     past = history(name)
     newer = past is not None and past.first and number(past.first) > number(release.version)
     return State.NEWER if newer else State.GONE

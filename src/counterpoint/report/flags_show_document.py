@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from counterpoint.flags.catalogue.about import Note, Reader
+from counterpoint.flags.catalogue.history import Change
 from counterpoint.flags.catalogue.lookup import releases
 from counterpoint.flags.channel import Channel
 from counterpoint.flags.fate import Kind as FateKind
@@ -24,12 +25,13 @@ from counterpoint.report.document import (
     Tone,
     printable,
 )
-from counterpoint.report.flags_list_document import change_text, flag_data, release_notes
+from counterpoint.report.flags_list_document import flag_data, release_notes
 
 SCHEMA: Final = "counterpoint.flags.show/1"
 
 _XLA: Final = (Reader.XLA, Reader.COMPILE)
 _EMPTY: Final = '""'
+_UNJUDGED: Final = Fact("not judged", "what values it takes is not known here", Tone.QUIET)
 
 
 def show_document(shown: Shown) -> Document:
@@ -37,7 +39,7 @@ def show_document(shown: Shown) -> Document:
     notes = [Prose(note, Tone.WARNING) for note in release_notes(shown.release)]
     sections = [Section(printable(shown.name), _summary(shown), (*notes, Facts(_machine(shown))))]
     if shown.value is not None:
-        rows = tuple(_verdict(shown, verdict) for verdict in shown.verdicts)
+        rows = tuple(_verdict(shown, verdict) for verdict in shown.verdicts) or (_UNJUDGED,)
         sections.append(Section("Value", printable(shown.value) or "empty", (Facts(rows),)))
     sections.append(_text(shown))
     related = tuple(_related(shown))
@@ -75,7 +77,7 @@ def _machine(shown: Shown) -> tuple[Fact, ...]:
         _fact("give it in", _place(shown)),
         _fact("since", _since(shown)),
         _fact("until", _until(shown)),
-        _fact("changed", "; ".join(_changes(shown))),
+        *_changes(shown),
         _fact("use", ", ".join(shown.use)),
     ]
     return tuple(row for row in rows if row is not None)
@@ -124,7 +126,7 @@ def _channel(shown: Shown, channel: Channel) -> Fact:
         if option and shown.about is not None and shown.about.process_only:
             text = "taken without effect: it is read from the flags of the process"
             return Fact(str(channel), text, Tone.WARNING)
-        return Fact(str(channel), "taken")
+        return Fact(str(channel), "taken; deprecated" if flag.deprecated else "taken")
     end = "the compile fails at it" if option else "XLA ends the process at it"
     told = fate(shown.name, shown.release, channel)
     words = " ".join(word for word in (_clause(told.when), told.what) if word)
@@ -170,10 +172,38 @@ def _until(shown: Shown) -> str | None:
     return f"before {shown.variable.until}"
 
 
-def _changes(shown: Shown) -> list[str]:
-    """What changed about it since it came; that names came and went is said already."""
+def _changes(shown: Shown) -> Iterator[Fact]:
+    """What changed about it since it came, by release; that it came and went is said already."""
     changes = shown.history.changes if shown.history else ()
-    return [change_text(one) for one in changes if one.what not in ("added", "removed")]
+    by_release: dict[str, list[Change]] = {}
+    for one in changes:
+        if one.what not in ("added", "removed"):
+            by_release.setdefault(one.version, []).append(one)
+    for version, group in by_release.items():
+        renamed = next((one.after for one in group if one.what == "alias_of" and one.after), None)
+        kept = [one for one in group if one.what not in ("alias_of", "default") or not renamed]
+        words = [f"an old name of {renamed}"] if renamed else []
+        words += [_change(one) for one in kept]
+        yield Fact(f"in {version}", printable("; ".join(words)))
+
+
+def _change(one: Change) -> str:
+    """One change in a few words; of lists only what came and went."""
+    yes = one.after == "true"
+    told = {
+        "xla_flags": "in XLA_FLAGS" if yes else "no more in XLA_FLAGS",
+        "compile_option": "a compile option" if yes else "no more a compile option",
+        "no_op": "does nothing any more" if yes else "does something",
+        "deprecated": "deprecated" if yes else "not deprecated any more",
+    }.get(one.what)
+    if told is not None:
+        return told
+    before, after = one.before.split(","), one.after.split(",")
+    if one.what in ("values", "enum") or len(before) > 1 or len(after) > 1:
+        came = [f"+{item}" for item in after if item and item not in before]
+        went = [f"-{item}" for item in before if item and item not in after]
+        return f"{one.what} {' '.join([*came, *went])}"
+    return f"{one.what.replace('_', ' ')} {one.before or _EMPTY} -> {one.after or _EMPTY}"
 
 
 def _verdict(shown: Shown, verdict: Verdict) -> Fact:
@@ -183,6 +213,8 @@ def _verdict(shown: Shown, verdict: Verdict) -> Fact:
             "what it asked for is the default now: drop it" if verdict.is_default else "no effect"
         )
         return Fact(label, told, Tone.WARNING)
+    if verdict.meant is not None:
+        return Fact(label, printable(f"there it is written {verdict.meant}"))
     if not verdict.taken:
         return Fact(label, printable(f"refused; it takes {verdict.takes}"), Tone.WARNING)
     return Fact(label, "taken; it is the default anyway" if verdict.is_default else "taken")
@@ -191,26 +223,19 @@ def _verdict(shown: Shown, verdict: Verdict) -> Fact:
 def _text(shown: Shown) -> Section:
     about = shown.about
     if about is None:
-        note = "Counterpoint has no text on it: only what the release itself says is shown."
+        known = "what the release says" if shown.reader in _XLA else f"that {shown.reader} reads it"
+        note = f"Counterpoint has no text on it; only {known} is shown."
         return Section("What it does", "", (Prose(note, Tone.QUIET),))
     blocks: list[Block] = [Prose(about.does)]
     rows: list[Fact | None] = [
         _fact("trades", about.trades),
         _fact("for", ", ".join(about.workloads)),
         _fact("needs", ", ".join(about.needs)),
-        *(Fact("note", _note(one)) for one in about.notes if one.holds(shown.release.version)),
+        *(Fact("note", text) for text in about.told(shown.release.version)),
         *(Fact("source", url, Tone.QUIET) for url in about.sources),
     ]
     blocks.append(Facts(tuple(row for row in rows if row is not None)))
     return Section("What it does", "", tuple(blocks))
-
-
-def _note(note: Note) -> str:
-    return f"{_chips(note.chips)}{note.text}"
-
-
-def _chips(chips: Sequence[str]) -> str:
-    return f"[{', '.join(chips)}] " if chips else ""
 
 
 def _related(shown: Shown) -> Iterable[Fact]:
@@ -288,6 +313,7 @@ def _verdict_data(verdict: Verdict) -> dict[str, Any]:
         "channel": str(verdict.channel) if verdict.channel else None,
         "taken": verdict.taken,
         "takes": verdict.takes or None,
+        "meant": verdict.meant,
         "is_default": verdict.is_default,
     }
 
