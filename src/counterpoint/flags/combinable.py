@@ -11,7 +11,7 @@ See xla/service/collective_combiner_utils.h and xla/hlo/transforms/collectives.
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,10 +20,10 @@ from counterpoint.program import (
     Instruction,
     Program,
     collective,
+    in_loop,
     is_done,
     loop_multiplier,
     replica_groups,
-    start_of,
 )
 from counterpoint.program.launches import launched
 
@@ -48,6 +48,7 @@ class Part:
     key: Hashable
     before: tuple[int, ...]
     instruction: str
+    pipelined: bool = False  # moved to another iteration of its loop; merged apart from the others
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,98 +75,87 @@ def unrolled(program: Program) -> bool:
 
 
 def _place(program: Program, computation: Computation, kind: str, split: Sequence[str]) -> Place:
-    walk = _Walk(program, computation, kind, split)
+    trace = _Trace(program, computation, kind, split)
+    parts = tuple(trace.follow())
     times = loop_multiplier(program, computation.name)
     return Place(
         computation=computation.name,
         times=times,
-        in_loop=computation.name != program.entry and times != 1,
-        parts=tuple(walk.parts()),
-        roots=walk.roots(),
+        in_loop=in_loop(program, computation.name),
+        parts=parts,
+        roots=trace.roots(),
     )
 
 
-class _Walk:
-    """The instructions of one computation, walked backwards from operand to operand."""
+class _Trace:
+    """Which parts the values of one computation wait for, the nearest only, in XLA's order.
+
+    XLA walks from the end to the operands, the first operand first, and visits each value once; so
+    a part that an earlier one waits for anyhow need not be named again.
+    """
 
     def __init__(
         self, program: Program, computation: Computation, kind: str, split: Sequence[str]
     ) -> None:
-        self.program = program
-        self.computation = computation
-        # Parts of other kinds are only passed through, but one at a time: merging came later.
-        self._values = {
-            it.name: _values(program, it)
-            for it in computation.instructions
-            if _kind(program, it) in split
-        }
-        self._own = [
-            it
-            for it in computation.instructions
-            if _kind(program, it) == kind and not _is_clone(it)
-        ]
-        self._first: dict[str, int] = {}
-        at = 0
-        for it in self._own:
-            self._first[it.name] = at
-            at += len(self._values[it.name])
+        self._program = program
+        self._instructions = computation.instructions
+        self._kind = kind
+        self._split = split
+        self._whole: dict[str, tuple[int, ...]] = {}
+        self._elements: dict[str, tuple[tuple[int, ...], ...]] = {}
+        self._waits: list[int] = []  # by part: the bits of all that it waits for
 
-    def parts(self) -> Iterator[Part]:
-        for it in self._own:
-            key = _key(self.program, it)
-            for value, size in self._values[it.name]:
-                yield Part(
-                    kind=_kind(self.program, it) or "",
-                    bytes=size,
-                    key=key,
-                    before=tuple(self._waits_for([value])),
-                    instruction=it.name,
-                )
+    def follow(self) -> Iterator[Part]:
+        """The parts, in the order in which their computation is written."""
+        for it in self._instructions:
+            kind = _kind(self._program, it)
+            if kind not in self._split:
+                self._pass_on(it)
+                continue
+            values = _values(self._program, it)
+            nearest = [self._whole[value.name] for value, _ in values]
+            if kind == self._kind and not _is_clone(it):
+                key = _key(self._program, it)
+                first = len(self._waits)
+                for before, (_, size) in zip(nearest, values, strict=True):
+                    self._waits.append(self._closure(before))
+                    yield Part(kind=kind, bytes=size, key=key, before=before, instruction=it.name)
+                nearest = [(at,) for at in range(first, len(self._waits))]
+            # Of other kinds, the parts are passed through one by one: they were merged later.
+            self._elements[it.name] = tuple(nearest)
+            self._whole[it.name] = self._joined(nearest)
 
     def roots(self) -> tuple[int, ...]:
-        """The parts met first from the values that nobody uses, the result among them."""
-        ends = [it for it in self.computation.instructions if not self.program.users(it)]
-        found: dict[int, None] = {}
-        for end in ends:
-            found |= dict.fromkeys(self._waits_for([end]))
-        return tuple(found)
+        """What the values wait for that nobody uses, the result among them."""
+        ends = (it for it in self._instructions if not self._program.users(it))
+        return self._joined(self._whole[it.name] for it in ends)
 
-    def _waits_for(self, start: Sequence[Instruction]) -> list[int]:
-        """The nearest parts behind some values, the first operand's first, as XLA visits them."""
-        found: dict[int, None] = {}
-        seen: set[tuple[str, int | None]] = set()
-        waiting: list[tuple[Instruction, int | None]] = [(it, None) for it in reversed(start)]
-        while waiting:
-            it, element = waiting.pop()
-            if (it.name, element) in seen:
-                continue
-            seen.add((it.name, element))
-            if it.name in self._first:
-                found |= dict.fromkeys(self._numbers(it, element))
-                continue
-            waiting.extend(reversed(self._behind(it, element)))
-        return list(found)
+    def _pass_on(self, it: Instruction) -> None:
+        """A value waits for what its operands wait for; an element of a tuple only for its own."""
+        behind = self._program.operands(it)
+        elements = self._elements.get(behind[0].name) if behind else None
+        if elements is not None and is_done(it):
+            self._elements[it.name] = elements
+        if elements is not None and it.opcode == "get-tuple-element" and len(elements) > 1:
+            self._whole[it.name] = elements[it.tuple_index or 0]
+        else:
+            self._whole[it.name] = self._joined(self._whole[value.name] for value in behind)
 
-    def _numbers(self, it: Instruction, element: int | None) -> range | tuple[int, ...]:
-        first, count = self._first[it.name], len(self._values[it.name])
-        if element is not None and element < count:
-            return (first + element,)
-        return range(first, first + count)
+    def _joined(self, lists: Iterable[Iterable[int]]) -> tuple[int, ...]:
+        kept: list[int] = []
+        known = 0
+        for one in lists:
+            for at in one:
+                if not known >> at & 1:
+                    kept.append(at)
+                    known |= self._waits[at] | 1 << at
+        return tuple(kept)
 
-    def _behind(
-        self, it: Instruction, element: int | None
-    ) -> list[tuple[Instruction, int | None]]:
-        """What a value is made of; of a tuple's element only its own part where it is known."""
-        if it.opcode == "get-tuple-element":
-            return [(operand, it.tuple_index) for operand in self.program.operands(it)]
-        if it.name in self._values:
-            values = self._values[it.name]
-            picked = values[element : element + 1] if element is not None else values
-            return [(value, None) for value, _ in picked or values]
-        start = start_of(self.program, it) if is_done(it) else None
-        if start is not None and start.computation == it.computation:
-            return [(start, element)]
-        return [(operand, None) for operand in self.program.operands(it)]
+    def _closure(self, parts: Iterable[int]) -> int:
+        bits = 0
+        for at in parts:
+            bits |= self._waits[at] | 1 << at
+        return bits
 
 
 def _kind(program: Program, it: Instruction) -> str | None:
@@ -214,7 +204,7 @@ def _key(program: Program, it: Instruction) -> Hashable:
         replica_groups(program, it),
         it.channel_id is not None,
         it.use_global_device_ids,
-        '"is_pipelined":true' in it.backend_config.replace(" ", ""),
+        _is_pipelined(it),
     )
     if _kind(program, it) == "all-gather":
         return told
@@ -225,9 +215,8 @@ def _key(program: Program, it: Instruction) -> Hashable:
     return (root.opcode, root.shape.dtype, *told)
 
 
-def is_pipelined(part: Part) -> bool:
-    """Whether the pipeliner moved it to another iteration; merged apart from the others."""
-    return isinstance(part.key, tuple) and part.key[-1] is True
+def _is_pipelined(it: Instruction) -> bool:
+    return '"is_pipelined":true' in it.backend_config.replace(" ", "")
 
 
 def _is_clone(it: Instruction) -> bool:
