@@ -214,6 +214,16 @@ COMMANDS: tuple[Command, ...] = (
         examples=("counterpoint flags diff 0.6.2 0.10.2", "counterpoint flags diff 0.8.3 --json"),
     ),
     Command(
+        "flags effective",
+        "counterpoint.cli.flags_effective:effective",
+        "Say what the compiler really used, against what was asked.",
+        examples=(
+            "counterpoint flags effective runs/train",
+            "counterpoint flags effective xla_dump --asked job.sh --module jit_train_step",
+            "counterpoint flags effective runs/train --json",
+        ),
+    ),
+    Command(
         "flags render",
         "counterpoint.cli.flags_render:render_flags",
         "Write settings as env file, shell, Python, Slurm job, manifest or compiler options.",

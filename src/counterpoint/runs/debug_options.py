@@ -12,7 +12,8 @@ from typing import Final
 
 from counterpoint.runs.run import Rank
 
-_FIELD: Final = re.compile(r"^(\w+): (.*)$", re.MULTILINE)
+_FIELD: Final = re.compile(r"^(\w+):? (\{[^}]*\}|[^\n]*)$", re.MULTILINE)
+_ENTRY: Final = re.compile(r'\{\s*key: "(.*?)"\s*value: "?(.*?)"?\s*\}', re.DOTALL)
 
 
 def read_debug_options(path: Path) -> dict[str, str]:
@@ -24,12 +25,17 @@ def read_debug_options(path: Path) -> dict[str, str]:
 
 
 def parse_debug_options(text: str) -> dict[str, str]:
-    """Flags in a file's text; a list has its values with commas between."""
+    """Flags in a file's text; a list has its values with commas between, a map `key=value`."""
     flags: dict[str, str] = {}
     for name, value in _FIELD.findall(text):
-        plain = value.strip().removeprefix('"').removesuffix('"')
+        entry = _ENTRY.fullmatch(value)
+        plain = f"{entry[1]}={entry[2]}" if entry else _unquoted(value.strip())
         flags[name] = f"{flags[name]},{plain}" if name in flags else plain
     return flags
+
+
+def _unquoted(value: str) -> str:
+    return value.removeprefix('"').removesuffix('"')
 
 
 def effective_flags(rank: Rank) -> dict[str, str]:
