@@ -1,0 +1,99 @@
+"""`counterpoint flags show`, through the command line."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from counterpoint.cli.app import main
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    code = main(["flags", "show", *words])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_a_flag_is_shown_with_what_it_does_and_where_that_is_known_from(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code, out, err = run(
+        capsys, "--xla_gpu_enable_latency_hiding_scheduler=true", "--jaxlib", "0.10.2"
+    )
+    assert (code, err) == (0, "")
+    assert "default           false (jaxlib 0.10.2)" in out
+    assert "On Hopper and Blackwell the scheduler runs anyhow" in out
+    assert "  source  https://github.com/openxla/xla" in out
+    assert "rule    FLAG302" in out
+    assert out.splitlines()[-1].startswith("next: counterpoint run --settings ")
+
+
+def test_notes_of_other_releases_are_not_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    older = run(capsys, "xla_gpu_enable_pipelined_all_gather", "--jaxlib", "0.10.2")[1]
+    newer = run(capsys, "xla_gpu_enable_pipelined_all_gather", "--jaxlib", "0.12")[1]
+    assert "false is default and not off" in newer
+    assert "false is default and not off" not in older
+    assert "no more a compile option" in newer
+
+
+def test_a_value_that_changes_nothing_per_compile_is_said_to(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    out = run(capsys, "xla_gpu_enable_nccl_comm_splitting", "--jaxlib", "0.10.2")[1]
+    assert "compiler_options  taken without effect" in out
+
+
+def test_a_removed_flag_says_what_happens_and_what_does_it_now(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code, out, _ = run(capsys, "xla_gpu_enable_async_all_reduce=true", "--jaxlib", "0.10.2")
+    assert code == 0
+    assert "not in jaxlib 0.10.2" in out
+    assert "unknown: XLA ends the process at it. jaxlib 0.4.26 had it, 0.4.27 does not." in out
+    assert "what it asked for is the default now: drop it" in out
+    assert out.endswith("next: counterpoint flags show xla_gpu_disable_async_collectives\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("nccl_nvls_enable=1", "read by NCCL"),
+        ("jax_pgle_profiling_runs", 'jax.config.update("jax_pgle_profiling_runs", ...)'),
+        ("megascale_grpc_premap_memory_bytes", "LIBTPU_INIT_ARGS="),
+        ("--trainer.profiler", "read by Levanter"),
+        ("net.ipv4.tcp_rmem", "read by the Linux kernel"),
+        ("xla_gpu_shape_checks", "Counterpoint has no text on it"),
+        ("TF_CPP_MAX_LOG_LEVEL", "read by nobody"),
+        ("optimization_level", "a compile option, not in XLA_FLAGS"),
+    ],
+)
+def test_settings_of_every_kind_are_shown(
+    name: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = run(capsys, name, "--jaxlib", "0.10.2")
+    assert (code, err) == (0, "")
+    assert told in out
+
+
+def test_an_unknown_name_ends_with_2_and_the_nearest_names(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code, out, err = run(capsys, "xla_gpu_enable_triton_gem", "--jaxlib", "0.10.2")
+    assert (code, out) == (2, "")
+    assert "nearest: xla_gpu_enable_triton_gemm" in err
+
+
+def test_json_has_all_of_it(capsys: pytest.CaptureFixture[str]) -> None:
+    out = run(capsys, "xla_gpu_memory_limit_slop_factor=95", "--jaxlib", "0.10.2", "--json")[1]
+    data = json.loads(out)
+    assert data["schema"] == "counterpoint.flags.show/1"
+    assert data["jaxlib"] == {"asked": "0.10.2", "table": "0.10.2"}
+    assert (data["reader"], data["state"], data["default"]) == ("XLA", "taken", "95")
+    assert data["flag"]["type"] == "int32"
+    assert [verdict["is_default"] for verdict in data["verdicts"]] == [True, True]
+    assert data["about"]["sources"]
+    assert {"since", "until", "chips", "holds", "text"} == set(data["about"]["notes"][0])
+    nothing = json.loads(run(capsys, "xla_gpu_shape_checks", "--jaxlib", "0.10.2", "--json")[1])
+    assert nothing["about"] is None
+    assert data.keys() == nothing.keys()
