@@ -21,10 +21,12 @@ RELEASE = release(INSTALLED.jaxlib if INSTALLED else None)
 UNTOLD = {
     "xla_fuel",
     "xla_gpu_device_execution_terminate_timeout",
+    "xla_gpu_enable_libnvptxcompiler",
     "xla_gpu_execution_terminate_timeout",
+    "xla_gpu_experimental_max_unroll_factor",
     "xla_gpu_experimental_thunk_buffer_debug_filter_by_thunk_id_ranges",
 }
-"""Flags whose values have a syntax of their own, which only the compiler knows."""
+"""Flags whose values have a syntax or a range of their own, which only the compiler knows."""
 
 FLAGS = [
     flag

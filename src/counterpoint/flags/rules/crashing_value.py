@@ -40,12 +40,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Final
 
 from counterpoint.flags.case import Case
 from counterpoint.flags.remark import Mend, Remark, Severity, remark
+from counterpoint.flags.written import Given
 
 CODE: Final = "FLAG203"
 NAME: Final = "crashing-value"
@@ -54,17 +56,27 @@ SINCE: Final = "0.1"
 _FILE: Final = Path(__file__).with_name("crashing_values.tsv")
 
 
+@dataclass(frozen=True, slots=True)
+class _Crash:
+    values: re.Pattern[str]
+    what: str
+    channel: str = ""  # empty: both
+
+    def hits(self, one: Given) -> bool:
+        here = self.channel in ("", one.channel)
+        return here and self.values.fullmatch(one.meant.strip().lower()) is not None
+
+
 def check(case: Case) -> Iterator[Remark]:
     crashes = _crashes()
     for one in case.compiler:
-        known = crashes.get(one.name)
-        if known and one.known and case.known(one) and known[0].fullmatch(one.meant.lower()):
-            yield remark(CODE, Severity.ERROR, one, known[1], "drop it", Mend())
+        crash = crashes.get(one.name)
+        if crash and one.known and case.known(one) and crash.hits(one):
+            yield remark(CODE, Severity.ERROR, one, crash.what, "drop it", Mend())
 
 
 @cache
-def _crashes() -> Mapping[str, tuple[re.Pattern[str], str]]:
-    """Values, as a pattern, and what happens, by flag."""
+def _crashes() -> Mapping[str, _Crash]:
     lines = (line for line in _FILE.read_text("utf-8").splitlines() if not line.startswith("#"))
     rows = (line.split("\t") for line in lines)
-    return {name: (re.compile(value), text) for name, value, text in rows}
+    return {name: _Crash(re.compile(value), *rest) for name, value, *rest in rows}
