@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from counterpoint.cli.settings_source import Source, read_source
+from counterpoint.cli.settings_source import Source, Wanted, read_source
 from counterpoint.core.errors import UsageError
 from counterpoint.flags.catalogue import release
 from counterpoint.flags.examination import Examination, Question, codes, examine, mend
@@ -47,11 +47,13 @@ def run(  # noqa: PLR0913 - the options of the command
     if out is not None:
         _check_out(out, source, force=force)
     chosen, left_out = codes(select, "--select"), codes(ignore, "--ignore")
-    found = read_source(source, command, env=env, form=form)
+    interpreter = find_interpreter(python or _python_of(command))
+    wanted = Wanted(jaxlib or (interpreter.jaxlib if interpreter else None), _chip(target, chip))
+    found = read_source(source, command, env=env, form=form, wanted=wanted)
     question = Question(
         version=jaxlib or found.jaxlib,
-        interpreter=find_interpreter(python or _python_of(command)),
-        chip=_chip(target, chip) or found.chip,
+        interpreter=interpreter,
+        chip=wanted.chip or found.chip,
         profiling=profiling,
         ask=None if no_probe else _asker(),
         select=chosen,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from counterpoint.core.errors import UsageError
 from counterpoint.flags.reading import read_command, read_variables, read_written
@@ -14,6 +15,17 @@ from counterpoint.flags.written import Written
 
 if TYPE_CHECKING:
     from counterpoint.runs.run import Run
+
+
+_NAME: Final = re.compile(r"[A-Za-z][\w.-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """For what settings are wanted: a recipe's lines are not the same for all."""
+
+    jaxlib: str | None = None
+    chip: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +38,7 @@ class Source:
 
 
 def read_source(
-    source: str | None, command: Sequence[str], *, env: bool, form: str | None
+    source: str | None, command: Sequence[str], *, env: bool, form: str | None, wanted: Wanted
 ) -> Source:
     """Exactly one of a source's name, a command, and our own environment."""
     if (source is not None) + bool(command) + env != 1:
@@ -45,6 +57,12 @@ def read_source(
 
         if is_run(path):
             return _of_run(read_run(path))
+    if _NAME.fullmatch(str(path)) and not path.exists():
+        from counterpoint.flags.recipe import recipes
+        from counterpoint.flags.sources.toml_source import write_recipe
+
+        if recipe := recipes().get(str(path)):
+            return Source(write_recipe(recipe, wanted.jaxlib, wanted.chip))
     return Source(read_written(source or "", form=form))
 
 

@@ -48,7 +48,9 @@ def refusal(flag: Flag, value: str | None, channel: Channel) -> Refusal | None:
     """Why a channel refuses a value; None where it takes it. `value` None: given without `=`."""
     option = channel is Channel.COMPILER_OPTIONS
     if value is None:
-        return None if flag.type == "bool" and not option else Refusal(f"a value ({flag.type})")
+        return (
+            None if flag.type == "bool" and not option else Refusal(f"a value of type {flag.type}")
+        )
     if flag.type == "bool":
         return _bool_refusal(value, option=option)
     if flag.type in _BITS:

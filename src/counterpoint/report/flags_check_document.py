@@ -13,7 +13,7 @@ from counterpoint.flags.channel import Channel
 from counterpoint.flags.confirm import Confirmation
 from counterpoint.flags.examination import Examination
 from counterpoint.flags.fix import Fixed
-from counterpoint.flags.remark import Remark, Severity
+from counterpoint.flags.remark import Remark, Severity, advice_of
 from counterpoint.report.document import printable
 
 SCHEMA: Final = "counterpoint.flags.check/1"
@@ -52,13 +52,14 @@ def summary_lines(found: Examination, next: str) -> Iterator[str]:
 def fix_lines(fixed: Fixed, found: Examination) -> Iterator[str]:
     """What was mended, and what was left to the reader."""
     for one in fixed.made:
-        yield printable(f"mended: {one.code}: {_setting(one)}: {one.advice}")
-    for slip in fixed.omitted:
-        yield printable(f"left out: {slip.place}: {_short(slip.text)}: {slip.why}")
+        yield printable(f"mended: {one.place}: {one.code}: {_short(one.text)}: {_done(one)}")
+    omitted = {(slip.place, slip.text) for slip in fixed.omitted}
     for one in found.remarks:
-        if one.severity is not Severity.NOTE:
-            unsafe = " (a mend that may change the program)" if one.mend else ""
-            yield f"left{unsafe}: {remark_line(one)}"
+        if (one.place, one.text) in omitted:
+            yield f"left out: {remark_line(one)}"
+        elif one.severity is not Severity.NOTE:
+            unsafe = " (its mend may change the program)" if one.mend else ""
+            yield f"left as it is{unsafe}: {remark_line(one)}"
     yield printable(_confirmed(found.confirmation))
 
 
@@ -138,6 +139,13 @@ def _setting(one: Remark) -> str:
         if one.channel in (Channel.XLA_FLAGS, Channel.LIBTPU_INIT_ARGS)
         else one.name
     )
+
+
+def _done(one: Remark) -> str:
+    """What a mend has made of a setting."""
+    if one.mend is None or not one.mend.instead:
+        return "dropped"
+    return advice_of(one.mend.instead, one.channel).replace("write", "now", 1)
 
 
 def _short(text: str) -> str:

@@ -70,7 +70,7 @@ def check(case: Case) -> Iterator[Remark]:
     for one in case.written.through(Channel.LIBTPU_INIT_ARGS):
         if one.name.startswith("xla_gpu_"):
             message = "a flag of XLA's GPU compiler, which libtpu does not know"
-            yield remark(CODE, Severity.ERROR, one, message, "give it in XLA_FLAGS", Mend())
+            yield remark(CODE, Severity.ERROR, one, message, "give it in XLA_FLAGS")
 
 
 def _stranger(one: Given, fate: Fate) -> Remark:

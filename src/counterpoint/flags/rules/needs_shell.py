@@ -29,7 +29,7 @@ export XLA_FLAGS="--xla_dump_to=/tmp/dump"
 
 ## Fix safety
 
-Nothing is mended: `--fix` keeps the text as it is.
+Nothing is mended: `--fix` leaves such a setting out, and names it.
 
 ## References
 

@@ -61,10 +61,12 @@ def check(case: Case) -> Iterator[Remark]:
         refused = _refused(case, one)
         if refused is None:
             continue
-        said = "it has no value" if one.value is None else f"{one.value!r} is no such value"
-        message = f"it takes {refused.takes}, and {said}; {ending(one.channel)}"
+        if one.value is None:
+            message = f"it needs {refused.takes}, and has none; {ending(one.channel)}"
+        else:
+            message = f"it takes {refused.takes}, not {one.value!r}; {ending(one.channel)}"
         if refused.meant is None:
-            yield remark(CODE, Severity.ERROR, one, message, f"give {refused.takes}")
+            yield remark(CODE, Severity.ERROR, one, message, f"give it {refused.takes}")
         else:
             mend = Mend(((one.name, refused.meant),))
             advice = advice_of(mend.instead, one.channel)

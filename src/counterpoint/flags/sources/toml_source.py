@@ -17,9 +17,9 @@ def read_toml(text: str, where: str) -> Written:
     return _written(read_recipe(text, where).settings, where, "toml", text)
 
 
-def write_recipe(recipe: Recipe, version: str | None = None) -> Written:
-    """A recipe that comes with Counterpoint, for one jaxlib (None: the newest)."""
-    return _written(recipe.resolve(version), f"recipe {recipe.name}", "recipe", "")
+def write_recipe(recipe: Recipe, version: str | None = None, chip: str | None = None) -> Written:
+    """A recipe that comes with Counterpoint, for one jaxlib (None: the newest) and chip (any)."""
+    return _written(recipe.resolve(version, chip), f"recipe {recipe.name}", "recipe", "")
 
 
 def _written(settings: Settings, where: str, form: str, text: str) -> Written:
