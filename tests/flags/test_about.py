@@ -13,6 +13,7 @@ from counterpoint.flags.catalogue import history, release, releases
 from counterpoint.flags.catalogue.about import About, Note, Reader, about, all_about
 from counterpoint.flags.catalogue.variable import Variable, arguments, variables
 from counterpoint.flags.gone import all_gone
+from counterpoint.flags.recipe import recipes
 from counterpoint.flags.version import number
 
 WORKLOADS = {
@@ -88,6 +89,16 @@ def test_a_flag_that_is_gone_and_has_an_heir_says_so_in_both_places() -> None:
 
 def test_the_flags_that_a_process_reads_for_itself_are_marked() -> None:
     assert {entry.name for entry in ENTRIES if entry.process_only} == PROCESS_ONLY
+
+
+def test_every_setting_of_every_recipe_has_a_text() -> None:
+    untold = {
+        line.name
+        for recipe in recipes().values()
+        for line in (*recipe.lines, *recipe.arguments, *recipe.kernel)
+        if about(line.name) is None
+    }
+    assert not untold
 
 
 def test_a_single_entry_reads_as_its_whole_file_does() -> None:

@@ -84,6 +84,7 @@ class About:
         return tuple(note.text for note in self.notes if note.holds(version, chip))
 
 
+@cache
 def about(name: str) -> About | None:
     """What is known of a setting; None if it has no text."""
     found = _tables().get(name)
