@@ -235,6 +235,27 @@ COMMANDS: tuple[Command, ...] = (
         ),
     ),
     Command(
+        "flags recommend",
+        "counterpoint.cli.flags_recommend:recommend",
+        "Recommend settings: those that exist in the release, aren't its default, and can matter.",
+        examples=(
+            "counterpoint flags recommend --for fsdp --target 8xH100",
+            "counterpoint flags recommend --for fsdp,tp --target 4x8xH100 --program xla_dump",
+            "counterpoint flags recommend --for pp --target 8xB200 --jaxlib 0.12.0 --as bash",
+            "counterpoint flags recommend --for dp --goal memory --json",
+        ),
+    ),
+    Command(
+        "flags thresholds",
+        "counterpoint.cli.flags_thresholds:thresholds",
+        "Say at which thresholds XLA merges which collectives, and which are worth a try.",
+        examples=(
+            "counterpoint flags thresholds --program xla_dump",
+            "counterpoint flags thresholds --program runs/train --json",
+            "counterpoint flags thresholds --params 218e6 --dtype bf16 --layers 32",
+        ),
+    ),
+    Command(
         "flags refresh",
         "counterpoint.cli.flags_refresh:refresh",
         "Learn the flags of an installed jaxlib from itself.",

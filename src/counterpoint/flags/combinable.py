@@ -109,7 +109,7 @@ class _Trace:
         """The parts, in the order in which their computation is written."""
         for it in self._instructions:
             kind = _kind(self._program, it)
-            if kind not in self._split:
+            if kind is None or kind not in self._split:
                 self._pass_on(it)
                 continue
             values = _values(self._program, it)

@@ -53,7 +53,7 @@ class Recipe:
     libtpu: tuple[Line, ...] = ()
     arguments: tuple[Line, ...] = ()
     kernel: tuple[Line, ...] = ()
-    advice: tuple[tuple[str, str], ...] = ()
+    advice: tuple[Line, ...] = ()
     layout: Layout | None = None
     workloads: tuple[str, ...] = ()
     goals: tuple[str, ...] = ()

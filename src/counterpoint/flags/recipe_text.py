@@ -85,7 +85,7 @@ def read_recipe(text: str, where: str) -> Recipe:
         libtpu=lines("libtpu", Channel.LIBTPU_INIT_ARGS),
         arguments=lines("arguments"),
         kernel=lines("kernel"),
-        advice=tuple((line.name, line.value) for line in lines("advice")),
+        advice=lines("advice"),
         layout=_layout(document, where),
         workloads=_texts(document, "for", where),
         goals=_texts(document, "goals", where),

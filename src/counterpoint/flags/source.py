@@ -21,11 +21,11 @@ def load_settings(
     A recipe holds for the jaxlib of that version; if none is said, for the one installed here.
     """
     if isinstance(source, str) and source in recipes():
-        return recipes()[source].resolve(version or _installed(), chip)
+        return recipes()[source].resolve(version or installed_jaxlib(), chip)
     path = Path(source)
     text = _read(path)
     if path.suffix == ".toml":
-        settings = read_recipe(text, str(path)).resolve(version or _installed(), chip)
+        settings = read_recipe(text, str(path)).resolve(version or installed_jaxlib(), chip)
     else:
         settings = _settings(read_script(text, str(path)))
     if settings == Settings():
@@ -33,7 +33,8 @@ def load_settings(
     return settings
 
 
-def _installed() -> str | None:
+def installed_jaxlib() -> str | None:
+    """The version of the jaxlib beside this Counterpoint; None where there is none."""
     from importlib import metadata  # dear, and needed for recipes only
 
     try:

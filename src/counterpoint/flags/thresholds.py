@@ -157,18 +157,16 @@ def _outcomes(place: Place, most: int) -> tuple[_Outcome, ...]:
     total = part_bytes(place.parts, everything)
     factor = _coarseness(place, total)
     found: list[_Outcome] = []
-    at: int | None = 0
-    exact = True
-    while at is not None:
+    at, exact = 0, True
+    while True:
         merging.reset()
         merged = merging.run(at, everything, most)
         if not found or set(merged.sets) != set(found[-1].merged.sets):
             found.append(_Outcome(at, merged, exact))
         if merged.next is None:
-            break
+            return tuple(found)
         coarse = min(int(at * factor), total)
         at, exact = max(merged.next, coarse), merged.next >= coarse
-    return tuple(found)
 
 
 def _coarseness(place: Place, total: int) -> float:

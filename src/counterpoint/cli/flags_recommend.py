@@ -1,0 +1,85 @@
+"""`counterpoint flags recommend`: settings worth a try, each with its reason and basis."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from counterpoint.cli.numbers import WholeNumber
+from counterpoint.core.errors import UsageError
+
+Form = Literal["bash", "env", "python", "slurm", "k8s", "compiler_options"]
+
+
+def recommend(  # noqa: PLR0913 - the options of the command
+    *,
+    for_: Annotated[tuple[str, ...], Parameter(name="--for", show_default=False)],
+    target: str | None = None,
+    jaxlib: str | None = None,
+    program: Path | None = None,
+    module: str | None = None,
+    goal: str = "speed",
+    as_: Annotated[Form | None, Parameter(name="--as")] = None,
+    top: WholeNumber = 12,
+    json: Annotated[bool, Parameter(show_default=False)] = False,
+) -> None:
+    """Recommend settings: those that exist in the release, are not its default, and can matter.
+
+    Args:
+        for_: The parallelism: fsdp, tp, pp, dp, ep, multislice; several with commas.
+        target: Where it runs: 8xH100, or 4x8xH100 for four hosts of eight.
+        jaxlib: The release; else the one installed here, else the newest known.
+        program: What XLA made of the program: an HLO file, a directory of XLA dumps, a Run, or a
+            profile that embeds its HLO. What it has decides what can matter.
+        module: Of several modules this one.
+        goal: speed, memory, debug or pgle.
+        as_: Print the settings in this form only, with the reasons as comments.
+        top: Rows of what is left out.
+        json: Print everything as JSON.
+    """
+    from counterpoint.cli.finished_program import finished_program
+    from counterpoint.flags.catalogue import release
+    from counterpoint.flags.program_facts import program_facts
+    from counterpoint.flags.recommend import Situation
+    from counterpoint.flags.recommend import recommend as find
+    from counterpoint.flags.source import installed_jaxlib
+    from counterpoint.hardware.target import parse_target
+    from counterpoint.report import flags_recommend_document as drawn
+    from counterpoint.report.terminal import print_document
+
+    if top < 1:
+        raise UsageError(f"--top takes a number from 1 on, not {top}")
+    if json and as_ is not None:
+        raise UsageError("--json and --as are two forms: choose one")
+    where = parse_target(target) if target is not None else None
+    subject = finished_program(program, module) if program is not None else None
+    told = subject.circumstances.get("jaxlib") if subject is not None else None
+    known = release(jaxlib or told or installed_jaxlib())
+    found = find(
+        Situation(
+            workloads=tuple(dict.fromkeys(one for text in for_ for one in text.split(",") if one)),
+            goal=goal,
+            release=known,
+            chip=where.gpu if where is not None else None,
+            hosts=where.hosts if where is not None else None,
+            program=program_facts(subject.program, known.version) if subject is not None else None,
+        )
+    )
+    if as_ is not None:
+        sys.stdout.write(drawn.recommendation_text(found, as_))
+    elif json:
+        sys.stdout.write(drawn.recommendation_json(found))
+    else:
+        again = {
+            "--for": ",".join(found.situation.workloads),
+            "--target": target,
+            "--jaxlib": jaxlib,
+            "--program": str(program) if program is not None else None,
+            "--module": module,
+            "--goal": goal if goal != "speed" else None,
+        }
+        words = [word for name, text in again.items() if text is not None for word in (name, text)]
+        print_document(drawn.recommendation_document(found, top, words), sys.stdout)

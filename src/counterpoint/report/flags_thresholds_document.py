@@ -1,0 +1,282 @@
+"""`flags thresholds` as a Document: what merges at which threshold, and the flags worth a try."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Final
+
+from counterpoint.flags.layer_rule import LayerRule
+from counterpoint.flags.thresholds import Combining, Site, Step, Thresholds, flag_of
+from counterpoint.report import units
+from counterpoint.report.document import (
+    Column,
+    Document,
+    Fact,
+    Facts,
+    Kind,
+    Log,
+    Prose,
+    Section,
+    Table,
+    Tone,
+    printable,
+)
+
+SCHEMA: Final = "counterpoint.flags.thresholds/1"
+_COUNTED: Final = {
+    "all-gather": "the gathered whole",
+    "all-reduce": "the reduced whole",
+    "reduce-scatter": "what one device keeps",
+}
+_LEGEND: Final = (
+    "Predicted: computed as XLA's combiner does it, for the program as it was compiled. That a"
+    " threshold is faster is for a measurement to say: fewer and larger collectives use the links"
+    " better, and overlap worse."
+)
+
+
+def flags_of(found: Thresholds) -> tuple[str, ...]:
+    """The flags that a loop's collectives ask for, as XLA_FLAGS takes them."""
+    chosen = ((kind.flag, kind.choice) for kind in found.kinds if kind.kind != "all-reduce")
+    return tuple(f"--{flag}={value}" for flag, value in chosen if value is not None)
+
+
+def rule_flags(rule: LayerRule) -> tuple[str, ...]:
+    """The flags that the layer rule gives."""
+    kinds = ("all-gather", "reduce-scatter")
+    return tuple(f"--{flag_of(kind)}={rule.layer_bytes}" for kind in kinds)
+
+
+def candidates_of(found: Thresholds) -> tuple[str, ...]:
+    """The all-reduce thresholds to try, one at a time."""
+    return tuple(
+        f"--{kind.flag}={step.threshold}"
+        for kind in found.kinds
+        if kind.kind == "all-reduce"
+        for step in kind.candidates
+    )
+
+
+def thresholds_document(found: Thresholds, where: str, top: int) -> Document:
+    """The report on a program."""
+    sections = [_head(found, where)]
+    sections += [_kind(kind, top) for kind in found.kinds]
+    sections.append(_flags(flags_of(found), candidates_of(found), _why_no_flags(found)))
+    return Document(sections=tuple(sections), legend=_LEGEND, next=_next(where))
+
+
+def rule_document(rule: LayerRule) -> Document:
+    """The report on a model of which only the size is known."""
+    rows = [
+        Fact("a layer", f"{rule.params:,} weights in {rule.dtype}: {_bytes(rule.layer_bytes)}"),
+        Fact("all-gather", f"at least {_bytes(rule.layer_bytes)}: a layer's weights in one go"),
+        Fact("reduce-scatter", _scatter_words(rule)),
+    ]
+    if rule.gradient_bytes is not None:
+        rows.append(Fact("all gradients", f"{rule.layers} layers: {_bytes(rule.gradient_bytes)}"))
+    tries = tuple(f"--{flag_of('all-reduce')}={it}" for it in rule.candidates)
+    return Document(
+        sections=(
+            Section("Layer rule", "rule of thumb", (Facts(tuple(rows)),)),
+            _flags(rule_flags(rule), tries, "a layer is smaller than 16 MiB"),
+        ),
+        legend="Rule of thumb: no program was looked at. Collectives of different iterations of a"
+        " loop never merge, so more than a layer's bytes changes nothing in a scan.",
+        next="counterpoint flags thresholds --program DUMP",
+    )
+
+
+def _scatter_words(rule: LayerRule) -> str:
+    words = f"at least {_bytes(rule.layer_bytes)}: a layer's gradients in one go"
+    if rule.shard_bytes is None:
+        return f"{words}; XLA counts what one device keeps, so less does, too"
+    return f"{words}; {_bytes(rule.shard_bytes)} does, too: XLA counts what one device keeps"
+
+
+def _head(found: Thresholds, where: str) -> Section:
+    rows = [Fact("read", printable(where))]
+    if not found.kinds:
+        text = "it has no all-gather, all-reduce or reduce-scatter: no threshold changes it"
+        rows.append(Fact("collectives", text, Tone.WARNING))
+    if found.unrolled:
+        text = "a loop was unrolled after collectives were merged: its copies are counted once"
+        rows.append(Fact("note", text))
+    if not found.scheduled:
+        text = "not scheduled: read before the compiler was done with it, so sizes may differ"
+        rows.append(Fact("note", text, Tone.WARNING))
+    return Section("Program", printable(found.program), (Facts(tuple(rows)),))
+
+
+def _kind(kind: Combining, top: int) -> Section:
+    default = kind.default
+    blocks = [
+        Facts(
+            (
+                Fact("sizes", _sizes(kind.sites, top)),
+                Fact("today", f"{kind.observed:,} in the program"),
+                Fact(
+                    "default", f"{kind.default.collectives:,} at {_bytes(kind.default.threshold)}"
+                ),
+            )
+        ),
+        _table(_shown(kind, top)),
+        Prose(_words(kind)),
+    ]
+    return Section(kind.kind, f"counted: {_COUNTED[kind.kind]}", tuple(blocks))
+
+
+def _sizes(sites: Sequence[Site], top: int) -> str:
+    """How many of which size, by computation."""
+    told: list[str] = []
+    for site in sites[:top]:
+        sizes = Counter(site.sizes).most_common()
+        each = ", ".join(f"{count:,} x {units.size(size)}" for size, count in sizes[:4])
+        more = f", {len(sizes) - 4} more sizes" if len(sizes) > 4 else ""
+        times = "in a loop" if site.times is None else f"{site.times:,} times"
+        told.append(f"{printable(site.computation)} ({times}): {each}{more}")
+    return "; ".join(told) + (f"; {len(sites) - top} more" if len(sites) > top else "")
+
+
+def _shown(kind: Combining, top: int) -> Sequence[Step]:
+    """All break points where they are few, else powers of two."""
+    changes = [
+        step
+        for before, step in zip([None, *kind.steps], kind.steps, strict=False)
+        if before is None or before.collectives != step.collectives
+    ]
+    return changes if len(changes) <= top or not kind.candidates else kind.candidates
+
+
+def _table(steps: Sequence[Step]) -> Table:
+    columns = (
+        Column("from bytes on", Kind.NUMBER),
+        Column("", Kind.WORD),
+        Column("collectives", Kind.NUMBER),
+        Column("a step runs", Kind.NUMBER, 1),
+        Column("largest", Kind.NUMBER),
+    )
+    rows = [
+        (
+            f"{step.threshold:,}",
+            units.size(step.threshold),
+            f"{step.collectives:,}",
+            units.count(step.launches),
+            units.size(step.largest),
+        )
+        for step in steps
+    ]
+    return Table(columns=columns, rows=tuple(rows))
+
+
+def _words(kind: Combining) -> str:
+    last = kind.steps[-1]
+    beyond = "what is left waits for another, differs in who takes part, or is elsewhere"
+    told = [f"Beyond {_bytes(last.threshold)} nothing changes: {beyond}."]
+    if any(site.in_loop for site in kind.sites):
+        told.append("Nothing merges across the iterations of a loop.")
+    if not all(step.exact for step in kind.steps):
+        told.append("Break points are too many to compute them all: some are left out.")
+    if any(site.pipelined for site in kind.sites):
+        told.append(
+            "Pipelined ones merge by themselves as far as memory goes, as long as no threshold is"
+            " set; one that is set holds for them, too."
+        )
+    return " ".join(told)
+
+
+def _flags(flags: Sequence[str], candidates: Sequence[str], why_none: str) -> Section:
+    shown = [Log(tuple(flags))] if flags else [Prose(why_none, Tone.QUIET)]
+    if candidates:
+        shown += [Prose("All-reduce: worth a try, one at a time."), Log(tuple(candidates))]
+    return Section("Flags", "candidates, to be confirmed by a measurement", tuple(shown))
+
+
+def _why_no_flags(found: Thresholds) -> str:
+    if any(site.in_loop and len(site.sizes) > 1 for it in found.kinds for site in it.sites):
+        return "In loops the default merges all that can merge: no flag is needed."
+    return "No loop whose collectives could merge: the tables say what each threshold gives."
+
+
+def _bytes(count: int) -> str:
+    return f"{count:,} bytes ({units.size(count)})"
+
+
+def _next(where: str) -> str:
+    return f"counterpoint flags recommend --for fsdp --program {shlex.quote(where)}"
+
+
+def thresholds_json(found: Thresholds, where: str) -> str:
+    """Everything, uncut."""
+    data: dict[str, Any] = {
+        "schema": SCHEMA,
+        "basis": "predicted",
+        "program": where,
+        "module": found.program,
+        "unrolled": found.unrolled,
+        "kinds": [_kind_data(kind) for kind in found.kinds],
+        "rule": None,
+        "flags": [*flags_of(found)],
+        "all_reduce_candidates": [*candidates_of(found)],
+    }
+    return json.dumps(data, indent=1, allow_nan=False) + "\n"
+
+
+def rule_json(rule: LayerRule) -> str:
+    """The layer rule, in the same form."""
+    data: dict[str, Any] = {
+        "schema": SCHEMA,
+        "basis": "rule of thumb",
+        "program": None,
+        "module": None,
+        "unrolled": None,
+        "kinds": [],
+        "rule": {
+            "params_per_layer": rule.params,
+            "dtype": rule.dtype,
+            "layers": rule.layers,
+            "layer_bytes": rule.layer_bytes,
+            "reduce_scatter_shard_bytes": rule.shard_bytes,
+            "gradient_bytes": rule.gradient_bytes,
+        },
+        "flags": [*rule_flags(rule)],
+        "all_reduce_candidates": [f"--{flag_of('all-reduce')}={it}" for it in rule.candidates],
+    }
+    return json.dumps(data, indent=1, allow_nan=False) + "\n"
+
+
+def _kind_data(kind: Combining) -> dict[str, Any]:
+    return {
+        "kind": kind.kind,
+        "flag": kind.flag,
+        "counted": _COUNTED[kind.kind],
+        "observed": kind.observed,
+        "total_bytes": kind.total,
+        "default": _step_data(kind.default),
+        "loop_threshold_bytes": kind.layer,
+        "choice_bytes": kind.choice,
+        "sites": [
+            {
+                "computation": site.computation,
+                "times": site.times,
+                "in_loop": site.in_loop,
+                "pipelined": site.pipelined,
+                "bytes": [*site.sizes],
+            }
+            for site in kind.sites
+        ],
+        "steps": [_step_data(step) for step in kind.steps],
+        "candidates": [_step_data(step) for step in kind.candidates],
+    }
+
+
+def _step_data(step: Step) -> dict[str, Any]:
+    return {
+        "threshold_bytes": step.threshold,
+        "collectives": step.collectives,
+        "launches": step.launches,
+        "largest_bytes": step.largest,
+        "exact": step.exact,
+    }
