@@ -37,6 +37,19 @@ def test_notes_of_other_releases_are_not_shown(capsys: pytest.CaptureFixture[str
     assert "no more a compile option" in newer
 
 
+def test_notes_of_other_chips_are_not_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    name = "xla_gpu_enable_latency_hiding_scheduler"
+    hopper = run(capsys, name, "--jaxlib", "0.10.2", "--chip", "H100")[1]
+    ampere = run(capsys, name, "--jaxlib", "0.10.2", "--chip", "A100")[1]
+    assert "On Hopper and Blackwell" in hopper
+    assert "On chips before Hopper" not in hopper
+    assert "On chips before Hopper" in ampere
+    assert "On Hopper and Blackwell" not in ampere
+    code, _, err = run(capsys, name, "--chip", "abacus")
+    assert code == 2
+    assert "no such chip is known: abacus" in err
+
+
 def test_a_value_that_changes_nothing_per_compile_is_said_to(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -12,6 +12,7 @@ import pytest
 from counterpoint.flags.catalogue import history, release, releases
 from counterpoint.flags.catalogue.about import About, Note, Reader, about, all_about
 from counterpoint.flags.catalogue.variable import Variable, arguments, variables
+from counterpoint.flags.chips import Family
 from counterpoint.flags.gone import all_gone
 from counterpoint.flags.recipe import recipes
 from counterpoint.flags.version import number
@@ -139,14 +140,15 @@ def test_looking_up_one_entry_loads_no_numpy_and_draws_nothing() -> None:
         ("0.10.2", None, True),
         ("0.11.2", "H100", True),
         ("0.12.0", "H100", False),
-        ("0.10.2", "A100", False),
+        ("0.10.2", "NVIDIA A100-SXM4-40GB", False),
+        ("0.10.2", "a chip of tomorrow", True),
         (None, "H100", False),
     ],
 )
 def test_a_note_holds_between_two_releases_and_on_its_chips(
     version: str | None, chip: str | None, holds: bool
 ) -> None:
-    note = Note(text="...", since="0.7", until="0.12", chips=("H100",))
+    note = Note(text="...", since="0.7", until="0.12", chips=(Family.HOPPER,))
     assert note.holds(version, chip) is holds
 
 

@@ -18,6 +18,7 @@ def show(
     /,
     *,
     jaxlib: str | None = None,
+    chip: str | None = None,
     json: Annotated[bool, Parameter(show_default=False)] = False,
 ) -> None:
     """Say what a setting does, what it trades, who takes it, and what became of it.
@@ -26,9 +27,10 @@ def show(
         name: A flag of XLA, an option of JAX, a variable of NCCL, CUDA or the allocator, a flag of
             libtpu, an option of Levanter. With `=value` the value is judged too.
         jaxlib: The release; else the one installed here, or the newest that is known.
+        chip: Show only notes that hold for this chip: H100, A100, MI300X.
         json: Print everything as JSON.
     """
-    shown = look_up(name, chosen_release(jaxlib))
+    shown = look_up(name, chosen_release(jaxlib), chip)
     if json:
         sys.stdout.write(show_json(shown))
     else:

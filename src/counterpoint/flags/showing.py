@@ -20,6 +20,7 @@ from counterpoint.flags.catalogue.history import History, history
 from counterpoint.flags.catalogue.release import Release
 from counterpoint.flags.catalogue.variable import Variable, arguments, variables
 from counterpoint.flags.channel import Channel
+from counterpoint.flags.chips import family
 from counterpoint.flags.gone import Gone, all_gone
 from counterpoint.flags.page import pages
 from counterpoint.flags.recipe import recipes
@@ -59,6 +60,7 @@ class Shown:
     name: str
     value: str | None
     release: Release
+    chip: str | None
     state: State
     default: str | None
     about: About | None
@@ -86,8 +88,10 @@ class Shown:
         return self.gone.use if self.gone else ()
 
 
-def show(text: str, release: Release) -> Shown:
+def show(text: str, release: Release, chip: str | None = None) -> Shown:
     """All that is known of what was typed; an error that names neighbours where that is nothing."""
+    if chip is not None and family(chip) is None:
+        raise UsageError(f"no such chip is known: {chip}", next="--chip H100, A100, B200, MI300X")
     typed, equals, value = text.partition("=")
     name = _known(typed.strip(), release)
     if name is None:
@@ -98,6 +102,7 @@ def show(text: str, release: Release) -> Shown:
         name=name,
         value=value if equals else None,
         release=release,
+        chip=chip,
         state=standing(name, release),
         default=default_of(name, release),
         about=about(name),

@@ -231,7 +231,7 @@ def _text(shown: Shown) -> Section:
         _fact("trades", about.trades),
         _fact("for", ", ".join(about.workloads)),
         _fact("needs", ", ".join(about.needs)),
-        *(Fact("note", text) for text in about.told(shown.release.version)),
+        *(Fact("note", text) for text in about.told(shown.release.version, shown.chip)),
         *(Fact("source", url, Tone.QUIET) for url in about.sources),
     ]
     blocks.append(Facts(tuple(row for row in rows if row is not None)))
@@ -263,6 +263,7 @@ def show_json(shown: Shown) -> str:
     data: dict[str, Any] = {
         "schema": SCHEMA,
         "jaxlib": {"asked": shown.release.asked, "table": shown.release.version},
+        "chip": shown.chip,
         "name": shown.name,
         "reader": str(shown.reader),
         "state": shown.state.name.lower(),
@@ -286,7 +287,7 @@ def show_json(shown: Shown) -> str:
             "workloads": [*about.workloads],
             "needs": [*about.needs],
             "process_only": about.process_only,
-            "notes": [_note_data(one, shown.release.version) for one in about.notes],
+            "notes": [_note_data(one, shown) for one in about.notes],
             "sources": [*about.sources],
         },
         "recipes": [{"name": name, "what": what} for name, what in shown.recipes],
@@ -318,11 +319,11 @@ def _verdict_data(verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def _note_data(note: Note, version: str) -> dict[str, Any]:
+def _note_data(note: Note, shown: Shown) -> dict[str, Any]:
     return {
         "text": note.text,
         "since": note.since,
         "until": note.until,
-        "chips": [*note.chips],
-        "holds": note.holds(version),
+        "chips": [kind.value for kind in note.chips],
+        "holds": note.holds(shown.release.version, shown.chip),
     }

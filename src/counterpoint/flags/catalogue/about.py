@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, cast
 
+from counterpoint.flags.chips import Family, family
 from counterpoint.flags.version import number
 
 _HEAD: Final = re.compile(r'^\["?([-.\w]+)"?\]$', re.MULTILINE)
@@ -38,16 +39,20 @@ class Reader(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """Something that surprises. It holds from `since` on and before `until`, on `chips` only."""
+    """Something that surprises. It holds from `since` on and before `until`, on `chips` only.
+
+    A chip that is not known may be any.
+    """
 
     text: str
     since: str | None = None
     until: str | None = None
-    chips: tuple[str, ...] = ()  # as hardware names them; empty: all
+    chips: tuple[Family, ...] = ()  # empty: all
 
     def holds(self, version: str | None, chip: str | None = None) -> bool:
         """Whether it is true for a jaxlib (None: newest) and a chip (None: any)."""
-        if self.chips and chip is not None and chip not in self.chips:
+        kind = family(chip)
+        if self.chips and kind is not None and kind not in self.chips:
             return False
         if version is None:
             return self.until is None
@@ -115,13 +120,22 @@ def _tables() -> Mapping[str, tuple[str, str]]:
 
 
 def _entry(name: str, theme: str, table: Mapping[str, Any]) -> About:
-    notes = tuple(Note(**_frozen(note)) for note in table.get("notes", ()))
+    notes = tuple(_note(note) for note in table.get("notes", ()))
     fields: dict[str, Any] = {
         **_frozen(table),
         "kind": Reader[table["kind"].upper()],
         "notes": notes,
     }
     return About(name=name, theme=theme, **fields)
+
+
+def _note(table: Mapping[str, Any]) -> Note:
+    return Note(
+        text=table["text"],
+        since=table.get("since"),
+        until=table.get("until"),
+        chips=tuple(Family(name) for name in table.get("chips", ())),
+    )
 
 
 def _frozen(table: Mapping[str, Any]) -> dict[str, Any]:
