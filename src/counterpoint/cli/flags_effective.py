@@ -27,7 +27,7 @@ def effective(
     source: Path,
     *,
     module: str | None = None,
-    asked: str | None = None,
+    asked: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
     rank: int = 0,
     jaxlib: str | None = None,
     json: Annotated[bool, Parameter(show_default=False)] = False,

@@ -162,12 +162,16 @@ def _entries(flag: Flag, text: str) -> set[str]:
 
 
 def _spelled(flag: Flag, entry: str) -> str:
-    return flag.spelled(entry) or entry.upper()
+    """An enum's name as XLA_FLAGS takes it; reports spell it as compiler_options do."""
+    names = dict(zip((name.upper() for name in flag.enum), flag.values, strict=False))
+    return names.get(entry.upper()) or flag.spelled(entry) or entry.upper()
 
 
 def _same(flag: Flag, asked: str, used: str) -> bool:
     if flag.type == "float":
         return math.isclose(float(asked), float(used), rel_tol=1e-4, abs_tol=1e-6)
+    if flag.type == "enum":
+        return _spelled(flag, asked) == _spelled(flag, used)
     return flag.meaning(asked) == flag.meaning(used)
 
 

@@ -48,7 +48,7 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.flags.case import Case
-from counterpoint.flags.catalogue import release, releases
+from counterpoint.flags.catalogue import History, history
 from counterpoint.flags.catalogue.variable import variables
 from counterpoint.flags.channel import Channel
 from counterpoint.flags.remark import Mend, Remark, Severity, remark
@@ -109,9 +109,9 @@ def _jax(case: Case, one: Given, name: str) -> Iterator[Remark]:
     ends = one.channel is Channel.JAX_CONFIG
     severity = Severity.ERROR if ends else Severity.WARNING
     what = "jax.config.update raises an AttributeError: " if ends else ""
-    have = [version for version in releases() if name in release(version).jax]
-    if have:
-        text = f"{what}JAX {case.release.version} does not know it{_when(case, have)}"
+    past = history(name)
+    if past is not None:
+        text = f"{what}JAX {case.release.version} does not know it{_when(case, past)}"
         yield remark(CODE, severity, one, text, "drop it", Mend(safe=not ends))
         return
     near = _near(name, case.release.jax)
@@ -122,13 +122,14 @@ def _jax(case: Case, one: Given, name: str) -> Iterator[Remark]:
         yield _said(one, f"{what}JAX {case.release.version} does not know it", "drop it", severity)
 
 
-def _when(case: Case, have: list[str]) -> str:
+def _when(case: Case, past: History) -> str:
+    """The next release that has it, or the one that took it away."""
     at = number(case.release.version)
-    older = [version for version in have if number(version) < at]
-    newer = [version for version in have if number(version) > at]
-    if older and not newer:
-        return f"; {older[-1]} did"
-    return f"; {newer[0]} does" if newer and not older else ""
+    newer = [it for it in past.changes if it.what == "added" and number(it.version) > at]
+    gone = [it for it in past.changes if it.what == "removed" and number(it.version) <= at]
+    if newer:
+        return f"; {newer[0].version} is the first that does"
+    return f"; {gone[-1].version} took it away" if gone else ""
 
 
 def _near(name: str, names: Iterable[str]) -> str:
