@@ -14,6 +14,7 @@ SCHEMA: Final = "counterpoint.flags.diff/1"
 
 _NAME: Final = Column("name", Kind.NAME)
 _ORDER: Final = (
+    "fatal",
     "default",
     "no_op",
     "xla_flags",
@@ -112,6 +113,7 @@ def _words(one: Changed) -> tuple[str, str, str]:
         "xla_flags": "in XLA_FLAGS" if yes else "not in XLA_FLAGS",
         "compile_option": "a compile option" if yes else "no compile option",
         "deprecated": "deprecated" if yes else "not deprecated",
+        "fatal": "crashes XLA" if yes else "does not crash XLA any more",
     }.get(one.what)
     if told is not None:
         return "effect" if one.what == "no_op" else "status", "", told

@@ -74,6 +74,8 @@ def release_notes(release: Release) -> tuple[str, ...]:
 
 def shown_default(flag: Flag) -> str:
     """A default as text; what has none of its own says what it is."""
+    if flag.fatal:
+        return "crashes XLA"
     if flag.alias_of is not None:
         return f"sets {flag.alias_of}"
     if flag.no_op:
@@ -156,4 +158,5 @@ def flag_data(flag: Flag) -> dict[str, Any]:
         "no_op": flag.no_op,
         "deprecated": flag.deprecated,
         "alias_of": flag.alias_of,
+        "fatal": flag.fatal,
     }

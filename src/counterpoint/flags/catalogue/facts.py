@@ -16,6 +16,7 @@ _USUAL: Final = {
     "no_op": False,
     "deprecated": False,
     "alias_of": None,
+    "fatal": False,
 }
 
 
@@ -46,4 +47,5 @@ def flag_of(name: str, facts: Facts) -> Flag:
         no_op=facts.get("no_op", False),
         deprecated=facts.get("deprecated", False),
         alias_of=facts.get("alias_of"),
+        fatal=facts.get("fatal", False),
     )

@@ -14,7 +14,8 @@ class Flag:
 
     `type`: bool, int32, int64, float, string, enum, message; lists: enums, strings, map.
     `default` is written as XLA_FLAGS takes it. `alias_of`: a flag that sets another field.
-    `values` are spelled as XLA_FLAGS takes them, `enum` as compiler_options does, in one order.
+    `values` are spelled as XLA_FLAGS takes them, `enum` as compiler_options does (up to 0.5.3 as
+    numbers), in one order. `fatal`: XLA knows the name and crashes at each value, its default too.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Flag:
     no_op: bool = False
     deprecated: bool = False
     alias_of: str | None = None
+    fatal: bool = False
 
     def is_default(self, value: str) -> bool:
         """Whether a value in the spelling of XLA_FLAGS says what holds anyhow."""

@@ -87,6 +87,7 @@ def differences(before: Flag, after: Flag) -> list[tuple[str, str, str]]:
         "no_op",
         "deprecated",
         "alias_of",
+        "fatal",
     )
     return [
         (field, _text(getattr(before, field)), _text(getattr(after, field)))

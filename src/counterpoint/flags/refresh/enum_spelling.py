@@ -1,12 +1,12 @@
 """How XLA_FLAGS spells the values of an enum: each flag has a parser of its own for them.
 
-Some take the names of the enum, some without what all of them begin with, some in any case. Which,
-the parser tells; compiler options always take the names of the enum.
+Some take the names of the enum, some without what all of them begin with, some a word of them,
+some in any case. Which, the parser tells; compiler options always take the names of the enum.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from counterpoint.flags.refresh.parser import Parsed, is_unknown
@@ -32,30 +32,40 @@ def find_spelling(
 
     if is_unknown(parse(f"--{flag}=")):
         return None
-    for form in (_as_it_is, _lower, _short(names), _short_lower(names)):
-        taken = {name: form(name) for name in names if takes(form(name))}
-        if taken:
-            any_case = takes(next(iter(taken.values())).swapcase())
-            return Spelling(tuple(taken.values()), tuple(taken), any_case)
-    return None
-
-
-def _as_it_is(name: str) -> str:
-    return name
-
-
-def _lower(name: str) -> str:
-    return name.lower()
-
-
-def _short(names: tuple[str, ...]) -> Callable[[str], str]:
     prefix = common_prefix(names)
-    return lambda name: name.removeprefix(prefix)
+    forms: tuple[Callable[[str], str], ...] = (
+        str,
+        str.lower,
+        lambda name: name.removeprefix(prefix),
+        lambda name: name.removeprefix(prefix).lower(),
+    )
+    taken = next(filter(None, (_taken(takes, names, form) for form in forms)), None)
+    taken = taken or _words_taken(takes, names)
+    if not taken:
+        return None
+    any_case = takes(next(iter(taken.values())).swapcase())
+    return Spelling(tuple(taken.values()), tuple(taken), any_case)
 
 
-def _short_lower(names: tuple[str, ...]) -> Callable[[str], str]:
-    prefix = common_prefix(names)
-    return lambda name: name.removeprefix(prefix).lower()
+def _taken(
+    takes: Callable[[str], bool], names: tuple[str, ...], form: Callable[[str], str]
+) -> dict[str, str]:
+    """The names that are taken in one form."""
+    return {name: form(name) for name in names if takes(form(name))}
+
+
+def _words_taken(takes: Callable[[str], bool], names: tuple[str, ...]) -> dict[str, str]:
+    """For each name the longest part of it that is taken, if any is."""
+    found = ((name, next(filter(takes, _parts(name)), None)) for name in names)
+    return {name: part for name, part in found if part is not None}
+
+
+def _parts(name: str) -> Iterator[str]:
+    """All runs of its words but the whole, in small letters."""
+    words = name.lower().split("_")
+    for size in range(len(words) - 1, 0, -1):
+        for start in range(len(words) - size + 1):
+            yield "_".join(words[start : start + size])
 
 
 def common_prefix(names: tuple[str, ...]) -> str:

@@ -25,6 +25,7 @@ from counterpoint.flags.catalogue.table import (
     with_release,
 )
 from counterpoint.flags.refresh.jax_options import jax_options
+from counterpoint.flags.refresh.options import with_options
 from counterpoint.flags.refresh.parser import Parser
 from counterpoint.flags.refresh.survey import LIBRARIES, survey
 
@@ -53,7 +54,9 @@ def learn(
         library = find_library(parser.directory)
         flags = survey(parser, library, names_ever(), tell)
         version = parser.version
-    tell(f"asking the jax of {python} about its options")
+    tell(f"asking the jax of {python} about compiler options")
+    flags = with_options(flags, library, python, environment)
+    tell(f"asking the jax of {python} about its own options")
     asked = jax_options(python, environment)
     facts: dict[str, Facts] = {flag.name: facts_of(flag) for flag in flags}
     return Learnt(

@@ -80,7 +80,9 @@ class _Asked:
         written = dict(zip(spelling.enum, spelling.values, strict=True))
         names = {number: written.get(name, name) for number, name in option.enum.items()}
         default = spelled(option.type, self._unasked.get(option.number, ()), names)
-        taken, changed = self._effect(option.name, _others(option.type, default, spelling.values))
+        taken, changed, crashed = self._effect(
+            option.name, _others(option.type, default, spelling.values)
+        )
         return Flag(
             name=option.name,
             type="message" if option.type in ("message", "messages") else option.type,
@@ -93,6 +95,7 @@ class _Asked:
             no_op=taken and changed == frozenset(),
             deprecated=option.deprecated,
             alias_of=self._alias(option.number, changed),
+            fatal=crashed and changed is None,
         )
 
     def strangers(self, names: Sequence[str]) -> Iterator[Flag]:
@@ -112,7 +115,7 @@ class _Asked:
         if is_unknown(self._parse(f"--{name}=true")):
             return None
         kind = self._type(name)
-        _, changed = self._effect(name, _others(kind, "", ()))
+        _, changed, crashed = self._effect(name, _others(kind, "", ()))
         return Flag(
             name=name,
             type=kind,
@@ -121,20 +124,26 @@ class _Asked:
             compile_option=False,
             no_op=changed == frozenset() and name not in _BESIDE_OPTIONS,
             alias_of=self._alias(None, changed),
+            fatal=crashed and changed is None,
         )
 
-    def _effect(self, name: str, values: Iterable[str]) -> tuple[bool, frozenset[int] | None]:
-        """Whether the name is known, and the fields that it changes; None: no value was taken."""
+    def _effect(self, name: str, values: Iterable[str]) -> tuple[bool, frozenset[int] | None, bool]:
+        """Whether the name is known, which fields it changes, and whether a value crashed XLA.
+
+        None for the fields: no value was taken.
+        """
         changed: frozenset[int] | None = None
+        crashed = False
         for value in values:
             parsed = self._parse(f"--{name}='{value}'")
             if is_unknown(parsed):
-                return False, None
+                return False, None, False
             if parsed.options is not None:
                 changed = _difference(self._unasked, debug_options(parsed.options))
                 if changed:
                     break
-        return True, changed
+            crashed = crashed or (parsed.options is None and not parsed.log.strip())
+        return True, changed, crashed
 
     def _alias(self, number: int | None, changed: frozenset[int] | None) -> str | None:
         if not changed or number in changed:
