@@ -52,7 +52,7 @@ def read_source(
     if command:
         return Source(read_command(command, os.environ))
     path = Path(source or "")
-    if path.is_dir():
+    if _is_directory(path):
         from counterpoint.runs import is_run, read_run
 
         if is_run(path):
@@ -64,6 +64,13 @@ def read_source(
         if recipe := recipes().get(str(path)):
             return Source(write_recipe(recipe, wanted.jaxlib, wanted.chip))
     return Source(read_written(source or "", form=form))
+
+
+def _is_directory(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:  # flags in quotes may be longer than any name
+        return False
 
 
 _TWO = "more than one thing to check was named"
