@@ -59,7 +59,7 @@ SINCE: Final = "0.1"
 class Suited:
     """The chips for flags whose names match `flags`, with one of `values` (none: with any)."""
 
-    flags: str
+    flags: re.Pattern[str]
     chips: frozenset[Family]
     why: str
     source: str
@@ -72,7 +72,7 @@ def suited() -> tuple[Suited, ...]:
     file = Path(__file__).with_name("chips.toml")
     return tuple(
         Suited(
-            flags=entry["flags"],
+            flags=re.compile(entry["flags"]),
             chips=frozenset(Family(chip) for chip in entry["chips"]),
             why=entry["why"],
             source=entry["source"],
@@ -105,6 +105,6 @@ def check(case: Case) -> Iterator[Remark]:
 
 
 def _concerns(entry: Suited, name: str, value: str) -> bool:
-    if not re.fullmatch(entry.flags, name):
+    if not entry.flags.fullmatch(name):
         return False
     return value in entry.values if entry.values else value.lower() not in FALSE
