@@ -50,6 +50,13 @@ def test_notes_of_other_chips_are_not_shown(capsys: pytest.CaptureFixture[str]) 
     assert "no such chip is known: abacus" in err
 
 
+def test_an_option_of_jax_comes_and_goes_with_releases(capsys: pytest.CaptureFixture[str]) -> None:
+    name = "JAX_EXEC_TIME_OPTIMIZATION_EFFORT"
+    assert "read by JAX\n" in run(capsys, name, "--jaxlib", "0.10.2")[1]
+    assert "not read by JAX at 0.12.0 any more" in run(capsys, name, "--jaxlib", "0.12")[1]
+    assert "not read by JAX at 0.4.35 yet" in run(capsys, name, "--jaxlib", "0.4.35")[1]
+
+
 def test_a_value_that_changes_nothing_per_compile_is_said_to(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -31,6 +31,7 @@ from counterpoint.flags.standing import State, default_of, is_default, standing
 from counterpoint.flags.succession import is_default_now
 
 _NEAR: Final = 0.75
+_TYPES: Final = {"bool": "bool", "int64": "int", "int32": "int", "float": "float"}
 _PREFIXES: Final = ("--xla-", "--xla_")
 
 
@@ -152,9 +153,11 @@ def _exists(name: str, release: Release) -> bool:
 
 
 def _untold(name: str, release: Release) -> Variable | None:
-    """A variable of which only the name is known, and of JAX's the default."""
-    if name in release.jax:
-        return Variable(name=name, reader=Reader.JAX, type="", default=release.jax[name])
+    """A variable that has no text: what the release says of JAX's; of NCCL's only the name."""
+    option = release.jax_options.get(name)
+    if option is not None:
+        kind = _TYPES.get(option.type, "string")
+        return Variable(name=name, reader=Reader.JAX, type=kind, default=option.default or None)
     return Variable(name=name, reader=Reader.NCCL, type="") if name in nccl_names() else None
 
 

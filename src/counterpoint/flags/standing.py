@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from counterpoint.flags.catalogue.about import Reader
 from counterpoint.flags.catalogue.flag import Flag
 from counterpoint.flags.catalogue.history import history
 from counterpoint.flags.catalogue.release import Release
@@ -36,13 +37,21 @@ def standing(name: str, release: Release) -> State:
     if name in release.jax:
         return State.TAKEN
     variable = variables().get(name) or arguments().get(name)
-    if variable is not None:
+    if variable is not None and variable.reader is not Reader.JAX:
         return _of_variable(variable, release)
     if name.startswith("NCCL_"):
         return State.TAKEN  # of those that are known by name only
+    first = came(name)
+    return State.NEWER if first and number(first) > number(release.version) else State.GONE
+
+
+def came(name: str) -> str | None:
+    """The release that brought a flag or an option of JAX; None if the oldest known has it."""
     past = history(name)
-    newer = past is not None and past.first and number(past.first) > number(release.version)
-    return State.NEWER if newer else State.GONE
+    if past is None:
+        return None
+    added = (one.version for one in past.changes if one.what == "added")
+    return next(added, None)
 
 
 def _of_flag(flag: Flag) -> State:
@@ -73,7 +82,9 @@ def default_of(name: str, release: Release) -> str | None:
     if name in release.jax:
         return release.jax[name]
     variable = variables().get(name) or arguments().get(name)
-    return variable.default if variable else None
+    if variable is None or variable.reader is Reader.JAX:  # what JAX has is in the release
+        return None
+    return variable.default
 
 
 def is_default(name: str, value: str, release: Release) -> bool:

@@ -14,7 +14,7 @@ from counterpoint.flags.channel import Channel
 from counterpoint.flags.fate import Kind as FateKind
 from counterpoint.flags.fate import fate
 from counterpoint.flags.showing import Shown, Verdict
-from counterpoint.flags.standing import State
+from counterpoint.flags.standing import State, came
 from counterpoint.report.document import (
     Block,
     Document,
@@ -56,6 +56,9 @@ def show_document(shown: Shown) -> Document:
 def _summary(shown: Shown) -> str:
     version = shown.release.version
     if shown.reader not in _XLA:
+        absent = {State.GONE: " any more", State.NEWER: " yet"}.get(shown.state)
+        if absent is not None:
+            return f"not read by {shown.reader} at {version}{absent}"
         return f"read by {shown.reader}" if shown.state is not State.UNREAD else "read by nobody"
     return {
         State.TAKEN: f"in jaxlib {version}",
@@ -153,9 +156,9 @@ def _place(shown: Shown) -> str | None:
 
 
 def _since(shown: Shown) -> str | None:
-    if shown.history is not None and shown.history.first is not None:
-        first = shown.history.first
-        return f"{first} or older" if first == releases()[0] else f"jaxlib {first}"
+    if shown.history is not None:
+        added = came(shown.name)
+        return f"jaxlib {added}" if added else f"jaxlib {releases()[0]} or older"
     if shown.variable is None or shown.variable.since is None:
         return None
     reader = "jaxlib" if shown.variable.by_jaxlib else str(shown.variable.reader)
@@ -165,6 +168,9 @@ def _since(shown: Shown) -> str | None:
 def _until(shown: Shown) -> str | None:
     if shown.history is not None and shown.history.last is not None:
         return f"jaxlib {shown.history.last}; {shown.history.since} does not take it in XLA_FLAGS"
+    went = [one.version for one in _all_changes(shown) if one.what == "removed"]
+    if shown.reader is Reader.JAX and went:
+        return f"before jaxlib {went[-1]}"
     if shown.history is None and shown.gone is not None:
         return shown.gone.history
     if shown.variable is None or shown.variable.until is None:
@@ -172,11 +178,14 @@ def _until(shown: Shown) -> str | None:
     return f"before {shown.variable.until}"
 
 
+def _all_changes(shown: Shown) -> tuple[Change, ...]:
+    return shown.history.changes if shown.history else ()
+
+
 def _changes(shown: Shown) -> Iterator[Fact]:
     """What changed about it since it came, by release; that it came and went is said already."""
-    changes = shown.history.changes if shown.history else ()
     by_release: dict[str, list[Change]] = {}
-    for one in changes:
+    for one in _all_changes(shown):
         if one.what not in ("added", "removed"):
             by_release.setdefault(one.version, []).append(one)
     for version, group in by_release.items():
@@ -274,7 +283,7 @@ def show_json(shown: Shown) -> str:
         "last": shown.history.last if shown.history else None,
         "changes": [
             {"version": one.version, "what": one.what, "before": one.before, "after": one.after}
-            for one in (shown.history.changes if shown.history else ())
+            for one in _all_changes(shown)
         ],
         "use": [*shown.use],
         "value": shown.value,
