@@ -16,7 +16,7 @@ from counterpoint.core.errors import InputError
 
 _OPERATOR: Final = re.compile(r"<<<|<<-?|;;&|;;|;&|&&|&>>?|\|\||\|&|>>|>\||[<>]&|\n|[;&|<>()]")
 _SKIPPED: Final = re.compile(r"(?:[ \t\r\f\ufeff]|\\\r?\n)+|(?<=[\s;&|()])#[^\n]*|^#[^\n]*")
-_PLAIN: Final = re.compile(r"[^\s;&|<>()'\"\\$`]+")
+_PLAIN: Final = re.compile(r"[^ \t\r\f\ufeff\n;&|<>()'\"\\$`]+")
 _DOUBLE_PLAIN: Final = re.compile(r'[^"$`\\]+')
 _REFERENCE: Final = re.compile(r"\$([A-Za-z_]\w*)")
 _ARRAY: Final = re.compile(r"[A-Za-z_]\w*\+?=")

@@ -18,6 +18,11 @@ _SUFFIXES: Final = {
     ".env": "env",
     ".toml": "toml",
 }
+_COMMENTS: Final = re.compile(r"\A(?:[ \t]*#[^\n]*\n|[ \t]*\n)*")
+_FLAGS: Final = re.compile(
+    r"\s*(?!---\s)(?:[-\N{HYPHEN}-\N{EM DASH}\N{MINUS SIGN}]+\w|['\"]\s*--|(?:xla|tf)_\w+)"
+)
+_ASSIGNED: Final = re.compile(r"^\s*(?:#|export |[A-Z_]+=)", re.MULTILINE)
 _PYTHON: Final = re.compile(
     r"^\s*(?:import \w|from [\w.]+ import |os\.environ|jax\.config|@|def \w+\(|class \w)",
     re.MULTILINE,
@@ -44,10 +49,9 @@ def sniff(text: str, where: str) -> str:
 
 
 def _by_content(text: str) -> str:
-    if re.match(r"\s*(?:[-\N{EN DASH}\N{EM DASH}]|['\"]--|xla_\w+)", text) and not re.match(
-        r"\s*---\s*$", text, re.MULTILINE
-    ):
-        return "shell" if re.search(r"^\s*(?:#|export |[A-Z_]+=)", text, re.MULTILINE) else "flags"
+    bare = _COMMENTS.sub("", text)
+    if _FLAGS.match(bare):
+        return "flags" if bare == text and not _ASSIGNED.search(text) else "shell"
     if re.match(r"#!.*python", text):
         return "python"
     for form, pattern in (("toml", _TOML), ("shell", _SHELL), ("python", _PYTHON)):
