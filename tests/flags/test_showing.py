@@ -59,6 +59,14 @@ def test_an_unknown_name_is_an_error_that_names_neighbours(
     assert caught.value.next
 
 
+@pytest.mark.parametrize("typed", ["xla_\x1b[31m", "x" * 100_000, "xla_a\nb", "\0", "--", "-"])
+def test_a_name_that_is_none_is_told_fit_for_a_terminal(typed: str, today: Release) -> None:
+    with pytest.raises(UsageError) as caught:
+        show(typed, today)
+    assert caught.value.what.isprintable()
+    assert len(caught.value.what) < 200
+
+
 def test_a_flag_has_its_machine_facts_its_text_and_what_refers_to_it(today: Release) -> None:
     shown = show("xla_gpu_all_gather_combine_threshold_bytes=256", today)
     assert shown.flag

@@ -31,6 +31,7 @@ from counterpoint.flags.standing import State, default_of, is_default, standing
 from counterpoint.flags.succession import is_default_now
 
 _NEAR: Final = 0.75
+_LONGEST: Final = 120
 _TYPES: Final = {"bool": "bool", "int64": "int", "int32": "int", "float": "float"}
 _PREFIXES: Final = ("--xla-", "--xla_")
 
@@ -197,15 +198,23 @@ def _speaks_of(rule: Documented, name: str) -> bool:
 
 
 def _stranger(typed: str, release: Release) -> UsageError:
-    near = _neighbours(typed.lstrip("-"), release)
+    near = _neighbours(typed.lstrip("-"), release) if len(typed) <= _LONGEST else []
     kind = "flag" if typed.startswith(_PREFIXES) else "setting"
     return UsageError(
-        f"{typed or 'an empty name'}: no such {kind} is known",
+        f"{_quoted(typed)}: no such {kind} is known",
         why=f"nearest: {', '.join(near)}" if near else "no known name is near it",
         next=f"counterpoint flags show {near[0]}"
         if near
         else "counterpoint flags list --grep WORD finds names by a part of them",
     )
+
+
+def _quoted(typed: str) -> str:
+    """What was typed, fit for a terminal."""
+    if not typed:
+        return "an empty name"
+    short = typed if len(typed) <= _LONGEST else f"{typed[:_LONGEST]}..."
+    return short if short.isprintable() else repr(short)
 
 
 def _neighbours(name: str, release: Release) -> list[str]:
