@@ -45,7 +45,7 @@ from typing import Any, Final
 
 from counterpoint.flags.asked import asked_value, since
 from counterpoint.flags.case import Case
-from counterpoint.flags.chips import family
+from counterpoint.flags.chips import Family, family
 from counterpoint.flags.remark import Mend, Remark, Severity, remark
 
 CODE: Final = "FLAG303"
@@ -57,8 +57,8 @@ SINCE: Final = "0.1"
 class Partner:
     """What a flag needs. It is met where one of `any` holds: `name=value`, or `name!=value`.
 
-    `chips` are the families of chips on which a partner's default can help at all; `unless` is a
-    value of the flag itself that needs nothing.
+    `chips` are the families for which it is said; `unless` are values of the flag itself that need
+    nothing.
     """
 
     flag: str
@@ -104,7 +104,9 @@ def _concerns(partner: Partner, case: Case) -> bool:
     if not since(case, partner.since) or (partner.until and since(case, partner.until)):
         return False
     known = family(case.chip)
-    return not partner.chips or (known is not None and known.value in partner.chips)
+    if known is Family.TPU:
+        return False
+    return not partner.chips or known is None or known.value in partner.chips
 
 
 def _holds(condition: str, case: Case) -> bool:

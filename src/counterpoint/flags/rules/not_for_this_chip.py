@@ -12,8 +12,8 @@ whole.
 ## How it is detected
 
 By the table `chips.toml` beside this rule, which says for each flag on which chips it works and
-where XLA's source says so. Without a chip (`--target`) nothing is said. Flags of libtpu on a GPU
-are FLAG1xx.
+where XLA's source says so. Without a chip (`--target`) nothing is said. Flags of GPUs on a TPU, and
+of libtpu on a GPU, are FLAG107.
 
 ## Example
 
@@ -85,7 +85,7 @@ def suited() -> tuple[Suited, ...]:
 def check(case: Case) -> Iterator[Remark]:
     """A warning for each flag that this chip's compiler does not read."""
     chip = family(case.chip)
-    if chip is None:
+    if chip is None or chip is Family.TPU:
         return
     for name, value in case.flags.items():
         given, flag = case.last(name), case.release.flags.get(name)

@@ -44,9 +44,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.asked import asked_on
+from counterpoint.flags.asked import asked_on, chip_is
 from counterpoint.flags.case import Case
-from counterpoint.flags.chips import has_nvls
+from counterpoint.flags.chips import Family, has_nvls
 from counterpoint.flags.remark import Mend, Remark, Severity, remark
 
 CODE: Final = "FLAG401"
@@ -60,7 +60,8 @@ _SIZE: Final = "XLA_PYTHON_CLIENT_COLLECTIVE_MEM_SIZE_MB"
 def check(case: Case) -> Iterator[Remark]:
     """At most one."""
     given = case.last(_FLAG)
-    if given is None or _FLAG not in case.release.flags or not asked_on(case, _FLAG):
+    known = _FLAG in case.release.flags and not chip_is(case, Family.TPU)
+    if given is None or not known or not asked_on(case, _FLAG):
         return
     severity, message, advice = _judged(case)
     if message:
