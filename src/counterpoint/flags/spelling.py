@@ -158,7 +158,8 @@ def _spoken(flag: Flag) -> Mapping[str, str]:
 
 def _by_first_word(flag: Flag) -> bool:
     """COLLECTIVES_PEER_MEMORY is `peer`, and the catalogue does not say so."""
-    return flag.values == flag.enum and flag.default.startswith(_MODE)
+    single = flag.type == "enum"  # a list of command buffers may begin with COLLECTIVES_, too
+    return single and flag.values == flag.enum and flag.default.startswith(_MODE)
 
 
 def common_prefix(values: tuple[str, ...]) -> str:
