@@ -91,9 +91,13 @@ class Parser:
     def __init__(self, python: Path, environment: Mapping[str, str] | None = None) -> None:
         self._python = python
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as we
-        self._process = _start(
-            python, os.environ if environment is None else environment, self._log
-        )
+        try:
+            self._process = _start(
+                python, os.environ if environment is None else environment, self._log
+            )
+        except BaseException:
+            self._log.close()
+            raise
         try:
             hello = self._hello()
         except BaseException:
