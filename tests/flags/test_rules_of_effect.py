@@ -30,6 +30,7 @@ LEVEL = (
     "--xla_gpu_experimental_pipeline_parallelism_opt_level=PIPELINE_PARALLELISM_OPT_LEVEL_ENABLE"
 )
 POOL = "XLA_PYTHON_CLIENT_COLLECTIVE_MEM_SIZE_MB=2048"
+A2A = "--xla_gpu_experimental_enable_alltoall_windowed_einsum=true"
 AG = "--xla_gpu_all_gather_combine_threshold_bytes"
 PIPELINED = "--xla_gpu_enable_pipelined_all_gather=true"
 
@@ -74,6 +75,7 @@ FIRE = [
      "0.10.2", "B200"),
     ("FLAG303", "warning", "--xla_gpu_enable_command_buffer= --xla_gpu_graph_min_graph_size=2",
      "0.10.2", None),
+    ("FLAG303", "warning", f"{A2A} --xla_gpu_multi_streamed_windowed_einsum=false", "0.10.2", None),
     ("FLAG304", "warning", f"{AG}=256", "0.10.2", None),
     ("FLAG304", "note", f"{AG}=16777216", "0.10.2", None),
     ("FLAG304", "warning", f"{AG}=1099511627776", "0.10.2", "H100"),
@@ -178,6 +180,8 @@ SILENT = [
      "0.10.2", None),
     ("FLAG303", "--xla_gpu_cudnn_gemm_fusion_level=2", "0.10.2", "B200"),
     ("FLAG303", "--xla_gpu_graph_min_graph_size=2", "0.10.2", None),
+    ("FLAG303", A2A, "0.10.2", None),
+    ("FLAG303", f"{OPTIONS} JAX_OPTIMIZATION_LEVEL=O1", "0.6.2", "H100"),
     ("FLAG304", f"{AG}=1073741824", "0.10.2", "H100"),
     ("FLAG304", f"{AG}=31457287 {PIPELINED}", "0.10.2", "H100"),
     ("FLAG305", f"{PASSES}=rematerialization,latency-hiding-scheduler,collective-permute-motion",
