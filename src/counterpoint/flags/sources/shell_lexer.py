@@ -245,7 +245,7 @@ class Lexer:
         return self.text[start:end]
 
     def _heredoc(self, mark: str, *, dashed: bool) -> None:
-        line_number, sets = self.here(), False
+        line_number, sets = self.here() - 1, False
         while self.at < len(self.text):
             end = self.text.find("\n", self.at)
             end = len(self.text) if end < 0 else end

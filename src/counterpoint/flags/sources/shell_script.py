@@ -184,9 +184,17 @@ class Reader:
             self._nested(script, line)
 
     def _nested(self, script: Traced, line: int) -> None:
-        """What stands behind `bash -c`; its flags are looked for by the lines it came from."""
-        text = script.shown
-        Reader(self.state, list(Lexer(text, self.state.where, script.line or line).tokens())).read()
+        """What stands behind `bash -c`, which finds the variables of its command, too."""
+        values, lexer = self.state.values.known, Lexer(script.shown, self.state.where, line)
+        lexer.line = script.line or line
+        own = {name: one.value for name, one in self.state.for_command.items()}
+        before = {name: values.get(name) for name in own}
+        values.update(own)
+        Reader(self.state, list(lexer.tokens())).read()
+        for name, value in before.items():
+            if values.get(name) is own[name]:
+                values.pop(name)
+                values |= {name: value} if value is not None else {}
 
 
 def _behind(parts: tuple[Part, ...], count: int) -> list[Part]:

@@ -1,0 +1,256 @@
+"""Shell scripts and Slurm jobs as sources: followed to their end, never run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from counterpoint.core.errors import CounterpointError
+from counterpoint.flags.channel import Channel
+from counterpoint.flags.layout import Layout
+from counterpoint.flags.reading import read_text, read_written
+from counterpoint.flags.written import SlipKind
+from flag_sources import flags, kinds, lines, script, slip
+
+
+def layout(hosts: int, processes: int, gpus: int) -> Layout:
+    return Layout(hosts=hosts, processes_per_host=processes, gpus_per_process=gpus)
+
+
+BASH = shutil.which("bash") or ""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "export XLA_FLAGS='--xla_a=1 --xla_b=2'",
+        'XLA_FLAGS="--xla_a=1"\nexport XLA_FLAGS+=" --xla_b=2"',
+        'A="--xla_a=1"\nexport XLA_FLAGS="$A --xla_b=2"',
+        'export XLA_FLAGS=--xla_a=1\nexport XLA_FLAGS="${XLA_FLAGS:-} --xla_b=2"',
+        'export XLA_FLAGS="${XLA_FLAGS} --xla_a=1"\nXLA_FLAGS="$XLA_FLAGS --xla_b=2"',
+        'F=(--xla_a=1\n  --xla_b=2)  # both\nexport XLA_FLAGS="${F[*]}"',
+        'export XLA_FLAGS="--xla_a=1 \\\n  --xla_b=2"',
+        'export XLA_FLAGS="--xla_a=1\n  --xla_b=2"',
+        "declare -x XLA_FLAGS='--xla_a=1 --xla_b=2'",
+        "export F=${F:---xla_a=1 --xla_b=2}\nexport XLA_FLAGS=$F",
+        "export XLA_FLAGS=$'--xla_a=1\\n--xla_b=2'",
+        "set -a\nXLA_FLAGS='--xla_a=1 --xla_b=2'",
+        "XLA_FLAGS='--xla_a=1 --xla_b=2' exec env",
+        "env -u FOO XLA_FLAGS='--xla_a=1 --xla_b=2' env",
+        "XLA_FLAGS=--xla_a=1 bash -c 'XLA_FLAGS=\"$XLA_FLAGS --xla_b=2\" env'",
+        "false || export XLA_FLAGS='--xla_a=1 --xla_b=2'",
+        "if true; then export XLA_FLAGS='--xla_a=1 --xla_b=2'; fi",
+        "case x in (y) exit;; x) export XLA_FLAGS='--xla_a=1 --xla_b=2';; esac",
+        "for i in 1; do export XLA_FLAGS='--xla_a=1 --xla_b=2'; done",
+        "export XLA_FLAGS='--xla_a=1 --xla_b=2' # it's a comment",
+    ],
+    ids=lambda text: " ".join(text.split()),
+)
+def test_a_script_comes_to_what_bash_makes_of_it(text: str) -> None:
+    assert flags(script(text)) == [("xla_a", "1"), ("xla_b", "2")]
+    if BASH and " env" not in text:
+        real = subprocess.run(
+            [BASH, "-c", text + "\nenv -0"],
+            capture_output=True,
+            check=True,
+            env={"PATH": os.environ["PATH"]},
+        ).stdout.decode()
+        values = dict(entry.split("=", 1) for entry in real.split("\0") if "=" in entry)
+        assert values["XLA_FLAGS"].split() == ["--xla_a=1", "--xla_b=2"]
+
+
+def test_each_flag_of_a_value_has_its_own_line() -> None:
+    written = script(
+        'BASE="--xla_a=1"', "", 'export XLA_FLAGS="$BASE', "  --xla_b=2 \\", '  --xla_c=3"'
+    )
+    assert lines(written) == [("xla_a", 1), ("xla_b", 4), ("xla_c", 5)]
+
+
+def test_what_needs_a_shell_is_a_slip_and_the_rest_of_the_value_is_read() -> None:
+    written = script(
+        'export XLA_FLAGS="--xla_a=$N $(cat more) --xla_b=2 ${OTHER} --xla_c=x$((1+1))"'
+    )
+    assert kinds(written) == [SlipKind.UNKNOWABLE] * 4
+    assert [one.text for one in written.slips] == [
+        "--xla_a=$N",
+        "$(cat more)",
+        "${OTHER}",
+        "--xla_c=x$((1+1))",
+    ]
+    assert [(one.name, one.value, one.known) for one in written.given] == [
+        ("xla_a", "$N", False),
+        ("xla_b", "2", True),
+        ("xla_c", "x$((1+1))", False),
+    ]
+    assert written.settings.flags == {"xla_b": "2"}
+
+
+def test_a_second_export_that_drops_the_first_is_a_slip() -> None:
+    written = script("export XLA_FLAGS=--xla_a=1", "export XLA_FLAGS=--xla_b=2", "python x.py")
+    found = slip(written)
+    assert (found.kind, found.place.line) == (SlipKind.OVERWRITTEN, 2)
+    assert found.why == "it throws away what line 1 has set: --xla_a"
+    assert found.mend == 'XLA_FLAGS="${XLA_FLAGS} --xla_b=2 ..."'
+    assert flags(written) == [("xla_b", "2")]
+
+
+def test_setting_the_same_flags_anew_throws_nothing_away() -> None:
+    assert not script("export XLA_FLAGS=--xla_a=1", "export XLA_FLAGS=--xla_a=2").slips
+
+
+def test_flags_for_the_next_program_throw_nothing_away() -> None:
+    written = script(
+        "export XLA_FLAGS=--xla_a=1", "python a.py", "export XLA_FLAGS=--xla_b=1", "python b.py"
+    )
+    assert not written.slips
+    assert "line 3: XLA_FLAGS is set anew for what is started behind it" in written.notes
+
+
+def test_branches_that_exclude_each_other_throw_nothing_away() -> None:
+    written = script(
+        "if x; then", "  export XLA_FLAGS=--xla_a=1", "else", "  export XLA_FLAGS=--xla_b=1", "fi"
+    )
+    assert not written.slips
+    assert "line 2: XLA_FLAGS is set within `if`: read as if it ran" in written.notes
+    assert "line 4: of several branches that set XLA_FLAGS, this one counts" in written.notes
+
+
+def test_heredocs_and_functions_are_passed_over_with_a_note() -> None:
+    written = script(
+        "cat <<'EOF' > job.sh",
+        'export XLA_FLAGS="--xla_heredoc',
+        "EOF",
+        "setup() {",
+        "  export XLA_FLAGS=--xla_function",
+        "}",
+        "export XLA_FLAGS=--xla_a=1",
+    )
+    assert flags(written) == [("xla_a", "1")]
+    assert set(written.notes) == {
+        "line 1: the text of the heredoc is not read",
+        "line 4: what the function sets is not read",
+    }
+
+
+def test_a_flag_outside_the_quotes_is_a_slip() -> None:
+    found = slip(script("export XLA_FLAGS=--xla_a=1 --xla_b=2"))
+    assert (found.kind, found.text) == (SlipKind.STRAY, "--xla_b=2")
+    assert "not in quotes" in found.why
+
+
+def test_a_default_is_taken_and_said() -> None:
+    written = script("export NCCL_BUFFSIZE=${NCCL_BUFFSIZE:-8388608}")
+    assert written.settings.variables == {"NCCL_BUFFSIZE": "8388608"}
+    assert written.notes == ("line 1: NCCL_BUFFSIZE is taken as unset, so its default counts",)
+
+
+def test_a_variable_that_is_not_exported_is_said() -> None:
+    written = script("export NCCL_DEBUG=INFO", "XLA_FLAGS=--xla_a=1", "python x.py")
+    assert "line 2: XLA_FLAGS is set and not exported" in written.notes
+
+
+def test_arguments_in_a_case_leave_the_default_known() -> None:
+    written = script(
+        "FRACTION=0.9",
+        "while true; do",
+        '  case "$1" in',
+        '    -m | --mem) FRACTION="$2"; shift 2 ;;',
+        "    *) break ;;",
+        "  esac",
+        "done",
+        "export XLA_CLIENT_MEM_FRACTION=$FRACTION",
+    )
+    assert written.settings.variables == {"XLA_CLIENT_MEM_FRACTION": "0.9"}
+    assert not written.slips
+
+
+def test_a_slurm_job_tells_its_layout() -> None:
+    written = script(
+        "#!/bin/bash",
+        "#SBATCH -N 4  # hosts",
+        "#SBATCH --ntasks-per-node=8 --gres=gpu:h100:8",
+        "export XLA_FLAGS=--xla_a=1",
+        "srun -c 12 python train.py",
+    )
+    assert written.form == "slurm"
+    assert written.layout == Layout(
+        hosts=4, processes_per_host=8, gpus_per_process=1, cpus_per_process=12
+    )
+    assert written.settings.layout == written.layout
+
+
+@pytest.mark.parametrize(
+    ("command", "wanted"),
+    [
+        ("mpirun -np 16 --map-by ppr:8:node python x", Layout(hosts=2, processes_per_host=8)),
+        ("srun --nodes=2 --ntasks=4 --gpus=16 x", layout(2, 2, 4)),
+        ("srun -N2 -n16 --gpus-per-task 1 x", layout(2, 8, 1)),
+        ("srun --nodes=1-4 x", None),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)  # fmt: skip
+def test_launchers_tell_their_layout(command: str, wanted: Layout | None) -> None:
+    assert script(command).layout == wanted
+
+
+def test_launchers_hand_variables_on() -> None:
+    written = script(
+        "srun --export=ALL,NCCL_DEBUG=INFO,JAX_ENABLE_PGLE=true python x.py",
+    )
+    assert written.settings.variables == {"NCCL_DEBUG": "INFO", "JAX_ENABLE_PGLE": "true"}
+    assert {one.via for one in written.given} == {"srun --export"}
+    written = script("mpirun -np 8 -x XLA_FLAGS='--xla_a=1 --xla_b=2' python x.py")
+    assert flags(written) == [("xla_a", "1"), ("xla_b", "2")]
+    written = script("docker run -e NCCL_DEBUG=INFO --env=NCCL_PROTO=LL image python x.py")
+    assert written.settings.variables == {"NCCL_DEBUG": "INFO", "NCCL_PROTO": "LL"}
+
+
+def test_srun_without_all_keeps_the_flags_back() -> None:
+    found = slip(script("export XLA_FLAGS=--xla_a=1", "srun --export=NCCL_DEBUG=INFO x"))
+    assert found.kind is SlipKind.OVERWRITTEN
+    assert found.why == "without ALL, srun does not pass on what line 1 has exported"
+    assert found.mend == "--export=ALL,NCCL_DEBUG=INFO"
+
+
+def test_srun_cuts_a_value_at_its_comma() -> None:
+    written = script("srun --export=ALL,XLA_FLAGS=--xla_disable_hlo_passes=a,b-c x")
+    assert flags(written) == [("xla_disable_hlo_passes", "a")]
+    assert slip(written).text == "b-c"
+
+
+def test_maxtext_takes_compiler_options_on_its_command_line() -> None:
+    (one,) = script('python -m maxtext.train compile_xla_flags="--xla_a=1"').given
+    assert (one.channel, one.via) == (Channel.COMPILER_OPTIONS, "MaxText compile_xla_flags")
+
+
+def test_what_read_asks_for_is_no_setting() -> None:
+    assert not script("while IFS='=' read -r NCCL_A B; do :; done <<< \"$X\"").given
+
+
+WORDS = (
+    *("export", "XLA_FLAGS=", '"', "'", "$", "${", "}", "$(", ")", "(", "{", "if", "then", "fi"),
+    *("case", "in", "esac", ";;", "do", "done", "<<E", "E", "\n", " ", ";", "|", "--xla_a=1", "\\"),
+    *("srun", "--export=", "bash -c", "env", "+=", "f()", "#", "`", "NCCL_X=1", ",", "\v", "a=("),
+)
+
+
+@settings(max_examples=300)
+@given(st.lists(st.sampled_from(WORDS), max_size=12).map("".join))
+def test_no_script_makes_the_reader_fall_over_or_stand_still(text: str) -> None:
+    try:
+        read_text(text, "job.sh")
+    except CounterpointError as failure:
+        assert "not closed" in failure.what  # noqa: PT017
+
+
+def test_a_script_on_disk_is_named_with_its_lines(tmp_path: Path) -> None:
+    path = tmp_path / "job.sh"
+    path.write_text("\n\nexport XLA_FLAGS=--xla_a=1\n")
+    (one,) = read_written(path).given
+    assert str(one.place) == f"{path}:3"

@@ -1,0 +1,148 @@
+"""YAML as a source: manifests, values, MaxText, Levanter, and templates of all these."""
+
+from __future__ import annotations
+
+import pytest
+
+from counterpoint.core.errors import InputError
+from counterpoint.flags.channel import Channel
+from counterpoint.flags.written import SlipKind
+from flag_sources import flags, kinds, lines, manifest, slip
+
+POD = """\
+apiVersion: v1
+kind: Pod
+spec:
+  containers:
+  - name: train
+    env:
+    - name: XLA_FLAGS
+      value: >-
+        --xla_a=1
+        --xla_b=2
+    - name: NCCL_DEBUG
+      value: "INFO"
+    - name: JAX_PROCESS_ID
+      valueFrom: {fieldRef: {fieldPath: x}}
+"""
+
+
+def test_a_container_has_its_variables_with_their_lines() -> None:
+    written = manifest(POD)
+    assert written.form == "kubernetes"
+    assert flags(written) == [("xla_a", "1"), ("xla_b", "2")]
+    assert lines(written)[:3] == [("xla_a", 9), ("xla_b", 10), ("NCCL_DEBUG", 11)]
+    assert written.settings.variables == {"NCCL_DEBUG": "INFO"}
+
+
+def test_a_value_from_elsewhere_is_a_slip() -> None:
+    written = manifest("env:\n- name: XLA_FLAGS\n  valueFrom: {configMapKeyRef: {name: x}}\n")
+    assert kinds(written) == [SlipKind.UNKNOWABLE]
+
+
+def test_kubernetes_puts_earlier_variables_in() -> None:
+    written = manifest(
+        "env:\n- name: BASE\n  value: --xla_a=1\n- name: XLA_FLAGS\n"
+        '  value: "$(BASE) --xla_b=2 --xla_c=$$(BASE) $(OTHER)"\n'
+    )
+    assert flags(written) == [("xla_a", "1"), ("xla_b", "2"), ("xla_c", "$(BASE)")]
+    assert slip(written).text == "$(OTHER)"
+
+
+def test_a_script_in_a_manifest_finds_the_variables_of_its_container() -> None:
+    written = manifest(
+        "containers:\n"
+        "- command:\n"
+        "  - bash\n"
+        "  - -c\n"
+        "  - |\n"
+        '    export XLA_FLAGS="$XLA_FLAGS --xla_b=2"\n'
+        "    python train.py\n"
+        "  env:\n"
+        "  - {name: XLA_FLAGS, value: --xla_a=1}\n"
+    )
+    assert flags(written) == [("xla_a", "1"), ("xla_b", "2")]
+    assert lines(written) == [("xla_a", 9), ("xla_b", 6)]
+    assert not written.slips
+
+
+def test_a_script_in_a_manifest_that_drops_what_the_container_sets_is_a_slip() -> None:
+    written = manifest(
+        "env:\n- {name: XLA_FLAGS, value: --xla_a=1}\n"
+        "command: [bash, -c, 'export XLA_FLAGS=--xla_b=2; python x']\n"
+    )
+    assert slip(written).kind is SlipKind.OVERWRITTEN
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "env: {NCCL_DEBUG: INFO, MINE: 1}",
+        "runtime_env:\n  env_vars:\n    NCCL_DEBUG: INFO\n    MINE: '1'",
+        "services:\n  train:\n    environment:\n    - NCCL_DEBUG=INFO\n    - MINE=1",
+        "env:\n- {name: NCCL_DEBUG, value: INFO}\n- {name: MINE, value: '1'}",
+    ],
+    ids=lambda text: " ".join(text.split()),
+)
+def test_environments_are_found_in_all_their_forms(text: str) -> None:
+    assert manifest(text).settings.variables == {"NCCL_DEBUG": "INFO", "MINE": "1"}
+
+
+def test_elsewhere_only_known_names_are_settings() -> None:
+    written = manifest("data:\n  NCCL_DEBUG: INFO\n  COLOR: red\n")
+    assert written.settings.variables == {"NCCL_DEBUG": "INFO"}
+
+
+def test_maxtext_has_compiler_options() -> None:
+    (one,) = manifest('base_config: "base.yml"\ncompile_xla_flags: "--xla_a=True"\n').given
+    assert (one.channel, one.name, one.value) == (Channel.COMPILER_OPTIONS, "xla_a", "True")
+    assert (one.via, one.place.line) == ("MaxText compile_xla_flags", 2)
+    assert not manifest('compile_xla_flags: ""\n').given
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["xla_flags: --xla_a=1 --xla_b=2", "xla_flags:\n- --xla_a=1\n- --xla_b=2",
+     "xla_flags:\n  xla_a: 1\n  xla_b: 2"],
+)  # fmt: skip
+def test_a_key_of_xla_flags_holds_them_in_all_forms(text: str) -> None:
+    assert flags(manifest(text)) == [("xla_a", "1"), ("xla_b", "2")]
+
+
+def test_levanter_sets_jax_config_and_its_profiler_is_noted() -> None:
+    written = manifest(
+        "trainer:\n  profiler: {enabled: true, start_step: 5}\n"
+        "  jax_config:\n    jax_enable_pgle: true\n"
+    )
+    assert written.settings.variables == {"JAX_ENABLE_PGLE": "true"}
+    assert any("profiler" in note for note in written.notes)
+
+
+def test_of_several_containers_the_last_flags_count_and_it_is_said() -> None:
+    written = manifest(POD + "---\n" + POD.replace("--xla_a=1", "--xla_a=9"))
+    assert written.settings.flags["xla_a"] == "9"
+    assert "this XLA_FLAGS counts, not that of line 7" in " ".join(written.notes)
+
+
+def test_a_template_is_read_with_holes() -> None:
+    written = manifest(
+        "{{- range .Values.jobs }}\n"
+        "env:\n"
+        "- name: XLA_FLAGS\n"
+        '  value: "--xla_a=1 {{ .Values.flags }} --xla_b={{ .n }}"\n'
+        "{{- end }}\n"
+    )
+    assert [(one.name, one.known) for one in written.given] == [("xla_a", True), ("xla_b", False)]
+    assert kinds(written) == [SlipKind.UNKNOWABLE] * 2
+    assert written.given[0].place.line == 4
+
+
+def test_a_template_that_is_no_yaml_is_read_as_text() -> None:
+    written = manifest('{{ if x }}\na: [\n{{ end }}\nb: "--xla_a=1"\n')
+    assert written.form == "text"
+    assert flags(written) == [("xla_a", "1")]
+
+
+def test_what_is_no_yaml_is_an_error_with_its_line() -> None:
+    with pytest.raises(InputError, match=r"job\.yaml:\d+: not YAML"):
+        manifest("a: [1\nb: }\n")
