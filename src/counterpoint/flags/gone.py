@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 from counterpoint.flags.catalogue.history import history
-from counterpoint.flags.catalogue.lookup import facts_at, names_ever, releases
+from counterpoint.flags.catalogue.lookup import names_ever
 from counterpoint.flags.names import LIBTPU, names, similar
 
 
@@ -51,7 +51,7 @@ def all_gone() -> dict[str, Gone]:
 @cache
 def gone(name: str) -> Gone | None:
     """What became of a flag; None if it is not known to have been removed."""
-    if facts_at(releases()[-1]).get(name, {"xla_flags": False}).get("xla_flags", True):
+    if name in names():
         return None
     past = history(name)
     written = _instead().get(name)

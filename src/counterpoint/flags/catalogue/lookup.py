@@ -21,6 +21,11 @@ def shipped() -> Table:
 
 
 @cache
+def _local() -> tuple[str, ...]:
+    return overlaid()
+
+
+@cache
 def _learnt(version: str) -> dict[str, dict[str, Any]]:
     return read_overlay(version).at(version)
 
@@ -28,7 +33,7 @@ def _learnt(version: str) -> dict[str, dict[str, Any]]:
 @cache
 def releases() -> tuple[str, ...]:
     """All known releases of jaxlib, oldest first."""
-    known = dict.fromkeys([*shipped().releases, *overlaid()])
+    known = dict.fromkeys([*shipped().releases, *_local()])
     return tuple(sorted(known, key=number))
 
 
@@ -66,18 +71,21 @@ def nearest(asked: str) -> str:
 
 def facts_at(version: str) -> dict[str, dict[str, Any]]:
     """All that one known release says, flags and JAX's options, by name."""
-    return _learnt(version) if version in overlaid() else shipped().at(version)
+    return _learnt(version) if version in _local() else shipped().at(version)
 
 
 def names_ever() -> frozenset[str]:
     """All names that a known release has, flags and JAX's options."""
-    return frozenset(shipped().changes).union(*(_learnt(version) for version in overlaid()))
+    return frozenset(shipped().changes).union(*(_learnt(version) for version in _local()))
 
 
 def states(name: str) -> Iterator[tuple[str, Facts | None]]:
     """What is said of one name, from each release on in which that changes; None: nothing."""
+    local = _local()
+    if not local:
+        yield from shipped().of(name)
+        return
     changes = dict(shipped().of(name))
-    local = overlaid()
     now: Facts | None = None
     before: Facts | None = None
     for version in releases():
