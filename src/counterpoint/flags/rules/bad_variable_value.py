@@ -62,6 +62,7 @@ SINCE: Final = "0.1"
 _Found = tuple[Severity, str, str, Mend | None]
 _UNIFIED: Final = "TF_FORCE_UNIFIED_MEMORY"
 _LEVEL: Final = re.compile(r"[\w.*?/-]+=\d+")
+_WORDS: Final = {"int": "a whole number", "float": "a number", "bool": "true or false"}
 _FUNCTIONS: Final = ("broadcast", "reduce", "allgather", "reducescatter", "allreduce")
 _ALGORITHMS: Final = (
     "tree",
@@ -192,11 +193,17 @@ def _jax(case: Case, one: Given, name: str) -> _Found | None:
         return Severity.ERROR, text, "write true or false", None
     if known is None or not one.meant or known.takes(one.meant):
         return None
-    return Severity.ERROR, "JAX does not take this value", f"write {_wanted(known)}", None
+    text = "JAX raises a ValueError: it is none of its values"
+    return Severity.ERROR, text, f"write {_wanted(known)}", None
 
 
 def _wanted(known: Variable) -> str:
-    if known.values and ".." not in known.values[0]:
+    """The values a variable takes, in words."""
+    span = known.values[0] if known.values and ".." in known.values[0] else ""
+    if known.values and not span:
         return " or ".join(known.values)
-    span = f" {known.values[0]}" if known.values else ""
-    return {"bool": "true or false"}.get(known.type, f"{known.type}{span}")
+    word = _WORDS.get(known.type, known.type)
+    low, _, high = span.partition("..")
+    if not span:
+        return word
+    return f"{word} from {low} to {high}" if high else f"{word} from {low} on"
