@@ -8,7 +8,7 @@ from counterpoint.core.errors import UsageError
 from counterpoint.flags.forms.lines import FLAGS, TPU, remarks, variables
 from counterpoint.flags.settings import Settings
 
-_NEXT_LINE = " \\\n  "  # between double quotes, bash takes a backslash at the end of a line away
+_NEXT_LINE = " \\\n"  # between double quotes, bash takes a backslash at the end of a line away
 _SPECIAL = str.maketrans({character: "\\" + character for character in '\\"$`'})
 
 

@@ -7,7 +7,6 @@ out with its reason.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,8 +15,7 @@ from counterpoint.flags import repeats
 from counterpoint.flags.catalogue import Flag, Release
 from counterpoint.flags.catalogue.about import about
 from counterpoint.flags.channel import Channel
-from counterpoint.flags.forms.lines import one_line, said_of
-from counterpoint.flags.forms.python import literal
+from counterpoint.flags.forms.lines import double_quoted, one_line, said_of
 from counterpoint.flags.settings import Settings
 from counterpoint.flags.spelling import as_option, refusal
 from counterpoint.flags.succession import successors
@@ -74,8 +72,8 @@ def _dict(taken: dict[str, Option]) -> Iterator[str]:
         return
     yield "compiler_options = {"
     for name, value in taken.items():
-        text = literal(value) if isinstance(value, str) else repr(value)
-        yield f"    {json.dumps(name)}: {text},"
+        text = double_quoted(value) if isinstance(value, str) else repr(value)
+        yield f"    {double_quoted(name)}: {text},"
     yield "}"
 
 

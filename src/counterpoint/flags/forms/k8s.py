@@ -5,10 +5,9 @@ Kubernetes puts other variables in for `$(NAME)`, so a dollar before a bracket i
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 
-from counterpoint.flags.forms.lines import FLAGS, TPU, remarks, variables
+from counterpoint.flags.forms.lines import FLAGS, TPU, double_quoted, remarks, variables
 from counterpoint.flags.settings import Settings
 
 
@@ -27,10 +26,10 @@ def _entry(name: str, parts: tuple[str, ...]) -> Iterator[str]:
         yield "  value: >-"
         yield from (f"    {part}" for part in parts)
     else:
-        yield f"  value: {json.dumps(' '.join(parts), ensure_ascii=True)}"
+        yield f"  value: {double_quoted(' '.join(parts))}"
 
 
 def _without_references(text: str) -> str:
     """Each dollar doubled that Kubernetes would take for the start of something."""
-    pairs = zip(text, text[1:] + " ", strict=True)
+    pairs = zip(text, text[1:] + " ", strict=False)
     return "".join(a * 2 if a == "$" and b in "$(" else a for a, b in pairs)

@@ -30,6 +30,8 @@ def variables(settings: Settings) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 def remarks(settings: Settings, *, layout: bool = False) -> Iterator[str]:
     """What an environment can't hold; `layout` where the form itself says it."""
+    if not settings.xla and not settings.env:
+        yield "No settings."
     if settings.options:
         yield "Compiler options, given to jax.jit or compile in the program:"
         yield from (f"  {name}={one_line(value)}" for name, value in settings.options)
@@ -56,3 +58,14 @@ def said_of(layout: Layout) -> str:
 def one_line(text: str) -> str:
     """For a comment."""
     return " ".join(text.split())
+
+
+def double_quoted(text: str) -> str:
+    """A text in double quotes, as both Python and YAML read it."""
+    return f'"{"".join(_escaped(character) for character in text)}"'
+
+
+def _escaped(character: str) -> str:
+    if character in '\\"':
+        return "\\" + character
+    return character if character.isprintable() else f"\\U{ord(character):08x}"

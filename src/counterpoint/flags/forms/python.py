@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 
-from counterpoint.flags.forms.lines import FLAGS, TPU, remarks, variables
+from counterpoint.flags.forms.lines import FLAGS, TPU, double_quoted, remarks, variables
 from counterpoint.flags.settings import Settings
 
 
@@ -21,12 +20,7 @@ def _statements(settings: Settings) -> Iterator[str]:
         if name in (FLAGS, TPU) and len(parts) > 1:
             yield f'os.environ["{name}"] = ('
             spaced = [*(f"{part} " for part in parts[:-1]), parts[-1]]
-            yield from (f"    {literal(part)}" for part in spaced)
+            yield from (f"    {double_quoted(part)}" for part in spaced)
             yield ")"
         else:
-            yield f'os.environ["{name}"] = {literal(" ".join(parts))}'
-
-
-def literal(text: str) -> str:
-    """A text in double quotes; what is no printable character, as an escape."""
-    return json.dumps(text, ensure_ascii=not text.isprintable())
+            yield f'os.environ["{name}"] = {double_quoted(" ".join(parts))}'
