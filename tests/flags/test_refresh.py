@@ -183,6 +183,19 @@ def learnt_release(version: str) -> Release:
     return as_release(version, facts_at(version))
 
 
+def test_a_place_that_cant_be_written_to_is_refused_before_the_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", "/dev/null")
+    assert main(["flags", "refresh"]) == 2
+    assert "can't make /dev/null" in capsys.readouterr().err
+    assert main(["flags", "refresh", "-o", str(tmp_path / "nothere" / "flags.jsonl")]) == 2
+    assert "can't write" in capsys.readouterr().err
+    (tmp_path / "notes.txt").write_text("mine")
+    assert main(["flags", "refresh", "-o", str(tmp_path / "notes.txt")]) == 3
+    assert "is no table of flags" in capsys.readouterr().err
+
+
 def test_a_file_that_is_no_table_stays_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("mine")

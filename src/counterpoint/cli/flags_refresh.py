@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from counterpoint.cli.progress import Progress
 from counterpoint.flags.catalogue import release
 from counterpoint.flags.catalogue.diff import diff
-from counterpoint.flags.refresh.learnt import keep, lay_into, learn
+from counterpoint.flags.refresh.learnt import check_place, keep, lay_into, learn
 from counterpoint.flags.refresh.plugin import compare_plugin
 from counterpoint.flags.replacements import replacements
 from counterpoint.report.flags_refresh_document import (
@@ -48,6 +48,7 @@ def refresh(
             text = plugin_json(found) if json else None
             document = plugin_document(found)
         else:
+            check_place(output)
             learnt = learn(Path(sys.executable) if python is None else python, progress.say)
             known = release(learnt.version)
             news = diff(known, learnt.release, replacements(known, learnt.release))

@@ -85,17 +85,30 @@ def find_library(directory: Path) -> Path:
     )
 
 
+def check_place(path: Path | None) -> None:
+    """Refuse a place that can't be written to before any work is done; None: this machine's."""
+    if path is None:
+        path = path_of("0")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as failure:
+            raise UsageError(
+                f"can't make {path.parent}: {failure.strerror or failure}",
+                why="what is learnt is kept under $XDG_DATA_HOME, else under ~/.local/share",
+                next="set XDG_DATA_HOME, or name a file with -o",
+            ) from None
+    elif path.exists():
+        read_table(path)
+    if not os.access(path.parent, os.W_OK):
+        raise UsageError(
+            f"can't write {path}: {path.parent} is no directory that can be written to",
+            next="name another file with -o",
+        )
+
+
 def keep(learnt: Learnt) -> Path:
     """Write it where the catalogue looks on this machine, whole or not at all."""
     path = path_of(learnt.version)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as failure:
-        raise UsageError(
-            f"can't make {path.parent}: {failure.strerror or failure}",
-            why="what was learnt is kept under $XDG_DATA_HOME, else under ~/.local/share",
-            next="set XDG_DATA_HOME, or name a file with -o",
-        ) from None
     _write(path, render_table(make_table({learnt.version: learnt.facts})))
     return path
 
