@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
@@ -217,19 +217,22 @@ def test_what_is_not_there(effective: Effective) -> None:
     assert "no/such/dump is not there" in err
 
 
-def test_the_compiler_for_gpus_reports_what_its_compile_was_told(
-    tmp_path: Path, effective: Effective
-) -> None:
+@pytest.fixture(scope="module")
+def compiler(tmp_path_factory: pytest.TempPathFactory) -> Generator[Compiler]:
     reason = why_none()
     if reason:
         pytest.skip(reason)
-    (tmp_path / "work").mkdir()
+    flags = {"XLA_FLAGS": "--xla_gpu_graph_min_graph_size=3"}
+    made = Compiler(tmp_path_factory.mktemp("compiler"), flags)
+    yield made
+    made.close()
+
+
+def test_the_compiler_for_gpus_reports_what_its_compile_was_told(
+    compiler: Compiler, tmp_path: Path, effective: Effective
+) -> None:
     dump = tmp_path / "dump"
-    compiler = Compiler(tmp_path / "work", {"XLA_FLAGS": "--xla_gpu_graph_min_graph_size=3"})
-    try:
-        compiler.compile("small", xla_dump_to=str(dump), xla_gpu_enable_command_buffer="FUSION")
-    finally:
-        compiler.close()
+    compiler.compile("small", xla_dump_to=str(dump), xla_gpu_enable_command_buffer="FUSION")
     asked = "--xla_gpu_graph_min_graph_size=3 --xla_gpu_enable_command_buffer=CUBLAS"
     code, out, _ = effective(str(dump), "--asked", asked, "--json")
     found = {one["name"]: one["outcome"] for one in json.loads(out)["flags"]}
@@ -238,3 +241,22 @@ def test_the_compiler_for_gpus_reports_what_its_compile_was_told(
     assert found["xla_gpu_graph_min_graph_size"] == "applied"
     assert found["xla_gpu_enable_command_buffer"] == "altered"
     assert found["xla_dump_to"] == "elsewhere"
+
+
+def test_what_rules_say_of_pairs_of_flags_the_compiler_does(compiler: Compiler) -> None:
+    """FLAG303, FLAG305 and FLAG407."""
+    cublas = compiler.compile("small", xla_gpu_enable_triton_gemm=False)
+    level = compiler.compile(
+        "small", xla_gpu_enable_triton_gemm=False, xla_gpu_cudnn_gemm_fusion_level=3
+    )
+    assert level.program.fingerprint == cublas.program.fingerprint
+    assert compiler.compile("small").program.fingerprint != cublas.program.fingerprint
+
+    assert compiler.compile("small", xla_disable_hlo_passes="no-such-pass").error is None
+
+    unrolled = compiler.compile(
+        "small",
+        xla_gpu_enable_while_loop_double_buffering=True,
+        xla_gpu_enable_while_loop_unrolling="WHILE_LOOP_UNROLLING_FULL_UNROLL",
+    )
+    assert "Overriding double buffering" in unrolled.log

@@ -11,7 +11,7 @@ import pytest
 from counterpoint.flags.catalogue import release
 from counterpoint.flags.channel import Channel
 from counterpoint.flags.published import Published, published
-from counterpoint.flags.verdict import Effect, judge_published
+from counterpoint.flags.verdict import Effect, judge_published, remains_of
 from counterpoint.flags.verdict_page import VERSIONS, recipes_of_others
 
 PAGE = Path(__file__).parents[2] / "docs" / "recipes-of-others.md"
@@ -79,10 +79,8 @@ def test_the_unknown_flags_of_each_are_those_that_the_release_ended_at(
 @pytest.mark.parametrize("version", VERSIONS)
 def test_what_remains_of_a_recipe_is_known_to_the_release(version: str) -> None:
     for recipe in published():
-        verdict = judge_published(recipe, version)
-        if verdict.remains is None:
-            continue
-        kept = [word.partition("=")[0] for word in verdict.remains.split() if word[:2] == "--"]
+        words = (remains_of(recipe, version) or "").split()
+        kept = [word.partition("=")[0] for word in words if word[:2] == "--"]
         assert all(release(version).flags[name[2:]].xla_flags for name in kept), recipe.name
 
 
@@ -95,14 +93,14 @@ def test_what_a_recipe_asks_for_is_told_from_what_holds_anyway() -> None:
     assert verdict.effects["xla_gpu_enable_latency_hiding_scheduler"] is Effect.UNASKED
     assert verdict.effects["xla_gpu_enable_pipelined_all_gather"] is Effect.WORKS
     assert "FLAG505" in {one.code for one in verdict.remarks}
-    assert "cudnn_gemm_fusion_level" not in (verdict.remains or "")
+    assert "cudnn_gemm_fusion_level" not in (remains_of(recipe, "0.10.2") or "")
 
 
 def test_flags_of_a_page_of_alternatives_are_not_held_against_each_other() -> None:
     (recipe,) = [one for one in published() if one.name == "JAX-Toolbox, GPU performance"]
     verdict = judge_published(recipe, "0.10.2")
 
-    assert verdict.remains is None
+    assert remains_of(recipe, "0.10.2") is None
     assert not [one for one in verdict.remarks if one.code.startswith("FLAG4")]
     assert verdict.effects["xla_gpu_collective_permute_decomposer_threshold"] is Effect.WORKS
 

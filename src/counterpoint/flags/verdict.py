@@ -20,7 +20,16 @@ from counterpoint.flags.written import Given, Written
 from counterpoint.flags.xla_flags import render_xla_flags
 
 _IDLE: Final = ("FLAG302", "FLAG303", "FLAG306")
-_OF_ONE: Final = ("FLAG1", "FLAG301", "FLAG302", "FLAG306", "FLAG501", "FLAG502", "FLAG503", "FLAG504")
+_OF_ONE: Final = (
+    "FLAG1",
+    "FLAG301",
+    "FLAG302",
+    "FLAG306",
+    "FLAG501",
+    "FLAG502",
+    "FLAG503",
+    "FLAG504",
+)
 """What can be said of a setting by itself."""
 
 
@@ -39,12 +48,11 @@ class Effect(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """`effects` by flag, in the recipe's order; `remarks` of all rules; `remains` is one line."""
+    """`effects` by flag, in the recipe's order, and the remarks of all rules."""
 
     version: str
     effects: dict[str, Effect]
     remarks: tuple[Remark, ...]
-    remains: str | None
 
     def those(self, effect: Effect) -> tuple[str, ...]:
         """The flags of one effect."""
@@ -58,8 +66,7 @@ def judge_published(recipe: Published, version: str) -> Verdict:
     flags = recipe.written.through(Channel.XLA_FLAGS)
     effects = {one.name: _effect(one, known, remarks) for one in flags}
     effects |= {name: _named(name, known) for name in recipe.named if name not in effects}
-    remains = _remains(recipe, known) if recipe.together else None
-    return Verdict(version=version, effects=effects, remarks=remarks, remains=remains)
+    return Verdict(version=version, effects=effects, remarks=remarks)
 
 
 def _remarks(recipe: Published, version: str) -> tuple[Remark, ...]:
@@ -93,11 +100,17 @@ def _effect(one: Given, known: Release, remarks: Iterable[Remark]) -> Effect:
     return Effect.RENAMED if state is State.ALIAS else Effect.WORKS
 
 
-def _remains(recipe: Published, known: Release) -> str:
-    """The flags with their safe mends, without those that no release takes or nothing reads."""
+def remains_of(recipe: Published, version: str) -> str | None:
+    """The flags with their safe mends, without those that the release does not take or read.
+
+    None where the flags are alternatives.
+    """
+    if not recipe.together:
+        return None
+    known = release(version)
 
     def look(written: Written) -> tuple[Remark, ...]:
-        return check(written, version=known.version, chip=recipe.chip)
+        return check(written, version=version, chip=recipe.chip)
 
     fixed = fix(recipe.written, look)
     idle = {it.name for it in fixed.left if it.code in _IDLE and it.severity is Severity.WARNING}

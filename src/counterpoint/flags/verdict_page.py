@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Final
 
 from counterpoint.flags.published import Published, published
 from counterpoint.flags.remark import Remark
-from counterpoint.flags.verdict import Effect, Verdict, judge_published
+from counterpoint.flags.verdict import Effect, Verdict, judge_published, remains_of
 
 VERSIONS: Final = ("0.6.2", "0.8.3", "0.10.2", "0.12.0")
 
@@ -88,7 +88,7 @@ def _section(recipe: Published, verdicts: Sequence[Verdict]) -> str:
     lines += _table(recipe, verdicts)
     remarks = _remarks(verdicts)
     lines += ["", *remarks, ""] if remarks else [""]
-    lines += _remains(verdicts)
+    lines += _remains(recipe)
     return "\n".join(lines)
 
 
@@ -150,19 +150,15 @@ def _versions(versions: Sequence[str]) -> str:
     return "" if len(versions) == len(VERSIONS) else f"jaxlib {', '.join(versions)}: "
 
 
-def _remains(verdicts: Iterable[Verdict]) -> list[str]:
+def _remains(recipe: Published) -> list[str]:
     """One line for releases that agree, the newest first."""
     lines: list[str] = []
-    newest_first = [verdict for verdict in verdicts if verdict.remains is not None][::-1]
-    for text, agreeing in groupby(newest_first, key=lambda verdict: verdict.remains or ""):
-        versions = ", ".join(verdict.version for verdict in agreeing)
-        lines += [
-            f"What remains with {versions}:",
-            "",
-            "```sh",
-            f"export XLA_FLAGS={_quoted(text)}",
-        ]
-        lines += ["```", ""]
+    newest_first = [(version, remains_of(recipe, version)) for version in reversed(VERSIONS)]
+    for text, agreeing in groupby(newest_first, key=lambda pair: pair[1]):
+        versions = ", ".join(version for version, _ in agreeing)
+        if text is not None:
+            lines += [f"What remains with {versions}:", "", "```sh"]
+            lines += [f"export XLA_FLAGS={_quoted(text)}", "```", ""]
     return lines
 
 
