@@ -11,7 +11,8 @@ The program dies minutes after its start, mostly with a message that does not na
 ## How it is detected
 
 By a list of values that were tried: each flag in a compile of a sharded training step for
-H100s with jaxlib 0.10.2.
+H100s with jaxlib 0.10.2. And by the catalogue, which knows the releases whose parser crashes at a
+flag whatever its value.
 
 ## Example
 
@@ -46,6 +47,7 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.flags.case import Case
+from counterpoint.flags.channel import Channel
 from counterpoint.flags.remark import Mend, Remark, Severity, remark
 from counterpoint.flags.written import Given
 
@@ -73,6 +75,10 @@ def check(case: Case) -> Iterator[Remark]:
         crash = crashes.get(one.name)
         if crash and one.known and case.known(one) and crash.hits(one):
             yield remark(CODE, Severity.ERROR, one, crash.what, "drop it", Mend())
+        flag = case.release.flags.get(one.name)
+        if flag and flag.fatal and one.channel is Channel.XLA_FLAGS:
+            what = f"crashes XLA of jaxlib {case.release.version} whatever its value"
+            yield remark(CODE, Severity.ERROR, one, what, "drop it", Mend())
 
 
 @cache
