@@ -1,0 +1,263 @@
+"""What `check` says about settings: the right code, at the right place, with the right mend."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from counterpoint.core.errors import CounterpointError
+from counterpoint.flags.catalogue import release
+from counterpoint.flags.channel import Channel
+from counterpoint.flags.check import check
+from counterpoint.flags.fix import fix
+from counterpoint.flags.interpreter import find_interpreter
+from counterpoint.flags.reading import FORMS, read_text
+from counterpoint.flags.remark import Remark, Severity
+from counterpoint.flags.settings import Settings
+from counterpoint.flags.written import Given, Place, Written
+from counterpoint.flags.xla_flags import render_xla_flags
+
+Parser = Callable[[str], "dict[int, tuple[int | bytes, ...]] | None"]
+NAMES_AND_VALUES = ("FLAG1", "FLAG2")
+
+
+def remarks_on(text: str, version: str = "0.10.2", chip: str | None = None) -> list[Remark]:
+    """What rules on names and values say of flags, or of a script."""
+    written = read_text(text, "job.sh", form="flags" if text.startswith("-") else "shell")
+    found = check(written, version=version, chip=chip)
+    return [one for one in found if one.code.startswith(NAMES_AND_VALUES)]
+
+
+def codes(text: str, version: str = "0.10.2", chip: str | None = None) -> list[str]:
+    return [one.code for one in remarks_on(text, version, chip)]
+
+
+@pytest.mark.parametrize(
+    ("text", "version", "code"),
+    [
+        ("--xla_gpu_enable_asink=true", "0.10.2", "FLAG101"),
+        ("--xla-dump-to=/tmp", "0.10.2", "FLAG101"),
+        ("--xla_gpu_graph_level=0", "0.7.2", "FLAG102"),
+        ("--xla_gpu_enable_pipelined_collectives=true", "0.10.2", "FLAG102"),
+        ("--xla_gpu_cudnn_gemm_fusion=true", "0.10.2", "FLAG102"),
+        ("--xla_cpu_use_mkl_dnn=true", "0.10.2", "FLAG103"),
+        ("--xla_gpu_pipeline_all_gather=on", "0.10.2", "FLAG104"),
+        ("--xla_gpu_enable_pipelined_all_gather=true", "0.12.0", "FLAG105"),
+        ("--xla_gpu_enable_cudnn_fmha=true", "0.10.2", "FLAG106"),
+        ("--xla_tpu_scoped_vmem_limit_kib=65536", "0.10.2", "FLAG107"),
+        ("--megascale_grpc_premap_memory_bytes=1", "0.10.2", "FLAG107"),
+        ("--tf_xla_auto_jit=2", "0.10.2", "FLAG107"),
+        ("--jax_enable_pgle=true", "0.10.2", "FLAG107"),
+        ("--NCCL_DEBUG=INFO", "0.10.2", "FLAG107"),
+        ("export LIBTPU_INIT_ARGS=--xla_gpu_autotune_level=4", "0.10.2", "FLAG107"),
+        ("--exec_time_optimization_effort=1", "0.10.2", "FLAG110"),
+        ("--xla_gpu_enable_triton_gemm=yes", "0.10.2", "FLAG201"),
+        ("--xla_gpu_autotune_level", "0.10.2", "FLAG201"),
+        ("--xla_gpu_enable_command_buffer=1", "0.10.2", "FLAG202"),
+        ("--xla_gpu_disable_async_collectives=", "0.10.2", "FLAG202"),
+        ("--xla_gpu_enable_libnvptxcompiler=true", "0.10.2", "FLAG203"),
+        ("--xla_gpu_autotune_level=4;", "0.10.2", "FLAG204"),
+        ('''--xla_gpu_autotune_level="'4'"''', "0.10.2", "FLAG204"),
+        ('''--xla_dump_to="'/tmp'"''', "0.10.2", "FLAG204"),
+        ("--xla_dump_to=/a --xla_dump_to=/b", "0.10.2", "FLAG205"),
+        ("--xla_dump_to = /a", "0.10.2", "FLAG206"),
+        ("-xla_dump_to=/a", "0.10.2", "FLAG207"),
+        ("export XLA_FLAGS=--xla_dump_to=$HOST", "0.10.2", "FLAG208"),
+        ("export XLA_FLAGS=/no/such/file", "0.10.2", "FLAG209"),
+    ],
+)
+def test_a_fault_has_its_code(text: str, version: str, code: str) -> None:
+    assert code in codes(text, version)
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        ("--xla_gpu_pipeline_all_gather=on", "0.12.0"),
+        ("--xla_gpu_enable_pipelined_all_gather=true", "0.10.2"),
+        ("--xla_gpu_enable_custom_fusions=true", "0.6.2"),
+        ("--xla_gpu_detect_nan=warning --xla_gpu_enable_command_buffer=", "0.10.2"),
+        ("--xla_gpu_enable_command_buffer=+COLLECTIVES,-FUSION", "0.10.2"),
+        ("--xla_gpu_disable_async_collectives=allreduce,allgather", "0.10.2"),
+        ("--xla_gpu_enable_triton_gemm --xla_gpu_autotune_level=' 4'", "0.10.2"),
+        ("--xla_dump_to='/a b' --xla_dump_hlo_pass_re=.*", "0.10.2"),
+        ("export LIBTPU_INIT_ARGS=--xla_tpu_scoped_vmem_limit_kib=65536", "0.10.2"),
+        ("", "0.10.2"),
+    ],
+)
+def test_what_a_release_takes_is_not_spoken_of(text: str, version: str) -> None:
+    assert codes(text, version) == []
+
+
+def test_a_remark_stands_at_the_line_of_its_flag() -> None:
+    text = 'export XLA_FLAGS="--xla_gpu_enable_triton_gemm=false \\\n  --xla_gpu_graph_level=0"\n'
+    (found,) = remarks_on(text)
+    assert (found.place, found.text) == (Place("job.sh", 2), "--xla_gpu_graph_level=0")
+
+
+def test_flags_for_another_kind_of_chip_are_noted() -> None:
+    text = "--xla_cpu_enable_fast_math=true"
+    assert codes(text) == []
+    (found,) = remarks_on(text, chip="H100")
+    assert (found.code, found.severity) == ("FLAG107", Severity.NOTE)
+
+
+def options(**values: str) -> Written:
+    """Compiler options as a program gives them."""
+    place = Place("train.py", 3)
+    given = tuple(
+        Given(
+            channel=Channel.COMPILER_OPTIONS, name=name, value=value, place=place, text=f"{name!r}"
+        )
+        for name, value in values.items()
+    )
+    return Written(where="train.py", form="python", given=given)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "version", "code"),
+    [
+        ("xla_fuel", "x=1", "0.10.2", "FLAG108"),
+        ("xla_gpu_enable_pipelined_all_gather", "True", "0.12.0", "FLAG108"),
+        ("xla_gpu_nccl_terminate_on_error", "True", "0.10.2", "FLAG109"),
+        ("xla_gpu_enable_triton_gemm", "true", "0.10.2", "FLAG201"),
+        ("optimization_level", "O1", "0.10.2", "FLAG201"),
+        ("xla_gpu_detect_nan", "warning", "0.10.2", "FLAG202"),
+        ("xla_no_such", "1", "0.10.2", "FLAG101"),
+    ],
+)
+def test_compiler_options_are_another_channel(
+    name: str, value: str, version: str, code: str
+) -> None:
+    assert code in [one.code for one in check(options(**{name: value}), version=version)]
+
+
+def test_what_a_compile_takes_is_not_spoken_of() -> None:
+    good = options(
+        xla_gpu_enable_triton_gemm="False",
+        optimization_level="19",
+        xla_gpu_detect_nan="DETECTION_MODE_WARNING",
+        xla_gpu_disable_async_collectives="ALLREDUCE,1",
+    )
+    found = check(good, version="0.10.2")
+    assert [one for one in found if one.code.startswith(NAMES_AND_VALUES)] == []
+
+
+def fixed(text: str, version: str = "0.10.2") -> Settings:
+    """What is left of flags when all safe mends are made."""
+    done = fix(read_text(text, "flags"), lambda one: check(one, version=version))
+    return done.written.settings
+
+
+@pytest.mark.parametrize(
+    ("text", "version", "expected"),
+    [
+        ("--xla_gpu_graph_level=0", "0.10.2", "--xla_gpu_enable_command_buffer="),
+        (
+            "--xla_gpu_enable_async_all_gather=false --xla_gpu_enable_async_all_reduce=false",
+            "0.10.2",
+            "--xla_gpu_disable_async_collectives=ALLGATHER,ALLREDUCE",
+        ),
+        ("--xla_gpu_enable_async_all_gather=true", "0.10.2", ""),
+        (
+            "--xla_gpu_pipeline_all_gather=on",
+            "0.10.2",
+            "--xla_gpu_enable_pipelined_all_gather=true",
+        ),
+        ("--xla_gpu_enable_pipelined_all_gather=1", "0.12.0", "--xla_gpu_pipeline_all_gather=on"),
+        (
+            "--xla_gpu_enable_pipelined_all_gather=0",
+            "0.12.0",
+            "--xla_gpu_enable_pipelined_all_gather=0",
+        ),
+        (
+            "--xla_gpu_autotune_level=3, --xla_gpu_enable_triton_gemm=no",
+            "0.10.2",
+            "--xla_gpu_autotune_level=3 --xla_gpu_enable_triton_gemm=false",
+        ),
+        ("--xla_dump_to=/a --xla_dump_to=/b", "0.10.2", "--xla_dump_to=/b"),
+        ("--xla_no_such_thing=1 --xla_dump_to=/b", "0.10.2", "--xla_dump_to=/b"),
+    ],
+)
+def test_safe_mends_are_made(text: str, version: str, expected: str) -> None:
+    assert render_xla_flags(fixed(text, version).xla) == expected
+
+
+def test_a_guess_is_no_safe_mend() -> None:
+    assert fixed("--xla_gpu_enable_tritton_gemm=false").flags == {
+        "xla_gpu_enable_tritton_gemm": "false"
+    }
+    assert fixed("--xla-gpu-enable-triton-gemm=false").flags == {
+        "xla_gpu_enable_triton_gemm": "false"
+    }
+
+
+words = st.one_of(
+    st.sampled_from(sorted(release("0.10.2").flags)).map(lambda name: f"--{name}"),
+    st.sampled_from(
+        ["export XLA_FLAGS=", "XLA_FLAGS+=", "=", "'", '"', "\\\n", "\n", " ", "$X", ",", "#"]
+    ),
+    st.sampled_from(
+        ["true", "1", "/etc", "--", "-", "os.environ['XLA_FLAGS'] = ", "NCCL_DEBUG=INFO"]
+    ),
+    st.text(max_size=5),
+)
+
+
+@settings(max_examples=150)
+@given(st.lists(words, max_size=8).map("".join), st.sampled_from([None, *FORMS]))
+@example("export XLA_FLAGS='--xla_gpu_autotune_level=" + "9" * 5000 + "'", None)
+@example("--xla_dump_to=" + "/x" * 5000, None)
+def test_any_text_is_checked_or_refused_with_a_reason(text: str, form: str | None) -> None:
+    try:
+        written = read_text(text, "stdin", form=form)
+    except CounterpointError:
+        return
+    for one in check(written, version="0.10.2", chip="H100", profiling=True):
+        assert one.message
+        assert one.advice
+    fix(written, lambda it: check(it, version="0.10.2"))
+
+
+INSTALLED = find_interpreter(None)
+HERE = release(INSTALLED.jaxlib if INSTALLED else None)
+UNTOLD = {
+    "xla_fuel",
+    "xla_gpu_device_execution_terminate_timeout",
+    "xla_gpu_execution_terminate_timeout",
+    "xla_gpu_experimental_thunk_buffer_debug_filter_by_thunk_id_ranges",
+}
+names = st.one_of(
+    st.sampled_from(sorted(set(HERE.flags) - UNTOLD)),
+    st.sampled_from(
+        ["xla_gpu_graph_level", "xla_tpu_x", "optimization_level", "xla_nope", "NCCL_PROTO"]
+    ),
+)
+values = st.sampled_from(
+    ["true", "false", "1", "4,", "'4'", "-1", "", "4.5", "ALLREDUCE", "off", "x"]
+)
+AT_THE_COMPILE = "FLAG203"
+"""The parser takes such a value; the compile ends at it."""
+
+
+@settings(max_examples=60)
+@given(st.lists(st.tuples(names, values), min_size=1, max_size=4))
+def test_errors_are_said_where_the_compilers_parser_ends_the_process(
+    xla: Parser, pairs: list[tuple[str, str]]
+) -> None:
+    text = render_xla_flags(pairs)
+    found = check(read_text(text, "stdin", form="flags"), version=HERE.asked)
+    said = [one for one in found if one.code.startswith(NAMES_AND_VALUES)]
+    errors = {one.code for one in said if one.severity is Severity.ERROR}
+    taken = xla(text) is not None
+    assert taken == (not errors - {AT_THE_COMPILE}) or errors == {AT_THE_COMPILE}, (text, errors)
+
+
+def test_a_directory_that_a_file_stands_in_the_way_of_is_named(tmp_path: Path) -> None:
+    (tmp_path / "dump").write_text("")
+    assert codes(f"--xla_dump_to={tmp_path}/dump") == ["FLAG209"]
+    assert codes(f"--xla_dump_to={tmp_path}/new") == []
