@@ -250,7 +250,8 @@ def test_what_rules_say_of_pairs_of_flags_the_compiler_does(compiler: Compiler) 
         "small", xla_gpu_enable_triton_gemm=False, xla_gpu_cudnn_gemm_fusion_level=3
     )
     assert level.program.fingerprint == cublas.program.fingerprint
-    assert compiler.compile("small").program.fingerprint != cublas.program.fingerprint
+    triton = compiler.compile("small", xla_gpu_enable_triton_gemm=True)
+    assert triton.program.fingerprint != cublas.program.fingerprint
 
     assert compiler.compile("small", xla_disable_hlo_passes="no-such-pass").error is None
 
