@@ -51,7 +51,7 @@ def _removed(diff: Diff) -> Section | None:
     columns = (_NAME, Column("was in", Kind.WORD, 2), Column("use", Kind.NAME, 1))
     return _section(
         "Removed",
-        "XLA ends the process at such a flag, and refuses such a compile option",
+        "XLA ends the process at such a flag; JAX does not read such a variable",
         columns,
         rows,
     )
