@@ -28,6 +28,7 @@ class Quick:
     behind: str
     options: Mapping[str, Callable[[str], Any] | None]
     short: Mapping[str, str]
+    text: str  # how a positional argument may begin although it begins with a dash
 
 
 QUICK: Final[Mapping[tuple[str, ...], Quick]] = {
@@ -52,6 +53,7 @@ QUICK: Final[Mapping[tuple[str, ...], Quick]] = {
             "form": str,
         },
         {"o": "out"},
+        "--xla_",
     )
 }
 
@@ -79,7 +81,7 @@ def _bound(command: Quick, words: list[str]) -> dict[str, Any] | None:
     words.reverse()
     while words:
         word = words.pop()
-        if word == "-" or not word.startswith("-"):
+        if word == "-" or not word.startswith("-") or word.startswith(command.text):
             if command.positional in bound:
                 return None
             bound[command.positional] = word

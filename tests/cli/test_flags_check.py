@@ -1,0 +1,243 @@
+"""`counterpoint flags check` and `explain-code`: sources, exit codes, mends, and what they load."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from counterpoint.cli.app import main
+from counterpoint.cli.quick import QUICK, quick
+from counterpoint.core.rulebook import SECTIONS
+from counterpoint.flags.rules import RULES
+from counterpoint.report.rules_pages import rules_pages
+
+Captured = pytest.CaptureFixture[str]
+DOCS = Path(__file__).parents[2] / "docs" / "rules"
+HEAVY = ("cyclopts", "jax", "numpy", "polars", "rich", "google.protobuf", "yaml")
+
+needs_jaxlib = pytest.mark.skipif(
+    importlib.util.find_spec("jaxlib") is None, reason="jaxlib is not here"
+)
+
+
+def checked(*words: str | Path) -> int:
+    return main(["flags", "check", *map(str, words)])
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Path:
+    path = tmp_path / "job.sh"
+    path.write_text(
+        'export XLA_FLAGS="--xla_gpu_graph_level=0 \\\n  --xla_gpu_pgle_accuracy_checker=error"\n'
+        "export NCCL_DEBUG=INFO\n"
+    )
+    return path
+
+
+def test_each_remark_is_one_line_with_its_place(job: Path, capsys: Captured) -> None:
+    assert checked(job, "--jaxlib", "0.10.2", "--no-probe", "--select", "FLAG1,FLAG2") == 1
+    said = capsys.readouterr()
+    first, second = said.out.splitlines()
+    assert first.startswith(f"{job}:1: FLAG102 error: --xla_gpu_graph_level: gone: ")
+    assert first.endswith("; write --xla_gpu_enable_command_buffer=")
+    assert second.startswith(f"{job}:2: FLAG202 error: --xla_gpu_pgle_accuracy_checker: ")
+    assert "2 errors on 3 settings" in said.err
+    assert said.err.splitlines()[-1] == f"next: counterpoint flags check {job} --fix"
+
+
+def test_warnings_alone_are_no_failure(capsys: Captured) -> None:
+    assert checked("--xla_gpu_enable_cudnn_fmha=true", "--jaxlib=0.10.2", "--no-probe") == 0
+    said = capsys.readouterr()
+    assert " FLAG106 warning: " in said.out
+    assert "exit code 0: only errors make it 1" in said.err
+
+
+@needs_jaxlib
+def test_the_compiler_confirms_what_is_good(capsys: Captured) -> None:
+    assert checked("--xla_gpu_autotune_level=4 --xla_gpu_triton_gemm_any=false") == 0
+    assert "was asked about 2 flags: it takes them, and XLA starts" in capsys.readouterr().err
+
+
+@needs_jaxlib
+def test_what_only_the_compiler_refuses_is_its_own_remark(capsys: Captured) -> None:
+    assert checked("--xla_fuel=abc --xla_gpu_autotune_level=4") == 1
+    said = capsys.readouterr()
+    assert "FLAG199 error: --xla_fuel: the compiler refuses it" in said.out
+    assert "it refuses 1" in said.err
+
+
+def test_another_release_than_that_of_the_interpreter_is_not_asked(capsys: Captured) -> None:
+    assert checked("--xla_gpu_autotune_level=4", "--jaxlib", "0.6.2") == 0
+    assert "the compiler was not asked: " in capsys.readouterr().err
+
+
+def test_a_fix_is_printed_in_the_form_in_which_the_settings_came(
+    job: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    before = job.read_text()
+    assert checked(job, "--fix", "--jaxlib", "0.10.2", "--no-probe") == 0
+    said = capsys.readouterr()
+    assert said.out.startswith("export XLA_FLAGS=")
+    assert "--xla_gpu_enable_command_buffer=" in said.out
+    assert "mended: " in said.err
+    out = tmp_path / "fixed.sh"
+    assert checked(job, "--fix", "-o", out, "--jaxlib", "0.10.2", "--no-probe") == 0
+    assert out.read_text() == said.out
+    assert job.read_text() == before
+    assert checked(out, "--jaxlib", "0.10.2", "--no-probe") == 0
+
+
+def test_neither_the_source_nor_another_file_is_overwritten(
+    job: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    other = tmp_path / "other.sh"
+    other.write_text("")
+    assert checked(job, "--fix", "-o", job, "--force") == 2
+    assert "never changed" in capsys.readouterr().err
+    assert checked(job, "--fix", "-o", other) == 2
+    assert "nothing is overwritten unasked" in capsys.readouterr().err
+
+
+def test_flags_alone_are_mended_to_flags_alone(capsys: Captured) -> None:
+    assert checked("--xla_gpu_graph_level=0", "--fix", "--jaxlib", "0.10.2", "--no-probe") == 0
+    assert capsys.readouterr().out == "--xla_gpu_enable_command_buffer=\n"
+
+
+def test_everything_is_there_as_json(job: Path, capsys: Captured) -> None:
+    assert checked(job, "--json", "--no-probe", "--jaxlib", "0.10.2", "--chip", "H100") == 1
+    told = json.loads(capsys.readouterr().out)
+    assert told["schema"] == "counterpoint.flags.check/1"
+    assert told["jaxlib"] == {"asked": "0.10.2", "table": "0.10.2"}
+    assert told["compiler"]["asked"] is False
+    assert told["remarks"][0]["mend"] == {
+        "instead": [["xla_gpu_enable_command_buffer", ""]],
+        "safe": True,
+    }
+
+
+@pytest.mark.parametrize(
+    ("content", "code", "said"),
+    [
+        (b"\x7fELF\x02\0\0", 3, "not a text file"),
+        (b'export XLA_FLAGS="--xla_a=1\n', 3, "a quote is opened and not closed"),
+        (b"export XLA_FLAGS=/no/such/flags\n", 1, "FLAG209 error: "),
+        (b"export XLA_FLAGS=--xla_tpu_x=1\n", 1, "FLAG107 error: --xla_tpu_x: libtpu reads"),
+        (b"export LIBTPU_INIT_ARGS=--xla_gpu_x=1\n", 1, "FLAG107 error: --xla_gpu_x: "),
+        (b"export XLA_FLAGS=--xla_dump_to=$(mktemp -d)\n", 0, "FLAG208 warning: "),
+    ],
+    ids=["binary", "quote", "file", "vendor", "libtpu", "shell"],
+)
+def test_bad_input_is_one_clear_line(
+    tmp_path: Path, capsys: Captured, content: bytes, code: int, said: str
+) -> None:
+    path = tmp_path / "job.sh"
+    path.write_bytes(content)
+    assert checked(path, "--jaxlib", "0.10.2", "--no-probe") == code
+    captured = capsys.readouterr()
+    assert sum(said in line for line in (captured.out + captured.err).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "nothing to check was named"),
+        (["a", "--env"], "more than one thing"),
+        (["no-such-file"], "neither a file nor a recipe"),
+        (["--env", "--select", "FLAG9"], "no such code"),
+        (["--env", "--python", "/no/such/python"], "there is no such program"),
+        (["--env", "--target", "8xCray"], "can't be told to compile"),
+        (["--env", "-o", "x"], "-o goes with --fix"),
+        (["a", "--bogus"], "Unknown option"),
+        (["--env", "--jaxlib"], "--jaxlib"),
+    ],
+    ids=str,
+)
+def test_a_wrong_command_line_is_told(words: list[str], said: str, capsys: Captured) -> None:
+    assert checked(*words) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_command_is_checked_as_it_would_be_started(
+    monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.setenv("XLA_FLAGS", "--xla_gpu_graph_level=0")
+    assert checked("--no-probe", "--jaxlib=0.10.2", "--", "NCCL_DEBUG=INFO", "./train") == 1
+    assert "FLAG102" in capsys.readouterr().out
+    assert checked("--no-probe", "--jaxlib=0.10.2", "--", "XLA_FLAGS=", "./train") == 0
+    assert checked("--no-probe", "--jaxlib=0.10.2", "--env") == 1
+
+
+def test_a_check_loads_nothing_heavy(job: Path) -> None:
+    program = (
+        "import sys; from counterpoint.cli.app import main;"
+        f"main(['flags', 'check', {str(job)!r}, '--no-probe', '--jaxlib', '0.10.2']);"
+        f"print([name for name in {HEAVY!r} if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "[]", done.stderr
+
+
+def test_the_quick_way_takes_what_cyclopts_takes() -> None:
+    from counterpoint.cli.flags_check import check
+
+    command = QUICK["flags", "check"]
+    known = {command.positional, command.behind, *command.options}
+    assert known == set(inspect.signature(check).parameters)
+    from counterpoint.cli.flags_check_run import run
+
+    assert known == set(inspect.signature(run).parameters)
+
+
+@pytest.mark.parametrize(
+    ("words", "bound"),
+    [
+        (["a.sh", "--no-probe"], {"source": "a.sh", "no_probe": True}),
+        (["-", "--chip=H100", "-o", "x"], {"source": "-", "chip": "H100", "out": Path("x")}),
+        (["--xla_a=1 --xla_b=2"], {"source": "--xla_a=1 --xla_b=2"}),
+        (["--select", "A", "--select=B"], {"select": ("A", "B")}),
+        (["--env", "--", "python", "--help"], {"env": True, "command": ("python", "--help")}),
+        (["--help"], None),
+        (["a", "b"], None),
+        (["--jaxlib"], None),
+        (["--chip", "--env"], None),
+        (["--no_probe"], None),
+        (["--env=1"], None),
+    ],
+    ids=str,
+)
+def test_plain_command_lines_go_the_quick_way(
+    words: list[str], bound: dict[str, object] | None
+) -> None:
+    call = quick(["flags", "check", *words])
+    assert (None if call is None else getattr(call, "keywords", None)) == bound
+
+
+def test_a_code_is_explained(capsys: Captured) -> None:
+    assert main(["explain-code", "flag102"]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("FLAG102 removed-flag (since 0.1)\n")
+    assert all(f"\n{heading}\n---" in text for heading in SECTIONS)
+    assert "```" not in text
+
+
+def test_all_codes_are_listed_and_an_unknown_one_has_near_ones(capsys: Captured) -> None:
+    assert main(["explain-code"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == len(RULES)
+    assert main(["explain-code", "FLAG12"]) == 2
+    assert "FLAG102" in capsys.readouterr().err
+    assert main(["explain-code", "given-twice", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [rule["code"] for rule in told["rules"]] == ["FLAG205"]
+
+
+def test_the_committed_pages_are_those_of_the_rules() -> None:
+    committed = {path.name: path.read_text("utf-8") for path in DOCS.glob("*.md")}
+    assert committed == dict(rules_pages(RULES)), "run: python docs/rules/make.py"
