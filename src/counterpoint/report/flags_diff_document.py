@@ -12,7 +12,7 @@ from counterpoint.report.flags_list_document import flag_data, shown_default
 
 SCHEMA: Final = "counterpoint.flags.diff/1"
 
-_NAME: Final = Column("name", Kind.NAME)
+_NAME: Final = Column("name", Kind.WORD)  # whole: it is to be copied
 _ORDER: Final = (
     "fatal",
     "default",
@@ -75,8 +75,8 @@ def _changed(diff: Diff) -> Section | None:
     rows = [(one.flag.name, *_words(one)) for one in ordered]
     columns = (
         _NAME,
-        Column("what", Kind.WORD),
-        Column("was", Kind.NAME, 1),
+        Column("what", Kind.WORD, 1),
+        Column("was", Kind.NAME, 2),
         Column("is", Kind.NAME),
     )
     return _section("Changed", "", columns, rows)
@@ -124,9 +124,9 @@ def _words(one: Changed) -> tuple[str, str, str]:
 def _values(one: Changed) -> tuple[str, str, str]:
     """Only those that came and went."""
     before, after = one.before.split(","), one.after.split(",")
-    gone = ",".join(value for value in before if value not in after)
-    new = ",".join(value for value in after if value not in before)
-    return "values", f"-{gone}" if gone else "", f"+{new}" if new else ""
+    gone = [f"-{value}" for value in before if value not in after]
+    new = [f"+{value}" for value in after if value not in before]
+    return "values", "", ",".join(new + gone)
 
 
 def _ways(flag: Flag) -> str:

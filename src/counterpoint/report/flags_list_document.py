@@ -32,7 +32,7 @@ def list_document(
 ) -> Document:
     """The table; only as many columns as the question needs."""
     titles = ("name", "type", "default", "through", "since")
-    kinds = (Kind.NAME, Kind.WORD, Kind.NAME, Kind.WORD, Kind.WORD)
+    kinds = (Kind.WORD, Kind.WORD, Kind.NAME, Kind.WORD, Kind.WORD)  # a name is to be copied
     columns = [Column(*one) for one in zip(titles, kinds, (0, 3, 1, 4, 2), strict=True)]
     cells = [
         [one.flag.name for one in found],
@@ -45,7 +45,7 @@ def list_document(
         columns.append(Column("until", Kind.WORD, 1))
         cells.append([one.last or "" for one in found])
     if wanted.changed_since is not None:
-        columns.append(Column("changed", Kind.NAME, 1))
+        columns.append(Column("changed", Kind.NAME))
         cells.append(["; ".join(change_text(change) for change in one.changes) for one in found])
     else:
         columns.append(Column("does", Kind.NAME, 5))
