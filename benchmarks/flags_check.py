@@ -14,9 +14,8 @@ import tempfile
 from pathlib import Path
 from statistics import median
 
-from fresh_process import run
-
 from counterpoint.flags.catalogue import release
+from fresh_process import run
 
 FLAGS = 200
 RELEASE = "0.10.2"
