@@ -9,11 +9,10 @@ from typing import Annotated, Final, Literal
 
 from cyclopts import Parameter
 
-from counterpoint.cli.settings_source import read_source
+from counterpoint.cli.settings_source import Wanted, read_source
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.flags.difference import difference
 from counterpoint.flags.installed import chosen_release
-from counterpoint.flags.reading import is_recipe, read_written
 from counterpoint.flags.rendering import Form, render
 from counterpoint.flags.settings import Settings
 from counterpoint.flags.written import Written
@@ -82,9 +81,7 @@ def render_flags(
 
 
 def _read(source: str, form: str | None, version: str) -> Written:
-    if is_recipe(source):
-        return read_written(source, version=version)
-    written = read_source(source, (), env=False, form=form).written
+    written = read_source(source, (), env=False, form=form, wanted=Wanted(version)).written
     if not written.given and not written.slips:
         raise InputError(
             f"{written.where}: no settings in it",
@@ -109,5 +106,5 @@ def _write(text: str, out: Path | None, source: tuple[str, ...], *, force: bool)
     try:
         out.write_text(text, encoding="utf-8")
     except OSError as failure:
-        raise InputError(f"{out}: can't be written: {failure.strerror or failure}") from None
+        raise UsageError(f"{out}: can't be written: {failure.strerror or failure}") from None
     print(f"wrote {out}", file=sys.stderr)

@@ -1,0 +1,142 @@
+"""`counterpoint flags render`: sources in, forms out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from counterpoint.cli.app import main
+from counterpoint.flags.reading import read_written
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    def run(*arguments: str | Path) -> tuple[int, str, str]:
+        code = main(["flags", "render", *map(str, arguments)])
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return run
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Path:
+    path = tmp_path / "job.sh"
+    path.write_text(
+        "#SBATCH -N 2 --ntasks-per-node=8\n"
+        'export XLA_FLAGS="--xla_a=1 --xla_b=2 --xla_dump_to=$PLACE"\n'
+        "export NCCL_DEBUG=WARN\n"
+    )
+    return path
+
+
+def test_a_script_becomes_a_manifest_and_says_what_is_left_out(run: Run, job: Path) -> None:
+    code, out, err = run(job, "--as", "k8s")
+    assert code == 0
+    assert out == (
+        "# Meant for 2 hosts, 8 processes on each host.\n"
+        "env:\n- name: XLA_FLAGS\n  value: >-\n    --xla_a=1\n    --xla_b=2\n"
+        '- name: NCCL_DEBUG\n  value: "WARN"\n'
+    )
+    assert err == f"left out: {job}:2: --xla_dump_to=$PLACE (needs a shell)\n"
+
+
+def test_of_several_sources_the_last_has_the_last_word(run: Run, job: Path) -> None:
+    code, out, _ = run(job, "--xla_a=9 --xla_c", "--as", "env")
+    assert code == 0
+    assert "XLA_FLAGS=--xla_b=2 --xla_a=9 --xla_c=true\n" in out
+
+
+@pytest.mark.parametrize(
+    ("name", "begins"),
+    [("x.sh", "export "), ("x.py", "# Before"), ("x.yaml", "env:"), ("x.env", "XLA_FLAGS="),
+     ("x.sbatch", "#!/bin/bash")],
+)  # fmt: skip
+def test_the_form_is_known_by_the_suffix_of_the_file(
+    run: Run, tmp_path: Path, name: str, begins: str
+) -> None:
+    out = tmp_path / name
+    code, printed, err = run("--xla_a=1", "-o", out)
+    assert (code, printed, err) == (0, "", f"wrote {out}\n")
+    assert out.read_text().startswith(begins)
+    assert read_written(out).settings.flags == {"xla_a": "1"}
+
+
+def test_nothing_is_overwritten_unasked(run: Run, job: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.sh"
+    assert run("--xla_a=1", "-o", out)[0] == 0
+    code, _, err = run("--xla_a=2", "-o", out)
+    assert (code, "exists" in err) == (2, True)
+    assert run("--xla_a=2", "-o", out, "--force")[0] == 0
+    assert "--xla_a=2" in out.read_text()
+    code, _, err = run(job, "-o", job, "--force")
+    assert (code, "is a source" in err) == (2, True)
+    assert run("--xla_a=1", "-o", tmp_path / "no" / "x.sh")[0] == 2
+
+
+def test_a_recipe_is_written_for_the_release_that_is_asked_for(run: Run) -> None:
+    _, newer, _ = run("pgle-recommended", "--as", "compiler_options", "--jaxlib", "0.12.0.1")
+    _, older, _ = run("pgle-recommended", "--as", "compiler_options", "--jaxlib", "0.10.2")
+    assert '"xla_gpu_pipeline_all_gather": "COLLECTIVE_PIPELINING_MODE_ON",' in newer
+    assert '"xla_gpu_enable_pipelined_all_gather": True,' in older
+
+
+def test_two_sources_are_compared(run: Run, job: Path) -> None:
+    code, out, _ = run("--xla_a=1 --xla_b=3", "--diff", job)
+    assert code == 0
+    rows = [line.split() for line in out.splitlines()]
+    assert ["xla_b", "3", "2"] in rows
+    assert ["NCCL_DEBUG", "-", "WARN"] in rows
+    assert not any(row[:1] == ["xla_a"] for row in rows)
+    code, out, _ = run("--xla_a=1 --xla_b=3", "--diff", job, "--json")
+    data = json.loads(out)
+    assert data["schema"] == "counterpoint.flags.render-diff/1"
+    assert {"channel": "XLA_FLAGS", "name": "xla_b", "before": "3", "after": "2"} in data["changes"]
+
+
+def test_the_same_settings_are_said_to_be_the_same(run: Run, job: Path) -> None:
+    assert "the same settings" in " ".join(run(job, "--diff", job)[1].split())
+
+
+def test_as_data_the_settings_stand_beside_their_text(run: Run, job: Path) -> None:
+    data = json.loads(run(job, "--as", "env", "--json")[1])
+    assert data["schema"] == "counterpoint.flags.render/1"
+    assert data["xla_flags"] == [["xla_a", "1"], ["xla_b", "2"]]
+    assert data["environment"] == {"NCCL_DEBUG": "WARN"}
+    assert data["layout"]["hosts"] == 2
+    assert data["left_out"] == [
+        {"where": str(job), "line": 2, "text": "--xla_dump_to=$PLACE", "why": "needs a shell"}
+    ]
+    assert "XLA_FLAGS=--xla_a=1 --xla_b=2\n" in data["text"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        ((), 2, "no source was named"),
+        (("no-such-file",), 2, "neither a file nor a recipe"),
+        (("--xla_a=1", "--as", "cobol"), 2, "k8s"),
+        (("--xla_a=1", "--form", "cobol"), 2, "no such form"),
+        (("pid:999999999",), 2, "no such process"),
+        (("--xla_a='1",), 2, "is not closed"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_what_can_not_be_read_or_written_is_said(
+    run: Run, arguments: tuple[str, ...], code: int, said: str
+) -> None:
+    got, out, err = run(*arguments)
+    assert (got, out) == (code, "")
+    assert said in err
+
+
+def test_a_source_without_settings_is_an_error(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "empty.sh"
+    path.write_text("echo hello\n")
+    code, _, err = run(path)
+    assert (code, "no settings in it" in err) == (3, True)
