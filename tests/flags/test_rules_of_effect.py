@@ -30,6 +30,7 @@ LEVEL = (
     "--xla_gpu_experimental_pipeline_parallelism_opt_level=PIPELINE_PARALLELISM_OPT_LEVEL_ENABLE"
 )
 POOL = "XLA_PYTHON_CLIENT_COLLECTIVE_MEM_SIZE_MB=2048"
+EVERY = "--xla_gpu_enable_pipelined_collectives=true"
 A2A = "--xla_gpu_experimental_enable_alltoall_windowed_einsum=true"
 AG = "--xla_gpu_all_gather_combine_threshold_bytes"
 PIPELINED = "--xla_gpu_enable_pipelined_all_gather=true"
@@ -119,6 +120,7 @@ FIRE = [
     ("FLAG407", "warning", f"{PIPELINED} --xla_gpu_disable_async_collectives=allcollectives",
      "0.10.2", None),
     ("FLAG407", "warning", f"{DOUBLE} {UNROLL}_FULL_UNROLL", "0.10.2", None),
+    ("FLAG407", "warning", f"{EVERY} --xla_gpu_enable_pipelined_all_gather=false", "0.5.3", None),
     ("FLAG407", "error", "XLA_CLIENT_MEM_FRACTION=.9 XLA_PYTHON_CLIENT_MEM_FRACTION=.8", "0.10.2",
      None),
     ("FLAG408", "warning", "JAX_ENABLE_PGLE=1 NSYS_PROFILING_SESSION_ID=4", "0.10.2", None),
@@ -215,6 +217,7 @@ SILENT = [
     ("FLAG406", f"{PROFILE}=/p.pb", "0.12.0", "H100"),
     ("FLAG407", f"{PIPELINED} --xla_gpu_disable_async_collectives=allreduce", "0.10.2", None),
     ("FLAG407", f"{DOUBLE} {UNROLL}_DOUBLE_BUFFER", "0.10.2", None),
+    ("FLAG407", f"{EVERY} {PIPELINED}", "0.5.3", None),
     ("FLAG408", "JAX_ENABLE_PGLE=yes JAX_PGLE_PROFILING_RUNS=5 JAX_COMPILATION_CACHE_DIR=/c",
      "0.10.2", None),
     ("FLAG408", "JAX_COMPILATION_CACHE_EXPECT_PGLE=yes JAX_COMPILATION_CACHE_DIR=/c", "0.10.2",

@@ -16,8 +16,9 @@ program.
   waited for there
 - a loop is to be doubled, and unrolled as a whole: it is unrolled, and XLA logs a warning;
   doubled, and not to be unrolled: it is doubled
+- `xla_gpu_enable_pipelined_collectives`, which was removed in 0.6, switches all kinds on, also one
+  that is switched off by its own flag
 - `XLA_CLIENT_MEM_FRACTION` and `XLA_PYTHON_CLIENT_MEM_FRACTION`: JAX raises a ValueError
-- command buffers are off, and a list of commands is given later: see FLAG2xx
 
 ## Example
 
@@ -46,7 +47,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.asked import PIPELINED, asked_on, items, pipelining, since
+from counterpoint.flags.asked import PIPELINED, asked_off, asked_on, items, pipelining, since
 from counterpoint.flags.case import Case
 from counterpoint.flags.remark import Mend, Remark, Severity, remark
 from counterpoint.flags.version import DISABLED_PASSES, LHS, SCHEDULER, SYNCHRONOUS
@@ -55,6 +56,7 @@ CODE: Final = "FLAG407"
 NAME: Final = "contradiction"
 SINCE: Final = "0.1"
 
+_ALL: Final = "xla_gpu_enable_pipelined_collectives"
 _DOUBLE: Final = "xla_gpu_enable_while_loop_double_buffering"
 _UNROLL: Final = "xla_gpu_enable_while_loop_unrolling"
 _SHARE: Final = "XLA_CLIENT_MEM_FRACTION"
@@ -66,6 +68,7 @@ def check(case: Case) -> Iterator[Remark]:
     """One for each pair."""
     yield from _scheduler(case)
     yield from _pipelined(case)
+    yield from _all_pipelined(case)
     yield from _loops(case)
     yield from _shares(case)
 
@@ -94,6 +97,17 @@ def _pipelined(case: Case) -> Iterator[Remark]:
                 f"it is begun an iteration early and waited for at once: {SYNCHRONOUS} names it",
                 "drop one of the two",
             )
+
+
+def _all_pipelined(case: Case) -> Iterator[Remark]:
+    if _ALL not in case.release.flags or not asked_on(case, _ALL):
+        return
+    for kind in (*PIPELINED, "p2p"):
+        name = f"xla_gpu_enable_pipelined_{kind}"
+        given = case.last(name)
+        if given and asked_off(case, name):
+            text = f"it is pipelined all the same: {_ALL} switches all kinds on"
+            yield remark(CODE, Severity.WARNING, given, text, "drop one of the two")
 
 
 def _loops(case: Case) -> Iterator[Remark]:
