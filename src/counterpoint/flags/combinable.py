@@ -119,7 +119,14 @@ class _Trace:
                 first = len(self._waits)
                 for before, (_, size) in zip(nearest, values, strict=True):
                     self._waits.append(self._closure(before))
-                    yield Part(kind=kind, bytes=size, key=key, before=before, instruction=it.name)
+                    yield Part(
+                        kind=kind,
+                        bytes=size,
+                        key=key,
+                        before=before,
+                        instruction=it.name,
+                        pipelined=_is_pipelined(it),
+                    )
                 nearest = [(at,) for at in range(first, len(self._waits))]
             # Of other kinds, the parts are passed through one by one: they were merged later.
             self._elements[it.name] = tuple(nearest)

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from counterpoint.flags.thresholds import Thresholds, thresholds
-from counterpoint.program import Category, Program, category, collective, in_loop
+from counterpoint.program import Program, collective, in_loop
 from counterpoint.program.launches import launched
 
-BEYOND_MODEL = ("send", "recv")
-"""Collectives under which XLA's model of transfer times steps back for the whole module."""
+BEYOND_MODEL: Final = frozenset({"send", "recv", "ragged-all-to-all", "collective-broadcast"})
+"""Collectives that XLA's model of transfer times lacks; computation on the host is the same to it.
+
+One of them may keep the scheduler from running unasked, for the whole module. See
+HasOnlySupportedCollectives in xla/service/gpu/model/sol_latency_estimator.cc.
+"""
+_ON_HOST: Final = "DEVICE_TYPE_HOST"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,13 +40,13 @@ def program_facts(program: Program, version: str | None = None) -> ProgramFacts:
     """Look at all that a program launches."""
     kinds: set[str] = set()
     looped: set[str] = set()
-    has_loop = offloads = False
+    has_loop = on_host = False
     for computation in launched(program):
         inside = in_loop(program, computation.name)
         for it in computation.instructions:
             has_loop |= it.opcode == "while"
             found = collective(program, it)
-            offloads |= category(program, it) is Category.HOST
+            on_host |= _ON_HOST in it.backend_config
             if found is not None:
                 kinds.add(found.kind)
                 looped |= {found.kind} if inside else set()
@@ -49,6 +55,6 @@ def program_facts(program: Program, version: str | None = None) -> ProgramFacts:
         kinds=frozenset(kinds),
         in_loops=frozenset(looped),
         has_loop=has_loop,
-        beyond_model=offloads or bool(kinds & set(BEYOND_MODEL)),
+        beyond_model=on_host or bool(kinds & BEYOND_MODEL),
         thresholds=thresholds(program, version),
     )

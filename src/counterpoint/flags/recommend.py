@@ -21,6 +21,7 @@ from counterpoint.flags.program_facts import ProgramFacts
 from counterpoint.flags.recipe import Line, Recipe, recipes, settings_of
 from counterpoint.flags.repeats import add
 from counterpoint.flags.settings import Settings
+from counterpoint.flags.spelling import refusal
 
 WORKLOADS: Final = {
     "fsdp": "weights sharded, gathered layer by layer (ZeRO)",
@@ -31,6 +32,7 @@ WORKLOADS: Final = {
     "multislice": "TPU slices over the data centre's network",
 }
 GOALS: Final = ("speed", "memory", "debug", "pgle")
+_LOST: Final = "it is set to"
 _PASSES: Final = "xla_disable_hlo_passes"
 _LHS: Final = "xla_gpu_enable_latency_hiding_scheduler"
 
@@ -99,6 +101,8 @@ def recommend(situation: Situation) -> Recommendation:
                 kept[line.name] = Advised(fitted, (recipe.name,))
             if why is not None:
                 dropped.append(Dropped(line.name, line.value, recipe.name, why))
+    # The same name may stand in several recipes; only a value that lost is worth a word.
+    dropped = [it for it in dropped if it.name not in kept or it.why.startswith(_LOST)]
     dropped += _left_out(chosen, set(kept) | {it.name for it in dropped})
     return Recommendation(
         situation=situation,
@@ -137,7 +141,8 @@ def _chosen(situation: Situation) -> Iterator[Recipe]:
 def _fitted(line: Line, situation: Situation) -> tuple[Line | None, str | None]:
     """The line as it is needed here, or why it is not."""
     if line.name == _LHS and situation.program is not None and situation.program.beyond_model:
-        reason = "the program's sends or host transfers keep it from starting unasked"
+        reason = "the program has what may keep it from starting unasked: sends, ragged"
+        reason += " all-to-alls, broadcasts, or computation on the host"
         return replace(line, reason=reason, basis="predicted"), None
     why = line.condition.why_not(situation.release.version, situation.chip, situation.hosts)
     why = why or _superfluous(line, situation.release)
@@ -156,6 +161,8 @@ def _superfluous(line: Line, release: Release) -> str | None:
     flag = release.flags.get(line.name)
     if flag is None or not flag.xla_flags:
         return f"jaxlib {release.version} does not know it"
+    if refusal(flag, line.value, line.channel) is not None:
+        return f"jaxlib {release.version} does not take this value"
     if flag.no_op:
         return f"does nothing in jaxlib {release.version}"
     return f"the default in jaxlib {release.version}" if flag.is_default(line.value) else None
@@ -174,9 +181,19 @@ def _for_program(line: Line, program: ProgramFacts) -> tuple[Line | None, str | 
         return line, None
     choice = program.choices.get(line.name)
     if choice is None:
-        return None, "in loops the default merges all that can merge: see `flags thresholds`"
+        return None, _no_threshold(line, program)
     reason = "the least that merges all of a loop's body; more changes nothing there"
     return replace(line, value=str(choice), reason=reason, basis="predicted"), None
+
+
+def _no_threshold(line: Line, program: ProgramFacts) -> str:
+    kind = next(it for it in program.thresholds.kinds if it.flag == line.name)
+    if kind.layer is not None:
+        return "in loops the default merges all that can merge"
+    tries = ", ".join(str(it.threshold) for it in kind.candidates)
+    if not tries:
+        return "no threshold merges more than the default does"
+    return f"no loop says how much; `flags thresholds` tells what these merge: {tries}"
 
 
 def _together(kept: Advised, line: Line, recipe: str) -> tuple[Advised, str | None]:
@@ -189,7 +206,7 @@ def _together(kept: Advised, line: Line, recipe: str) -> tuple[Advised, str | No
         both = replace(kept.line, value=value, reason=reason)
         return Advised(both, (*kept.recipes, recipe)), None
     shown = kept.line.value or "nothing"
-    return kept, f"{kept.recipes[0]} sets it to {shown}"
+    return kept, f"{_LOST} {shown} for {kept.recipes[0]}"
 
 
 def _left_out(chosen: Iterable[Recipe], told: set[str]) -> Iterator[Dropped]:

@@ -57,6 +57,7 @@ def candidates_of(found: Thresholds) -> tuple[str, ...]:
         for kind in found.kinds
         if kind.kind == "all-reduce"
         for step in kind.candidates
+        if step.collectives != kind.default.collectives
     )
 
 
@@ -111,7 +112,6 @@ def _head(found: Thresholds, where: str) -> Section:
 
 
 def _kind(kind: Combining, top: int) -> Section:
-    default = kind.default
     blocks = [
         Facts(
             (
@@ -136,6 +136,7 @@ def _sizes(sites: Sequence[Site], top: int) -> str:
         each = ", ".join(f"{count:,} x {units.size(size)}" for size, count in sizes[:4])
         more = f", {len(sizes) - 4} more sizes" if len(sizes) > 4 else ""
         times = "in a loop" if site.times is None else f"{site.times:,} times"
+        times = "once" if site.times == 1 else times
         told.append(f"{printable(site.computation)} ({times}): {each}{more}")
     return "; ".join(told) + (f"; {len(sites) - top} more" if len(sites) > top else "")
 

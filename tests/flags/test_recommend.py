@@ -1,0 +1,219 @@
+"""`flags recommend`: what is left of the recipes for a release, a chip, a cluster and a program."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from counterpoint.cli.app import main
+from counterpoint.core.errors import UsageError
+from counterpoint.flags.catalogue import release, releases
+from counterpoint.flags.check import check
+from counterpoint.flags.program_facts import ProgramFacts, program_facts
+from counterpoint.flags.reading import read_text
+from counterpoint.flags.recommend import GOALS, WORKLOADS, Recommendation, Situation, recommend
+from counterpoint.flags.remark import Severity
+from counterpoint.flags.rendering import Form, render
+from counterpoint.program import read_program
+
+LHS = "xla_gpu_enable_latency_hiding_scheduler"
+GATHER = "xla_gpu_all_gather_combine_threshold_bytes"
+REDUCE = "xla_gpu_all_reduce_combine_threshold_bytes"
+
+STEP = """
+HloModule step, is_scheduled=true, num_partitions=8
+
+body {
+  p = (s32[], f32[8388608], f32[8388608]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  a = f32[8388608] get-tuple-element(p), index=1
+  b = f32[8388608] get-tuple-element(p), index=2
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  s = f32[1048576] slice(a), slice={[0:1048576]}
+  t = f32[1048576] slice(b), slice={[0:1048576]}
+  g = f32[8388608] all-gather(s), channel_id=1, replica_groups=[1,8]<=[8], dimensions={0}, use_global_device_ids=true
+  h = f32[8388608] all-gather(t), channel_id=2, replica_groups=[1,8]<=[8], dimensions={0}, use_global_device_ids=true
+  ROOT r = (s32[], f32[8388608], f32[8388608]) tuple(next, g, h)
+}
+
+condition {
+  q = (s32[], f32[8388608], f32[8388608]) parameter(0)
+  j = s32[] get-tuple-element(q), index=0
+  n = s32[] constant(4)
+  ROOT less = pred[] compare(j, n), direction=LT
+}
+
+ENTRY main {
+  x = f32[8388608] parameter(0)
+  y = f32[8388608] parameter(1)
+  zero = s32[] constant(0)
+  start = (s32[], f32[8388608], f32[8388608]) tuple(zero, x, y)
+  ROOT loop = (s32[], f32[8388608], f32[8388608]) while(start), condition=condition, body=body
+}
+"""  # noqa: E501 - an instruction is a line
+
+
+def facts(text: str = STEP) -> ProgramFacts:
+    return program_facts(read_program(text))
+
+
+def asked(
+    *workloads: str,
+    goal: str = "speed",
+    version: str = "0.10.2",
+    chip: str | None = "H100",
+    hosts: int | None = 1,
+    program: ProgramFacts | None = None,
+) -> Recommendation:
+    known = release(version)
+    return recommend(
+        Situation(
+            workloads=workloads, goal=goal, release=known, chip=chip, hosts=hosts, program=program
+        )
+    )
+
+
+def why_not(found: Recommendation) -> dict[str, str]:
+    return {it.name: it.why for it in found.dropped}
+
+
+@pytest.mark.parametrize("version", releases())
+def test_all_that_is_said_exists_matters_and_passes_the_check(version: str) -> None:
+    known = release(version)
+    for workload in WORKLOADS:
+        for goal in GOALS:
+            for chip in ("H100", "B200", "A100-80GB", None):
+                found = asked(workload, goal=goal, version=version, chip=chip, hosts=None)
+                for name, value in found.settings.flags.items():
+                    assert known.flags[name].xla_flags, name
+                    assert not known.flags[name].is_default(value), name
+                written = read_text(render(found.settings, Form.BASH, known), "x.sh")
+                remarks = check(written, version=version, chip=chip)
+                bad = [it for it in remarks if it.severity is not Severity.NOTE]
+                assert not bad, (workload, goal, chip, bad)
+
+
+def test_each_line_has_a_reason_a_basis_and_a_source() -> None:
+    for one in asked("fsdp", "tp", "pp").lines:
+        assert one.line.reason
+        assert one.line.basis
+        assert one.source.startswith("https://")
+
+
+def test_what_a_release_calls_otherwise_or_does_anyhow() -> None:
+    old, new = asked("fsdp", version="0.11.0"), asked("fsdp", version="0.12.0.1")
+    assert old.settings.flags["xla_gpu_enable_pipelined_all_gather"] == "true"
+    assert new.settings.flags["xla_gpu_pipeline_all_gather"] == "on"
+    assert "xla_gpu_enable_pipelined_all_gather" not in new.settings.flags
+    assert "xla_gpu_enable_dynamic_slice_fusion" not in new.settings.flags  # the default
+
+
+def test_what_a_chip_does_by_itself_is_not_asked_for() -> None:
+    assert LHS not in asked("fsdp").settings.flags
+    assert why_not(asked("fsdp"))[LHS] == "runs unasked on H100"
+    assert LHS in asked("fsdp", chip="A100-80GB").settings.flags
+    assert LHS in asked("fsdp", version="0.6.2").settings.flags
+    assert "CUDA_DEVICE_MAX_CONNECTIONS" not in asked("fsdp", chip="B200").settings.variables
+
+
+def test_workloads_combine_and_the_first_has_its_way() -> None:
+    both = asked("pp", "fsdp", chip="B200")
+    assert both.settings.flags["xla_gpu_enable_command_buffer"] == ""
+    lost = next(it for it in both.dropped if it.name == "xla_gpu_enable_command_buffer")
+    assert lost.why == "it is set to nothing for pipeline-parallel"
+    assert both.settings.flags.keys() >= asked("fsdp").settings.flags.keys() - {LHS}
+
+
+def test_several_hosts_are_told_of_their_network() -> None:
+    assert "network" in dict(asked("fsdp", hosts=4).advice)
+    assert "network" not in dict(asked("fsdp", hosts=1).advice)
+
+
+def test_a_program_decides_what_can_matter() -> None:
+    found = asked("fsdp", "pp", program=facts())
+    flags = found.settings.flags
+    assert flags[GATHER] == str(2 * 8388608 * 4)
+    line = next(one.line for one in found.lines if one.line.name == GATHER)
+    assert line.basis == "predicted"
+    assert why_not(found)[REDUCE] == "step has no all-reduce"
+    assert "step has no" in why_not(found)["xla_disable_hlo_passes"]
+    assert "xla_gpu_enable_pipelined_all_gather" in flags
+
+
+def test_a_program_whose_default_is_enough_needs_no_threshold() -> None:
+    small = facts(STEP.replace("8388608", "8192").replace("1048576", "1024"))
+    assert "in loops the default merges all" in why_not(asked("fsdp", program=small))[GATHER]
+
+
+def test_a_program_without_a_loop_has_nothing_to_pipeline() -> None:
+    text = "HloModule m, is_scheduled=true\n\nENTRY e {\n  ROOT p = f32[2] parameter(0)\n}\n"
+    found = asked("fsdp", "tp", "dp", program=facts(text))
+    assert not found.settings.flags
+    assert "has no loop" in why_not(found)["xla_gpu_enable_while_loop_double_buffering"]
+
+
+def test_what_is_beyond_the_model_asks_for_the_scheduler() -> None:
+    sends = STEP.replace("= f32[8388608] all-gather(s)", "= f32[8388608] collective-broadcast(s)")
+    found = asked("fsdp", program=facts(sends.replace(", dimensions={0}", "", 1)))
+    line = next(one.line for one in found.lines if one.line.name == LHS)
+    assert line.basis == "predicted"
+
+
+def test_pgle_and_debug_are_other_settings() -> None:
+    assert asked("fsdp", goal="pgle").settings.variables["TF_CPP_MIN_LOG_LEVEL"] == "0"
+    assert "xla_dump_to" in asked("fsdp", goal="debug").settings.flags
+    assert "XLA_CLIENT_MEM_FRACTION" in asked("fsdp", goal="memory").settings.variables
+
+
+@pytest.mark.parametrize(
+    ("workloads", "goal"), [((), "speed"), (("zero3",), "speed"), (("dp",), "fun")]
+)
+def test_what_is_not_known_is_refused(workloads: tuple[str, ...], goal: str) -> None:
+    with pytest.raises(UsageError):
+        asked(*workloads, goal=goal)
+
+
+@pytest.mark.parametrize("form", list(Form))
+def test_the_command_prints_each_form(capsys: pytest.CaptureFixture[str], form: Form) -> None:
+    arguments = ["--for", "fsdp,tp", "--target", "8xH100", "--jaxlib", "0.10.2", "--as", form]
+    assert main(["flags", "recommend", *arguments]) == 0
+    told = capsys.readouterr().out
+    assert "xla_gpu_threshold_for_windowed_einsum_mib" in told
+    assert "# Candidates, to be confirmed by a measurement:" in told
+
+
+def test_the_command_tells_all_as_json_and_text(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "step.hlo").write_text(STEP)
+    words = ["--for", "fsdp", "--target", "2x8xH100", "--program", str(tmp_path / "step.hlo")]
+    assert main(["flags", "recommend", *words, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["schema"] == "counterpoint.flags.recommend/1"
+    assert told["hosts"] == 2
+    assert told["program"] == "step"
+    assert GATHER in told["xla_flags"]
+    assert main(["flags", "recommend", *words]) == 0
+    shown = capsys.readouterr().out
+    assert "predicted" in shown
+    assert "Candidates, to be confirmed" in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--for", "zero"], "--for zero: not known"),
+        (["--for", "dp", "--goal", "fun"], "--goal fun: not known"),
+        (["--for", "dp", "--target", "H100"], "--target H100: not understood"),
+        (["--for", "dp", "--json", "--as", "bash"], "two forms"),
+        (["--for", "dp", "--program", "/nowhere"], "no such file"),
+    ],
+)
+def test_wrong_options_are_told(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    assert main(["flags", "recommend", *arguments]) in (2, 3)
+    assert message in capsys.readouterr().err
