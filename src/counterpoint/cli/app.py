@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import os
-import signal
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -300,6 +299,7 @@ def _let_interrupts_through() -> None:
 
     polars, which is loaded by now, has such calls taken up again after a signal.
     """
+    import signal
     import threading
 
     if threading.current_thread() is threading.main_thread():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -116,6 +115,8 @@ def _chip(target: str | None, chip: str | None) -> str | None:
 
 def _python_of(command: Sequence[str]) -> str | None:
     """The interpreter that a command starts, where it is plain and there."""
+    import shutil
+
     words = (word for word in command if Path(word).name.startswith("python"))
     return next((word for word in words if shutil.which(word)), None)
 

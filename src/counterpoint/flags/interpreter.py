@@ -7,7 +7,6 @@ interpreter and no import.
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -30,6 +29,10 @@ def find_interpreter(
     python: str | Path | None, environment: Mapping[str, str] | None = None
 ) -> Interpreter | None:
     """The one that is named; else the first with a jaxlib: our own, the one on PATH."""
+    if python is None and (own := _version_in(sys.path)) is not None:
+        return Interpreter(Path(sys.executable), own)
+    import shutil  # here, since it takes long to load
+
     search = (os.environ if environment is None else environment).get("PATH")
     if python is not None:
         found = shutil.which(python, path=search)
@@ -39,9 +42,6 @@ def find_interpreter(
                 next="name the interpreter that runs the program: --python .venv/bin/python",
             )
         return _interpreter(Path(found))
-    own = _version_in(sys.path)
-    if own is not None:
-        return Interpreter(Path(sys.executable), own)
     on_path = (shutil.which(name, path=search) for name in ("python", "python3"))
     candidates = [_interpreter(Path(one)) for one in on_path if one]
     return next((one for one in candidates if one.jaxlib), None)

@@ -8,8 +8,6 @@ process of its own, on the CPU, in a fraction of a second.
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,6 +78,8 @@ class _Child:
         child = {k: v for k, v in self.environment.items() if not k.startswith("COUNTERPOINT_")}
         child |= {"XLA_FLAGS": join_xla_flags(words), "JAX_PLATFORMS": "cpu"}
         child["TF_CPP_MIN_LOG_LEVEL"] = "2"  # errors are to be seen, whatever the user chose
+        import subprocess  # here, since `flags check` starts without it
+
         try:
             done = subprocess.run(  # noqa: S603 - the interpreter that the user runs anyhow
                 [self.python, "-c", _CHILD],
@@ -137,6 +137,8 @@ def ask(
 
 def interpreter(python: str | Path, environment: Mapping[str, str]) -> Path:
     """Where an interpreter is."""
+    import shutil
+
     found = shutil.which(python, path=environment.get("PATH"))
     if found is None:
         raise NoReplyError("there is no such program")

@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum, auto
 
+from counterpoint.report.printable import printable as printable  # noqa: PLC0414 - a public name
+
 
 class Tone(Enum):
     """What a text is, for the drawer to choose its colour."""
@@ -139,13 +141,3 @@ class Document:
     sections: tuple[Section, ...]
     legend: str
     next: str
-
-
-def printable(text: str) -> str:
-    """The text on one line without control characters, which are shown as escapes."""
-    if text.isprintable():
-        return text
-    return "".join(
-        character if character.isprintable() else character.encode("unicode_escape").decode()
-        for character in text
-    )

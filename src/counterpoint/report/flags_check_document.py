@@ -14,7 +14,7 @@ from counterpoint.flags.confirm import Confirmation
 from counterpoint.flags.examination import Examination
 from counterpoint.flags.fix import Fixed
 from counterpoint.flags.remark import Remark, Severity, advice_of
-from counterpoint.report.document import printable
+from counterpoint.report.printable import printable
 
 SCHEMA: Final = "counterpoint.flags.check/1"
 FIX_SCHEMA: Final = "counterpoint.flags.fix/1"

@@ -8,7 +8,6 @@ than all of a check may. So tables have no sub-tables, and no line of a text beg
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -96,14 +95,12 @@ def about(name: str) -> About | None:
     if found is None:
         return None
     theme, text = found
-    return _entry(name, theme, tomllib.loads(text))
+    return _entry(name, theme, text)
 
 
 def all_about() -> Mapping[str, About]:
     """All settings that have a text, by name. It reads all of them: for documents and tests."""
-    return {
-        name: _entry(name, theme, tomllib.loads(text)) for name, (theme, text) in _tables().items()
-    }
+    return {name: _entry(name, theme, text) for name, (theme, text) in _tables().items()}
 
 
 @cache
@@ -119,7 +116,10 @@ def _tables() -> Mapping[str, tuple[str, str]]:
     return tables
 
 
-def _entry(name: str, theme: str, table: Mapping[str, Any]) -> About:
+def _entry(name: str, theme: str, text: str) -> About:
+    import tomllib
+
+    table = tomllib.loads(text)
     notes = tuple(_note(note) for note in table.get("notes", ()))
     fields: dict[str, Any] = {
         **_frozen(table),

@@ -36,7 +36,6 @@ made.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -75,6 +74,8 @@ class Partner:
 @cache
 def partners() -> tuple[Partner, ...]:
     """The table, read once, and only where one of its flags may be given."""
+    import tomllib
+
     file = Path(__file__).with_name("partners.toml")
     return tuple(_partner(entry) for entry in tomllib.loads(file.read_text("utf-8"))["partner"])
 

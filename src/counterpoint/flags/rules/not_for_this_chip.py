@@ -38,7 +38,6 @@ Safe on this chip; said, not made, since the same file may serve others.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -69,6 +68,8 @@ class Suited:
 @cache
 def suited() -> tuple[Suited, ...]:
     """The table."""
+    import tomllib
+
     file = Path(__file__).with_name("chips.toml")
     return tuple(
         Suited(

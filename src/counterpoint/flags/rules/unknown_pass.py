@@ -39,7 +39,6 @@ Said, not made: to disable a pass changes the program.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -90,6 +89,8 @@ def check(case: Case) -> Iterator[Remark]:
 def _unknown(case: Case, given: Given, name: str) -> Remark:
     tried = name.lower().replace("_", "-")
     known = {one.replace("_", "-"): one for one in passes()}
+    import difflib
+
     near = difflib.get_close_matches(tried, known, n=2, cutoff=0.85)
     if near:
         meant = " or ".join(known[hit] for hit in near)

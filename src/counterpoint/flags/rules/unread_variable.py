@@ -41,7 +41,6 @@ To drop it is safe. Another name would change the run: said, not made.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
@@ -133,6 +132,8 @@ def _when(case: Case, past: History) -> str:
 
 
 def _near(name: str, names: Iterable[str]) -> str:
+    import difflib
+
     return next(iter(difflib.get_close_matches(name, list(names), n=1, cutoff=_CLOSE)), "")
 
 
