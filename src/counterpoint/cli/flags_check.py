@@ -39,9 +39,8 @@ def check(  # noqa: PLR0913 - the options of the command
     the compiler's own parser is asked, if an interpreter with that jaxlib is here.
 
     Args:
-        source: A script, a flag file, a manifest, `-`, a recipe, `pid:N`, a Run, or flags in
-            quotes. `-- CMD` instead: what that command would get.
-        command: What to start.
+        source: A script, flag file, manifest, `-`, recipe, `pid:N`, Run, or flags in quotes.
+        command: What to start, behind `--`: what it would get is checked.
         env: Check the environment of this shell.
         jaxlib: The release to check for; else the one of the interpreter.
         python: The interpreter that runs the program; else the first with a jaxlib.
@@ -55,8 +54,7 @@ def check(  # noqa: PLR0913 - the options of the command
         json: Print everything as JSON.
         select: Only these codes, or those that begin so: FLAG1,FLAG203.
         ignore: Not these.
-        form: How to read the source, where that is not plain: shell, slurm, python, yaml, env,
-            toml, flags.
+        form: How to read the source, where its name does not tell: shell, python, yaml, flags.
     """
     return run(
         source,

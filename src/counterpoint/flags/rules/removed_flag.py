@@ -58,7 +58,7 @@ def check(case: Case) -> Iterator[Remark]:
         if fate.kind is not Kind.REMOVED:
             continue
         heirs = instead(one, case.release)
-        when = fate.when or "no release has had it, though guides name it"
+        when = fate.when or "no release has had it"
         parts = [f"gone: {when}; {ending(one.channel)}", fate.what.rstrip(".")]
         if heirs:
             advice = advice_of(heirs, one.channel)
