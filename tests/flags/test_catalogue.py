@@ -257,6 +257,8 @@ def test_releases_that_crash_at_a_flag_are_told_apart() -> None:
 
 def test_compile_options_before_0_6_take_enums_as_numbers_and_no_lists_of_strings() -> None:
     old, new = release("0.5.3").flags, release("0.6.0").flags
+    assert not release("0.4.33").flags["xla_gpu_shape_checks"].compile_option
+    assert release("0.4.34").flags["xla_gpu_shape_checks"].compile_option
     assert old["xla_gpu_shape_checks"].values == ("IGNORE", "RUNTIME", "COMPILE_TIME")
     assert old["xla_gpu_shape_checks"].enum == ("0", "1", "2")
     assert new["xla_gpu_shape_checks"].enum == ("IGNORE", "RUNTIME", "COMPILE_TIME")

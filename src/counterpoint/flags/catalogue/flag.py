@@ -14,8 +14,8 @@ class Flag:
 
     `type`: bool, int32, int64, float, string, enum, message; lists: enums, strings, map.
     `default` is written as XLA_FLAGS takes it. `alias_of`: a flag that sets another field.
-    `values` are spelled as XLA_FLAGS takes them, `enum` as compiler_options does (up to 0.5.3 as
-    numbers), in one order. `fatal`: XLA knows the name and crashes at each value, its default too.
+    `values` are spelled as XLA_FLAGS takes them, `enum` as compiler_options does (before
+    0.6 as numbers), in one order. `fatal`: XLA knows the name, and crashes whatever its value.
     """
 
     name: str
