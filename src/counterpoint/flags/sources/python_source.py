@@ -8,6 +8,7 @@ of flags.
 from __future__ import annotations
 
 import ast
+import re
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -23,12 +24,18 @@ from counterpoint.flags.sources.python_values import (
     Value,
     dotted,
     is_environ,
+    segment,
 )
 from counterpoint.flags.sources.traced import Traced, joined, known
 from counterpoint.flags.sources.variables import FLAGS, Assigned, is_setting, write_up
 from counterpoint.flags.written import Given, Place, Slip, SlipKind, Written
 
 _COMPILER: Final = (Channel.XLA_FLAGS, Channel.LIBTPU_INIT_ARGS, Channel.COMPILER_OPTIONS)
+_MARKS: Final = re.compile(
+    r"environ|putenv|setenv|_FLAGS|_ARGS|--xla|config\.update|compiler_options|compile_options"
+    r"|\b(?:NCCL|JAX|XLA|CUDA)_"
+)
+"""Without any of these, a program sets nothing."""
 _OPTIONS: Final = ("compiler_options", "xla_compiler_options", "compile_options")
 _SETTERS: Final = ("putenv", "setdefault", "setenv")
 
@@ -38,7 +45,7 @@ class Program:
     """What was found in the source so far."""
 
     where: str
-    source: str
+    source: list[str]
     environ: dict[str, Traced] = field(default_factory=dict[str, Traced])
     lines: dict[str, int] = field(default_factory=dict[str, int])
     via: dict[str, str] = field(default_factory=dict[str, str])
@@ -72,15 +79,19 @@ class _Walker(ast.NodeVisitor):
         self.jax.see_import(node)
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
-        inner = Evaluator(self.evaluator.source, dict(self.evaluator.names), self.evaluator.environ)
-        walker = _Walker(self.program, inner, self.jax.inner())
-        outer, self.program.function = self.program.function, node.lineno
-        for statement in node.body:
-            walker.visit(statement)
-        self.program.function = outer
+        self._function(node.body, node.lineno)
 
     def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> None:
-        self.visit_FunctionDef(ast.FunctionDef(**{k: getattr(node, k) for k in node._fields}))
+        self._function(node.body, node.lineno)
+
+    def _function(self, body: list[ast.stmt], line: int) -> None:
+        """What it binds and uses stays in it; when it runs is not known."""
+        inner = Evaluator(self.evaluator.lines, dict(self.evaluator.names), self.evaluator.environ)
+        walker = _Walker(self.program, inner, self.jax.inner())
+        outer, self.program.function = self.program.function, line
+        for statement in body:
+            walker.visit(statement)
+        self.program.function = outer
 
     def visit_If(self, node: ast.If) -> None:
         self._block(node)
@@ -223,7 +234,7 @@ class _Walker(ast.NodeVisitor):
                 self.program.given += [] if one in self.program.given else [one]
 
     def _give(self, channel: Channel, name: str, value: str, node: ast.Call, whole: Traced) -> None:
-        text = ast.get_source_segment(self.program.source, node) or name
+        text = segment(self.program.source, node)
         self.program.given = [
             it for it in self.program.given if (it.channel, it.name) != (channel, name)
         ]
@@ -330,8 +341,11 @@ def read_python(text: str, where: str) -> Written:
         raise InputError(
             f"{where}{line}: not Python: {reason}", next="--form text finds flags in any text"
         ) from None
-    program = Program(where, text)
-    evaluator = Evaluator(text, environ=program.environ)
+    if not _MARKS.search(text):
+        return Written(where=where, form="python")
+    lines = text.split("\n")
+    program = Program(where, lines)
+    evaluator = Evaluator(lines, environ=program.environ)
     _Walker(program, evaluator, JaxUse()).visit(module)
     assigned = [
         Assigned(name, value, program.via.get(name, ""), program.lines.get(name))

@@ -7,11 +7,13 @@ value before; anything else is a hole in the text.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from counterpoint.flags.sources.traced import Traced, joined, known, located, unknown
+
+_ROWS: Final = 4
 
 Value: TypeAlias = "Traced | Items | Entries"
 
@@ -33,14 +35,20 @@ class Entries:
 
 @dataclass(slots=True)
 class Evaluator:
-    """The source, and the names bound so far; `environ` holds what the program has set."""
+    """The lines, and the names bound so far; `environ` holds what the program has set."""
 
-    source: str
+    lines: Sequence[str]
     names: dict[str, Value] = field(default_factory=dict[str, "Value"])
     environ: Mapping[str, Traced] = field(default_factory=dict[str, Traced])
+    _found: dict[ast.expr, Value] = field(default_factory=dict[ast.expr, "Value"])
 
     def value(self, node: ast.expr) -> Value:
-        """A value, with holes where it is not known."""
+        """A value, with holes where it is not known; as it was when the node was come to."""
+        if node not in self._found:
+            self._found[node] = self._value(node)
+        return self._found[node]
+
+    def _value(self, node: ast.expr) -> Value:
         readers: dict[type[ast.expr], Callable[[Any], Value]] = {
             ast.Constant: self._constant,
             ast.Name: self._name,
@@ -61,13 +69,12 @@ class Evaluator:
         return value if isinstance(value, Traced) else self._hole(node)
 
     def _hole(self, node: ast.expr) -> Traced:
-        source = ast.get_source_segment(self.source, node) or "?"
-        return unknown(" ".join(source.split()), node.lineno)
+        return unknown(segment(self.lines, node), node.lineno)
 
     def _constant(self, node: ast.Constant) -> Traced:
         if not isinstance(node.value, str):
             return known(str(node.value), node.lineno)
-        return located(node.value, self.source, node.lineno, node.end_lineno or node.lineno)
+        return located(node.value, self.lines, node.lineno, node.end_lineno or node.lineno)
 
     def _name(self, node: ast.Name) -> Value:
         return self.names.get(node.id) or self._hole(node)
@@ -165,6 +172,16 @@ class Evaluator:
         if isinstance(whole, Entries) and key.text in whole.entries:
             return whole.entries[key.text]
         return self.environ.get(key.text) or self._hole(node)
+
+
+def segment(lines: Sequence[str], node: ast.expr) -> str:
+    """How an expression is written, on one line, and not all of it where it is long."""
+    last = node.end_lineno or node.lineno
+    rows = [line.encode() for line in lines[node.lineno - 1 : min(last, node.lineno + _ROWS)]]
+    if last < node.lineno + _ROWS:
+        rows[-1] = rows[-1][: node.end_col_offset]
+    rows[0] = rows[0][node.col_offset :]
+    return " ".join(b" ".join(rows).decode(errors="replace").split())
 
 
 def dotted(node: ast.expr) -> str:

@@ -8,7 +8,7 @@ a hole: one character HOLE in `text`, while `shown` has it as it was written.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -110,13 +110,13 @@ def joined(parts: Iterable[Traced], separator: str = "") -> Traced:
     return Traced(tuple(pieces))
 
 
-def located(text: str, source: str, line: int, last: int) -> Traced:
+def located(text: str, source: Sequence[str], line: int, last: int) -> Traced:
     """A text whose words are looked up in the lines `line` to `last` of its source, in order.
 
     For values that a parser folded (YAML's `>-`, Python's neighbouring strings), where the lines
     are lost. A word that is not found as it is stands on the line of the one before.
     """
-    lines = source.split("\n")[line - 1 : last]
+    lines = source[line - 1 : last]
     pieces: list[Piece] = []
     row = column = 0
     for number, word in enumerate(text.split(" ")):

@@ -64,7 +64,7 @@ class Manifest:
     """What was found in a source so far."""
 
     where: str
-    source: str
+    lines: list[str]
     assigned: dict[str, Assigned] = field(default_factory=dict[str, Assigned])
     scripts: list[Script] = field(default_factory=list[Script])
     found: Found = field(default_factory=Found)
@@ -86,7 +86,7 @@ class Manifest:
     def text(self, node: yaml.ScalarNode) -> Traced:
         """A scalar with the lines of its words, and its templates as holes."""
         line = node.start_mark.line + 1
-        value = located(node.value, self.source, line, node.end_mark.line + 1)
+        value = located(node.value, self.lines, line, node.end_mark.line + 1)
         if HOLE not in node.value:
             return value
         pieces: list[Piece] = []
@@ -102,7 +102,7 @@ def read_yaml(text: str, where: str) -> Written:
     nodes = _documents(text, where)
     if nodes is None:
         return read_any_text(text, where)
-    manifest = Manifest(where, text)
+    manifest = Manifest(where, text.split("\n"))
     for node in nodes:
         _visit(manifest, node, "")
     return _written(manifest, _is_kubernetes(text))
