@@ -7,7 +7,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 DEMO := demo-output/$(shell date +%Y%m%d-%H%M%S)
 
-.PHONY: help demo test lint clean lock
+.PHONY: help demo test lint docs clean lock
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -32,6 +32,9 @@ lint: $(VENV)/installed-all-dev ## ruff, pyright and import-linter only
 	run pyright --pythonpath $(BIN)/python; \
 	run lint-imports --no-cache --no-logo; \
 	exit $$status
+
+docs: $(VENV)/installed-all-dev ## the pages that are made from the catalogue, the recipes and the rules
+	$(BIN)/python -m counterpoint.report.made_pages docs
 
 lock: $(VENV)/bin/uv ## resolve uv.lock anew
 	$(BIN)/uv lock --upgrade

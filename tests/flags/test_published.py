@@ -12,9 +12,8 @@ from counterpoint.flags.catalogue import release
 from counterpoint.flags.channel import Channel
 from counterpoint.flags.published import Published, published
 from counterpoint.flags.verdict import Effect, judge_published, remains_of
-from counterpoint.flags.verdict_page import VERSIONS, recipes_of_others
+from counterpoint.report.recipes_of_others import VERSIONS
 
-PAGE = Path(__file__).parents[2] / "docs" / "recipes-of-others.md"
 REPOSITORIES = {
     "gpu-recipes": "AI-Hypercomputer/gpu-recipes",
     "maxtext": "AI-Hypercomputer/maxtext",
@@ -103,7 +102,3 @@ def test_flags_of_a_page_of_alternatives_are_not_held_against_each_other() -> No
     assert remains_of(recipe, "0.10.2") is None
     assert not [one for one in verdict.remarks if one.code.startswith("FLAG4")]
     assert verdict.effects["xla_gpu_collective_permute_decomposer_threshold"] is Effect.WORKS
-
-
-def test_the_page_is_what_the_data_and_the_rules_say() -> None:
-    assert PAGE.read_text() == recipes_of_others(), "python -m counterpoint.flags.verdict_page"

@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from counterpoint.flags.catalogue import release
 from counterpoint.flags.page import Advice, pages
 from counterpoint.report.web_flags import RELEASES, cells, web_flags_markdown
 
-COMMITTED = Path(__file__).parents[2] / "docs" / "flags-from-the-web.md"
 KNOWN = [release(version) for version in RELEASES]
-
-
-def test_the_committed_document_is_what_the_generator_writes() -> None:
-    assert COMMITTED.read_text("utf-8") == web_flags_markdown(), (
-        "run: python -m counterpoint.report.web_flags > docs/flags-from-the-web.md"
-    )
 
 
 def test_each_setting_of_each_page_has_one_row() -> None:

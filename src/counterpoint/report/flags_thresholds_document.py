@@ -142,13 +142,15 @@ def _sizes(sites: Sequence[Site], top: int) -> str:
 
 
 def _shown(kind: Combining, top: int) -> Sequence[Step]:
-    """All break points where they are few, else powers of two."""
+    """All break points where they are few, else powers of two, else the first and the last."""
     changes = [
         step
         for before, step in zip([None, *kind.steps], kind.steps, strict=False)
         if before is None or before.collectives != step.collectives
     ]
-    return changes if len(changes) <= top or not kind.candidates else kind.candidates
+    if len(changes) <= top:
+        return changes
+    return kind.candidates or [changes[0], *changes[len(changes) - top + 1 :]]
 
 
 def _table(steps: Sequence[Step]) -> Table:

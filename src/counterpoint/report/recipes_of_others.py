@@ -1,4 +1,4 @@
-"""Verdict page: docs/recipes-of-others.md, made of the published recipes and the rules."""
+"""docs/recipes-of-others.md, made of the published recipes and the rules."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ stood at the commits that are linked; whether they make *your* program faster is
 | old name | the same, and the flag has a new name |
 | - | the page names it without a value, and the release has it |
 
-Made by `python -m counterpoint.flags.verdict_page`; a test holds it to the catalogue.
+Made by `make docs`; a test holds it to the catalogue.
 """
 _CODES: Final = ("FLAG105", "FLAG209", "FLAG301", "FLAG302", "FLAG504")
 """What the tables say already, or what costs nothing."""
@@ -165,9 +165,3 @@ def _remains(recipe: Published) -> list[str]:
 def _quoted(text: str) -> str:
     words = text.replace(" --", " \\\n  --")
     return f'"{words}"'
-
-
-if __name__ == "__main__":
-    import sys
-
-    sys.stdout.write(recipes_of_others())
