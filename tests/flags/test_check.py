@@ -208,7 +208,7 @@ words = st.one_of(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(st.lists(words, max_size=8).map("".join), st.sampled_from([None, *FORMS]))
 @example("export XLA_FLAGS='--xla_gpu_autotune_level=" + "9" * 5000 + "'", None)
 @example("--xla_dump_to=" + "/x" * 5000, None)

@@ -69,7 +69,7 @@ def words_of(flag: Flag) -> st.SearchStrategy[str]:
     return st.one_of(st.sampled_from(plain + far), lists, st.text("x1,+-. e", max_size=4))
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(st.data())
 def test_the_same_values_are_taken_as_by_the_compilers_parser(
     xla: Parser, data: st.DataObject
