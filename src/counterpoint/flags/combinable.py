@@ -62,10 +62,17 @@ class Place:
     roots: tuple[int, ...]
 
 
-def places(program: Program, kind: str) -> tuple[Place, ...]:
-    """Where in a program collectives of this kind are, as its combiner found them."""
+def places(program: Program, kind: str, *, by_dimension: bool = False) -> tuple[Place, ...]:
+    """Where in a program collectives of this kind are, as its combiner found them.
+
+    `by_dimension` where those along different dimensions stay apart, as reduce-scatters did by
+    default before jaxlib 0.5.
+    """
     split = KINDS[KINDS.index(kind) :]
-    found = (_place(program, computation, kind, split) for computation in launched(program))
+    found = (
+        _place(program, _Trace(program, computation, kind, split, by_dimension=by_dimension))
+        for computation in launched(program)
+    )
     return tuple(place for place in found if place.parts)
 
 
@@ -74,15 +81,13 @@ def unrolled(program: Program) -> bool:
     return any(_is_clone(it) for it in program.instructions)
 
 
-def _place(program: Program, computation: Computation, kind: str, split: Sequence[str]) -> Place:
-    trace = _Trace(program, computation, kind, split)
-    parts = tuple(trace.follow())
-    times = loop_multiplier(program, computation.name)
+def _place(program: Program, trace: _Trace) -> Place:
+    name = trace.computation.name
     return Place(
-        computation=computation.name,
-        times=times,
-        in_loop=in_loop(program, computation.name),
-        parts=parts,
+        computation=name,
+        times=loop_multiplier(program, name),
+        in_loop=in_loop(program, name),
+        parts=tuple(trace.follow()),
         roots=trace.roots(),
     )
 
@@ -95,10 +100,18 @@ class _Trace:
     """
 
     def __init__(
-        self, program: Program, computation: Computation, kind: str, split: Sequence[str]
+        self,
+        program: Program,
+        computation: Computation,
+        kind: str,
+        split: Sequence[str],
+        *,
+        by_dimension: bool,
     ) -> None:
+        self.computation = computation
         self._program = program
         self._instructions = computation.instructions
+        self._by_dimension = by_dimension
         self._kind = kind
         self._split = split
         self._whole: dict[str, tuple[int, ...]] = {}
@@ -115,7 +128,8 @@ class _Trace:
             values = _values(self._program, it)
             nearest = [self._whole[value.name] for value, _ in values]
             if kind == self._kind and not _is_clone(it):
-                key = _key(self._program, it)
+                along = it.dimensions if self._by_dimension else ()
+                key = (_key(self._program, it), along)
                 first = len(self._waits)
                 for before, (_, size) in zip(nearest, values, strict=True):
                     self._waits.append(self._closure(before))

@@ -102,7 +102,11 @@ def flag_of(kind: str) -> str:
 def thresholds(program: Program, version: str | None = None) -> Thresholds:
     """Break points of a finished program, as the compiler of that jaxlib would have them."""
     most = _MOST_IN_ONE if number(version) >= (0, 10) else 256
-    found = ((kind, places(program, kind)) for kind in KINDS)
+    old = number(version) < (0, 5)
+    found = (
+        (kind, places(program, kind, by_dimension=old and kind == "reduce-scatter"))
+        for kind in KINDS
+    )
     return Thresholds(
         program=program.name,
         kinds=tuple(_combining(kind, where, most) for kind, where in found if where),
