@@ -159,6 +159,17 @@ def test_a_library_of_flags_is_read_from_its_constants() -> None:
     assert "nothing here sets XLA_FLAGS: these are the flags in its constants" in written.notes
 
 
+def test_a_text_that_only_mentions_flags_is_no_library() -> None:
+    assert not program("HELP = 'run with --xla_a=1, or -x'", 'JSON = """{"a": "--xla_b"}"""').given
+
+
+def test_programs_of_many_nested_values_are_read_in_no_time() -> None:
+    deep = "x" + "".join(f".f({{'XLA_A': [{number}]}})" for number in range(60))
+    nested = "{'XLA_A': " * 40 + "1" + "}" * 40
+    written = program("import os", "async def f():", f"  y = {deep}", f"y = {nested}")
+    assert written.form == "python"
+
+
 def test_what_several_functions_add_is_read_in_a_row_and_said() -> None:
     written = program(
         "def base(env):",

@@ -368,7 +368,8 @@ def read_python(text: str, where: str) -> Written:
 def _library(program: Program, evaluator: Evaluator) -> list[Given]:
     """Constants of a module that hold flags, where nothing hands them to a program."""
     values = [value for name, value in evaluator.names.items() if name not in FLAGS]
-    texts = [it for value in values for it in _texts(value) if "--xla" in it.text]
+    every = (text for value in values for text in _texts(value))
+    texts = [it for it in every if it.text.lstrip().startswith(("--xla", "--megascale"))]
     if not texts:
         return []
     program.note("nothing here sets XLA_FLAGS: these are the flags in its constants")
