@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
 from counterpoint.cli.numbers import WholeNumber
 from counterpoint.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from counterpoint.flags.recommend import Situation
 
 Form = Literal["bash", "env", "python", "slurm", "k8s", "compiler_options"]
 
@@ -40,13 +43,7 @@ def recommend(  # noqa: PLR0913 - the options of the command
         top: Rows of what is left out.
         json: Print everything as JSON.
     """
-    from counterpoint.cli.finished_program import finished_program
-    from counterpoint.flags.catalogue import release
-    from counterpoint.flags.program_facts import program_facts
-    from counterpoint.flags.recommend import Situation
     from counterpoint.flags.recommend import recommend as find
-    from counterpoint.flags.source import installed_jaxlib
-    from counterpoint.hardware.target import parse_target
     from counterpoint.report import flags_recommend_document as drawn
     from counterpoint.report.terminal import print_document
 
@@ -54,27 +51,15 @@ def recommend(  # noqa: PLR0913 - the options of the command
         raise UsageError(f"--top takes a number from 1 on, not {top}")
     if json and as_ is not None:
         raise UsageError("--json and --as are two forms: choose one")
-    where = parse_target(target) if target is not None else None
-    subject = finished_program(program, module) if program is not None else None
-    told = subject.circumstances.get("jaxlib") if subject is not None else None
-    known = release(jaxlib or told or installed_jaxlib())
-    found = find(
-        Situation(
-            workloads=tuple(dict.fromkeys(one for text in for_ for one in text.split(",") if one)),
-            goal=goal,
-            release=known,
-            chip=where.gpu if where is not None else None,
-            hosts=where.hosts if where is not None else None,
-            program=program_facts(subject.program, known.version) if subject is not None else None,
-        )
-    )
+    workloads = tuple(dict.fromkeys(one for text in for_ for one in text.split(",") if one))
+    found = find(_situation(workloads, goal, target, jaxlib, (program, module)))
     if as_ is not None:
         sys.stdout.write(drawn.recommendation_text(found, as_))
     elif json:
         sys.stdout.write(drawn.recommendation_json(found))
     else:
         again = {
-            "--for": ",".join(found.situation.workloads),
+            "--for": ",".join(workloads),
             "--target": target,
             "--jaxlib": jaxlib,
             "--program": str(program) if program is not None else None,
@@ -83,3 +68,33 @@ def recommend(  # noqa: PLR0913 - the options of the command
         }
         words = [word for name, text in again.items() if text is not None for word in (name, text)]
         print_document(drawn.recommendation_document(found, top, words), sys.stdout)
+
+
+def _situation(
+    workloads: tuple[str, ...],
+    goal: str,
+    target: str | None,
+    jaxlib: str | None,
+    named: tuple[Path | None, str | None],
+) -> Situation:
+    """What is recommended for, with all that the program and this machine tell of it."""
+    from counterpoint.cli.finished_program import finished_program
+    from counterpoint.flags.catalogue import release
+    from counterpoint.flags.program_facts import program_facts
+    from counterpoint.flags.recommend import Situation
+    from counterpoint.flags.source import installed_jaxlib
+    from counterpoint.hardware.target import parse_target
+
+    where = parse_target(target) if target is not None else None
+    program, module = named
+    subject = finished_program(program, module) if program is not None else None
+    told = subject.circumstances.get("jaxlib") if subject is not None else None
+    known = release(jaxlib or told or installed_jaxlib())
+    return Situation(
+        workloads=workloads,
+        goal=goal,
+        release=known,
+        chip=where.gpu if where is not None else None,
+        hosts=where.hosts if where is not None else None,
+        program=program_facts(subject.program, known.version) if subject is not None else None,
+    )
