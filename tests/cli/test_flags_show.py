@@ -53,7 +53,7 @@ def test_notes_of_other_chips_are_not_shown(capsys: pytest.CaptureFixture[str]) 
 def test_an_option_of_jax_comes_and_goes_with_releases(capsys: pytest.CaptureFixture[str]) -> None:
     name = "JAX_EXEC_TIME_OPTIMIZATION_EFFORT"
     assert "read by JAX\n" in run(capsys, name, "--jaxlib", "0.10.2")[1]
-    assert "not read by JAX at 0.12.0 any more" in run(capsys, name, "--jaxlib", "0.12")[1]
+    assert "not read by JAX at 0.12.0.1 any more" in run(capsys, name, "--jaxlib", "0.12")[1]
     assert "not read by JAX at 0.4.35 yet" in run(capsys, name, "--jaxlib", "0.4.35")[1]
 
 

@@ -24,7 +24,7 @@ from counterpoint.flags.catalogue.table import (
     render_table,
     with_release,
 )
-from counterpoint.flags.option_probe import ask_options
+from counterpoint.flags.live.option_probe import ask_options
 from counterpoint.flags.version import number
 
 Parser = Callable[[str], "dict[int, tuple[int | bytes, ...]] | None"]

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from counterpoint.core.errors import CounterpointError
 from counterpoint.flags.catalogue import release
 from counterpoint.flags.channel import Channel
-from counterpoint.flags.check import check
-from counterpoint.flags.fix import fix
-from counterpoint.flags.interpreter import find_interpreter
+from counterpoint.flags.lint.check import check
+from counterpoint.flags.lint.fix import fix
+from counterpoint.flags.lint.remark import Remark, Severity
+from counterpoint.flags.live.interpreter import find_interpreter
 from counterpoint.flags.reading import FORMS, read_text
-from counterpoint.flags.remark import Remark, Severity
 from counterpoint.flags.settings import Settings
 from counterpoint.flags.written import Given, Place, Written
 from counterpoint.flags.xla_flags import render_xla_flags

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from counterpoint.cli.app import main
-from counterpoint.flags.installed import chosen_release, installed_version
+from counterpoint.flags.live.installed import chosen_release, installed_version
 
 Data = dict[str, Any]
 Ask = Callable[..., Data]
@@ -71,7 +71,7 @@ def test_the_ways_differ(channel: str, ask: Ask) -> None:
 
 def test_a_diff_tells_what_will_break_and_what_is_new(ask: Ask) -> None:
     data = ask("diff", "0.10.2", "0.12")
-    assert (data["before"], data["after"]) == ("0.10.2", "0.12.0")
+    assert (data["before"], data["after"]) == ("0.10.2", "0.12.0.1")
     renamed = {one["before"]: (one["after"], one["taken"]) for one in data["renamed"]}
     assert renamed["xla_gpu_enable_pipelined_all_gather"] == ("xla_gpu_pipeline_all_gather", True)
     assert "xla_gpu_use_inprocess_lld" in {one["name"] for one in data["removed"]}
@@ -112,5 +112,6 @@ def test_unasked_it_is_the_jaxlib_that_is_installed() -> None:
     if version is None:
         pytest.skip("jaxlib is not here")
     assert chosen_release().asked == version
-    assert chosen_release("0.12").version == "0.12.0"
+    assert chosen_release("0.12").version == "0.12.0.1"
+    assert chosen_release("0.12.0").version == "0.12.0"
     assert chosen_release("v0.8.3").version == "0.8.3"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.flags.option_probe import Value, ask_options
+from counterpoint.flags.live.option_probe import Value, ask_options
 
 PAIRS: list[tuple[str, Value, str | None]] = [
     ("xla_gpu_autotune_level", 4, None),

@@ -10,8 +10,8 @@ import pytest
 
 from counterpoint.flags.catalogue import release
 from counterpoint.flags.channel import Channel
-from counterpoint.flags.published import Published, published
-from counterpoint.flags.verdict import Effect, judge_published, remains_of
+from counterpoint.flags.others.published import Published, published
+from counterpoint.flags.others.verdict import Effect, judge_published, remains_of
 from counterpoint.report.recipes_of_others import VERSIONS
 
 REPOSITORIES = {

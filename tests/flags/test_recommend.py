@@ -9,12 +9,18 @@ import pytest
 
 from counterpoint.cli.app import main
 from counterpoint.core.errors import UsageError
+from counterpoint.flags.advice.program_facts import ProgramFacts, program_facts
+from counterpoint.flags.advice.recommend import (
+    GOALS,
+    WORKLOADS,
+    Recommendation,
+    Situation,
+    recommend,
+)
 from counterpoint.flags.catalogue import release, releases
-from counterpoint.flags.check import check
-from counterpoint.flags.program_facts import ProgramFacts, program_facts
+from counterpoint.flags.lint.check import check
+from counterpoint.flags.lint.remark import Severity
 from counterpoint.flags.reading import read_text
-from counterpoint.flags.recommend import GOALS, WORKLOADS, Recommendation, Situation, recommend
-from counterpoint.flags.remark import Severity
 from counterpoint.flags.rendering import Form, render
 from counterpoint.program import read_program
 

@@ -8,10 +8,10 @@ import pytest
 
 import counterpoint.flags.rules as package
 from counterpoint.core.rulebook import Block, read_page
-from counterpoint.flags.case import Case
 from counterpoint.flags.catalogue import release
+from counterpoint.flags.lint.case import Case
+from counterpoint.flags.lint.remark import Remark
 from counterpoint.flags.reading import read_text
-from counterpoint.flags.remark import Remark
 from counterpoint.flags.rules import RULES, Rule
 
 SUFFIXES = {"sh": ".sh", "python": ".py", "yaml": ".yaml", "toml": ".toml", "flags": ".flags"}

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 import pytest
 
 from counterpoint.flags.catalogue import release
-from counterpoint.flags.check import check
-from counterpoint.flags.published import published
+from counterpoint.flags.lint.check import check
+from counterpoint.flags.lint.remark import Remark, Severity
+from counterpoint.flags.others.published import published
 from counterpoint.flags.reading import read_text
-from counterpoint.flags.remark import Remark, Severity
 from counterpoint.flags.rules import default_variable, unknown_pass
 from counterpoint.flags.rules.missing_partner import partners
 from counterpoint.flags.rules.not_for_this_chip import suited

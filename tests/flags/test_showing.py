@@ -8,8 +8,8 @@ from counterpoint.core.errors import UsageError
 from counterpoint.flags.catalogue import Release, release
 from counterpoint.flags.catalogue.about import Reader
 from counterpoint.flags.channel import Channel
+from counterpoint.flags.others.standing import State
 from counterpoint.flags.showing import show
-from counterpoint.flags.standing import State
 
 
 @pytest.fixture(scope="module")

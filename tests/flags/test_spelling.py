@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from counterpoint.flags.catalogue import Flag, release
 from counterpoint.flags.channel import Channel
-from counterpoint.flags.interpreter import find_interpreter
-from counterpoint.flags.spelling import as_option, refusal
+from counterpoint.flags.lint.spelling import as_option, refusal
+from counterpoint.flags.live.interpreter import find_interpreter
 from counterpoint.flags.xla_flags import render_xla_flags
 
 Parser = Callable[[str], "dict[int, tuple[int | bytes, ...]] | None"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from counterpoint.flags.catalogue import release
-from counterpoint.flags.page import Advice, pages
+from counterpoint.flags.others.page import Advice, pages
 from counterpoint.report.web_flags import RELEASES, cells, web_flags_markdown
 
 KNOWN = [release(version) for version in RELEASES]

@@ -8,7 +8,7 @@ from counterpoint.capture.interpreter import interpreter_path, named_interpreter
 from counterpoint.capture.request import Request
 from counterpoint.core.errors import UsageError
 from counterpoint.flags import Answer, Rejected, environment
-from counterpoint.flags.probe import ask, rejection
+from counterpoint.flags.live.probe import ask, rejection
 
 _INHERITED = "the inherited XLA_FLAGS"
 

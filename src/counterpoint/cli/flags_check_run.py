@@ -10,8 +10,8 @@ from pathlib import Path
 from counterpoint.cli.settings_source import Source, Wanted, read_source
 from counterpoint.core.errors import UsageError
 from counterpoint.flags.catalogue import release
-from counterpoint.flags.examination import Examination, Question, codes, examine, mend
-from counterpoint.flags.interpreter import find_interpreter
+from counterpoint.flags.lint.examination import Examination, Question, codes, examine, mend
+from counterpoint.flags.live.interpreter import find_interpreter
 from counterpoint.report.flags_check_document import (
     check_json,
     check_lines,
@@ -70,7 +70,7 @@ def run(  # noqa: PLR0913 - the options of the command
 
 
 def _fix(found: Source, question: Question, out: Path | None, *, as_json: bool) -> int:
-    from counterpoint.flags.corrected import corrected
+    from counterpoint.flags.lint.corrected import corrected
 
     fixed, examination = mend(found.written, question)
     text = corrected(fixed.written, release(question.jaxlib))
@@ -100,7 +100,7 @@ def _check_out(out: Path, source: str | None, *, force: bool) -> None:
 
 
 def _asker():  # noqa: ANN202 - flags.confirm.Ask
-    from counterpoint.flags.questions import ask_compiler
+    from counterpoint.flags.live.questions import ask_compiler
 
     return ask_compiler
 

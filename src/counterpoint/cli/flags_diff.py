@@ -8,8 +8,8 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from counterpoint.flags.catalogue.diff import diff as compare
-from counterpoint.flags.installed import chosen_release
-from counterpoint.flags.replacements import replacements
+from counterpoint.flags.lint.replacements import replacements
+from counterpoint.flags.live.installed import chosen_release
 from counterpoint.report.flags_diff_document import diff_document, diff_json
 from counterpoint.report.terminal import print_document
 

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from counterpoint.flags import Settings
 from counterpoint.flags.catalogue import release as nearest_release
 from counterpoint.flags.effective import compare, differences
-from counterpoint.flags.installed import chosen_release
+from counterpoint.flags.live.installed import chosen_release
 from counterpoint.flags.reading import read_variables, read_written
 from counterpoint.report.flags_effective_document import (
     Effective,

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from counterpoint.flags.catalogue.about import all_about
 from counterpoint.flags.catalogue.listing import Wanted, listing
 from counterpoint.flags.channel import Channel
-from counterpoint.flags.installed import chosen_release
+from counterpoint.flags.live.installed import chosen_release
 from counterpoint.report.flags_list_document import list_document, list_json
 from counterpoint.report.terminal import print_document
 

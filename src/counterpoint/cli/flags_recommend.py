@@ -12,7 +12,7 @@ from counterpoint.cli.numbers import WholeNumber
 from counterpoint.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from counterpoint.flags.recommend import Situation
+    from counterpoint.flags.advice.recommend import Situation
 
 Form = Literal["bash", "env", "python", "slurm", "k8s", "compiler_options"]
 
@@ -43,7 +43,7 @@ def recommend(  # noqa: PLR0913 - the options of the command
         top: Rows of what is left out.
         json: Print everything as JSON.
     """
-    from counterpoint.flags.recommend import recommend as find
+    from counterpoint.flags.advice.recommend import recommend as find
     from counterpoint.report import flags_recommend_document as drawn
     from counterpoint.report.terminal import print_document
 
@@ -79,9 +79,9 @@ def _situation(
 ) -> Situation:
     """What is recommended for, with all that the program and this machine tell of it."""
     from counterpoint.cli.finished_program import finished_program
+    from counterpoint.flags.advice.program_facts import program_facts
+    from counterpoint.flags.advice.recommend import Situation
     from counterpoint.flags.catalogue import release
-    from counterpoint.flags.program_facts import program_facts
-    from counterpoint.flags.recommend import Situation
     from counterpoint.flags.source import installed_jaxlib
     from counterpoint.hardware.target import parse_target
 

@@ -11,9 +11,9 @@ from cyclopts import Parameter
 from counterpoint.cli.progress import Progress
 from counterpoint.flags.catalogue import release
 from counterpoint.flags.catalogue.diff import diff
+from counterpoint.flags.lint.replacements import replacements
 from counterpoint.flags.refresh.learnt import check_place, keep, lay_into, learn
 from counterpoint.flags.refresh.plugin import compare_plugin
-from counterpoint.flags.replacements import replacements
 from counterpoint.report.flags_refresh_document import (
     plugin_document,
     plugin_json,

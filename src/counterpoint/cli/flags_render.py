@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from counterpoint.cli.settings_source import Wanted, read_source
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.flags.difference import difference
-from counterpoint.flags.installed import chosen_release
+from counterpoint.flags.live.installed import chosen_release
 from counterpoint.flags.rendering import Form, render
 from counterpoint.flags.settings import Settings
 from counterpoint.flags.written import Written

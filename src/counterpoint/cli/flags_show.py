@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from counterpoint.flags.installed import chosen_release
+from counterpoint.flags.live.installed import chosen_release
 from counterpoint.flags.showing import show as look_up
 from counterpoint.report.flags_show_document import show_document, show_json
 from counterpoint.report.terminal import print_document

@@ -57,7 +57,7 @@ def _of_program(
     path: Path, module: str | None, jaxlib: str | None, top: int, as_json: bool
 ) -> None:
     from counterpoint.cli.finished_program import finished_program
-    from counterpoint.flags.thresholds import thresholds as find
+    from counterpoint.flags.advice.thresholds import thresholds as find
     from counterpoint.report.flags_thresholds_document import thresholds_document, thresholds_json
     from counterpoint.report.terminal import print_document
 
@@ -74,7 +74,7 @@ def _of_program(
 def _of_size(
     params: str, whole: bool, dtype: str, layers: int | None, target: str | None, as_json: bool
 ) -> None:
-    from counterpoint.flags.layer_rule import layer_rule
+    from counterpoint.flags.advice.layer_rule import layer_rule
     from counterpoint.hardware.target import parse_target
     from counterpoint.report.flags_thresholds_document import rule_document, rule_json
     from counterpoint.report.terminal import print_document

@@ -58,7 +58,7 @@ def read_source(
         if is_run(path):
             return _of_run(read_run(path))
     if _NAME.fullmatch(str(path)) and not path.exists():
-        from counterpoint.flags.recipe import recipes
+        from counterpoint.flags.advice.recipe import recipes
         from counterpoint.flags.sources.toml_source import write_recipe
 
         if recipe := recipes().get(str(path)):

@@ -5,29 +5,29 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-from counterpoint.flags.answer import Rejected as Rejected
 from counterpoint.flags.environment import environment as environment
 from counterpoint.flags.environment import inherited_settings as inherited_settings
 from counterpoint.flags.gone import Gone as Gone
 from counterpoint.flags.gone import gone as gone
-from counterpoint.flags.probe import Answer as Answer
-from counterpoint.flags.probe import ask as ask
-from counterpoint.flags.probe import probe as probe
-from counterpoint.flags.probe import rejection as rejection
+from counterpoint.flags.live.answer import Rejected as Rejected
+from counterpoint.flags.live.probe import Answer as Answer
+from counterpoint.flags.live.probe import ask as ask
+from counterpoint.flags.live.probe import probe as probe
+from counterpoint.flags.live.probe import rejection as rejection
 from counterpoint.flags.settings import Settings as Settings
 from counterpoint.flags.settings import parse_settings as parse_settings
 from counterpoint.flags.xla_flags import parse_xla_flags as parse_xla_flags
 from counterpoint.flags.xla_flags import render_xla_flags as render_xla_flags
 
 if TYPE_CHECKING:
-    from counterpoint.flags.recipe import Recipe as Recipe
-    from counterpoint.flags.recipe import recipes as recipes
+    from counterpoint.flags.advice.recipe import Recipe as Recipe
+    from counterpoint.flags.advice.recipe import recipes as recipes
     from counterpoint.flags.source import load_settings as load_settings
 
 _HOMES = {
-    "Recipe": "counterpoint.flags.recipe",
+    "Recipe": "counterpoint.flags.advice.recipe",
     "load_settings": "counterpoint.flags.source",
-    "recipes": "counterpoint.flags.recipe",
+    "recipes": "counterpoint.flags.advice.recipe",
 }
 """Where the names live that `flags check` can do without: loaded when they are first used."""
 

@@ -141,13 +141,13 @@ def is_recipe(source: str) -> bool:
     """Whether it is the name of a recipe; a file of this name comes first."""
     if _is_file(Path(source)) or not re.fullmatch(r"[\w.-]+", source):
         return False
-    from counterpoint.flags.recipe import recipes
+    from counterpoint.flags.advice.recipe import recipes
 
     return source in recipes()
 
 
 def _recipe(name: str, version: str | None) -> Written:
-    from counterpoint.flags.recipe import recipes
+    from counterpoint.flags.advice.recipe import recipes
     from counterpoint.flags.sources.toml_source import write_recipe
 
     return write_recipe(recipes()[name], version)

@@ -14,6 +14,7 @@ from typing import Final
 
 from counterpoint.core.errors import UsageError
 from counterpoint.core.rulebook import Documented
+from counterpoint.flags.advice.recipe import recipes
 from counterpoint.flags.catalogue.about import About, Reader, about, all_about
 from counterpoint.flags.catalogue.flag import Flag
 from counterpoint.flags.catalogue.history import History, history
@@ -22,13 +23,12 @@ from counterpoint.flags.catalogue.variable import Variable, arguments, variables
 from counterpoint.flags.channel import Channel
 from counterpoint.flags.chips import family
 from counterpoint.flags.gone import Gone, all_gone
-from counterpoint.flags.page import pages
-from counterpoint.flags.recipe import recipes
+from counterpoint.flags.lint.spelling import as_option, refusal
+from counterpoint.flags.lint.succession import is_default_now
+from counterpoint.flags.others.page import pages
+from counterpoint.flags.others.standing import State, default_of, is_default, standing
 from counterpoint.flags.rules import RULES
 from counterpoint.flags.rules.unread_variable import nccl_names
-from counterpoint.flags.spelling import as_option, refusal
-from counterpoint.flags.standing import State, default_of, is_default, standing
-from counterpoint.flags.succession import is_default_now
 
 _NEAR: Final = 0.75
 _LONGEST: Final = 120

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from counterpoint.core.errors import InputError, UsageError
-from counterpoint.flags.recipe import recipes
-from counterpoint.flags.recipe_text import read_recipe
+from counterpoint.flags.advice.recipe import recipes
+from counterpoint.flags.advice.recipe_text import read_recipe
 from counterpoint.flags.settings import Settings
 from counterpoint.flags.shell import read_script
 from counterpoint.flags.xla_flags import expand_xla_flags, parse_xla_flags

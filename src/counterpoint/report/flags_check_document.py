@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from counterpoint.flags.channel import Channel
-from counterpoint.flags.confirm import Confirmation
-from counterpoint.flags.examination import Examination
-from counterpoint.flags.fix import Fixed
-from counterpoint.flags.remark import Remark, Severity, advice_of
+from counterpoint.flags.lint.confirm import Confirmation
+from counterpoint.flags.lint.examination import Examination
+from counterpoint.flags.lint.fix import Fixed
+from counterpoint.flags.lint.remark import Remark, Severity, advice_of
 from counterpoint.report.printable import printable
 
 SCHEMA: Final = "counterpoint.flags.check/1"

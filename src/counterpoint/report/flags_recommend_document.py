@@ -7,8 +7,8 @@ import shlex
 from collections.abc import Sequence
 from typing import Any, Final
 
+from counterpoint.flags.advice.recommend import Advised, Recommendation
 from counterpoint.flags.channel import Channel
-from counterpoint.flags.recommend import Advised, Recommendation
 from counterpoint.flags.rendering import render
 from counterpoint.report.document import (
     Column,

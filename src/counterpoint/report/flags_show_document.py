@@ -11,10 +11,10 @@ from counterpoint.flags.catalogue.about import Note, Reader
 from counterpoint.flags.catalogue.history import Change
 from counterpoint.flags.catalogue.lookup import releases
 from counterpoint.flags.channel import Channel
-from counterpoint.flags.fate import Kind as FateKind
-from counterpoint.flags.fate import fate
+from counterpoint.flags.lint.fate import Kind as FateKind
+from counterpoint.flags.lint.fate import fate
+from counterpoint.flags.others.standing import State, came
 from counterpoint.flags.showing import Shown, Verdict
-from counterpoint.flags.standing import State, came
 from counterpoint.report.document import (
     Block,
     Document,

@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
 
-from counterpoint.flags.layer_rule import LayerRule
-from counterpoint.flags.thresholds import Combining, Site, Step, Thresholds, flag_of
+from counterpoint.flags.advice.layer_rule import LayerRule
+from counterpoint.flags.advice.thresholds import Combining, Site, Step, Thresholds, flag_of
 from counterpoint.report import units
 from counterpoint.report.document import (
     Column,

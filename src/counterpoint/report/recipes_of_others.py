@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Final
 
-from counterpoint.flags.published import Published, published
-from counterpoint.flags.remark import Remark
-from counterpoint.flags.verdict import Effect, Verdict, judge_published, remains_of
+from counterpoint.flags.lint.remark import Remark
+from counterpoint.flags.others.published import Published, published
+from counterpoint.flags.others.verdict import Effect, Verdict, judge_published, remains_of
 
 VERSIONS: Final = ("0.6.2", "0.8.3", "0.10.2", "0.12.0")
 

@@ -1,6 +1,6 @@
 """docs/flags-from-the-web.md: what became of each setting that five published pages recommend.
 
-All of it is computed, from the pages as they are (flags/pages), the catalogue and the recipes.
+All of it is computed, from the pages as they are (`flags/others`), the catalogue and the recipes.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from counterpoint.flags.catalogue import Release, release
 from counterpoint.flags.catalogue.about import Reader, about
 from counterpoint.flags.channel import Channel
 from counterpoint.flags.gone import gone
-from counterpoint.flags.page import Advice, Page, pages
+from counterpoint.flags.lint.spelling import refusal
+from counterpoint.flags.lint.succession import is_default_now
+from counterpoint.flags.others.page import Advice, Page, pages
+from counterpoint.flags.others.standing import State, default_of, is_default, standing
 from counterpoint.flags.showing import related_recipes
-from counterpoint.flags.spelling import refusal
-from counterpoint.flags.standing import State, default_of, is_default, standing
-from counterpoint.flags.succession import is_default_now
 
 RELEASES: Final = ("0.6.2", "0.8.3", "0.10.2", "0.12.0")
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from counterpoint.flags.catalogue.facts import flag_of
 from counterpoint.flags.catalogue.overlay import overlaid, read_overlay
 from counterpoint.flags.catalogue.release import Release
 from counterpoint.flags.catalogue.table import Facts, Table, parse_table
 from counterpoint.flags.version import number
+
+_NUMBERS: Final = re.compile(r"\d+(\.\d+)*")
 
 
 @cache
@@ -39,7 +42,21 @@ def releases() -> tuple[str, ...]:
 
 def release(version: str | None = None) -> Release:
     """What a jaxlib knows. One that is not known: the nearest older one; too old: the oldest."""
-    return _release(version if version is not None else releases()[-1])
+    if version is None:
+        return _release(releases()[-1])
+    return _release(meant(version) or version)
+
+
+def meant(version: str) -> str | None:
+    """The known release of this number: `0.12` is the newest 0.12. None where there is none."""
+    plain = version.strip().removeprefix("v")
+    if plain in releases():
+        return plain
+    if not _NUMBERS.fullmatch(plain):
+        return None
+    asked = number(plain)
+    of_it = [known for known in releases() if number(known)[: len(asked)] == asked]
+    return of_it[-1] if of_it else None
 
 
 @lru_cache(maxsize=8)

@@ -16,9 +16,9 @@ from counterpoint.flags.catalogue import Flag, Release
 from counterpoint.flags.catalogue.about import about
 from counterpoint.flags.channel import Channel
 from counterpoint.flags.forms.lines import double_quoted, one_line, said_of
+from counterpoint.flags.lint.spelling import as_option, refusal
+from counterpoint.flags.lint.succession import successors
 from counterpoint.flags.settings import Settings
-from counterpoint.flags.spelling import as_option, refusal
-from counterpoint.flags.succession import successors
 
 Option = bool | int | float | str
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.flags.catalogue.flag import Flag
-from counterpoint.flags.option_probe import Value, ask_options
+from counterpoint.flags.live.option_probe import Value, ask_options
 from counterpoint.flags.refresh.descriptor import read_fields
 
 _SAMPLES: Final[Mapping[str, Value]] = {

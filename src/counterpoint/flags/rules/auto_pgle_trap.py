@@ -45,10 +45,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.asked import has_profile, since
-from counterpoint.flags.case import Case
-from counterpoint.flags.remark import Mend, Remark, Severity, remark
-from counterpoint.flags.variable_values import is_no, is_yes, under_nsys
+from counterpoint.flags.lint.asked import has_profile, since
+from counterpoint.flags.lint.case import Case
+from counterpoint.flags.lint.remark import Mend, Remark, Severity, remark
+from counterpoint.flags.lint.variable_values import is_no, is_yes, under_nsys
 from counterpoint.flags.version import PROFILE
 
 CODE: Final = "FLAG408"

@@ -47,12 +47,12 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from counterpoint.flags.case import Case
 from counterpoint.flags.catalogue.about import Reader
 from counterpoint.flags.catalogue.variable import Variable, variables
 from counterpoint.flags.channel import Channel
-from counterpoint.flags.remark import Mend, Remark, Severity, remark
-from counterpoint.flags.variable_values import NO, YES
+from counterpoint.flags.lint.case import Case
+from counterpoint.flags.lint.remark import Mend, Remark, Severity, remark
+from counterpoint.flags.lint.variable_values import NO, YES
 from counterpoint.flags.written import Given
 
 CODE: Final = "FLAG503"

@@ -44,10 +44,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.asked import PIPELINED, pipelining, since, threshold
-from counterpoint.flags.case import Case
 from counterpoint.flags.chips import Family, family
-from counterpoint.flags.remark import Mend, Remark, Severity, remark
+from counterpoint.flags.lint.asked import PIPELINED, pipelining, since, threshold
+from counterpoint.flags.lint.case import Case
+from counterpoint.flags.lint.remark import Mend, Remark, Severity, remark
 from counterpoint.flags.written import Given
 
 CODE: Final = "FLAG304"

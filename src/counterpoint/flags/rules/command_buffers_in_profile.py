@@ -43,11 +43,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.asked import asked_on, asked_value, nowhere, since
-from counterpoint.flags.case import Case
 from counterpoint.flags.channel import Channel
-from counterpoint.flags.remark import Mend, Remark, Severity, remark
-from counterpoint.flags.variable_values import is_yes, under_nsys
+from counterpoint.flags.lint.asked import asked_on, asked_value, nowhere, since
+from counterpoint.flags.lint.case import Case
+from counterpoint.flags.lint.remark import Mend, Remark, Severity, remark
+from counterpoint.flags.lint.variable_values import is_yes, under_nsys
 
 CODE: Final = "FLAG403"
 NAME: Final = "command-buffers-in-profile"

@@ -46,9 +46,9 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from counterpoint.flags.case import Case
 from counterpoint.flags.channel import Channel
-from counterpoint.flags.remark import Mend, Remark, Severity, remark
+from counterpoint.flags.lint.case import Case
+from counterpoint.flags.lint.remark import Mend, Remark, Severity, remark
 from counterpoint.flags.written import Given
 
 CODE: Final = "FLAG203"

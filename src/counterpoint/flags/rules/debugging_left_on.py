@@ -41,10 +41,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from counterpoint.flags.asked import TRUE
-from counterpoint.flags.case import Case
-from counterpoint.flags.remark import Mend, Remark, Severity, remark
-from counterpoint.flags.variable_values import is_yes
+from counterpoint.flags.lint.asked import TRUE
+from counterpoint.flags.lint.case import Case
+from counterpoint.flags.lint.remark import Mend, Remark, Severity, remark
+from counterpoint.flags.lint.variable_values import is_yes
 
 CODE: Final = "FLAG409"
 NAME: Final = "debugging-left-on"

@@ -41,9 +41,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.case import Case
 from counterpoint.flags.channel import Channel
-from counterpoint.flags.remark import Mend, Remark, Severity, remark
+from counterpoint.flags.lint.case import Case
+from counterpoint.flags.lint.remark import Mend, Remark, Severity, remark
 from counterpoint.flags.version import LHS
 
 CODE: Final = "FLAG301"

@@ -40,10 +40,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.asked import since
-from counterpoint.flags.case import Case
 from counterpoint.flags.channel import Channel
-from counterpoint.flags.remark import Mend, Remark, Severity, remark
+from counterpoint.flags.lint.asked import since
+from counterpoint.flags.lint.case import Case
+from counterpoint.flags.lint.remark import Mend, Remark, Severity, remark
 
 CODE: Final = "FLAG502"
 NAME: Final = "deprecated-variable"

@@ -47,10 +47,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.asked import FALSE, TRUE, asked_off, has_profile, since
-from counterpoint.flags.case import Case
 from counterpoint.flags.chips import family
-from counterpoint.flags.remark import Mend, Remark, Severity, remark
+from counterpoint.flags.lint.asked import FALSE, TRUE, asked_off, has_profile, since
+from counterpoint.flags.lint.case import Case
+from counterpoint.flags.lint.remark import Mend, Remark, Severity, remark
 from counterpoint.flags.version import (
     DISABLED_PASSES,
     LHS,

@@ -45,10 +45,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.case import Case
 from counterpoint.flags.catalogue import Flag
-from counterpoint.flags.fate import instead
-from counterpoint.flags.remark import Mend, Remark, Severity, advice_of, remark
+from counterpoint.flags.lint.case import Case
+from counterpoint.flags.lint.fate import instead
+from counterpoint.flags.lint.remark import Mend, Remark, Severity, advice_of, remark
 from counterpoint.flags.written import Given
 
 CODE: Final = "FLAG105"

@@ -38,10 +38,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.asked import chip_is
-from counterpoint.flags.case import Case
 from counterpoint.flags.chips import Family
-from counterpoint.flags.remark import Mend, Remark, Severity, remark
+from counterpoint.flags.lint.asked import chip_is
+from counterpoint.flags.lint.case import Case
+from counterpoint.flags.lint.remark import Mend, Remark, Severity, remark
 
 CODE: Final = "FLAG505"
 NAME: Final = "max-connections"

@@ -45,8 +45,8 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from counterpoint.flags.case import Case
-from counterpoint.flags.remark import Remark, Severity, remark
+from counterpoint.flags.lint.case import Case
+from counterpoint.flags.lint.remark import Remark, Severity, remark
 from counterpoint.flags.written import Given, SlipKind
 
 CODE: Final = "FLAG209"

@@ -42,10 +42,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from counterpoint.flags.asked import asked_value, since
-from counterpoint.flags.case import Case
 from counterpoint.flags.chips import Family, family
-from counterpoint.flags.remark import Mend, Remark, Severity, remark
+from counterpoint.flags.lint.asked import asked_value, since
+from counterpoint.flags.lint.case import Case
+from counterpoint.flags.lint.remark import Mend, Remark, Severity, remark
 
 CODE: Final = "FLAG303"
 NAME: Final = "missing-partner"

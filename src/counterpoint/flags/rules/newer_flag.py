@@ -42,9 +42,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.case import Case
-from counterpoint.flags.fate import Kind, ending, instead
-from counterpoint.flags.remark import Mend, Remark, Severity, advice_of, remark
+from counterpoint.flags.lint.case import Case
+from counterpoint.flags.lint.fate import Kind, ending, instead
+from counterpoint.flags.lint.remark import Mend, Remark, Severity, advice_of, remark
 
 CODE: Final = "FLAG104"
 NAME: Final = "newer-flag"

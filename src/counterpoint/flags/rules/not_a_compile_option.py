@@ -43,10 +43,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.case import Case
 from counterpoint.flags.channel import Channel
-from counterpoint.flags.fate import ending, instead
-from counterpoint.flags.remark import Mend, Remark, Severity, advice_of, remark
+from counterpoint.flags.lint.case import Case
+from counterpoint.flags.lint.fate import ending, instead
+from counterpoint.flags.lint.remark import Mend, Remark, Severity, advice_of, remark
 
 CODE: Final = "FLAG108"
 NAME: Final = "not-a-compile-option"

@@ -43,9 +43,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.asked import asked_on, since, threshold
-from counterpoint.flags.case import Case
-from counterpoint.flags.remark import Mend, Remark, Severity, remark
+from counterpoint.flags.lint.asked import asked_on, since, threshold
+from counterpoint.flags.lint.case import Case
+from counterpoint.flags.lint.remark import Mend, Remark, Severity, remark
 
 CODE: Final = "FLAG405"
 NAME: Final = "pipelined-p2p-decomposed"

@@ -41,10 +41,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.case import Case
 from counterpoint.flags.catalogue.about import about
 from counterpoint.flags.channel import Channel
-from counterpoint.flags.remark import Remark, Severity, remark
+from counterpoint.flags.lint.case import Case
+from counterpoint.flags.lint.remark import Remark, Severity, remark
 
 CODE: Final = "FLAG109"
 NAME: Final = "process-option"

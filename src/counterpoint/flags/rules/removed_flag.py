@@ -42,10 +42,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.case import Case
-from counterpoint.flags.fate import Kind, ending, instead
-from counterpoint.flags.remark import Mend, Remark, Severity, advice_of, remark
-from counterpoint.flags.succession import is_default_now
+from counterpoint.flags.lint.case import Case
+from counterpoint.flags.lint.fate import Kind, ending, instead
+from counterpoint.flags.lint.remark import Mend, Remark, Severity, advice_of, remark
+from counterpoint.flags.lint.succession import is_default_now
 
 CODE: Final = "FLAG102"
 NAME: Final = "removed-flag"

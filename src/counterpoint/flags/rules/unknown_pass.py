@@ -44,9 +44,9 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from counterpoint.flags.asked import items, since
-from counterpoint.flags.case import Case
-from counterpoint.flags.remark import Mend, Remark, Severity, remark
+from counterpoint.flags.lint.asked import items, since
+from counterpoint.flags.lint.case import Case
+from counterpoint.flags.lint.remark import Mend, Remark, Severity, remark
 from counterpoint.flags.version import DISABLED_PASSES
 from counterpoint.flags.written import Given
 

@@ -44,10 +44,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.asked import asked_off, asked_on, has_profile
-from counterpoint.flags.case import Case
 from counterpoint.flags.chips import family
-from counterpoint.flags.remark import Mend, Remark, Severity, remark
+from counterpoint.flags.lint.asked import asked_off, asked_on, has_profile
+from counterpoint.flags.lint.case import Case
+from counterpoint.flags.lint.remark import Mend, Remark, Severity, remark
 from counterpoint.flags.version import LHS, SOL, lhs_flag_needed
 
 CODE: Final = "FLAG404"

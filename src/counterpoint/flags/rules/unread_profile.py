@@ -49,10 +49,10 @@ from collections.abc import Iterator
 from pathlib import PurePath
 from typing import Final
 
-from counterpoint.flags.asked import asked_off, asked_on, has_profile, items, since
-from counterpoint.flags.case import Case
-from counterpoint.flags.remark import Mend, Remark, Severity, remark
-from counterpoint.flags.variable_values import is_no
+from counterpoint.flags.lint.asked import asked_off, asked_on, has_profile, items, since
+from counterpoint.flags.lint.case import Case
+from counterpoint.flags.lint.remark import Mend, Remark, Severity, remark
+from counterpoint.flags.lint.variable_values import is_no
 from counterpoint.flags.version import (
     ACCURACY,
     DISABLED_PASSES,

@@ -46,11 +46,11 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from counterpoint.flags.case import Case
 from counterpoint.flags.catalogue import History, history
 from counterpoint.flags.catalogue.variable import variables
 from counterpoint.flags.channel import Channel
-from counterpoint.flags.remark import Mend, Remark, Severity, remark
+from counterpoint.flags.lint.case import Case
+from counterpoint.flags.lint.remark import Mend, Remark, Severity, remark
 from counterpoint.flags.version import number
 from counterpoint.flags.written import Given
 

@@ -41,12 +41,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.blemish import blemish
-from counterpoint.flags.case import Case
 from counterpoint.flags.channel import Channel
-from counterpoint.flags.fate import ending
-from counterpoint.flags.remark import Mend, Remark, Severity, advice_of, remark
-from counterpoint.flags.spelling import Refusal, level_refusal, refusal
+from counterpoint.flags.lint.blemish import blemish
+from counterpoint.flags.lint.case import Case
+from counterpoint.flags.lint.fate import ending
+from counterpoint.flags.lint.remark import Mend, Remark, Severity, advice_of, remark
+from counterpoint.flags.lint.spelling import Refusal, level_refusal, refusal
 from counterpoint.flags.written import Given
 
 CODE: Final = "FLAG201"

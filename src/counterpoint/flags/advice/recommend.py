@@ -1,0 +1,228 @@
+"""Recommend: lines of recipes that can matter for one release, chip, cluster and program.
+
+    recipes for the workload and the goal ── meant for this release and chip? known there? not the
+    default? does the program have what it is about? ──► lines, and what was left out, each with why
+
+Most single flags change little or make a good run slower, so all of this are candidates: what was
+measured elsewhere is said beside them, and only a measurement here confirms one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from counterpoint.core.errors import UsageError
+from counterpoint.flags.advice.program_facts import ProgramFacts
+from counterpoint.flags.advice.recipe import Line, Recipe, recipes, settings_of
+from counterpoint.flags.catalogue import Release
+from counterpoint.flags.channel import Channel
+from counterpoint.flags.layout import Layout
+from counterpoint.flags.lint.spelling import refusal
+from counterpoint.flags.repeats import add
+from counterpoint.flags.settings import Settings
+
+WORKLOADS: Final = {
+    "fsdp": "weights sharded, gathered layer by layer (ZeRO)",
+    "tp": "matrix products split over devices",
+    "pp": "layers split into stages",
+    "dp": "whole copies of the weights",
+    "ep": "experts on different devices",
+    "multislice": "TPU slices over the data centre's network",
+}
+GOALS: Final = ("speed", "memory", "debug", "pgle")
+_LOST: Final = "it is set to"
+_PASSES: Final = "xla_disable_hlo_passes"
+_LHS: Final = "xla_gpu_enable_latency_hiding_scheduler"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """What is recommended for. `chip` is as hardware names it; None is what is not known."""
+
+    workloads: tuple[str, ...]
+    goal: str
+    release: Release
+    chip: str | None = None
+    hosts: int | None = None
+    program: ProgramFacts | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Advised:
+    """A line that stays, and the recipes it is from."""
+
+    line: Line
+    recipes: tuple[str, ...]
+
+    @property
+    def source(self) -> str:
+        return self.line.source or recipes()[self.recipes[0]].source
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """A line that does not, and why."""
+
+    name: str
+    value: str
+    recipe: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recommendation:
+    """Lines in the order of their recipes; `advice` is what is no setting."""
+
+    situation: Situation
+    lines: tuple[Advised, ...]
+    dropped: tuple[Dropped, ...]
+    advice: tuple[tuple[str, str], ...]
+    layout: Layout | None
+
+    @property
+    def settings(self) -> Settings:
+        return settings_of(tuple(one.line for one in self.lines), self.layout)
+
+
+def recommend(situation: Situation) -> Recommendation:
+    """What is worth a try in that situation."""
+    _require(situation.workloads, situation.goal)
+    kept: dict[str, Advised] = {}
+    dropped: list[Dropped] = []
+    chosen = list(_chosen(situation))
+    for recipe in chosen:
+        for line in recipe.lines:
+            fitted, why = _fitted(line, situation)
+            if fitted is not None and line.name in kept:
+                kept[line.name], why = _together(kept[line.name], fitted, recipe.name)
+            elif fitted is not None:
+                kept[line.name] = Advised(fitted, (recipe.name,))
+            if why is not None:
+                dropped.append(Dropped(line.name, line.value, recipe.name, why))
+    # The same name may stand in several recipes; only a value that lost is worth a word.
+    dropped = [it for it in dropped if it.name not in kept or it.why.startswith(_LOST)]
+    dropped += _left_out(chosen, set(kept) | {it.name for it in dropped})
+    return Recommendation(
+        situation=situation,
+        lines=tuple(kept.values()),
+        dropped=tuple(dropped),
+        advice=tuple(_advice(chosen, situation)),
+        layout=next((it.layout for it in chosen if it.layout is not None), None),
+    )
+
+
+def _require(workloads: Sequence[str], goal: str) -> None:
+    unknown = [name for name in workloads if name not in WORKLOADS]
+    if unknown or not workloads:
+        said = f"--for {','.join(unknown)}: not known" if unknown else "--for names no parallelism"
+        known = "; ".join(f"{name}: {what}" for name, what in WORKLOADS.items())
+        raise UsageError(said, why=known, next="--for fsdp,tp")
+    if goal not in GOALS:
+        raise UsageError(
+            f"--goal {goal}: not known",
+            why=f"the goals are {', '.join(GOALS)}",
+            next="--goal speed",
+        )
+
+
+def _chosen(situation: Situation) -> Iterator[Recipe]:
+    """Recipes of the workloads as they were named, then those for any: the first has its way."""
+    fitting = [it for it in recipes().values() if situation.goal in it.goals]
+    seen: set[str] = set()
+    for workload in (*situation.workloads, "any"):
+        for recipe in fitting:
+            if workload in recipe.workloads and recipe.name not in seen:
+                seen.add(recipe.name)
+                yield recipe
+
+
+def _fitted(line: Line, situation: Situation) -> tuple[Line | None, str | None]:
+    """The line as it is needed here, or why it is not."""
+    if line.name == _LHS and situation.program is not None and situation.program.beyond_model:
+        reason = "the program has what may keep it from starting unasked: sends, ragged"
+        reason += " all-to-alls, broadcasts, or computation on the host"
+        return replace(line, reason=reason, basis="predicted"), None
+    why = line.condition.why_not(situation.release.version, situation.chip, situation.hosts)
+    why = why or _superfluous(line, situation.release)
+    if why is None and situation.program is not None:
+        return _for_program(line, situation.program)
+    return (None, why) if why else (line, None)
+
+
+def _superfluous(line: Line, release: Release) -> str | None:
+    """Whether the release does without it, or can't take it."""
+    if line.channel is Channel.ENVIRONMENT:
+        same = release.jax.get(line.name, "").casefold() == line.value.casefold()
+        return f"the default in jaxlib {release.version}" if same else None
+    if line.channel is not Channel.XLA_FLAGS:
+        return None
+    flag = release.flags.get(line.name)
+    if flag is None or not flag.xla_flags:
+        return f"jaxlib {release.version} does not know it"
+    if refusal(flag, line.value, line.channel) is not None:
+        return f"jaxlib {release.version} does not take this value"
+    if flag.no_op:
+        return f"does nothing in jaxlib {release.version}"
+    return f"the default in jaxlib {release.version}" if flag.is_default(line.value) else None
+
+
+def _for_program(line: Line, program: ProgramFacts) -> tuple[Line | None, str | None]:
+    """Whether the program has what the line is about; thresholds as the program asks for them."""
+    if line.kinds and not program.kinds & set(line.kinds):
+        return None, f"{program.name} has no {' or '.join(line.kinds)}"
+    if line.where == "loop":
+        if not program.has_loop:
+            return None, f"{program.name} has no loop"
+        if line.kinds and not program.in_loops & set(line.kinds):
+            return None, f"{program.name} has no {' or '.join(line.kinds)} in a loop"
+    if not line.name.endswith("_combine_threshold_bytes"):
+        return line, None
+    choice = program.choices.get(line.name)
+    if choice is None:
+        return None, _no_threshold(line, program)
+    reason = "the least that merges all of a loop's body; more changes nothing there"
+    return replace(line, value=str(choice), reason=reason, basis="predicted"), None
+
+
+def _no_threshold(line: Line, program: ProgramFacts) -> str:
+    kind = next(it for it in program.thresholds.kinds if it.flag == line.name)
+    if kind.layer is not None:
+        return "in loops the default merges all that can merge"
+    tries = ", ".join(str(it.threshold) for it in kind.candidates)
+    if not tries:
+        return "no threshold merges more than the default does"
+    return f"no loop says how much; `flags thresholds` tells what these merge: {tries}"
+
+
+def _together(kept: Advised, line: Line, recipe: str) -> tuple[Advised, str | None]:
+    """Two recipes with one name: the same, both entries of a list, or the first one."""
+    if kept.line.value == line.value:
+        return Advised(kept.line, (*kept.recipes, recipe)), None
+    if line.name == _PASSES:
+        value = add(kept.line.value, line.value)
+        reason = f"{kept.line.reason}; {line.reason}"
+        both = replace(kept.line, value=value, reason=reason)
+        return Advised(both, (*kept.recipes, recipe)), None
+    shown = kept.line.value or "nothing"
+    return kept, f"{_LOST} {shown} for {kept.recipes[0]}"
+
+
+def _left_out(chosen: Iterable[Recipe], told: set[str]) -> Iterator[Dropped]:
+    """What guides recommend and recipes leave out, once each."""
+    for recipe in chosen:
+        for name, why in recipe.left_out:
+            if name not in told:
+                told.add(name)
+                yield Dropped(name, "", recipe.name, why)
+
+
+def _advice(chosen: Iterable[Recipe], situation: Situation) -> Iterator[tuple[str, str]]:
+    version, chip = situation.release.version, situation.chip
+    for recipe in chosen:
+        for line in recipe.advice:
+            if line.condition.why_not(version, chip, situation.hosts) is None:
+                yield line.name, line.value
+        for line in recipe.kernel:
+            yield f"sysctl {line.name}={line.value}", line.reason or ""

@@ -1,0 +1,1 @@
+"""Settings held to the rules: the case, the remarks, what became of names, and the mends."""

@@ -1,0 +1,112 @@
+"""Examination: settings as written, held to the rules and to the compiler, for one interpreter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from counterpoint.core.errors import UsageError
+from counterpoint.core.rulebook import near_codes
+from counterpoint.flags.catalogue import release
+from counterpoint.flags.lint.case import Case
+from counterpoint.flags.lint.check import in_order, judge
+from counterpoint.flags.lint.confirm import Ask, Confirmation, confirm
+from counterpoint.flags.lint.fix import Fixed, fix
+from counterpoint.flags.lint.remark import Remark, Severity
+from counterpoint.flags.live.interpreter import Interpreter
+from counterpoint.flags.rules import RULES
+from counterpoint.flags.written import Written
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """For what settings are examined. `version` None: the interpreter's, else the newest known.
+
+    `ask` None: the compiler is not asked. `select` and `ignore` are codes, or how they begin.
+    """
+
+    version: str | None = None
+    interpreter: Interpreter | None = None
+    chip: str | None = None
+    profiling: bool = False
+    ask: Ask | None = None
+    select: tuple[str, ...] = field(default=())
+    ignore: tuple[str, ...] = field(default=())
+
+    @property
+    def jaxlib(self) -> str | None:
+        """The release that is meant."""
+        return self.version or (self.interpreter.jaxlib if self.interpreter else None)
+
+    def wants(self, code: str) -> bool:
+        """Whether a rule's remarks are asked for."""
+        chosen = not self.select or code.startswith(self.select)
+        return chosen and not (self.ignore and code.startswith(self.ignore))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examination:
+    """What was found. `table` is the release whose tables were used, `asked` the one meant."""
+
+    written: Written
+    remarks: tuple[Remark, ...]
+    asked: str
+    table: str
+    chip: str | None
+    confirmation: Confirmation | None  # None: nobody wanted it
+
+    def count(self, severity: Severity) -> int:
+        """How many remarks are that grave."""
+        return sum(one.severity is severity for one in self.remarks)
+
+    @property
+    def failed(self) -> bool:
+        return self.count(Severity.ERROR) > 0
+
+
+def examine(written: Written, question: Question) -> Examination:
+    """All remarks on settings, in order."""
+    case = _case(written, question)
+    remarks = judge(case)
+    confirmation = None
+    if question.ask is not None:
+        confirmation = confirm(case, remarks, question.interpreter, question.ask)
+        remarks = confirmation.remarks
+    return Examination(
+        written=written,
+        remarks=in_order(one for one in remarks if question.wants(one.code)),
+        asked=case.release.asked,
+        table=case.release.version,
+        chip=case.chip,
+        confirmation=confirmation,
+    )
+
+
+def mend(written: Written, question: Question) -> tuple[Fixed, Examination]:
+    """The settings with safe mends, and what is to be said of them then."""
+    unasked = replace(question, ask=None)
+    fixed = fix(written, lambda one: examine(one, unasked).remarks)
+    return fixed, examine(fixed.written, question)
+
+
+def codes(texts: Sequence[str], option: str) -> tuple[str, ...]:
+    """Codes, or beginnings of codes, as `--select` takes them: with commas, or one by one."""
+    found = tuple(one.strip().upper() for text in texts for one in text.split(",") if one.strip())
+    for one in found:
+        if not any(rule.CODE.startswith(one) for rule in RULES):
+            near = near_codes(RULES, one)
+            raise UsageError(
+                f"{option} {one}: no such code",
+                why="a code is FLAG and three digits, or how it begins: FLAG1",
+                next=f"{option} {near[0]}" if near else "counterpoint explain-code",
+            )
+    return found
+
+
+def _case(written: Written, question: Question) -> Case:
+    return Case(
+        written=written,
+        release=release(question.jaxlib),
+        chip=question.chip,
+        profiling=question.profiling,
+    )

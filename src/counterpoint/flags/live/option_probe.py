@@ -1,0 +1,159 @@
+"""Asks an interpreter's own XLA which compiler options it takes.
+
+compiler_options are another channel than XLA_FLAGS: some names work in one only, and values are
+read by other rules. XLA reads them one after the other before it compiles. So each is given with
+one behind it that does not exist: if that one is refused, ours was taken, and nothing is compiled.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from counterpoint.flags.catalogue.lookup import release
+from counterpoint.flags.catalogue.similar import similar
+from counterpoint.flags.gone import gone
+from counterpoint.flags.live.answer import Rejected
+from counterpoint.flags.live.probe import Answer, NoReplyError, interpreter
+
+Value: TypeAlias = str | bool | int | float
+
+_SENTINEL: Final = "counterpoint_is_no_option"
+_CHILD: Final = """
+import json, os, sys
+answer = os.dup(1)
+os.dup2(2, 1)
+def say(**what):
+    os.write(answer, (json.dumps(what) + "\\n").encode())
+pairs, sentinel = json.loads(sys.stdin.read())
+try:
+    import jax
+    import jaxlib.version
+    lowered = jax.jit(lambda x: x + 1).lower(0.0)
+except Exception as missing:
+    say(missing=f"{type(missing).__name__}: {missing}")
+    sys.exit(0)
+say(version=jaxlib.version.__version__)
+for name, value in pairs:
+    try:
+        lowered.compile(compiler_options={name: value, sentinel: "1"})
+        say(said=None)
+    except Exception as refused:
+        text = str(refused)
+        say(said=None if sentinel in text else text or type(refused).__name__)
+"""
+_BEFORE: Final = re.compile(r"^([A-Z_]+: )?(While setting option \w+, )?")
+_WRONG_KIND: Final = re.compile("incompatible function arguments")
+_NO_SUCH: Final = re.compile(r"No such compile option")
+
+
+def ask_options(
+    python: str | Path,
+    pairs: Iterable[tuple[str, Value]],
+    environment: Mapping[str, str] | None = None,
+    *,
+    timeout_s: float = 120.0,
+) -> Answer:
+    """The options that an interpreter's XLA refuses, with its reason; values as JAX is given them.
+
+    XLA_FLAGS play no part. An option that is taken here can still make a compile fail.
+    """
+    asked = list(pairs)
+    inherited = os.environ if environment is None else environment
+    try:
+        path = interpreter(python, inherited)
+        hello, *replies = _replies(path, asked, inherited, timeout_s)
+    except NoReplyError as failure:
+        return Answer(note=f"{python} could not be asked about compiler options: {failure}")
+    if "missing" in hello:
+        return Answer(note=f"{python} has no jax to be asked: {hello['missing']}")
+    version: str = hello["version"]
+    rejected = [
+        _rejected(name, value, reply["said"], version)
+        for (name, value), reply in zip(asked, replies, strict=False)
+        if reply["said"] is not None
+    ]
+    if len(replies) < len(asked):
+        name, value = asked[len(replies)]
+        rejected.append(Rejected(name, "ends the process", "Leave it out.", str(value)))
+        rest = ask_options(python, asked[len(replies) + 1 :], environment, timeout_s=timeout_s)
+        rejected += rest.rejected
+    return Answer(tuple(rejected), version)
+
+
+def _replies(
+    python: Path, asked: list[tuple[str, Value]], inherited: Mapping[str, str], timeout_s: float
+) -> list[dict[str, Any]]:
+    child = {k: v for k, v in inherited.items() if not k.startswith("COUNTERPOINT_")}
+    child.pop("XLA_FLAGS", None)
+    child |= {"JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "2"}
+    try:
+        done = subprocess.run(  # noqa: S603 - the interpreter that the user runs anyhow
+            [python, "-c", _CHILD],
+            input=json.dumps([asked, _SENTINEL]),
+            env=child,
+            cwd="/",  # a file of the user's called like a module is not to be imported
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout_s,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise NoReplyError(f"it did not answer within {timeout_s:g} s") from None
+    except OSError as failure:
+        raise NoReplyError(failure.strerror or str(failure)) from None
+    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+    if not lines:
+        said = done.stderr.strip().splitlines()
+        raise NoReplyError(said[-1][:300] if said else "it ended without a word")
+    return [json.loads(line) for line in lines]
+
+
+def _rejected(name: str, value: Value, said: str, version: str) -> Rejected:
+    first = _BEFORE.sub("", said.strip().partition("\n")[0])
+    if _NO_SUCH.search(first):
+        return Rejected(name, "no such compile option", _hint(name, version), str(value))
+    if _WRONG_KIND.search(first):
+        first = f"does not take {value!r}"
+    return Rejected(name, first.rstrip("."), _value_hint(name, version), str(value))
+
+
+def _hint(name: str, version: str) -> str:
+    """Where to give it instead, or what to give."""
+    known = release(version)
+    flag = known.flags.get(name)
+    if flag is not None and flag.xla_flags:
+        instead = f", or set {flag.alias_of} here" if flag.alias_of else ""
+        return f"It is taken in XLA_FLAGS only{instead}."
+    removed = gone(name)
+    if removed:
+        return f"{removed.history}. {removed.note}"
+    candidates = similar(name, known)
+    return f"Did you mean {' or '.join(candidates)}?" if candidates else "Leave it out."
+
+
+def _value_hint(name: str, version: str) -> str:
+    flag = release(version).flags.get(name)
+    if name.endswith(("_level", "_effort")) and flag is None:
+        return "It takes a number, not text."
+    if flag is None:
+        return "Give it as JAX documents it."
+    if flag.type in ("map", "message"):
+        return "Only XLA_FLAGS takes it: its value is a message."
+    if flag.enum:
+        return f"It takes one of {', '.join(flag.enum)}."
+    return _KINDS.get(flag.type, f"It is of type {flag.type}.")
+
+
+_KINDS: Final = {
+    "bool": "It takes True or False, or these words as text.",
+    "int32": "It takes a whole number.",
+    "int64": "It takes a whole number.",
+    "float": "It takes a number; zero and negative ones as text.",
+}

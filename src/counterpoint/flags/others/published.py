@@ -1,0 +1,88 @@
+"""Published: recipes that others have published, as they stand in their repositories.
+
+One file per repository lies in `published/`. What became of them is not said there: verdict.py
+holds them to the rules.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from counterpoint.flags.channel import Channel
+from counterpoint.flags.written import Given, Place, Written
+from counterpoint.flags.xla_flags import split_xla_flags
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """One recipe: flags as a text of XLA_FLAGS, and lines `NAME=value`.
+
+    `together` is false where the flags of a page are alternatives, not one list. `named` are flags
+    that it names without a value.
+    """
+
+    name: str
+    chip: str
+    repository: str
+    commit: str
+    paths: tuple[str, ...]
+    flags: str
+    environment: tuple[str, ...] = ()
+    together: bool = True
+    named: tuple[str, ...] = ()
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        """Where it stands."""
+        return tuple(f"{self.repository}/blob/{self.commit}/{path}" for path in self.paths)
+
+    @property
+    def written(self) -> Written:
+        """All of it, as if it were one script."""
+        return Written(where=self.paths[0], form="published", given=tuple(self._given()))
+
+    @property
+    def alone(self) -> tuple[Written, ...]:
+        """Each setting by itself."""
+        return tuple(
+            Written(where=self.paths[0], form="published", given=(one,)) for one in self._given()
+        )
+
+    def _given(self) -> Iterator[Given]:
+        place = Place(self.paths[0])
+        for text in split_xla_flags(self.flags, where=self.name):
+            name, equals, value = text.removeprefix("--").partition("=")
+            yield Given(
+                channel=Channel.XLA_FLAGS,
+                name=name,
+                value=value if equals else None,
+                place=place,
+                text=text,
+            )
+        for text in self.environment:
+            name, _, value = text.partition("=")
+            yield Given(channel=Channel.ENVIRONMENT, name=name, value=value, place=place, text=text)
+
+
+@cache
+def published() -> tuple[Published, ...]:
+    """All of them, by file and in its order."""
+    directory = Path(__file__).with_name("published")
+    files = sorted(directory.iterdir(), key=lambda entry: entry.name)
+    documents = [tomllib.loads(file.read_text("utf-8")) for file in files if _is_data(file.name)]
+    return tuple(_recipe(document, table) for document in documents for table in document["recipe"])
+
+
+def _is_data(name: str) -> bool:
+    return name.endswith(".toml")
+
+
+def _recipe(document: Mapping[str, Any], table: Mapping[str, Any]) -> Published:
+    fields: dict[str, Any] = {**table}
+    fields |= {name: tuple(table.get(name, ())) for name in ("paths", "environment", "named")}
+    return Published(repository=document["repository"], commit=document["commit"], **fields)

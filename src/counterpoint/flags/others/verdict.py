@@ -1,0 +1,120 @@
+"""Verdict: what one release of jaxlib makes of a published recipe, and what remains of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final
+
+from counterpoint.flags.catalogue import Release, release
+from counterpoint.flags.channel import Channel
+from counterpoint.flags.lint.case import Case
+from counterpoint.flags.lint.check import check
+from counterpoint.flags.lint.fix import fix
+from counterpoint.flags.lint.remark import Remark, Severity
+from counterpoint.flags.others.published import Published
+from counterpoint.flags.others.standing import State, default_of, is_default, standing
+from counterpoint.flags.version import LHS
+from counterpoint.flags.written import Given, Written
+from counterpoint.flags.xla_flags import render_xla_flags
+
+_IDLE: Final = ("FLAG302", "FLAG303", "FLAG306")
+_OF_ONE: Final = (
+    "FLAG1",
+    "FLAG301",
+    "FLAG302",
+    "FLAG306",
+    "FLAG501",
+    "FLAG502",
+    "FLAG503",
+    "FLAG504",
+)
+"""What can be said of a setting by itself."""
+
+
+class Effect(StrEnum):
+    """What a flag of a recipe does in one release."""
+
+    WORKS = "works"
+    UNKNOWN = "unknown"  # XLA ends the process
+    NO_OP = "no-op"  # taken, and nothing done with it
+    DEFAULT = "default"  # holds anyway
+    IDLE = "no effect"  # on this chip, or without another flag
+    UNASKED = "unasked"  # XLA does it by itself on this chip, for most programs
+    RENAMED = "old name"  # it works, and has a new one
+    NAMED = "-"  # there, and the page gives no value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """`effects` by flag, in the recipe's order, and the remarks of all rules."""
+
+    version: str
+    effects: dict[str, Effect]
+    remarks: tuple[Remark, ...]
+
+    def those(self, effect: Effect) -> tuple[str, ...]:
+        """The flags of one effect."""
+        return tuple(name for name, found in self.effects.items() if found is effect)
+
+
+def judge_published(recipe: Published, version: str) -> Verdict:
+    """Hold a recipe to one release, on the chip that it is for."""
+    known = release(version)
+    remarks = _remarks(recipe, version)
+    flags = recipe.written.through(Channel.XLA_FLAGS)
+    effects = {one.name: _effect(one, known, remarks) for one in flags}
+    effects |= {name: _named(name, known) for name in recipe.named if name not in effects}
+    return Verdict(version=version, effects=effects, remarks=remarks)
+
+
+def _remarks(recipe: Published, version: str) -> tuple[Remark, ...]:
+    if recipe.together:
+        return check(recipe.written, version=version, chip=recipe.chip)
+    found = (check(one, version=version, chip=recipe.chip) for one in recipe.alone)
+    return tuple(one for some in found for one in some if one.code.startswith(_OF_ONE))
+
+
+def _named(name: str, known: Release) -> Effect:
+    state = standing(name, known)
+    if state in (State.TAKEN, State.ALIAS):
+        return Effect.NAMED
+    return Effect.NO_OP if state is State.NO_OP else Effect.UNKNOWN
+
+
+def _effect(one: Given, known: Release, remarks: Iterable[Remark]) -> Effect:
+    state = standing(one.name, known)
+    if state is State.NO_OP:
+        return Effect.NO_OP
+    if state not in (State.TAKEN, State.ALIAS):
+        return Effect.UNKNOWN
+    idle = [it for it in remarks if it.code in _IDLE and it.name == one.name]
+    if any(it.severity is not Severity.NOTE for it in idle):
+        return Effect.IDLE
+    if one.name == LHS:
+        default = one.meant == default_of(LHS, known)
+        return Effect.UNASKED if idle and not default else Effect.WORKS
+    if is_default(one.name, one.meant, known):
+        return Effect.DEFAULT
+    return Effect.RENAMED if state is State.ALIAS else Effect.WORKS
+
+
+def remains_of(recipe: Published, version: str) -> str | None:
+    """The flags with their safe mends, without those that the release does not take or read.
+
+    None where the flags are alternatives.
+    """
+    if not recipe.together:
+        return None
+    known = release(version)
+
+    def look(written: Written) -> tuple[Remark, ...]:
+        return check(written, version=version, chip=recipe.chip)
+
+    fixed = fix(recipe.written, look)
+    idle = {it.name for it in fixed.left if it.code in _IDLE and it.severity is Severity.WARNING}
+    case = Case(written=fixed.written, release=known, chip=recipe.chip)
+    kept = [one for one in case.xla if case.known(one) and one.name not in idle]
+    settings = replace(fixed.written, given=tuple(kept)).settings
+    return render_xla_flags(settings.flags.items())
