@@ -84,6 +84,8 @@ class Written:
     slips: tuple[Slip, ...] = ()
     layout: Layout | None = None
     notes: tuple[str, ...] = field(default=())
+    unread: tuple[str, ...] = field(default=())
+    """Parts of the source that may set something and were not read: nothing is to be promised."""
 
     def through(self, channel: Channel) -> tuple[Given, ...]:
         """Those of one channel, in order."""
