@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.core.errors import InputError, UsageError
-from counterpoint.flags.sources.sniff import FORMS, sniff
+from counterpoint.flags.sources.sniff import ALIASES, FORMS, sniff
 from counterpoint.flags.written import Place, Written
 
 COMMAND_LINE: Final = "command line"
@@ -57,7 +57,7 @@ def read_written(
 def read_text(text: str, where: str, *, form: str | None = None) -> Written:
     """What a text says; `where` is its name, by whose suffix the form is known, too."""
     _check_form(form)
-    return _reader(form or sniff(text, where))(text, where)
+    return _reader(ALIASES.get(form, form) if form else sniff(text, where))(text, where)
 
 
 def read_variables(
@@ -154,7 +154,7 @@ def _recipe(name: str, version: str | None) -> Written:
 
 
 def _check_form(form: str | None) -> None:
-    if form is not None and form not in FORMS:
+    if form is not None and form not in (*FORMS, *ALIASES):
         raise UsageError(f"--form {form}: no such form", why=f"the forms are {', '.join(FORMS)}")
 
 

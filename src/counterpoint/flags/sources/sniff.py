@@ -8,6 +8,8 @@ from typing import Final
 
 FORMS: Final = ("flags", "shell", "slurm", "python", "yaml", "env", "toml", "text")
 """What a source can be told to be."""
+ALIASES: Final = {"bash": "shell", "k8s": "yaml", "compiler_options": "python"}
+"""Forms that are written under another name than the one under which they are read."""
 
 _SUFFIXES: Final = {
     **dict.fromkeys((".sh", ".bash", ".zsh", ".ksh"), "shell"),
@@ -24,7 +26,8 @@ _FLAGS: Final = re.compile(
 )
 _ASSIGNED: Final = re.compile(r"^\s*(?:#|export |[A-Z_]+=)", re.MULTILINE)
 _PYTHON: Final = re.compile(
-    r"^\s*(?:import \w|from [\w.]+ import |os\.environ|jax\.config|@|def \w+\(|class \w)",
+    r"^\s*(?:import \w|from [\w.]+ import |os\.environ|jax\.config|@|def \w+\(|class \w"
+    r"|\w*compiler_options\w*\s*(?::[^=\n]+)?=|\w+\s*=\s*\{\s*(['\"])[\w.-]+\1\s*:)",
     re.MULTILINE,
 )
 _YAML: Final = re.compile(r"^(?:---|apiVersion:|kind:|[\w.-]+:(?:[ \t].*)?$)", re.MULTILINE)

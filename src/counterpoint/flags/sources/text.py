@@ -21,6 +21,8 @@ def read_any_text(text: str, where: str) -> Written:
     """Each flag and each variable of JAX, NCCL or CUDA with a value, once."""
     found: dict[tuple[str, str | None], Given] = {}
     for number, line in enumerate(text.splitlines(), 1):
+        if line.lstrip().startswith("#"):  # a comment: it talks of settings, and sets none
+            continue
         for match in _FLAG.finditer(line):
             one = _given(match, where, number)
             found.setdefault((one.name, one.value), one)
