@@ -7,7 +7,7 @@ import re
 import pytest
 
 from counterpoint.core.errors import UsageError
-from counterpoint.hardware import parse_target
+from counterpoint.hardware import parse_devices, parse_target
 from counterpoint.hardware.chip import chips
 from counterpoint.hardware.gpu import Gpu, find_described, find_gpu, gpus, target_config
 
@@ -41,6 +41,36 @@ def test_what_is_no_target_is_refused_with_an_example(text: str) -> None:
         parse_target(text)
     assert text in told.value.what
     assert "8xH100" in str(told.value.next)
+
+
+@pytest.mark.parametrize(
+    ("text", "chip", "hosts", "count"),
+    [
+        ("8xH100", "H100", 1, 8),
+        ("64x8xh100:400G", "H100", 64, 512),
+        ("8xMI300X", "MI300X", 1, 8),
+        ("8xmi325x", "MI325X", 1, 8),
+        ("8xTPUv5p", "TPU v5p", 1, 8),
+        ("2x256xTPU v6e", "TPU v6e", 2, 512),
+        ("8xL40S", "L40S", 1, 8),
+        ("8xV100", "V100", 1, 8),
+        ("1xRTX", "RTX", 1, 1),
+        ("1xRTX4090", "RTX 4090", 1, 1),
+        ("4xA10G", "A10G", 1, 4),
+    ],
+)
+def test_devices_are_of_any_chip_that_is_known(
+    text: str, chip: str, hosts: int, count: int
+) -> None:
+    found = parse_devices(text)
+    assert (found.chip, found.hosts, found.count) == (chip, hosts, count)
+
+
+@pytest.mark.parametrize("text", ["H100", "8xAbacus", "0xTPUv4", "8xA"])
+def test_devices_of_no_known_chip_are_refused(text: str) -> None:
+    with pytest.raises(UsageError) as told:
+        parse_devices(text)
+    assert text in told.value.what
 
 
 def test_names_and_aliases_lead_to_one_gpu_each() -> None:

@@ -35,7 +35,7 @@ def thresholds(  # noqa: PLR0913 - the options of the command
         total_params: Instead: weights of all layers together; needs --layers.
         dtype: What weights and gradients are transferred in.
         layers: How many layers; tells the size of all gradients.
-        target: The GPUs, as 8xH100: tells what a device keeps of a layer.
+        target: The devices, as 8xH100: tells what a device keeps of a layer.
         jaxlib: The release that will compile it; else the newest.
         top: Rows in each table.
         json: Print everything as JSON, uncut.
@@ -75,11 +75,11 @@ def _of_size(
     params: str, whole: bool, dtype: str, layers: int | None, target: str | None, as_json: bool
 ) -> None:
     from counterpoint.flags.advice.layer_rule import layer_rule
-    from counterpoint.hardware.target import parse_target
+    from counterpoint.hardware.target import parse_devices
     from counterpoint.report.flags_thresholds_document import rule_document, rule_json
     from counterpoint.report.terminal import print_document
 
-    devices = parse_target(target).devices if target is not None else None
+    devices = parse_devices(target).count if target is not None else None
     rule = layer_rule(params, dtype, layers, devices, whole=whole)
     if as_json:
         sys.stdout.write(rule_json(rule))
