@@ -10,10 +10,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from typing import Final
 
 from counterpoint.flags.channel import Channel
 from counterpoint.flags.layout import Layout
 from counterpoint.flags.settings import Settings
+
+COMMAND_LINE: Final = "command line"
+"""Where flags stand that are not in a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +31,25 @@ class Place:
         return self.where if self.line is None else f"{self.where}:{self.line}"
 
 
+Branch = tuple[tuple[str, str], ...]
+"""Where a setting stands among others: each choice on the way to it, and which of its arms."""
+
+
+def exclusive(one: Branch, other: Branch) -> bool:
+    """Whether two settings stand in different arms of a choice: no program has both."""
+    arms = dict(one)
+    return any(arms.get(choice, arm) != arm for choice, arm in other)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
     """One setting. `value` is None for a flag without `=`; `text` is how it was written.
 
     `via` names what hands it over, where that is not the channel itself: `MaxText
-    compile_xla_flags`, `srun --export`. Where it is not `known`, a part of the value needs a
-    shell: the name can be judged, the value (as it was written) can't.
+    compile_xla_flags`, `srun --export`. Where it is not `known`, a part of the value is known
+    only when the program runs: the name can be judged, the value (as it was written) can't.
+    `branch` tells blocks apart that have nothing to do with each other: functions, constants of a
+    library, code blocks of a document, arms of an `if`.
     """
 
     channel: Channel
@@ -43,6 +59,7 @@ class Given:
     text: str
     via: str = ""
     known: bool = True
+    branch: Branch = ()
 
     @property
     def meant(self) -> str:
@@ -56,7 +73,7 @@ class SlipKind(Enum):
     STRAY = auto()  # XLA stops reading there, what follows is lost
     DASH = auto()  # a character that only looks like `--`
     SINGLE_DASH = auto()  # one dash, or three
-    UNKNOWABLE = auto()  # needs a shell, or a value from elsewhere
+    UNKNOWABLE = auto()  # known only when the script or the program runs
     MISSING_FILE = auto()  # XLA_FLAGS names a file that is not there or can't be read
     OVERWRITTEN = auto()  # an assignment throws away what was set before
     TOO_LATE = auto()  # set behind the place where it is read
@@ -64,7 +81,10 @@ class SlipKind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slip:
-    """Something written that does not do what it seems to. `mend` is what to write instead."""
+    """Something written that does not do what it seems to. `mend` is what to write instead.
+
+    `lost`: flags behind a place where XLA stops. It does not read them, so they are no settings.
+    """
 
     kind: SlipKind
     channel: Channel
@@ -72,6 +92,7 @@ class Slip:
     why: str
     place: Place
     mend: str | None = None
+    lost: tuple[Given, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

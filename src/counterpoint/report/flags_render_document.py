@@ -20,7 +20,7 @@ _LOST: Final = {
     SlipKind.STRAY: "not a flag",
     SlipKind.DASH: "not a flag",
     SlipKind.SINGLE_DASH: "not a flag",
-    SlipKind.UNKNOWABLE: "needs a shell",
+    SlipKind.UNKNOWABLE: "known only when it runs",
     SlipKind.MISSING_FILE: "no such file",
     SlipKind.TOO_LATE: "set too late",
 }

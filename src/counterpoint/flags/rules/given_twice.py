@@ -13,6 +13,8 @@ of texts and maps add up instead: nothing that was given before goes away.
 ## How it is detected
 
 By the name, or by the option that both names set, and by the type: see docs/concepts/settings.md.
+What no program has both of is not twice: two functions, two arms of an `if`, two code blocks of a
+document, two constants of a library.
 
 ## Example
 
@@ -46,7 +48,7 @@ from typing import Final
 from counterpoint.flags.channel import Channel
 from counterpoint.flags.lint.case import Case
 from counterpoint.flags.lint.remark import Mend, Remark, Severity, remark
-from counterpoint.flags.written import Given
+from counterpoint.flags.written import Given, exclusive
 
 CODE: Final = "FLAG205"
 NAME: Final = "given-twice"
@@ -57,13 +59,14 @@ _CHANNELS: Final = (Channel.XLA_FLAGS, Channel.COMPILER_OPTIONS, Channel.LIBTPU_
 
 def check(case: Case) -> Iterator[Remark]:
     for channel in _CHANNELS:
-        last: dict[str, Given] = {}
+        later: dict[str, list[Given]] = {}
         for one in reversed(case.written.through(channel)):
-            option = _option(case, one)
-            if option in last:
-                yield _earlier(case, one, last[option])
+            others = later.setdefault(_option(case, one), [])
+            winners = (it for it in others if not exclusive(one.branch, it.branch))
+            if winner := next(winners, None):
+                yield _earlier(case, one, winner)
             else:
-                last[option] = one
+                others.append(one)
 
 
 def _option(case: Case, one: Given) -> str:

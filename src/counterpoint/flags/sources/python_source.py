@@ -14,9 +14,10 @@ from typing import Final
 
 from counterpoint.core.errors import InputError
 from counterpoint.flags.channel import Channel
-from counterpoint.flags.names import LIBTPU
 from counterpoint.flags.sources.flag_words import Variable, read_flags
 from counterpoint.flags.sources.jax_use import JaxUse
+from counterpoint.flags.sources.python_branches import branch_at
+from counterpoint.flags.sources.python_flags import flag_entries, for_their_chip
 from counterpoint.flags.sources.python_values import (
     Entries,
     Evaluator,
@@ -28,11 +29,20 @@ from counterpoint.flags.sources.python_values import (
 )
 from counterpoint.flags.sources.traced import Traced, joined, known
 from counterpoint.flags.sources.variables import FLAGS, Assigned, is_setting, write_up
-from counterpoint.flags.written import Given, Place, Slip, SlipKind, Written
+from counterpoint.flags.written import (
+    Branch,
+    Given,
+    Place,
+    Slip,
+    SlipKind,
+    Written,
+    exclusive,
+)
 
 _COMPILER: Final = (Channel.XLA_FLAGS, Channel.LIBTPU_INIT_ARGS, Channel.COMPILER_OPTIONS)
 _MARKS: Final = re.compile(
-    r"environ|putenv|setenv|_FLAGS|_ARGS|--xla|config\.update|compiler_options|compile_options"
+    r"environ|putenv|setenv|_FLAGS|_ARGS|\b(?:xla|megascale)_\w|config\.update"
+    r"|compiler_options|compile_options"
     r"|\b(?:NCCL|JAX|XLA|CUDA)_"
 )
 """Without any of these, a program sets nothing."""
@@ -46,14 +56,25 @@ class Program:
 
     where: str
     source: list[str]
+    body: list[ast.stmt]
     environ: dict[str, Traced] = field(default_factory=dict[str, Traced])
     lines: dict[str, int] = field(default_factory=dict[str, int])
     via: dict[str, str] = field(default_factory=dict[str, str])
     given: list[Given] = field(default_factory=list[Given])
+    dicts: list[Given] = field(default_factory=list[Given])  # flags in dicts of no known use
     slips: list[Slip] = field(default_factory=list[Slip])
     notes: list[str] = field(default_factory=list[str])
     functions: dict[str, int] = field(default_factory=dict[str, int])
     function: int = 0  # which one is read; 0 is the module
+    apart: list[Assigned] = field(default_factory=list[Assigned])
+    """What functions and arms set that don't run together with the last one."""
+
+    def assigned(self, name: str) -> Assigned:
+        line = self.lines.get(name)
+        return Assigned(name, self.environ[name], self.via.get(name, ""), line)
+
+    def branch(self, line: int | None, *, library: bool = False) -> Branch:
+        return branch_at(self.body, line, library=library)
 
     def note(self, text: str) -> None:
         if text not in self.notes:
@@ -128,14 +149,22 @@ class _Walker(ast.NodeVisitor):
             before = self.evaluator.names.get(target.id)
             if isinstance(before, Traced) and isinstance(value, Traced):
                 self.evaluator.names[target.id] = before + value
-            elif isinstance(before, Items) and isinstance(value, Items):
-                self.evaluator.names[target.id] = Items([*before.items, *value.items])
+            elif isinstance(value, Items):
+                self._extend(target.id, value.items)
         elif (
             isinstance(target, ast.Subscript)
             and isinstance(value, Traced)
             and (name := self._key(target))
         ):
             self._set(name, self._before(name, node) + value, node, target.value, adds=True)
+
+    def _extend(self, name: str, more: list[Value]) -> None:
+        """`flags += [...]`, also where what was in it is not known."""
+        before = self.evaluator.names.get(name)
+        if isinstance(before, Entries):
+            return
+        items = before.items if isinstance(before, Items) else [before] if before else []
+        self.evaluator.names[name] = Items([*items, *more])
 
     def _before(self, name: str, node: ast.stmt) -> Traced:
         """What is added to; another function may have had it, with a space at its end."""
@@ -171,6 +200,7 @@ class _Walker(ast.NodeVisitor):
         if isinstance(node.func, ast.Attribute) and node.func.attr == "update":
             self.told.update(node.args)
         self.generic_visit(node)
+        self._list_call(node)
         self._environment_call(node)
         self._jax_config(node)
         for keyword in node.keywords:
@@ -184,12 +214,28 @@ class _Walker(ast.NodeVisitor):
 
     def visit_Dict(self, node: ast.Dict) -> None:
         self.generic_visit(node)
+        self._dict(node)
+
+    def _dict(self, node: ast.expr) -> None:
         value = self.evaluator.value(node)
         if isinstance(value, Entries) and node not in self.told:
             self._update(value, node, None)
 
+    def _list_call(self, node: ast.Call) -> None:
+        """`flags.append(...)`, `flags.extend([...])`."""
+        function = node.func
+        if not isinstance(function, ast.Attribute) or not isinstance(function.value, ast.Name):
+            return
+        for value in map(self.evaluator.value, node.args):
+            if function.attr == "append":
+                self._extend(function.value.id, [value])
+            elif function.attr == "extend" and isinstance(value, Items):
+                self._extend(function.value.id, value.items)
+
     def _environment_call(self, node: ast.Call) -> None:
         function = node.func
+        if dotted(function) == "dict":
+            self._dict(node)
         if not isinstance(function, ast.Attribute):
             return
         if function.attr == "update":
@@ -218,20 +264,23 @@ class _Walker(ast.NodeVisitor):
         self._give(Channel.JAX_CONFIG, name.text, text, node, value)
 
     def _options(self, value: Value, line: int) -> None:
-        if not isinstance(value, Entries):
-            return
-        for name, inner in value.entries.items():
-            if isinstance(inner, Traced):
-                at = inner.line or line
-                one = Given(
-                    channel=Channel.COMPILER_OPTIONS,
-                    name=name,
-                    value=inner.shown,
-                    place=Place(self.program.where, at),
-                    text=f'"{name}": {inner.shown}',
-                    known=inner.known,
-                )
-                self.program.given += [] if one in self.program.given else [one]
+        if isinstance(value, Entries):
+            given = self.program.given
+            given += [one for one in self._entries(value, line) if one not in given]
+
+    def _entries(self, value: Entries, line: int) -> list[Given]:
+        return [
+            Given(
+                channel=Channel.COMPILER_OPTIONS,
+                name=name,
+                value=inner.shown,
+                place=Place(self.program.where, inner.line or line),
+                text=f'"{name}": {inner.shown}',
+                known=inner.known,
+            )
+            for name, inner in value.entries.items()
+            if isinstance(inner, Traced)
+        ]
 
     def _give(self, channel: Channel, name: str, value: str, node: ast.Call, whole: Traced) -> None:
         text = segment(self.program.source, node)
@@ -253,6 +302,9 @@ class _Walker(ast.NodeVisitor):
 
     def _update(self, value: Entries, node: ast.AST, target: ast.expr | None) -> None:
         own = target is not None and is_environ(target)
+        if flags := flag_entries(value):
+            found = self._entries(flags, getattr(node, "lineno", 0))
+            self.program.dicts += [one for one in found if one not in self.program.dicts]
         for name, inner in value.entries.items():
             if isinstance(inner, Traced) and (own or is_setting(name)):
                 self._set(name, inner, node, target)
@@ -272,8 +324,11 @@ class _Walker(ast.NodeVisitor):
         if self._too_late(name, value, line):
             return
         before = program.environ.get(name)
-        if before is not None and name in FLAGS and not adds and always:
-            self._may_overwrite(name, before, value, line)
+        if before is not None and not adds and before.text != value.text:
+            if exclusive(program.branch(program.lines[name]), program.branch(line)):
+                program.apart.append(program.assigned(name))
+            elif name in FLAGS and always:
+                self._may_overwrite(name, before, value, line)
         if target is None or not is_environ(target):
             what = dotted(target) if target is not None else ""
             program.via[name] = what if what != name else ""
@@ -344,25 +399,42 @@ def read_python(text: str, where: str) -> Written:
     if not _MARKS.search(text):
         return Written(where=where, form="python")
     lines = text.split("\n")
-    program = Program(where, lines)
+    program = Program(where, lines, module.body)
     evaluator = Evaluator(lines, environ=program.environ)
     _Walker(program, evaluator, JaxUse()).visit(module)
-    assigned = [
-        Assigned(name, value, program.via.get(name, ""), program.lines.get(name))
-        for name, value in program.environ.items()
-    ]
+    assigned = [*program.apart, *map(program.assigned, program.environ)]
     found = write_up(assigned, where)
-    given = [*found.given, *program.given]
-    if "--xla" in text and not any(it.channel in _COMPILER for it in given):
+    given = [*found.given, *program.given, *_in_dicts(program)]
+    library = "--xla" in text and not any(it.channel in _COMPILER for it in given)
+    if library:
         given += _library(program, evaluator)
     slips = sorted([*program.slips, *found.slips], key=lambda slip: slip.place.line or 0)
     return Written(
         where=where,
         form="python",
-        given=tuple(given),
-        slips=tuple(slips),
+        given=tuple(
+            replace(it, branch=program.branch(it.place.line, library=library))
+            if it.place.where == where
+            else it
+            for it in given
+        ),
+        slips=tuple(_when_it_runs(slip) for slip in slips),
         notes=tuple(program.notes),
     )
+
+
+def _when_it_runs(slip: Slip) -> Slip:
+    if slip.kind is not SlipKind.UNKNOWABLE:
+        return slip
+    return replace(slip, why="what it stands for is known only when the program runs")
+
+
+def _in_dicts(program: Program) -> list[Given]:
+    """Flags in dicts that nothing has handed to a compile."""
+    found = for_their_chip(one for one in program.dicts if one not in program.given)
+    if found:
+        program.note(f"dicts of flags are taken for {found[0].channel}")
+    return found
 
 
 def _library(program: Program, evaluator: Evaluator) -> list[Given]:
@@ -376,14 +448,7 @@ def _library(program: Program, evaluator: Evaluator) -> list[Given]:
     found = read_flags(joined(texts, " "), Variable(program.where))
     program.slips += found.slips
     once = {(it.name, it.value): it for it in reversed(found.given)}
-    gpu = any(name.startswith("xla_gpu_") for name, _ in once)
-    tpu = any(name.startswith(LIBTPU) for name, _ in once)
-    return [
-        replace(it, channel=Channel.LIBTPU_INIT_ARGS)
-        if it.name.startswith(LIBTPU) or (tpu and not gpu)
-        else it
-        for it in reversed(once.values())
-    ]
+    return for_their_chip(reversed(once.values()))
 
 
 def _texts(value: Value) -> list[Traced]:

@@ -7,6 +7,7 @@ value before; anything else is a hole in the text.
 from __future__ import annotations
 
 import ast
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
@@ -14,6 +15,13 @@ from typing import Any, Final, TypeAlias
 from counterpoint.flags.sources.traced import Traced, joined, known, located, unknown
 
 _ROWS: Final = 4
+_BITS: Final = 64
+_ARITHMETIC: Final[dict[type[ast.operator], Callable[[int, int], int]]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.LShift: lambda number, bits: number << bits,
+}
 
 Value: TypeAlias = "Traced | Items | Entries"
 
@@ -88,6 +96,8 @@ class Evaluator:
         return self.text(part)
 
     def _sum(self, node: ast.BinOp) -> Value:
+        if (number := _number(node)) is not None:
+            return known(str(number), node.lineno)
         if not isinstance(node.op, ast.Add):
             return self._hole(node)
         left, right = self.value(node.left), self.value(node.right)
@@ -132,6 +142,8 @@ class Evaluator:
             return Entries({**before, **entries})
         if name == "str" and len(node.args) == 1:
             return self.value(node.args[0])
+        if name == "shlex.split" and node.args:
+            return Items([self.value(node.args[0])])
         if isinstance(node.func, ast.Attribute):
             return self._method(node.func, node)
         return self._hole(node)
@@ -147,6 +159,8 @@ class Evaluator:
             return self._get(function, node)
         if function.attr in ("strip", "lstrip", "rstrip", "copy") and not node.args:
             return self.value(function.value)
+        if function.attr == "split" and not node.args:
+            return Items([self.value(function.value)])
         return self._hole(node)
 
     def _get(self, function: ast.Attribute, node: ast.Call) -> Value:
@@ -172,6 +186,21 @@ class Evaluator:
         if isinstance(whole, Entries) and key.text in whole.entries:
             return whole.entries[key.text]
         return self.environ.get(key.text) or self._hole(node)
+
+
+def _number(node: ast.expr) -> int | None:
+    """`64 * 1024 * 1024`."""
+    match node:
+        case ast.Constant(value=int(value)) if not isinstance(value, bool):
+            return value
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _ARITHMETIC:
+            one, other = _number(left), _number(right)
+            if one is None or other is None or (type(op) is ast.LShift and not 0 <= other < _BITS):
+                return None
+            number = _ARITHMETIC[type(op)](one, other)
+            return number if abs(number) < 1 << _BITS else None
+        case _:
+            return None
 
 
 def segment(lines: Sequence[str], node: ast.expr) -> str:

@@ -121,16 +121,22 @@ def _documents(text: str, where: str) -> list[yaml.Node] | None:
     module: Any = yaml  # its stubs leave the type of a document open
     try:
         found: list[yaml.Node] = list(module.compose_all(text, Loader=_LOADER))
-    except (yaml.YAMLError, RecursionError) as failure:
+    except (yaml.YAMLError, RecursionError, UnicodeEncodeError) as failure:
         if template:
             return None
         mark = getattr(failure, "problem_mark", None)
         line = f":{mark.line + 1}" if mark else ""
         raise InputError(
-            f"{where}{line}: not YAML: {getattr(failure, 'problem', None) or 'too deep'}",
+            f"{where}{line}: not YAML: {_reason(failure)}",
             next="--form text finds flags in any text",
         ) from None
     return found
+
+
+def _reason(failure: Exception) -> str:
+    if isinstance(failure, UnicodeEncodeError):
+        return "a character that is none"
+    return getattr(failure, "problem", None) or "too deep"
 
 
 def _visit(manifest: Manifest, node: yaml.Node | None, key: str) -> None:
