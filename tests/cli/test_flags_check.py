@@ -7,6 +7,7 @@ import inspect
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,13 @@ import pytest
 from counterpoint.cli.app import main
 from counterpoint.cli.quick import QUICK, quick
 from counterpoint.core.rulebook import SECTIONS
+from counterpoint.flags.channel import Channel
+from counterpoint.flags.lint.confirm import Confirmation
+from counterpoint.flags.lint.examination import Question, examine
+from counterpoint.flags.reading import FORMS
 from counterpoint.flags.rules import RULES
+from counterpoint.flags.written import Given, Place, Written
+from counterpoint.report.flags_check_document import summary_lines
 
 Captured = pytest.CaptureFixture[str]
 HEAVY = ("cyclopts", "jax", "numpy", "polars", "rich", "google.protobuf", "yaml")
@@ -102,6 +109,88 @@ def test_neither_the_source_nor_another_file_is_overwritten(
     assert "nothing is overwritten unasked" in capsys.readouterr().err
 
 
+def test_a_fix_of_a_script_is_its_assignments_with_what_only_the_shell_knows(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    path = tmp_path / "job.sh"
+    path.write_text(
+        "#!/bin/bash\n#SBATCH --nodes=2\n"
+        'export XLA_FLAGS="--xla_dump_to=$OUT/$RUN/x ${MORE} --xla_gpu_graph_level=0 word"\n'
+        'export JAX_ENABLE_X64="$X64"\nexport NCCL_DEBUG=$(echo "WARN")\n'
+        "export XLA_PYTHON_CLIENT_MEM_FRACTION=0.9\nsrun python train.py\n"
+    )
+    assert checked(path, "--fix", "--jaxlib", "0.10.2", "--no-probe") == 1
+    said = capsys.readouterr()
+    assert said.out == (
+        'export XLA_FLAGS="${MORE} \\\n--xla_dump_to=$OUT/$RUN/x \\\n'
+        '--xla_gpu_enable_command_buffer="\n'
+        'export JAX_ENABLE_X64="$X64"\nexport NCCL_DEBUG="$(echo "WARN")"\n'
+        'export XLA_CLIENT_MEM_FRACTION="0.9"\n'
+    )
+    (left_out,) = (line for line in said.err.splitlines() if line.startswith("left out: "))
+    assert ": word: " in left_out
+    assert "now XLA_CLIENT_MEM_FRACTION=0.9" in said.err
+
+
+def test_a_fix_of_a_dockerfile_is_its_instructions(tmp_path: Path, capsys: Captured) -> None:
+    path = tmp_path / "Dockerfile"
+    path.write_text('FROM x\nENV XLA_FLAGS="--xla_gpu_graph_level=0"\n')
+    assert checked(path, "--fix", "--jaxlib", "0.10.2", "--no-probe") == 0
+    assert capsys.readouterr().out == 'ENV XLA_FLAGS="--xla_gpu_enable_command_buffer="\n'
+
+
+def test_alike_remarks_are_one_line_and_each_by_itself_in_json(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    path = tmp_path / "job.sh"
+    flags = [f"--xla_tpu_option_{letter}=true" for letter in "abcdef"]
+    path.write_text('export XLA_FLAGS="' + " \\\n  ".join(flags) + '"\n')
+    assert checked(path, "--no-probe", "--jaxlib", "0.10.2") == 1
+    said = capsys.readouterr()
+    (line,) = said.out.splitlines()
+    assert "FLAG107 error: --xla_tpu_option_a, " in line
+    assert "--xla_tpu_option_f (to line 6): libtpu reads this" in line
+    assert "6 errors on 6 settings" in said.err
+    assert checked(path, "--no-probe", "--jaxlib", "0.10.2", "--json") == 1
+    assert len(json.loads(capsys.readouterr().out)["remarks"]) == len(flags)
+
+
+def test_a_source_without_settings_is_not_called_clean(tmp_path: Path, capsys: Captured) -> None:
+    path = tmp_path / "job.sh"
+    path.write_text("echo hello\n")
+    assert checked(path, "--no-probe") == 0
+    said = capsys.readouterr().err
+    assert f"warning: no settings found in {path}" in said
+    assert "nothing to say" not in said
+
+
+def test_where_parts_were_not_read_nothing_is_promised() -> None:
+    flag = Given(
+        channel=Channel.XLA_FLAGS,
+        name="xla_gpu_autotune_level",
+        value="4",
+        place=Place("job.sh", 1),
+        text="--xla_gpu_autotune_level=4",
+    )
+    whole = Written(where="job.sh", form="shell", given=(flag,))
+    part = replace(whole, unread=("line 3: the function f",))
+    asked = Confirmation(remarks=(), version="0.10.2", asked=1)
+    whole_said, part_said = (
+        "\n".join(summary_lines(replace(examine(one, Question()), confirmation=asked), ""))
+        for one in (whole, part)
+    )
+    assert "it takes them, and XLA starts" in whole_said
+    assert "XLA starts\n" not in f"{part_said}\n"
+    assert "not read: line 3: the function f" in part_said
+
+
+def test_help_names_every_form(capsys: Captured) -> None:
+    assert main(["flags", "check", "--help"]) == 0
+    text = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    told = text[text.index("How to read the source") :].partition(".")[0]
+    assert set(FORMS) <= set(told.replace(",", " ").split())
+
+
 def test_flags_alone_are_mended_to_flags_alone(capsys: Captured) -> None:
     assert checked("--xla_gpu_graph_level=0", "--fix", "--jaxlib", "0.10.2", "--no-probe") == 0
     assert capsys.readouterr().out == "--xla_gpu_enable_command_buffer=\n"
@@ -127,9 +216,10 @@ def test_everything_is_there_as_json(job: Path, capsys: Captured) -> None:
         (b"export XLA_FLAGS=/no/such/flags\n", 1, "FLAG209 error: "),
         (b"export XLA_FLAGS=--xla_tpu_x=1\n", 1, "FLAG107 error: --xla_tpu_x: libtpu reads"),
         (b"export LIBTPU_INIT_ARGS=--xla_gpu_x=1\n", 1, "FLAG107 error: --xla_gpu_x: "),
-        (b"export XLA_FLAGS=--xla_dump_to=$(mktemp -d)\n", 0, "FLAG208 warning: "),
+        (b"export XLA_FLAGS=--xla_dump_to=$(mktemp -d)\n", 0, "FLAG208 note: "),
+        (b"export XLA_FLAGS=--xla_gpu_autotune_level=$(level)\n", 0, "FLAG208 warning: "),
     ],
-    ids=["binary", "quote", "file", "vendor", "libtpu", "shell"],
+    ids=["binary", "quote", "file", "vendor", "libtpu", "path", "shell"],
 )
 def test_bad_input_is_one_clear_line(
     tmp_path: Path, capsys: Captured, content: bytes, code: int, said: str
@@ -149,7 +239,7 @@ def test_bad_input_is_one_clear_line(
         (["no-such-file"], "neither a file nor a recipe"),
         (["--env", "--select", "FLAG9"], "no such code"),
         (["--env", "--python", "/no/such/python"], "there is no such program"),
-        (["--env", "--target", "8xCray"], "can't be told to compile"),
+        (["--env", "--target", "8xCray"], "Cray"),
         (["--env", "-o", "x"], "-o goes with --fix"),
         (["a", "--bogus"], "Unknown option"),
         (["--env", "--jaxlib"], "--jaxlib"),

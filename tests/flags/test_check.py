@@ -187,6 +187,70 @@ def test_safe_mends_are_made(text: str, version: str, expected: str) -> None:
     assert render_xla_flags(fixed(text, version).xla) == expected
 
 
+def test_gigabytes_are_told_in_bytes_and_not_written_unasked() -> None:
+    name = "xla_gpu_all_reduce_combine_threshold_bytes"
+    (remark,) = remarks_on(f"--{name}=8GB")
+    assert remark.advice == f"write --{name}=8589934592 (8 GiB)"
+    assert remark.mend
+    assert not remark.mend.safe
+
+
+@pytest.mark.parametrize("version", ["0.6.2", "0.10.2"])
+def test_a_name_from_before_the_tables_has_its_heir(version: str) -> None:
+    (remark,) = remarks_on("--xla_gpu_cuda_graph_level=0", version)
+    assert remark.advice == "write --xla_gpu_enable_command_buffer="
+    assert "no release of jaxlib from 0.4.18 on" in remark.message
+    (unknown,) = remarks_on("--xla_gpu_nope_nope=0", version)
+    assert "no release of jaxlib from 0.4.18 on knows this name" in unknown.message
+
+
+@pytest.mark.parametrize("value", ["$J", '"$J"', "$(printf x)", "'${{ inputs.x }}'", "'<number>'"])
+@pytest.mark.parametrize("name", ["JAX_ENABLE_X64", "NCCL_PROTO", "XLA_CLIENT_MEM_FRACTION"])
+def test_a_value_that_nobody_knows_yet_is_not_judged(name: str, value: str) -> None:
+    found = check(read_text(f"export {name}={value}\n", "job.sh"), version="0.10.2")
+    assert "FLAG503" not in [one.code for one in found]
+
+
+def test_of_a_word_in_libtpus_flags_no_more_is_said_than_is_known() -> None:
+    script = 'export LIBTPU_INIT_ARGS="TPU_MEGACORE=MEGACORE_DENSE --xla_tpu_x=true"\n'
+    (remark,) = [one for one in remarks_on(script) if one.code == "FLAG206"]
+    assert remark.severity is Severity.WARNING
+    assert "XLA stops" not in remark.message
+    assert "--TPU_MEGACORE" not in remark.advice
+
+
+def test_the_same_sentence_on_thresholds_is_said_once() -> None:
+    kinds = ("all_gather", "all_reduce", "reduce_scatter")
+    flags = [f"--xla_gpu_{kind}_combine_threshold_bytes=16777216" for kind in kinds]
+    found = check(read_text(" ".join(flags), "x", form="flags"), version="0.10.2")
+    assert [one.code for one in found].count("FLAG304") == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "advice"),
+    [
+        ("-v", "drop it"),
+        ("-xla_dump_to=/a", "write --xla_dump_to=/a"),
+        ("--", "drop it"),
+    ],
+)
+def test_dashes_make_no_flag_of_what_is_none(text: str, advice: str) -> None:
+    assert [one.advice for one in remarks_on(text)] == [advice]
+
+
+def test_a_flag_in_quotes_is_told_to_lose_them() -> None:
+    written = read_text("""export XLA_FLAGS="'--xla_gpu_autotune_level=4'"\n""", "job.sh")
+    advice = [one.advice for one in check(written, version="0.10.2") if one.code == "FLAG206"]
+    assert advice == ["take the quotes away, or put them around the value alone"]
+
+
+def test_a_flag_that_does_nothing_is_not_called_default_too() -> None:
+    found = check(
+        read_text("--xla_gpu_enable_cudnn_fmha=false", "x", form="flags"), version="0.10.2"
+    )
+    assert [one.code for one in found] == ["FLAG106"]
+
+
 def test_a_guess_is_no_safe_mend() -> None:
     assert fixed("--xla_gpu_enable_tritton_gemm=false").flags == {
         "xla_gpu_enable_tritton_gemm": "false"

@@ -93,7 +93,7 @@ def test_the_defaults_of_flags_are_taken(xla: Parser) -> None:
         ("xla_gpu_all_gather_combine_threshold_bytes", "1GiB", "1073741824"),
         ("xla_gpu_all_gather_combine_threshold_bytes", "1e9", "1000000000"),
         ("xla_gpu_all_gather_combine_threshold_bytes", "1_000", "1000"),
-        ("xla_gpu_all_gather_combine_threshold_bytes", "1GB", None),
+        ("xla_gpu_all_gather_combine_threshold_bytes", "1GB", "1073741824"),
         ("xla_gpu_enable_triton_gemm", "off", "false"),
         ("xla_gpu_enable_triton_gemm", "2", None),
         ("xla_gpu_pgle_accuracy_checker", "error", "PGLE_STRICTNESS_LEVEL_ERROR"),

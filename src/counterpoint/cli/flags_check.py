@@ -54,7 +54,8 @@ def check(  # noqa: PLR0913 - the options of the command
         json: Print everything as JSON.
         select: Only these codes, or those that begin so: FLAG1,FLAG203.
         ignore: Not these.
-        form: How to read the source, where its name does not tell: shell, python, yaml, flags.
+        form: How to read the source, where its name does not tell: flags, shell, slurm, python,
+            yaml, docker, env, toml or text.
     """
     return run(
         source,

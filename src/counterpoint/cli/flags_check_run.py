@@ -8,15 +8,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from counterpoint.cli.settings_source import Source, Wanted, read_source
-from counterpoint.core.errors import UsageError
+from counterpoint.core.errors import InputError, UsageError
 from counterpoint.flags.catalogue import release
 from counterpoint.flags.lint.examination import Examination, Question, codes, examine, mend
 from counterpoint.flags.live.interpreter import find_interpreter
+from counterpoint.flags.reading import FORMS
+from counterpoint.flags.written import Written
 from counterpoint.report.flags_check_document import (
     check_json,
     check_lines,
     fix_json,
     fix_lines,
+    nothing_lines,
     summary_lines,
 )
 
@@ -49,6 +52,7 @@ def run(  # noqa: PLR0913 - the options of the command
     interpreter = find_interpreter(python or _python_of(command))
     wanted = Wanted(jaxlib or (interpreter.jaxlib if interpreter else None), _chip(target, chip))
     found = read_source(source, command, env=env, form=form, wanted=wanted)
+    _check_read(found.written)
     question = Question(
         version=jaxlib or found.jaxlib,
         interpreter=interpreter,
@@ -64,6 +68,9 @@ def run(  # noqa: PLR0913 - the options of the command
     if json:
         sys.stdout.write(check_json(examination))
         return int(examination.failed)
+    if not (found.written.given or found.written.slips):
+        _say(*nothing_lines(examination))
+        return 0
     sys.stdout.writelines(f"{line}\n" for line in check_lines(examination))
     _say(*summary_lines(examination, _next(examination, source)))
     return int(examination.failed)
@@ -84,6 +91,17 @@ def _fix(found: Source, question: Question, out: Path | None, *, as_json: bool) 
         sys.stdout.write("" if out is not None else text)
         _say(*fix_lines(fixed, examination))
     return int(examination.failed)
+
+
+def _check_read(written: Written) -> None:
+    """A text that sets something, of which nothing could be read, is not a clean one."""
+    if written.unread and not (written.given or written.slips):
+        raise InputError(
+            f"{written.where}: no settings could be read",
+            why=f"not read: {'; '.join(written.unread)}",
+            next=f"--form, one of {', '.join(FORMS)}; or `counterpoint flags check --env` where the"
+            " program starts",
+        )
 
 
 def _check_out(out: Path, source: str | None, *, force: bool) -> None:
@@ -108,9 +126,9 @@ def _asker():  # noqa: ANN202 - flags.confirm.Ask
 def _chip(target: str | None, chip: str | None) -> str | None:
     if target is None:
         return chip
-    from counterpoint.hardware import parse_target
+    from counterpoint.hardware import parse_devices
 
-    return parse_target(target).gpu
+    return parse_devices(target).chip
 
 
 def _python_of(command: Sequence[str]) -> str | None:
@@ -132,5 +150,7 @@ def _next(found: Examination, source: str | None) -> str:
 
 
 def _say(*lines: str) -> None:
+    """Beside the result, and behind it in a terminal."""
+    sys.stdout.flush()
     for line in lines:
         print(line, file=sys.stderr)

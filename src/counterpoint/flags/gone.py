@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 from counterpoint.flags.catalogue.history import history
-from counterpoint.flags.catalogue.lookup import names_ever
+from counterpoint.flags.catalogue.lookup import names_ever, releases
 from counterpoint.flags.names import LIBTPU, names, similar
 
 
@@ -28,7 +28,7 @@ class Gone:
     def history(self) -> str:
         """When it went."""
         if self.last is None:
-            return "no release of jaxlib had it"
+            return f"no release of jaxlib from {releases()[0]} on had it"
         return f"jaxlib {self.last} had it, {self.since} does not"
 
 

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from counterpoint.flags.channel import Channel
-from counterpoint.flags.lint.confirm import Confirmation
 from counterpoint.flags.lint.examination import Examination
 from counterpoint.flags.lint.fix import Fixed
 from counterpoint.flags.lint.remark import Remark, Severity, advice_of
@@ -20,6 +19,9 @@ SCHEMA: Final = "counterpoint.flags.check/1"
 FIX_SCHEMA: Final = "counterpoint.flags.fix/1"
 
 _LONGEST: Final = 400
+_MANY: Final = 4
+"""So many alike remarks are one line, which names so many of their settings:"""
+_NAMED: Final = 40
 
 
 def remark_line(one: Remark) -> str:
@@ -30,19 +32,40 @@ def remark_line(one: Remark) -> str:
 
 
 def check_lines(found: Examination) -> Iterator[str]:
-    """The result."""
-    return (remark_line(one) for one in found.remarks)
+    """The result. What is said of many settings alike is one line; JSON has each by itself."""
+    alike: dict[tuple[object, ...], list[Remark]] = {}
+    for one in found.remarks:
+        key = (one.place.where, one.code, one.severity, one.message, one.advice)
+        alike.setdefault(key, []).append(one)
+    for one in found.remarks:
+        key = (one.place.where, one.code, one.severity, one.message, one.advice)
+        group = alike[key]
+        if len(group) < _MANY:
+            yield remark_line(one)
+        elif one is group[0]:
+            yield _line_of_all(group)
+
+
+def _line_of_all(group: list[Remark]) -> str:
+    """The line of many remarks: all settings by name, and where the last one is."""
+    one, last = group[0], group[-1]
+    names = list(dict.fromkeys(_setting(it) for it in group))
+    shown = ", ".join(names[:_NAMED])
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    to = f" (to line {last.place.line})" if last.place.line != one.place.line else ""
+    return printable(
+        f"{one.place}: {one.code} {one.severity}: {shown}{more}{to}: {one.message}; {one.advice}"
+    )
 
 
 def summary_lines(found: Examination, next: str) -> Iterator[str]:
     """What there is to say beside the result: how much of what, for which release, how sure."""
-    for note in found.written.notes:
-        yield printable(f"note: {note}")
+    yield from _said_of_reading(found)
     settings = _counted(len(found.written.given), "setting")
     yield printable(
         f"{_tally(found)} on {settings} of {found.written.where}, for {_release(found)}"
     )
-    yield printable(_confirmed(found.confirmation))
+    yield printable(_confirmed(found))
     if found.count(Severity.WARNING) and not found.failed:
         yield "exit code 0: only errors make it 1"
     if next:
@@ -54,13 +77,27 @@ def fix_lines(fixed: Fixed, found: Examination) -> Iterator[str]:
     for one in fixed.made:
         yield printable(f"mended: {one.place}: {one.code}: {_short(one.text)}: {_done(one)}")
     omitted = {(slip.place, slip.text) for slip in fixed.omitted}
+    for slip in fixed.omitted:
+        yield printable(f"left out: {slip.place}: {_short(slip.text)}: {slip.why}")
     for one in found.remarks:
-        if (one.place, one.text) in omitted:
-            yield f"left out: {remark_line(one)}"
-        elif one.severity is not Severity.NOTE:
+        if (one.place, one.text) not in omitted and one.severity is not Severity.NOTE:
             unsafe = " (its mend may change the program)" if one.mend else ""
             yield f"left as it is{unsafe}: {remark_line(one)}"
-    yield printable(_confirmed(found.confirmation))
+    yield from _said_of_reading(found)
+    yield printable(_confirmed(found))
+
+
+def nothing_lines(found: Examination) -> Iterator[str]:
+    """What there is to say where no setting was found: not that all is well."""
+    yield printable(f"warning: no settings found in {found.written.where}")
+    yield from _said_of_reading(found)
+
+
+def _said_of_reading(found: Examination) -> Iterator[str]:
+    for note in found.written.notes:
+        yield printable(f"note: {note}")
+    for part in found.written.unread:
+        yield printable(f"not read: {part}")
 
 
 def check_json(found: Examination) -> str:
@@ -73,6 +110,7 @@ def check_json(found: Examination) -> str:
             **_asked(found),
             "settings": len(found.written.given),
             "notes": list(found.written.notes),
+            "unread": list(found.written.unread),
             "remarks": [_remark(one) for one in found.remarks],
             "counts": {str(one): found.count(one) for one in Severity},
         }
@@ -163,13 +201,21 @@ def _release(found: Examination) -> str:
     return f"jaxlib {found.asked}{near}{chip}"
 
 
-def _confirmed(told: Confirmation | None) -> str:
+def _confirmed(found: Examination) -> str:
+    told = found.confirmation
     if told is None:
         return "the compiler was not asked: --no-probe"
     if told.note is not None:
         return f"the compiler was not asked: {told.note}"
     those = _counted(told.asked, "flag")
-    verdict = f"it refuses {told.refused}" if told.refused else "it takes them, and XLA starts"
+    if told.refused:
+        verdict = f"it refuses {told.refused}"
+    elif found.written.unread:
+        verdict = (
+            "it takes them; what was not read may set more, so whether XLA starts is not known"
+        )
+    else:
+        verdict = "it takes them, and XLA starts"
     return f"the compiler of jaxlib {told.version} was asked about {those}: {verdict}"
 
 

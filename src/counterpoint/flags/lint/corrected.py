@@ -1,4 +1,7 @@
-"""Corrected: settings written down again in the form in which they came."""
+"""Corrected: settings written down again in the form in which they came.
+
+Of a script it is the assignments alone: they replace the old ones, and the rest stays.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,13 @@ from dataclasses import replace
 from typing import Final
 
 from counterpoint.flags.catalogue.release import Release
+from counterpoint.flags.lint.assignments import assignments, is_script, stays
 from counterpoint.flags.rendering import Form, render
 from counterpoint.flags.settings import Settings
-from counterpoint.flags.written import Written
+from counterpoint.flags.written import Slip, Written
 from counterpoint.flags.xla_flags import render_xla_flags
 
 _FORMS: Final = {
-    "shell": Form.BASH,
-    "slurm": Form.SLURM,
     "python": Form.PYTHON,
     "yaml": Form.K8S,
     "kubernetes": Form.K8S,
@@ -24,13 +26,20 @@ _FORMS: Final = {
 }
 
 
+def left_out(written: Written) -> tuple[Slip, ...]:
+    """What the text does not hold, since it is no setting, or known only elsewhere."""
+    return tuple(slip for slip in written.slips if not stays(written, slip))
+
+
 def corrected(written: Written, release: Release) -> str:
     """The text: flags alone stay a line of flags, a script's become a script's lines."""
     settings = written.settings
     if written.form in ("flags", "text") and not settings.env and not settings.options:
         return render_xla_flags(settings.xla) + "\n"
     parts: list[str] = []
-    if settings.xla or settings.env:
+    if is_script(written):
+        parts.append(assignments(written))
+    elif settings.xla or settings.env:
         form = _FORMS.get(written.form, Form.BASH)
         parts.append(render(replace(settings, options=()), form, release))
     if settings.options:

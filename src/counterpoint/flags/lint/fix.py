@@ -11,6 +11,7 @@ from typing import Final
 
 from counterpoint.flags import repeats
 from counterpoint.flags.channel import Channel
+from counterpoint.flags.lint.corrected import left_out
 from counterpoint.flags.lint.remark import Mend, Remark, Severity
 from counterpoint.flags.written import Given, Slip, Written
 
@@ -43,8 +44,7 @@ def fix(written: Written, check: Check) -> Fixed:
             break
         made += chosen.values()
         written = replace(written, given=tuple(_rewritten(written.given, chosen)))
-    omitted = tuple(slip for slip in written.slips)
-    return Fixed(written, tuple(made), check(written), omitted)
+    return Fixed(written, tuple(made), check(written), left_out(written))
 
 
 def _chosen(written: Written, remarks: Iterable[Remark]) -> Iterator[tuple[int, Remark]]:

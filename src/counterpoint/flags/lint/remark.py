@@ -69,5 +69,5 @@ def remark(
 
 def advice_of(instead: Pairs, channel: Channel) -> str:
     """The advice to write something else."""
-    dashes = "" if channel is Channel.COMPILER_OPTIONS else "--"
+    dashes = "--" if channel in (Channel.XLA_FLAGS, Channel.LIBTPU_INIT_ARGS) else ""
     return "write " + " ".join(f"{dashes}{name}={value}" for name, value in instead)

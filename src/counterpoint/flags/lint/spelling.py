@@ -38,10 +38,14 @@ _SHORT_TOO: Final = ("CPU_OPT_PRESET_",)
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a value is refused: what would be taken, and what was meant, where that is plain."""
+    """Why a value is refused: what would be taken, and what was meant, where that is plain.
+
+    Not `sure` where it may have been meant otherwise: GB is 10^9 bytes to some.
+    """
 
     takes: str
     meant: str | None = None
+    sure: bool = True
 
 
 def refusal(flag: Flag, value: str | None, channel: Channel) -> Refusal | None:
@@ -96,6 +100,9 @@ def _bool_refusal(value: str, *, option: bool) -> Refusal | None:
 def _integer_refusal(value: str, kind: str) -> Refusal | None:
     match = _INTEGER.fullmatch(value)
     if match is None:
+        loose = re.fullmatch(r"(.*\d)\s*([kmgt])b?", value.strip().lower(), re.ASCII)
+        if loose:
+            return Refusal("a whole number", _as_integer(f"{loose[1]}{loose[2]}ib"), sure=False)
         return Refusal("a whole number", _as_integer(value))
     limit = 1 << _BITS[kind]
     if len(match[1]) <= _DIGITS and -limit <= int(match[1]) < limit:

@@ -86,7 +86,7 @@ def _switched_on(case: Case) -> Iterator[Remark]:
             Severity.WARNING,
             runs,
             "no run is profiled, so AutoPGLE is off",
-            f"{_RUNS}=3",
+            f"write {_RUNS}=3",
             None,
         )
     if has_profile(case) and (given := case.last(PROFILE)):

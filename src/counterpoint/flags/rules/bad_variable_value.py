@@ -15,7 +15,8 @@ takes its default in silence at a number that is none. XLA's log leaves out what
 
 By the types and values in the catalogue, and by the readers' own rules: how JAX reads a bool, how
 NCCL reads its lists, and that names in `TF_CPP_VMODULE` are those of files without their ending. A
-share of memory above 1 needs `TF_FORCE_UNIFIED_MEMORY`.
+share of memory above 1 needs `TF_FORCE_UNIFIED_MEMORY`. A value that only a shell or a template
+knows, or that stands for another one in a text (`.XX`, `<share>`), is not judged.
 
 ## Example
 
@@ -51,6 +52,7 @@ from counterpoint.flags.catalogue.about import Reader
 from counterpoint.flags.catalogue.variable import Variable, variables
 from counterpoint.flags.channel import Channel
 from counterpoint.flags.lint.case import Case
+from counterpoint.flags.lint.placeholder import stands_for_another
 from counterpoint.flags.lint.remark import Mend, Remark, Severity, remark
 from counterpoint.flags.lint.variable_values import NO, YES
 from counterpoint.flags.written import Given
@@ -60,6 +62,7 @@ NAME: Final = "bad-variable-value"
 SINCE: Final = "0.1"
 
 _Found = tuple[Severity, str, str, Mend | None]
+_NO_SHARE: Final = "JAX raises a ValueError: it is not a number"
 _UNIFIED: Final = "TF_FORCE_UNIFIED_MEMORY"
 _LEVEL: Final = re.compile(r"[\w.*?/-]+=\d+")
 _WORDS: Final = {"int": "a whole number", "float": "a number", "bool": "true or false"}
@@ -78,7 +81,9 @@ _ALGORITHMS: Final = (
 def check(case: Case) -> Iterator[Remark]:
     """At most one for each variable."""
     for one in case.written.given:
-        if one.channel not in (Channel.ENVIRONMENT, Channel.JAX_CONFIG) or one.value is None:
+        if one.channel not in (Channel.ENVIRONMENT, Channel.JAX_CONFIG):
+            continue
+        if not one.known or one.value is None or stands_for_another(one.value):
             continue
         name = one.name.upper() if one.channel is Channel.JAX_CONFIG else one.name
         own = _OWN.get(name)
@@ -94,12 +99,17 @@ def _fraction(case: Case, one: Given) -> _Found | None:
     except ValueError:
         if not one.meant:
             return None
-        return Severity.ERROR, "JAX raises a ValueError: it is not a number", "0.75", None
+        return Severity.ERROR, _NO_SHARE, "write a share of memory: 0.75", None
     if value <= 0:
-        return Severity.ERROR, "it leaves no memory for the program", "0.75 is the default", None
+        return (
+            Severity.ERROR,
+            "it leaves no memory for the program",
+            "write a share such as 0.75",
+            None,
+        )
     if value > 1 and not case.variables.get(_UNIFIED):
         text = f"more than all memory of the device, which needs {_UNIFIED}=1"
-        return Severity.WARNING, text, f"a share from 0 to 1, or add {_UNIFIED}=1", None
+        return Severity.WARNING, text, f"write a share from 0 to 1, or add {_UNIFIED}=1", None
     return None
 
 
@@ -140,14 +150,15 @@ def _subsystems(_: Case, one: Given) -> _Found | None:
 
 
 def _no_such(name: str, known: tuple[str, ...]) -> _Found:
-    return Severity.ERROR, f"NCCL ends at {name}, which it does not know", ", ".join(known), None
+    text = f"NCCL ends at {name}, which it does not know"
+    return Severity.ERROR, text, f"write one of {', '.join(known)}", None
 
 
 def _vmodule(_: Case, one: Given) -> _Found | None:
     for part in one.meant.split(","):
         if not _LEVEL.fullmatch(part):
             text = f"`{part}` is not a file's name, `=` and a level"
-            return Severity.WARNING, text, "name=level,name=level without spaces", None
+            return Severity.WARNING, text, "write name=level,name=level without spaces", None
         name = part.partition("=")[0]
         if name.endswith((".cc", ".h", ".cpp")) or "/" in name:
             text = f"{name} is never met: a file goes by its name without directory and ending"

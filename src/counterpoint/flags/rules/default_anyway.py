@@ -57,7 +57,7 @@ def check(case: Case) -> Iterator[Remark]:
     times = Counter(one.name for one in given)
     for one in given:
         flag = case.release.flags.get(one.name)
-        if flag is None or times[one.name] > 1 or one.name == LHS:
+        if flag is None or flag.no_op or times[one.name] > 1 or one.name == LHS:
             continue
         if flag.is_default(one.meant):
             yield remark(

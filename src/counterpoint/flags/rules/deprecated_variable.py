@@ -65,6 +65,13 @@ def check(case: Case) -> Iterator[Remark]:
                 Severity.NOTE,
                 one,
                 f"jaxlib calls it deprecated: {new} is its name since {version}",
-                f"write {new}={one.meant}",
+                f"write {new}={one.meant}" if _is_share(one.meant) else f"call it {new}",
                 Mend(((new, one.meant),)),
             )
+
+
+def _is_share(value: str) -> bool:
+    try:
+        return float(value) > 0
+    except ValueError:
+        return False

@@ -10,7 +10,8 @@ It costs none. But what is not known is not checked: a clean answer covers the r
 
 ## How it is detected
 
-By the text: Counterpoint runs no shell and no code of yours.
+By the text: Counterpoint runs no shell and no code of yours. It is a note where the setting
+takes any text, such as the name of a directory, and a warning elsewhere.
 
 ## Example
 
@@ -29,7 +30,8 @@ export XLA_FLAGS="--xla_dump_to=/tmp/dump"
 
 ## Fix safety
 
-Nothing is mended: `--fix` leaves such a setting out, and names it.
+Nothing is mended: in a script's lines `--fix` writes such a setting as it stands; in other forms it
+leaves it out, and names it.
 
 ## References
 
@@ -41,9 +43,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from counterpoint.flags.catalogue.variable import variables
+from counterpoint.flags.channel import Channel
 from counterpoint.flags.lint.case import Case
 from counterpoint.flags.lint.remark import Remark, Severity, remark
-from counterpoint.flags.written import SlipKind
+from counterpoint.flags.written import Slip, SlipKind
 
 CODE: Final = "FLAG208"
 NAME: Final = "needs-shell"
@@ -55,4 +59,15 @@ _ADVICE: Final = "check it where it is known: `counterpoint flags check --env`, 
 def check(case: Case) -> Iterator[Remark]:
     for slip in case.written.slips:
         if slip.kind is SlipKind.UNKNOWABLE:
-            yield remark(CODE, Severity.WARNING, slip, slip.why, _ADVICE)
+            grave = Severity.NOTE if _is_text(case, slip) else Severity.WARNING
+            yield remark(CODE, grave, slip, slip.why, _ADVICE)
+
+
+def _is_text(case: Case, slip: Slip) -> bool:
+    """Whether any value will do, as for the name of a directory."""
+    name = slip.text.removeprefix("--").partition("=")[0]
+    if slip.channel is Channel.ENVIRONMENT:
+        known = variables().get(name)
+        return known is not None and known.type in ("string", "path")
+    flag = case.release.flags.get(name)
+    return flag is not None and flag.type == "string"

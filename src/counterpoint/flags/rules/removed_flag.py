@@ -42,6 +42,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from counterpoint.flags.catalogue import releases
 from counterpoint.flags.lint.case import Case
 from counterpoint.flags.lint.fate import Kind, ending, instead
 from counterpoint.flags.lint.remark import Mend, Remark, Severity, advice_of, remark
@@ -58,8 +59,11 @@ def check(case: Case) -> Iterator[Remark]:
         if fate.kind is not Kind.REMOVED:
             continue
         heirs = instead(one, case.release)
-        when = fate.when or "no release has had it"
-        parts = [f"gone: {when}; {ending(one.channel)}", fate.what.rstrip(".")]
+        when = fate.when or f"no release of jaxlib from {releases()[0]} on has had it"
+        parts = [
+            f"gone: {when}; {ending(one.channel)}",
+            fate.what.rstrip(".").removesuffix(": drop it"),
+        ]
         if heirs:
             advice = advice_of(heirs, one.channel)
         elif is_default_now(one.name, one.meant):

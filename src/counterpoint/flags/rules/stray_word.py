@@ -11,7 +11,8 @@ another script appends. As the first word it names a file of flags, which does n
 
 ## How it is detected
 
-By XLA's own rules of splitting XLA_FLAGS.
+By XLA's own rules of splitting XLA_FLAGS. In LIBTPU_INIT_ARGS, which libtpu splits, it is a
+warning.
 
 ## Example
 
@@ -41,17 +42,35 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from counterpoint.flags.channel import Channel
 from counterpoint.flags.lint.case import Case
+from counterpoint.flags.lint.lost import what_is_lost
 from counterpoint.flags.lint.remark import Remark, Severity, remark
-from counterpoint.flags.written import SlipKind
+from counterpoint.flags.written import Slip, SlipKind
 
 CODE: Final = "FLAG206"
 NAME: Final = "stray-word"
 SINCE: Final = "0.1"
 
+_QUOTES: Final = "'\"`"
+_TO_LIBTPU: Final = (
+    "it does not start with `--`; libtpu reads this variable, not XLA, and what it makes of such a"
+    " word is not known here"
+)
+_VARIABLE_OR_FLAG: Final = "set it by itself where it is a variable, or write it as --name=value"
+
 
 def check(case: Case) -> Iterator[Remark]:
     for slip in case.written.slips:
-        if slip.kind is SlipKind.STRAY:
-            advice = f"write {slip.mend}" if slip.mend else "drop it, or write it as --name=value"
-            yield remark(CODE, Severity.ERROR, slip, slip.why, advice)
+        if slip.kind is not SlipKind.STRAY:
+            continue
+        if slip.channel is Channel.LIBTPU_INIT_ARGS:
+            yield remark(CODE, Severity.WARNING, slip, _TO_LIBTPU, _VARIABLE_OR_FLAG)
+        else:
+            yield remark(CODE, Severity.ERROR, slip, what_is_lost(slip), _advice(slip))
+
+
+def _advice(slip: Slip) -> str:
+    if slip.text[0] in _QUOTES:
+        return "take the quotes away, or put them around the value alone"
+    return f"write {slip.mend}" if slip.mend else "drop it, or write it as --name=value"

@@ -44,6 +44,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from counterpoint.flags.catalogue import releases
 from counterpoint.flags.lint.case import Case
 from counterpoint.flags.lint.fate import Kind, ending, meant
 from counterpoint.flags.lint.remark import Mend, Remark, Severity, remark
@@ -57,11 +58,15 @@ SINCE: Final = "0.1"
 def check(case: Case) -> Iterator[Remark]:
     for one in case.compiler:
         if case.fate(one).kind is Kind.NEVER:
-            message = f"no release of jaxlib knows this name; {ending(one.channel)}"
+            message = f"{_nobody()} knows this name; {ending(one.channel)}"
             candidates = meant(one.name, case.release)
             yield remark(
                 CODE, Severity.ERROR, one, message, _advice(candidates), _mend(one, candidates)
             )
+
+
+def _nobody() -> str:
+    return f"no release of jaxlib from {releases()[0]} on"
 
 
 def _advice(candidates: tuple[str, ...]) -> str:

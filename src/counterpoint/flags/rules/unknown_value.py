@@ -63,7 +63,7 @@ def check(case: Case) -> Iterator[Remark]:
             continue
         message = f"{one.value!r} is none of its values; {ending(one.channel)}"
         if refused.meant is None:
-            yield remark(CODE, Severity.ERROR, one, message, f"it takes {refused.takes}")
+            yield remark(CODE, Severity.ERROR, one, message, f"give it {refused.takes}")
         else:
             mend = Mend(((one.name, refused.meant),))
             advice = advice_of(mend.instead, one.channel)

@@ -94,7 +94,7 @@ def _scheduler(case: Case, given: Given) -> Iterator[Remark]:
     elif asked_off(case, LHS) and false_is_obeyed(case.release.asked):
         mend = Mend(((LHS, "true"),), safe=False)
         yield remark(
-            CODE, Severity.WARNING, given, f"{without}: {LHS} is false", f"--{LHS}=true", mend
+            CODE, Severity.WARNING, given, f"{without}: {LHS} is false", f"write --{LHS}=true", mend
         )
     elif not since(case, "0.5.1") and not asked_on(case, LHS):
         text = f"before jaxlib 0.5.1 the profile is read only with --{LHS}=true"
@@ -151,6 +151,6 @@ def _strictness(case: Case) -> Iterator[Remark]:
             Severity.NOTE,
             given,
             "each module that the profile does not cover, small ones too, ends the compile",
-            "for whole programs, WARN",
+            "write WARN for whole programs",
             Mend(((ACCURACY, "PGLE_STRICTNESS_LEVEL_WARN"),), safe=False),
         )

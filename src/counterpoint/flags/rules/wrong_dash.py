@@ -42,9 +42,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from counterpoint.flags.catalogue import history
+from counterpoint.flags.channel import Channel
 from counterpoint.flags.lint.case import Case
+from counterpoint.flags.lint.lost import what_is_lost
 from counterpoint.flags.lint.remark import Remark, Severity, remark
-from counterpoint.flags.written import SlipKind
+from counterpoint.flags.written import Slip, SlipKind
 
 CODE: Final = "FLAG207"
 NAME: Final = "wrong-dash"
@@ -54,5 +57,16 @@ SINCE: Final = "0.1"
 def check(case: Case) -> Iterator[Remark]:
     for slip in case.written.slips:
         if slip.kind in (SlipKind.DASH, SlipKind.SINGLE_DASH):
-            advice = f"write {slip.mend}" if slip.mend else "write two dashes"
-            yield remark(CODE, Severity.ERROR, slip, slip.why, advice)
+            yield remark(CODE, Severity.ERROR, slip, what_is_lost(slip), _advice(case, slip))
+
+
+def _advice(case: Case, slip: Slip) -> str:
+    """Two dashes do not make a flag of what is none."""
+    name = (slip.mend or "").removeprefix("--").partition("=")[0]
+    if slip.channel is Channel.XLA_FLAGS and not _is_a_name(case, name):
+        return "drop it"
+    return f"write {slip.mend}" if slip.mend else "write two dashes"
+
+
+def _is_a_name(case: Case, name: str) -> bool:
+    return name in case.release.flags or history(name) is not None or name.startswith("xla_")

@@ -29,7 +29,8 @@ export XLA_FLAGS="--xla_gpu_all_reduce_combine_threshold_bytes=1073741824"
 
 ## Fix safety
 
-Safe where one value only can be meant: a program that did not start does now.
+Safe where one value only can be meant: a program that did not start does now. `1GB` may mean 10^9
+bytes: `1073741824` is said, not made.
 
 ## References
 
@@ -68,8 +69,10 @@ def check(case: Case) -> Iterator[Remark]:
         if refused.meant is None:
             yield remark(CODE, Severity.ERROR, one, message, f"give it {refused.takes}")
         else:
-            mend = Mend(((one.name, refused.meant),))
+            mend = Mend(((one.name, refused.meant),), safe=refused.sure)
             advice = advice_of(mend.instead, one.channel)
+            if not refused.sure:
+                advice += f" ({_in_bytes(one.meant)})"
             yield remark(CODE, Severity.ERROR, one, message, advice, mend)
 
 
@@ -84,3 +87,9 @@ def _refused(case: Case, one: Given) -> Refusal | None:
     if blemish(flag, one) or (flag.type in _LISTED and one.value is not None):
         return None
     return refusal(flag, one.value, one.channel)
+
+
+def _in_bytes(value: str) -> str:
+    """8GB as it is read here, and by XLA's logs: 8 GiB."""
+    text = value.strip().upper().removesuffix("B").rstrip()
+    return f"{text[:-1].rstrip()} {text[-1]}iB"
