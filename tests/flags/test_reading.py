@@ -86,12 +86,14 @@ def test_a_value_is_kept_as_it_was_written_beside_what_it_means() -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_what_xla_stumbles_over_is_a_slip_and_the_rest_is_read(
+def test_what_xla_stumbles_over_is_a_slip_and_what_it_does_not_read_is_lost(
     text: str, kind: SlipKind, what: str, mend: str | None
 ) -> None:
     written = read_written(text)
-    assert flags(written) == [("xla_a", "1"), ("xla_b", "2")]
     found = slip(written)
+    lost = [(one.name, one.value) for one in found.lost]
+    assert [*flags(written), *lost] == [("xla_a", "1"), ("xla_b", "2")]
+    assert bool(lost) == (kind is not SlipKind.SINGLE_DASH), "that one XLA ends at, reading all"
     assert (found.kind, found.text, found.mend) == (kind, what, mend)
 
 

@@ -30,6 +30,8 @@ LOOKS_LIKE_FLAG: Final = re.compile(r"\w+=")
 DASHES: Final = "\N{HYPHEN}\N{NON-BREAKING HYPHEN}\N{EN DASH}\N{EM DASH}\N{MINUS SIGN}"
 """Characters that look like a dash and are none."""
 
+_QUOTES: Final = "'\"`"
+
 
 @dataclass(frozen=True, slots=True)
 class Word:
@@ -51,17 +53,25 @@ def parse_xla_flags(text: str, *, where: str = "XLA_FLAGS") -> Pairs:
 
 
 def scan_xla_flags(text: str, *, where: str = "XLA_FLAGS") -> Iterator[Word]:
-    """The words as XLA's parser comes to them, and those behind the place where it stops."""
+    """The words as XLA's parser comes to them. It stops at the first that is no `flag`."""
     at = _past_space(text, 0)
     while at < len(text):
-        flag = text[at] == "-"
-        if flag:
-            word, end = _flag(text, at, where)
-        else:
+        word = _word(text, at, where)
+        yield word
+        at = _past_space(text, word.end)
+
+
+def scan_unread(text: str, at: int) -> Iterator[Word]:
+    """The words behind a place where XLA stops: there, a quote that is not closed is no fault."""
+    at = _past_space(text, at)
+    while at < len(text):
+        try:
+            word = _word(text, at, "")
+        except UsageError:
             end = _end(_WORD, text, at)
-            word = text[at:end]
-        yield Word(at, end, word, flag)
-        at = _past_space(text, end)
+            word = Word(at, end, text[at:end], flag=True)
+        yield word
+        at = _past_space(text, word.end)
 
 
 def split_xla_flags(text: str, *, where: str = "XLA_FLAGS") -> tuple[str, ...]:
@@ -96,10 +106,23 @@ def expand_xla_flags(value: str, *, where: str = "XLA_FLAGS", directory: Path | 
     start = value.lstrip(SPACE)
     if start[0] == "-":
         return value
-    path = (directory or Path()) / value
-    if not path.exists() and (start[0] in DASHES or LOOKS_LIKE_FLAG.match(start)):
+    if not names_file(value, directory):
         raise _stray(value, len(value) - len(start), where)
-    return _file_text(path, where)
+    return _file_text((directory or Path()) / value, where)
+
+
+def names_file(value: str, directory: Path | None = None, *, exists: bool = False) -> bool:
+    """Whether a value without a dash in front is meant as a file's name; XLA takes it for one.
+
+    `exists`: only if the file is there.
+    """
+    try:
+        there = ((directory or Path()) / value).exists()
+    except (OSError, ValueError):  # a name too long, or with a zero byte
+        return False
+    start = value.lstrip(SPACE)
+    flag = start[:1] in (*DASHES, *_QUOTES, "#") or LOOKS_LIKE_FLAG.match(start)
+    return there or not (exists or flag or len(start.split()) > 1)
 
 
 def _file_text(path: Path, where: str) -> str:
@@ -123,6 +146,14 @@ def _past_space(text: str, at: int) -> int:
     while at < len(text) and text[at] in SPACE:
         at += 1
     return at
+
+
+def _word(text: str, at: int, where: str) -> Word:
+    if text[at] == "-":
+        word, end = _flag(text, at, where)
+        return Word(at, end, word, flag=True)
+    end = _end(_WORD, text, at)
+    return Word(at, end, text[at:end], flag=False)
 
 
 def _flag(text: str, at: int, where: str) -> tuple[str, int]:

@@ -13,7 +13,7 @@ from counterpoint.flags.channel import Channel
 from counterpoint.flags.sources.flag_words import Variable, read_flags
 from counterpoint.flags.sources.traced import Traced, known
 from counterpoint.flags.sources.variables import FLAGS
-from counterpoint.flags.written import Written
+from counterpoint.flags.written import COMMAND_LINE, Written
 
 _HEAD: Final = re.compile(r"\s*(?:export\s+)?(XLA_FLAGS|LIBTPU_INIT_ARGS)\s*=\s*")
 _CONTINUED: Final = re.compile(r"[ \t]*\\\r?\n")
@@ -27,7 +27,9 @@ def read_flag_text(text: str, where: str) -> Written:
     line = text.count("\n", 0, head.end()) + 1 if head else 1
     bare = _unquoted(value)
     line += value.count("\n", 0, value.find(bare)) if bare else 0
-    found = read_flags(_without_backslashes(bare, line), Variable(where, channel))
+    in_file = head is None and where != COMMAND_LINE
+    variable = Variable(where, channel, in_file=in_file)
+    found = read_flags(_without_backslashes(bare, line), variable)
     return Written(where=where, form="flags", given=tuple(found.given), slips=tuple(found.slips))
 
 

@@ -1,7 +1,8 @@
 """The flags in the value of XLA_FLAGS or LIBTPU_INIT_ARGS, each with its place; faults are slips.
 
-It goes on where XLA stops, so that what stands behind a slip is checked, too. A value that does
-not start with a dash names a file, as for XLA.
+Where XLA stops reading, reading stops: the flags behind it are in the slip, and no settings. A
+value that does not start with a dash names a file, as for XLA; a file in which the first word is
+no flag holds none.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
@@ -22,11 +24,18 @@ from counterpoint.flags.xla_flags import (
     SPACE,
     Word,
     expand_xla_flags,
+    names_file,
+    scan_unread,
     scan_xla_flags,
 )
 
 _LOOKS_LIKE_NAME: Final = re.compile(r"(xla|megascale|tpu|tf)_\w+")
 _QUOTES: Final = "'\"`"
+_STOPS: Final = "XLA stops reading there, and what follows is lost in silence"
+_IS_NO_FILE: Final = (
+    "XLA takes a value that does not start with `-` for the name of a file, and ends the process"
+    " where there is none"
+)
 
 
 @dataclass(slots=True)
@@ -39,12 +48,16 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """Of what the value is read: its channel, its source, and where a file's name begins."""
+    """Of what the value is read: its channel, its source, and where a file's name begins.
+
+    `in_file`: it is what a file of flags holds, which names no other file.
+    """
 
     where: str
     channel: Channel = Channel.XLA_FLAGS
     via: str = ""
     directory: Path | None = None
+    in_file: bool = False
 
 
 def read_flags(value: Traced, variable: Variable) -> Found:
@@ -53,25 +66,31 @@ def read_flags(value: Traced, variable: Variable) -> Found:
     start = value.text.lstrip(SPACE)
     if not start:
         return found
-    if variable.channel is Channel.XLA_FLAGS and _names_file(start):
+    if variable.channel is Channel.XLA_FLAGS and _is_file_name(value, variable):
         return _read_file(value, variable)
     stray: list[Word] = []
     for word in scan_xla_flags(value.text, where=str(value.place_at(0, variable.where))):
-        if word.flag or word.text.startswith((*DASHES, HOLE)):
+        if word.flag or word.text.startswith(HOLE):
             found.slips += _strays(value, stray, variable)
             stray = []
             _read_word(value, word, variable, found)
+        elif variable.channel is Channel.XLA_FLAGS:
+            found.slips.append(_stop(value, word, variable))
+            return found
         else:
             stray.append(word)
     found.slips += _strays(value, stray, variable)
     return found
 
 
-def _names_file(start: str) -> bool:
-    first = start.split(maxsplit=1)[0]
-    if start[0] in ("-", HOLE, *DASHES, *_QUOTES) or LOOKS_LIKE_FLAG.match(start):
+def _is_file_name(value: Traced, variable: Variable) -> bool:
+    """Whether the value of XLA_FLAGS names a file; what looks like a flag is meant as one."""
+    start = value.text.lstrip(SPACE)
+    if variable.in_file or start[0] in ("-", HOLE):
         return False
-    return not _LOOKS_LIKE_NAME.fullmatch(first) and len(start.split()) == 1
+    if _LOOKS_LIKE_NAME.fullmatch(start.strip(SPACE)):
+        return names_file(value.text, variable.directory, exists=True)
+    return names_file(value.text, variable.directory)
 
 
 def _read_file(value: Traced, variable: Variable) -> Found:
@@ -94,8 +113,8 @@ def _read_file(value: Traced, variable: Variable) -> Found:
                 )
             ]
         )
-    inner = Variable(str(path), variable.channel, f"file {name}")
-    return read_flags(known(text, 1), inner) if text.lstrip(SPACE)[:1] == "-" else Found()
+    inner = Variable(str(path), variable.channel, f"file {name}", in_file=True)
+    return read_flags(known(text, 1), inner)
 
 
 def _read_word(value: Traced, word: Word, variable: Variable, found: Found) -> None:
@@ -126,16 +145,6 @@ def _slip(name: str, shown: str, place: Place, variable: Variable) -> Slip | Non
     """What is wrong with a word before its equals sign, or None."""
     if HOLE in name:
         return _needs_shell(shown, place, variable)
-    if name[0] in DASHES:
-        return Slip(
-            kind=SlipKind.DASH,
-            channel=variable.channel,
-            text=shown,
-            why=f"it starts with U+{ord(name[0]):04X}, which only looks like a dash:"
-            " XLA stops reading there, and what follows is lost in silence",
-            place=place,
-            mend="--" + shown.lstrip("-" + DASHES),
-        )
     if name == "--" or not name.startswith("--") or name.startswith("---"):
         bare = shown.lstrip("-")
         return Slip(
@@ -159,28 +168,68 @@ def _needs_shell(shown: str, place: Place, variable: Variable) -> Slip:
     )
 
 
+def _stop(value: Traced, word: Word, variable: Variable) -> Slip:
+    """The word at which XLA stops, with those beside it that are no flags, and the flags lost."""
+    rest = list(scan_unread(value.text, word.end))
+    dash = word.text[0] in DASHES
+    words = [word] if dash else [word, *takewhile(_is_plain, rest)]
+    shown = value.shown_between(word.at, words[-1].end)
+    unread = Found()
+    for one in rest:
+        if one.flag:
+            _read_word(value, one, variable, unread)
+    return Slip(
+        kind=SlipKind.DASH if dash else SlipKind.STRAY,
+        channel=variable.channel,
+        text=shown,
+        why=_why_stopped(value, word, variable),
+        place=value.place_at(word.at, variable.where),
+        mend="--" + shown.lstrip("-" + DASHES) if dash else _mend(words),
+        lost=tuple(unread.given),
+    )
+
+
+def _is_plain(word: Word) -> bool:
+    return not word.flag and word.text[0] not in (*DASHES, HOLE)
+
+
+def _why_stopped(value: Traced, word: Word, variable: Variable) -> str:
+    first = not value.text[: word.at].strip(SPACE) and not variable.in_file
+    ends = _IS_NO_FILE if first else _STOPS
+    return f"{_looks(word.text)}: {ends}"
+
+
+def _looks(word: str) -> str:
+    if word[0] in DASHES:
+        return f"it starts with U+{ord(word[0]):04X}, which only looks like a dash"
+    if word[0] in _QUOTES:
+        return "it starts with a quote, not with `--`"
+    if word[0] == "#":
+        return "XLA knows no comments, and `#` starts no flag"
+    return "it does not start with `--`"
+
+
+def _mend(words: list[Word]) -> str | None:
+    """What a word alone was to be, where that is plain."""
+    bare = words[0].text.strip(_QUOTES)
+    if len(words) > 1:
+        return None
+    if LOOKS_LIKE_FLAG.match(bare) or _LOOKS_LIKE_NAME.fullmatch(bare):
+        return f"--{bare}"
+    return bare if bare.startswith("--") else None
+
+
 def _strays(value: Traced, words: list[Word], variable: Variable) -> Iterator[Slip]:
-    """Words that are no flags: one slip for those that stand together."""
+    """Words in another channel that are no flags: one slip for those that stand together."""
     if not words:
         return
     shown = value.shown_between(words[0].at, words[-1].end)
-    first = words[0].text
-    mend = None
-    bare = first.strip(_QUOTES)
-    if LOOKS_LIKE_FLAG.match(bare) or _LOOKS_LIKE_NAME.fullmatch(bare):
-        mend = f"--{bare}"
-    elif bare.startswith("--"):
-        mend = bare
-    why = (
-        "it does not start with `--`: XLA stops reading there, and what follows is lost in silence"
-    )
-    if first[0] in _QUOTES:
-        why = "it starts with a quote, not with `--`: XLA stops there, and what follows is lost"
+    dash = words[0].text[0] in DASHES
     yield Slip(
-        kind=SlipKind.STRAY,
+        kind=SlipKind.DASH if dash else SlipKind.STRAY,
         channel=variable.channel,
         text=shown,
-        why=why,
+        why=_looks(words[0].text) + ": it is no flag",
         place=value.place_at(words[0].at, variable.where),
-        mend=mend if len(words) == 1 else None,
+        mend="--" + shown.lstrip("-" + DASHES) if dash else _mend(words),
     )
