@@ -22,11 +22,14 @@ from counterpoint.flags.lint.check import check
 from counterpoint.flags.lint.remark import Severity
 from counterpoint.flags.reading import read_text
 from counterpoint.flags.rendering import Form, render
+from counterpoint.flags.showing import show
 from counterpoint.program import read_program
 
 LHS = "xla_gpu_enable_latency_hiding_scheduler"
 GATHER = "xla_gpu_all_gather_combine_threshold_bytes"
 REDUCE = "xla_gpu_all_reduce_combine_threshold_bytes"
+
+CHIPS = ("H100", "B200", "A100-80GB", None)
 
 STEP = """
 HloModule step, is_scheduled=true, num_partitions=8
@@ -72,12 +75,18 @@ def asked(
     version: str = "0.10.2",
     chip: str | None = "H100",
     hosts: int | None = 1,
+    devices: int | None = None,
     program: ProgramFacts | None = None,
 ) -> Recommendation:
-    known = release(version)
     return recommend(
         Situation(
-            workloads=workloads, goal=goal, release=known, chip=chip, hosts=hosts, program=program
+            workloads=workloads,
+            goal=goal,
+            release=release(version),
+            chip=chip,
+            hosts=hosts,
+            devices=devices,
+            program=program,
         )
     )
 
@@ -91,7 +100,7 @@ def test_all_that_is_said_exists_matters_and_passes_the_check(version: str) -> N
     known = release(version)
     for workload in WORKLOADS:
         for goal in GOALS:
-            for chip in ("H100", "B200", "A100-80GB", None):
+            for chip in (None, "TPU v6e") if workload == "multislice" else CHIPS:
                 found = asked(workload, goal=goal, version=version, chip=chip, hosts=None)
                 for name, value in found.settings.flags.items():
                     assert known.flags[name].xla_flags, name
@@ -123,6 +132,58 @@ def test_what_a_chip_does_by_itself_is_not_asked_for() -> None:
     assert LHS in asked("fsdp", chip="A100-80GB").settings.flags
     assert LHS in asked("fsdp", version="0.6.2").settings.flags
     assert "CUDA_DEVICE_MAX_CONNECTIONS" not in asked("fsdp", chip="B200").settings.variables
+
+
+def test_what_is_for_some_chips_is_left_out_where_the_chip_is_not_known() -> None:
+    found = asked("fsdp", chip=None)
+    assert "xla_gpu_enable_command_buffer" not in found.settings.flags
+    assert "CUDA_DEVICE_MAX_CONNECTIONS" not in found.settings.variables
+    told = why_not(found)
+    assert told["xla_gpu_enable_command_buffer"].startswith("only on Blackwell: --target")
+    assert told["CUDA_DEVICE_MAX_CONNECTIONS"].startswith("only on Ampere, Ada, Hopper: --target")
+    assert "xla_gpu_enable_pipelined_all_gather" in found.settings.flags
+
+
+def test_slices_are_of_tpus_and_get_what_tpus_read() -> None:
+    for chip in ("TPU v5p", None):
+        found = asked("multislice", chip=chip)
+        assert not found.settings.flags
+        assert [*found.settings.variables] == ["LIBTPU_INIT_ARGS"]
+        assert "nccl" not in dict(found.advice)
+        assert any(name.startswith("sysctl net.") for name, _ in found.advice)
+        assert found.layout is None
+    with pytest.raises(UsageError, match="H100 is no TPU"):
+        asked("multislice", chip="H100")
+
+
+def test_nothing_for_gpus_is_recommended_on_tpus() -> None:
+    found = asked("fsdp", "tp", "pp", "dp", "ep", chip="TPU v6e")
+    assert not found.lines
+    assert not found.advice
+    assert "for GPUs, not for TPU v6e" in why_not(found).values()
+
+
+def test_one_device_has_no_collectives_to_be_hidden() -> None:
+    found = asked("fsdp", "tp", "pp", "dp", "ep", devices=1)
+    assert [*found.settings.flags] == ["xla_gpu_enable_dynamic_slice_fusion"]
+    assert not found.settings.variables
+    assert found.layout is None
+    assert why_not(found)[GATHER] == "one device has no collectives"
+
+
+def test_what_is_the_default_by_now_is_not_called_gone() -> None:
+    told = why_not(asked("fsdp"))
+    assert told["xla_gpu_triton_gemm_any"] == "the default since 0.5.1"
+    newer = why_not(asked("fsdp", version="0.12.0"))
+    name = "xla_gpu_enable_pipelined_all_gather"
+    assert newer[name] == "an old name of xla_gpu_pipeline_all_gather there"
+
+
+def test_all_that_is_left_out_is_a_setting() -> None:
+    known = release("0.10.2")
+    for workload in WORKLOADS:
+        for it in asked(workload, chip=None).dropped:
+            assert it.name in known.flags or show(it.name, known).name == it.name
 
 
 def test_workloads_combine_and_the_first_has_its_way() -> None:
@@ -206,6 +267,25 @@ def test_the_command_tells_all_as_json_and_text(
     shown = capsys.readouterr().out
     assert "predicted" in shown
     assert "Candidates, to be confirmed" in shown
+
+
+def test_names_may_be_written_in_any_case_and_with_spaces(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for words in ("fsdp, tp", "FSDP,TP"):
+        assert main(["flags", "recommend", "--for", words, "--target", "8xMI300X", "--json"]) == 0
+        told = json.loads(capsys.readouterr().out)
+        assert (told["for"], told["chip"], told["devices"]) == (["fsdp", "tp"], "MI300X", 8)
+
+
+def test_advice_names_the_program_that_was_named(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "step.hlo"
+    path.write_text(STEP)
+    assert main(["flags", "recommend", "--for", "fsdp", "--program", str(path), "--json"]) == 0
+    advice = json.loads(capsys.readouterr().out)["advice"]
+    assert any(f"flags thresholds --program {path}" in it["text"] for it in advice)
 
 
 @pytest.mark.parametrize(

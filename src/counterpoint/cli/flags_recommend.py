@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -32,8 +33,8 @@ def recommend(  # noqa: PLR0913 - the options of the command
     """Recommend settings: those that exist in the release, are not its default, and can matter.
 
     Args:
-        for_: The parallelism: fsdp, tp, pp, dp, ep, multislice; several with commas.
-        target: Where it runs: 8xH100, or 4x8xH100 for four hosts of eight.
+        for_: The parallelism: fsdp, tp, pp, dp, ep, multislice (of TPUs); several with commas.
+        target: Where it runs: 8xH100, or 4x8xH100 for four hosts of eight; any chip by its name.
         jaxlib: The release; else the one installed here, else the newest known.
         program: What XLA made of the program: an HLO file, a directory of XLA dumps, a Run, or a
             profile that embeds its HLO. What it has decides what can matter.
@@ -51,7 +52,8 @@ def recommend(  # noqa: PLR0913 - the options of the command
         raise UsageError(f"--top takes a number from 1 on, not {top}")
     if json and as_ is not None:
         raise UsageError("--json and --as are two forms: choose one")
-    workloads = tuple(dict.fromkeys(one for text in for_ for one in text.split(",") if one))
+    words = (one.strip().lower() for text in for_ for one in text.split(","))
+    workloads = tuple(dict.fromkeys(one for one in words if one))
     found = find(_situation(workloads, goal, target, jaxlib, (program, module)))
     if as_ is not None:
         sys.stdout.write(drawn.recommendation_text(found, as_))
@@ -66,8 +68,8 @@ def recommend(  # noqa: PLR0913 - the options of the command
             "--module": module,
             "--goal": goal if goal != "speed" else None,
         }
-        words = [word for name, text in again.items() if text is not None for word in (name, text)]
-        print_document(drawn.recommendation_document(found, top, words), sys.stdout)
+        given = [word for name, text in again.items() if text is not None for word in (name, text)]
+        print_document(drawn.recommendation_document(found, top, given), sys.stdout)
 
 
 def _situation(
@@ -83,9 +85,9 @@ def _situation(
     from counterpoint.flags.advice.recommend import Situation
     from counterpoint.flags.catalogue import release
     from counterpoint.flags.source import installed_jaxlib
-    from counterpoint.hardware.target import parse_target
+    from counterpoint.hardware.target import parse_devices
 
-    where = parse_target(target) if target is not None else None
+    where = parse_devices(target) if target is not None else None
     program, module = named
     subject = finished_program(program, module) if program is not None else None
     told = subject.circumstances.get("jaxlib") if subject is not None else None
@@ -94,7 +96,9 @@ def _situation(
         workloads=workloads,
         goal=goal,
         release=known,
-        chip=where.gpu if where is not None else None,
+        chip=where.chip if where is not None else None,
         hosts=where.hosts if where is not None else None,
+        devices=where.count if where is not None else None,
         program=program_facts(subject.program, known.version) if subject is not None else None,
+        where=shlex.quote(str(program)) if program is not None else None,
     )

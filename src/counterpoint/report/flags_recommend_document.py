@@ -31,6 +31,12 @@ _LEGEND: Final = (
     " whole runs, several of each."
 )
 
+_NONE: Final = "Nothing: what the guides recommend is the default here, or can't matter."
+_NONE_ON_TPU: Final = (
+    "Nothing: the recipes are about GPUs. Of TPUs only what several slices need is known:"
+    " --for multislice."
+)
+
 
 def recommendation_text(found: Recommendation, form: str) -> str:
     """The settings in a form that can be run, and why behind it, as comments."""
@@ -48,7 +54,7 @@ def _comments(found: Recommendation) -> list[str]:
 def recommendation_document(found: Recommendation, top: int, again: Sequence[str]) -> Document:
     """The report; `again` are the options that it was asked for with."""
     entries = [_entry(at, one) for at, one in enumerate(found.lines, 1)]
-    none = Prose("Nothing: what the guides recommend is the default here, or can't matter.")
+    none = Prose(_NONE_ON_TPU if found.situation.on_tpu else _NONE)
     sections = [
         Section("Settings", printable(_situation(found)), tuple(entries) or (none,)),
     ]
@@ -75,6 +81,8 @@ def _situation(found: Recommendation) -> str:
         words.append(f"on {here.chip}")
     if here.hosts is not None:
         words.append(f"{here.hosts} host{'s' if here.hosts > 1 else ''}")
+    if here.devices == 1:
+        words.append("one device")
     if here.program is not None:
         words.append(f"program {here.program.name}")
     return ", ".join(words)
@@ -122,6 +130,7 @@ def recommendation_json(found: Recommendation) -> str:
         "catalogue": here.release.version,
         "chip": here.chip,
         "hosts": here.hosts,
+        "devices": here.devices,
         "program": here.program.name if here.program else None,
         "lines": [_line_data(one) for one in found.lines],
         "left_out": [

@@ -32,7 +32,8 @@ one row per setting that the page recommends or explains, with the value as the 
   reads it, whatever the jaxlib.
 - **instead**: what does it today, where it is gone, renamed, or not the best way any more.
 - **default today**: of jaxlib {newest}; of variables and options of others as they document it.
-- **default already?**: whether the page's value is what holds anyhow, so that it can be left out.
+- **default already?**: whether the page's value is what holds anyhow, so that it can be left out;
+  `ends the process`: the flag is there, and does not take this value.
 - **recipe**: recipes of Counterpoint that set it (`counterpoint flags recommend`), or leave it out
   and say why. `counterpoint flags show NAME` tells more of each.
 """
@@ -47,6 +48,7 @@ _OTHERS: Final = {
     Reader.KERNEL: "Linux",
 }
 _LONGEST: Final = 48
+_SOME: Final = 3
 
 
 def web_flags_markdown() -> str:
@@ -103,7 +105,7 @@ def cells(advice: Advice, known: list[Release]) -> tuple[str, ...]:
         f"`{advice.name}`",
         _given(advice),
         *(_word(advice.name, state) for state in states),
-        _instead(advice.name, states[-1]),
+        _instead(advice, states[-1], known[-1]),
         _default(advice, known[-1]),
         " / ".join(dict.fromkeys(filter(None, _judged(advice, known[-1])))),
         ", ".join(_recipe(name, what) for name, what in related_recipes(advice.name)),
@@ -118,28 +120,67 @@ def _word(name: str, state: State) -> str:
 
 
 def _given(advice: Advice) -> str:
+    if not advice.named:
+        whose = advice.source.split("/")[4]
+        return f"TCP parameters, unnamed; this one is from [{whose}]({advice.source})"
     values = " or ".join(_code(value) for value in advice.values)
     says = f"default {_code(advice.says)}" if advice.says is not None else ""
     return "; ".join(part for part in (values, says) if part) or "named"
 
 
-def _instead(name: str, state: State) -> str:
+def _instead(advice: Advice, state: State, today: Release) -> str:
+    name = advice.name
     text, removed = about(name), gone(name)
     use = (text.use if text else ()) or (removed.use if removed else ())
+    if use and _by_default(use, advice, today):
+        return f"drop it: {', '.join(_code(one) for one in use)} does it by default"
     if use:
         return ", ".join(f"`{one}`" for one in use)
     if state in (State.GONE, State.UNREAD, State.NO_OP):
         return "drop it"
-    return "`LIBTPU_INIT_ARGS`" if text and text.kind is Reader.LIBTPU else ""
+    if text and text.kind is Reader.LIBTPU:
+        return "`LIBTPU_INIT_ARGS`"
+    return _other_values(advice, today)
+
+
+def _by_default(use: tuple[str, ...], advice: Advice, today: Release) -> bool:
+    """Whether what took a flag's place does by itself what the page asks for."""
+    heirs = [today.flags.get(one) for one in use if one != advice.name]
+    return bool(heirs and advice.values) and all(
+        heir is not None and heir.type == "bool" and heir.is_default(value)
+        for heir in heirs
+        for value in advice.values
+    )
+
+
+def _other_values(advice: Advice, today: Release) -> str:
+    """What a flag takes whose value on the page ends the process."""
+    flag = today.flags.get(advice.name)
+    refused = [refusal(flag, value, Channel.XLA_FLAGS) for value in advice.values] if flag else []
+    if flag is None or not any(refused):
+        return ""
+    if flag.type == "enums":
+        real = [one for one in flag.values if one != "INVALID"]
+        some = ", ".join(_code(one) for one in real[:_SOME])
+        return f"names, as {some}; or empty"
+    takes = next(one.takes for one in refused if one)
+    return f"a value that it takes: {takes}"
 
 
 def _default(advice: Advice, today: Release) -> str:
     default = default_of(advice.name, today)
     if default is None:
-        return ""
+        return _heirs_default(advice.name, today)
     if advice.says is not None and not is_default(advice.name, advice.says, today):
         return f"{_code(default)}, not {_code(advice.says)}"
     return _code(default)
+
+
+def _heirs_default(name: str, today: Release) -> str:
+    """Of an old name: what the flag that it sets has by itself."""
+    flag = today.flags.get(name)
+    heir = today.flags.get(flag.alias_of) if flag and flag.alias_of else None
+    return f"{_code(heir.default)} of `{heir.name}`" if heir else ""
 
 
 def _judged(advice: Advice, today: Release) -> Iterator[str]:
@@ -153,7 +194,7 @@ def _already(advice: Advice, value: str, today: Release) -> str:
         return "yes"
     flag = today.flags.get(advice.name)
     if flag is not None and refusal(flag, value, Channel.XLA_FLAGS) is not None:
-        return "refused"
+        return "ends the process"
     return "no" if default_of(advice.name, today) is not None or flag is not None else ""
 
 

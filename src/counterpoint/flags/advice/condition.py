@@ -13,15 +13,17 @@ from typing import Final
 from counterpoint.flags.version import lhs_flag_needed, number
 
 FAMILIES: Final = {
-    "blackwell": re.compile(r"\bG?B\d{2,3}\b"),
+    "blackwell": re.compile(r"\bG?B\d{2,3}\b|\bRTX (50\d\d|PRO)"),
     "hopper": re.compile(r"\bG?H\d{2,3}\b"),
     "ada": re.compile(r"\b(L4|L40S?|RTX 40\d\d|RTX 6000 Ada)\b"),
-    "ampere": re.compile(r"\bA(10|16|30|40|100)G?\b"),
-    "volta": re.compile(r"\bV100\b"),
+    "ampere": re.compile(r"\bA(10|16|30|40|100|800)G?\b|\bRTX (30\d\d|A\d{4})\b"),
+    "volta": re.compile(r"\b(V100S?|T4|P4|P40|P100)\b"),
     "amd": re.compile(r"\bMI\d{3}"),
     "tpu": re.compile(r"\bTPU|^v\d+[a-z]*$", re.IGNORECASE),
 }
 """How chips are named, by the generation that recipes speak of."""
+
+_SPOKEN: Final = {"amd": "AMD", "tpu": "TPU", "volta": "older chips"}
 
 NEEDED: Final = ("scheduler",)
 
@@ -53,6 +55,14 @@ class Condition:
         if self.needed == "scheduler" and not lhs_flag_needed(version, chip):
             return f"runs unasked on {chip}"
         return None
+
+    def unsettled(self, chip: str | None) -> str | None:
+        """Which chips it is for, where the chip is not known and it is not for all of them."""
+        if family(chip) is not None or not (self.chips or self.not_chips):
+            return None
+        named = self.chips or self.not_chips
+        words = ", ".join(_SPOKEN.get(one, one.capitalize()) for one in named)
+        return f"only on {words}" if self.chips else f"not on {words}"
 
 
 def family(chip: str | None) -> str | None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from counterpoint.core.errors import UsageError
+from counterpoint.flags.advice.condition import family
 from counterpoint.flags.advice.program_facts import ProgramFacts
 from counterpoint.flags.advice.recipe import Line, Recipe, recipes, settings_of
 from counterpoint.flags.catalogue import Release
@@ -32,6 +33,10 @@ WORKLOADS: Final = {
     "multislice": "TPU slices over the data centre's network",
 }
 GOALS: Final = ("speed", "memory", "debug", "pgle")
+_OF_TPUS: Final = "multislice"
+_ANYWHERE: Final = ("xla_dump_", "JAX_", "TF_CPP_")
+"""What is read on TPUs, too."""
+_DUMP: Final = "--program DUMP"
 _LOST: Final = "it is set to"
 _PASSES: Final = "xla_disable_hlo_passes"
 _LHS: Final = "xla_gpu_enable_latency_hiding_scheduler"
@@ -39,14 +44,23 @@ _LHS: Final = "xla_gpu_enable_latency_hiding_scheduler"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
-    """What is recommended for. `chip` is as hardware names it; None is what is not known."""
+    """What is recommended for. `chip` is as hardware names it; None is what is not known.
+
+    `where` is what the program lies in, as a command takes it.
+    """
 
     workloads: tuple[str, ...]
     goal: str
     release: Release
     chip: str | None = None
     hosts: int | None = None
+    devices: int | None = None
     program: ProgramFacts | None = None
+    where: str | None = None
+
+    @property
+    def on_tpu(self) -> bool:
+        return family(self.chip) == "tpu"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +103,13 @@ class Recommendation:
 def recommend(situation: Situation) -> Recommendation:
     """What is worth a try in that situation."""
     _require(situation.workloads, situation.goal)
+    situation = _with_chip(situation)
     kept: dict[str, Advised] = {}
     dropped: list[Dropped] = []
     chosen = list(_chosen(situation))
     for recipe in chosen:
         for line in recipe.lines:
-            fitted, why = _fitted(line, situation)
+            fitted, why = _fitted(line, recipe, situation)
             if fitted is not None and line.name in kept:
                 kept[line.name], why = _together(kept[line.name], fitted, recipe.name)
             elif fitted is not None:
@@ -103,13 +118,14 @@ def recommend(situation: Situation) -> Recommendation:
                 dropped.append(Dropped(line.name, line.value, recipe.name, why))
     # The same name may stand in several recipes; only a value that lost is worth a word.
     dropped = [it for it in dropped if it.name not in kept or it.why.startswith(_LOST)]
-    dropped += _left_out(chosen, set(kept) | {it.name for it in dropped})
+    about = [recipe for recipe in chosen if _about(recipe, situation)]
+    dropped += _left_out(about, set(kept) | {it.name for it in dropped})
     return Recommendation(
         situation=situation,
         lines=tuple(kept.values()),
         dropped=tuple(dropped),
-        advice=tuple(_advice(chosen, situation)),
-        layout=next((it.layout for it in chosen if it.layout is not None), None),
+        advice=tuple(_advice(about, situation)),
+        layout=next((it.layout for it in about if it.layout is not None), None),
     )
 
 
@@ -127,6 +143,19 @@ def _require(workloads: Sequence[str], goal: str) -> None:
         )
 
 
+def _with_chip(situation: Situation) -> Situation:
+    """Slices are of TPUs, whether that is said or not."""
+    if _OF_TPUS not in situation.workloads or situation.on_tpu:
+        return situation
+    if situation.chip is not None:
+        raise UsageError(
+            f"--for {_OF_TPUS}: {situation.chip} is no TPU",
+            why=f"it is for {WORKLOADS[_OF_TPUS]}; hosts of GPUs need no workload of their own",
+            next="--for fsdp --target 4x8xH100, or --for multislice --target 4x256xTPUv6e",
+        )
+    return replace(situation, chip="TPU")
+
+
 def _chosen(situation: Situation) -> Iterator[Recipe]:
     """Recipes of the workloads as they were named, then those for any: the first has its way."""
     fitting = [it for it in recipes().values() if situation.goal in it.goals]
@@ -138,24 +167,62 @@ def _chosen(situation: Situation) -> Iterator[Recipe]:
                 yield recipe
 
 
-def _fitted(line: Line, situation: Situation) -> tuple[Line | None, str | None]:
+def _fitted(line: Line, recipe: Recipe, situation: Situation) -> tuple[Line | None, str | None]:
     """The line as it is needed here, or why it is not."""
+    why = _beside_the_point(line, recipe, situation)
+    if why is not None:
+        return None, why
     if line.name == _LHS and situation.program is not None and situation.program.beyond_model:
         reason = "the program has what may keep it from starting unasked: sends, ragged"
         reason += " all-to-alls, broadcasts, or computation on the host"
         return replace(line, reason=reason, basis="predicted"), None
-    why = line.condition.why_not(situation.release.version, situation.chip, situation.hosts)
-    why = why or _superfluous(line, situation.release)
+    why = _already(line, situation.release)
+    why = why or line.condition.why_not(situation.release.version, situation.chip, situation.hosts)
+    why = why or _superfluous(line, situation.release) or _unsettled(line, situation)
     if why is None and situation.program is not None:
         return _for_program(line, situation.program)
     return (None, why) if why else (line, None)
 
 
-def _superfluous(line: Line, release: Release) -> str | None:
-    """Whether the release does without it, or can't take it."""
+def _beside_the_point(line: Line, recipe: Recipe, situation: Situation) -> str | None:
+    """Whether it is about what these devices have not: collectives, or a GPU."""
+    if situation.devices == 1 and (line.kinds or "any" not in recipe.workloads):
+        return "one device has no collectives"
+    if situation.on_tpu and line.channel is not Channel.LIBTPU_INIT_ARGS:
+        return None if line.name.startswith(_ANYWHERE) else f"for GPUs, not for {situation.chip}"
+    return None
+
+
+def _about(recipe: Recipe, situation: Situation) -> bool:
+    """Whether what a recipe says beside its settings is for these devices."""
+    if situation.on_tpu:
+        return bool(recipe.libtpu)
+    alone = situation.devices == 1
+    return not (alone and (recipe.layout is not None or "any" not in recipe.workloads))
+
+
+def _unsettled(line: Line, situation: Situation) -> str | None:
+    only = line.condition.unsettled(situation.chip)
+    return f"{only}: --target says which chip it is" if only else None
+
+
+def _already(line: Line, release: Release) -> str | None:
+    """Whether the release does it by itself, or under another name."""
     if line.channel is Channel.ENVIRONMENT:
         same = release.jax.get(line.name, "").casefold() == line.value.casefold()
         return f"the default in jaxlib {release.version}" if same else None
+    flag = release.flags.get(line.name) if line.channel is Channel.XLA_FLAGS else None
+    if flag is None or not flag.xla_flags or flag.no_op:
+        return None
+    if flag.is_default(line.value):
+        since = line.condition.before
+        return f"the default since {since}" if since else f"the default in jaxlib {release.version}"
+    past = line.condition.why_not(release.version, None)
+    return f"an old name of {flag.alias_of} there" if flag.alias_of and past else None
+
+
+def _superfluous(line: Line, release: Release) -> str | None:
+    """Whether the release can't take it, or makes nothing of it."""
     if line.channel is not Channel.XLA_FLAGS:
         return None
     flag = release.flags.get(line.name)
@@ -163,9 +230,7 @@ def _superfluous(line: Line, release: Release) -> str | None:
         return f"jaxlib {release.version} does not know it"
     if refusal(flag, line.value, line.channel) is not None:
         return f"jaxlib {release.version} does not take this value"
-    if flag.no_op:
-        return f"does nothing in jaxlib {release.version}"
-    return f"the default in jaxlib {release.version}" if flag.is_default(line.value) else None
+    return f"does nothing in jaxlib {release.version}" if flag.no_op else None
 
 
 def _for_program(line: Line, program: ProgramFacts) -> tuple[Line | None, str | None]:
@@ -223,6 +288,12 @@ def _advice(chosen: Iterable[Recipe], situation: Situation) -> Iterator[tuple[st
     for recipe in chosen:
         for line in recipe.advice:
             if line.condition.why_not(version, chip, situation.hosts) is None:
-                yield line.name, line.value
+                yield line.name, _placed(line.value, situation)
         for line in recipe.kernel:
-            yield f"sysctl {line.name}={line.value}", line.reason or ""
+            told = f"{line.reason} ({line.basis}, {line.source or recipe.source})"
+            yield f"sysctl {line.name}={line.value}", told
+
+
+def _placed(text: str, situation: Situation) -> str:
+    """A piece of advice, about the program that was named."""
+    return text if situation.where is None else text.replace(_DUMP, f"--program {situation.where}")

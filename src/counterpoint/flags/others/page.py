@@ -18,13 +18,16 @@ from typing import Any
 class Advice:
     """One setting of a page. No `values`: it is named without one, or with a placeholder.
 
-    `says` is what the page holds to be the default.
+    `says` is what the page holds to be the default. One that is not `named` is what the page may
+    mean, as `source` has it.
     """
 
     name: str
     where: str
     values: tuple[str, ...] = ()
     says: str | None = None
+    named: bool = True
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,8 @@ def _page(document: Mapping[str, Any]) -> Page:
             where=row["where"],
             values=tuple(row.get("values", ())),
             says=row.get("says"),
+            named=row.get("named", True),
+            source=row.get("source", ""),
         )
         for row in document["setting"]
     )
