@@ -14,6 +14,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -132,8 +133,14 @@ def _reader(form: str) -> Callable[[str, str], Written]:
         from counterpoint.flags.sources.toml_source import read_toml as read
     elif form == "flags":
         from counterpoint.flags.sources.flag_text import read_flag_text as read
+    elif form == "notebook":
+        from counterpoint.flags.sources.notebook import read_notebook
+
+        return partial(read_notebook, reader=_reader)
     else:
-        from counterpoint.flags.sources.text import read_any_text as read
+        from counterpoint.flags.sources.document import read_document
+
+        return partial(read_document, reader=_reader)
     return read
 
 

@@ -6,7 +6,7 @@ import re
 from pathlib import PurePath
 from typing import Final
 
-FORMS: Final = ("flags", "shell", "slurm", "python", "yaml", "env", "toml", "text")
+FORMS: Final = ("flags", "shell", "slurm", "python", "yaml", "env", "toml", "notebook", "text")
 """What a source can be told to be."""
 ALIASES: Final = {"bash": "shell", "k8s": "yaml", "compiler_options": "python"}
 """Forms that are written under another name than the one under which they are read."""
@@ -15,8 +15,9 @@ _SUFFIXES: Final = {
     **dict.fromkeys((".sh", ".bash", ".zsh", ".ksh"), "shell"),
     **dict.fromkeys((".sbatch", ".slurm", ".sub", ".job"), "shell"),
     **dict.fromkeys((".yaml", ".yml", ".tpl"), "yaml"),
-    **dict.fromkeys((".md", ".rst", ".log", ".html", ".ipynb", ".adoc"), "text"),
+    **dict.fromkeys((".md", ".rst", ".log", ".html", ".adoc"), "text"),
     ".py": "python",
+    ".ipynb": "notebook",
     ".env": "env",
     ".toml": "toml",
 }

@@ -1,0 +1,157 @@
+"""A Jupyter notebook: its code cells are one program, read in their order; a place names the cell.
+
+%env NAME=value, %set_env NAME value    set the environment of the notebook
+!NAME=value command, %%bash             are read as shell scripts
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, cast
+
+from counterpoint.core.errors import InputError
+from counterpoint.flags.written import Place, Slip, Written
+
+Reader = Callable[[str, str], Written]
+_ENV: Final = re.compile(r"^([ \t]*)%(?:set_)?env[ \t]+([A-Za-z_]\w*)(?:[ \t]*=[ \t]*|[ \t]+)(.*)$")
+_SHELL: Final = re.compile(r"^([ \t]*)(?:!{1,2}|%sx[ \t]|%system[ \t])(.*)$")
+_MAGIC: Final = re.compile(r"^([ \t]*)(?:%\w.*|\?.*|[\w.]+\?{1,2}[ \t]*)$")
+_ASSIGNED: Final = re.compile(r"^([ \t]*[\w, ]+=[ \t]*)[!%].*$")
+_SCRIPT: Final = re.compile(r"^%%(?:bash|sh|script[ \t]+(?:ba)?sh)\b")
+_HOLE: Final = re.compile(r"\$\{?([A-Za-z_]\w*)\}?|\{([A-Za-z_]\w*)\}")
+_LINE: Final = re.compile(r"\bline (\d+)\b")
+
+
+@dataclass(slots=True)
+class Cells:
+    """The program so far: its lines, the shell's lines, and where each cell begins."""
+
+    where: str
+    python: list[str] = field(default_factory=list[str])
+    shell: list[str] = field(default_factory=list[str])
+    starts: list[int] = field(default_factory=list[int])
+    numbers: list[int] = field(default_factory=list[int])
+    notes: list[str] = field(default_factory=list[str])
+
+    def add(self, number: int, source: str) -> None:
+        self.starts.append(len(self.python) + 1)
+        self.numbers.append(number)
+        lines = source.split("\n")
+        if lines[0].startswith("%%"):
+            self.python += [""] * len(lines)
+            script = bool(_SCRIPT.match(lines[0]))
+            self.shell += ["", *(lines[1:] if script else [""] * (len(lines) - 1))]
+            return
+        shell = [""] * len(lines)
+        python = list(_python(lines, shell))
+        try:
+            ast.parse("\n".join(python))
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            self.notes.append(f"cell {number}: not Python, not read")
+            python = [""] * len(lines)
+        self.python += python
+        self.shell += shell
+
+    def place(self, place: Place) -> Place:
+        """`x.ipynb, cell 3:5`."""
+        if place.line is None or place.where != self.where:
+            return place
+        cell, line = self.at(place.line)
+        return Place(f"{self.where}, cell {cell}", line)
+
+    def at(self, line: int) -> tuple[int, int]:
+        index = max(bisect_right(self.starts, line) - 1, 0)
+        return self.numbers[index], line - self.starts[index] + 1
+
+    def told(self, text: str) -> str:
+        """A sentence with places in it."""
+        return _LINE.sub(
+            lambda match: "cell {}, line {}".format(*self.at(int(match[1]))) if self.starts else "",
+            text,
+        )
+
+
+def read_notebook(text: str, where: str, reader: Callable[[str], Reader]) -> Written:
+    """All settings of the code cells; numbers of cells count all cells, from 1."""
+    cells = Cells(where)
+    for number, source in _sources(text, where):
+        cells.add(number, source)
+    if not cells.starts:
+        return Written(where=where, form="python")
+    found = [reader("python")("\n".join(cells.python), where)]
+    if any(line.strip() for line in cells.shell):
+        try:
+            found.append(reader("shell")("\n".join(cells.shell), where))
+        except InputError as failure:
+            cells.notes.append(f"its shell commands can't be read: {failure.what}")
+    given = tuple(replace(it, place=cells.place(it.place)) for one in found for it in one.given)
+    return Written(
+        where=where,
+        form="python",
+        given=given,
+        slips=tuple(_placed(it, cells) for one in found for it in one.slips),
+        notes=(*cells.notes, *(cells.told(note) for one in found for note in one.notes)),
+    )
+
+
+def _placed(slip: Slip, cells: Cells) -> Slip:
+    return replace(slip, place=cells.place(slip.place), why=cells.told(slip.why))
+
+
+def _python(lines: list[str], shell: list[str]) -> list[str]:
+    """Lines of a cell as Python has them; what a shell gets is put into `shell`."""
+    python: list[str] = []
+    goes_on = False
+    for row, line in enumerate(lines):
+        command = _SHELL.match(line)
+        if goes_on or command:
+            bare = command[2] if command and not goes_on else line
+            shell[row] = bare
+            python.append(f"{command[1]}pass" if command and not goes_on else "")
+            goes_on = line.endswith("\\")
+        else:
+            python.append(_magic(line))
+    return python
+
+
+def _magic(line: str) -> str:
+    if match := _ENV.match(line):
+        indent, name, value = match.groups()
+        quoted = repr(value.strip())
+        if _HOLE.search(value):
+            quoted = "f" + _HOLE.sub(lambda hole: "{" + (hole[1] or hole[2]) + "}", quoted)
+        return f'{indent}os.environ["{name}"] = {quoted}'
+    if match := _MAGIC.match(line):
+        return f"{match[1]}pass"
+    if match := _ASSIGNED.match(line):
+        return f"{match[1]}None"
+    return line
+
+
+def _sources(text: str, where: str) -> list[tuple[int, str]]:
+    """Number and source of each code cell."""
+    try:
+        whole: Any = json.loads(text)
+    except (ValueError, RecursionError) as failure:
+        raise InputError(
+            f"{where}: not a notebook: {failure}", next="--form text finds flags in any text"
+        ) from None
+    cells: Any = cast("dict[str, Any]", whole).get("cells") if isinstance(whole, dict) else None
+    if not isinstance(cells, list):
+        raise InputError(
+            f"{where}: not a notebook: it has no cells", next="--form text finds flags in any text"
+        )
+    found: list[tuple[int, str]] = []
+    for number, cell in enumerate(cast("list[Any]", cells), 1):
+        if isinstance(cell, dict):
+            one = cast("dict[str, Any]", cell)
+            source: Any = one.get("source", "")
+            lines = cast("list[Any]", source) if isinstance(source, list) else [source]
+            if one.get("cell_type") == "code":
+                found.append((number, "".join(it for it in lines if isinstance(it, str))))
+    return found
