@@ -74,19 +74,19 @@ def test_each_flag_of_a_value_has_its_own_line() -> None:
 
 def test_what_needs_a_shell_is_a_slip_and_the_rest_of_the_value_is_read() -> None:
     written = script(
-        'export XLA_FLAGS="--xla_a=$N $(cat more) --xla_b=2 ${OTHER} --xla_c=x$((1+1))"'
+        'export XLA_FLAGS="--xla_a=$N $(cat more) --xla_b=2 ${OTHER} --xla_c=x$((RANDOM+1))"'
     )
     assert kinds(written) == [SlipKind.UNKNOWABLE] * 4
     assert [one.text for one in written.slips] == [
         "--xla_a=$N",
         "$(cat more)",
         "${OTHER}",
-        "--xla_c=x$((1+1))",
+        "--xla_c=x$((RANDOM+1))",
     ]
     assert [(one.name, one.value, one.known) for one in written.given] == [
         ("xla_a", "$N", False),
         ("xla_b", "2", True),
-        ("xla_c", "x$((1+1))", False),
+        ("xla_c", "x$((RANDOM+1))", False),
     ]
     assert written.settings.flags == {"xla_b": "2"}
 
@@ -117,25 +117,153 @@ def test_branches_that_exclude_each_other_throw_nothing_away() -> None:
         "if x; then", "  export XLA_FLAGS=--xla_a=1", "else", "  export XLA_FLAGS=--xla_b=1", "fi"
     )
     assert not written.slips
-    assert "line 2: XLA_FLAGS is set within `if`: read as if it ran" in written.notes
+    assert "lines 2 and 4: XLA_FLAGS is set within `if`: read as if it ran" in written.notes
     assert "line 4: of several branches that set XLA_FLAGS, this one counts" in written.notes
 
 
-def test_heredocs_and_functions_are_passed_over_with_a_note() -> None:
+def test_what_nothing_runs_is_not_read_and_said() -> None:
     written = script(
         "cat <<'EOF' > job.sh",
         'export XLA_FLAGS="--xla_heredoc',
         "EOF",
         "setup() {",
-        "  export XLA_FLAGS=--xla_function",
+        "  export NCCL_PROTO=LL",
         "}",
+        "harmless() { echo $XLA_FLAGS; }",
+        "source ./more.env",
+        "source venv/bin/activate",
+        'eval "$(more)"',
+        "python - <<EOF",
+        "os.environ['x']",
+        "EOF",
         "export XLA_FLAGS=--xla_a=1",
     )
     assert flags(written) == [("xla_a", "1")]
-    assert set(written.notes) == {
-        "line 1: the text of the heredoc is not read",
-        "line 4: what the function sets is not read",
+    assert set(written.unread) == {
+        "line 1: the text written to job.sh is not read",
+        "line 4: what the function setup sets is not read: not called here",
+        "line 8: what ./more.env sets is not read",
+        "line 10: what `eval` runs is not known, so not read",
     }
+    assert set(written.unread) <= set(written.notes)
+
+
+def test_a_flag_throws_away_what_a_called_function_has_set() -> None:
+    written = script(
+        "f() { export XLA_FLAGS=--xla_a=1; }", "f", "export XLA_FLAGS=--xla_b=2", "python x.py"
+    )
+    assert slip(written).kind is SlipKind.OVERWRITTEN
+    assert not written.unread
+
+
+def test_a_function_hands_variables_to_what_it_starts() -> None:
+    written = script(
+        "run() {",
+        "  local plugin=$1",
+        "  mpirun -np 2 -x NCCL_DEBUG=INFO \\",
+        '    -x NCCL_TUNER_PLUGIN="$plugin" test',
+        "}",
+        "JAX_ENABLE_PGLE=true run libx.so",
+    )
+    assert written.settings.variables == {
+        "NCCL_DEBUG": "INFO",
+        "NCCL_TUNER_PLUGIN": "libx.so",
+        "JAX_ENABLE_PGLE": "true",
+    }
+    assert ("NCCL_TUNER_PLUGIN", 4) in lines(written)
+
+
+def test_arrays_and_bare_references_are_several_words() -> None:
+    written = script(
+        'ARGS=(-x NCCL_PROTO=LL "-x")',
+        'ARGS+=("NCCL_NVLS_ENABLE=0")',
+        'MORE="-x NCCL_ALGO=Ring -np 4"',
+        'mpirun $MORE "${ARGS[@]}" python x.py',
+    )
+    assert written.settings.variables == {
+        "NCCL_PROTO": "LL",
+        "NCCL_NVLS_ENABLE": "0",
+        "NCCL_ALGO": "Ring",
+    }
+
+
+def test_many_settings_of_one_block_are_doubted_together() -> None:
+    written = script(
+        "if x; then", *(f"  export NCCL_{letter}=1" for letter in "ABCDE"), "fi", "python x.py"
+    )
+    assert written.notes == (
+        "lines 2 to 6: NCCL_A, NCCL_B, NCCL_C and 2 more are set within `if`: read as if it ran",
+    )
+
+
+def test_a_variable_that_is_passed_on_is_no_riddle() -> None:
+    assert not script("mpirun -x NCCL_PROTO=$NCCL_PROTO -x NCCL_ALGO=${NCCL_ALGO} x").slips
+
+
+def test_functions_that_call_each_other_for_ever_are_read_once() -> None:
+    written = script("f() { g; g; XLA_FLAGS=--xla_a=1; }", "g() { f; f; }", "f", "g")
+    assert flags(written) == [("xla_a", "1")]
+
+
+def test_a_script_that_is_written_and_started_is_read() -> None:
+    written = script(
+        'PROTO="LL"',
+        "cat > $DIR/each.sh <<'EOL'",
+        "export NCCL_PROTO=$PROTO",
+        "EOL",
+        "cat <<-EOF | tee late.sh",
+        "\texport NCCL_ALGO=Ring A=\\$B",
+        "EOF",
+        "chmod +x each.sh",
+        "parallel-launch 8 bash ./each.sh",
+    )
+    assert lines(written) == [("NCCL_PROTO", 3)]
+    assert written.unread == ("line 5: the text of the heredoc is not read",)
+    written = script("ssh host bash <<EOF", "export NCCL_PROTO=LL", "EOF")
+    assert lines(written) == [("NCCL_PROTO", 2)]
+
+
+def test_a_shift_to_the_left_is_no_heredoc() -> None:
+    assert flags(script("(( A = 1 << 2 ))", "export XLA_FLAGS=--xla_a=1")) == [("xla_a", "1")]
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        *("A/B", "$A*2", "${A}+B*3", "-A", "2**10", "1<<4|1", "(A+1)*(B-1)", "-7/2", "-7%3"),
+        *("0x1F", "010", "~5 & 0xff", "9223372036854775807+1", "A", "NEG-1", "2**3**2", "1 ^ 3"),
+    ],
+)
+def test_arithmetic_of_known_numbers_is_worked_out(expression: str) -> None:
+    text = f"A=8589934592\nB=4\nNEG=-3\nexport NCCL_X=$(({expression}))"
+    value = script(text).settings.variables["NCCL_X"]
+    if BASH:
+        done = subprocess.run(
+            [BASH, "-c", f'{text}\nprintf "%s" "$NCCL_X"'], capture_output=True, check=True
+        )
+        assert value == done.stdout.decode()
+
+
+@pytest.mark.parametrize("expression", ["X+1", "1/0", "1+", "A=1", "089", "2**-1", ""])
+def test_other_arithmetic_is_left_to_the_shell(expression: str) -> None:
+    assert kinds(script(f"export NCCL_X=$(({expression}))")) == [SlipKind.UNKNOWABLE]
+
+
+def test_flags_that_are_handed_to_libtpu_are_its_own() -> None:
+    written = script(
+        'export XLA_FLAGS="--xla_tpu_a=1"',
+        "CMD=\"export LIBTPU_INIT_ARGS='${XLA_FLAGS}' && python x.py\"",
+        'xpk workload create --command="$CMD"',
+    )
+    (one,) = written.given
+    assert (one.channel, one.name, one.via) == (Channel.LIBTPU_INIT_ARGS, "xla_tpu_a", "$XLA_FLAGS")
+    assert written.notes == ("line 2: XLA_FLAGS is handed over as LIBTPU_INIT_ARGS, read as such",)
+
+
+def test_bazel_hands_variables_to_tests() -> None:
+    written = script("bazel test --test_env=XLA_FLAGS=--xla_a=1 --action_env=NCCL_DEBUG=WARN //x")
+    assert flags(written) == [("xla_a", "1")]
+    assert written.settings.variables == {"NCCL_DEBUG": "WARN"}
 
 
 def test_a_flag_outside_the_quotes_is_a_slip() -> None:
@@ -147,7 +275,7 @@ def test_a_flag_outside_the_quotes_is_a_slip() -> None:
 def test_a_default_is_taken_and_said() -> None:
     written = script("export NCCL_BUFFSIZE=${NCCL_BUFFSIZE:-8388608}")
     assert written.settings.variables == {"NCCL_BUFFSIZE": "8388608"}
-    assert written.notes == ("line 1: NCCL_BUFFSIZE is taken as unset, so its default counts",)
+    assert written.notes == ("line 1: NCCL_BUFFSIZE is taken as unset: the default counts",)
 
 
 def test_a_variable_that_is_not_exported_is_said() -> None:
@@ -236,7 +364,25 @@ def test_what_read_asks_for_is_no_setting() -> None:
 WORDS = (
     *("export", "XLA_FLAGS=", '"', "'", "$", "${", "}", "$(", ")", "(", "{", "if", "then", "fi"),
     *("case", "in", "esac", ";;", "do", "done", "<<E", "E", "\n", " ", ";", "|", "--xla_a=1", "\\"),
-    *("srun", "--export=", "bash -c", "env", "+=", "f()", "#", "`", "NCCL_X=1", ",", "\v", "a=("),
+    *(
+        "srun",
+        "--export=",
+        "bash -c",
+        "env",
+        "+=",
+        "f()",
+        "f",
+        "$((",
+        "))",
+        "bash",
+        "> f",
+        "#",
+        "`",
+        "NCCL_X=1",
+        ",",
+        "\v",
+        "a=(",
+    ),
 )
 
 

@@ -17,15 +17,16 @@ from counterpoint.flags.sources.launcher import (
     together,
 )
 from counterpoint.flags.sources.state import State
-from counterpoint.flags.sources.traced import Piece, Traced
+from counterpoint.flags.sources.traced import Traced
 from counterpoint.flags.sources.variables import FLAGS, Assigned
 from counterpoint.flags.written import Place, Slip, SlipKind
 
 _ASSIGNMENT: Final = re.compile(r"([A-Za-z_]\w*)=")
 _SHELLS: Final = ("bash", "sh", "zsh", "dash", "ksh")
 _CONTAINERS: Final = ("docker", "podman", "singularity", "apptainer", "enroot", "kubectl")
+_BAZEL: Final = ("bazel", "bazelisk", "blaze")
 _MAXTEXT: Final = "compile_xla_flags="
-_QUIET: Final = frozenset(
+QUIET: Final = frozenset(
     (
         *("echo", "printf", "cd", "pushd", "popd", "mkdir", "rm", "cp", "mv"),
         *("ls", "cat", "date", "source", ".", "eval", "read", "shift", "set"),
@@ -53,18 +54,18 @@ class Commands:
         """Take in what the command's own words set; scripts in its words are handed back."""
         texts = [value.shown for value, _ in words]
         name = texts[0].rpartition("/")[2]
-        for variable, value, line in overlay if name not in _QUIET else ():
+        for variable, value, line in overlay if name not in QUIET else ():
             self.state.give_to_command(Assigned(variable, value, "", line))
         for index, text in enumerate(texts):
             yield from self._word(text.rpartition("/")[2], index, words, texts)
         self._maxtext(words)
-        if name not in _QUIET:
+        if name not in QUIET:
             self.state.programs += 1
 
     def _word(
         self, text: str, index: int, words: list[Value], texts: list[str]
     ) -> Iterator[tuple[Traced, int]]:
-        if text == "env" and (index == 0 or texts[index - 1].rpartition("/")[2] not in _QUIET):
+        if text == "env" and (index == 0 or texts[index - 1].rpartition("/")[2] not in QUIET):
             self._env(words[index + 1 :])
         elif text in SLURM:
             asked = slurm_options(texts[index + 1 :])
@@ -75,6 +76,8 @@ class Commands:
             self._behind(words[index + 1 :], ("-x", "--env", "-genv"), text)
         elif text in _CONTAINERS:
             self._behind(words[index + 1 :], ("-e", "--env"), text)
+        elif text in _BAZEL:
+            self._behind(words[index + 1 :], ("--test_env", "--action_env"), text)
         elif text in _SHELLS:
             for at in range(index + 1, min(index + 4, len(texts) - 1)):
                 if re.fullmatch(r"-[a-z]*c", texts[at]):
@@ -89,7 +92,7 @@ class Commands:
             if skip or value.text.startswith("-"):
                 skip = value.text in ("-u", "--unset", "-C")
             elif match:
-                self._give(match[1], _cut(value, match.end()), line, "env")
+                self._give(match[1], value.cut(match.end()), line, "env")
             else:
                 return
 
@@ -100,10 +103,10 @@ class Commands:
             text = value.text
             option, _, rest = text.partition("=")
             if before in options and (match := _ASSIGNMENT.match(text)):
-                self._give(match[1], _cut(value, match.end()), line, f"{via} {before}")
+                self._give(match[1], value.cut(match.end()), line, f"{via} {before}")
             elif option in options and (match := _ASSIGNMENT.match(rest)):
                 start = len(option) + 1 + match.end()
-                self._give(match[1], _cut(value, start), line, f"{via} {option}")
+                self._give(match[1], value.cut(start), line, f"{via} {option}")
             before = text
 
     def _export(self, words: list[Value]) -> None:
@@ -117,7 +120,7 @@ class Commands:
             for item in items:
                 if match := _ASSIGNMENT.match(item):
                     end = at + len(item)
-                    self._give(match[1], _cut(value, at + match.end(), end), line, "srun --export")
+                    self._give(match[1], value.cut(at + match.end(), end), line, "srun --export")
                 elif item.startswith("-") or ("=" not in item and not item.isidentifier()):
                     self._cut_off(item, line)
                 at += len(item) + 1
@@ -164,23 +167,6 @@ class Commands:
                 variable = Variable(
                     self.state.where, Channel.COMPILER_OPTIONS, "MaxText compile_xla_flags"
                 )
-                found = read_flags(_cut(value, len(_MAXTEXT)), variable)
+                found = read_flags(value.cut(len(_MAXTEXT)), variable)
                 self.state.options += found.given
                 self.state.slips += found.slips
-
-
-def _cut(value: Traced, start: int, end: int | None = None) -> Traced:
-    """A part of a value, with the lines it stands on."""
-    pieces: list[Piece] = []
-    at = 0
-    end = len(value.text) if end is None else end
-    for piece in value.pieces:
-        size = len(piece.text) if piece.known else 1
-        low, high = max(start - at, 0), min(end - at, size)
-        if low < high and piece.known:
-            line = piece.line and piece.line + piece.text.count("\n", 0, low)
-            pieces.append(Piece(piece.text[low:high], line))
-        elif low < high:
-            pieces.append(piece)
-        at += size
-    return Traced(tuple(pieces))

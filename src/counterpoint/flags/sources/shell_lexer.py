@@ -1,13 +1,14 @@
 """The words and operators of a shell script, with lines; nothing is run and nothing expanded.
 
-A word is a row of parts: plain text, a reference to a variable, or what needs a shell. Heredocs
-are taken out, since they are some other program's text. An unclosed quote is the only error.
+A word is a row of parts: plain text, a reference to a variable, or what needs a shell. The text of
+a heredoc hangs at its operator, since it is some other program's. An unclosed quote is the only
+error.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final
@@ -40,6 +41,18 @@ class Part:
     line: int
 
 
+@dataclass(slots=True)
+class Heredoc:
+    """A text that stands behind a command; `line` is the one of the command."""
+
+    mark: str
+    line: int
+    dashed: bool  # `<<-`: tabs before its lines do not count
+    quoted: bool  # nothing in it is expanded
+    text: str = ""
+    start: int = 0  # the line of its text
+
+
 @dataclass(frozen=True, slots=True)
 class Token:
     """A word with its parts, or an operator without."""
@@ -48,6 +61,7 @@ class Token:
     line: int
     parts: tuple[Part, ...] = ()
     operator: bool = False
+    heredoc: Heredoc | None = None
 
 
 @dataclass(slots=True)
@@ -58,29 +72,33 @@ class Lexer:
     where: str
     line: int = 1
     at: int = 0
-    heredocs: list[int] = field(default_factory=list[int])  # lines of those that set flags
+    _heredocs: list[Heredoc] = field(default_factory=list[Heredoc])  # whose text is to come
     _counted: int = 0
 
     def tokens(self) -> Iterator[Token]:
         """All tokens."""
-        heredocs: list[tuple[str, bool]] = []
         while self._skip():
             line = self.here()
-            if match := _OPERATOR.match(self.text, self.at):
-                if match[0] in "<>" and self.text[match.end() : match.end() + 1] == "(":
-                    yield self._word()
-                    continue
-                self.at = match.end()
-                yield Token(match[0], line, operator=True)
-                if match[0] in ("<<", "<<-") and self._skip():
-                    mark = self._word()
-                    heredocs.append(("".join(p.text for p in mark.parts), match[0] == "<<-"))
-                if match[0] == "\n":
-                    for mark_text, dashed in heredocs:
-                        self._heredoc(mark_text, dashed=dashed)
-                    heredocs.clear()
+            match = _OPERATOR.match(self.text, self.at)
+            if not match or (match[0] in "<>" and self.text[match.end() : match.end() + 1] == "("):
+                yield self._word()
                 continue
-            yield self._word()
+            self.at = match.end()
+            heredoc = None
+            if match[0] in ("<<", "<<-") and self._skip():
+                mark = self._word()
+                heredoc = Heredoc(
+                    mark="".join(part.text for part in mark.parts),
+                    line=line,
+                    dashed=match[0] == "<<-",
+                    quoted=any(character in "'\"\\" for character in mark.text),
+                )
+                self._heredocs.append(heredoc)
+            yield Token(match[0], line, operator=True, heredoc=heredoc)
+            if match[0] == "\n":
+                for waiting in self._heredocs:
+                    self._take(waiting)
+                self._heredocs.clear()
         yield Token("\n", self.here(), operator=True)
 
     def double_quoted(self) -> tuple[Part, ...]:
@@ -244,17 +262,21 @@ class Lexer:
         self.at = end + 1
         return self.text[start:end]
 
-    def _heredoc(self, mark: str, *, dashed: bool) -> None:
-        line_number, sets = self.here() - 1, False
-        while self.at < len(self.text):
-            end = self.text.find("\n", self.at)
+    def _take(self, heredoc: Heredoc) -> None:
+        """The lines up to the mark; without a mark it was a shift (`<<`), and nothing is taken."""
+        at, lines = self.at, list[str]()
+        while at < len(self.text):
+            end = self.text.find("\n", at)
             end = len(self.text) if end < 0 else end
-            line = self.text[self.at : end].rstrip("\r")
-            self.at = min(end + 1, len(self.text))
-            if (line.lstrip("\t") if dashed else line) == mark:
-                break
-            sets = sets or "XLA_FLAGS" in line
-        self.heredocs += [line_number] if sets else []
+            line = self.text[at:end].rstrip("\r")
+            line = line.lstrip("\t") if heredoc.dashed else line
+            at = min(end + 1, len(self.text))
+            if line == heredoc.mark:
+                heredoc.start = self.here()
+                heredoc.text = "".join(f"{one}\n" for one in lines)
+                self.at = at
+                return
+            lines.append(line)
 
     def _unclosed(self, quote: str, line: int) -> InputError:
         closing = {"(": ")", "{": "}"}.get(quote, quote)
@@ -263,3 +285,21 @@ class Lexer:
             f"{self.where}:{line}: a {what} is opened and not closed",
             next=f"close it with {closing}",
         )
+
+
+def as_tokens(words: Sequence[str], line: int = 0) -> list[Token]:
+    """Words that somebody else has split, as one statement."""
+    tokens = [Token(word, line, (Part(Kind.TEXT, word, line),)) for word in words]
+    return [*tokens, Token("\n", line, operator=True)]
+
+
+def behind(parts: tuple[Part, ...], count: int) -> list[Part]:
+    """The parts behind the first `count` characters, which are plain text."""
+    left: list[Part] = []
+    for part in parts:
+        if part.kind is not Kind.TEXT or count <= 0:
+            left.append(part)
+            continue
+        left += [Part(part.kind, part.text[count:], part.line)] if count < len(part.text) else []
+        count -= len(part.text)
+    return left

@@ -41,13 +41,13 @@ def read_words(
         slips=(*state.slips, *inner.slips),
         layout=inner.layout or outer.layout,
         notes=(*outer.notes, *inner.notes),
+        unread=(*outer.unread, *inner.unread),
     )
 
 
 def _written(state: State, where: str, job: Asked) -> Written:
     found = write_up(state.assigned(), where)
-    for name, at in state.values.defaults.items():
-        state.note(f"line {at}: {name} is taken as unset, so its default counts")
+    state.finish()
     asked = together(job, state.asked)
     slips = sorted([*state.slips, *found.slips], key=lambda slip: slip.place.line or 0)
     return Written(
@@ -57,6 +57,7 @@ def _written(state: State, where: str, job: Asked) -> Written:
         slips=tuple(slips),
         layout=asked.layout(),
         notes=tuple(state.notes),
+        unread=tuple(state.unread),
     )
 
 

@@ -7,16 +7,26 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from counterpoint.flags.sources.shell_lexer import Kind, Lexer, Part
-from counterpoint.flags.sources.traced import Traced, joined, known, unknown
+from counterpoint.flags.sources.shell_arithmetic import work_out
+from counterpoint.flags.sources.shell_lexer import Kind, Lexer, Part, Token
+from counterpoint.flags.sources.traced import Piece, Traced, joined, known, unknown
 from counterpoint.flags.sources.variables import FLAGS, is_setting
 
-_BRACED: Final = re.compile(r"\$\{([A-Za-z_]\w*)(?:\[[@*]\])?(?:(:?[-=+?])(.*))?\}", re.DOTALL)
+_BRACED: Final = re.compile(
+    r"\$\{([A-Za-z_]\w*|[0-9]+|[@*])(?:\[[@*]\])?(?:(:?[-=+?])(.*))?\}", re.DOTALL
+)
+
+_ELEMENTS: Final = re.compile(r'"?\$\{([A-Za-z_]\w*)\[[@*]\]\}"?')
+_BARE: Final = re.compile(r"\$(?:\w+|\{\w+\})")
+_ARGUMENT: Final = re.compile(r"\$[0-9@*]")
 
 
 @dataclass(slots=True)
 class Values:
-    """Variables, and the references for which a default was taken."""
+    """Variables, and the references for which a default was taken.
+
+    A function's arguments are among the variables, under their numbers.
+    """
 
     where: str
     known: dict[str, Traced] = field(default_factory=dict[str, Traced])
@@ -26,9 +36,24 @@ class Values:
         """The value of a word."""
         return joined(self._part(part) for part in parts)
 
+    def words(self, word: Token) -> list[Traced]:
+        """What a word of a command becomes: elements of an array, and `$NAME` without quotes."""
+        if match := _ELEMENTS.fullmatch(word.text):
+            value = self.known.get(match[1])
+            return [self.expand(word.parts)] if value is None else _elements(value)
+        value = self.expand(word.parts)
+        if not _BARE.fullmatch(word.text):
+            return [value]
+        return [value.cut(*found.span()) for found in re.finditer(r"\S+", value.text)]
+
     def _part(self, part: Part) -> Traced:
         if part.kind is Kind.TEXT:
             return known(part.text, part.line)
+        if part.text.startswith("$((") and part.text.endswith("))"):
+            number = work_out(part.text[3:-2], self._plain)
+            return (
+                unknown(part.text, part.line) if number is None else known(str(number), part.line)
+            )
         name, operator, operand = _reference(part)
         value = self.known.get(name)
         if operator.endswith("+"):
@@ -40,9 +65,14 @@ class Values:
         # What the script inherits stands before its own flags, and is checked where it is set.
         return Traced() if name in FLAGS else unknown(part.text, part.line)
 
+    def _plain(self, name: str) -> str | None:
+        """A variable's text, where all of it is known."""
+        value = self.known.get(name)
+        return value.text if value is not None and value.known else None
+
     def _default(self, name: str, operator: str, operand: str, line: int) -> Traced:
         value = self._operand(operand, line)
-        if is_setting(name) or "--xla" in value.text:
+        if value.text and (is_setting(name) or "--xla" in value.text):
             self.defaults.setdefault(name, line)
         if operator.endswith("="):
             self.known[name] = value
@@ -54,10 +84,21 @@ class Values:
         return self.expand(Lexer(text, self.where, line).double_quoted())
 
 
+def _elements(array: Traced) -> list[Traced]:
+    """Elements of an array, between which the lexer has put a piece that is one space."""
+    found: list[list[Piece]] = [[]]
+    for piece in array.pieces:
+        if piece.known and piece.text == " ":
+            found.append([])
+        else:
+            found[-1].append(piece)
+    return [Traced(tuple(pieces)) for pieces in found if pieces]
+
+
 def _reference(part: Part) -> tuple[str, str, str]:
     """Name, operator and operand; no name where the form is another one."""
     if part.kind is Kind.HOLE:
-        return "", "", ""
+        return (part.text[1:], "", "") if _ARGUMENT.fullmatch(part.text) else ("", "", "")
     if match := _BRACED.fullmatch(part.text):
         return match[1], match[2] or "", match[3] or ""
     return ("", "", "") if part.text.startswith("${") else (part.text[1:], "", "")

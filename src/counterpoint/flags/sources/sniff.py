@@ -6,7 +6,18 @@ import re
 from pathlib import PurePath
 from typing import Final
 
-FORMS: Final = ("flags", "shell", "slurm", "python", "yaml", "env", "toml", "notebook", "text")
+FORMS: Final = (
+    "flags",
+    "shell",
+    "slurm",
+    "python",
+    "yaml",
+    "env",
+    "toml",
+    "docker",
+    "notebook",
+    "text",
+)
 """What a source can be told to be."""
 ALIASES: Final = {"bash": "shell", "k8s": "yaml", "compiler_options": "python"}
 """Forms that are written under another name than the one under which they are read."""
@@ -18,9 +29,16 @@ _SUFFIXES: Final = {
     **dict.fromkeys((".md", ".rst", ".log", ".html", ".adoc"), "text"),
     ".py": "python",
     ".ipynb": "notebook",
-    ".env": "env",
     ".toml": "toml",
 }
+_DOCKER_FILE: Final = re.compile(r"(?:docker|container)file(?:[.-][\w.-]+)?$", re.IGNORECASE)
+_DOCKER: Final = re.compile(r"\A(?:\s*(?:#[^\n]*)?\n|ARG [^\n]*\n)*FROM[ \t]+[\w.${/-]")
+_SOURCED: Final = re.compile(
+    r"^\s*(?:export|set|unset|source|\.|echo|if|declare)\s|\\[ \t]*$"
+    r"|^\s*\w+=(?:\"[^\"\n]*|'[^'\n]*)$",
+    re.MULTILINE,
+)
+"""What a shell understands and an env file of docker's does not."""
 _COMMENTS: Final = re.compile(r"\A(?:[ \t]*#[^\n]*\n|[ \t]*\n)*")
 _FLAGS: Final = re.compile(
     r"\s*(?!---\s)(?:[-\N{HYPHEN}-\N{EM DASH}\N{MINUS SIGN}]+\w|['\"]\s*--|(?:xla|tf)_\w+)"
@@ -37,6 +55,10 @@ _SHELL: Final = re.compile(
     r"^\s*(?:#!.*sh\b|#SBATCH|export |unset |set -|(?:\w+=\S*\s+)*(?:srun|mpirun|python3?|env)\s)",
     re.MULTILINE,
 )
+_BY_CONTENT: Final = (
+    *(("docker", _DOCKER), ("toml", _TOML)),
+    *(("shell", _SHELL), ("python", _PYTHON)),
+)
 _LINE: Final = re.compile(r"(?:export[ \t]+)?[A-Za-z_]\w*=")
 _QUOTED: Final = re.compile(r"[A-Za-z_]\w*\+?=(?:['\"$(]|\S*$)")
 
@@ -45,8 +67,10 @@ def sniff(text: str, where: str) -> str:
     """One of FORMS."""
     name = PurePath(where).name
     suffix = PurePath(where).suffix.lower()
-    if name == ".env":
-        return "env"
+    if name == ".env" or suffix == ".env":
+        return "shell" if _SOURCED.search(text) else "env"
+    if suffix == ".dockerfile" or (suffix not in _SUFFIXES and _DOCKER_FILE.search(name)):
+        return "docker"
     if known := _SUFFIXES.get(suffix):
         return known
     return _by_content(text)
@@ -58,7 +82,7 @@ def _by_content(text: str) -> str:
         return "flags" if bare == text and not _ASSIGNED.search(text) else "shell"
     if re.match(r"#!.*python", text):
         return "python"
-    for form, pattern in (("toml", _TOML), ("shell", _SHELL), ("python", _PYTHON)):
+    for form, pattern in _BY_CONTENT:
         if pattern.search(text):
             return form
     lines = [line.strip() for line in text.splitlines()]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from counterpoint.flags.sources.doubts import Doubts
 from counterpoint.flags.sources.flag_words import Variable, read_flags
 from counterpoint.flags.sources.launcher import Asked
+from counterpoint.flags.sources.shell_lexer import Token
 from counterpoint.flags.sources.shell_values import Values
 from counterpoint.flags.sources.traced import Traced, known
-from counterpoint.flags.sources.variables import FLAGS, Assigned, is_setting
+from counterpoint.flags.sources.variables import FLAGS, TPU, Assigned, is_setting
 from counterpoint.flags.written import Given, Place, Slip, SlipKind
 
 Branch = tuple[tuple[int, int], ...]
@@ -36,6 +39,17 @@ class Set:
 
 
 @dataclass(slots=True)
+class Body:
+    """A function, or a file that the script writes: read where it is run."""
+
+    line: int
+    tokens: tuple[Token, ...]
+    sets: bool  # whether there is something in it that may set something
+    read: bool = False
+    running: bool = False
+
+
+@dataclass(slots=True)
 class State:
     """Variables, exports, open blocks; and what there is to say."""
 
@@ -48,6 +62,12 @@ class State:
     options: list[Given] = field(default_factory=list[Given])
     slips: list[Slip] = field(default_factory=list[Slip])
     notes: list[str] = field(default_factory=list[str])
+    unread: list[str] = field(default_factory=list[str])
+    doubts: Doubts = field(default_factory=Doubts)
+    functions: dict[str, Body] = field(default_factory=dict[str, Body])
+    files: dict[str, Body] = field(default_factory=dict[str, Body])
+    calls: int = 0
+    handed: dict[str, int] = field(default_factory=dict[str, int])
     asked: Asked = field(default_factory=Asked)
     programs: int = 0
     in_patterns: bool = False
@@ -75,6 +95,27 @@ class State:
         if text not in self.notes:
             self.notes.append(text)
 
+    def leave_unread(self, text: str) -> None:
+        """Say what was not read though it may set something."""
+        self.note(text)
+        if text not in self.unread:
+            self.unread.append(text)
+
+    def finish(self) -> None:
+        """At the end: say what is doubtful, and which functions and files nothing runs."""
+        for name, at in self.values.defaults.items():
+            self.doubts.add(0, "taken as unset: the default counts", at, name)
+        for text in self.doubts.notes():
+            self.note(text)
+        for name, one in self.functions.items():
+            if one.sets and not one.read:
+                self.leave_unread(
+                    f"line {one.line}: what the function {name} sets is not read: not called here"
+                )
+        for name, one in self.files.items():
+            if one.sets and not one.read:
+                self.leave_unread(f"line {one.line}: the text written to {name} is not read")
+
     def assign(
         self, name: str, value: Traced, line: int, *, adds: bool = False, exported: bool = False
     ) -> None:
@@ -86,17 +127,38 @@ class State:
         elif name in FLAGS:
             self._may_overwrite(name, before, value, line)
         if self._blocks and before.known and before.text and not value.known:
-            self.note(f"line {line}: {name} may be set anew: read with the value from before")
+            self.doubts.add(0, "perhaps set anew: read with the value from before", line, name)
             return
         if self._blocks and is_setting(name):
-            block = self._blocks[-1]
-            self.note(f"line {line}: {name} is set within `{block.kind}`: read as if it ran")
+            outer, kind = self._blocks[0], self._blocks[-1].kind
+            self.doubts.add(outer.number, f"set within `{kind}`: read as if it ran", line, name)
         branch = tuple((block.number, block.arm) for block in self._blocks)
         self.values.known.pop(name, None)
         self.values.known[name] = value
         self.sets[name] = Set(line, branch, self.programs)
         if exported or self.exports_all:
             self.export(name)
+
+    @contextmanager
+    def for_one_command(self) -> Generator[None]:
+        """A script or function that a command starts finds the variables of that command, too."""
+        values = self.values.known
+        own = {name: one.value for name, one in self.for_command.items()}
+        before = {name: values.get(name) for name in own}
+        values.update(own)
+        yield
+        for name, value in before.items():
+            if values.get(name) is own[name]:
+                values.pop(name)
+                values |= {name: value} if value is not None else {}
+
+    @contextmanager
+    def within(self) -> Generator[None]:
+        """Another text read as a part of this one: what it leaves open is closed behind it."""
+        depth, in_patterns, self.in_patterns = len(self._blocks), self.in_patterns, False
+        yield
+        del self._blocks[depth:]
+        self.in_patterns = in_patterns
 
     def inherit(self, name: str) -> None:
         """A variable that was set before the script started."""
@@ -146,8 +208,12 @@ class State:
             if name not in self.exported:
                 if not is_setting(name) or (self.exported and name not in FLAGS):
                     continue
-                if self.exported:
+                if self.exported and name not in self.handed:
                     self.note(f"line {at.line}: {name} is set and not exported")
+            if name in self.handed and TPU not in self.values.known:
+                self.note(f"line {self.handed[name]}: {name} is handed over as {TPU}, read as such")
+                yield Assigned(TPU, value, f"${name}", line=at.line or None)
+                continue
             yield Assigned(name, value, line=at.line or None)
         yield from self.for_command.values()
 

@@ -85,6 +85,22 @@ class Traced:
             text = text.replace(HOLE, hole, 1)
         return text
 
+    def cut(self, start: int, end: int | None = None) -> Traced:
+        """A part of the value, with the lines it stands on."""
+        pieces: list[Piece] = []
+        at = 0
+        end = len(self.text) if end is None else end
+        for piece in self.pieces:
+            size = len(piece.text) if piece.known else 1
+            low, high = max(start - at, 0), min(end - at, size)
+            if low < high and piece.known:
+                line = piece.line and piece.line + piece.text.count("\n", 0, low)
+                pieces.append(Piece(piece.text[low:high], line, where=piece.where))
+            elif low < high:
+                pieces.append(piece)
+            at += size
+        return Traced(tuple(pieces))
+
     def _holes(self, at: int, end: int) -> list[str]:
         pairs = zip(self.pieces, self._starts, strict=True)
         return [piece.text for piece, start in pairs if not piece.known and at <= start < end]

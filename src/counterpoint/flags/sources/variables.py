@@ -17,10 +17,8 @@ from counterpoint.flags.sources.flag_words import Found, Variable, read_flags
 from counterpoint.flags.sources.traced import Traced
 from counterpoint.flags.written import Given, Place, Slip, SlipKind
 
-FLAGS: Final = {
-    "XLA_FLAGS": Channel.XLA_FLAGS,
-    "LIBTPU_INIT_ARGS": Channel.LIBTPU_INIT_ARGS,
-}
+TPU: Final = "LIBTPU_INIT_ARGS"
+FLAGS: Final = {"XLA_FLAGS": Channel.XLA_FLAGS, TPU: Channel.LIBTPU_INIT_ARGS}
 """Variables that hold flags."""
 
 _FAMILIES: Final = (
@@ -30,9 +28,11 @@ _FAMILIES: Final = (
     *("CUDA_", "CUDNN_", "CUBLAS", "NVIDIA_", "HIP_", "HSA_", "ROCR_", "GPU_"),
 )
 _OF_ONE_RUN: Final = re.compile(
-    r"COORDINATOR|ADDRESS|_PORT$|_IP$|PROCESS|VISIBLE_DEVICES|RANK|IFNAME|_DIR$|_PATH$|_ID$|IMAGE"
+    r"COORDINATOR|ADDRESS|_PORT$|_IP$|PROCESS|VISIBLE|RANK|IFNAME|_DIR$|_PATH$|_ID$|IMAGE"
 )
 """Names of places, which a script can only know when it runs: nothing to say about."""
+
+_LOOKS_SET: Final = re.compile(r"\b([A-Z][A-Z0-9_]+)\+?[=:]|\bname: *[\"']?([A-Z][A-Z0-9_]+)")
 
 
 def is_setting(name: str) -> bool:
@@ -50,6 +50,11 @@ class Assigned:
     line: int | None = None  # where the value is empty
 
 
+def may_set(text: str) -> bool:
+    """Whether a text that is not read has something in it that looks like a setting."""
+    return any(is_setting(match[1] or match[2]) for match in _LOOKS_SET.finditer(text))
+
+
 def write_up(assigned: Iterable[Assigned], where: str, *, directory: Path | None = None) -> Found:
     """Settings and slips of all variables; what is not known of other people's is left out."""
     found = Found()
@@ -63,7 +68,10 @@ def write_up(assigned: Iterable[Assigned], where: str, *, directory: Path | None
             found.given.append(_given(one, where))
         elif is_setting(one.name):
             found.given.append(_given(one, where))
-            found.slips += [] if _OF_ONE_RUN.search(one.name) else [_needs_shell(one, where)]
+            inherited = one.value.shown in (f"${one.name}", f"${{{one.name}}}")
+            found.slips += (
+                [] if inherited or _OF_ONE_RUN.search(one.name) else [_needs_shell(one, where)]
+            )
     return found
 
 

@@ -1,0 +1,127 @@
+"""Dockerfiles as sources: what a program in the image of the last stage finds."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from counterpoint.core.errors import CounterpointError
+from counterpoint.flags.reading import read_text
+from counterpoint.flags.written import SlipKind, Written
+from flag_sources import flags, kinds, lines, slip
+
+
+def image(*text: str) -> Written:
+    return read_text("\n".join([*text, ""]), "Dockerfile")
+
+
+def test_each_variable_of_a_long_instruction_has_its_line() -> None:
+    written = image(
+        "FROM nvidia/cuda",
+        '# ENV XLA_FLAGS="--xla_commented=1"',
+        'ENV XLA_FLAGS="--xla_a=1 \\',
+        "# a comment in between",
+        "",
+        '      --xla_b=2" \\',
+        "    NCCL_DEBUG=INFO\\",
+        "    NCCL_PROTO='LL'",
+        'CMD ["python", "x.py"]',
+    )
+    assert written.form == "docker"
+    assert lines(written) == [("xla_a", 3), ("xla_b", 6), ("NCCL_DEBUG", 7), ("NCCL_PROTO", 8)]
+    assert not written.notes
+
+
+def test_arguments_of_the_build_are_put_in_and_are_not_in_the_environment() -> None:
+    written = image(
+        "ARG LEVEL=3",
+        "FROM cuda",
+        "ARG LEVEL",
+        "ARG NCCL_ALGO=Ring",
+        "ARG GIVEN",
+        "ENV XLA_FLAGS=--xla_a=$LEVEL",
+        'ENV XLA_FLAGS="${XLA_FLAGS} --xla_b=${GIVEN} --xla_c=${UNSET:-x}"',
+    )
+    assert flags(written) == [("xla_a", "3"), ("xla_b", "${GIVEN}"), ("xla_c", "x")]
+    assert kinds(written) == [SlipKind.UNKNOWABLE]
+    assert not written.settings.env
+
+
+def test_variables_of_one_instruction_are_set_at_once() -> None:
+    written = image("FROM x", "ENV NCCL_A=1", "ENV NCCL_A=2 NCCL_B=$NCCL_A", "ENV NCCL_C a  b;c")
+    assert written.settings.variables == {"NCCL_A": "2", "NCCL_B": "1", "NCCL_C": "a b;c"}
+
+
+def test_a_stage_has_what_the_one_has_that_it_builds_upon() -> None:
+    written = image(
+        "FROM cuda AS base",
+        "ENV NCCL_DEBUG=INFO",
+        "FROM cuda AS other",
+        "ENV NCCL_PROTO=LL",
+        "FROM --platform=linux/amd64 Base",
+        "ENV XLA_FLAGS=--xla_a=1",
+    )
+    assert lines(written) == [("NCCL_DEBUG", 2), ("xla_a", 6)]
+    assert written.notes == ("stage other: NCCL_PROTO set there, not in the last stage",)
+
+
+def test_an_instruction_that_throws_the_flags_of_another_away_is_a_slip() -> None:
+    found = slip(image("FROM x", "ENV XLA_FLAGS=--xla_a=1", "ENV XLA_FLAGS=--xla_b=1"))
+    assert (found.kind, found.place.line) == (SlipKind.OVERWRITTEN, 3)
+
+
+def test_what_run_exports_is_gone_and_what_cmd_sets_counts() -> None:
+    written = image(
+        "FROM x",
+        "RUN export XLA_FLAGS=--xla_run=1",
+        "RUN <<EOF bash",
+        "ENV NCCL_DEBUG=INFO",
+        "EOF",
+        "ENV XLA_FLAGS=--xla_a=1",
+        'CMD ["bash", "-c", "XLA_FLAGS=\\"$XLA_FLAGS --xla_b=2\\" python x.py"]',
+    )
+    assert flags(written) == [("xla_a", "1"), ("xla_b", "2")]
+    assert written.notes[:2] == (
+        "line 2: what RUN sets is gone when its step ends",
+        "line 3: what RUN sets is gone when its step ends",
+    )
+
+
+def test_a_word_that_cannot_be_read_hides_no_other_instruction() -> None:
+    written = image("FROM x", 'ENV NCCL_A="1', "ENV XLA_FLAGS=--xla_a=1")
+    assert flags(written) == [("xla_a", "1")]
+    assert "line 2: ENV can't be read" in written.unread[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "form"),
+    [
+        ("Dockerfile", "", "docker"),
+        ("Dockerfile.jax", "FROM x\n", "docker"),
+        ("train.dockerfile", "FROM x\n", "docker"),
+        ("stdin", "# mine\nARG A=1\nFROM x AS y\nENV A=1\n", "docker"),
+        ("dockerfile.md", "FROM x\n", "text"),
+        ("a.env", "XLA_FLAGS=--xla_a=1\nNCCL_DEBUG=INFO\n", "env"),
+        ("a.env", "set -x\nexport XLA_FLAGS=--xla_a=1\n", "shell"),
+        ("a.env", 'XLA_FLAGS="--xla_a=1 \\\n --xla_b=2"\n', "shell"),
+        ("a.env", 'XLA_FLAGS="--xla_a=1\n --xla_b=2"\n', "shell"),
+    ],
+)
+def test_dockerfiles_and_env_files_for_a_shell_are_known(name: str, text: str, form: str) -> None:
+    assert read_text(text, name).form == form
+
+
+WORDS = (
+    *("FROM x", " AS y", "\n", "ENV ", "ARG ", "RUN ", "CMD ", "A=", "XLA_FLAGS=", "--xla_a=1"),
+    *('"', "'", "\\", "\\\n", "#", "$A", "${A:-", "}", "<<E", "E\n", "[", "]", ";", " ", "A"),
+)
+
+
+@settings(max_examples=200)
+@given(st.lists(st.sampled_from(WORDS), max_size=12).map("".join))
+def test_no_dockerfile_makes_the_reader_fall_over(text: str) -> None:
+    try:
+        read_text(text, "Dockerfile")
+    except CounterpointError as failure:
+        assert "not closed" in failure.what  # noqa: PT017
