@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from counterpoint.core.errors import UsageError
@@ -10,6 +12,8 @@ from counterpoint.flags.catalogue.about import Reader
 from counterpoint.flags.channel import Channel
 from counterpoint.flags.others.standing import State
 from counterpoint.flags.showing import show
+from counterpoint.report.flags_show_document import show_document, show_json
+from counterpoint.report.terminal import plain_text
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +95,10 @@ def test_a_flag_has_its_machine_facts_its_text_and_what_refers_to_it(today: Rele
         ("NCCL_LL_BUFFSIZE=-2", None, True, True, None),
         ("NCCL_NVLS_ENABLE=7", None, False, False, None),
         ("JAX_ENABLE_PGLE=0", None, True, True, None),
-        ("xla_gpu_enable_async_collectives=true", None, False, True, None),
+        ("xla_gpu_enable_async_collectives=true", Channel.XLA_FLAGS, False, True, None),
+        ("xla_gpu_enable_command_buffer=''", Channel.XLA_FLAGS, True, False, None),
+        ("xla_gpu_enable_command_buffer=''", Channel.COMPILER_OPTIONS, False, False, ""),
+        ('xla_gpu_enable_triton_gemm="true"', Channel.XLA_FLAGS, True, True, None),
         ("TF_CPP_MAX_LOG_LEVEL=100", None, False, False, None),
     ],
 )
@@ -105,6 +112,43 @@ def test_a_value_is_judged_for_each_channel(
 ) -> None:
     (verdict,) = (one for one in show(typed, today).verdicts if one.channel is channel)
     assert (verdict.taken, verdict.is_default, verdict.meant) == (taken, is_default, meant)
+
+
+@pytest.mark.parametrize(
+    ("typed", "version", "told"),
+    [
+        ("xla_gpu_graph_level=0", "0.10.2", "write --xla_gpu_enable_command_buffer="),
+        ("xla_gpu_pipeline_all_gather=on", "0.10.2", "XLA ends the process at it"),
+        ("xla_gpu_enable_async_all_reduce=true", "0.10.2", "is the default now: drop it"),
+        ("xla_gpu_enable_command_buffer=1", "0.10.2", "XLA ends the process at it; it takes"),
+    ],
+)
+def test_a_value_that_ends_the_process_is_said_to(typed: str, version: str, told: str) -> None:
+    shown = show(typed, release(version))
+    (verdict,) = (one for one in shown.verdicts if one.channel is Channel.XLA_FLAGS)
+    assert verdict.ends
+    text = show_json(shown)
+    assert json.loads(text)["verdicts"][0]["ends"] is True
+    rows = " ".join(plain_text(show_document(shown)).split())
+    assert "XLA ends the process at it" in rows
+    assert told in rows
+
+
+@pytest.mark.parametrize("name", ["XLA_FLAGS", "xla_flags", "LIBTPU_INIT_ARGS", "compiler_options"])
+def test_what_holds_settings_is_explained(name: str, today: Release) -> None:
+    with pytest.raises(UsageError, match="holds settings") as caught:
+        show(name, today)
+    assert "--name=value" in str(caught.value.why) or "jax.jit" in str(caught.value.why)
+
+
+def test_what_nobody_reads_has_no_effect_and_ends_nothing(today: Release) -> None:
+    for typed, known in (
+        ("TF_CPP_MAX_LOG_LEVEL=1", today),
+        ("JAX_EXEC_TIME_OPTIMIZATION_EFFORT=1", release("0.12.0")),
+    ):
+        shown = show(typed, known)
+        assert not any(one.ends or one.taken for one in shown.verdicts)
+        assert "no effect" in " ".join(plain_text(show_document(shown)).split())
 
 
 def test_what_only_the_release_knows_is_shown_without_a_text(today: Release) -> None:

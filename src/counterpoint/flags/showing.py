@@ -24,15 +24,27 @@ from counterpoint.flags.channel import Channel
 from counterpoint.flags.chips import family
 from counterpoint.flags.gone import Gone, all_gone
 from counterpoint.flags.lint.spelling import as_option, refusal
-from counterpoint.flags.lint.succession import is_default_now
+from counterpoint.flags.lint.succession import is_default_now, successors
 from counterpoint.flags.others.page import pages
 from counterpoint.flags.others.standing import State, default_of, is_default, standing
 from counterpoint.flags.rules import RULES
 from counterpoint.flags.rules.unread_variable import nccl_names
+from counterpoint.flags.xla_flags import Pairs
 
 _NEAR: Final = 0.75
 _LONGEST: Final = 120
+_ABSENT: Final = (State.GONE, State.NEWER, State.UNREAD)
 _TYPES: Final = {"bool": "bool", "int64": "int", "int32": "int", "float": "float"}
+_CHANNELS: Final = {
+    "XLA_FLAGS": "XLA reads it once per process, when JAX first needs it: flags as --name=value"
+    " with spaces between; the process ends at a name or a value that XLA does not take",
+    "LIBTPU_INIT_ARGS": "libtpu, the compiler and driver of TPUs, reads it as it starts: flags as"
+    " --name=value with spaces between; XLA_FLAGS takes none of them",
+    "TF_XLA_FLAGS": "TensorFlow reads it: flags as --name=value; JAX and its XLA do not look at it",
+    "COMPILER_OPTIONS": "the dict that jax.jit and compile take, for one program:"
+    " jax.jit(step, compiler_options={name: value})",
+}
+"""What settings are given in, and who reads it."""
 _PREFIXES: Final = ("--xla-", "--xla_")
 
 
@@ -41,7 +53,8 @@ class Verdict:
     """What a channel makes of a value.
 
     Where it refuses it, `takes` is what it would take, and `meant` the same value as it is written
-    there, where that is plain.
+    there, where that is plain. `ends`: the process, or the compile, ends at it. `instead` is what
+    to write where the name is not known, or no more.
     """
 
     channel: Channel | None  # None: it is no flag
@@ -49,6 +62,8 @@ class Verdict:
     takes: str = ""
     meant: str | None = None
     is_default: bool = False
+    ends: bool = False
+    instead: Pairs = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +110,8 @@ def show(text: str, release: Release, chip: str | None = None) -> Shown:
     if chip is not None and family(chip) is None:
         raise UsageError(f"no such chip is known: {chip}", next="--chip H100, A100, B200, MI300X")
     typed, equals, value = text.partition("=")
+    if typed.strip().upper() in _CHANNELS:
+        raise _channel(typed.strip())
     name = _known(typed.strip(), release)
     if name is None:
         raise _stranger(typed.strip(), release)
@@ -168,8 +185,10 @@ def _verdicts(
     if flag is not None:
         ways = {Channel.XLA_FLAGS: flag.xla_flags, Channel.COMPILER_OPTIONS: flag.compile_option}
         return tuple(_judged(flag, value, way, release) for way, open_ in ways.items() if open_)
-    if variable is None:  # gone: perhaps what it asked for holds by itself now
-        return (Verdict(channel=None, taken=False, is_default=is_default_now(name, value)),)
+    if variable is None:
+        return _verdicts_unknown(name, value, release)
+    if standing(name, release) in _ABSENT:
+        return (Verdict(channel=None, taken=False),)
     if not variable.type:
         same = value == variable.default
         return (Verdict(channel=None, taken=True, is_default=True),) if same else ()
@@ -179,13 +198,39 @@ def _verdicts(
     return (Verdict(channel=None, taken=taken, takes=takes, is_default=default),)
 
 
+def _verdicts_unknown(name: str, value: str, release: Release) -> tuple[Verdict, ...]:
+    """Of a name that is not there, or not yet: perhaps what it asked for holds by itself now."""
+    told = about(name)
+    xla = told.kind is Reader.XLA if told is not None else name.startswith("xla_")
+    heirs = tuple(one for one in successors(name, unquoted(value)) if one[0] in release.flags)
+    return (
+        Verdict(
+            channel=Channel.XLA_FLAGS if xla else None,
+            taken=False,
+            is_default=is_default_now(name, unquoted(value)),
+            ends=xla,
+            instead=heirs,
+        ),
+    )
+
+
+def unquoted(value: str) -> str:
+    """A value as XLA's parser hands it on, which takes quotes around it off."""
+    if value[:1] in ("'", '"') and value[-1:] == value[:1] and len(value) > 1:
+        return value[1:-1]
+    return value
+
+
 def _judged(flag: Flag, value: str, channel: Channel, release: Release) -> Verdict:
-    refused = refusal(flag, value, channel)
-    if refused is not None:
-        taken_elsewhere = refusal(flag, value, Channel.XLA_FLAGS) is None
-        meant = as_option(flag, value) if taken_elsewhere else None
-        return Verdict(channel=channel, taken=False, takes=refused.takes, meant=meant)
-    return Verdict(channel=channel, taken=True, is_default=is_default(flag.name, value, release))
+    bare = unquoted(value)
+    said = bare if channel is Channel.XLA_FLAGS else value
+    refused = refusal(flag, said, channel)
+    if refused is None:
+        default = is_default(flag.name, said, release)
+        return Verdict(channel=channel, taken=True, is_default=default)
+    elsewhere = channel is not Channel.XLA_FLAGS and refusal(flag, bare, Channel.XLA_FLAGS) is None
+    meant = as_option(flag, bare) if elsewhere else None
+    return Verdict(channel=channel, taken=False, takes=refused.takes, meant=meant, ends=True)
 
 
 def _title(rule: Documented) -> str:
@@ -195,6 +240,14 @@ def _title(rule: Documented) -> str:
 def _speaks_of(rule: Documented, name: str) -> bool:
     words = (rule.__doc__ or "").replace("`", " ").replace("=", " ").replace(",", " ").split()
     return any(word.lstrip("-").rstrip(".:;)") == name for word in words)
+
+
+def _channel(typed: str) -> UsageError:
+    return UsageError(
+        f"{typed} is no setting: it holds settings",
+        why=_CHANNELS[typed.upper()],
+        next="counterpoint flags check SOURCE for what is in it; counterpoint flags list",
+    )
 
 
 def _stranger(typed: str, release: Release) -> UsageError:

@@ -12,9 +12,10 @@ from counterpoint.flags.catalogue.history import Change
 from counterpoint.flags.catalogue.lookup import releases
 from counterpoint.flags.channel import Channel
 from counterpoint.flags.lint.fate import Kind as FateKind
-from counterpoint.flags.lint.fate import fate
+from counterpoint.flags.lint.fate import ending, fate
 from counterpoint.flags.others.standing import State, came
 from counterpoint.flags.showing import Shown, Verdict
+from counterpoint.flags.xla_flags import render_xla_flags
 from counterpoint.report.document import (
     Block,
     Document,
@@ -217,16 +218,24 @@ def _change(one: Change) -> str:
 
 def _verdict(shown: Shown, verdict: Verdict) -> Fact:
     label = str(verdict.channel) if verdict.channel else str(shown.reader)
-    if not verdict.taken and shown.state in (State.GONE, State.NEWER, State.UNREAD):
-        told = (
-            "what it asked for is the default now: drop it" if verdict.is_default else "no effect"
-        )
-        return Fact(label, told, Tone.WARNING)
+    if not verdict.taken and not verdict.takes and verdict.meant is None:
+        return Fact(label, printable(_absent(verdict)), Tone.WARNING)
+    end = f"; {ending(verdict.channel)}" if verdict.ends and verdict.channel else ""
     if verdict.meant is not None:
-        return Fact(label, printable(f"there it is written {verdict.meant}"))
+        return Fact(label, printable(f"there it is written {verdict.meant or _EMPTY}"))
     if not verdict.taken:
-        return Fact(label, printable(f"refused; it takes {verdict.takes}"), Tone.WARNING)
+        return Fact(label, printable(f"refused{end}; it takes {verdict.takes}"), Tone.WARNING)
     return Fact(label, "taken; it is the default anyway" if verdict.is_default else "taken")
+
+
+def _absent(verdict: Verdict) -> str:
+    """Of a name that the release does not take: what happens, and what to write."""
+    told = [ending(verdict.channel)] if verdict.ends and verdict.channel else []
+    if verdict.is_default:
+        told.append("what it asked for is the default now: drop it")
+    elif verdict.instead:
+        told.append(f"write {render_xla_flags(verdict.instead)}")
+    return "; ".join(told) or "no effect"
 
 
 def _text(shown: Shown) -> Section:
@@ -325,6 +334,8 @@ def _verdict_data(verdict: Verdict) -> dict[str, Any]:
         "takes": verdict.takes or None,
         "meant": verdict.meant,
         "is_default": verdict.is_default,
+        "ends": verdict.ends,
+        "instead": [f"{name}={value}" for name, value in verdict.instead],
     }
 
 
