@@ -131,6 +131,8 @@ def _reader(form: str) -> Callable[[str, str], Written]:
         from counterpoint.flags.sources.env_file import read_env_file as read
     elif form == "toml":
         from counterpoint.flags.sources.toml_source import read_toml as read
+    elif form == "docker":
+        from counterpoint.flags.sources.docker_source import read_docker as read
     elif form == "flags":
         from counterpoint.flags.sources.flag_text import read_flag_text as read
     elif form == "notebook":
