@@ -155,6 +155,13 @@ def test_alike_remarks_are_one_line_and_each_by_itself_in_json(
     assert len(json.loads(capsys.readouterr().out)["remarks"]) == len(flags)
 
 
+def test_the_same_note_on_several_flags_is_said_once(capsys: Captured) -> None:
+    kinds = ("all_gather", "all_reduce", "reduce_scatter")
+    flags = [f"--xla_gpu_{kind}_combine_threshold_bytes=16777216" for kind in kinds]
+    assert checked(" ".join(flags), "--no-probe", "--jaxlib", "0.10.2") == 0
+    assert capsys.readouterr().out.count("FLAG304") == 1
+
+
 def test_a_source_without_settings_is_not_called_clean(tmp_path: Path, capsys: Captured) -> None:
     path = tmp_path / "job.sh"
     path.write_text("echo hello\n")
@@ -162,6 +169,32 @@ def test_a_source_without_settings_is_not_called_clean(tmp_path: Path, capsys: C
     said = capsys.readouterr().err
     assert f"warning: no settings found in {path}" in said
     assert "nothing to say" not in said
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "named"),
+    [
+        ("options.json", '{"xla_gpu_graph_level": 0}\n', "xla_gpu_graph_level"),
+        ("job.fish", "set -x NCCL_DEBUG INFO\n", "NCCL_DEBUG"),
+    ],
+    ids=["json", "fish"],
+)
+def test_settings_that_are_named_and_not_read_are_an_error(
+    name: str, content: str, named: str, tmp_path: Path, capsys: Captured
+) -> None:
+    path = tmp_path / name
+    path.write_text(content)
+    assert checked(path, "--no-probe") == 3
+    said = capsys.readouterr().err
+    assert "no settings could be read" in said
+    assert f"not read: {named}" in said
+
+
+def test_names_in_comments_and_enums_are_no_settings(tmp_path: Path, capsys: Captured) -> None:
+    path = tmp_path / "nccl.py"
+    path.write_text("# export XLA_FLAGS=--xla_gpu_x=1\nNCCL_INT8 = 0\n")
+    assert checked(path, "--no-probe") == 0
+    assert "no settings found" in capsys.readouterr().err
 
 
 def test_where_parts_were_not_read_nothing_is_promised() -> None:

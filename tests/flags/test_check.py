@@ -219,13 +219,6 @@ def test_of_a_word_in_libtpus_flags_no_more_is_said_than_is_known() -> None:
     assert "--TPU_MEGACORE" not in remark.advice
 
 
-def test_the_same_sentence_on_thresholds_is_said_once() -> None:
-    kinds = ("all_gather", "all_reduce", "reduce_scatter")
-    flags = [f"--xla_gpu_{kind}_combine_threshold_bytes=16777216" for kind in kinds]
-    found = check(read_text(" ".join(flags), "x", form="flags"), version="0.10.2")
-    assert [one.code for one in found].count("FLAG304") == 1
-
-
 @pytest.mark.parametrize(
     ("text", "advice"),
     [

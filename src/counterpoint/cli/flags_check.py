@@ -11,6 +11,9 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from counterpoint.cli.flags_check_run import run
+from counterpoint.flags.reading import FORMS
+
+_FORM = f"How to read the source, where its name does not tell: {', '.join(FORMS)}."
 
 Switch = Annotated[bool, Parameter(show_default=False)]
 
@@ -31,7 +34,7 @@ def check(  # noqa: PLR0913 - the options of the command
     json: Switch = False,
     select: tuple[str, ...] = (),
     ignore: tuple[str, ...] = (),
-    form: str | None = None,
+    form: Annotated[str | None, Parameter(help=_FORM)] = None,
 ) -> int:
     """Check flags and environment: what XLA would end at, what does nothing, what to write instead.
 
@@ -54,8 +57,7 @@ def check(  # noqa: PLR0913 - the options of the command
         json: Print everything as JSON.
         select: Only these codes, or those that begin so: FLAG1,FLAG203.
         ignore: Not these.
-        form: How to read the source, where its name does not tell: flags, shell, slurm, python,
-            yaml, docker, env, toml or text.
+        form: How to read the source (all forms are named in _FORM).
     """
     return run(
         source,

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.core.errors import InputError, UsageError
+from counterpoint.flags.sources.mentions import mentions
 from counterpoint.flags.sources.sniff import ALIASES, FORMS, sniff
 from counterpoint.flags.written import Place, Written
 
@@ -58,7 +59,11 @@ def read_written(
 def read_text(text: str, where: str, *, form: str | None = None) -> Written:
     """What a text says; `where` is its name, by whose suffix the form is known, too."""
     _check_form(form)
-    return _reader(ALIASES.get(form, form) if form else sniff(text, where))(text, where)
+    form = ALIASES.get(form, form) if form else sniff(text, where)
+    written = _reader(form)(text, where)
+    if written.given or written.slips or written.unread:
+        return written
+    return replace(written, unread=mentions(text, prose=form == "text"))
 
 
 def read_variables(

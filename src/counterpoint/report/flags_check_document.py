@@ -12,6 +12,7 @@ from typing import Any, Final
 from counterpoint.flags.channel import Channel
 from counterpoint.flags.lint.examination import Examination
 from counterpoint.flags.lint.fix import Fixed
+from counterpoint.flags.lint.lost import what_is_lost
 from counterpoint.flags.lint.remark import Remark, Severity, advice_of
 from counterpoint.report.printable import printable
 
@@ -19,9 +20,10 @@ SCHEMA: Final = "counterpoint.flags.check/1"
 FIX_SCHEMA: Final = "counterpoint.flags.fix/1"
 
 _LONGEST: Final = 400
-_MANY: Final = 4
-"""So many alike remarks are one line, which names so many of their settings:"""
+_MANY: Final = {Severity.ERROR: 4, Severity.WARNING: 4, Severity.NOTE: 2}
+"""So many alike remarks are one line."""
 _NAMED: Final = 40
+"""So many of their settings are named in it."""
 
 
 def remark_line(one: Remark) -> str:
@@ -35,15 +37,18 @@ def check_lines(found: Examination) -> Iterator[str]:
     """The result. What is said of many settings alike is one line; JSON has each by itself."""
     alike: dict[tuple[object, ...], list[Remark]] = {}
     for one in found.remarks:
-        key = (one.place.where, one.code, one.severity, one.message, one.advice)
-        alike.setdefault(key, []).append(one)
+        alike.setdefault(_said(one), []).append(one)
     for one in found.remarks:
-        key = (one.place.where, one.code, one.severity, one.message, one.advice)
-        group = alike[key]
-        if len(group) < _MANY:
+        group = alike[_said(one)]
+        if len(group) < _MANY[one.severity]:
             yield remark_line(one)
         elif one is group[0]:
             yield _line_of_all(group)
+
+
+def _said(one: Remark) -> tuple[object, ...]:
+    """All of a remark but the setting and its line."""
+    return (one.place.where, one.code, one.severity, one.message, one.advice)
 
 
 def _line_of_all(group: list[Remark]) -> str:
@@ -78,7 +83,7 @@ def fix_lines(fixed: Fixed, found: Examination) -> Iterator[str]:
         yield printable(f"mended: {one.place}: {one.code}: {_short(one.text)}: {_done(one)}")
     omitted = {(slip.place, slip.text) for slip in fixed.omitted}
     for slip in fixed.omitted:
-        yield printable(f"left out: {slip.place}: {_short(slip.text)}: {slip.why}")
+        yield printable(f"left out: {slip.place}: {_short(slip.text)}: {what_is_lost(slip)}")
     for one in found.remarks:
         if (one.place, one.text) not in omitted and one.severity is not Severity.NOTE:
             unsafe = " (its mend may change the program)" if one.mend else ""
@@ -215,7 +220,7 @@ def _confirmed(found: Examination) -> str:
             "it takes them; what was not read may set more, so whether XLA starts is not known"
         )
     else:
-        verdict = "it takes them, and XLA starts"
+        verdict = "it takes them" + ("" if found.failed else ", and XLA starts")
     return f"the compiler of jaxlib {told.version} was asked about {those}: {verdict}"
 
 

@@ -61,16 +61,14 @@ _MEMORY: Final = {Family.AMPERE: 80, Family.ADA: 48, Family.HOPPER: 144, Family.
 
 
 def check(case: Case) -> Iterator[Remark]:
-    """At most one for each kind of collective; the same sentence is said of the first only."""
-    said: set[str] = set()
+    """At most one for each kind of collective."""
     for kind in PIPELINED:
         name = f"xla_gpu_{kind}_combine_threshold_bytes"
         given, value = case.last(name), threshold(case, name)
         if given is None or value is None or value == DEFAULT:
             continue
         found = _judged(case, kind, value)
-        if found and found[1] not in said:
-            said.add(found[1])
+        if found:
             yield _said(given, *found)
 
 
