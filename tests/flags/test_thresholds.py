@@ -207,6 +207,28 @@ def test_what_it_can_do_nothing_with_is_refused(
     assert message in capsys.readouterr().err
 
 
+def test_a_layer_that_the_default_holds_needs_no_flag(capsys: pytest.CaptureFixture[str]) -> None:
+    rule = layer_rule("5e6", layers=4)
+    assert (rule.gather_threshold, rule.scatter_threshold) == (None, None)
+    assert main(["flags", "thresholds", "--params", "5e6", "--layers", "4"]) == 0
+    told = capsys.readouterr().out
+    assert "all_gather_combine" not in told
+    assert "The default, 31457287, already holds a layer: no flag is needed." in told
+    assert "=16777216  # below the default, 31457287: merges less" in told
+    assert "=33554432\n" in told
+
+
+def test_reduce_scatters_are_counted_as_a_device_keeps_them() -> None:
+    assert layer_rule("218e6", devices=512).scatter_threshold is None
+    assert layer_rule("218e6", devices=8).scatter_threshold == 54_500_000
+    assert layer_rule("218e6", devices=512).gather_threshold == 436_000_000
+
+
+def test_half_bytes_are_bytes_too() -> None:
+    assert layer_rule("218e6", "int4").layer_bytes == 109_000_000
+    assert layer_rule("3", "fp4").layer_bytes == 2
+
+
 def test_the_command_prints_the_rule_and_ready_flags(capsys: pytest.CaptureFixture[str]) -> None:
     assert (
         main(["flags", "thresholds", "--params", "218e6", "--dtype", "bf16", "--layers", "32"]) == 0

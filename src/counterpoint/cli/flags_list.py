@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from counterpoint.flags.catalogue.about import all_about
-from counterpoint.flags.catalogue.listing import Wanted, listing
+from counterpoint.flags.catalogue.listing import Wanted, listing, require_earlier
 from counterpoint.flags.channel import Channel
 from counterpoint.flags.live.installed import chosen_release
 from counterpoint.report.flags_list_document import list_document, list_json
@@ -36,12 +36,14 @@ def list_flags(
         json: Print everything as JSON, uncut.
     """
     release = chosen_release(jaxlib)
+    since = None if changed_since is None else chosen_release(changed_since).version
     wanted = Wanted(
         channel=None if channel is None else Channel(channel),
         text=grep,
-        changed_since=None if changed_since is None else chosen_release(changed_since).version,
+        changed_since=since,
         everything=all,
     )
+    require_earlier(since, release)
     does = {name: about.does for name, about in all_about().items()}
     found = listing(release, wanted, does)
     if json:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
 
+from counterpoint.flags.advice.combiner import DEFAULT
 from counterpoint.flags.advice.layer_rule import LayerRule
 from counterpoint.flags.advice.thresholds import Combining, Site, Step, Thresholds, flag_of
 from counterpoint.report import units
@@ -31,6 +32,7 @@ _COUNTED: Final = {
     "all-reduce": "the reduced whole",
     "reduce-scatter": "what one device keeps",
 }
+_HELD: Final = f"the default, {DEFAULT}, already holds a layer"
 _LEGEND: Final = (
     "Predicted: computed as XLA's combiner does it, for the program as it was compiled. That a"
     " threshold is faster is for a measurement to say: fewer and larger collectives use the links"
@@ -46,8 +48,14 @@ def flags_of(found: Thresholds) -> tuple[str, ...]:
 
 def rule_flags(rule: LayerRule) -> tuple[str, ...]:
     """The flags that the layer rule gives."""
-    kinds = ("all-gather", "reduce-scatter")
-    return tuple(f"--{flag_of(kind)}={rule.layer_bytes}" for kind in kinds)
+    chosen = (("all-gather", rule.gather_threshold), ("reduce-scatter", rule.scatter_threshold))
+    return tuple(f"--{flag_of(kind)}={value}" for kind, value in chosen if value is not None)
+
+
+def _marked(flag: str) -> str:
+    """A candidate as a shell line; below the default it merges less than nothing set does."""
+    below = int(flag.rpartition("=")[2]) < DEFAULT
+    return f"{flag}  # below the default, {DEFAULT}: merges less" if below else flag
 
 
 def candidates_of(found: Thresholds) -> tuple[str, ...]:
@@ -73,7 +81,7 @@ def rule_document(rule: LayerRule) -> Document:
     """The report on a model of which only the size is known."""
     rows = [
         Fact("a layer", f"{rule.params:,} weights in {rule.dtype}: {_bytes(rule.layer_bytes)}"),
-        Fact("all-gather", f"at least {_bytes(rule.layer_bytes)}: a layer's weights in one go"),
+        Fact("all-gather", _gather_words(rule)),
         Fact("reduce-scatter", _scatter_words(rule)),
     ]
     if rule.gradient_bytes is not None:
@@ -82,7 +90,7 @@ def rule_document(rule: LayerRule) -> Document:
     return Document(
         sections=(
             Section("Layer rule", "rule of thumb", (Facts(tuple(rows)),)),
-            _flags(rule_flags(rule), tries, "a layer is smaller than 16 MiB"),
+            _flags(rule_flags(rule), tries, f"{_HELD.capitalize()}: no flag is needed."),
         ),
         legend="Rule of thumb: no program was looked at. Collectives of different iterations of a"
         " loop never merge, so more than a layer's bytes changes nothing in a scan.",
@@ -90,11 +98,18 @@ def rule_document(rule: LayerRule) -> Document:
     )
 
 
+def _gather_words(rule: LayerRule) -> str:
+    words = f"at least {_bytes(rule.layer_bytes)}: a layer's weights in one go"
+    return words if rule.gather_threshold is not None else f"{words}; {_HELD}"
+
+
 def _scatter_words(rule: LayerRule) -> str:
     words = f"at least {_bytes(rule.layer_bytes)}: a layer's gradients in one go"
     if rule.shard_bytes is None:
-        return f"{words}; XLA counts what one device keeps, so less does, too"
-    return f"{words}; {_bytes(rule.shard_bytes)} does, too: XLA counts what one device keeps"
+        words = f"{words}; XLA counts what one device keeps, so less does, too"
+    else:
+        words = f"at least {_bytes(rule.shard_bytes)}: what one device keeps of a layer's gradients"
+    return words if rule.scatter_threshold is not None else f"{words}; {_HELD}"
 
 
 def _head(found: Thresholds, where: str) -> Section:
@@ -193,7 +208,8 @@ def _words(kind: Combining) -> str:
 def _flags(flags: Sequence[str], candidates: Sequence[str], why_none: str) -> Section:
     shown = [Log(tuple(flags))] if flags else [Prose(why_none, Tone.QUIET)]
     if candidates:
-        shown += [Prose("All-reduce: worth a try, one at a time."), Log(tuple(candidates))]
+        tries = tuple(_marked(flag) for flag in candidates)
+        shown += [Prose("All-reduce: worth a try, one at a time."), Log(tries)]
     return Section("Flags", "candidates, to be confirmed by a measurement", tuple(shown))
 
 

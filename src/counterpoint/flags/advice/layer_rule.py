@@ -7,17 +7,20 @@ two are worth a try. See docs/GPU_performance.md of NVIDIA's JAX-Toolbox.
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from typing import Final
 
 from counterpoint.core.errors import UsageError
+from counterpoint.flags.advice.combiner import DEFAULT
 from counterpoint.flags.advice.thresholds import SMALLEST
 
 BYTES: Final = {
     "f64": 8, "f32": 4, "float32": 4, "fp32": 4, "tf32": 4,
     "bf16": 2, "bfloat16": 2, "f16": 2, "fp16": 2, "float16": 2,
     "f8": 1, "fp8": 1, "int8": 1, "s8": 1,
+    "int4": 0.5, "s4": 0.5, "fp4": 0.5, "f4": 0.5, "nvfp4": 0.5, "mxfp4": 0.5,
 }  # fmt: skip
 _SCALE: Final = {"": 1.0, "K": 1e3, "M": 1e6, "B": 1e9, "G": 1e9, "T": 1e12}
 _COUNT: Final = re.compile(r"(?P<figure>\d+(?:\.\d+)?(?:[eE][+]?\d+)?)(?P<scale>[KMBGT]?)")
@@ -36,12 +39,23 @@ class LayerRule:
     @property
     def layer_bytes(self) -> int:
         """Weights, or gradients, of one layer: the least threshold for all-gathers."""
-        return self.params * BYTES[self.dtype]
+        return math.ceil(self.params * BYTES[self.dtype])
 
     @property
     def shard_bytes(self) -> int | None:
         """What a device keeps of a layer's gradients: enough for reduce-scatters."""
         return None if self.devices is None else -(-self.layer_bytes // self.devices)
+
+    @property
+    def gather_threshold(self) -> int | None:
+        """What to set for all-gathers; None where the default merges a layer's as it is."""
+        return self.layer_bytes if self.layer_bytes > DEFAULT else None
+
+    @property
+    def scatter_threshold(self) -> int | None:
+        """The same for reduce-scatters, counted as a device keeps them where that is known."""
+        counted = self.layer_bytes if self.shard_bytes is None else self.shard_bytes
+        return counted if counted > DEFAULT else None
 
     @property
     def gradient_bytes(self) -> int | None:

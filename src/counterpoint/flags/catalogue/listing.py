@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from counterpoint.core.errors import UsageError
 from counterpoint.flags.catalogue.facts import flag_of
 from counterpoint.flags.catalogue.flag import Flag
 from counterpoint.flags.catalogue.history import Change, history
@@ -50,6 +51,16 @@ def listing(release: Release, wanted: Wanted, does: Mapping[str, str]) -> tuple[
         for one in sorted(_all(release, wanted), key=lambda one: one.flag.name)
         if _matches(one.flag, wanted, does) and (wanted.changed_since is None or one.changes)
     )
+
+
+def require_earlier(since: str | None, release: Release) -> None:
+    """Refuse to list what changed after a release that is later than the one that is listed."""
+    if since is not None and number(since) > number(release.version):
+        raise UsageError(
+            f"--changed-since {since}: later than jaxlib {release.version}, which is listed",
+            why="what changed is told up to --jaxlib, or else up to the release installed here",
+            next=f"--changed-since {release.version} --jaxlib {since}",
+        )
 
 
 def channels(flag: Flag) -> tuple[Channel, ...]:
