@@ -71,7 +71,11 @@ class Difference:
 def compare(asked: Settings, reported: Mapping[str, str], release: Release) -> tuple[Used, ...]:
     """The flags that were asked in their order, then those that something else set."""
     wanted = {**asked.flags, **dict(asked.options)}
-    found = tuple(_asked(name, value, reported, release) for name, value in wanted.items())
+    options = dict(asked.options)
+    found = tuple(
+        _asked(name, value, reported, release, option=name in options)
+        for name, value in wanted.items()
+    )
     fields = {_field(name, release) for name in wanted}
     return (*found, *_elsewhere(fields, reported, release))
 
@@ -91,14 +95,16 @@ def _field(name: str, release: Release) -> str:
     return flag.alias_of if flag and flag.alias_of else name
 
 
-def _asked(name: str, value: str, reported: Mapping[str, str], release: Release) -> Used:
+def _asked(
+    name: str, value: str, reported: Mapping[str, str], release: Release, *, option: bool
+) -> Used:
     flag = release.flags.get(name)
     field = _field(name, release)
     told = release.flags.get(field)
     if flag is None:
         note = f"jaxlib {release.version} does not know it"
         return Used(name=name, outcome=Outcome.UNSEEN, asked=value, used=None, note=note)
-    if flag.no_op:
+    if flag.no_op and not (option and flag.compile_option):
         note = f"jaxlib {release.version} does nothing with it"
         return Used(name=name, outcome=Outcome.IGNORED, asked=value, used=None, note=note)
     meant = _meant(flag, told, value) if told else None

@@ -7,8 +7,10 @@ Holds values of environment variables to what JAX, XLA's client, its log and NCC
 ## Why it costs time
 
 Each reader fails in its own way. JAX ends at `import jax`, or when it first looks for devices. NCCL
-ends when the first communicator is made, at an algorithm or protocol that it does not know, and
-takes its default in silence at a number that is none. XLA's log leaves out what it can't read. And
+ends when the first communicator is made, at an algorithm or protocol that it does not know. Its
+numbers it reads as far as the digits go, so that `NCCL_BUFFSIZE=8m` is 8 bytes and `abc` is 0, and
+no range is checked; its default comes back only where a number does not fit in 64 bits, or a name
+is none of a list. XLA's log reads numbers so, too. And
 `XLA_PYTHON_CLIENT_PREALLOCATE=no` means yes: JAX takes only `false`, `False` and `0` for no.
 
 ## How it is detected
@@ -38,6 +40,8 @@ Only what is surely meant is written: `false` for `no`. The rest is said.
 - https://github.com/jax-ml/jax/blob/main/jax/_src/config.py (bool_env)
 - https://github.com/openxla/xla/blob/main/xla/python/xla_client.py
 - https://github.com/NVIDIA/nccl/blob/master/src/graph/tuning.cc (parseList)
+- https://github.com/NVIDIA/nccl/blob/master/src/misc/param.cc (ncclLoadParam: strtoll)
+- https://github.com/NVIDIA/nccl/blob/master/src/graph/paths.cc (ncclGetLevel)
 - https://github.com/openxla/xla/blob/main/xla/tsl/platform/default/logging.cc
 """
 
@@ -52,6 +56,12 @@ from counterpoint.flags.catalogue.about import Reader
 from counterpoint.flags.catalogue.variable import Variable, variables
 from counterpoint.flags.channel import Channel
 from counterpoint.flags.lint.case import Case
+from counterpoint.flags.lint.numerals import (
+    from_stream,
+    is_python_float,
+    is_python_int,
+    strtoll,
+)
 from counterpoint.flags.lint.placeholder import stands_for_another
 from counterpoint.flags.lint.remark import Mend, Remark, Severity, remark
 from counterpoint.flags.lint.variable_values import NO, YES
@@ -64,6 +74,8 @@ SINCE: Final = "0.1"
 _Found = tuple[Severity, str, str, Mend | None]
 _NO_SHARE: Final = "JAX raises a ValueError: it is not a number"
 _UNIFIED: Final = "TF_FORCE_UNIFIED_MEMORY"
+_PLAIN: Final = re.compile(r"[+-]?(?:0|[1-9]\d*|0[xX][\da-fA-F]+)", re.ASCII)
+_DECIMAL: Final = re.compile(r"[+-]?\d+", re.ASCII)
 _LEVEL: Final = re.compile(r"[\w.*?/-]+=\d+")
 _WORDS: Final = {"int": "a whole number", "float": "a number", "bool": "true or false"}
 _FUNCTIONS: Final = ("broadcast", "reduce", "allgather", "reducescatter", "allreduce")
@@ -167,6 +179,39 @@ def _vmodule(_: Case, one: Given) -> _Found | None:
     return None
 
 
+def _platforms(_: Case, one: Given) -> _Found | None:
+    """Names of backends with commas; a plugin may bring one that is not known here."""
+    if not one.meant:
+        return None
+    for name in one.meant.split(","):
+        if name in _BACKENDS:
+            continue
+        meant = _BACKENDS_MEANT.get(name.strip().lower())
+        if meant or not name.strip():
+            text = f"JAX raises a RuntimeError: it has no backend `{name}`"
+            return Severity.ERROR, text, f"write {meant or 'names with commas between'}", None
+        text = f"JAX has no backend `{name}` of its own, and ends at it unless a plugin brings it"
+        return Severity.WARNING, text, f"write {', '.join(_BACKENDS)}, or a plugin's name", None
+    return None
+
+
+def _level(_: Case, one: Given) -> _Found | None:
+    """NCCL's levels of topology: names in capitals, or the numbers that they once had."""
+    if one.meant in _TOPOLOGY or not one.meant or one.meant[0].isdigit():
+        return None
+    meant = one.meant.upper()
+    mend = Mend(((one.name, meant),), safe=False) if meant in _TOPOLOGY else None
+    text = "NCCL does not know it, and takes its default instead"
+    return Severity.WARNING, text, f"write one of {', '.join(_TOPOLOGY)}", mend
+
+
+_BACKENDS: Final = ("cpu", "gpu", "cuda", "rocm", "tpu")
+_BACKENDS_MEANT: Final = {name: name for name in _BACKENDS} | {
+    "nvidia": "cuda", "cuda12": "cuda", "cuda13": "cuda", "amd": "rocm", "host": "cpu",
+}  # fmt: skip
+_TOPOLOGY: Final = ("LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS")
+
+
 _OWN: Final[Mapping[str, Callable[[Case, Given], _Found | None]]] = MappingProxyType(
     {
         "XLA_CLIENT_MEM_FRACTION": _fraction,
@@ -175,6 +220,9 @@ _OWN: Final[Mapping[str, Callable[[Case, Given], _Found | None]]] = MappingProxy
         "NCCL_PROTO": _protocols,
         "NCCL_ALGO": _algorithms,
         "NCCL_DEBUG_SUBSYS": _subsystems,
+        "NCCL_P2P_LEVEL": _level,
+        "NCCL_NET_GDR_LEVEL": _level,
+        "JAX_PLATFORMS": _platforms,
         "TF_CPP_VMODULE": _vmodule,
     }
 )
@@ -184,17 +232,55 @@ def _catalogued(case: Case, one: Given, name: str) -> _Found | None:
     known = variables().get(name)
     if known is None or known.reader is Reader.JAX:
         return _jax(case, one, name)
-    if not one.meant or known.type == "none" or known.takes(one.meant):
+    if not one.meant or known.type == "none":
         return None
-    if known.reader is Reader.CLIENT:
-        text = f"JAX ends at it: {_wanted(known)}"
-        return Severity.ERROR, text, f"write {_wanted(known)}", None
-    what = "NCCL takes its default instead" if known.reader is Reader.NCCL else "it is not taken"
-    return Severity.WARNING, what, f"write {_wanted(known)}", None
+    number = known.type == "int"
+    if number and known.reader is Reader.NCCL:
+        return _nccl_number(known, one)
+    if number and known.reader is Reader.LOG:
+        return _log_number(one)
+    if number and known.reader is Reader.CLIENT and is_python_int(one.meant):
+        return None
+    return None if known.takes(one.meant) else _not_taken(known)
+
+
+def _not_taken(known: Variable) -> _Found:
+    advice = f"write {_wanted(known)}"
+    if known.reader is Reader.CLIENT and not known.name.startswith("TF_"):
+        return Severity.ERROR, f"JAX ends at it: {_wanted(known)}", advice, None
+    what = {
+        Reader.NCCL: "NCCL does not know it, and takes its default instead",
+        Reader.CUDA: "it is no value that CUDA documents; what the driver makes of it is not known",
+    }.get(known.reader, "it is not taken")
+    return Severity.WARNING, what, advice, None
+
+
+def _nccl_number(known: Variable, one: Given) -> _Found | None:
+    advice = f"write {_wanted(known)}"
+    number = strtoll(one.meant)
+    if number is None:
+        text = "it does not fit in 64 bits: NCCL takes its default instead"
+        return Severity.WARNING, text, advice, None
+    if not _PLAIN.fullmatch(one.meant):
+        return Severity.WARNING, f"NCCL reads it as {number}", advice, None
+    if known.takes(str(number)):
+        return None
+    if known.name == "NCCL_NVLS_ENABLE":
+        text = "NCCL takes all but 0 and 2 for 1: NVLS without asking the driver whether it can"
+        return Severity.WARNING, text, advice, None
+    text = f"NCCL documents {_wanted(known)}, and checks no range: it goes on with {number}"
+    return Severity.WARNING, text, advice, None
+
+
+def _log_number(one: Given) -> _Found | None:
+    if _DECIMAL.fullmatch(one.meant):
+        return None
+    text = f"XLA's log reads it as {from_stream(one.meant)}"
+    return Severity.WARNING, text, "write a whole number", None
 
 
 def _jax(case: Case, one: Given, name: str) -> _Found | None:
-    """Booleans are told by their default; other types by the catalogue."""
+    """Booleans are told by their default; other types by the catalogue. JAX checks no range."""
     known = variables().get(name)
     is_bool = (known and known.type == "bool") or case.release.jax.get(name) in ("true", "false")
     if is_bool:
@@ -202,10 +288,28 @@ def _jax(case: Case, one: Given, name: str) -> _Found | None:
             return None
         text = f"JAX raises a ValueError: `{one.meant}` is neither true nor false to it"
         return Severity.ERROR, text, "write true or false", None
-    if known is None or not one.meant or known.takes(one.meant):
+    unset = not one.meant or (one.channel is Channel.JAX_CONFIG and one.meant == "None")
+    if known is None or unset:
         return None
-    text = "JAX raises a ValueError: it is none of its values"
-    return Severity.ERROR, text, f"write {_wanted(known)}", None
+    if not _jax_takes(known, one.meant):
+        text = f"JAX raises a ValueError: it is not {_one_of(known)}"
+        return Severity.ERROR, text, f"write {_wanted(known)}", None
+    if known.type == "enum" or known.takes(one.meant.replace("_", "")):
+        return None
+    text = f"JAX takes it and checks no range; meant is {_wanted(known)}"
+    return Severity.WARNING, text, f"write {_wanted(known)}", None
+
+
+def _jax_takes(known: Variable, value: str) -> bool:
+    if known.type == "int":
+        return is_python_int(value)
+    if known.type == "float":
+        return is_python_float(value)
+    return value in known.values if known.type == "enum" else known.takes(value)
+
+
+def _one_of(known: Variable) -> str:
+    return "one of its values" if known.type == "enum" else _WORDS.get(known.type, known.type)
 
 
 def _wanted(known: Variable) -> str:

@@ -2,7 +2,8 @@
 
 ## What it does
 
-It finds flags that XLA's parser takes and throws away.
+It finds flags in XLA_FLAGS that XLA's parser takes and throws away. A compiler option of the same
+name sets the option itself, and is left alone.
 
 ## Why it costs time
 
@@ -41,6 +42,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from counterpoint.flags.catalogue.flag import Flag
 from counterpoint.flags.lint.case import Case
 from counterpoint.flags.lint.remark import Mend, Remark, Severity, remark
 
@@ -50,8 +52,12 @@ SINCE: Final = "0.1"
 
 
 def check(case: Case) -> Iterator[Remark]:
-    for one in case.compiler:
+    for one in case.xla:  # a compiler option sets the field, past the parser that does nothing
         flag = case.known(one)
         if flag is not None and flag.no_op:
             message = f"jaxlib {case.release.version} takes it and does nothing with it"
-            yield remark(CODE, Severity.WARNING, one, message, "drop it", Mend())
+            yield remark(CODE, Severity.WARNING, one, message, _advice(flag), Mend())
+
+
+def _advice(flag: Flag) -> str:
+    return "drop it; as a compiler option it is taken" if flag.compile_option else "drop it"

@@ -7,7 +7,8 @@ It finds words that do not start with a dash, such as the value behind a space.
 ## Why it costs time
 
 XLA stops reading in silence at the first such word. All flags behind it are lost, also those that
-another script appends. As the first word it names a file of flags, which does not exist.
+another script appends. As the first word it names a file of flags, and XLA ends the process where
+there is none. In such a file, a comment is a word like any other.
 
 ## How it is detected
 
@@ -30,7 +31,8 @@ export XLA_FLAGS="--xla_gpu_autotune_level=4 --xla_gpu_enable_triton_gemm=false"
 
 ## Fix safety
 
-`--fix` writes the flags without the word, so that those behind it begin to have an effect.
+`--fix` writes what XLA reads: without the word, and without the flags behind it, which it names.
+What is behind is not judged before the word is mended.
 
 ## References
 

@@ -7,8 +7,8 @@ flags with one dash or three.
 
 ## Why it costs time
 
-At a look-alike XLA stops reading in silence, and what follows is lost. At a single dash it ends
-the process.
+At a look-alike XLA stops reading in silence, and what follows is lost; one in front of all it takes
+for a file's name, and ends the process. At a single dash it ends the process, too.
 
 ## How it is detected
 

@@ -1,0 +1,117 @@
+"""FLAG503, held to the readers: C's strtoll, and the JAX that is here."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+import subprocess
+import sys
+
+import pytest
+
+from counterpoint.flags.lint.check import check
+from counterpoint.flags.lint.numerals import from_stream, strtoll
+from counterpoint.flags.lint.remark import Remark
+from counterpoint.flags.reading import read_variables
+
+_JAX = """
+import os, sys
+for pair in sys.argv[1:]:
+    if os.fork() == 0:
+        name, _, value = pair.partition("=")
+        os.environ[name] = value
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        import jax
+        jax.devices()
+        os._exit(0)
+    print(os.waitpid(-1, 0)[1] == 0)
+"""
+
+
+def said(text: str) -> list[Remark]:
+    name, _, value = text.partition("=")
+    written = read_variables({name: value}, "environment")
+    return [one for one in check(written, version="0.10.2") if one.code == "FLAG503"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["8m", "abc", "", "010", "09", "0x10", "0x", " -3 ", "+5", "1e9", "0b1", "9223372036854775807"],
+)
+def test_nccls_numbers_are_read_as_c_reads_them(text: str) -> None:
+    libc = ctypes.CDLL(None)
+    libc.strtoll.restype = ctypes.c_longlong
+    assert strtoll(text) == libc.strtoll(text.encode(), None, 0)
+
+
+def test_a_number_that_does_not_fit_has_no_value() -> None:
+    assert strtoll("9223372036854775808") is None
+    assert strtoll("9" * 9999) is None
+    assert from_stream("9" * 9999) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("NCCL_BUFFSIZE=8m", "NCCL reads it as 8"),
+        ("NCCL_MAX_NCHANNELS=abc", "NCCL reads it as 0"),
+        ("NCCL_BUFFSIZE=010", "NCCL reads it as 8"),
+        ("NCCL_CROSS_NIC=5", "it goes on with 5"),
+        ("NCCL_NVLS_ENABLE=3", "NVLS without asking the driver"),
+        ("NCCL_NTHREADS=99999999999999999999", "takes its default instead"),
+        ("NCCL_P2P_LEVEL=nvl", "takes its default instead"),
+        ("NCCL_LAUNCH_MODE=foo", "takes its default instead"),
+        ("TF_CPP_MIN_LOG_LEVEL=x", "XLA's log reads it as 0"),
+        ("JAX_PGLE_AGGREGATION_PERCENTILE=150", "JAX takes it and checks no range"),
+        ("JAX_PLATFORMS=neuron", "unless a plugin brings it"),
+        ("CUDA_DEVICE_MAX_CONNECTIONS=64", "no value that CUDA documents"),
+    ],
+)
+def test_it_is_said_what_the_reader_makes_of_a_value(text: str, message: str) -> None:
+    (one,) = said(text)
+    assert (one.severity, message in one.message) == ("warning", True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "NCCL_BUFFSIZE=0x100000",
+        "NCCL_P2P_LEVEL=NVL",
+        "NCCL_P2P_LEVEL=5",
+        "TF_CPP_MIN_LOG_LEVEL=5",
+        "JAX_COMPILATION_CACHE_MAX_SIZE=1_000",
+        "XLA_PYTHON_CLIENT_ABORT_COLLECTIVES_ON_FAILURE=5",
+        "JAX_PLATFORMS=cuda,cpu",
+    ],
+)
+def test_what_its_reader_takes_is_not_spoken_of(text: str) -> None:
+    assert not said(text)
+
+
+def test_jax_ends_where_it_is_said_to_and_nowhere_else() -> None:
+    if importlib.util.find_spec("jax") is None:
+        pytest.skip("jax is not here")
+    ends = (
+        "JAX_PGLE_AGGREGATION_PERCENTILE=abc",
+        "JAX_DEFAULT_MATMUL_PRECISION=tf32",
+        "JAX_OPTIMIZATION_LEVEL=o1",
+        "JAX_PLATFORMS=nvidia",
+        "JAX_PLATFORMS=cpu,",
+    )
+    lives = (
+        "JAX_PGLE_AGGREGATION_PERCENTILE=150",
+        "JAX_COMPILATION_CACHE_MAX_SIZE=1_000",
+        "JAX_DEFAULT_MATMUL_PRECISION=TF32_TF32_F32",
+    )
+    environment = {**os.environ, "JAX_PLATFORMS": "cpu"}
+    done = subprocess.run(
+        [sys.executable, "-c", _JAX, *ends, *lives],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == ["False"] * len(ends) + ["True"] * len(lives)
+    assert all([one.severity for one in said(text)] == ["error"] for text in ends)
+    assert all("error" not in [one.severity for one in said(text)] for text in lives)
