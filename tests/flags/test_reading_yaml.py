@@ -6,6 +6,7 @@ import pytest
 
 from counterpoint.core.errors import InputError
 from counterpoint.flags.channel import Channel
+from counterpoint.flags.lint.check import check
 from counterpoint.flags.written import SlipKind
 from flag_sources import flags, kinds, lines, manifest, slip
 
@@ -146,3 +147,65 @@ def test_a_template_that_is_no_yaml_is_read_as_text() -> None:
 def test_what_is_no_yaml_is_an_error_with_its_line() -> None:
     with pytest.raises(InputError, match=r"job\.yaml:\d+: not YAML"):
         manifest("a: [1\nb: }\n")
+
+
+CONFIG = """\
+apiVersion: v1
+kind: ConfigMap
+data:
+  maxtext.yaml: |-
+{{ .Values.config | nindent 4 }}
+  xla-flags: >-
+    {{- if .Values.xlaFlags }}
+    {{ .Values.xlaFlags }}
+    {{- else }}
+    --xla_a=1
+    --xla_b=2
+    {{- end }}
+"""
+
+
+def test_a_text_of_flags_is_read_under_any_key() -> None:
+    written = manifest(CONFIG)
+    assert flags(written) == [("xla_a", "1"), ("xla_b", "2")]
+    assert lines(written) == [("xla_a", 10), ("xla_b", 11)]
+    assert written.given[0].via == "xla-flags"
+    assert flags(manifest("data:\n  mine: '--xla_a=1 --xla_b=2'\n")) == flags(written)
+
+
+def test_lines_of_an_env_file_in_a_workflow_are_read() -> None:
+    written = manifest(
+        "jobs:\n  test:\n    with:\n      ENVS: |\n        NCCL_DEBUG=INFO\n        MINE=1\n"
+        "        XLA_FLAGS=--xla_a=1 --xla_b=2\n        JAX_ENABLE_X64=${{ inputs.x64 }}\n"
+    )
+    assert lines(written) == [
+        ("NCCL_DEBUG", 5),
+        ("MINE", 6),
+        ("xla_a", 7),
+        ("xla_b", 7),
+        ("JAX_ENABLE_X64", 8),
+    ]
+    assert [one.known for one in written.given] == [True, True, True, True, False]
+
+
+def test_a_script_that_sets_other_variables_than_flags_is_read() -> None:
+    written = manifest(
+        "steps:\n- run: |\n    export NCCL_DEBUG=INFO\n    python a.py\n"
+        "- run: JAX_PLATFORMS=cuda python b.py\n- run: echo $NCCL_DEBUG\n"
+    )
+    assert lines(written) == [("NCCL_DEBUG", 3), ("JAX_PLATFORMS", 5)]
+
+
+def test_scripts_side_by_side_keep_their_own_flags() -> None:
+    written = manifest(
+        "env:\n  XLA_FLAGS: --xla_a=1\n"
+        "steps:\n- run: export XLA_FLAGS=\"$XLA_FLAGS --xla_gpu_autotune_level=0\"; x\n"
+        "- run: export XLA_FLAGS=\"$XLA_FLAGS --xla_gpu_autotune_level=4\"; y\n"
+    )  # fmt: skip
+    assert flags(written) == [
+        ("xla_a", "1"),
+        ("xla_gpu_autotune_level", "0"),
+        ("xla_gpu_autotune_level", "4"),
+    ]
+    assert not written.slips
+    assert not [it for it in check(written, version="0.10.2") if it.code == "FLAG205"]

@@ -49,14 +49,7 @@ def _read(passage: Passage, loose: Loose, where: str, reader: Callable[[str], Re
         code = Written(where=where, form="text", given=loose.given)
     names = {one.name for one in code.given}
     text = " ".join(slip.text for slip in code.slips)
-    source = passage.padded.split("\n")
-    passed = [
-        one
-        for one in loose.given
-        if one.name not in names
-        and one.name not in text
-        and not source[(one.place.line or 1) - 1].lstrip().startswith("#")
-    ]
+    passed = [it for it in loose.given if it.name not in names and it.name not in text]
     arm = (("code block", str(passage.first)),)
     given = [replace(one, branch=(*one.branch, *arm)) for one in (*code.given, *passed)]
     return replace(code, given=tuple(one for one in given if not _stands_for_any(one)))

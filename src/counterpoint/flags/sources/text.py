@@ -62,8 +62,11 @@ def find(text: str, where: str) -> Loose:
     mentioned: dict[str, None] = {}
     spans, at = list(_spans(text)), 0
     for number, line in enumerate(text.split("\n"), 1):
+        start, at = at, at + len(line) + 1
+        if line.lstrip().startswith("#"):  # a comment: it talks of settings, and sets none
+            continue
         for match in _FLAG.finditer(line):
-            span = next((it for it in spans if it.at <= at + match.start() < it.end), None)
+            span = next((it for it in spans if it.at <= start + match.start() < it.end), None)
             one = _given(match, Place(where, number), span.channel if span else None)
             if span or one.value:
                 found.setdefault((one.channel, one.name, one.value), one)
@@ -71,7 +74,6 @@ def find(text: str, where: str) -> Loose:
                 mentioned[one.name] = None
         for one in _variables(line, Place(where, number)):
             found.setdefault((one.channel, one.name, one.value), one)
-        at += len(line) + 1
     return Loose(tuple(found.values()), tuple(mentioned))
 
 

@@ -7,6 +7,7 @@ a hole: one character HOLE in `text`, while `shown` has it as it was written.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from typing import Final
 
 from counterpoint.flags.written import Place
 
+_WORDS: Final = re.compile(r"(\s*)(\S+|$)")
 HOLE: Final = "\N{OBJECT REPLACEMENT CHARACTER}"
 """Stands in `text` for what can't be known."""
 
@@ -135,12 +137,12 @@ def located(text: str, source: Sequence[str], line: int, last: int) -> Traced:
     lines = source[line - 1 : last]
     pieces: list[Piece] = []
     row = column = 0
-    for number, word in enumerate(text.split(" ")):
-        spaced = " " + word if number else word
+    for space, word in _WORDS.findall(text):
         for ahead in range(row, len(lines)):
-            found = lines[ahead].find(word.strip(), column if ahead == row else 0)
+            found = lines[ahead].find(word, column if ahead == row else 0)
             if found >= 0:
-                row, column = ahead, found + len(word.strip())
+                row, column = ahead, found + len(word)
                 break
-        pieces.append(Piece(spaced, line + row))
+        # The line is that of the word: line ends before it were counted as lines of the source.
+        pieces += [Piece(space, line + row - space.count("\n")), Piece(word, line + row)]
     return Traced(tuple(piece for piece in pieces if piece.text))

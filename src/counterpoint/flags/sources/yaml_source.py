@@ -6,8 +6,10 @@ What is looked for, at any depth:
       value: INFO
     env: {NCCL_DEBUG: INFO}     under env, env_vars, environment; elsewhere, known names only
     compile_xla_flags: "--..."  MaxText's compiler options;  `xla_flags:` text, list or mapping
+    xla-flags: >- --xla_...     a text of flags under any key, as in a ConfigMap
+    ENVS: | NCCL_DEBUG=INFO     lines of an env file, as the inputs of workflows are
     jax_config: {...}           Levanter's jax.config
-    command: [bash, -c, "..."]  any text that sets XLA_FLAGS is read as a shell script
+    command: [bash, -c, "..."]  any text that sets such variables is read as a shell script
 
 A template with `{{ }}` is read with these as holes; what is no YAML even so, as any text.
 """
@@ -16,7 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import yaml
@@ -35,12 +37,12 @@ from counterpoint.flags.sources.traced import (
     unknown,
 )
 from counterpoint.flags.sources.variables import FLAGS, Assigned, is_setting, write_up
+from counterpoint.flags.sources.yaml_texts import Content, content, env_lines, is_flag_key
 from counterpoint.flags.written import Given, Place, Slip, Written
 
 _ENVIRONMENTS: Final = ("env", "envs", "env_vars", "envVars", "environment", "extraEnv")
 _TEMPLATE: Final = re.compile(r"\{\{.*?\}\}", re.DOTALL)
 _TEMPLATE_LINE: Final = re.compile(r"^[ \t-]*\{\{[^\n]*\}\}[ \t]*$", re.MULTILINE)
-_SCRIPT: Final = re.compile(r"(?:export|env|^|\s)[ \t]*(?:XLA_FLAGS|LIBTPU_INIT_ARGS)\+?=")
 _MAPPED: Final = {
     "jax_config": (Channel.JAX_CONFIG, "Levanter jax_config"),
     "compiler_options": (Channel.COMPILER_OPTIONS, ""),
@@ -87,14 +89,19 @@ class Manifest:
         """A scalar with the lines of its words, and its templates as holes."""
         line = node.start_mark.line + 1
         value = located(node.value, self.lines, line, node.end_mark.line + 1)
-        if HOLE not in node.value:
-            return value
-        pieces: list[Piece] = []
-        for piece in value.pieces:
-            for index, part in enumerate(piece.text.split(HOLE)):
-                pieces += unknown("{{...}}", piece.line).pieces if index else ()
-                pieces += known(part, piece.line).pieces
-        return Traced(tuple(pieces))
+        return _with_holes(value)
+
+
+def _with_holes(value: Traced) -> Traced:
+    """A template can't be known."""
+    if HOLE not in value.text:
+        return value
+    pieces: list[Piece] = []
+    for piece in value.pieces:
+        for index, part in enumerate(piece.text.split(HOLE)):
+            pieces += unknown("{{...}}", piece.line).pieces if index else ()
+            pieces += known(part, piece.line).pieces
+    return Traced(tuple(pieces))
 
 
 def read_yaml(text: str, where: str) -> Written:
@@ -152,8 +159,29 @@ def _visit(manifest: Manifest, node: yaml.Node | None, key: str) -> None:
                 manifest.set(name, _behind(manifest.text(item), len(name) + 1), _line(item))
             else:
                 _visit(manifest, item, key)
-    elif isinstance(node, yaml.ScalarNode) and _SCRIPT.search(node.value):
-        manifest.scripts.append(_script(node))
+    elif isinstance(node, yaml.ScalarNode):
+        _text(manifest, node)
+
+
+def _text(manifest: Manifest, node: yaml.ScalarNode) -> None:
+    """A text that nothing but its content tells of."""
+    match content(node.value):
+        case Content.SCRIPT:
+            manifest.scripts.append(_script(node))
+        case Content.LINES:
+            first = _script(node).line
+            for row, line in env_lines(node.value):
+                name, _, value = line.partition("=")
+                folded = _row(manifest.lines, first + row, name, first)
+                manifest.set(name, _with_holes(known(value, folded)), folded)
+        case _:
+            return
+
+
+def _row(lines: list[str], line: int, name: str, first: int) -> int:
+    """Where it stands; in a folded text lines are not what they were."""
+    rows = (line, *range(first, len(lines) + 1))
+    return next((row for row in rows if f"{name}=" in "".join(lines[row - 1 : row])), line)
 
 
 def _pairs(node: yaml.MappingNode) -> Iterator[tuple[str, yaml.Node]]:
@@ -205,7 +233,7 @@ def _entry(manifest: Manifest, name: str, value: yaml.Node, under: str) -> None:
         for option, inner in _pairs(value):
             if isinstance(inner, yaml.ScalarNode):
                 manifest.found.given.append(_given(manifest, channel, option, inner, via))
-    elif name == "xla_flags" and isinstance(value, yaml.MappingNode | yaml.SequenceNode):
+    elif is_flag_key(name) and isinstance(value, yaml.MappingNode | yaml.SequenceNode):
         _flag_list(manifest, value)
     else:
         if name == "profiler":
@@ -214,10 +242,11 @@ def _entry(manifest: Manifest, name: str, value: yaml.Node, under: str) -> None:
 
 
 def _scalar(manifest: Manifest, name: str, value: yaml.ScalarNode, under: str) -> None:
-    channel = {"compile_xla_flags": Channel.COMPILER_OPTIONS, "xla_flags": Channel.XLA_FLAGS}
-    if name in channel:
-        via = _MAXTEXT if name == "compile_xla_flags" else name
-        variable = Variable(manifest.where, channel[name], via)
+    if name == "compile_xla_flags":
+        variable = Variable(manifest.where, Channel.COMPILER_OPTIONS, _MAXTEXT)
+        _take(manifest, read_flags(manifest.text(value), variable))
+    elif name not in FLAGS and (is_flag_key(name) or content(value.value) is Content.FLAGS):
+        variable = Variable(manifest.where, Channel.XLA_FLAGS, name)
         _take(manifest, read_flags(manifest.text(value), variable))
     elif is_setting(name) or (under in _ENVIRONMENTS and name.isidentifier()):
         manifest.set(name, manifest.text(value), _line(value))
@@ -282,25 +311,32 @@ def _written(manifest: Manifest, kubernetes: bool) -> Written:
     """Variables first: a container's script finds them set."""
     assigned = list(manifest.assigned.values())
     found, notes = write_up(assigned, manifest.where), list(manifest.notes)
-    layout = None
-    slips: list[Slip] = []
+    before = {one.name: one.value for one in assigned}
+    read: list[Written] = []
     for script in manifest.scripts:
-        before = {one.name: one.value for one in assigned}
         try:
-            inner = read_shell(script.text, manifest.where, line=script.line, before=before)
+            read.append(read_shell(script.text, manifest.where, line=script.line, before=before))
         except InputError as failure:
             notes.append(f"line {script.line}: a script can't be read: {failure.what}")
-            continue
-        found = Found(list(inner.given), [])
-        slips += [it for it in inner.slips if it not in slips]
-        notes += [note for note in inner.notes if note not in notes]
-        layout = inner.layout or layout
-    every = [*slips, *found.slips, *manifest.found.slips]
+    if read:
+        found = _of_scripts(read, set(found.given))
+    every = [*found.slips, *manifest.found.slips]
     return Written(
         where=manifest.where,
         form="kubernetes" if kubernetes else "yaml",
         given=(*found.given, *manifest.found.given),
         slips=tuple(sorted(every, key=lambda slip: slip.place.line or 0)),
-        layout=layout,
-        notes=tuple(notes),
+        layout=next((one.layout for one in reversed(read) if one.layout), None),
+        notes=tuple(dict.fromkeys([*notes, *(note for one in read for note in one.notes)])),
     )
+
+
+def _of_scripts(read: list[Written], outer: set[Given]) -> Found:
+    """What programs get of the scripts; one script knows nothing of another."""
+    given: dict[Given, None] = {}
+    slips: dict[Slip, None] = {}
+    for number, one in enumerate(read):
+        arm = (("script", str(number)),)
+        given |= dict.fromkeys(it if it in outer else replace(it, branch=arm) for it in one.given)
+        slips |= dict.fromkeys(one.slips)
+    return Found(list(given), list(slips))
