@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from counterpoint.core.errors import CounterpointError, InputError, UsageError
 from counterpoint.flags import Settings, load_settings
-from counterpoint.flags.shell import read_script
+from counterpoint.flags.source import read_shell_settings
 
 SCRIPT = r"""#!/bin/bash
 set -eu
@@ -56,6 +56,19 @@ def test_flag_lines_and_plain_assignments(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "XLA_FLAGS=--xla_a=1 python train.py",
+        "export XLA_FLAGS=--xla_a=1 && python train.py",
+        "f() { export XLA_FLAGS=--xla_a=$1; }\nf 1",
+        'export XLA_FLAGS="${XLA_FLAGS:-} --xla_a=$((3-2))"',
+    ],
+)
+def test_what_a_script_does_with_its_settings_does_not_matter(tmp_path: Path, text: str) -> None:
+    assert load_settings(write(tmp_path, text)) == Settings((("xla_a", "1"),))
+
+
 def test_toml_takes_plain_values_and_reasons(tmp_path: Path) -> None:
     text = """
     [xla_flags]
@@ -79,9 +92,13 @@ def test_toml_takes_plain_values_and_reasons(tmp_path: Path) -> None:
         ("\nexport A=${B:-1}", r":2: `\$\{B:-1\}` needs a shell"),
         ("A=$(nproc)", r"`\$\(nproc\)` needs a shell"),
         ('A="`nproc`"', r"``nproc`` needs a shell"),
-        ("export A=1 && python x", r"`&&` needs a shell"),
-        ("python train.py", r"`python` is not a setting"),
-        ("XLA_FLAGS=--xla_a=1 python train.py", r"`python` is not a setting"),
+        ('A=x$1"$#"', r":1: `\$1` needs a shell"),
+        ("A=$((B+1))", r"`\$\(\(B\+1\)\)` needs a shell"),
+        ("export A=${B:+1}", r"`\$\{B:\+1\}` needs a shell"),
+        ("python train.py", "no settings in it"),
+        ("source more.sh\nA=1", "line 1: what more.sh sets is not read"),
+        ("if x; then export NCCL_A=1; fi", "NCCL_A is set within `if`"),
+        ("export XLA_FLAGS=--xla_a=1 --xla_b=2", "--xla_b=2: it is not in quotes"),
         ("export A='x", r":1: a quote is opened and not closed"),
         ('A=1\n\nB="x', r":3: a quote is opened and not closed"),
         ("A=1\n--xla_a=1 stray", r":2: stray is not a flag"),
@@ -147,7 +164,7 @@ def test_bash_reads_quotes_as_we_do(values: list[str]) -> None:
         env={"LC_ALL": "C.UTF-8"},
     )
     told = done.stdout.decode().split("\0")[:-1]
-    read = read_script(script, "script")
+    read = read_shell_settings(script, "script").variables
     assert [*(read[f"V{i}"] for i in range(len(values))), read["W"]] == told
 
 

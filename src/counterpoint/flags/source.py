@@ -1,15 +1,23 @@
-"""Where Settings come from: a file of the user's, or a recipe by its name."""
+"""Where Settings come from that are to be applied: a file of the user's, or a recipe by its name.
+
+A script is followed by the reader that checks use (reading.py), but what that one would only
+remark upon is refused here: a value that needs a shell, a part that was not read, a setting that
+stands within an `if`. A guess would be another setting.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.flags.advice.recipe import recipes
 from counterpoint.flags.advice.recipe_text import read_recipe
 from counterpoint.flags.settings import Settings
-from counterpoint.flags.shell import read_script
+from counterpoint.flags.sources.shell_script import follow
+from counterpoint.flags.sources.state import State
+from counterpoint.flags.sources.traced import Traced
+from counterpoint.flags.sources.variables import Assigned
+from counterpoint.flags.written import SlipKind
 from counterpoint.flags.xla_flags import expand_xla_flags, parse_xla_flags
 
 
@@ -27,7 +35,7 @@ def load_settings(
     if path.suffix == ".toml":
         settings = read_recipe(text, str(path)).resolve(version or installed_jaxlib(), chip)
     else:
-        settings = _settings(read_script(text, str(path)))
+        settings = read_shell_settings(text, str(path))
     if settings == Settings():
         raise InputError(f"{path}: no settings in it", next="add lines such as --xla_...=value")
     return settings
@@ -43,10 +51,48 @@ def installed_jaxlib() -> str | None:
         return None
 
 
-def _settings(variables: Mapping[str, str]) -> Settings:
-    rest = {name: value for name, value in variables.items() if name != "XLA_FLAGS"}
-    flags = expand_xla_flags(variables.get("XLA_FLAGS", ""))
-    return Settings(parse_xla_flags(flags), tuple(rest.items()))
+def read_shell_settings(text: str, where: str) -> Settings:
+    """What a script sets, all of it known. Without any export, all assignments are meant."""
+    state = follow(text, where, strict=True)
+    assigned = list(state.assigned(every=True))
+    for one in assigned:
+        _check_known(one.value, where)
+    _check_read(state, where)
+    flags = next((one for one in assigned if one.name == "XLA_FLAGS"), None)
+    rest = tuple((one.name, one.value.text) for one in assigned if one is not flags)
+    options = tuple((one.name, one.meant) for one in state.options)
+    return Settings(_flags(flags, where), rest, options)
+
+
+def _flags(one: Assigned | None, where: str) -> tuple[tuple[str, str], ...]:
+    if one is None:
+        return ()
+    here = f"{where}:{one.value.line}"
+    return parse_xla_flags(expand_xla_flags(one.value.text, where=here), where=here)
+
+
+def _check_known(value: Traced, where: str) -> None:
+    for piece in value.pieces:
+        if not piece.known:
+            raise InputError(
+                f"{where}:{piece.line}: `{piece.text}` needs a shell",
+                why="only what the file itself has set is put in; commands are not run",
+                next="write the value out, or set it in the shell and start Counterpoint there",
+            )
+
+
+def _check_read(state: State, where: str) -> None:
+    """Nothing was left out, guessed, or lost behind a quote that is missing."""
+    state.finish()
+    for slip in state.slips:
+        if slip.kind is SlipKind.STRAY:
+            raise InputError(f"{slip.place}: {slip.text}: {slip.why}", next="put it in quotes")
+    if doubtful := (*state.unread, *state.doubts.notes()):
+        raise InputError(
+            f"{where}: {doubtful[0]}",
+            why="settings are applied from what is certain to be set",
+            next="keep only lines such as `--xla_...=value` and `export NAME=value`",
+        )
 
 
 def _read(path: Path) -> str:

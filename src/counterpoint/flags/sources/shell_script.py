@@ -234,8 +234,15 @@ class Reader:
         """Flags that stand in a line of their own, as in notes."""
         if not words[0].text.startswith(("--xla", "--megascale")):
             return
-        value = joined((self.state.values.expand(word.parts) for word in words), " ")
+        value = joined((self._as_written(word) for word in words), " ")
+        self.state.bare.add("XLA_FLAGS")
         self.state.assign("XLA_FLAGS", value, words[0].line, adds=True, exported=True)
+
+    def _as_written(self, word: Token) -> Traced:
+        """With its quotes, which XLA takes off."""
+        if "$" in word.text or "`" in word.text:
+            return self.state.values.expand(word.parts)
+        return known(word.text, word.line)
 
     def _command(self, words: list[Token]) -> None:
         """A command with the assignments before it; these stay where no command follows."""
@@ -309,11 +316,19 @@ class Reader:
 
 
 def follow(
-    text: str, where: str, *, line: int = 1, before: Mapping[str, Traced] | None = None
+    text: str,
+    where: str,
+    *,
+    line: int = 1,
+    before: Mapping[str, Traced] | None = None,
+    strict: bool = False,
 ) -> State:
-    """What a script has set when it ends. `before`: what it finds in its environment."""
+    """What a script has set when it ends. `before`: what it finds in its environment.
+
+    `strict`: a default is not taken for the value of a variable that may be set elsewhere.
+    """
     lexer = Lexer(text, where, line)
-    state = State(where, Values(where, dict(before or {})))
+    state = State(where, Values(where, dict(before or {}), strict=strict))
     for name in before or {}:
         state.inherit(name)
     follow_into(state, list(lexer.tokens()))

@@ -25,12 +25,14 @@ _ARGUMENT: Final = re.compile(r"\$[0-9@*]")
 class Values:
     """Variables, and the references for which a default was taken.
 
-    A function's arguments are among the variables, under their numbers.
+    A function's arguments are among the variables, under their numbers. `strict`: what another
+    environment may have set is not known, even where there is a default for it.
     """
 
     where: str
     known: dict[str, Traced] = field(default_factory=dict[str, Traced])
     defaults: dict[str, int] = field(default_factory=dict[str, int])
+    strict: bool = False
 
     def expand(self, parts: Iterable[Part]) -> Traced:
         """The value of a word."""
@@ -50,12 +52,11 @@ class Values:
         if part.kind is Kind.TEXT:
             return known(part.text, part.line)
         if part.text.startswith("$((") and part.text.endswith("))"):
-            number = work_out(part.text[3:-2], self._plain)
-            return (
-                unknown(part.text, part.line) if number is None else known(str(number), part.line)
-            )
+            return self._number(part)
         name, operator, operand = _reference(part)
         value = self.known.get(name)
+        if value is None and self.strict and name not in FLAGS:
+            operator = ""
         if operator.endswith("+"):
             return self._operand(operand, part.line) if value else Traced()
         if value is not None and (value.text or not operator.startswith(":")):
@@ -64,6 +65,10 @@ class Values:
             return self._default(name, operator, operand, part.line)
         # What the script inherits stands before its own flags, and is checked where it is set.
         return Traced() if name in FLAGS else unknown(part.text, part.line)
+
+    def _number(self, part: Part) -> Traced:
+        number = work_out(part.text[3:-2], self._plain)
+        return unknown(part.text, part.line) if number is None else known(str(number), part.line)
 
     def _plain(self, name: str) -> str | None:
         """A variable's text, where all of it is known."""

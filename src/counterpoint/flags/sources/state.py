@@ -57,6 +57,7 @@ class State:
     values: Values
     exported: set[str] = field(default_factory=set[str])
     exports_all: bool = False
+    bare: set[str] = field(default_factory=set[str])  # given as lines of flags, by no assignment
     sets: dict[str, Set] = field(default_factory=dict[str, Set])
     for_command: dict[str, Assigned] = field(default_factory=dict[str, Assigned])
     options: list[Given] = field(default_factory=list[Given])
@@ -199,16 +200,20 @@ class State:
                 )
         self.for_command[one.name] = one
 
-    def assigned(self) -> Iterable[Assigned]:
-        """What a program that is started last would find of the script's own variables."""
+    def assigned(self, *, every: bool = False) -> Iterable[Assigned]:
+        """What a program that is started last would find of the script's own variables.
+
+        `every`: without any export, all of them are meant.
+        """
+        exports = bool(self.exported - self.bare)
         for name, value in self.values.known.items():
             at = self.sets.get(name)
             if at is None or name in self.for_command:
                 continue
-            if name not in self.exported:
-                if not is_setting(name) or (self.exported and name not in FLAGS):
+            if name not in self.exported and not (every and not exports):
+                if not is_setting(name) or (exports and name not in FLAGS):
                     continue
-                if self.exported and name not in self.handed:
+                if exports and name not in self.handed:
                     self.note(f"line {at.line}: {name} is set and not exported")
             if name in self.handed and TPU not in self.values.known:
                 self.note(f"line {self.handed[name]}: {name} is handed over as {TPU}, read as such")
