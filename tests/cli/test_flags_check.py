@@ -53,7 +53,9 @@ def test_each_remark_is_one_line_with_its_place(job: Path, capsys: Captured) -> 
     assert first.endswith("; write --xla_gpu_enable_command_buffer=")
     assert second.startswith(f"{job}:2: FLAG202 error: --xla_gpu_pgle_accuracy_checker: ")
     assert "2 errors on 3 settings" in said.err
-    assert said.err.splitlines()[-1] == f"next: counterpoint flags check {job} --fix"
+    assert (
+        said.err.splitlines()[-1] == f"next: counterpoint flags check {job} --jaxlib 0.10.2 --fix"
+    )
 
 
 def test_warnings_alone_are_no_failure(capsys: Captured) -> None:
@@ -75,6 +77,15 @@ def test_what_only_the_compiler_refuses_is_its_own_remark(capsys: Captured) -> N
     said = capsys.readouterr()
     assert "FLAG199 error: --xla_fuel: the compiler refuses it" in said.out
     assert "it refuses 1" in said.err
+
+
+def test_an_interpreter_without_jaxlib_is_told_from_none(tmp_path: Path, capsys: Captured) -> None:
+    python = tmp_path / "bin" / "python"
+    python.parent.mkdir()
+    python.write_text("#!/bin/sh\n")
+    python.chmod(0o755)
+    assert checked("--xla_gpu_autotune_level=4", "--python", python) == 0
+    assert f"{python} has no jaxlib" in capsys.readouterr().err
 
 
 def test_another_release_than_that_of_the_interpreter_is_not_asked(capsys: Captured) -> None:
@@ -130,6 +141,11 @@ def test_a_fix_of_a_script_is_its_assignments_with_what_only_the_shell_knows(
     (left_out,) = (line for line in said.err.splitlines() if line.startswith("left out: "))
     assert ": word: " in left_out
     assert "now XLA_CLIENT_MEM_FRACTION=0.9" in said.err
+
+
+def test_a_chip_is_known_in_small_letters(capsys: Captured) -> None:
+    assert checked("--xla_gpu_autotune_level=3", "--no-probe", "--chip", "h100") == 0
+    assert "on H100" in capsys.readouterr().err
 
 
 def test_a_fix_of_a_dockerfile_is_its_instructions(tmp_path: Path, capsys: Captured) -> None:
@@ -273,6 +289,9 @@ def test_bad_input_is_one_clear_line(
         (["--env", "--select", "FLAG9"], "no such code"),
         (["--env", "--python", "/no/such/python"], "there is no such program"),
         (["--env", "--target", "8xCray"], "Cray"),
+        (["--env", "--jaxlib", "banana"], "--jaxlib banana: not a release"),
+        (["--env", "--chip", "H1000"], "--chip H1000: no such chip is known"),
+        (["--env", "--chip", "H100", "--target", "8xA100"], "both name the chip"),
         (["--env", "-o", "x"], "-o goes with --fix"),
         (["a", "--bogus"], "Unknown option"),
         (["--env", "--jaxlib"], "--jaxlib"),

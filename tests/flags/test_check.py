@@ -60,6 +60,7 @@ def codes(text: str, version: str = "0.10.2", chip: str | None = None) -> list[s
         ("--xla_gpu_enable_command_buffer=1", "0.10.2", "FLAG202"),
         ("--xla_gpu_disable_async_collectives=", "0.10.2", "FLAG202"),
         ("--xla_gpu_enable_libnvptxcompiler=true", "0.10.2", "FLAG203"),
+        ("--xla_gpu_override_gemm_autotuner=abc", "0.10.2", "FLAG203"),
         ("--xla_gpu_autotune_level=4;", "0.10.2", "FLAG204"),
         ('''--xla_gpu_autotune_level="'4'"''', "0.10.2", "FLAG204"),
         ('''--xla_dump_to="'/tmp'"''', "0.10.2", "FLAG204"),

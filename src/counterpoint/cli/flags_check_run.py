@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 from counterpoint.cli.settings_source import Source, Wanted, read_source
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.flags.catalogue import release
+from counterpoint.flags.chips import family
 from counterpoint.flags.lint.examination import Examination, Question, codes, examine, mend
 from counterpoint.flags.live.interpreter import find_interpreter
 from counterpoint.flags.reading import FORMS
@@ -22,6 +25,8 @@ from counterpoint.report.flags_check_document import (
     nothing_lines,
     summary_lines,
 )
+
+_VERSION: Final = re.compile(r"\d+\.\d+")
 
 
 def run(  # noqa: PLR0913 - the options of the command
@@ -48,6 +53,7 @@ def run(  # noqa: PLR0913 - the options of the command
         raise UsageError("-o goes with --fix", next="add --fix")
     if out is not None:
         _check_out(out, source, force=force)
+    _check_jaxlib(jaxlib)
     chosen, left_out = codes(select, "--select"), codes(ignore, "--ignore")
     interpreter = find_interpreter(python or _python_of(command))
     wanted = Wanted(jaxlib or (interpreter.jaxlib if interpreter else None), _chip(target, chip))
@@ -72,7 +78,9 @@ def run(  # noqa: PLR0913 - the options of the command
         _say(*nothing_lines(examination))
         return 0
     sys.stdout.writelines(f"{line}\n" for line in check_lines(examination))
-    _say(*summary_lines(examination, _next(examination, source)))
+    options = {"--form": form, "--jaxlib": jaxlib, "--python": python}
+    options |= {"--target": target, "--chip": chip}
+    _say(*summary_lines(examination, _next(examination, source, options)))
     return int(examination.failed)
 
 
@@ -123,12 +131,40 @@ def _asker():  # noqa: ANN202 - flags.confirm.Ask
     return ask_compiler
 
 
+def _check_jaxlib(version: str | None) -> None:
+    if version is not None and not _VERSION.match(version):
+        raise UsageError(
+            f"--jaxlib {version}: not a release",
+            why="a release has a number; the tables of the nearest older one are used",
+            next=f"--jaxlib {release(None).version}",
+        )
+
+
 def _chip(target: str | None, chip: str | None) -> str | None:
+    if target is not None and chip is not None:
+        raise UsageError(
+            f"--target {target} and --chip {chip}: both name the chip", next="give one of the two"
+        )
     if target is None:
-        return chip
+        return _known_chip(chip)
     from counterpoint.hardware import parse_devices
 
     return parse_devices(target).chip
+
+
+def _known_chip(chip: str | None) -> str | None:
+    if chip is None or family(chip) is not None:
+        return chip
+    if family(chip.upper()) is not None:
+        return chip.upper()
+    from counterpoint.hardware import find_chip
+
+    known = find_chip(chip)
+    if known is None:
+        raise UsageError(
+            f"--chip {chip}: no such chip is known", next="--chip H100, A100, B200, MI300X, TPU v5p"
+        )
+    return known.name
 
 
 def _python_of(command: Sequence[str]) -> str | None:
@@ -139,11 +175,13 @@ def _python_of(command: Sequence[str]) -> str | None:
     return next((word for word in words if shutil.which(word)), None)
 
 
-def _next(found: Examination, source: str | None) -> str:
-    """The next useful command."""
+def _next(found: Examination, source: str | None, options: Mapping[str, object]) -> str:
+    """The next useful command, for the same release and chip."""
     mendable = any(one.mend and one.mend.safe for one in found.remarks)
     if mendable and source is not None and source != "-":
-        return shlex.join(["counterpoint", "flags", "check", source, "--fix"])
+        given = [(name, str(value)) for name, value in options.items() if value is not None]
+        same = [word for pair in given for word in pair]
+        return shlex.join(["counterpoint", "flags", "check", source, *same, "--fix"])
     if found.remarks:
         return f"counterpoint explain-code {found.remarks[0].code}"
     return ""

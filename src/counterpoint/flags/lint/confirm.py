@@ -74,7 +74,9 @@ def _why_not(case: Case, interpreter: Interpreter | None) -> str | None:
     wanted = case.release.asked
     if not any(_askable(one) for one in case.compiler):
         return "there is no flag to ask about"
-    if interpreter is None or interpreter.jaxlib is None:
+    if interpreter is not None and interpreter.jaxlib is None:
+        return f"{interpreter.python} has no jaxlib (--python names another)"
+    if interpreter is None:
         return f"no interpreter with jaxlib {wanted} is here (--python names one)"
     if interpreter.jaxlib != wanted:
         return f"the jaxlib here is {interpreter.jaxlib}, not {wanted} (--python names another)"
