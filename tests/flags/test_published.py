@@ -12,7 +12,7 @@ from counterpoint.flags.catalogue import release
 from counterpoint.flags.channel import Channel
 from counterpoint.flags.others.published import Published, published
 from counterpoint.flags.others.verdict import Effect, judge_published, remains_of
-from counterpoint.report.recipes_of_others import VERSIONS
+from counterpoint.report.recipes_of_others import VERSIONS, recipes_of_others
 
 REPOSITORIES = {
     "gpu-recipes": "AI-Hypercomputer/gpu-recipes",
@@ -100,5 +100,20 @@ def test_flags_of_a_page_of_alternatives_are_not_held_against_each_other() -> No
     verdict = judge_published(recipe, "0.10.2")
 
     assert remains_of(recipe, "0.10.2") is None
-    assert not [one for one in verdict.remarks if one.code.startswith("FLAG4")]
-    assert verdict.effects["xla_gpu_collective_permute_decomposer_threshold"] is Effect.WORKS
+    interactions = {one.code for one in verdict.remarks if one.code.startswith("FLAG4")}
+    assert interactions == {"FLAG405"}  # the compile fails with both, whatever the page means
+
+
+def test_what_does_nothing_alone_is_not_said_to_work() -> None:
+    (page,) = (one for one in published() if one.name == "JAX-Toolbox, GPU performance")
+    verdict = judge_published(page, "0.10.2")
+    assert verdict.effects["xla_gpu_collective_permute_decomposer_threshold"] is Effect.IDLE
+    failing = [one.name for one in verdict.remarks if one.code == "FLAG405"]
+    assert failing == ["xla_gpu_enable_pipelined_p2p"]
+
+
+def test_where_nothing_remains_nothing_is_exported() -> None:
+    text = recipes_of_others()
+    assert 'XLA_FLAGS=""' not in text
+    assert ": nothing.\n" in text
+    assert "`xla_gpu_cudnn_gemm_fusion`: never existed: no release" in text

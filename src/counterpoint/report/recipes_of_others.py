@@ -33,6 +33,9 @@ stood at the commits that are linked; whether they make *your* program faster is
 
 Made by `make docs`; a test holds it to the catalogue.
 """
+_ALTERNATIVES: Final = (
+    "The page gives alternatives: each flag is judged by itself, without the others of the page."
+)
 _CODES: Final = ("FLAG105", "FLAG209", "FLAG301", "FLAG302", "FLAG504")
 """What the tables say already, or what costs nothing."""
 
@@ -84,7 +87,7 @@ def _section(recipe: Published, verdicts: Sequence[Verdict]) -> str:
     links = [f"[{path}]({url})" for path, url in zip(recipe.paths, recipe.urls, strict=True)]
     lines = [f"## {recipe.name}", "", f"For {recipe.chip}. From {', '.join(links)}.", ""]
     if not recipe.together:
-        lines += ["The page gives alternatives: each flag is judged by itself.", ""]
+        lines += [_ALTERNATIVES, ""]
     lines += _table(recipe, verdicts)
     remarks = _remarks(verdicts)
     lines += ["", *remarks, ""] if remarks else [""]
@@ -156,7 +159,9 @@ def _remains(recipe: Published) -> list[str]:
     newest_first = [(version, remains_of(recipe, version)) for version in reversed(VERSIONS)]
     for text, agreeing in groupby(newest_first, key=lambda pair: pair[1]):
         versions = ", ".join(version for version, _ in agreeing)
-        if text is not None:
+        if text == "":
+            lines += [f"What remains with {versions}: nothing.", ""]
+        elif text is not None:
             lines += [f"What remains with {versions}:", "", "```sh"]
             lines += [f"export XLA_FLAGS={_quoted(text)}", "```", ""]
     return lines

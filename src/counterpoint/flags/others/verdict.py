@@ -24,6 +24,7 @@ _OF_ONE: Final = (
     "FLAG1",
     "FLAG301",
     "FLAG302",
+    "FLAG303",
     "FLAG306",
     "FLAG501",
     "FLAG502",
@@ -31,6 +32,8 @@ _OF_ONE: Final = (
     "FLAG504",
 )
 """What can be said of a setting by itself."""
+_OF_PAIRS: Final = ("FLAG405",)
+"""Where a compile fails that takes two settings of one page, alternatives or not."""
 
 
 class Effect(StrEnum):
@@ -73,7 +76,9 @@ def _remarks(recipe: Published, version: str) -> tuple[Remark, ...]:
     if recipe.together:
         return check(recipe.written, version=version, chip=recipe.chip)
     found = (check(one, version=version, chip=recipe.chip) for one in recipe.alone)
-    return tuple(one for some in found for one in some if one.code.startswith(_OF_ONE))
+    alone = tuple(one for some in found for one in some if one.code.startswith(_OF_ONE))
+    together = check(recipe.written, version=version, chip=recipe.chip)
+    return (*alone, *(one for one in together if one.code in _OF_PAIRS))
 
 
 def _named(name: str, known: Release) -> Effect:

@@ -59,9 +59,10 @@ def check(case: Case) -> Iterator[Remark]:
         if fate.kind is not Kind.REMOVED:
             continue
         heirs = instead(one, case.release)
-        when = fate.when or f"no release of jaxlib from {releases()[0]} on has had it"
+        never = f"never existed: no release of jaxlib from {releases()[0]} on has had it"
+        gone = f"gone: {fate.when}" if fate.when else never
         parts = [
-            f"gone: {when}; {ending(one.channel)}",
+            f"{gone}; {ending(one.channel)}",
             fate.what.rstrip(".").removesuffix(": drop it"),
         ]
         if heirs:
