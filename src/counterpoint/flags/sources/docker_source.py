@@ -68,7 +68,7 @@ def read_docker(text: str, where: str) -> Written:
         form="docker",
         given=(*found.given, *state.options),
         slips=tuple(slips),
-        notes=(*_of_other_stages(image), *image.notes, *image.unread, *state.notes),
+        notes=(*_of_other_stages(image), *image.notes, *state.notes),
         unread=(*image.unread, *state.unread),
     )
 

@@ -98,7 +98,6 @@ class State:
 
     def leave_unread(self, text: str) -> None:
         """Say what was not read though it may set something."""
-        self.note(text)
         if text not in self.unread:
             self.unread.append(text)
 

@@ -28,7 +28,7 @@ _FAMILIES: Final = (
     *("CUDA_", "CUDNN_", "CUBLAS", "NVIDIA_", "HIP_", "HSA_", "ROCR_", "GPU_"),
 )
 _OF_ONE_RUN: Final = re.compile(
-    r"COORDINATOR|ADDRESS|_PORT$|_IP$|PROCESS|VISIBLE|RANK|IFNAME|_DIR$|_PATH$|_ID$|IMAGE"
+    r"COORDINATOR|ADDRESS|_PORT$|_IP$|PROCESS|VISIBLE|RANK|IFNAME|_DIR$|_PATH$|_IDS?$|IMAGE"
 )
 """Names of places, which a script can only know when it runs: nothing to say about."""
 
