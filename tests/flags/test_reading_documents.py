@@ -71,6 +71,20 @@ def test_lists_of_variables_are_read() -> None:
     assert written.settings.variables == {"NCCL_PROTO": "SIMPLE,LL", "NCCL_NVLS_ENABLE": "1"}
 
 
+def test_rows_of_a_table_are_read() -> None:
+    written = document("| Flag | Value |", "|---|---|", "| `--xla_a` | `1` | x |", "| xla_b | 2 |")
+    assert flags(written) == BOTH
+    assert not flags(document("| `--xla_a` | Makes it faster | 1.5 |"))
+
+
+def test_a_placeholder_in_a_command_is_no_redirection() -> None:
+    written = document(
+        "```sh", "export NCCL_DEBUG=<your level> # mind", "x storage --type=a --size=1", "```"
+    )
+    assert [(one.name, one.known) for one in written.given] == [("NCCL_DEBUG", False)]
+    assert kinds(written) == [SlipKind.UNKNOWABLE]
+
+
 @pytest.mark.parametrize("value", [".XX", "$SHARE", "{share}"])
 def test_a_placeholder_is_not_known(value: str) -> None:
     (one,) = document(f"Set XLA_PYTHON_CLIENT_MEM_FRACTION={value} to some share").given

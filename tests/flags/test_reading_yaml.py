@@ -175,7 +175,7 @@ def test_a_text_of_flags_is_read_under_any_key() -> None:
 
 def test_lines_of_an_env_file_in_a_workflow_are_read() -> None:
     written = manifest(
-        "jobs:\n  test:\n    with:\n      ENVS: |\n        NCCL_DEBUG=INFO\n        MINE=1\n"
+        "jobs:\n  test:\n    with:\n      ENVS: |\n        NCCL_DEBUG=INFO;\n        MINE=1\n"
         "        XLA_FLAGS=--xla_a=1 --xla_b=2\n        JAX_ENABLE_X64=${{ inputs.x64 }}\n"
     )
     assert lines(written) == [
@@ -186,6 +186,7 @@ def test_lines_of_an_env_file_in_a_workflow_are_read() -> None:
         ("JAX_ENABLE_X64", 8),
     ]
     assert [one.known for one in written.given] == [True, True, True, True, False]
+    assert written.settings.variables == {"NCCL_DEBUG": "INFO", "MINE": "1"}
 
 
 def test_a_script_that_sets_other_variables_than_flags_is_read() -> None:

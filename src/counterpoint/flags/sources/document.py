@@ -22,6 +22,9 @@ Reader = Callable[[str, str], Written]
 _MARKS: Final = re.compile(r"xla_|megascale_|[A-Z]_|CUBLAS")
 """Without any of these, a code block sets nothing."""
 _CODE: Final = ("shell", "slurm", "python", "yaml", "env", "docker")
+_SHELL: Final = ("shell", "slurm")
+_PLACEHOLDER: Final = re.compile(r"(?<![<\w])<([A-Za-z]\w*)(?:[ .-]\w+)*>")
+"""`<your name>` is not known, and no redirection."""
 
 
 def read_document(text: str, where: str, reader: Callable[[str], Reader]) -> Written:
@@ -44,20 +47,21 @@ def read_document(text: str, where: str, reader: Callable[[str], Reader]) -> Wri
 
 def _read(passage: Passage, loose: Loose, where: str, reader: Callable[[str], Reader]) -> Written:
     form = passage.form or sniff(passage.text, "")
-    code = _parsed(passage, where, reader(form)) if form in _CODE else None
+    text = _PLACEHOLDER.sub(r"$\1", passage.padded) if form in _SHELL else passage.padded
+    code = _parsed(text, where, reader(form)) if form in _CODE else None
     if code is None or not (code.given or code.slips):
         code = Written(where=where, form="text", given=loose.given)
     names = {one.name for one in code.given}
-    text = " ".join(slip.text for slip in code.slips)
-    passed = [it for it in loose.given if it.name not in names and it.name not in text]
+    lost = " ".join(slip.text for slip in code.slips)
+    passed = [it for it in loose.given if it.name not in names and it.name not in lost]
     arm = (("code block", str(passage.first)),)
     given = [replace(one, branch=(*one.branch, *arm)) for one in (*code.given, *passed)]
     return replace(code, given=tuple(one for one in given if not _stands_for_any(one)))
 
 
-def _parsed(passage: Passage, where: str, read: Reader) -> Written | None:
+def _parsed(text: str, where: str, read: Reader) -> Written | None:
     try:
-        return read(passage.padded, where)
+        return read(text, where)
     except InputError:
         return None
 

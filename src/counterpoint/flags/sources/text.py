@@ -24,6 +24,10 @@ _ENTRY: Final = re.compile(
     r"^\s*(?:[-*+]\s+)?[`\"']?([A-Z][A-Z0-9_]+)[`\"']?:[ \t]*([^\s`]+)[`,]?\s*$"
 )
 """`- NCCL_PROTO: SIMPLE`, as lists in documents have it."""
+_ROW: Final = re.compile(
+    r"\|[ `*]*(?:--)?((?:xla|megascale)_\w+)[ `*]*\|[ `*]*((?i:true|false)|-?\d+(?:\.\d+)?)[ `*]*\|"
+)
+"""`| --xla_a | true | what for |`, as tables have it."""
 _HOLDS: Final = re.compile(
     r"""\b(XLA_FLAGS|LIBTPU_INIT_ARGS)(?:["']\])?\s*(?:\+?=|:)\s*\(?f?(["']?)"""
 )
@@ -65,7 +69,7 @@ def find(text: str, where: str) -> Loose:
         start, at = at, at + len(line) + 1
         if line.lstrip().startswith("#"):  # a comment: it talks of settings, and sets none
             continue
-        for match in _FLAG.finditer(line):
+        for match in (*_ROW.finditer(line), *_FLAG.finditer(line)):
             span = next((it for it in spans if it.at <= start + match.start() < it.end), None)
             one = _given(match, Place(where, number), span.channel if span else None)
             if span or one.value:

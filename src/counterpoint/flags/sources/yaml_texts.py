@@ -56,6 +56,6 @@ def _to_the_letter(value: str) -> bool:
 
 
 def env_lines(text: str) -> list[tuple[int, str]]:
-    """The assignments of such lines, with the number of each, from 0."""
-    rows = enumerate(text.splitlines())
-    return [(row, line.strip()) for row, line in rows if _LINE.match(line.strip())]
+    """The assignments of such lines, with the number of each, from 0; some end in `;`."""
+    rows = enumerate(line.strip() for line in text.splitlines())
+    return [(row, line.rstrip("; ")) for row, line in rows if _LINE.match(line)]
