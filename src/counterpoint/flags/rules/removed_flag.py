@@ -59,8 +59,9 @@ def check(case: Case) -> Iterator[Remark]:
         if fate.kind is not Kind.REMOVED:
             continue
         heirs = instead(one, case.release)
-        never = f"never existed: no release of jaxlib from {releases()[0]} on has had it"
-        gone = f"gone: {fate.when}" if fate.when else never
+        # Not "never existed": releases before the first table had names, too.
+        nobody = f"not there: no release of jaxlib from {releases()[0]} on has had it"
+        gone = f"gone: {fate.when}" if fate.when else nobody
         parts = [
             f"{gone}; {ending(one.channel)}",
             fate.what.rstrip(".").removesuffix(": drop it"),
