@@ -162,6 +162,12 @@ def test_magics_of_a_notebook_are_read(cell: str) -> None:
     assert flags(notebook(cell)) == BOTH
 
 
+def test_remarks_come_in_the_order_of_the_cells() -> None:
+    first, last = 'os.environ["XLA_FLAGS"] = "--xla_x=1"', 'os.environ["XLA_FLAGS"] += " --xla_y=1"'
+    found = check(notebook(first, *[""] * 8, last), version="0.10.2")
+    assert [one.place.where for one in found] == ["x.ipynb, cell 2", "x.ipynb, cell 11"]
+
+
 def test_a_cell_that_is_no_python_is_noted_and_the_rest_is_read() -> None:
     written = notebook("def (:", "%%html\n--xla_c=1", "%env XLA_FLAGS=--xla_a=1")
     assert flags(written) == [("xla_a", "1")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Final
 
@@ -31,6 +32,16 @@ def in_order(remarks: Iterable[Remark]) -> tuple[Remark, ...]:
     return tuple(
         sorted(
             remarks,
-            key=lambda one: (one.place.where, one.place.line or 0, _ORDER[one.severity], one.code),
+            key=lambda one: (
+                _natural(one.place.where),
+                one.place.line or 0,
+                _ORDER[one.severity],
+                one.code,
+            ),
         )
     )
+
+
+def _natural(where: str) -> list[str | int]:
+    """Cell 2 of a notebook stands before cell 10."""
+    return [int(part) if part.isdecimal() else part for part in re.split(r"([0-9]+)", where)]
