@@ -210,3 +210,17 @@ def test_scripts_side_by_side_keep_their_own_flags() -> None:
     ]
     assert not written.slips
     assert not [it for it in check(written, version="0.10.2") if it.code == "FLAG205"]
+
+
+def test_what_a_script_in_a_manifest_leaves_unread_is_said() -> None:
+    written = manifest(
+        "command: [bash, -c]\n"
+        "args:\n"
+        "- |\n"
+        "  source ./more.env\n"
+        "  export XLA_FLAGS=--xla_a=1\n"
+        "- |\n"
+        "  export NCCL_PROTO='LL\n"
+    )
+    assert flags(written) == [("xla_a", "1")]
+    assert written.unread[-1] == "line 4: what ./more.env sets is not read"

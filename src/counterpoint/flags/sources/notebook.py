@@ -96,6 +96,7 @@ def read_notebook(text: str, where: str, reader: Callable[[str], Reader]) -> Wri
         given=given,
         slips=tuple(_placed(it, cells) for one in found for it in one.slips),
         notes=(*cells.notes, *(cells.told(note) for one in found for note in one.notes)),
+        unread=tuple(cells.told(part) for one in found for part in one.unread),
     )
 
 

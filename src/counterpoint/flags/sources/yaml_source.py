@@ -313,11 +313,12 @@ def _written(manifest: Manifest, kubernetes: bool) -> Written:
     found, notes = write_up(assigned, manifest.where), list(manifest.notes)
     before = {one.name: one.value for one in assigned}
     read: list[Written] = []
+    unread: list[str] = []
     for script in manifest.scripts:
         try:
             read.append(read_shell(script.text, manifest.where, line=script.line, before=before))
         except InputError as failure:
-            notes.append(f"line {script.line}: a script can't be read: {failure.what}")
+            unread.append(f"line {script.line}: a script can't be read: {failure.what}")
     if read:
         found = _of_scripts(read, set(found.given))
     every = [*found.slips, *manifest.found.slips]
@@ -328,6 +329,7 @@ def _written(manifest: Manifest, kubernetes: bool) -> Written:
         slips=tuple(sorted(every, key=lambda slip: slip.place.line or 0)),
         layout=next((one.layout for one in reversed(read) if one.layout), None),
         notes=tuple(dict.fromkeys([*notes, *(note for one in read for note in one.notes)])),
+        unread=tuple(dict.fromkeys([*unread, *(part for one in read for part in one.unread)])),
     )
 
 
