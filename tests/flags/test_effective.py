@@ -213,8 +213,47 @@ def test_what_is_no_dump(
 
 def test_what_is_not_there(effective: Effective) -> None:
     code, _, err = effective("no/such/dump")
-    assert code == 3
+    assert code == 2, "as of a source that is not there in the other commands"
     assert "no/such/dump is not there" in err
+
+
+@pytest.mark.parametrize("content", [b"garbage \xff{", b"garbage {", b"\x00\x01", b"xla_a = 1\n"])
+def test_a_file_that_is_none_of_xlas_is_an_error(
+    content: bytes, tmp_path: Path, effective: Effective
+) -> None:
+    path = tmp_path / "module_0001.jit_x.debug_options"
+    path.write_bytes(content)
+    code, _, err = effective(str(path))
+    assert code == 3
+    assert "not a text of XLA's DebugOptions" in err
+
+
+def test_the_main_module_is_the_one_of_which_xla_was_given_most(
+    tmp_path: Path, effective: Effective
+) -> None:
+    """Its own compile may come to less than one of JAX's."""
+    for name, before, after in (("jit__lambda", 2906, 3766), ("jit__multi_slice", 1735, 4374)):
+        (tmp_path / f"module_1.{name}.debug_options").write_text(f'xla_dump_to: "/{name}"\n')
+        (tmp_path / f"module_1.{name}.before_optimizations.hlo.pb").write_bytes(bytes(before))
+        (tmp_path / f"module_1.{name}.cpu_after_optimizations.hlo.pb").write_bytes(bytes(after))
+    _, out, _ = effective(str(tmp_path), "--json")
+    assert json.loads(out)["module"] == "module_1.jit__lambda"
+
+
+def test_a_compiler_option_has_an_effect_that_the_flag_of_its_name_has_not() -> None:
+    name = "xla_cpu_enable_fast_min_max"
+    reported, known = {name: "false"}, release("0.10.2")
+    (option,) = compare(Settings(options=((name, "False"),)), reported, known)
+    (flag,) = compare(Settings(((name, "false"),)), reported, known)
+    assert (option.outcome, flag.outcome) == (Outcome.APPLIED, Outcome.IGNORED)
+
+
+def test_where_all_of_xla_flags_is_known_it_is_not_named_as_the_one_that_set_more() -> None:
+    reported, known = {"xla_gpu_autotune_level": "1"}, release("0.10.2")
+    (one,) = compare(Settings(), reported, known)
+    (of_a_run,) = compare(Settings(), reported, known, all_flags=True)
+    assert one.note == "XLA_FLAGS, compiler_options, or the program"
+    assert of_a_run.note == "compiler_options, or the program"
 
 
 @pytest.fixture(scope="module")

@@ -55,7 +55,12 @@ def effective(
         modules=tuple(reported.modules),
         jaxlib=release.version,
         asked=by,
-        used=compare(settings, reported.modules[reported.step], release),
+        used=compare(
+            settings,
+            reported.modules[reported.step],
+            release,
+            all_flags=asked is None and reported.run is not None,
+        ),
         differences=differences(reported.modules),
     )
     if json:

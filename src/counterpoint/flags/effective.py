@@ -23,19 +23,18 @@ from counterpoint.flags.settings import Settings
 _LISTS: Final = ("enums", "strings", "map")
 _JAX: Final = frozenset(
     {
-        "xla_backend_optimization_level",
         "xla_detailed_logging",
         "xla_gpu_cuda_data_dir",
         "xla_gpu_enable_llvm_module_compilation_parallelism",
         "xla_gpu_experimental_autotune_cache_mode",
         "xla_gpu_kernel_cache_file",
         "xla_gpu_per_fusion_autotune_cache_dir",
-        "xla_llvm_disable_expensive_passes",
         "xla_pjrt_allow_auto_layout_in_hlo",
         "xla_test_all_input_layouts",
     }
 )
-"""What JAX sets in every compile, or where its cache or JAX_DISABLE_MOST_OPTIMIZATIONS wants it."""
+"""What JAX sets in every compile, or where its cache wants it."""
+_UNOPTIMIZED: Final = ("xla_backend_optimization_level", "xla_llvm_disable_expensive_passes")
 
 
 class Outcome(StrEnum):
@@ -68,8 +67,13 @@ class Difference:
     by_module: Mapping[str, str | None]
 
 
-def compare(asked: Settings, reported: Mapping[str, str], release: Release) -> tuple[Used, ...]:
-    """The flags that were asked in their order, then those that something else set."""
+def compare(
+    asked: Settings, reported: Mapping[str, str], release: Release, *, all_flags: bool = False
+) -> tuple[Used, ...]:
+    """The flags that were asked in their order, then those that something else set.
+
+    `all_flags`: what was asked holds all of XLA_FLAGS, so that the rest came from elsewhere.
+    """
     wanted = {**asked.flags, **dict(asked.options)}
     options = dict(asked.options)
     found = tuple(
@@ -77,7 +81,9 @@ def compare(asked: Settings, reported: Mapping[str, str], release: Release) -> t
         for name, value in wanted.items()
     )
     fields = {_field(name, release) for name in wanted}
-    return (*found, *_elsewhere(fields, reported, release))
+    others = "compiler_options, or the program"
+    others = others if all_flags else f"XLA_FLAGS, {others}"
+    return (*found, *_elsewhere(fields, reported, release, others))
 
 
 def differences(reported: Mapping[str, Mapping[str, str]]) -> tuple[Difference, ...]:
@@ -181,20 +187,27 @@ def _same(flag: Flag, asked: str, used: str) -> bool:
     return flag.meaning(asked) == flag.meaning(used)
 
 
-def _elsewhere(fields: set[str], reported: Mapping[str, str], release: Release) -> Iterator[Used]:
+def _elsewhere(
+    fields: set[str], reported: Mapping[str, str], release: Release, others: str
+) -> Iterator[Used]:
     for name, value in reported.items():
         flag = release.flags.get(name)
         if name in fields or (flag is not None and flag.is_default(value)):
             continue
-        yield Used(name=name, outcome=Outcome.ELSEWHERE, used=value, note=_who(name, value))
+        yield Used(
+            name=name, outcome=Outcome.ELSEWHERE, used=value, note=_who(name, value) or others
+        )
 
 
 def _who(name: str, value: str) -> str:
+    """Who is known to set it; empty where nobody is."""
     if name in _JAX:
         return "JAX"
+    if name in _UNOPTIMIZED:
+        return "compiler_options, or JAX, where JAX_DISABLE_MOST_OPTIMIZATIONS is set"
     if name == "xla_disable_hlo_passes" and value == "rematerialization":
         return "JAX, where jax_compiler_enable_remat_pass is off, or compiler_options"
-    return "XLA_FLAGS, compiler_options, or the program"
+    return ""
 
 
 def _items(text: str) -> list[str]:

@@ -13,6 +13,7 @@ from typing import Final
 from counterpoint.runs.run import Rank
 
 _FIELD: Final = re.compile(r"^(\w+):? (\{[^}]*\}|[^\n]*)$", re.MULTILINE)
+_LINE: Final = re.compile(r"\w+: \S.*|\w+ \{|\}")
 _ENTRY: Final = re.compile(r'\{\s*key: "(.*?)"\s*value: "?(.*?)"?\s*\}', re.DOTALL)
 
 
@@ -22,6 +23,13 @@ def read_debug_options(path: Path) -> dict[str, str]:
         return parse_debug_options(path.read_text(encoding="utf-8", errors="replace"))
     except OSError:
         return {}
+
+
+def is_debug_options(text: str) -> bool:
+    """Whether all of a text is such a message, as XLA writes it; an empty one changes nothing."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    closed = sum(line.endswith(" {") for line in lines) == lines.count("}")
+    return closed and all(_LINE.fullmatch(line) for line in lines)
 
 
 def parse_debug_options(text: str) -> dict[str, str]:

@@ -8,7 +8,11 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.core.errors import InputError, UsageError
-from counterpoint.runs.debug_options import read_debug_options
+from counterpoint.runs.debug_options import (
+    is_debug_options,
+    parse_debug_options,
+    read_debug_options,
+)
 from counterpoint.runs.reader import is_run, read_run
 from counterpoint.runs.run import Run
 
@@ -30,9 +34,29 @@ def read_reported(path: Path, module: str | None = None, rank: int = 0) -> Repor
     """What is in a Run, a directory of dumps, or one file; `module` chooses the main one."""
     run = read_run(path) if path.is_dir() and is_run(path) else None
     files = _of_run(run, rank) if run else _of_dump(path)
-    modules = {file.name.removesuffix(_ENDING): read_debug_options(file) for file in files}
-    step = _named(module, modules, path) if module else _main(run, rank, files)
+    by_name = {file.name.removesuffix(_ENDING): file for file in files}
+    step = _named(module, by_name, path) if module else _main(run, rank, by_name)
+    modules = {
+        name: _read(file) if name == step else read_debug_options(file)
+        for name, file in by_name.items()
+    }
     return Reported(where=path, modules=modules, step=step, run=run)
+
+
+def _read(file: Path) -> dict[str, str]:
+    try:
+        text = file.read_bytes().decode()
+    except OSError as failure:
+        raise InputError(f"{file}: can't be read: {failure.strerror or failure}") from None
+    except UnicodeDecodeError:
+        text = "?"
+    if not is_debug_options(text):
+        raise InputError(
+            f"{file}: not a text of XLA's DebugOptions",
+            why="each line of it is `name: value`, or a part of `name { ... }`",
+            next="name one that --xla_dump_to has written",
+        )
+    return parse_debug_options(text)
 
 
 def _of_run(run: Run, rank: int) -> list[Path]:
@@ -55,7 +79,7 @@ def _of_dump(path: Path) -> list[Path]:
     if path.is_file() and path.name.endswith(_ENDING):
         return [path]
     if not path.exists():
-        raise InputError(f"{path} is not there", next="name a Run, or a directory of --xla_dump_to")
+        raise UsageError(f"{path} is not there", next="name a Run, or a directory of --xla_dump_to")
     files = sorted(path.glob(f"*{_ENDING}")) if path.is_dir() else []
     if files:
         return files
@@ -79,15 +103,21 @@ def _named(wanted: str, modules: Iterable[str], path: Path) -> str:
     raise UsageError(f"{path} has no module {wanted}", why=f"its modules are {shown}")
 
 
-def _main(run: Run | None, rank: int, files: list[Path]) -> str:
-    """A Run knows its step's module; of a dump it is the one with the most text."""
-    names = {file.name.removesuffix(_ENDING): file for file in files}
+def _main(run: Run | None, rank: int, names: Mapping[str, Path]) -> str:
+    """The module of which the program hands over the most.
+
+    Its compile is not always the longest: JAX's own small ones can take longer than a small step.
+    Where XLA did not dump what it was given, a Run knows, else it is the one with the most text.
+    """
+    given = {name: _size(file, f"{name}.*before_optimizations*") for name, file in names.items()}
+    if any(given.values()):
+        return max(given, key=lambda name: (given[name], name))
     for scheduled in run.rank(rank).hlo if run else ():
         for name in names:
             if scheduled.name.startswith(f"{name}."):
                 return name
-    return max(names, key=lambda name: (_dumped(names[name], name), name))
+    return max(names, key=lambda name: (_size(names[name], f"{name}.*optim*"), name))
 
 
-def _dumped(file: Path, name: str) -> int:
-    return max((one.stat().st_size for one in file.parent.glob(f"{name}.*optim*")), default=0)
+def _size(file: Path, pattern: str) -> int:
+    return max((one.stat().st_size for one in file.parent.glob(pattern)), default=0)
