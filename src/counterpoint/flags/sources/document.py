@@ -93,6 +93,7 @@ def _together(parts: list[Written], mentioned: tuple[str, ...], where: str) -> W
         slips=tuple(slips.values()),
         layout=next((part.layout for part in reversed(parts) if part.layout), None),
         notes=(*notes(Loose(given, mentioned)), *said),
+        unread=tuple(dict.fromkeys(text for part in parts for text in part.unread)),
     )
 
 
