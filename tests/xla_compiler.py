@@ -67,6 +67,7 @@ class Compiler:
             stdout=subprocess.PIPE,
             stderr=self._messages,
             env={**os.environ, **(environment or {})},
+            cwd=directory,  # where a dump goes whose flag names no whole path
             text=True,
         )
         self.jax = str(self._answer().get("jax"))
