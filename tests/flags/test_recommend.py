@@ -269,6 +269,16 @@ def test_the_command_tells_all_as_json_and_text(
     assert "Candidates, to be confirmed" in shown
 
 
+def test_a_dump_of_cpus_is_refused_and_how_to_get_one_of_gpus_is_told(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "module_0001.jit_step.cpu_after_optimizations.txt").write_text(STEP)
+    assert main(["flags", "recommend", "--for", "fsdp", "--program", str(tmp_path)]) == 3
+    told = capsys.readouterr().err
+    assert "xla_force_host_platform_device_count" in told
+    assert "--xla_dump_to=DIR" in told
+
+
 def test_names_may_be_written_in_any_case_and_with_spaces(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

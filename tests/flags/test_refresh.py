@@ -19,10 +19,12 @@ from counterpoint.core.errors import InputError
 from counterpoint.flags.catalogue import Release, releases
 from counterpoint.flags.catalogue.diff import diff
 from counterpoint.flags.catalogue.lookup import as_release, facts_at
+from counterpoint.flags.catalogue.overlay import path_of
 from counterpoint.flags.catalogue.table import make_table, parse_table, render_table
 from counterpoint.flags.refresh.descriptor import read_fields
 from counterpoint.flags.refresh.learnt import Learnt, find_library, lay_into
 from counterpoint.flags.refresh.parser import Parser, is_unknown
+from counterpoint.report.flags_refresh_document import refresh_document
 
 
 @dataclass(frozen=True)
@@ -119,6 +121,21 @@ def test_what_is_no_python_is_told(program: str, said: str) -> None:
         Parser(Path(program))
 
 
+def test_a_jaxlib_that_ends_the_process_at_its_start_is_told_to_be_damaged(tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\nkill -BUS $$\n")
+    python.chmod(0o755)
+    with pytest.raises(InputError, match=r"damaged or cut off: .* with SIGBUS") as told:
+        Parser(python)
+    assert "install jaxlib again" in str(told.value.next)
+
+
+def test_a_program_that_is_no_python_is_told_without_what_it_was_given() -> None:
+    with pytest.raises(InputError) as told:
+        Parser(Path(shutil.which("ls") or "/bin/ls"))
+    assert "import" not in str(told.value)
+
+
 def test_a_python_without_jaxlib_is_told(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     (tmp_path / "jaxlib.py").write_text("raise ImportError('broken install')")
@@ -177,6 +194,16 @@ def test_a_table_takes_a_release_in_and_keeps_the_others(tmp_path: Path) -> None
     assert table.releases == ("0.9.2", "0.10.2")
     for version in table.releases:
         assert diff(as_release(version, table.at(version)), learnt_release(version), {}).empty
+
+
+def test_what_is_kept_for_the_account_says_how_to_undo_that(tmp_path: Path) -> None:
+    version = "0.10.2"
+    learnt = Learnt(version=version, library=tmp_path, jax=version, facts=facts_at(version))
+    news = diff(learnt.release, learnt.release, {})
+    kept = refresh_document(learnt, news, path_of(version), None)
+    assert "All later commands of this account use it" in kept.legend
+    assert f"To undo: rm {path_of(version)}" in kept.legend
+    assert refresh_document(learnt, news, tmp_path / "mine.jsonl", None).legend == ""
 
 
 def learnt_release(version: str) -> Release:

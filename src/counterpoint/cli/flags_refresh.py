@@ -32,14 +32,16 @@ def refresh(
 ) -> None:
     """Read names, types and defaults out of an installed jaxlib, and keep them.
 
-    Its library is read and its own parser is asked, in processes of that interpreter. Afterwards
-    the other `flags` commands know this release.
+    Its library is read and its own parser is asked, in processes of that interpreter. What was
+    learnt is kept for this account, and all later `flags` commands use it for this release.
 
     Args:
         python: The interpreter whose jaxlib is read; else the one that runs Counterpoint.
         plugin: A plugin's library, e.g. xla_cuda_plugin.so: say whether it has the same options.
             Without --python that is all that is done.
-        output: Add it to the table in this file, instead of to what is known on this machine.
+        output: Add it to the table in this file. Else it is kept for your account, under
+            $XDG_DATA_HOME or ~/.local/share, and all later commands use it for that release; the
+            file that is named at the end can be deleted to undo that.
         json: Print everything as JSON, uncut.
     """
     with Progress("reading") as progress:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any, Final
 
 from counterpoint.flags.catalogue.diff import Diff
+from counterpoint.flags.catalogue.overlay import path_of
 from counterpoint.flags.refresh.learnt import Learnt
 from counterpoint.flags.refresh.plugin import Plugin
 from counterpoint.report.document import (
@@ -50,9 +52,17 @@ def refresh_document(learnt: Learnt, news: Diff, where: Path, plugin: Plugin | N
         sections.append(plugin_section(plugin))
     return Document(
         sections=tuple(sections),
-        legend="",
+        legend=_kept(learnt.version, where),
         next=f"counterpoint flags list --jaxlib {learnt.version}",
     )
+
+
+def _kept(version: str, where: Path) -> str:
+    """What follows from it, where it was kept for the account, and how to be rid of it."""
+    if where != path_of(version):
+        return ""
+    undo = shlex.join(["rm", str(where)])
+    return f"All later commands of this account use it for jaxlib {version}. To undo: {undo}"
 
 
 def plugin_document(plugin: Plugin) -> Document:

@@ -10,6 +10,7 @@ import json
 import os
 import re
 import select
+import signal
 import subprocess
 import tempfile
 from collections.abc import Mapping
@@ -98,12 +99,13 @@ class Parser:
         except BaseException:
             self._log.close()
             raise
+        self.version = ""
         try:
             hello = self._hello()
         except BaseException:
             self._stop()
             raise
-        self.version: str = hello["version"]
+        self.version = str(hello["version"])
         self.directory = Path(hello["directory"])
 
     def parse(self, text: str) -> Parsed:
@@ -149,13 +151,28 @@ class Parser:
         try:
             return json.loads(receiving.readline())
         except (ValueError, RecursionError):
-            raise self._ended("it is no Python interpreter, or ended") from None
+            raise self._crashed() or self._ended("it is no Python interpreter, or ended") from None
+
+    def _crashed(self) -> InputError | None:
+        """Where a signal ended it while it loaded jaxlib: what the linker let pass is not whole."""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=1)
+        code = self._process.poll()
+        if self.version or code is None or code >= 0:
+            return None
+        return InputError(
+            f"{self._python}: its jaxlib is damaged or cut off: loading it ended the process"
+            f" with {signal.Signals(-code).name}",
+            next=f"install jaxlib again: {self._python} -m pip install --force-reinstall jaxlib",
+        )
 
     def _ended(self, how: str) -> InputError:
         self._process.kill()
         self._process.wait()
         self._log.seek(0)
-        lines = self._log.read().decode(errors="replace").strip().splitlines()
+        ours = _SERVER.splitlines()  # a program that is no Python may print what it was given
+        said = self._log.read().decode(errors="replace").strip().splitlines()
+        lines = [line for line in said if not any(one and one in line for one in ours)]
         return InputError(
             f"{self._python} could not be asked about XLA's flags: {how}",
             why=lines[-1][:300] if lines else None,
