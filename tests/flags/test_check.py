@@ -137,6 +137,12 @@ def test_compiler_options_are_another_channel(
     assert code in [one.code for one in check(options(**{name: value}), version=version)]
 
 
+def test_a_compiler_option_sets_what_its_flag_no_longer_does() -> None:
+    """XLA's parser of flags throws this one away; as an option it changes what is compiled."""
+    assert not check(options(xla_cpu_enable_fast_min_max="True"), version="0.10.2")
+    assert codes("--xla_cpu_enable_fast_min_max=true") == ["FLAG106"]
+
+
 def test_what_a_compile_takes_is_not_spoken_of() -> None:
     good = options(
         xla_gpu_enable_triton_gemm="False",

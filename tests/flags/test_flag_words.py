@@ -9,7 +9,7 @@ import pytest
 
 from counterpoint.flags.lint.check import check
 from counterpoint.flags.lint.remark import Severity
-from counterpoint.flags.reading import read_variables
+from counterpoint.flags.reading import read_text, read_variables, read_written
 from counterpoint.flags.written import SlipKind, Written
 from counterpoint.flags.xla_flags import render_xla_flags
 
@@ -111,3 +111,22 @@ def test_a_file_whose_name_looks_like_a_flag_is_read_as_xla_reads_it(
     path.write_text("--xla_gpu_autotune_level=0\n")
     assert xla(str(path)) == xla("--xla_gpu_autotune_level=0")
     assert [one.name for one in read(str(path)).given] == ["xla_gpu_autotune_level"]
+
+
+def test_comments_among_flags_are_told_since_xla_does_not_skip_them() -> None:
+    text = "--xla_a=1\n# why\n--xla_b=2\n"
+    shell, flags = read_text(text, "h.flags"), read_text(text, "h.flags", form="flags")
+    assert [one.name for one in shell.given] == ["xla_a", "xla_b"]
+    assert shell.notes[-1].startswith("line 2 is a comment: if XLA_FLAGS names this file")
+    assert [one.name for one in flags.given] == ["xla_a"]
+    assert not read_text("export XLA_FLAGS=--xla_a=1 # c\n", "job.sh").notes
+
+
+def test_libtpu_and_compile_options_are_not_split_as_xla_flags_are() -> None:
+    written = read_variables({"LIBTPU_INIT_ARGS": "--xla_a=1 oops --xla_b=2"}, "environment")
+    assert [one.name for one in written.given] == ["xla_a", "xla_b"]
+
+
+def test_what_is_lost_on_a_command_line_has_no_line() -> None:
+    (slip,) = read_written("--xla_a=1 oops --xla_b=2").slips
+    assert [one.place for one in slip.lost] == [slip.place]

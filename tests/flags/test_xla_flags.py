@@ -100,6 +100,12 @@ def test_flags_without_dashes_are_not_taken_for_a_file() -> None:
         expand_xla_flags("\N{EN DASH}xla_gpu_autotune_level=3")
 
 
+@pytest.mark.parametrize("value", ["# all --xla_a=1", "two words", '"--xla_a=1"'])
+def test_a_value_that_names_no_file_is_refused_as_any_stray_word(value: str) -> None:
+    with pytest.raises(UsageError, match="is not a flag"):
+        expand_xla_flags(value)
+
+
 values = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
 flag_names = st.from_regex(r"xla_[a-z0-9_]{1,20}", fullmatch=True).map(lambda name: f"{name}_zz")
 

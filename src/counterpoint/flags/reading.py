@@ -21,10 +21,7 @@ from typing import Final
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.flags.sources.mentions import mentions
 from counterpoint.flags.sources.sniff import ALIASES, FORMS, sniff
-from counterpoint.flags.written import Place, Written
-
-COMMAND_LINE: Final = "command line"
-"""Where flags stand that are not in a file."""
+from counterpoint.flags.written import COMMAND_LINE, Place, Written
 
 _PROCESS: Final = re.compile(r"pid:(\d+)")
 _FLAGS: Final = re.compile(
@@ -59,11 +56,28 @@ def read_written(
 def read_text(text: str, where: str, *, form: str | None = None) -> Written:
     """What a text says; `where` is its name, by whose suffix the form is known, too."""
     _check_form(form)
+    guessed = form is None
     form = ALIASES.get(form, form) if form else sniff(text, where)
     written = _reader(form)(text, where)
+    if guessed and form == "shell":
+        written = _with_comments_noted(written, text)
     if written.given or written.slips or written.unread:
         return written
     return replace(written, unread=mentions(text, prose=form == "text"))
+
+
+def _with_comments_noted(written: Written, text: str) -> Written:
+    """Of flags with comments: a shell takes the comments away, and XLA does not."""
+    from counterpoint.flags.sources.flag_text import comment_in_flags
+
+    line = comment_in_flags(text)
+    if line is None:
+        return written
+    note = (
+        f"line {line} is a comment: if XLA_FLAGS names this file, XLA stops reading there"
+        " (--form flags reads it so)"
+    )
+    return replace(written, notes=(*written.notes, note))
 
 
 def read_variables(
@@ -118,7 +132,9 @@ def _in_line(written: Written) -> Written:
             for it in written.given
         ),
         slips=tuple(
-            replace(it, place=place) if it.place.where == COMMAND_LINE else it
+            replace(it, place=place, lost=tuple(replace(one, place=place) for one in it.lost))
+            if it.place.where == COMMAND_LINE
+            else it
             for it in written.slips
         ),
     )

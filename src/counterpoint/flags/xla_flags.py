@@ -216,8 +216,11 @@ def _stray(text: str, at: int, where: str) -> UsageError:
             next="--" + word.lstrip(DASHES),
         )
     if at == _past_space(text, 0):
+        named = re.match(r"\w+", word)
         return UsageError(
-            f"{where}: {word} is not a flag", why="flags start with `--`", next=f"--{word}"
+            f"{where}: {word} is not a flag",
+            why="flags start with `--`",
+            next=f"--{word}" if named else "write flags only: XLA knows no comments and no quotes",
         )
     return UsageError(
         f"{where}: {word} is not a flag",

@@ -10,7 +10,7 @@ from typing import Any, Final
 from counterpoint.flags.channel import Channel
 from counterpoint.flags.difference import Changed
 from counterpoint.flags.settings import Settings
-from counterpoint.flags.written import SlipKind, Written
+from counterpoint.flags.written import Place, SlipKind, Written
 from counterpoint.report.document import Column, Document, Kind, Section, Table, printable
 
 SCHEMA: Final = "counterpoint.flags.render/1"
@@ -33,11 +33,18 @@ _TITLES: Final = {
 
 def unread(written: Written) -> Iterator[str]:
     """What is not in the settings that were read, one line each."""
-    for slip in written.slips:
-        if slip.kind in _LOST:
-            yield printable(f"left out: {slip.place}: {slip.text} ({_LOST[slip.kind]})")
+    for place, text, why in _left_out(written):
+        yield printable(f"left out: {place}: {text} ({why})")
     for note in written.notes:
         yield printable(f"note: {written.where}: {note}")
+
+
+def _left_out(written: Written) -> Iterator[tuple[Place, str, str]]:
+    """Where, what, and why in a few words."""
+    for slip in written.slips:
+        if slip.kind in _LOST:
+            yield slip.place, slip.text, _LOST[slip.kind]
+        yield from ((one.place, one.text, "behind what stops XLA") for one in slip.lost)
 
 
 def render_json(settings: Settings, form: str, text: str, sources: Sequence[Written]) -> str:
@@ -52,15 +59,9 @@ def render_json(settings: Settings, form: str, text: str, sources: Sequence[Writ
         "form": form,
         "text": text,
         "left_out": [
-            {
-                "where": slip.place.where,
-                "line": slip.place.line,
-                "text": slip.text,
-                "why": _LOST[slip.kind],
-            }
+            {"where": at.where, "line": at.line, "text": text, "why": why}
             for one in sources
-            for slip in one.slips
-            if slip.kind in _LOST
+            for at, text, why in _left_out(one)
         ],
         "notes": [{"where": one.where, "note": note} for one in sources for note in one.notes],
     }

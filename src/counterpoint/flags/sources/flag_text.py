@@ -19,6 +19,14 @@ _HEAD: Final = re.compile(r"\s*(?:export\s+)?(XLA_FLAGS|LIBTPU_INIT_ARGS)\s*=\s*
 _CONTINUED: Final = re.compile(r"[ \t]*\\\r?\n")
 
 
+def comment_in_flags(text: str) -> int | None:
+    """The line of the first comment in a text that is all flags; None in any other text."""
+    lines = [line.lstrip() for line in text.splitlines()]
+    if not all(line.startswith(("--", "#")) for line in lines if line) or "--" not in text:
+        return None
+    return next((at for at, line in enumerate(lines, 1) if line.startswith("#")), None)
+
+
 def read_flag_text(text: str, where: str) -> Written:
     """All flags of a text, with their lines."""
     head = _HEAD.match(text)
