@@ -130,3 +130,9 @@ def test_libtpu_and_compile_options_are_not_split_as_xla_flags_are() -> None:
 def test_what_is_lost_on_a_command_line_has_no_line() -> None:
     (slip,) = read_written("--xla_a=1 oops --xla_b=2").slips
     assert [one.place for one in slip.lost] == [slip.place]
+
+
+def test_a_fault_in_one_constant_of_a_library_loses_no_flags_of_the_others() -> None:
+    text = 'A = "--xla_a=1 oops --xla_b=2"\nB = "--xla_c=3"\n'
+    written = read_text(text, "flags.py")
+    assert [one.name for one in written.given] == ["xla_a", "xla_c"]

@@ -27,7 +27,7 @@ from counterpoint.flags.sources.python_values import (
     is_environ,
     segment,
 )
-from counterpoint.flags.sources.traced import Traced, joined, known
+from counterpoint.flags.sources.traced import Traced, known
 from counterpoint.flags.sources.variables import FLAGS, Assigned, is_setting, write_up
 from counterpoint.flags.written import (
     Branch,
@@ -445,9 +445,10 @@ def _library(program: Program, evaluator: Evaluator) -> list[Given]:
     if not texts:
         return []
     program.note("nothing here sets XLA_FLAGS: these are the flags in its constants")
-    found = read_flags(joined(texts, " "), Variable(program.where))
-    program.slips += found.slips
-    once = {(it.name, it.value): it for it in reversed(found.given)}
+    found = [read_flags(text, Variable(program.where)) for text in texts]  # a fault ends one only
+    program.slips += [slip for one in found for slip in one.slips]
+    given = [it for one in found for it in one.given]
+    once = {(it.name, it.value): it for it in reversed(given)}
     return for_their_chip(reversed(once.values()))
 
 
