@@ -145,3 +145,15 @@ def test_a_source_without_settings_is_an_error(run: Run, tmp_path: Path) -> None
     path.write_text("echo hello\n")
     code, _, err = run(path)
     assert (code, "no settings in it" in err) == (3, True)
+
+
+def test_compiler_options_that_a_form_has_no_place_for_are_told(run: Run, tmp_path: Path) -> None:
+    options = tmp_path / "options"
+    options.write_text('compiler_options = {"xla_gpu_enable_triton_gemm": False}\n')
+    code, out, err = run(options, "--as", "bash")
+    assert code == 0
+    assert "#   xla_gpu_enable_triton_gemm=False" in out
+    assert "compiler options (1) stand in comments" in err
+    code, out, err = run(options, "--as", "compiler_options")
+    assert '"xla_gpu_enable_triton_gemm": False' in out
+    assert err == ""

@@ -21,6 +21,7 @@ from counterpoint.report.flags_render_document import (
     difference_json,
     render_json,
     unread,
+    unwritten,
 )
 from counterpoint.report.terminal import print_document
 
@@ -75,6 +76,8 @@ def render_flags(
         return
     kind = Form(as_) if as_ else _BY_SUFFIX.get(out.suffix if out else "", Form.BASH)
     text = render(settings, kind, release)
+    for line in unwritten(settings, kind):
+        print(line, file=sys.stderr)
     if json:
         text = render_json(settings, kind, text, written)
     _write(text, out, source, force=force)

@@ -39,6 +39,16 @@ def unread(written: Written) -> Iterator[str]:
         yield printable(f"note: {written.where}: {note}")
 
 
+def unwritten(settings: Settings, form: str) -> Iterator[str]:
+    """What the form has no place for but a comment."""
+    if not settings.options or form == "compiler_options":
+        return
+    yield (
+        f"note: compiler options ({len(settings.options)}) stand in comments: they are of one"
+        " compile, and XLA_FLAGS would hold for all; --as compiler_options writes them"
+    )
+
+
 def _left_out(written: Written) -> Iterator[tuple[Place, str, str]]:
     """Where, what, and why in a few words."""
     for slip in written.slips:
