@@ -63,7 +63,7 @@ def _summary(shown: Shown) -> str:
         return f"read by {shown.reader}" if shown.state is not State.UNREAD else "read by nobody"
     return {
         State.TAKEN: f"in jaxlib {version}",
-        State.NO_OP: f"jaxlib {version} takes it and ignores it",
+        State.NO_OP: f"XLA_FLAGS of jaxlib {version} takes it and ignores it",
         State.ALIAS: f"an old name in jaxlib {version}",
         State.OPTION: f"in jaxlib {version} a compile option, not in XLA_FLAGS",
         State.NEWER: f"not yet in jaxlib {version}",
@@ -125,7 +125,7 @@ def _channel(shown: Shown, channel: Channel) -> Fact:
     if flag is None and shown.reader is Reader.COMPILE:
         return Fact(str(channel), "taken" if option else "unknown: XLA ends the process at it")
     if flag is not None and (flag.compile_option if option else flag.xla_flags):
-        if flag.no_op:
+        if flag.no_op and not option:  # an option sets the field, past the parser
             return Fact(str(channel), "taken and ignored", Tone.WARNING)
         if option and shown.about is not None and shown.about.process_only:
             text = "taken without effect: it is read from the flags of the process"
