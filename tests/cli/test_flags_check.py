@@ -376,3 +376,18 @@ def test_all_codes_are_listed_and_an_unknown_one_has_near_ones(capsys: Captured)
     assert main(["explain-code", "given-twice", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert [rule["code"] for rule in told["rules"]] == ["FLAG205"]
+
+
+def test_each_program_of_a_source_is_checked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = tmp_path / "two.sh"
+    script.write_text("XLA_FLAGS=--xla_no=1 python a.py\nXLA_FLAGS=--xla_dump_to=/a python b.py\n")
+
+    assert main(["flags", "check", str(script), "--no-probe", "--json"]) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert (told["programs"], told["settings"]) == (2, 2)
+    assert [(one["code"], one["place"]["line"]) for one in told["remarks"]] == [("FLAG101", 1)]
+
+    assert main(["flags", "check", str(script), "--no-probe", "--fix"]) == 1
+    assert "not written: the flags of 1 other program" in capsys.readouterr().err

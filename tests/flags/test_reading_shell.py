@@ -118,7 +118,19 @@ def test_branches_that_exclude_each_other_throw_nothing_away() -> None:
     )
     assert not written.slips
     assert "lines 2 and 4: XLA_FLAGS is set within `if`: read as if it ran" in written.notes
-    assert "line 4: of several branches that set XLA_FLAGS, this one counts" in written.notes
+    assert (
+        "line 4: XLA_FLAGS is set in several branches: each is checked by itself" in written.notes
+    )
+    assert [flags(one) for one in written.programs] == [[("xla_b", "1")], [("xla_a", "1")]]
+
+
+def test_each_program_of_a_script_has_its_own_flags() -> None:
+    written = script("XLA_FLAGS=--xla_a=1 python a.py", "XLA_FLAGS=--xla_b=1 python b.py")
+    assert [flags(one) for one in written.programs] == [[("xla_b", "1")], [("xla_a", "1")]]
+    again = script(
+        "export XLA_FLAGS=--xla_a=1", "python a.py", "export XLA_FLAGS=--xla_b=1", "python b.py"
+    )
+    assert [flags(one) for one in again.programs] == [[("xla_b", "1")], [("xla_a", "1")]]
 
 
 def test_what_nothing_runs_is_not_read_and_said() -> None:

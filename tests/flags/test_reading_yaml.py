@@ -119,10 +119,10 @@ def test_levanter_sets_jax_config_and_its_profiler_is_noted() -> None:
     assert any("profiler" in note for note in written.notes)
 
 
-def test_of_several_containers_the_last_flags_count_and_it_is_said() -> None:
+def test_of_several_containers_each_is_a_program_with_its_flags() -> None:
     written = manifest(POD + "---\n" + POD.replace("--xla_a=1", "--xla_a=9"))
-    assert written.settings.flags["xla_a"] == "9"
-    assert "this XLA_FLAGS counts, not that of line 7" in " ".join(written.notes)
+    assert [one.settings.flags["xla_a"] for one in written.programs] == ["9", "1"]
+    assert "another program's XLA_FLAGS than that of line 7" in " ".join(written.notes)
 
 
 def test_a_template_is_read_with_holes() -> None:

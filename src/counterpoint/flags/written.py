@@ -107,6 +107,13 @@ class Written:
     notes: tuple[str, ...] = field(default=())
     unread: tuple[str, ...] = field(default=())
     """Parts of the source that may set something and were not read: nothing is to be promised."""
+    others: tuple[Written, ...] = field(default=())
+    """What other programs of the source get, that are started before or beside the last one."""
+
+    @property
+    def programs(self) -> tuple[Written, ...]:
+        """The last program's settings, and those of the others."""
+        return (self, *self.others)
 
     def through(self, channel: Channel) -> tuple[Given, ...]:
         """Those of one channel, in order."""

@@ -66,7 +66,7 @@ def _line_of_all(group: list[Remark]) -> str:
 def summary_lines(found: Examination, next: str) -> Iterator[str]:
     """What there is to say beside the result: how much of what, for which release, how sure."""
     yield from _said_of_reading(found)
-    settings = _counted(len(found.written.given), "setting")
+    settings = _counted(found.settings, "setting")
     yield printable(
         f"{_tally(found)} on {settings} of {found.written.where}, for {_release(found)}"
     )
@@ -88,6 +88,9 @@ def fix_lines(fixed: Fixed, found: Examination) -> Iterator[str]:
         if (one.place, one.text) not in omitted and one.severity is not Severity.NOTE:
             unsafe = " (its mend may change the program)" if one.mend else ""
             yield f"left as it is{unsafe}: {remark_line(one)}"
+    if found.written.others:
+        those = _counted(len(found.written.others), "other program")
+        yield f"not written: the flags of {those} of this source; only the last one's are"
     yield from _said_of_reading(found)
     yield printable(_confirmed(found))
 
@@ -113,7 +116,8 @@ def check_json(found: Examination) -> str:
             "where": found.written.where,
             "form": found.written.form,
             **_asked(found),
-            "settings": len(found.written.given),
+            "programs": len(found.written.programs),
+            "settings": found.settings,
             "notes": list(found.written.notes),
             "unread": list(found.written.unread),
             "remarks": [_remark(one) for one in found.remarks],

@@ -7,7 +7,7 @@ an error of a rule, and XLA takes the flag   FLAG199, a warning, in its place
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -67,6 +67,19 @@ def confirm(
         version=answer.version,
         asked=len(given),
         refused=len(answer.rejected),
+    )
+
+
+def together(heard: Sequence[Confirmation]) -> Confirmation | None:
+    """What was heard about several programs, as one; None where nobody asked."""
+    told = [one for one in heard if one.note is None]
+    if not told:
+        return heard[0] if heard else None
+    return Confirmation(
+        remarks=tuple(remark for one in heard for remark in one.remarks),
+        version=told[0].version,
+        asked=sum(one.asked for one in told),
+        refused=sum(one.refused for one in told),
     )
 
 

@@ -10,7 +10,7 @@ from counterpoint.core.rulebook import near_codes
 from counterpoint.flags.catalogue import release
 from counterpoint.flags.lint.case import Case
 from counterpoint.flags.lint.check import in_order, judge
-from counterpoint.flags.lint.confirm import Ask, Confirmation, confirm
+from counterpoint.flags.lint.confirm import Ask, Confirmation, confirm, together
 from counterpoint.flags.lint.fix import Fixed, fix
 from counterpoint.flags.lint.remark import Remark, Severity
 from counterpoint.flags.live.interpreter import Interpreter
@@ -60,25 +60,34 @@ class Examination:
         return sum(one.severity is severity for one in self.remarks)
 
     @property
+    def settings(self) -> int:
+        """How many settings there are."""
+        return len({one for program in self.written.programs for one in program.given})
+
+    @property
     def failed(self) -> bool:
         return self.count(Severity.ERROR) > 0
 
 
 def examine(written: Written, question: Question) -> Examination:
-    """All remarks on settings, in order."""
+    """All remarks on settings, in order; those of each program of a source."""
     case = _case(written, question)
-    remarks = judge(case)
-    confirmation = None
-    if question.ask is not None:
-        confirmation = confirm(case, remarks, question.interpreter, question.ask)
-        remarks = confirmation.remarks
+    remarks: dict[tuple[object, ...], Remark] = {}
+    heard: list[Confirmation] = []
+    for program in written.programs:
+        one = replace(case, written=program)
+        found = judge(one)
+        if question.ask is not None:
+            heard.append(confirm(one, found, question.interpreter, question.ask))
+            found = heard[-1].remarks
+        remarks |= {(it.code, it.place, it.channel, it.text): it for it in found}
     return Examination(
         written=written,
-        remarks=in_order(one for one in remarks if question.wants(one.code)),
+        remarks=in_order(one for one in remarks.values() if question.wants(one.code)),
         asked=case.release.asked,
         table=case.release.version,
         chip=case.chip,
-        confirmation=confirmation,
+        confirmation=together(heard),
     )
 
 

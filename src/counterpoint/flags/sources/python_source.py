@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Final
 
 from counterpoint.core.errors import InputError
 from counterpoint.flags.channel import Channel
 from counterpoint.flags.sources.flag_words import Variable, read_flags
 from counterpoint.flags.sources.jax_use import JaxUse
-from counterpoint.flags.sources.python_branches import branch_at
-from counterpoint.flags.sources.python_flags import flag_entries, for_their_chip
+from counterpoint.flags.sources.python_flags import flag_entries
+from counterpoint.flags.sources.python_library import in_dicts, library
+from counterpoint.flags.sources.python_program import Program
 from counterpoint.flags.sources.python_values import (
     Entries,
     Evaluator,
@@ -28,9 +29,8 @@ from counterpoint.flags.sources.python_values import (
     segment,
 )
 from counterpoint.flags.sources.traced import Traced, known
-from counterpoint.flags.sources.variables import FLAGS, Assigned, is_setting, write_up
+from counterpoint.flags.sources.variables import FLAGS, is_setting, write_up
 from counterpoint.flags.written import (
-    Branch,
     Given,
     Place,
     Slip,
@@ -48,37 +48,6 @@ _MARKS: Final = re.compile(
 """Without any of these, a program sets nothing."""
 _OPTIONS: Final = ("compiler_options", "xla_compiler_options", "compile_options")
 _SETTERS: Final = ("putenv", "setdefault", "setenv")
-
-
-@dataclass(slots=True)
-class Program:
-    """What was found in the source so far."""
-
-    where: str
-    source: list[str]
-    body: list[ast.stmt]
-    environ: dict[str, Traced] = field(default_factory=dict[str, Traced])
-    lines: dict[str, int] = field(default_factory=dict[str, int])
-    via: dict[str, str] = field(default_factory=dict[str, str])
-    given: list[Given] = field(default_factory=list[Given])
-    dicts: list[Given] = field(default_factory=list[Given])  # flags in dicts of no known use
-    slips: list[Slip] = field(default_factory=list[Slip])
-    notes: list[str] = field(default_factory=list[str])
-    functions: dict[str, int] = field(default_factory=dict[str, int])
-    function: int = 0  # which one is read; 0 is the module
-    apart: list[Assigned] = field(default_factory=list[Assigned])
-    """What functions and arms set that don't run together with the last one."""
-
-    def assigned(self, name: str) -> Assigned:
-        line = self.lines.get(name)
-        return Assigned(name, self.environ[name], self.via.get(name, ""), line)
-
-    def branch(self, line: int | None, *, library: bool = False) -> Branch:
-        return branch_at(self.body, line, library=library)
-
-    def note(self, text: str) -> None:
-        if text not in self.notes:
-            self.notes.append(text)
 
 
 class _Walker(ast.NodeVisitor):
@@ -404,16 +373,16 @@ def read_python(text: str, where: str) -> Written:
     _Walker(program, evaluator, JaxUse()).visit(module)
     assigned = [*program.apart, *map(program.assigned, program.environ)]
     found = write_up(assigned, where)
-    given = [*found.given, *program.given, *_in_dicts(program)]
-    library = "--xla" in text and not any(it.channel in _COMPILER for it in given)
-    if library:
-        given += _library(program, evaluator)
+    given = [*found.given, *program.given, *in_dicts(program)]
+    constants = "--xla" in text and not any(it.channel in _COMPILER for it in given)
+    if constants:
+        given += library(program, evaluator)
     slips = sorted([*program.slips, *found.slips], key=lambda slip: slip.place.line or 0)
     return Written(
         where=where,
         form="python",
         given=tuple(
-            replace(it, branch=program.branch(it.place.line, library=library))
+            replace(it, branch=program.branch(it.place.line, library=constants))
             if it.place.where == where
             else it
             for it in given
@@ -427,33 +396,3 @@ def _when_it_runs(slip: Slip) -> Slip:
     if slip.kind is not SlipKind.UNKNOWABLE:
         return slip
     return replace(slip, why="what it stands for is known only when the program runs")
-
-
-def _in_dicts(program: Program) -> list[Given]:
-    """Flags in dicts that nothing has handed to a compile."""
-    found = for_their_chip(one for one in program.dicts if one not in program.given)
-    if found:
-        program.note(f"dicts of flags are taken for {found[0].channel}")
-    return found
-
-
-def _library(program: Program, evaluator: Evaluator) -> list[Given]:
-    """Constants of a module that hold flags, where nothing hands them to a program."""
-    values = [value for name, value in evaluator.names.items() if name not in FLAGS]
-    every = (text for value in values for text in _texts(value))
-    texts = [it for it in every if it.text.lstrip().startswith(("--xla", "--megascale"))]
-    if not texts:
-        return []
-    program.note("nothing here sets XLA_FLAGS: these are the flags in its constants")
-    found = [read_flags(text, Variable(program.where)) for text in texts]  # a fault ends one only
-    program.slips += [slip for one in found for slip in one.slips]
-    given = [it for one in found for it in one.given]
-    once = {(it.name, it.value): it for it in reversed(given)}
-    return for_their_chip(reversed(once.values()))
-
-
-def _texts(value: Value) -> list[Traced]:
-    if isinstance(value, Traced):
-        return [value]
-    inner = value.items if isinstance(value, Items) else list(value.entries.values())
-    return [text for it in inner for text in _texts(it)]

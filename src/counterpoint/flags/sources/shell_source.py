@@ -12,7 +12,7 @@ from counterpoint.flags.sources.launcher import Asked, slurm_options, together
 from counterpoint.flags.sources.shell_script import follow, follow_words
 from counterpoint.flags.sources.state import State
 from counterpoint.flags.sources.traced import Traced
-from counterpoint.flags.sources.variables import write_up
+from counterpoint.flags.sources.variables import other_programs, write_up
 from counterpoint.flags.written import Written
 
 _SBATCH: Final = re.compile(r"^#SBATCH[ \t]+([^\n]*)", re.MULTILINE)
@@ -49,15 +49,17 @@ def _written(state: State, where: str, job: Asked) -> Written:
     found = write_up(state.assigned(), where)
     state.finish()
     asked = together(job, state.asked)
+    form = "slurm" if job.numbers else "shell"
     slips = sorted([*state.slips, *found.slips], key=lambda slip: slip.place.line or 0)
     return Written(
         where=where,
-        form="slurm" if job.numbers else "shell",
+        form=form,
         given=(*found.given, *state.options),
         slips=tuple(slips),
         layout=asked.layout(),
         notes=tuple(state.notes),
         unread=tuple(state.unread),
+        others=other_programs(state.superseded, where, form),
     )
 
 

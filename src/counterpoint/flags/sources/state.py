@@ -71,6 +71,8 @@ class State:
     handed: dict[str, int] = field(default_factory=dict[str, int])
     asked: Asked = field(default_factory=Asked)
     programs: int = 0
+    superseded: list[Assigned] = field(default_factory=list[Assigned])
+    """Flags of other programs and branches than the last."""
     in_patterns: bool = False
     _blocks: list[Block] = field(default_factory=list[Block])
     _opened: int = 0
@@ -193,9 +195,10 @@ class State:
             )
             earlier = self.for_command.get(one.name)
             if earlier and earlier.value.text != one.value.text:
+                self.superseded.append(earlier)
                 self.note(
-                    f"line {line}: {one.name} of this command counts, not that of line"
-                    f" {earlier.line}"
+                    f"line {line}: another {one.name} for this command than that of line"
+                    f" {earlier.line}: each is checked by itself"
                 )
         self.for_command[one.name] = one
 
@@ -229,9 +232,11 @@ class State:
             return
         here = {block.number: block.arm for block in self._blocks}
         if any(here.get(number, arm) != arm for number, arm in at.branch):
-            self.note(f"line {line}: of several branches that set {name}, this one counts")
+            self.superseded.append(Assigned(name, before, line=at.line))
+            self.note(f"line {line}: {name} is set in several branches: each is checked by itself")
             return
         if self.programs > at.program:
+            self.superseded.append(Assigned(name, before, line=at.line))
             self.note(f"line {line}: {name} is set anew for what is started behind it")
             return
         flags = ", ".join(f"--{flag}" for flag in lost[:3]) + (", ..." if len(lost) > 3 else "")

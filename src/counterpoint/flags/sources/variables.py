@@ -15,7 +15,7 @@ from typing import Final
 from counterpoint.flags.channel import Channel
 from counterpoint.flags.sources.flag_words import Found, Variable, read_flags
 from counterpoint.flags.sources.traced import Traced
-from counterpoint.flags.written import Given, Place, Slip, SlipKind
+from counterpoint.flags.written import Given, Place, Slip, SlipKind, Written
 
 TPU: Final = "LIBTPU_INIT_ARGS"
 FLAGS: Final = {"XLA_FLAGS": Channel.XLA_FLAGS, TPU: Channel.LIBTPU_INIT_ARGS}
@@ -73,6 +73,16 @@ def write_up(assigned: Iterable[Assigned], where: str, *, directory: Path | None
                 [] if inherited or _OF_ONE_RUN.search(one.name) else [_needs_shell(one, where)]
             )
     return found
+
+
+def other_programs(superseded: Iterable[Assigned], where: str, form: str) -> tuple[Written, ...]:
+    """Flags that a program of the source gets and the last one does not."""
+    found = (write_up([one], where) for one in superseded)
+    return tuple(
+        Written(where=where, form=form, given=tuple(one.given), slips=tuple(one.slips))
+        for one in found
+        if one.given or one.slips
+    )
 
 
 def _given(one: Assigned, where: str) -> Given:

@@ -36,7 +36,13 @@ from counterpoint.flags.sources.traced import (
     located,
     unknown,
 )
-from counterpoint.flags.sources.variables import FLAGS, Assigned, is_setting, write_up
+from counterpoint.flags.sources.variables import (
+    FLAGS,
+    Assigned,
+    is_setting,
+    other_programs,
+    write_up,
+)
 from counterpoint.flags.sources.yaml_texts import Content, content, env_lines, is_flag_key
 from counterpoint.flags.written import Given, Place, Slip, Written
 
@@ -68,6 +74,7 @@ class Manifest:
     where: str
     lines: list[str]
     assigned: dict[str, Assigned] = field(default_factory=dict[str, Assigned])
+    superseded: list[Assigned] = field(default_factory=list[Assigned])
     scripts: list[Script] = field(default_factory=list[Script])
     found: Found = field(default_factory=Found)
     notes: list[str] = field(default_factory=list[str])
@@ -79,9 +86,10 @@ class Manifest:
     def set(self, name: str, value: Traced, line: int) -> None:
         earlier = self.assigned.pop(name, None)
         if earlier and name in FLAGS and earlier.value.text.split() != value.text.split():
+            self.superseded.append(earlier)
             self.note(
-                f"line {line}: this {name} counts, not that of line {earlier.line}:"
-                " one program is checked at a time"
+                f"line {line}: another program's {name} than that of line {earlier.line}:"
+                " each is checked by itself"
             )
         self.assigned[name] = Assigned(name, value, line=line)
 
@@ -322,14 +330,19 @@ def _written(manifest: Manifest, kubernetes: bool) -> Written:
     if read:
         found = _of_scripts(read, set(found.given))
     every = [*found.slips, *manifest.found.slips]
+    form = "kubernetes" if kubernetes else "yaml"
     return Written(
         where=manifest.where,
-        form="kubernetes" if kubernetes else "yaml",
+        form=form,
         given=(*found.given, *manifest.found.given),
         slips=tuple(sorted(every, key=lambda slip: slip.place.line or 0)),
         layout=next((one.layout for one in reversed(read) if one.layout), None),
         notes=tuple(dict.fromkeys([*notes, *(note for one in read for note in one.notes)])),
         unread=tuple(dict.fromkeys([*unread, *(part for one in read for part in one.unread)])),
+        others=(
+            *other_programs(manifest.superseded, manifest.where, form),
+            *(other for one in read for other in one.others),
+        ),
     )
 
 
