@@ -7,7 +7,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 DEMO := demo-output/$(shell date +%Y%m%d-%H%M%S)
 
-.PHONY: help demo test lint docs clean lock
+.PHONY: help demo test fast lint docs clean lock
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -24,6 +24,9 @@ test: $(VENV)/installed-all-dev ## all tests, lint, types and layers
 	@lint=0; $(MAKE) --no-print-directory lint || lint=$$?; \
 	echo "== pytest"; $(BIN)/python -m pytest -n 4 --dist loadfile || exit $$?; \
 	[ $$lint -eq 0 ] || { echo "error: the tests pass, but lint, types or layers do not (above)" >&2; exit 1; }
+
+fast: $(VENV)/installed-all-dev ## the tests that start few programs: under 5 minutes on two cores
+	$(BIN)/python -m pytest -n 4 --dist loadfile -m 'not slow'
 
 lint: $(VENV)/installed-all-dev ## ruff, pyright and import-linter only
 	@status=0; run() { echo "== $$*"; $(BIN)/"$$@" || status=1; }; \
@@ -50,6 +53,7 @@ $(VENV)/installed-%: pyproject.toml uv.lock $(VENV)/bin/uv
 	@$(BIN)/uv export --quiet --frozen --all-extras --no-emit-project --no-hashes --output-file $(VENV)/pins.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check \
 		--constraint $(VENV)/pins.txt --editable '.[$(subst -,$(comma),$*)]'
+	@$(BIN)/python -m compileall -q src  # an editable install does not, and some sites never write it
 	@touch $@
 
 $(VENV)/bin/uv:

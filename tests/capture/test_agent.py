@@ -15,6 +15,8 @@ import pytest
 import counterpoint
 from agent_process import SHARDED, SITE, Left, environment, run
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("jax")
 
 ANNOTATED = (

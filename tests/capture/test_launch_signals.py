@@ -14,6 +14,8 @@ import pytest
 
 from counterpoint.runs import OutcomeKind, Run, read_run
 
+pytestmark = pytest.mark.slow
+
 PLAIN = {"PATH": os.environ["PATH"], "HOME": "/nowhere"}
 
 

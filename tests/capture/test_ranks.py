@@ -16,6 +16,8 @@ from counterpoint.capture.world import LOCAL, count_gpus, find_world, local_worl
 from counterpoint.core.errors import UsageError
 from counterpoint.runs import OutcomeKind, Run, read_run
 
+pytestmark = pytest.mark.slow
+
 PLAIN = {"PATH": os.environ["PATH"], "HOME": "/nowhere"}
 SLURM_STEP = {
     "SLURM_JOB_ID": "42",

@@ -10,6 +10,8 @@ import counterpoint
 from agent_process import SHARDED, SITE, Left, run
 from counterpoint import StepProfiler, UsageError
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("jax")
 
 PROGRAM = "from counterpoint import CounterpointError, StepProfiler\n" + SHARDED

@@ -15,6 +15,8 @@ from counterpoint.pgle.writing import write_profile
 from counterpoint.program import Program
 from lowered import Lowered, costs_of
 
+pytestmark = pytest.mark.slow
+
 
 def profile_of(program: Program, path: Path, fingerprint: str | None = None) -> Path:
     return write_profile(costs_of(program, fingerprint), path)

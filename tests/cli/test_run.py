@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 STEPS = """
 import jax, jax.numpy as jnp
 step = jax.jit(lambda x: x @ x / 1000)

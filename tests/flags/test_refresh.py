@@ -26,6 +26,8 @@ from counterpoint.flags.refresh.learnt import Learnt, find_library, lay_into
 from counterpoint.flags.refresh.parser import Parser, is_unknown
 from counterpoint.report.flags_refresh_document import refresh_document
 
+pytestmark = pytest.mark.slow
+
 
 @dataclass(frozen=True)
 class Refreshed:

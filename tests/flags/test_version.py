@@ -28,6 +28,8 @@ from counterpoint.flags.version import (
     scheduler_on,
 )
 
+pytestmark = pytest.mark.slow
+
 HOPPER, AMPERE = 9, 8
 
 

@@ -27,6 +27,8 @@ from counterpoint.pgle.writing import write_profile
 from counterpoint.program import Program
 from xla_compiler import CHECKER_FLAG, Compilation, Compiler, Option
 
+pytestmark = pytest.mark.slow
+
 DOCS = Path(__file__).parent.parent.parent / "docs" / "reference" / "pgle-traps.md"
 STRICT: dict[str, Option] = {CHECKER_FLAG: "PGLE_STRICTNESS_LEVEL_ERROR"}
 SINCE_0_10 = (0, 10)

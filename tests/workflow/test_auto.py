@@ -11,6 +11,8 @@ import pytest
 from command_line import Counterpoint
 from counterpoint.runs import read_run
 
+pytestmark = pytest.mark.slow
+
 JITTED = """
 import jax
 step = jax.jit(lambda x: x @ x / 8)

@@ -12,6 +12,8 @@ from command_line import Counterpoint
 from counterpoint.flags.version import PROFILE
 from counterpoint.runs import read_run
 
+pytestmark = pytest.mark.slow
+
 STEPS = ("--profile-start-step", "2", "--profile-steps", "4")
 CPU_STEP = """
 import jax

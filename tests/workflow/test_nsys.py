@@ -15,6 +15,8 @@ from command_line import Counterpoint
 from counterpoint.program import read_program
 from counterpoint.runs import read_run
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def export(counterpoint: Counterpoint, workload: list[str], tmp_path: Path) -> Path:

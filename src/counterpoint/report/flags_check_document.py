@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from counterpoint.flags.channel import Channel
 from counterpoint.flags.lint.examination import Examination
-from counterpoint.flags.lint.fix import Fixed
 from counterpoint.flags.lint.lost import what_is_lost
 from counterpoint.flags.lint.remark import Remark, Severity, advice_of
 from counterpoint.report.printable import printable
+
+if TYPE_CHECKING:
+    from counterpoint.flags.lint.fix import Fixed
 
 SCHEMA: Final = "counterpoint.flags.check/1"
 FIX_SCHEMA: Final = "counterpoint.flags.fix/1"

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from counterpoint.core.errors import UsageError
-from counterpoint.core.rulebook import near_codes
 from counterpoint.flags.catalogue import release
 from counterpoint.flags.lint.case import Case
 from counterpoint.flags.lint.check import in_order, judge
 from counterpoint.flags.lint.confirm import Ask, Confirmation, confirm, together
-from counterpoint.flags.lint.fix import Fixed, fix
 from counterpoint.flags.lint.remark import Remark, Severity
 from counterpoint.flags.live.interpreter import Interpreter
 from counterpoint.flags.rules import RULES
 from counterpoint.flags.written import Written
+
+if TYPE_CHECKING:
+    from counterpoint.flags.lint.fix import Fixed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +95,8 @@ def examine(written: Written, question: Question) -> Examination:
 
 def mend(written: Written, question: Question) -> tuple[Fixed, Examination]:
     """The settings with safe mends, and what is to be said of them then."""
+    from counterpoint.flags.lint.fix import fix  # here, for checking does without it
+
     unasked = replace(question, ask=None)
     fixed = fix(written, lambda one: examine(one, unasked).remarks)
     return fixed, examine(fixed.written, question)
@@ -103,6 +107,8 @@ def codes(texts: Sequence[str], option: str) -> tuple[str, ...]:
     found = tuple(one.strip().upper() for text in texts for one in text.split(",") if one.strip())
     for one in found:
         if not any(rule.CODE.startswith(one) for rule in RULES):
+            from counterpoint.core.rulebook import near_codes
+
             near = near_codes(RULES, one)
             raise UsageError(
                 f"{option} {one}: no such code",
