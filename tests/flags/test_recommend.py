@@ -313,3 +313,14 @@ def test_wrong_options_are_told(
 ) -> None:
     assert main(["flags", "recommend", *arguments]) in (2, 3)
     assert message in capsys.readouterr().err
+
+
+def test_a_slurm_job_asks_for_the_hosts_and_processes_of_the_target(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert (
+        main(["flags", "recommend", "--for", "fsdp", "--target", "16x8xH100", "--as", "slurm"]) == 0
+    )
+    wanted = ("--nodes=16", "--ntasks-per-node=8", "--gpus-per-node=8")
+    out = capsys.readouterr().out
+    assert all(f"#SBATCH {option}\n" in out for option in wanted)

@@ -125,7 +125,19 @@ def recommend(situation: Situation) -> Recommendation:
         lines=tuple(kept.values()),
         dropped=tuple(dropped),
         advice=tuple(_advice(about, situation)),
-        layout=next((it.layout for it in about if it.layout is not None), None),
+        layout=_layout(situation, next((it.layout for it in about if it.layout), None)),
+    )
+
+
+def _layout(situation: Situation, advised: Layout | None) -> Layout | None:
+    """The processes that a recipe wants, on the hosts that there are."""
+    if advised is None or situation.hosts is None or situation.devices is None:
+        return advised
+    here, each = situation.devices // situation.hosts, advised.gpus_per_process
+    return replace(
+        advised,
+        hosts=situation.hosts,
+        processes_per_host=here // each if each and here % each == 0 else None,
     )
 
 
