@@ -190,7 +190,7 @@ def test_a_table_takes_a_release_in_and_keeps_the_others(tmp_path: Path) -> None
     """This is how a maintainer adds a release to what ships."""
     path = tmp_path / "flags.jsonl"
     for version in ("0.10.2", "0.9.2"):
-        learnt = Learnt(version=version, library=path, jax=version, facts=facts_at(version))
+        learnt = Learnt(version=version, shared_object=path, jax=version, facts=facts_at(version))
         lay_into(learnt, path)
     table = parse_table(path.read_text("utf-8"))
     assert table.releases == ("0.9.2", "0.10.2")
@@ -200,7 +200,7 @@ def test_a_table_takes_a_release_in_and_keeps_the_others(tmp_path: Path) -> None
 
 def test_what_is_kept_for_the_account_says_how_to_undo_that(tmp_path: Path) -> None:
     version = "0.10.2"
-    learnt = Learnt(version=version, library=tmp_path, jax=version, facts=facts_at(version))
+    learnt = Learnt(version=version, shared_object=tmp_path, jax=version, facts=facts_at(version))
     news = diff(learnt.release, learnt.release, {})
     kept = refresh_document(learnt, news, path_of(version), None)
     assert "All later commands of this account use it" in kept.legend
@@ -228,7 +228,7 @@ def test_a_place_that_cant_be_written_to_is_refused_before_the_work(
 def test_a_file_that_is_no_table_stays_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("mine")
-    learnt = Learnt(version="0.9.2", library=path, jax=None, facts=facts_at("0.9.2"))
+    learnt = Learnt(version="0.9.2", shared_object=path, jax=None, facts=facts_at("0.9.2"))
     with pytest.raises(InputError, match="is no table of flags"):
         lay_into(learnt, path)
     assert path.read_text() == "mine"

@@ -34,7 +34,7 @@ def refresh_document(learnt: Learnt, news: Diff, where: Path, plugin: Plugin | N
     jax = f"{len(release.jax)} of jax {learnt.jax}" if learnt.jax else "no jax is there"
     facts = [
         Fact("jaxlib", learnt.version),
-        Fact("library", printable(str(learnt.library))),
+        Fact("library", printable(str(learnt.shared_object))),
         Fact("XLA_FLAGS", f"{flags} names"),
         Fact("compiler_options", f"{sum(f.compile_option for f in release.flags.values())} names"),
         Fact("JAX's options", jax, Tone.PLAIN if learnt.jax else Tone.WARNING),
@@ -96,7 +96,7 @@ def refresh_json(learnt: Learnt, news: Diff, where: Path, plugin: Plugin | None)
         "schema": SCHEMA,
         "jaxlib": learnt.version,
         "jax": learnt.jax,
-        "library": str(learnt.library),
+        "library": str(learnt.shared_object),
         "written_to": str(where),
         "flags": len(learnt.release.flags),
         "jax_options": len(learnt.release.jax),
@@ -115,7 +115,7 @@ def plugin_json(plugin: Plugin) -> str:
 def plugin_data(plugin: Plugin) -> dict[str, Any]:
     """A plugin as JSON can hold it."""
     return {
-        "library": str(plugin.library),
+        "library": str(plugin.shared_object),
         "jaxlib": plugin.release.version,
         "options": plugin.fields,
         "only_in_plugin": [*plugin.more],

@@ -35,7 +35,7 @@ class Learnt:
     """One release. `jax` is the version of JAX that was asked for its options, if there was one."""
 
     version: str
-    library: Path
+    shared_object: Path
     jax: str | None
     facts: Mapping[str, Facts]
 
@@ -61,7 +61,7 @@ def learn(
     facts: dict[str, Facts] = {flag.name: facts_of(flag) for flag in flags}
     return Learnt(
         version=version,
-        library=library,
+        shared_object=library,
         jax=asked[0] if asked else None,
         facts={**facts, **(asked[1] if asked else _likely_options(version))},
     )

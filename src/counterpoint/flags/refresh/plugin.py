@@ -20,7 +20,7 @@ from counterpoint.flags.refresh.descriptor import Field, read_fields
 class Plugin:
     """A plugin beside a release: what the one has and the other has not, and what differs."""
 
-    library: Path
+    shared_object: Path
     release: Release
     fields: int
     more: tuple[str, ...]  # options that only the plugin has
@@ -48,7 +48,7 @@ def _compare(library: Path, fields: tuple[Field, ...], known: Release) -> Plugin
     there = {field.name: field for field in fields}
     options = {name: flag for name, flag in known.flags.items() if _is_field(flag)}
     return Plugin(
-        library=library,
+        shared_object=library,
         release=known,
         fields=len(fields),
         more=tuple(sorted(there.keys() - known.flags.keys())),
