@@ -292,6 +292,17 @@ def test_a_default_is_taken_and_said() -> None:
 def test_a_variable_that_is_not_exported_is_said() -> None:
     written = script("export NCCL_DEBUG=INFO", "XLA_FLAGS=--xla_a=1", "python x.py")
     assert "line 2: XLA_FLAGS is set and not exported" in written.notes
+    alone = script("XLA_FLAGS=--xla_a=1", "python x.py")
+    assert alone.notes == ("line 1: XLA_FLAGS is set and not exported",)
+    assert not script("XLA_FLAGS=--xla_a=1").notes
+
+
+def test_an_export_of_what_a_command_prints_is_not_read_and_said() -> None:
+    written = script("export XLA_FLAGS=--xla_a=1", "export $(cat .env | xargs)")
+    assert flags(written) == [("xla_a", "1")]
+    (said,) = written.unread
+    assert "line 2" in said
+    assert "known only when it runs" in said
 
 
 def test_arguments_in_a_case_leave_the_default_known() -> None:

@@ -14,16 +14,14 @@ from typing import Any
 
 import pytest
 
-from counterpoint.flags import Settings, environment, recipes, render_xla_flags
+from counterpoint.flags import Settings, environment, render_xla_flags
 from counterpoint.flags import version as releases
 from counterpoint.flags.version import (
-    accuracy_checker,
     async_collectives_off,
     expect_pgle_known,
     false_is_obeyed,
     lhs_flag_needed,
     number,
-    pgle_log_environment,
     scheduler_off,
     scheduler_on,
 )
@@ -61,21 +59,6 @@ def test_versions_are_compared_by_their_numbers() -> None:
     assert number("?") == number(None) > number("1.0")
 
 
-@pytest.mark.parametrize(
-    ("version", "flag"),
-    [
-        ("0.4.31", ()),
-        ("0.4.35", (("xla_gpu_enable_pgle_accuracy_checker", "true"),)),
-        ("0.4.36", (("xla_gpu_pgle_accuracy_checker", "PGLE_STRICTNESS_LEVEL_ERROR"),)),
-        ("0.12.0", (("xla_gpu_pgle_accuracy_checker", "PGLE_STRICTNESS_LEVEL_ERROR"),)),
-    ],
-)
-def test_the_accuracy_checkers_names(version: str, flag: tuple[tuple[str, str], ...]) -> None:
-    assert accuracy_checker(version, "error") == flag
-    with pytest.raises(ValueError, match="no such level"):
-        accuracy_checker(version, "ERROR")
-
-
 def test_collectives_that_a_release_knows() -> None:
     assert ("xla_gpu_enable_async_all_gather", "false") in async_collectives_off("0.4.26")
     assert "RAGGEDALLTOALL" not in dict(async_collectives_off("0.4.35"))[releases.SYNCHRONOUS]
@@ -87,17 +70,12 @@ def test_the_cache_is_told_of_pgle_from_0_5_1_on() -> None:
     assert expect_pgle_known("0.5.1")
 
 
-def test_the_log_is_asked_for_as_the_recipe_says() -> None:
-    assert recipes()["pgle-log"].settings.variables == pgle_log_environment()
-
-
 def test_the_installed_xla_takes_all_of_them(xla: Callable[[str], object]) -> None:
     jaxlib = pytest.importorskip("jaxlib.version")
     version: str = jaxlib.__version__
     pairs = [
         *scheduler_off(version),
         *async_collectives_off(version),
-        *(pair for level in ("off", "warn", "error") for pair in accuracy_checker(version, level)),
     ]
     assert xla(render_xla_flags(pairs)) is not None
 

@@ -96,31 +96,6 @@ def async_collectives_off(version: str | None) -> Pairs:
     return ((SYNCHRONOUS, ",".join(kinds)),)
 
 
-def accuracy_checker(version: str | None, level: str) -> Pairs:
-    """The flag that says what a profile with gaps does: "off", "warn" or "error".
-
-    Up to 0.4.35 there is only on or off, where on is an error; before 0.4.32 there is no check.
-    """
-    if level not in ("off", "warn", "error"):
-        raise ValueError(f"no such level: {level}")
-    if number(version) < (0, 4, 32):
-        return ()
-    if number(version) < (0, 4, 36):
-        return (("xla_gpu_enable_pgle_accuracy_checker", "true" if level == "error" else "false"),)
-    return ((ACCURACY, f"PGLE_STRICTNESS_LEVEL_{level.upper()}"),)
-
-
 def expect_pgle_known(version: str | None) -> bool:
     """Whether JAX has JAX_COMPILATION_CACHE_EXPECT_PGLE."""
     return number(version) >= (0, 5, 1)
-
-
-def pgle_log_environment() -> dict[str, str]:
-    """What makes the compiler log which profile it took and what it found in it.
-
-    TF_CPP_MAX_LOG_LEVEL, which guides name too, exists in no release.
-    """
-    return {
-        "TF_CPP_MIN_LOG_LEVEL": "0",
-        "TF_CPP_VMODULE": "profile_guided_latency_estimator=10,gpu_hlo_schedule=5",
-    }

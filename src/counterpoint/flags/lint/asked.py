@@ -26,11 +26,6 @@ def asked_value(case: Case, name: str) -> str | None:
     return flag.default if flag else None
 
 
-def is_on(case: Case, name: str) -> bool:
-    """Whether a bool holds, asked or not."""
-    return (asked_value(case, name) or "").lower() in TRUE
-
-
 def asked_on(case: Case, name: str) -> bool:
     """Whether a bool is given, and true."""
     return case.flags.get(name, "").lower() in TRUE

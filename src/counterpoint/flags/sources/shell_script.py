@@ -212,6 +212,10 @@ class Reader:
                 continue
             elif _NAME.fullmatch(word.text):
                 self.state.export(word.text)
+            else:
+                self.state.leave_unread(
+                    f"line {word.line}: what `export {word.text}` sets is known only when it runs"
+                )
 
     def _assign(self, word: Token, *, exported: bool) -> bool:
         name, plus, value = self._assignment(word)

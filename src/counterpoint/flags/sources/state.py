@@ -215,7 +215,7 @@ class State:
             if name not in self.exported and not (every and not exports):
                 if not is_setting(name) or (exports and name not in FLAGS):
                     continue
-                if exports and name not in self.handed:
+                if (exports or self.programs) and name not in self.handed:
                     self.note(f"line {at.line}: {name} is set and not exported")
             if name in self.handed and TPU not in self.values.known:
                 self.note(f"line {self.handed[name]}: {name} is handed over as {TPU}, read as such")
