@@ -13,14 +13,17 @@ from counterpoint.runs import read_run
 
 pytestmark = pytest.mark.slow
 
+# The step is what takes longest to compile, so it must take longer than `jnp.ones` on any machine.
 JITTED = """
-import jax
-step = jax.jit(lambda x: x @ x / 8)
+import functools, jax
+step = jax.jit(lambda x: functools.reduce(lambda y, _: jax.numpy.sin(y @ y), range(60), x / 8))
 x = jax.numpy.ones((8, 8))
 for i in range(8):
     x = step(x).block_until_ready()
 """
-AHEAD = JITTED.replace("x / 8)", "x / 8).lower(jax.ShapeDtypeStruct((8, 8), 'float32')).compile()")
+AHEAD = JITTED.replace(
+    "x / 8))", "x / 8)).lower(jax.ShapeDtypeStruct((8, 8), 'float32')).compile()"
+)
 
 
 @pytest.fixture
