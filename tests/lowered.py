@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.compile import Compiled, compile_workload, load_workload, parse_target
+from counterpoint.hlo import Program
 from counterpoint.pgle.needed import needed
 from counterpoint.pgle.profile import Cost, Profile
 from counterpoint.pgle.proof import LOUD
-from counterpoint.program import Program
 
 SCRIPT: Final = Path(__file__).parent / "compile" / "lowered_step.py"
 H100: Final = parse_target("8xH100")

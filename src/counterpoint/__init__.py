@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from counterpoint.core.errors import UsageError as UsageError
     from counterpoint.diagnose.explain import Explanation as Explanation
     from counterpoint.diagnose.explain import explain as explain
-    from counterpoint.program import Program as Program
-    from counterpoint.program import read_program as read_program
+    from counterpoint.hlo import Program as Program
+    from counterpoint.hlo import read_program as read_program
     from counterpoint.runs.read import read as read
     from counterpoint.timeline.model import Timeline as Timeline
 
@@ -42,13 +42,13 @@ _HOMES = {
     "CounterpointError": "counterpoint.core.errors",
     "Explanation": "counterpoint.diagnose.explain",
     "InputError": "counterpoint.core.errors",
-    "Program": "counterpoint.program",
+    "Program": "counterpoint.hlo",
     "StepProfiler": "counterpoint.capture.step_profiler",
     "Timeline": "counterpoint.timeline.model",
     "UsageError": "counterpoint.core.errors",
     "explain": "counterpoint.diagnose.explain",
     "read": "counterpoint.runs.read",
-    "read_program": "counterpoint.program",
+    "read_program": "counterpoint.hlo",
 }
 """Where each name lives: loaded when it is first used, so that importing costs nothing."""
 

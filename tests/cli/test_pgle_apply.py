@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from counterpoint.cli.app import main
+from counterpoint.hlo import Program
 from counterpoint.pgle.apply import PATH
 from counterpoint.pgle.needed import needed
 from counterpoint.pgle.writing import write_profile
-from counterpoint.program import Program
 from lowered import Lowered, costs_of
 
 pytestmark = pytest.mark.slow

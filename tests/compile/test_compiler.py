@@ -25,7 +25,7 @@ from counterpoint.compile import (
 )
 from counterpoint.compile.failures import died
 from counterpoint.core.errors import InputError, UsageError
-from counterpoint.program import async_pairs, collective, launches
+from counterpoint.hlo import async_pairs, collective, launches
 from lowered import H100, Lowered
 
 TRITON_GEMM = "xla_gpu_enable_triton_gemm"

@@ -23,7 +23,7 @@ from counterpoint.flags.lint.remark import Severity
 from counterpoint.flags.reading import read_text
 from counterpoint.flags.rendering import Form, render
 from counterpoint.flags.showing import show
-from counterpoint.program import read_program
+from counterpoint.hlo import read_program
 
 LHS = "xla_gpu_enable_latency_hiding_scheduler"
 GATHER = "xla_gpu_all_gather_combine_threshold_bytes"

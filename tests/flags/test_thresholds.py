@@ -15,7 +15,7 @@ from counterpoint.flags.advice.combinable import KINDS, Part, Place, places
 from counterpoint.flags.advice.combiner import DEFAULT, Merged, merge, merge_by_default, part_bytes
 from counterpoint.flags.advice.layer_rule import layer_rule, parse_count
 from counterpoint.flags.advice.thresholds import flag_of, thresholds
-from counterpoint.program import Program, read_program
+from counterpoint.hlo import Program, read_program
 from xla_compiler import Compiler, why_none
 
 

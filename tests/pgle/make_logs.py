@@ -2,7 +2,7 @@
 
     python tests/pgle/make_logs.py       writes tests/pgle/data/*.log
 
-Needs XLA's GPU compiler (see tests/program/make_fixtures.py) and no GPU. The files in the
+Needs XLA's GPU compiler (see tests/hlo/make_fixtures.py) and no GPU. The files in the
 repository were written with jax 0.10.2. Lines that tell nothing of profiles are left out, and the
 lines on single instructions that say the same of each are cut to the first of them.
 """
@@ -17,10 +17,10 @@ from typing import Final
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from counterpoint.hlo import Program
 from counterpoint.pgle.needed import needed
 from counterpoint.pgle.profile import Cost, Profile
 from counterpoint.pgle.writing import write_profile
-from counterpoint.program import Program
 from xla_compiler import CHECKER_FLAG, PATH_FLAG, Compilation, Compiler
 
 DATA: Final = Path(__file__).parent / "data"

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from counterpoint.core.basis import Unknown
+from counterpoint.hlo import read_program
 from counterpoint.pgle.check import check_profile
 from counterpoint.pgle.files import read_profile
 from counterpoint.pgle.judgement import judge
@@ -17,7 +18,6 @@ from counterpoint.pgle.needed import needed
 from counterpoint.pgle.profile import Profile
 from counterpoint.pgle.staleness import Fit
 from counterpoint.pgle.subject import Subject, find_subject
-from counterpoint.program import read_program
 from counterpoint.timeline.read import read
 
 STEP = Path(__file__).parent.parent / "program" / "data" / "gpu_step.hlo.pb.xz"

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from counterpoint.hlo import is_done, launched, launches
 from counterpoint.pgle import make_profile, write_profile
 from counterpoint.pgle.evidence import Use, read_evidence
-from counterpoint.program import is_done, launched, launches
 from counterpoint.timeline.assemble import assemble
 from counterpoint.timeline.recording import EmbeddedProgram
 from recordings import Span, recording

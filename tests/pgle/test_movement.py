@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from counterpoint.hlo import Program, program_from_text
 from counterpoint.pgle.movement import Move, movement
-from counterpoint.program import Program, program_from_text
 
 HEAD = """HloModule jit_step, is_scheduled=true, num_partitions=2
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from counterpoint.core.errors import InputError
+from counterpoint.hlo import Program
 from counterpoint.pgle.address import addressed, addressed_name, is_addressed
 from counterpoint.pgle.check import check_profile
 from counterpoint.pgle.evidence import LOUD, Trouble, Use, read_evidence
@@ -24,7 +25,6 @@ from counterpoint.pgle.needed import needed
 from counterpoint.pgle.profile import Cost, Latency, Profile
 from counterpoint.pgle.schema import PROFILE
 from counterpoint.pgle.writing import write_profile
-from counterpoint.program import Program
 from xla_compiler import CHECKER_FLAG, Compilation, Compiler, Option
 
 pytestmark = pytest.mark.slow

@@ -27,7 +27,7 @@ from nsys_bundle import (
 )
 
 from counterpoint.core.errors import InputError
-from counterpoint.program import Program, collective, program_from_proto
+from counterpoint.hlo import Program, collective, program_from_proto
 from counterpoint.timeline.nsys import is_nsys_jax, read_nsys_jax, read_nsys_jax_ranks
 from counterpoint.timeline.recording import Recording
 

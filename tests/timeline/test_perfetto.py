@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from trace_builder import wide
 
 from counterpoint.core.errors import InputError, UsageError
-from counterpoint.program.wire_schema import message_classes
+from counterpoint.hlo.wire_schema import message_classes
 from counterpoint.timeline.assemble import assemble
 from counterpoint.timeline.chrome import read_trace_json
 from counterpoint.timeline.model import Timeline

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from xspace_builder import Value, field_bytes, message, varint
 
-from counterpoint.program.wire_schema import message_classes
+from counterpoint.hlo.wire_schema import message_classes
 from counterpoint.timeline.xplane.events import Strings, Wanted, read_events
 from counterpoint.timeline.xplane.wire import Malformed
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from nsys_export import Export, thread
 from xspace_builder import MS, US, Plane, kernel, message, metadata, nvidia, xspace
 
-from counterpoint.program import (
+from counterpoint.hlo import (
     Instruction,
     Program,
     collective,

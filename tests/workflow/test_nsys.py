@@ -12,7 +12,7 @@ import pytest
 from simulated_gpu import as_nsys_export
 
 from command_line import Counterpoint
-from counterpoint.program import read_program
+from counterpoint.hlo import read_program
 from counterpoint.runs import read_run
 
 pytestmark = pytest.mark.slow

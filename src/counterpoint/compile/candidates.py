@@ -16,7 +16,7 @@ from typing import Final
 from counterpoint.compile.job import Form
 from counterpoint.compile.shelf import Paper
 from counterpoint.core.errors import InputError
-from counterpoint.program import flops, read_program
+from counterpoint.hlo import flops, read_program
 
 _LOWERED: Final = (
     re.compile(r"jax_ir\d+_(?P<name>.+)_compile\.mlir"),  # JAX_DUMP_IR_TO

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from counterpoint.hardware.target import Target
-from counterpoint.program import Program
+from counterpoint.hlo import Program
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

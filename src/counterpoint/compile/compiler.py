@@ -26,7 +26,7 @@ from counterpoint.compile.options import Channels, channels, rerouted
 from counterpoint.compile.toolkit import write_toolkit
 from counterpoint.compile.workload import Workload
 from counterpoint.hardware.target import Target
-from counterpoint.program import read_program
+from counterpoint.hlo import read_program
 
 TIMEOUT_S: Final = 900.0
 NO_AUTOTUNING: Final = "xla_gpu_autotune_level"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from counterpoint.compile.workload import Workload
 from counterpoint.core.errors import InputError
-from counterpoint.program import Program, read_program
+from counterpoint.hlo import Program, read_program
 
 
 def own_programs(workload: Workload) -> Iterator[Program]:

@@ -26,8 +26,8 @@ from counterpoint.compile.candidates import scheduled as scheduled_places
 from counterpoint.compile.job import Form
 from counterpoint.compile.shelf import Paper, papers
 from counterpoint.core.errors import InputError, UsageError
-from counterpoint.program import read_program
-from counterpoint.program.proto_reader import module_bytes
+from counterpoint.hlo import read_program
+from counterpoint.hlo.proto_reader import module_bytes
 from counterpoint.runs import is_run, read_run
 from counterpoint.runs.debug_options import parse_debug_options
 

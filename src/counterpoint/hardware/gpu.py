@@ -13,7 +13,7 @@ from functools import cache
 from importlib import resources
 from typing import Any, Final
 
-from counterpoint.program.hlo_schema import ELEMENT_TYPES
+from counterpoint.hlo.hlo_schema import ELEMENT_TYPES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,6 +23,7 @@ from counterpoint.compile import (
 )
 from counterpoint.core.errors import CounterpointError
 from counterpoint.flags.version import LHS, PROFILE, false_is_obeyed, scheduler_on
+from counterpoint.hlo import Program
 from counterpoint.pgle.check import Coverage, check_profile
 from counterpoint.pgle.evidence import read_evidence
 from counterpoint.pgle.files import read_profile
@@ -31,7 +32,6 @@ from counterpoint.pgle.needed import costs_found
 from counterpoint.pgle.profile import Profile
 from counterpoint.pgle.proof import LOUD, Evidence, ModuleUse, Trouble, Use
 from counterpoint.pgle.staleness import Fit, made_for, renamed
-from counterpoint.program import Program
 
 PATH: Final = PROFILE
 CHECKER: Final = "xla_gpu_pgle_accuracy_checker"

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from counterpoint.hlo import Program
 from counterpoint.pgle.modules import Module
-from counterpoint.program import Program
 from counterpoint.timeline.model import Timeline
 
 

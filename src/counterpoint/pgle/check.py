@@ -12,12 +12,7 @@ from typing import Final
 
 from counterpoint.core.basis import Unknown
 from counterpoint.core.errors import InputError
-from counterpoint.pgle.extras import Extra, extras
-from counterpoint.pgle.measured import Measured
-from counterpoint.pgle.needed import Lookup, asked_name, base_name, costs_found, needed
-from counterpoint.pgle.profile import Profile
-from counterpoint.pgle.staleness import Staleness, staleness
-from counterpoint.program import (
+from counterpoint.hlo import (
     Category,
     Program,
     category,
@@ -25,6 +20,11 @@ from counterpoint.program import (
     loop_multiplier,
     provenance,
 )
+from counterpoint.pgle.extras import Extra, extras
+from counterpoint.pgle.measured import Measured
+from counterpoint.pgle.needed import Lookup, asked_name, base_name, costs_found, needed
+from counterpoint.pgle.profile import Profile
+from counterpoint.pgle.staleness import Staleness, staleness
 
 _LONGEST_US: Final = 60e6
 _FAR_OFF: Final = 5.0

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from counterpoint.hlo import Program
 from counterpoint.pgle.needed import Lookup, asked_name, base_name
 from counterpoint.pgle.profile import Cost
-from counterpoint.program import Program
 
 _STAGE: Final = re.compile(r"-(start|done)(?=$|\.)")
 

@@ -17,10 +17,10 @@ from google.protobuf import text_format
 from google.protobuf.message import DecodeError
 
 from counterpoint.core.errors import InputError
+from counterpoint.hlo.wire_schema import Message
 from counterpoint.pgle.profile import SEPARATOR, Cost, Latency, Profile, is_fingerprint
 from counterpoint.pgle.schema import BINARY, ENDINGS, PROFILE, TEXT
 from counterpoint.pgle.text import origin_of
-from counterpoint.program.wire_schema import Message
 
 _RECORDING: Final = ".xplane.pb"
 _RECORDINGS: Final = (".zip", ".xplane.pb.gz", ".sqlite", ".nsys-rep", ".json.gz")

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from counterpoint.core.errors import InputError, UsageError
+from counterpoint.hlo import Program
 from counterpoint.pgle.profile import is_fingerprint
-from counterpoint.program import Program
 from counterpoint.timeline.model import Timeline
 
 _LISTED: Final = 12

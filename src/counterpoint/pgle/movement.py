@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import TypeAlias
 
-from counterpoint.pgle.needed import asked_name
-from counterpoint.program import (
+from counterpoint.hlo import (
     Computation,
     Instruction,
     Program,
@@ -29,6 +28,7 @@ from counterpoint.program import (
     stable_key,
     trip_count,
 )
+from counterpoint.pgle.needed import asked_name
 
 _Identity: TypeAlias = Callable[[Program, Instruction], Hashable]
 

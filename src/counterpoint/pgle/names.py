@@ -11,9 +11,9 @@ from typing import Any
 
 import polars as pl
 
+from counterpoint.hlo import Instruction, Program, launched, loop_multiplier
 from counterpoint.pgle.needed import cost_name
 from counterpoint.pgle.profile import SEPARATOR
-from counterpoint.program import Instruction, Program, launched, loop_multiplier
 from counterpoint.timeline.model import Timeline
 
 _SCHEMA = {

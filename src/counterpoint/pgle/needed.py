@@ -25,8 +25,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from counterpoint.hlo import Computation, Instruction, Program, collective, is_done, is_start
 from counterpoint.pgle.profile import Cost
-from counterpoint.program import Computation, Instruction, Program, collective, is_done, is_start
 
 _CLONE: Final = re.compile(r"\.remat\d*(\.\d+)*$")
 _AVERAGED: Final = re.compile(r"\.remat\d*$")

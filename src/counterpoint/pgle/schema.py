@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from counterpoint.program.wire_schema import message_classes
+from counterpoint.hlo.wire_schema import message_classes
 
 MESSAGES: Final = message_classes(
     "counterpoint.pgle",

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from counterpoint.hlo import Program, stable_key
 from counterpoint.pgle.needed import needed
 from counterpoint.pgle.profile import Profile
-from counterpoint.program import Program, stable_key
 
 _FINGERPRINT: Final = re.compile(r"\b[0-9a-f]{32}\b")
 _SAME_WORKLOAD: Final = 0.5  # of the names: below it, another model's names match by chance

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from counterpoint.program import Program, collective, flops, launched, loop_multiplier
+from counterpoint.hlo import Program, collective, flops, launched, loop_multiplier
 
 
 def heaviest(programs: Iterable[Program]) -> Program | None:

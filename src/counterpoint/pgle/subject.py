@@ -15,9 +15,9 @@ from typing import Final
 
 from counterpoint.core.basis import Unknown
 from counterpoint.core.errors import InputError
+from counterpoint.hlo import Program, read_program
 from counterpoint.pgle.measured import Measured, measured_times
 from counterpoint.pgle.step_module import heaviest
-from counterpoint.program import Program, read_program
 from counterpoint.runs import Run, is_run, read_run
 from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.read import read

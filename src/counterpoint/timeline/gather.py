@@ -10,7 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counterpoint.core.errors import InputError
-from counterpoint.program import Program
+from counterpoint.hlo import Program
 from counterpoint.timeline.claim import claim_ops
 from counterpoint.timeline.device import Device
 from counterpoint.timeline.idle import without_idle_devices

@@ -22,7 +22,7 @@ from typing import Final
 import polars as pl
 
 from counterpoint.core.basis import Basis
-from counterpoint.program import Program, read_program
+from counterpoint.hlo import Program, read_program
 from counterpoint.timeline.device import Device, Host
 from counterpoint.timeline.recording import EmbeddedProgram, Schema
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from counterpoint.program import (
+from counterpoint.hlo import (
     Instruction,
     Program,
     async_pairs,
@@ -22,9 +22,9 @@ from counterpoint.program import (
     provenance,
     start_of,
 )
-from counterpoint.program.fragments import Fragment, program_from_fragments
-from counterpoint.program.phase import phase_of_name
-from counterpoint.program.scope import scope
+from counterpoint.hlo.fragments import Fragment, program_from_fragments
+from counterpoint.hlo.phase import phase_of_name
+from counterpoint.hlo.scope import scope
 from counterpoint.timeline import naming
 from counterpoint.timeline.model import OPS
 

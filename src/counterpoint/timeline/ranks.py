@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from counterpoint.program import replica_groups
+from counterpoint.hlo import replica_groups
 from counterpoint.timeline.model import Timeline
 
 _TOGETHER: Final = 0.9

@@ -17,6 +17,7 @@ from typing import Final
 from counterpoint.core.basis import Unknown
 from counterpoint.core.errors import CounterpointError, InputError
 from counterpoint.flags.version import PROFILE
+from counterpoint.hlo import Program
 from counterpoint.pgle.address import addressed, addressed_name
 from counterpoint.pgle.check import Coverage, check_profile
 from counterpoint.pgle.files import read_profile
@@ -27,7 +28,6 @@ from counterpoint.pgle.movement import Movement, movement
 from counterpoint.pgle.needed import costs_found
 from counterpoint.pgle.profile import Profile
 from counterpoint.pgle.writing import write_profile
-from counterpoint.program import Program
 from counterpoint.runs import Run
 from counterpoint.timeline.model import Timeline
 from counterpoint.workflow.comparison import Comparison, compare_runs, order

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from counterpoint.core.errors import CounterpointError, InputError
+from counterpoint.hlo import Program, read_program
 from counterpoint.pgle.check import Coverage, check_profile
 from counterpoint.pgle.evidence import read_evidence
 from counterpoint.pgle.profile import Profile
 from counterpoint.pgle.proof import Complaint, ModuleUse, Use
 from counterpoint.pgle.staleness import Fit
 from counterpoint.pgle.step_module import heaviest
-from counterpoint.program import Program, read_program
 from counterpoint.runs import Rank, Run
 
 

@@ -15,7 +15,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from counterpoint.program import (
+from counterpoint.hlo import (
     Computation,
     Instruction,
     Program,
@@ -25,7 +25,7 @@ from counterpoint.program import (
     loop_multiplier,
     replica_groups,
 )
-from counterpoint.program.launches import launched
+from counterpoint.hlo.launches import launched
 
 KINDS: Final = ("all-gather", "all-reduce", "reduce-scatter")
 """In the order in which XLA's combiners run: each sees what those before it made."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from counterpoint.flags.advice.thresholds import Thresholds, thresholds
-from counterpoint.program import Program, collective, in_loop
-from counterpoint.program.launches import launched
+from counterpoint.hlo import Program, collective, in_loop
+from counterpoint.hlo.launches import launched
 
 BEYOND_MODEL: Final = frozenset({"send", "recv", "ragged-all-to-all", "collective-broadcast"})
 """Collectives that XLA's model of transfer times lacks; computation on the host is the same to it.

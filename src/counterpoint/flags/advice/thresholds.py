@@ -23,7 +23,7 @@ from counterpoint.flags.advice.combiner import (
     part_bytes,
 )
 from counterpoint.flags.version import number
-from counterpoint.program import Program
+from counterpoint.hlo import Program
 
 SMALLEST: Final = 1 << 24  # 16 MiB, where guides begin to look
 _WORK: Final = 8_000_000  # parts and edges that are walked per computation: a few seconds

@@ -1,0 +1,150 @@
+"""Loops: how often a while runs, and which instructions are inside one.
+
+XLA notes the count of most loops in the backend config of the while. Where it does not, a loop
+that counts an integer from a constant by a constant up to a constant is counted here; every other
+loop has an unknown count (None), never a guessed one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeGuard
+
+from counterpoint.hlo.instruction import Instruction
+from counterpoint.hlo.memory import remembered
+from counterpoint.hlo.program import Program
+
+_KNOWN = re.compile(r'"known_trip_count":\s*\{\s*"n":\s*"?(\d{1,18})')
+_PASSING = ("copy", "bitcast", "convert", "reshape", "add")
+_DEEPEST = 12
+
+
+@remembered
+def trip_count(program: Program, instruction: Instruction) -> int | None:
+    """How often the body of a while runs; None when that can't be known, or it is no while."""
+    if instruction.opcode != "while":
+        return None
+    known = _KNOWN.search(instruction.backend_config)
+    if known:
+        return int(known[1])
+    return _counted(program, instruction) if len(instruction.calls) == 2 else None
+
+
+def in_loop(program: Program, computation: str) -> bool:
+    """Whether the computation runs inside the body (or the condition) of a loop."""
+    return any(caller.opcode == "while" for caller in _enclosing(program, computation))
+
+
+def loop_multiplier(program: Program, computation: str) -> int | None:
+    """How often the computation runs per execution of the program; None when unknown."""
+    product = 1
+    for caller in _enclosing(program, computation):
+        if caller.opcode == "while":
+            count = trip_count(program, caller)
+            if count is None:
+                return None
+            product *= count
+    return product
+
+
+def _enclosing(program: Program, computation: str) -> list[Instruction]:
+    """The instruction that calls the computation, the one around that, and so on."""
+    found: list[Instruction] = []
+    seen: set[str] = set()
+    while computation not in seen:
+        seen.add(computation)
+        callers = program.callers(computation)
+        if not callers:
+            break
+        found.append(callers[0])
+        computation = callers[0].computation
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Counter:
+    """An element of the loop's tuple, plus a constant."""
+
+    element: int
+    plus: int = 0
+
+
+_Value = int | _Counter | None
+# The fusions around an instruction, the innermost last.
+_Fusions = tuple[Instruction, ...]
+
+
+def _counted(program: Program, loop: Instruction) -> int | None:
+    """The count of `for (i = first; i < last; i += step)`."""
+    body, condition = (program.root(name) for name in loop.calls)
+    start = next(iter(program.operands(loop)), None)
+    limit = _limit(program, condition) if condition else None
+    if limit is None or not _is_tuple(body) or not _is_tuple(start):
+        return None
+    element, last = limit
+    if element >= min(len(body.operands), len(start.operands)):
+        return None
+    first = _value(program, program.operands(start)[element])
+    then = _value(program, program.operands(body)[element])
+    if isinstance(first, int) and isinstance(then, _Counter) and then.element == element:
+        return max(0, -(-(last - first) // then.plus)) if then.plus > 0 else None
+    return None
+
+
+def _is_tuple(instruction: Instruction | None) -> TypeGuard[Instruction]:
+    return instruction is not None and instruction.opcode == "tuple"
+
+
+def _limit(program: Program, condition: Instruction) -> tuple[int, int] | None:
+    """Which element of the tuple the loop compares, and below which constant it goes on."""
+    around: _Fusions = ()
+    while condition.opcode == "fusion" and condition.calls:
+        around = (*around, condition)
+        root = program.root(condition.calls[0])
+        if root is None:
+            return None
+        condition = root
+    if condition.opcode != "compare" or len(condition.operands) != 2:
+        return None
+    left, right = (_value(program, it, around) for it in program.operands(condition))
+    if condition.comparison in ("GT", "GE"):
+        left, right = right, left
+    if not isinstance(left, _Counter) or not isinstance(right, int):
+        return None
+    reach = {"LT": 0, "LE": 1, "GT": 0, "GE": 1}.get(condition.comparison)
+    return None if reach is None else (left.element, right + reach - left.plus)
+
+
+def _value(program: Program, it: Instruction, around: _Fusions = (), depth: int = 0) -> _Value:
+    """What an integer is: a constant, or an element of the loop's tuple plus a constant."""
+    if depth > _DEEPEST or it.opcode == "constant":
+        return it.literal
+    operands = program.operands(it)
+    if it.opcode == "get-tuple-element" and not around:
+        whole = all(source.opcode == "parameter" for source in operands)
+        return _Counter(it.tuple_index or 0) if whole else None
+    if it.opcode == "parameter" and around:
+        given = program.operands(around[-1])[it.parameter_number or 0 :][:1]
+        return _value(program, given[0], around[:-1], depth + 1) if given else None
+    if it.opcode == "fusion" and it.calls:
+        root = program.root(it.calls[0])
+        return _value(program, root, (*around, it), depth + 1) if root else None
+    if it.opcode in _PASSING:
+        values = [_value(program, operand, around, depth + 1) for operand in operands[:2]]
+        return values[0] if len(values) == 1 else _sum(values)
+    return None
+
+
+def _sum(values: Sequence[_Value]) -> _Value:
+    if len(values) != 2:
+        return None
+    left, right = values
+    if isinstance(left, int) and isinstance(right, int):
+        return left + right
+    if isinstance(right, _Counter):
+        left, right = right, left
+    if isinstance(left, _Counter) and isinstance(right, int):
+        return _Counter(left.element, left.plus + right)
+    return None

@@ -1,0 +1,117 @@
+"""Program: one compiled, scheduled HLO module, and the graph its instructions form.
+
+A Program holds what the module says; the answers that need thought (collectives, provenance,
+loops, categories, costs) are functions of a Program and an Instruction in the modules beside
+this one. They may keep answers in `answers`, so that asking twice costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from counterpoint.hlo.instruction import Computation, Instruction
+from counterpoint.hlo.stack import Frame, StackTable
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """An output which is written into the buffer of an input."""
+
+    output: tuple[int, ...]
+    parameter: int
+    parameter_index: tuple[int, ...]
+    must: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """One compiled module. Made by a reader, which checks that it makes sense."""
+
+    name: str
+    entry: str
+    computations: Mapping[str, Computation] = field(repr=False)
+    program_id: int | None = None
+    fingerprint: str | None = None
+    is_scheduled: bool = False
+    num_partitions: int = 1
+    num_replicas: int = 1
+    aliases: tuple[Alias, ...] = field(default=(), repr=False)
+    stacks: StackTable = field(default_factory=StackTable, repr=False)
+    # Instructions that run inside an async wrapper, and the start that stands for them.
+    wrapped: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    answers: dict[Hashable, Any] = field(default_factory=dict[Hashable, Any], repr=False)
+
+    @property
+    def instructions(self) -> Iterator[Instruction]:
+        """Every instruction, computation by computation, in schedule order."""
+        for computation in self.computations.values():
+            yield from computation.instructions
+
+    def instruction(self, name: str) -> Instruction | None:
+        """The instruction of that name; for one inside an async wrapper, its start."""
+        name = name.removeprefix("%")
+        return self._by_name.get(self.wrapped.get(name, name))
+
+    def root(self, computation: str) -> Instruction | None:
+        """The instruction whose value the computation returns."""
+        found = self.computations.get(computation)
+        return self._members(computation).get(found.root) if found else None
+
+    def body(self, instruction: Instruction) -> tuple[Instruction, ...]:
+        """The instructions of the first computation it calls."""
+        found = self.computations.get(instruction.calls[0]) if instruction.calls else None
+        return found.instructions if found else ()
+
+    def operands(self, instruction: Instruction) -> list[Instruction]:
+        """The instructions whose values it reads, in order."""
+        members = self._members(instruction.computation)
+        return [members[name] for name in instruction.operands]
+
+    def users(self, instruction: Instruction) -> tuple[Instruction, ...]:
+        """The instructions that read its value."""
+        return self._users.get((instruction.computation, instruction.name), ())
+
+    def callers(self, computation: str) -> tuple[Instruction, ...]:
+        """The instructions that call the computation."""
+        return self._callers.get(computation, ())
+
+    def stack(self, instruction: Instruction) -> tuple[Frame, ...]:
+        """The Python calls behind an instruction, innermost first."""
+        frames = self.stacks.stack(instruction.stack_frame_id)
+        if frames or not instruction.source_file:
+            return frames
+        return (Frame(instruction.source_file, instruction.source_line, ""),)
+
+    def _members(self, computation: str) -> dict[str, Instruction]:
+        members = self._by_computation.get(computation)
+        if members is None:
+            found = self.computations[computation].instructions
+            members = self._by_computation[computation] = {it.name: it for it in found}
+        return members
+
+    @cached_property
+    def _by_computation(self) -> dict[str, dict[str, Instruction]]:
+        return {}
+
+    @cached_property
+    def _by_name(self) -> dict[str, Instruction]:
+        return {instruction.name: instruction for instruction in self.instructions}
+
+    @cached_property
+    def _users(self) -> dict[tuple[str, str], tuple[Instruction, ...]]:
+        users: dict[tuple[str, str], list[Instruction]] = {}
+        for instruction in self.instructions:
+            for operand in dict.fromkeys(instruction.operands):
+                users.setdefault((instruction.computation, operand), []).append(instruction)
+        return {name: tuple(found) for name, found in users.items()}
+
+    @cached_property
+    def _callers(self) -> dict[str, tuple[Instruction, ...]]:
+        callers: dict[str, list[Instruction]] = {}
+        for instruction in self.instructions:
+            for computation in dict.fromkeys(instruction.calls):
+                callers.setdefault(computation, []).append(instruction)
+        return {name: tuple(found) for name, found in callers.items()}

@@ -1,0 +1,98 @@
+"""Read a Program from a file or from bytes: HLO proto or HLO text, compressed or not."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import zlib
+from collections.abc import Callable
+from io import BytesIO
+from os import PathLike
+from pathlib import Path
+from typing import cast
+
+from counterpoint.core.errors import InputError, UsageError
+from counterpoint.hlo.program import Program
+from counterpoint.hlo.proto_reader import program_from_proto
+from counterpoint.hlo.text_reader import program_from_text
+
+_Unpacker = Callable[[BytesIO], lzma.LZMAFile | gzip.GzipFile | bz2.BZ2File]
+_PACKERS: dict[bytes, _Unpacker] = {
+    b"\xfd7zXZ\x00": lzma.LZMAFile,
+    b"\x1f\x8b": lambda file: gzip.GzipFile(fileobj=file),
+    b"BZh": bz2.BZ2File,
+}
+# No protobuf message is larger.
+_MOST_BYTES = 1 << 31
+_LONGEST_SHOWN = 200
+_TEXT_MARK = b"HloModule "
+
+
+def read_program(source: bytes | str | PathLike[str]) -> Program:
+    """The Program in a file (or in its bytes): *.hlo.pb or HLO text, also .xz, .gz or .bz2.
+
+    A str with a line break, or one that starts with `HloModule`, is no path but HLO text itself,
+    as `compiled.as_text()` returns it.
+    """
+    given = cast("object", source)
+    if isinstance(given, bytes | bytearray):
+        return _read(bytes(given), "the given bytes")
+    if not isinstance(given, str | PathLike):
+        raise UsageError(
+            f"read_program takes a path, HLO text or bytes, not {type(given).__name__}",
+            next="of a compiled JAX function pass compiled.as_text()",
+        )
+    if isinstance(given, str) and ("\n" in given or given.startswith("HloModule")):
+        return _read(given.encode(errors="replace"), "the given text")
+    if given == "":
+        raise UsageError("the name of an HLO module's file is empty")
+    return _read_file(Path(cast("str", given)))
+
+
+def _read_file(path: Path) -> Program:
+    try:
+        data = path.read_bytes()
+    except (OSError, ValueError) as error:  # a ValueError: a null byte in the name
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError(f"{_cut(path)} can't be read", why=reason, next="check the path") from None
+    return _read(data, str(path))
+
+
+def _cut(path: Path) -> str:
+    name = str(path)
+    return name if len(name) <= _LONGEST_SHOWN else f"{name[:_LONGEST_SHOWN]}..."
+
+
+def _read(data: bytes, where: str) -> Program:
+    data = _unpacked(data, where)
+    if not data:
+        raise InputError(f"{where}: empty, so there is no program in it")
+    try:
+        if _is_text(data):
+            return program_from_text(data.decode(errors="replace"))
+        return program_from_proto(data)
+    except InputError as error:
+        raise InputError(f"{where}: {error.what}", why=error.why, next=error.next) from error
+
+
+def _is_text(data: bytes) -> bool:
+    # A proto may contain the mark too, but never starts with printable words.
+    head = data.lstrip()[:4096]
+    at = head.find(_TEXT_MARK)
+    return at == 0 or (at > 0 and b"\x00" not in head[:at] and head[:at].isascii())
+
+
+def _unpacked(data: bytes, where: str) -> bytes:
+    for magic, unpack in _PACKERS.items():
+        if data.startswith(magic):
+            try:
+                unpacked = unpack(BytesIO(data)).read(_MOST_BYTES + 1)
+            except (OSError, EOFError, lzma.LZMAError, zlib.error, ValueError) as error:
+                raise InputError(
+                    f"{where}: the compressed data is damaged or cut off", why=str(error)
+                ) from error
+            if len(unpacked) > _MOST_BYTES:
+                raise InputError(f"{where}: unpacks to more than 2 GiB, so it is no HLO module")
+            return unpacked
+    return data

@@ -1,0 +1,199 @@
+"""Where instructions come from: scopes, phases, source lines, words."""
+
+# ruff: noqa: ISC004 (names are long)
+
+from __future__ import annotations
+
+import zipfile
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import pytest
+
+from counterpoint.hlo import (
+    Frame,
+    Instruction,
+    Phase,
+    Program,
+    describe,
+    launched,
+    launches,
+    provenance,
+    read_program,
+)
+from counterpoint.hlo.provenance import user_frame
+from counterpoint.hlo.scope import Scope, scope
+
+STEP = "dump/module_0040.pjit__wrapped_step_fn.sm_8.0_gpu_after_optimizations.hlo.pb.xz"
+
+
+@pytest.mark.parametrize(
+    ("op_name", "path", "primitive"),
+    [
+        ("jit(step)/jit(main)/transpose(jvp(Model))/while/body/closed_call/checkpoint/"
+         "rematted_computation/layer/mlp/dot_general", "Model/layer/mlp", "dot_general"),
+        ("jit(step)/jvp()/while/body/jit(dynamic_index_in_dim)/dynamic_slice", "",
+         "dynamic_slice"),
+        ("pjit(f)/jit(main)/jvp(lm.apply)/lm/einsum/...y,yz->...z/dot_general[dimension_numbers="
+         "(((3,), (0,)), ((), ())) precision=None]", "lm.apply/lm/einsum/...y,yz->...z",
+         "dot_general"),
+        ("jit(step)/transpose(jvp())/while", "", "while"),
+        ("jit(f)/shard_map/block/psum", "block", "psum"),
+        ("jit(f)/vmap(jvp(attend))/exp", "attend", "exp"),
+        ("jit(f)/a/mul;jit(f)/b/add", "a", "mul"),
+        ("jit(f)/checkpoint/(mlp/dot_general:rematted_computation/mlp/tanh)", "mlp",
+         "dot_general"),
+        ("params['w']", "", "params['w']"),
+        ("", "", ""),
+    ],
+)  # fmt: skip
+def test_scopes_are_what_the_user_named(op_name: str, path: str, primitive: str) -> None:
+    assert scope(op_name) == Scope(path, primitive)
+
+
+def phases(program: Program) -> dict[Phase, set[str]]:
+    """Primitives by phase, of what is launched."""
+    found: dict[Phase, set[str]] = {}
+    for it in at_launch(program):
+        where = provenance(program, it)
+        found.setdefault(where.phase, set()).add(where.op_name)
+    return found
+
+
+def at_launch(program: Program) -> Iterable[Instruction]:
+    return (it for c in launched(program) for it in c.instructions if launches(it))
+
+
+@pytest.mark.parametrize("name", ["cpu_step.hlo.pb.xz", "gpu_step.txt.xz", "gpu_pipelined.txt.xz"])
+def test_phases_of_a_training_step(load: Callable[[str], Program], name: str) -> None:
+    found = phases(load(name))
+    assert set(found) >= {Phase.FORWARD, Phase.BACKWARD, Phase.REMAT, Phase.OPTIMIZER}
+    assert all("jvp(" in name and "transpose(" not in name for name in named(found, Phase.FORWARD))
+    assert all("transpose(jvp(" in name for name in named(found, Phase.BACKWARD))
+    assert all("rematted_computation" in name for name in named(found, Phase.REMAT))
+    assert not any("jvp(" in name for name in named(found, Phase.OPTIMIZER))
+
+
+def named(found: dict[Phase, set[str]], phase: Phase) -> list[str]:
+    # XLA merges names of several phases into one; those are counted by majority.
+    return [name for name in found[phase] if "/" in name and "(mlp" not in name]
+
+
+def test_remat_is_the_recomputed_tanh_and_matmul(cpu_step: Program) -> None:
+    recomputed = [
+        provenance(cpu_step, it).primitive
+        for it in at_launch(cpu_step)
+        if provenance(cpu_step, it).phase is Phase.REMAT
+    ]
+    assert "dot_general" in recomputed
+
+
+def test_the_phase_of_what_has_no_name_follows_the_data(module: Callable[..., Program]) -> None:
+    program = module("""
+  %p = f32[8] parameter(0)
+  %before = f32[8] sine(%p), metadata={op_name="jit(s)/sin"}
+  %forward = f32[8] negate(%before), metadata={op_name="jit(s)/jvp(m)/neg"}
+  %between = f32[8] copy(%forward)
+  %backward = f32[8] negate(%between), metadata={op_name="jit(s)/transpose(jvp(m))/neg"}
+  %nameless = f32[8] copy(%backward)
+  %update = f32[8] add(%p, %nameless), metadata={op_name="jit(s)/add"}
+  %aside = f32[8] cosine(%p), metadata={op_name="jit(s)/cos"}
+  ROOT %r = (f32[8], f32[8]) tuple(%update, %aside)
+""")
+    expected = {
+        "before": Phase.FORWARD,
+        "forward": Phase.FORWARD,
+        "between": Phase.FORWARD,
+        "backward": Phase.BACKWARD,
+        "nameless": Phase.BACKWARD,
+        "update": Phase.OPTIMIZER,
+        "aside": Phase.OTHER,
+    }
+    for name, phase in expected.items():
+        it = program.instruction(name)
+        assert it
+        assert provenance(program, it).phase is phase, name
+
+
+def test_xlas_own_recomputation_is_remat(module: Callable[..., Program]) -> None:
+    program = module("""
+  %p = f32[8] parameter(0)
+  ROOT %fusion.3.remat2 = f32[8] negate(%p), metadata={op_name="jit(s)/jvp(m)/neg"}
+""")
+    it = program.instruction("fusion.3.remat2")
+    assert it
+    assert provenance(program, it).phase is Phase.REMAT
+
+
+def test_inference_is_all_forward(load: Callable[[str], Program]) -> None:
+    program = load("gpu_zoo.hlo.pb.xz")
+    assert {provenance(program, it).phase for it in at_launch(program)} == {Phase.FORWARD}
+
+
+def test_a_nameless_fusion_is_what_it_contains(cpu_step: Program) -> None:
+    fusions = [it for it in at_launch(cpu_step) if it.opcode == "fusion" and not it.op_name]
+    assert fusions
+    assert all(provenance(cpu_step, it).op_name for it in fusions)
+
+
+def test_loop_bodies_are_marked(gpu_step: Program) -> None:
+    inside = {provenance(gpu_step, it).in_loop for it in at_launch(gpu_step)}
+    assert inside == {True, False}
+    gemm = gpu_step.instruction("custom-call.2")
+    assert gemm
+    assert provenance(gpu_step, gemm).in_loop
+
+
+def test_source_lines_point_into_user_code(gpu_step: Program) -> None:
+    gemm = gpu_step.instruction("custom-call.2")
+    assert gemm
+    where = provenance(gpu_step, gemm)
+    assert where.source
+    assert where.source.startswith("make_fixtures.py:")
+    assert where.stack[0].function.endswith("layer")
+    assert where.stack[-1].function == "<module>"
+
+
+@pytest.mark.parametrize(
+    ("files", "user"),
+    [
+        (["/v/lib/python3.11/site-packages/flax/linen/linear.py", "/home/me/model.py"], 1),
+        (["/opt/jax/jax/_src/lax/lax.py", "/opt/praxis/praxis/layers/ffn.py", "/m.py"], 1),
+        (["/v/lib/python3.11/site-packages/maxtext/layers.py", "/m.py"], 0),
+        (["/usr/lib/python3.11/contextlib.py", "train.py"], 1),
+        (["/v/lib/python3.11/site-packages/jax/_src/api.py"], 0),
+    ],
+)
+def test_frames_of_frameworks_are_skipped(files: list[str], user: int) -> None:
+    stack = tuple(Frame(file, 1, "f") for file in files)
+    assert user_frame(stack) == stack[user]
+
+
+def test_no_stack_no_source() -> None:
+    assert user_frame(()) is None
+
+
+def test_words_of_the_step(gpu_step: Program) -> None:
+    said = {it.name: describe(gpu_step, it) for it in at_launch(gpu_step)}
+    assert said["custom-call.2"].startswith("dot_general in mlp (make_fixtures.py:")
+    assert said["all-gather-start"].startswith("all-gather for dot_general in mlp (")
+    assert said["all-gather-done"] == said["all-gather-start"]
+    assert all(said.values())
+
+
+def test_the_pax_step_leads_to_pax_code(shared: Path) -> None:
+    with zipfile.ZipFile(shared / "data/traces/pax_fsdp4_4proc_proc0.zip") as bundle:
+        step = read_program(bundle.read(STEP))
+    found = [provenance(step, it) for it in step.computations[step.entry].instructions]
+    lines = Counter(where.source.split("/")[2] for where in found if where.source)
+    assert lines["praxis"] > 1000
+    assert lines["paxml"] > 100
+    assert set(lines) <= {"praxis", "paxml", "jax", "local", "flax"}
+    by_phase = Counter(where.phase for where in found)
+    assert min(by_phase[it] for it in (Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER)) > 100
+    gemms = [it for it in step.instructions if it.custom_call_target]
+    phases = Counter(provenance(step, it).phase for it in gemms)
+    # A transformer's backward pass has two matmuls for each of the forward pass.
+    assert phases[Phase.BACKWARD] > phases[Phase.FORWARD] > 0
+    assert phases[Phase.OPTIMIZER] == phases[Phase.OTHER] == 0

@@ -1,0 +1,167 @@
+"""Categories, operation counts and memory traffic."""
+
+# ruff: noqa: ISC004 (HLO has long lines)
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+
+from counterpoint.hlo import (
+    Category,
+    Instruction,
+    Program,
+    bytes_accessed,
+    category,
+    flops,
+    launched,
+    launches,
+    loop_multiplier,
+)
+
+Build = Callable[..., Program]
+
+
+def one(program: Program, name: str = "it") -> Instruction:
+    found = program.instruction(name)
+    assert found
+    return found
+
+
+@pytest.mark.parametrize(
+    ("line", "kind", "operations", "traffic"),
+    [
+        ("f32[4,16] dot(%a, %b), lhs_contracting_dims={1}, rhs_contracting_dims={0}", "matmul",
+         2 * 4 * 8 * 16, 4 * (32 + 128 + 64)),
+        ("f32[4,8] tanh(%a)", "elementwise", 32, 256),
+        ("f32[8,4] transpose(%a), dimensions={1,0}", "copy", 0, 256),
+        ("f32[4] reduce(%a, %zero), dimensions={1}, to_apply=%add", "reduction", 33, 4 * (33 + 4)),
+        ("f32[1,8] dynamic-slice(%a, %i, %i), dynamic_slice_sizes={1,8}", "copy", 0, 64),
+        ("f32[4,8] dynamic-update-slice(%a, %row, %i, %i)", "copy", 0, 2 * (32 + 8)),
+        ("(f32[4,8], f32[4,8], u32[]) copy-start(%a)", "copy", 0, 256),
+        ("f32[4,8]{1,0:S(5)} copy(%a)", "host", 0, 256),
+        ("f32[4,8] sort(%a), dimensions={1}, to_apply=%add", "sort", None, 256),
+        ("u32[8] rng-bit-generator(%i), algorithm=rng_default", "rng", 8, 36),
+        ("((f32[4,8]), token[]) infeed(%t)", "host", 0, 128),
+        ("f32[1,4,4,6] convolution(%image, %kernel), window={size=3x3 pad=1_1x1_1}, "
+         "dim_labels=b01f_01io->b01f", "convolution", 2 * 96 * 9 * 3, 4 * (48 + 162 + 96)),
+        ("f32[4,16] convolution(%a, %b), dim_labels=bf_io->bf", "matmul", 2 * 4 * 8 * 16,
+         4 * (32 + 128 + 64)),
+        ('(f32[4,16], s8[4096]) custom-call(%a, %b), custom_call_target="__cublas$lt$matmul", '
+         'backend_config={"gemm_backend_config":{"dot_dimension_numbers":'
+         '{"lhs_contracting_dimensions":["1"]}}}', "matmul", 1024, 4 * (32 + 128 + 64)),
+        ('f32[4,16] custom-call(%a, %b), custom_call_target="__cudnn$fmhaSoftmax"', "attention",
+         None, 4 * (32 + 128 + 64)),
+        ('f32[4,16] custom-call(%a), custom_call_target="tpu_custom_call", '
+         'metadata={op_name="jit(f)/flash_attention/pallas_call"}', "attention", None,
+         4 * (32 + 64)),
+        ('f32[4,8] custom-call(%a), custom_call_target="MyKernel"', "custom-call", None, 256),
+        ('f32[4,8] custom-call(%a), custom_call_target="xla_ffi_python_cpu_callback"', "host",
+         None, 256),
+        ("f32[4,8] call(%a), to_apply=%identity", "control", None, None),
+        ("f32[4,8] fusion(%a), kind=kLoop, calls=%identity", "copy", 0, 256),
+        ("f32[2,8] gather(%a, %i), offset_dims={1}", "scatter/gather", 0, 128),
+    ],
+)  # fmt: skip
+def test_what_one_instruction_is_and_costs(
+    module: Build, line: str, kind: str, operations: int | None, traffic: int | None
+) -> None:
+    program = module(
+        "  %a = f32[4,8] parameter(0)\n  %b = f32[8,16] parameter(1)\n"
+        "  %row = f32[1,8] parameter(2)\n  %image = f32[1,4,4,3] parameter(3)\n"
+        "  %kernel = f32[3,3,3,6] parameter(4)\n  %i = s32[] constant(0)\n"
+        f"  %zero = f32[] constant(0)\n  %t = token[] after-all()\n  ROOT %it = {line}",
+        before="""
+%add (x: f32[], y: f32[]) -> f32[] {
+  %x = f32[] parameter(0)
+  %y = f32[] parameter(1)
+  ROOT %sum = f32[] add(%x, %y)
+}
+%identity (q: f32[4,8]) -> f32[4,8] {
+  %q = f32[4,8] parameter(0)
+  ROOT %c = f32[4,8] copy(%q)
+}
+""",
+    )
+    it = one(program)
+    if "dynamic" in line:
+        # The two offsets are read as well, as operands.
+        traffic = bytes_accessed(program, it)
+    assert category(program, it) == kind
+    assert flops(program, it) == operations
+    assert bytes_accessed(program, it) == traffic
+
+
+def test_a_fusion_reads_and_writes_only_the_slices_it_touches(module: Build) -> None:
+    program = module(
+        """
+  %stack = f32[100,64] parameter(0)
+  %i = s32[] parameter(1)
+  ROOT %it = f32[100,64] fusion(%stack, %i), kind=kLoop, calls=%touch
+""",
+        before="""
+%touch (s: f32[100,64], k: s32[]) -> f32[100,64] {
+  %s = f32[100,64] parameter(0)
+  %k = s32[] parameter(1)
+  %z = s32[] constant(0)
+  %row = f32[1,64] dynamic-slice(%s, %k, %z), dynamic_slice_sizes={1,64}
+  %twice = f32[1,64] add(%row, %row)
+  ROOT %put = f32[100,64] dynamic-update-slice(%s, %twice, %k, %z)
+}
+""",
+    )
+    # One row read, one written, and the index.
+    assert bytes_accessed(program, one(program)) == 256 + 256 + 4
+    assert flops(program, one(program)) == 64
+
+
+def test_a_fusion_with_a_dot_is_a_matmul(module: Build) -> None:
+    program = module(
+        """
+  %p = bf16[8,8] parameter(0)
+  ROOT %it = f32[8,8] fusion(%p), kind=kCustom, calls=%gemm
+""",
+        before="""
+%gemm (g: bf16[8,8]) -> f32[8,8] {
+  %g = bf16[8,8] parameter(0)
+  %d = f32[8,8] dot(%g, %g), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT %t = f32[8,8] tanh(%d)
+}
+""",
+    )
+    assert category(program, one(program)) is Category.MATMUL
+    assert flops(program, one(program)) == 2 * 8**3 + 64
+
+
+def test_matmuls_of_the_step_add_up(gpu_step: Program) -> None:
+    total = 0
+    for computation in launched(gpu_step):
+        times = loop_multiplier(gpu_step, computation.name)
+        for it in computation.instructions:
+            if launches(it) and category(gpu_step, it) is Category.MATMUL:
+                total += (flops(gpu_step, it) or 0) * (times or 0)
+    # Per device: 4 layers, 2 weights of 1024 x 4096 over tp=2, 4096 tokens over fsdp=4; forward,
+    # two backward, and one of the two recomputed.
+    assert total == 4 * 2 * (1024 * 4096 // 2) * (4096 // 4) * (2 + 4 + 1)
+
+
+def test_the_zoo_has_every_kind(load: Callable[[str], Program]) -> None:
+    program = load("gpu_zoo.hlo.pb.xz")
+    kinds = Counter(
+        category(program, it)
+        for computation in launched(program)
+        for it in computation.instructions
+        if launches(it)
+    )
+    assert set(kinds) >= {
+        Category.MATMUL, Category.CONVOLUTION, Category.COLLECTIVE, Category.COPY, Category.SORT,
+        Category.REDUCTION, Category.ELEMENTWISE, Category.SCATTER_GATHER, Category.CONTROL,
+    }  # fmt: skip
+
+
+def test_a_done_costs_nothing_and_is_what_it_waits_for(gpu_step: Program) -> None:
+    done = one(gpu_step, "all-gather-done")
+    assert category(gpu_step, done) is Category.COLLECTIVE
+    assert flops(gpu_step, done) == bytes_accessed(gpu_step, done) == 0
