@@ -2,11 +2,16 @@
 
 from counterpoint.compile.compiled import Compiled as Compiled
 from counterpoint.compile.compiled import Memory as Memory
-from counterpoint.compile.compiler import TIMEOUT_S as TIMEOUT_S
 from counterpoint.compile.compiler import compile_workload as compile_workload
 from counterpoint.compile.failures import CompileFailed as CompileFailed
 from counterpoint.compile.own_program import own_programs as own_programs
 from counterpoint.compile.own_target import own_target as own_target
+from counterpoint.compile.pool import Result as Result
+from counterpoint.compile.pool import compile_all as compile_all
+from counterpoint.compile.prediction import ForPrediction as ForPrediction
+from counterpoint.compile.prediction import for_prediction as for_prediction
+from counterpoint.compile.task import TIMEOUT_S as TIMEOUT_S
+from counterpoint.compile.task import Task as Task
 from counterpoint.compile.workload import Workload as Workload
 from counterpoint.compile.workload import load_workload as load_workload
 from counterpoint.hardware.target import Target as Target

@@ -23,12 +23,12 @@ from counterpoint.compile.job import (
     write_job,
 )
 from counterpoint.compile.options import Channels, channels, rerouted
+from counterpoint.compile.task import TIMEOUT_S
 from counterpoint.compile.toolkit import write_toolkit
 from counterpoint.compile.workload import Workload
 from counterpoint.hardware.target import Target
 from counterpoint.hlo import read_program
 
-TIMEOUT_S: Final = 900.0
 NO_AUTOTUNING: Final = "xla_gpu_autotune_level"
 AUTOTUNED: Final = "xla_gpu_load_autotune_results_from"
 _BAD_FLAG: Final = "parse_flags_from_env"
