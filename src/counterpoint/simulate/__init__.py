@@ -1,0 +1,8 @@
+"""The simulator: a scheduled Program on a cost model, as a Timeline."""
+
+from counterpoint.simulate.jitter import Jitter as Jitter
+from counterpoint.simulate.run import simulate as simulate
+from counterpoint.simulate.simulation import Jittered as Jittered
+from counterpoint.simulate.simulation import Simulation as Simulation
+from counterpoint.simulate.simulation import Uncounted as Uncounted
+from counterpoint.simulate.simulation import Unpriced as Unpriced

@@ -1,0 +1,64 @@
+"""Simulation: what came of running a Program on a cost model, and what it rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from counterpoint.cost import Family, Source
+from counterpoint.timeline.model import Timeline
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unpriced:
+    """An instruction that nothing prices: the least and the most that all its runs can take."""
+
+    instruction: str
+    times: int
+    low_s: float
+    high_s: float
+    share: float  # of the step, at most
+    how: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Uncounted:
+    """A loop whose trip count the program does not tell; one trip is counted."""
+
+    instruction: str
+    each_s: float
+    source: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Jittered:
+    """Step times of a seeded sample of disturbed runs, in seconds."""
+
+    samples: tuple[float, ...]
+    median_s: float
+    p10_s: float
+    p90_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Simulation:
+    """One predicted step.
+
+    The range is what errors of prices do: independent between families, alike within one.
+    """
+
+    timeline: Timeline
+    step_s: float
+    low_s: float
+    high_s: float
+    reach_s: Mapping[Family, tuple[float, float]]  # what each family alone does to the step
+    rests_on: Mapping[Source, float]  # seconds of work, by where their prices come from
+    exposed_s: float  # the main stream waits for communication, or runs it itself
+    communication_s: float
+    compute_s: float
+    unpriced: tuple[Unpriced, ...]
+    uncounted: tuple[Uncounted, ...]
+    critical_path_s: float  # the step if communication and copies took no time
+    busiest_lane_s: float  # the most that one stream has to do
+    jittered: Jittered | None
+    notes: tuple[str, ...]
