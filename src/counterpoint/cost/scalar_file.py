@@ -1,0 +1,106 @@
+"""Scalars as a TOML file: what `calibrate` writes and `predict --calibration` reads.
+
+    chip = "H100"
+    [matmul]
+    value = 0.93
+    reach = 0.05
+    source = "412 GEMMs of run 2026-11-20_3, 8 H100"
+
+Scalars that a file leaves out keep the value they have without it.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Final, cast
+
+from counterpoint.core.errors import InputError
+from counterpoint.cost.scalars import Scalar, Scalars
+
+_MOST: Final = {"slowdown": 1.0}
+"""Up to where a value can be right; 1.5 for a share of something that is itself an estimate."""
+_MOST_ELSE: Final = 1.5
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarFile:
+    """What a file of scalars says, of which chip, and where it was read."""
+
+    chip: str
+    scalars: Mapping[str, Scalar]
+    path: str
+
+    def over(self, start: Scalars) -> Scalars:
+        """The scalars with the file's values in place of theirs."""
+        return replace(start, **self.scalars)
+
+
+def read_scalars(path: str | Path) -> ScalarFile:
+    """Read what `scalars_toml` wrote, or a person; InputError where a value can't be right."""
+    try:
+        entries = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InputError(
+            f"{path}: no calibration file could be read",
+            why=str(error),
+            next="counterpoint calibrate RUN -o calibration.toml",
+        ) from error
+    known = [field.name for field in fields(Scalars)]
+    chip = entries.pop("chip", "")
+    unknown = sorted(set(entries) - set(known) - {"fit"})
+    if unknown or not isinstance(chip, str):
+        raise InputError(
+            f"{path}: {', '.join(unknown) or 'chip'} means nothing here",
+            why="a calibration file has chip and the sections " + ", ".join(known),
+            next="counterpoint calibrate RUN -o calibration.toml",
+        )
+    named = [name for name in known if name in entries]
+    return ScalarFile(chip, {it: _scalar(path, it, entries[it]) for it in named}, str(path))
+
+
+def _scalar(path: str | Path, name: str, section: object) -> Scalar:
+    said = cast(dict[str, Any], section) if isinstance(section, dict) else {}
+    value, reach = said.get("value"), said.get("reach", 0.1)
+    most = _MOST.get(name, _MOST_ELSE)
+    low = 0.0 if name == "slowdown" else 0.01
+    if not _is_number(value) or not low <= value <= most:
+        raise InputError(
+            f"{path}: [{name}] value = {value}",
+            why=f"a share between {low:g} and {most:g} is needed",
+            next="counterpoint calibrate RUN -o calibration.toml",
+        )
+    if not _is_number(reach) or not 0 <= reach <= 1:
+        raise InputError(
+            f"{path}: [{name}] reach = {reach}",
+            why="how far the value may be off is a share of it, 0 to 1",
+            next="counterpoint calibrate RUN -o calibration.toml",
+        )
+    return Scalar(float(value), float(reach), str(said.get("source", path)))
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value == value
+
+
+def scalars_toml(chip: str, scalars: Mapping[str, Scalar], comments: tuple[str, ...] = ()) -> str:
+    """The scalars as a file of their own, comments first."""
+    lines = [f"# {line}" for comment in comments for line in comment.splitlines()]
+    lines.append(f"chip = {_quoted(chip)}")
+    for name, it in scalars.items():
+        lines += [
+            "",
+            f"[{name}]",
+            f"value = {it.value:.6g}",
+            f"reach = {it.reach:.3g}",
+            f"source = {_quoted(it.source)}",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _quoted(text: str) -> str:
+    """JSON's strings without escapes of surrogates are TOML's basic strings."""
+    return json.dumps(text, ensure_ascii=False)

@@ -1,0 +1,82 @@
+"""A Calibration: scalars that measurements decided, and how well they tell what they did not see.
+
+`Fit` is one scalar. `StepFit` is one measured step, predicted by scalars that were fitted without
+it: the only figure that says what the calibration is worth elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from counterpoint.cost import Family
+from counterpoint.cost.scalar_file import scalars_toml
+from counterpoint.cost.scalars import Scalar, Scalars
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """One instruction as it was measured, alone on the device as far as that can be told."""
+
+    where: str  # which recording
+    instruction: str
+    shapes: str  # what it computes of what: equals are told by it
+    family: Family
+    times: int  # executions in one step
+    measured_s: float  # of one execution
+    priced_s: float  # the same, as the cost model had it before
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fit:
+    """One scalar: before, after, and how far single instructions lie from it.
+
+    Errors are sums of |predicted - measured| over measured time. `unseen` is that of instructions
+    left out in turn; None where there are too few to leave any out.
+    """
+
+    name: str
+    before: Scalar
+    after: Scalar
+    samples: int
+    measured_s: float  # of one step, all samples together
+    error_before: float
+    error_after: float
+    unseen: float | None
+    how: str  # what the value rests on, in words
+
+    @property
+    def fitted(self) -> bool:
+        return self.samples > 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepFit:
+    """One measured step against its prediction: with the scalars from before, after the fit, and
+    fitted without this step (None where it is the only one)."""
+
+    name: str
+    measured_s: float
+    before_s: float
+    after_s: float
+    unseen_s: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration:
+    """What `calibrate` found. Scalars that nothing decided keep the value from before."""
+
+    chip: str
+    scalars: Scalars
+    fits: tuple[Fit, ...]
+    steps: tuple[StepFit, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def fitted(self) -> Mapping[str, Scalar]:
+        return {fit.name: fit.after for fit in self.fits if fit.fitted}
+
+    def toml(self) -> str:
+        """The file that `predict --calibration` reads: only what was fitted."""
+        comments = [f"{fit.name}: {fit.how}" for fit in self.fits if fit.fitted]
+        return scalars_toml(self.chip, self.fitted, ("counterpoint calibrate", *comments))
