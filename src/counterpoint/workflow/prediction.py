@@ -1,0 +1,108 @@
+"""Prediction: what a step would take on hardware that is not here, and what the answer rests on.
+
+Prediction ── base ──► Forecast ── simulation ──► Timeline
+├── candidates ──► Standing (a Forecast, or why there is none), the best first
+├── what_if ─────► Answer: the same schedule on other hardware
+├── gain ────────► what a profile of real costs could gain at most
+└── against ─────► Comparison with a measurement, op by op
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from counterpoint.core.basis import Range
+from counterpoint.core.errors import CounterpointError
+from counterpoint.cost import Source
+from counterpoint.flags import Settings
+from counterpoint.hardware import Target
+from counterpoint.hlo import Program
+from counterpoint.workflow.memory_fit import MemoryFit
+
+if TYPE_CHECKING:
+    from counterpoint.compile import Compiled
+    from counterpoint.diagnose.explain import Explanation
+    from counterpoint.simulate import Simulation
+    from counterpoint.timeline.model import Timeline
+    from counterpoint.workflow.against import Against
+    from counterpoint.workflow.synthetic_profile import Gain
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Forecast:
+    """One program under one set of Settings: scheduled, priced and simulated."""
+
+    name: str
+    settings: Settings
+    program: Program
+    simulation: Simulation
+    memory: MemoryFit
+    compiled: Compiled | None = field(default=None, repr=False)  # None: it was scheduled already
+    notes: tuple[str, ...] = ()
+
+    @property
+    def step_s(self) -> float:
+        return self.simulation.step_s
+
+    @property
+    def range_s(self) -> Range:
+        return Range(self.simulation.low_s, self.simulation.high_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Standing:
+    """A candidate's place: its Forecast, or the error that it ended with.
+
+    `behind` is by how much longer its step takes than the best one's, as a share, and `reach` the
+    range of that difference where errors that both share cancel. `tied` with the best: the
+    difference may be nothing that counts. `same_as` names one with the same scheduled program.
+    """
+
+    name: str
+    settings: Settings
+    forecast: Forecast | None = None
+    error: CounterpointError | None = None
+    is_base: bool = False
+    behind: float | None = None
+    reach: Range | None = None
+    tied: bool = False
+    same_as: str | None = None
+    exposed_ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a step would take if the hardware were another, with the schedule as it is."""
+
+    question: str
+    step_s: float
+    range_s: Range
+    saves_s: float  # negative: it takes longer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Prediction:
+    """What `counterpoint predict` knows; `basis` are shares of the priced device time by source."""
+
+    workload: str  # the module's name
+    origin: str
+    target: Target
+    base: Forecast
+    explanation: Explanation
+    basis: Mapping[Source, float]
+    candidates: tuple[Standing, ...] = ()
+    what_if: tuple[Answer, ...] = ()
+    gain: Gain | None = None
+    against: Against | None = None
+    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def step_s(self) -> float:
+        return self.base.step_s
+
+    @property
+    def timeline(self) -> Timeline:
+        return self.base.simulation.timeline
