@@ -17,7 +17,7 @@ from counterpoint.hardware.chip import chips
         ("NVIDIA A100-SXM4-40GB", "A100 40GB"),
         ("NVIDIA A100-SXM4-80GB", "A100 80GB"),
         ("NVIDIA B200", "B200"),
-        ("NVIDIA GB200", "B200"),
+        ("NVIDIA GB200", "GB200"),
         ("Nvidia, compute 9.0, 132 cores, 79 GiB", "H100 SXM"),
         ("Nvidia, compute 9.0, 132 cores, 140 GiB", "H200"),
         ("Nvidia, compute 8.0, 108 cores, 40 GiB", "A100 40GB"),

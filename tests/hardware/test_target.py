@@ -34,7 +34,10 @@ def test_a_target_is_hosts_gpus_chip_and_network(
 
 @pytest.mark.parametrize(
     "text",
-    ["", "H100", "8", "8x", "xH100", "8xMI300X", "8xTPU v5e", "0xH100", "8xH100:fast", "9" * 40],
+    [
+        *("", "H100", "8", "8x", "xH100", "8xMI325X", "8xTPU v5e", "0xH100", "8xH100:fast"),
+        *("9" * 40, "2x8xH100:0G", "2x8xH100:0x400G", "2x8xH100:8x", "2x8xH100:400M"),
+    ],
 )
 def test_what_is_no_target_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(UsageError) as told:
@@ -77,7 +80,7 @@ def test_names_and_aliases_lead_to_one_gpu_each() -> None:
     names = [name.casefold() for gpu in gpus() for name in (gpu.name, *gpu.aliases)]
     assert len(names) == len(set(names))
     for gpu in gpus():
-        assert gpu.source.split(";")[0].endswith(".txtpb")
+        assert gpu.source.split()[0].rstrip(";").endswith(".txtpb")
         for name in (gpu.name, *gpu.aliases):
             assert find_gpu(name) is gpu
         assert find_described(gpu.description) is gpu
@@ -92,8 +95,8 @@ def test_the_parts_of_a_gpu_reach_the_peak_of_its_data_sheet(gpu: Gpu) -> None:
         pytest.skip(f"no data sheet of the {gpu.name} among the chips")
     units = gpu.cores * 4
     peak = 2 * units * gpu.matrix_ops["bits16"] * gpu.matrix_clock_ghz * 1e9
-    # A GB200 has more cores than the B200 whose sheet it is held against.
-    tolerance = 0.11 if gpu.name == "GB200" else 0.02
+    # Of the newest, the makers publish a whole rack's or board's figure, rounded.
+    tolerance = 0.06 if "B300" in gpu.name else 0.04 if gpu.name == "GB200" else 0.02
     assert peak == pytest.approx(chip.bf16_flops, rel=tolerance)
     assert gpu.memory_bytes_per_s == pytest.approx(chip.hbm_bytes, rel=0.05)
 

@@ -2,6 +2,7 @@
 
 from counterpoint.hardware.chip import Chip as Chip
 from counterpoint.hardware.chip import find_chip as find_chip
+from counterpoint.hardware.links import Links as Links
 from counterpoint.hardware.target import Devices as Devices
 from counterpoint.hardware.target import Target as Target
 from counterpoint.hardware.target import parse_devices as parse_devices

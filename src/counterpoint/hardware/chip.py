@@ -1,13 +1,14 @@
 """What a chip can do at most, by the name a profile gives it.
 
-Peaks are the makers' dense figures for bf16 (no structured sparsity), per device as JAX counts
-devices. They are ceilings for comparison (MFU), not what a kernel reaches.
+Peaks are the makers' dense figures (no structured sparsity), per device as JAX counts devices.
+They are ceilings, for comparison (MFU) and for the cost model to derate, not what a kernel reaches.
 """
 
 from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -19,9 +20,15 @@ class Chip:
 
     name: str
     pattern: str  # matches the names that profiles give it
-    bf16_flops: float  # FLOP/s
+    # Dense FLOP/s by element type: bf16, f16, tf32, f32, f64, f8, s8 and f4, where the chip has it.
+    flops: Mapping[str, float]
     hbm_bytes: float  # bytes/s
+    memory_bytes: float
     source: str
+
+    @property
+    def bf16_flops(self) -> float:
+        return self.flops["bf16"]
 
 
 @cache
@@ -36,3 +43,8 @@ def find_chip(name: str | None) -> Chip | None:
     if name is None:
         return None
     return next((chip for chip in chips() if re.search(chip.pattern, name, re.IGNORECASE)), None)
+
+
+def chip_named(name: str) -> Chip | None:
+    """The chip of exactly this name in the data."""
+    return next((chip for chip in chips() if chip.name == name), None)

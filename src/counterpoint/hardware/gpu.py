@@ -40,6 +40,8 @@ class Gpu:
     active_links: int
     nvlink_domain: int
     source: str
+    threads_per_core: int = 2048
+    stands_in: str = ""  # why the description is not the device's own
 
 
 @cache
@@ -77,6 +79,7 @@ def target_config(gpu: Gpu) -> str:
         *_common(),
         f"shared_memory_per_core: {gpu.shared_memory_per_core}",
         f"shared_memory_per_block_optin: {gpu.shared_memory_optin}",
+        f"threads_per_core_limit: {gpu.threads_per_core}",
         f"core_count: {gpu.cores}",
         f"fpus_per_core: {gpu.fpus_per_core}",
         f"memory_bandwidth: {gpu.memory_bytes_per_s}",

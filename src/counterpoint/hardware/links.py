@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,8 +19,50 @@ class Links:
     domain: int  # devices that NVLink (or its like) joins; 1 where there is none
     domain_bytes_per_s: float  # 0 where there is none: then the host's PCIe carries it
     generation: str  # "NVLink 4", "Infinity Fabric", "PCIe 5"
+    host_bytes_per_s: float  # between a device and its host: PCIe, or NVLink-C2C
     nic_bytes_per_s: float  # of the network, for each device
     nics_per_host: int
     # Where a host has fewer devices than its domain (GB200 NVL72: 4 of 72), domains span hosts.
     source: str
     network_source: str  # "asked for", or the rule of thumb that stood in
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wiring:
+    """The links of one kind of GPU before anybody says how many stand where."""
+
+    gpus: tuple[str, ...]
+    generation: str
+    domain: int
+    domain_bytes_per_s: float
+    pcie_bytes_per_s: float
+    nic_gbps: float
+    source: str
+    nic_source: str
+
+
+@cache
+def wirings() -> tuple[Wiring, ...]:
+    """The links of all kinds that are known."""
+    text = resources.files("counterpoint.hardware").joinpath("links.toml").read_text("utf-8")
+    entries: list[dict[str, Any]] = tomllib.loads(text)["links"]
+    return tuple(Wiring(**{**entry, "gpus": tuple(entry["gpus"])}) for entry in entries)
+
+
+def find_wiring(gpu: str) -> Wiring | None:
+    """The links of the GPU of that name."""
+    return next((wiring for wiring in wirings() if gpu in wiring.gpus), None)
+
+
+# What stands in for a GPU that only a compiler's description is known of: the slowest host bus in
+# use, so that nothing is promised.
+UNKNOWN_WIRING = Wiring(
+    gpus=(),
+    generation="PCIe 4",
+    domain=1,
+    domain_bytes_per_s=0,
+    pcie_bytes_per_s=32e9,
+    nic_gbps=100,
+    source="unknown GPU: PCIe Gen4 x16 stands in",
+    nic_source="unknown GPU: 100 Gb/s stands in",
+)
