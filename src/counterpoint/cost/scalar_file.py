@@ -64,26 +64,24 @@ def read_scalars(path: str | Path) -> ScalarFile:
 
 def _scalar(path: str | Path, name: str, section: object) -> Scalar:
     said = cast(dict[str, Any], section) if isinstance(section, dict) else {}
-    value, reach = said.get("value"), said.get("reach", 0.1)
+    least = 0.0 if name == "slowdown" else 0.01
     most = _MOST.get(name, _MOST_ELSE)
-    low = 0.0 if name == "slowdown" else 0.01
-    if not _is_number(value) or not low <= value <= most:
-        raise InputError(
-            f"{path}: [{name}] value = {value}",
-            why=f"a share between {low:g} and {most:g} is needed",
-            next="counterpoint calibrate RUN -o calibration.toml",
-        )
-    if not _is_number(reach) or not 0 <= reach <= 1:
-        raise InputError(
-            f"{path}: [{name}] reach = {reach}",
-            why="how far the value may be off is a share of it, 0 to 1",
-            next="counterpoint calibrate RUN -o calibration.toml",
-        )
-    return Scalar(float(value), float(reach), str(said.get("source", path)))
+    value = _share(path, name, "value", said.get("value"), (least, most))
+    reach = _share(path, name, "reach", said.get("reach", 0.1), (0.0, 1.0))
+    return Scalar(value, reach, str(said.get("source", path)))
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value == value
+def _share(
+    path: str | Path, name: str, key: str, value: object, between: tuple[float, float]
+) -> float:
+    least, most = between
+    if isinstance(value, int | float) and not isinstance(value, bool) and least <= value <= most:
+        return float(value)
+    raise InputError(
+        f"{path}: [{name}] {key} = {value}",
+        why=f"a share between {least:g} and {most:g} is needed",
+        next="counterpoint calibrate RUN -o calibration.toml",
+    )
 
 
 def scalars_toml(chip: str, scalars: Mapping[str, Scalar], comments: tuple[str, ...] = ()) -> str:

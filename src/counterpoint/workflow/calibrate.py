@@ -1,27 +1,208 @@
 """Calibrate: fit the few scalars of the cost model to what was measured.
 
-`calibrate` takes recordings of GPUs: times of single instructions against their prices. Instructions
-are left out in turn to say how well the fit tells what it did not see.
+`calibrate` takes recordings of GPUs: times of single instructions against their prices. Kinds of
+work are left out in turn to say how well the fit tells what it did not see.
 
 `calibrate_steps` (step_fit.py) takes step times alone, as published ones are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Final
 
-from counterpoint.cost.scalars import Scalars
+from counterpoint.core.errors import InputError
+from counterpoint.cost import CostModel, Family
+from counterpoint.cost.build import build_model
+from counterpoint.cost.scalars import Scalar, Scalars, default_scalars
+from counterpoint.diagnose.selection import select
 from counterpoint.hardware import Target
+from counterpoint.simulate import simulate
 from counterpoint.timeline.model import Timeline
-from counterpoint.workflow.calibration import Calibration
+from counterpoint.workflow.calibration import LEAST, MOST, Calibration, Fit, StepFit
+from counterpoint.workflow.calibration_samples import Sample, priced, recorded
+from counterpoint.workflow.scalar_fit import Factor, alone, fit_factor, fit_slowdown
+
+ModelOf = Callable[[Scalars], CostModel]
+
+_OF_FAMILY: Final = (
+    ("matmul", Family.MATMUL),
+    ("memory", Family.MEMORY),
+    ("attention", Family.ATTENTION),
+    ("network", Family.NETWORK),
+)
+"""Attention after the GEMMs, whose rate it may be told relative to."""
+_TURNS: Final = 3
+"""Parts of a price do not scale (launches, latencies), so the fit is repeated with new prices."""
 
 
 def calibrate(
-    timelines: Sequence[Timeline], target: Target, *, start: Scalars | None = None
+    timelines: Sequence[Timeline],
+    target: Target,
+    *,
+    start: Scalars | None = None,
+    model_of: ModelOf | None = None,
 ) -> Calibration:
     """Fit the scalars of the target's chip to recordings of steps on it.
 
     `start` is the chip's default where none is given. InputError where no recording holds a
     program with its HLO and times of its instructions on a device.
     """
-    raise NotImplementedError
+    before = start if start is not None else default_scalars(target.gpu)
+    make = model_of or (lambda scalars: build_model(target, scalars=scalars))
+    taken = [recorded(timeline) for timeline in timelines]
+    if not any(taken):
+        raise _nothing(timelines)
+    scalars, fits = _fit([it for of_one in taken for it in of_one], before, make)
+    steps = list(_steps(timelines, taken, before, scalars, make))
+    return Calibration(
+        chip=target.gpu,
+        scalars=scalars,
+        fits=tuple(fits),
+        steps=tuple(steps),
+        notes=tuple(_notes(timelines, fits)),
+    )
+
+
+def _nothing(timelines: Sequence[Timeline]) -> InputError:
+    named = ", ".join(name for timeline in timelines for name in timeline.inputs)
+    return InputError(
+        f"{named or 'no recording'}: nothing to calibrate on",
+        why="needed are times of instructions on GPUs, and the HLO of the program that ran",
+        next="counterpoint run -- python train.py, then counterpoint calibrate runs/LATEST",
+    )
+
+
+def _fit(found: list[Sample], before: Scalars, make: ModelOf) -> tuple[Scalars, list[Fit]]:
+    fits: list[Fit] = []
+    scalars = before
+    for name, family in _OF_FAMILY:
+        scalars, fit = _fit_one(name, family, tuple(found), scalars, make)
+        fits.append(fit)
+    scalars, fit = _fit_slowdown(tuple(found), scalars, make)
+    return scalars, [*fits, fit]
+
+
+def _fit_one(
+    name: str, family: Family, found: tuple[Sample, ...], scalars: Scalars, make: ModelOf
+) -> tuple[Scalars, Fit]:
+    """One scalar by what its family took; unchanged where the recordings hold none of it."""
+    before: Scalar = getattr(scalars, name)
+    first = factor = fit_factor(_chosen(found, family, make(scalars)))
+    value = before.value
+    for _ in range(_TURNS):
+        if factor is None:
+            break
+        value = min(max(value * factor.value, LEAST), MOST)
+        trial = replace(scalars, **{name: replace(before, value=value)})
+        factor = fit_factor(_chosen(found, family, make(trial)))
+    if first is None or factor is None:
+        return scalars, _unchanged(name, before, f"no {family} of known shape was measured")
+    how = _how(family, factor)
+    after = Scalar(value, factor.reach, how)
+    fit = Fit(
+        name=name,
+        before=before,
+        after=after,
+        samples=len(factor.kept),
+        measured_s=sum(it.weight for it in factor.kept),
+        error_before=first.error_before,
+        error_after=factor.error_after,
+        unseen=factor.unseen,
+        how=how,
+    )
+    return replace(scalars, **{name: after}), fit
+
+
+def _chosen(found: tuple[Sample, ...], family: Family, model: CostModel) -> tuple[Sample, ...]:
+    of_family = [it for it in priced(found, model) if it.family is family]
+    if family is Family.NETWORK:
+        return tuple(it for it in of_family if it.bound_by != "latency")
+    return alone(of_family)
+
+
+def _how(family: Family, factor: Factor) -> str:
+    kinds = len({it.shapes for it in factor.kept})
+    beside = sum(it.beside > 0.1 for it in factor.kept) if family is not Family.NETWORK else 0
+    pressed = f", {beside} beside a collective" if beside else ""
+    dropped = f", {factor.dropped} far off left out" if factor.dropped else ""
+    return f"{len(factor.kept)} instructions of {kinds} kinds{pressed}{dropped}"
+
+
+def _unchanged(name: str, before: Scalar, why: str) -> Fit:
+    return Fit(
+        name=name,
+        before=before,
+        after=before,
+        samples=0,
+        measured_s=0.0,
+        error_before=0.0,
+        error_after=0.0,
+        unseen=None,
+        how=why,
+    )
+
+
+def _fit_slowdown(
+    found: tuple[Sample, ...], scalars: Scalars, make: ModelOf
+) -> tuple[Scalars, Fit]:
+    work = [it for it in priced(found, make(scalars)) if it.family in _SLOWED]
+    slower = fit_slowdown(work)
+    before = scalars.slowdown
+    if slower is None:
+        why = "no work was measured both alone and beside a collective"
+        return scalars, _unchanged("slowdown", before, why)
+    value, kinds = slower
+    how = f"{kinds} kinds of work, beside a collective and alone"
+    after = Scalar(value, 0.3, how)
+    fit = Fit(
+        name="slowdown",
+        before=before,
+        after=after,
+        samples=kinds,
+        measured_s=sum(it.weight for it in work),
+        error_before=0.0,
+        error_after=0.0,
+        unseen=None,
+        how=how,
+    )
+    return replace(scalars, slowdown=after), fit
+
+
+_SLOWED: Final = (Family.MATMUL, Family.MEMORY, Family.ATTENTION)
+
+
+def _steps(
+    timelines: Sequence[Timeline],
+    taken: Sequence[tuple[Sample, ...]],
+    before: Scalars,
+    after: Scalars,
+    make: ModelOf,
+) -> Iterator[StepFit]:
+    """The step of each recording, predicted; without that recording where there are others."""
+    for at, timeline in enumerate(timelines):
+        number = timeline.step_program
+        program = timeline.programs[number].hlo() if number is not None else None
+        lengths = select(timeline).lengths_ms
+        if program is None or not program.is_scheduled or not lengths:
+            continue
+        others = [it for of, samples in enumerate(taken) if of != at for it in samples]
+        unseen = _fit(others, before, make)[0] if others else None
+        yield StepFit(
+            name=", ".join(timeline.inputs),
+            measured_s=select(timeline).median_ms / 1e3,
+            before_s=simulate(program, make(before)).step_s,
+            after_s=simulate(program, make(after)).step_s,
+            unseen_s=simulate(program, make(unseen)).step_s if unseen else None,
+        )
+
+
+def _notes(timelines: Sequence[Timeline], fits: Sequence[Fit]) -> Iterator[str]:
+    for fit in fits:
+        if not fit.fitted:
+            yield f"{fit.name} stays at {fit.before.value:.3g}: {fit.how}"
+        elif fit.after.value in (LEAST, MOST):
+            yield f"{fit.name} came out at the end of its range; something else is wrong"
+    if any(str(timeline.basis) == "predicted" for timeline in timelines):
+        yield "some of these times are predicted, not measured"

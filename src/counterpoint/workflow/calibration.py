@@ -8,23 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
-from counterpoint.cost import Family
 from counterpoint.cost.scalar_file import scalars_toml
 from counterpoint.cost.scalars import Scalar, Scalars
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sample:
-    """One instruction as it was measured, alone on the device as far as that can be told."""
-
-    where: str  # which recording
-    instruction: str
-    shapes: str  # what it computes of what: equals are told by it
-    family: Family
-    times: int  # executions in one step
-    measured_s: float  # of one execution
-    priced_s: float  # the same, as the cost model had it before
+LEAST: Final = 0.01
+MOST: Final = 1.5
+"""Shares of a rate that is itself an estimate can be a little above one, never near none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,8 +43,11 @@ class Fit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepFit:
-    """One measured step against its prediction: with the scalars from before, after the fit, and
-    fitted without this step (None where it is the only one)."""
+    """One measured step against its predictions.
+
+    With the scalars from before, after the fit, and fitted without this step: None where it is the
+    only one.
+    """
 
     name: str
     measured_s: float

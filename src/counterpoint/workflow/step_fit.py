@@ -8,12 +8,28 @@ likely: least squares over log errors of the steps, and over log moves in units 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
-from counterpoint.cost.scalars import Scalars
+import numpy as np
+import numpy.typing as npt
+
+from counterpoint.core.errors import UsageError
+from counterpoint.cost.build import build_model
+from counterpoint.cost.scalars import Scalar, Scalars
 from counterpoint.hardware import Target
 from counterpoint.hlo import Program
-from counterpoint.workflow.calibration import Calibration
+from counterpoint.simulate import simulate
+from counterpoint.workflow.calibration import LEAST, MOST, Calibration, Fit, StepFit
+
+NAMES: Final = ("matmul", "memory", "attention", "network", "slowdown")
+_STEP_ERROR: Final = 0.03
+"""How well a published step time and a program stand for each other: versions, clocks, inputs."""
+_NUDGE: Final = 0.02
+_TURNS: Final = 4
+_NARROWEST: Final = 0.02
+
+_Vector = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,12 +46,138 @@ StepOf = Callable[[MeasuredStep, Scalars], float]
 """Predicted seconds of a step under scalars."""
 
 
+def predicted_step(step: MeasuredStep, scalars: Scalars) -> float:
+    """What the simulator says of it."""
+    model = build_model(step.target, scalars=scalars)
+    return simulate(step.program, model, target=step.target).step_s
+
+
 def calibrate_steps(
     steps: Sequence[MeasuredStep],
     start: Scalars,
     *,
-    names: Sequence[str] = ("matmul", "memory", "attention", "network", "slowdown"),
-    step_of: StepOf | None = None,
+    names: Sequence[str] = NAMES,
+    step_of: StepOf = predicted_step,
 ) -> Calibration:
     """Scalars under which the steps come out best, and each step as the others alone tell it."""
-    raise NotImplementedError
+    if not steps:
+        raise UsageError("no measured steps to fit to", next="name a program and its step time")
+    problem = _Problem(steps, start, tuple(names), step_of)
+    solved = problem.solve()
+    scalars = problem.scalars(solved.moves, solved.widths)
+    fits = tuple(problem.fit(name, solved) for name in names)
+    return Calibration(
+        chip=steps[0].target.gpu,
+        scalars=scalars,
+        fits=fits,
+        steps=tuple(problem.told(solved)),
+        notes=("fitted to step times: scalars that no step depends on stay where they were",),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Solved:
+    moves: _Vector  # log of new over old value, by scalar
+    widths: _Vector  # what is left of their uncertainty
+    errors: _Vector  # log of predicted over measured at the solution, by step
+    slopes: _Vector  # of the errors by the moves
+
+
+@dataclass(frozen=True, slots=True)
+class _Problem:
+    steps: Sequence[MeasuredStep]
+    start: Scalars
+    names: tuple[str, ...]
+    step_of: StepOf
+
+    @property
+    def reaches(self) -> _Vector:
+        told = [max(getattr(self.start, name).reach, _NARROWEST) for name in self.names]
+        return np.array(told, dtype=np.float64)
+
+    def scalars(self, moves: _Vector, widths: _Vector | None = None) -> Scalars:
+        """The scalars moved by logs from where they start."""
+        changed: dict[str, Scalar] = {}
+        for at, name in enumerate(self.names):
+            old: Scalar = getattr(self.start, name)
+            least = min(LEAST, old.value)
+            value = float(np.clip(old.value * np.exp(moves[at]), least, MOST))
+            reach = old.reach if widths is None else float(widths[at])
+            source = f"fitted to {len(self.steps)} step times"
+            changed[name] = Scalar(value, reach, old.source if widths is None else source)
+        return replace(self.start, **changed)
+
+    def errors(self, moves: _Vector) -> _Vector:
+        scalars = self.scalars(moves)
+        return np.array(
+            [np.log(self.step_of(step, scalars) / step.seconds) for step in self.steps],
+            dtype=np.float64,
+        )
+
+    def solve(self) -> _Solved:
+        """Gauss and Newton's way; steps are nearly linear in the logs, so few turns do."""
+        moves = np.zeros(len(self.names))
+        errors = self.errors(moves)
+        slopes = self._slopes(moves, errors)
+        for _ in range(_TURNS):
+            moves = _least(errors - slopes @ moves, slopes, self.reaches)
+            errors = self.errors(moves)
+            slopes = self._slopes(moves, errors)
+        curvature = slopes.T @ slopes / _STEP_ERROR**2 + np.diag(self.reaches**-2.0)
+        widths = np.maximum(np.sqrt(np.diag(np.linalg.inv(curvature))), _NARROWEST)
+        return _Solved(moves, widths, errors, slopes)
+
+    def _slopes(self, moves: _Vector, errors: _Vector) -> _Vector:
+        columns: list[_Vector] = []
+        for at in range(len(self.names)):
+            nudged = moves.copy()
+            nudged[at] += _NUDGE
+            columns.append((self.errors(nudged) - errors) / _NUDGE)
+        return np.stack(columns, axis=1)
+
+    def told(self, solved: _Solved) -> list[StepFit]:
+        """Every step before and after, and by the solution without it."""
+        before = self.errors(np.zeros(len(self.names)))
+        told: list[StepFit] = []
+        constant = solved.errors - solved.slopes @ solved.moves
+        for at, step in enumerate(self.steps):
+            others = np.arange(len(self.steps)) != at
+            unseen = None
+            if others.any():
+                moves = _least(constant[others], solved.slopes[others], self.reaches)
+                unseen = self.step_of(step, self.scalars(moves))
+            told.append(
+                StepFit(
+                    name=step.name,
+                    measured_s=step.seconds,
+                    before_s=step.seconds * float(np.exp(before[at])),
+                    after_s=step.seconds * float(np.exp(solved.errors[at])),
+                    unseen_s=unseen,
+                )
+            )
+        return told
+
+    def fit(self, name: str, solved: _Solved) -> Fit:
+        at = self.names.index(name)
+        before: Scalar = getattr(self.start, name)
+        after: Scalar = getattr(self.scalars(solved.moves, solved.widths), name)
+        start = self.errors(np.zeros(len(self.names)))
+        return Fit(
+            name=name,
+            before=before,
+            after=after,
+            samples=len(self.steps) if np.abs(solved.slopes[:, at]).max() > 1e-4 else 0,
+            measured_s=sum(step.seconds for step in self.steps),
+            error_before=float(np.abs(np.expm1(start)).mean()),
+            error_after=float(np.abs(np.expm1(solved.errors)).mean()),
+            unseen=None,
+            how=f"{len(self.steps)} step times, from {before.value:.3g} give or take "
+            f"{before.reach:.0%}",
+        )
+
+
+def _least(constant: _Vector, slopes: _Vector, reaches: _Vector) -> _Vector:
+    """Moves that leave the least of errors and moves together, each in its own units."""
+    rows = np.concatenate([slopes / _STEP_ERROR, np.diag(1 / reaches)])
+    wanted = np.concatenate([-constant / _STEP_ERROR, np.zeros(len(reaches))])
+    return np.linalg.lstsq(rows, wanted, rcond=None)[0].astype(np.float64)
