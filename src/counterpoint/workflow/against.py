@@ -1,9 +1,39 @@
-"""Prediction against measurement, op by op: by stable key where both hold the HLO, then by name."""
+"""Prediction against measurement, op by op: by stable key where both hold the HLO, then by name.
+
+Both sides are Timelines, so times of both are taken alike: device time of one run of the step's
+program, by the instruction that the scheduler sees.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Final
+
+from counterpoint.core.basis import Unknown
+from counterpoint.core.errors import InputError
+from counterpoint.hlo import (
+    Instruction,
+    Program,
+    StableKey,
+    category,
+    collective,
+    launched,
+    provenance,
+    stable_key,
+)
+from counterpoint.pgle.measured import measured_times
+from counterpoint.pgle.needed import asked_name, cost_name
+from counterpoint.runs.read import read
+from counterpoint.timeline.model import Timeline
+from counterpoint.workflow.prediction import Forecast
+
+_FEW: Final = 0.5
+_ALIKE: Final = "same program, by name"
+_MOVED: Final = "by scope, operation and shapes, else by name"
+_NAMES: Final = "by name alone: the profile holds no HLO"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +58,7 @@ class Against:
 
     origin: str
     predicted_ms: float
-    measured_ms: float | None
+    measured_ms: float | None  # of a median step
     ops: tuple[OpDifference, ...]  # the largest difference first
     categories: Mapping[str, tuple[float, float]]  # predicted, measured: ms of a step
     matched_share: float  # of the measured device time
@@ -38,3 +68,170 @@ class Against:
     @property
     def ratio(self) -> float | None:
         return self.predicted_ms / self.measured_ms if self.measured_ms else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """Milliseconds of a step by the names that XLA asks for, and what the names stand for."""
+
+    ms: Mapping[str, float]
+    program: Program | None
+    instructions: Mapping[str, Instruction]
+
+    def key(self, name: str) -> StableKey | None:
+        it = self.instructions.get(name)
+        return stable_key(self.program, it) if it is not None and self.program else None
+
+    def category(self, name: str) -> str | None:
+        it = self.instructions.get(name)
+        if it is None or self.program is None:
+            return None
+        talk = collective(self.program, it)
+        return talk.kind if talk is not None else str(category(self.program, it))
+
+    def source(self, name: str) -> str | None:
+        it = self.instructions.get(name)
+        if it is None or self.program is None:
+            return None
+        return provenance(self.program, it).source
+
+
+def read_measurement(path: Path | str) -> Timeline:
+    """A Run or a profile with a step program that ran on a device."""
+    timeline = read(str(path))
+    if timeline.step_program is None:
+        raise InputError(
+            f"{path}: no step is told in it, so there is nothing to compare with",
+            why="; ".join(timeline.notes) or None,
+            next="record some steps: counterpoint run --profile-steps 5 -- python train.py",
+        )
+    return timeline
+
+
+def compare(base: Forecast, measured: Timeline, origin: str) -> Against:
+    """The prediction beside the measurement."""
+    here = _side(base.simulation.timeline, base.program, "the prediction")
+    there = _side(measured, _program_of(measured), origin)
+    pairs = _matched(here, there)
+    ops = [_row(here, there, mine, theirs) for mine, theirs in pairs.items()]
+    taken = set(pairs.values())
+    ops += [_row(here, there, None, name) for name in there.ms if name not in taken]
+    ops.sort(key=lambda it: (-abs(it.difference_ms), it.name))
+    whole = sum(there.ms.values())
+    share = sum(there.ms[name] for name in taken if name is not None) / whole if whole else 0.0
+    return Against(
+        origin=origin,
+        predicted_ms=base.step_s * 1e3,
+        measured_ms=_step_ms(measured),
+        ops=tuple(ops),
+        categories=_by_category(ops),
+        matched_share=share,
+        how=_how(here, there),
+        warnings=_warnings(origin, share),
+    )
+
+
+def _program_of(timeline: Timeline) -> Program | None:
+    number = timeline.step_program
+    return None if number is None else timeline.programs[number].hlo()
+
+
+def _side(timeline: Timeline, program: Program | None, origin: str) -> _Side:
+    number = timeline.step_program
+    found = measured_times(timeline, number) if number is not None else Unknown("no step")
+    if isinstance(found, Unknown):
+        raise InputError(f"{origin}: no times of single instructions", why=found.reason)
+    named: dict[str, Instruction] = {}
+    for computation in launched(program) if program is not None else ():
+        for it in computation.instructions:
+            for name in (it.name, cost_name(it), asked_name(it)):
+                named.setdefault(name, it)
+    return _Side({name: us / 1e3 for name, us in found.us.items()}, program, named)
+
+
+def _matched(here: _Side, there: _Side) -> dict[str, str | None]:
+    """For each predicted name the measured one that stands for the same work."""
+    same = _same_module(here, there)
+    keys = {there.key(name): name for name in there.ms} if not same else {}
+    keys.pop(None, None)
+    free = set(there.ms)
+    pairs: dict[str, str | None] = dict.fromkeys(here.ms)
+    if not same:
+        for mine in here.ms:
+            key = here.key(mine)
+            theirs = keys.get(key) if key is not None else None
+            if theirs in free:
+                pairs[mine] = theirs
+                free.discard(theirs)
+    for mine, found in pairs.items():
+        if found is None and mine in free and (same or _may_be(here, there, mine)):
+            pairs[mine] = mine
+            free.discard(mine)
+    return pairs
+
+
+def _same_module(here: _Side, there: _Side) -> bool:
+    one, other = here.program, there.program
+    return (
+        one is not None
+        and other is not None
+        and (one is other or (one.fingerprint is not None and one.fingerprint == other.fingerprint))
+    )
+
+
+def _may_be(here: _Side, there: _Side, name: str) -> bool:
+    """Whether instructions of one name may be the same: nothing known speaks against it."""
+    mine, theirs = here.instructions.get(name), there.instructions.get(name)
+    return (
+        theirs is None
+        or mine is None
+        or (mine.opcode, mine.shape)
+        == (
+            theirs.opcode,
+            theirs.shape,
+        )
+    )
+
+
+def _row(here: _Side, there: _Side, mine: str | None, theirs: str | None) -> OpDifference:
+    name = mine or theirs or ""
+    kind = (here.category(mine) if mine else None) or (there.category(theirs) if theirs else None)
+    source = (here.source(mine) if mine else None) or (there.source(theirs) if theirs else None)
+    return OpDifference(
+        name=name,
+        measured_name=theirs,
+        category=kind or "other",
+        predicted_ms=here.ms[mine] if mine else None,
+        measured_ms=there.ms[theirs] if theirs else None,
+        source=source,
+    )
+
+
+def _by_category(ops: Sequence[OpDifference]) -> dict[str, tuple[float, float]]:
+    sums: dict[str, tuple[float, float]] = {}
+    for it in ops:
+        predicted, measured = sums.get(it.category, (0.0, 0.0))
+        sums[it.category] = (
+            predicted + (it.predicted_ms or 0.0),
+            measured + (it.measured_ms or 0.0),
+        )
+    return dict(sorted(sums.items(), key=lambda it: -max(it[1])))
+
+
+def _step_ms(timeline: Timeline) -> float | None:
+    steps = timeline.steps.filter("steady")
+    rows = (steps if len(steps) else timeline.steps).select("start_ps", "end_ps").rows()
+    return median(end - start for start, end in rows) / 1e9 if rows else None
+
+
+def _how(here: _Side, there: _Side) -> str:
+    if there.program is None:
+        return _NAMES
+    return _ALIKE if _same_module(here, there) else _MOVED
+
+
+def _warnings(origin: str, share: float) -> tuple[str, ...]:
+    if share >= _FEW:
+        return ()
+    found = "NOTHING" if share == 0 else f"only {share:.0%} of the device time"
+    return (f"{found} in {origin} matches the prediction: was another program measured?",)

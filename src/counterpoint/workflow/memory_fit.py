@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
+
+from counterpoint.compile import Memory
+from counterpoint.hardware import Target
+
+FRACTION: Final = "XLA_PYTHON_CLIENT_MEM_FRACTION"
+_NEWER: Final = "XLA_CLIENT_MEM_FRACTION"
+USUAL: Final = 0.75  # jax's default: docs.jax.dev, "GPU memory allocation"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,3 +36,27 @@ class MemoryFit:
         if self.peak_bytes is None or self.available_bytes is None:
             return None
         return self.peak_bytes <= self.available_bytes
+
+
+def memory_fit(
+    memory: Memory | None,
+    target: Target,
+    environment: Mapping[str, str],
+    fraction: float | None = None,
+) -> MemoryFit:
+    """How a compile's plan stands against a target's memory."""
+    said = next((name for name in (_NEWER, FRACTION) if environment.get(name)), None)
+    gpu = target.known_gpu
+    return MemoryFit(
+        peak_bytes=memory.peak if memory is not None else None,
+        memory_bytes=int(gpu.memory_bytes if gpu else target.chip.memory_bytes) or None,
+        fraction=_fraction(environment.get(said or "")) if fraction is None else fraction,
+        fraction_source=said or "JAX's default",
+    )
+
+
+def _fraction(text: str | None) -> float:
+    try:
+        return float(text) if text else USUAL
+    except ValueError:
+        return USUAL

@@ -1,60 +1,182 @@
 """`predict`: compile a workload for hardware that is not here, simulate it, and say what comes out.
 
-    words ──► Workload ──compile──► Program ──price──► simulate ──► Forecast ──► Prediction
+    words ──► Subject ──compile──► Program ──price──► simulate ──► Forecast ──► Prediction
 
-Settings, candidates and questions are of the user; everything shown is `predicted`.
+All candidates are compiled at once, in worker processes; one that fails is an error of its own row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+import tempfile
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
-from counterpoint.flags import Settings
+from counterpoint.compile import Workload, own_target, parse_target
+from counterpoint.core.errors import UsageError
+from counterpoint.cost import Source
+from counterpoint.diagnose.explain import explain
 from counterpoint.hardware import Target
-from counterpoint.workflow.prediction import Prediction
-from counterpoint.workflow.variants import Variant
+from counterpoint.simulate import Jitter, Simulation
+from counterpoint.workflow.against import compare, read_measurement
+from counterpoint.workflow.forecast import Bench
+from counterpoint.workflow.gain import Gain, gain
+from counterpoint.workflow.prediction import Forecast, Prediction
+from counterpoint.workflow.question import Question, Say
+from counterpoint.workflow.subject import Subject, find_subject, is_function, lower_subject
+from counterpoint.workflow.tables import read_tables
+from counterpoint.workflow.trials import Made, Work, forecasts
+from counterpoint.workflow.what_if_answers import answers, read_questions
 
 if TYPE_CHECKING:
-    from counterpoint.compile import Workload
-    from counterpoint.cost.scalars import Scalars
     from counterpoint.hlo import Program
 
-Say = Callable[[str], None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """All that is asked of one prediction beside its workload and target."""
-
-    settings: Settings = field(default_factory=Settings)
-    candidates: Sequence[Variant | str] = ()
-    profile: Path | str | None = None  # prices from it: PGLE profile, recording or Run
-    against: Path | str | None = None  # a Run or profile to compare with
-    what_if: Sequence[str] = ()
-    pgle: bool = False
-    pgle_out: Path | None = None
-    nccl_tables: Sequence[Path] = ()
-    gemm_table: Path | None = None
-    scalars: Scalars | None = None
-    jitter: int | None = None
-    jobs: int | None = None
-    timeout_s: float = 900.0
+_EXAMPLE: Final = "--target 8xH100, or 8x8xH100:400G for eight hosts of eight"
+# Rules of thumb: how much executions of one kernel scatter, and whole devices differ.
+_NOISE: Final = 0.02
+_STRAGGLING: Final = 0.01
+_UNMODELLED: Final = ("NCCL_", "CUDA_", "RCCL_", "UCX_", "LIBTPU_", "MEGASCALE_")
 
 
 def predict(
-    workload: Workload | Program | Path | str,
+    workload: Workload | Program | Subject | Path | str,
     *,
     target: Target | str | None = None,
     program: str | None = None,
     question: Question | None = None,
     say: Say = lambda _: None,
-    **asked: object,
+    **asked_for: Any,  # noqa: ANN401 - the fields of a Question
 ) -> Prediction:
     """What one step of a workload takes on a target, and where it goes.
 
-    `asked` are fields of a Question, for short: `predict("ir", target="8xH100", pgle=True)`.
+    `asked_for` are fields of a Question: `predict("ir", target="8xH100", candidates=["fsdp"])`.
     """
-    raise NotImplementedError
+    given = replace(question or Question(), **asked_for)
+    questions = read_questions(given.what_if)
+    measured = None if given.against is None else read_measurement(given.against)
+    tables = read_tables(given.nccl_tables, given.gemm_table)
+    where = parse_target(target) if isinstance(target, str) else target
+    with tempfile.TemporaryDirectory(prefix="counterpoint-predict-") as scratch:
+        subject = _subject(workload, where, program, given, Path(scratch), say)
+        where = where or _own_target(subject)
+        check_devices(subject, where)
+        bench = Bench(
+            target=where, scalars=given.scalars, tables=tables, jitter=_jitter(given, where)
+        )
+        work = Work(subject, bench, given, say)
+        made = forecasts(work)
+        base, bench = made.base, made.bench
+        say("asking what if")
+        return Prediction(
+            workload=subject.name,
+            origin=subject.origin,
+            target=where,
+            base=base,
+            explanation=explain(base.simulation.timeline),
+            basis=shares(base.simulation),
+            candidates=made.standings,
+            what_if=tuple(answers(bench, base, questions)),
+            gain=_gain(work, bench, base),
+            against=None if measured is None else compare(base, measured, str(given.against)),
+            notes=_notes(subject, where, made),
+            warnings=made.carried.warnings if made.carried is not None else (),
+        )
+
+
+def shares(simulation: Simulation) -> dict[Source, float]:
+    """What the priced time rests on, as shares of it."""
+    whole = sum(simulation.rests_on.values())
+    return {
+        source: simulation.rests_on.get(source, 0.0) / whole if whole else 0.0
+        for source in Source
+        if source is not Source.FREE
+    }
+
+
+def check_devices(subject: Subject, target: Target) -> None:
+    """Refuse a program that is made for another number of devices."""
+    made_for = subject.devices
+    if made_for == target.devices:
+        return
+    if made_for == 1 and subject.program is None:
+        return  # it may not say: the compiler will
+    per_host = target.gpus_per_host
+    hosts = f"{made_for // per_host}x" if made_for > per_host else ""
+    fits = f"--target {hosts}{min(made_for, per_host)}x{target.gpu}"
+    raise UsageError(
+        f"{subject.name} is made for {made_for:,} devices, and {target} has {target.devices:,}",
+        why="the number of devices is part of a program: its mesh, shapes and collectives",
+        next=(f"{fits}, or " if made_for % per_host == 0 or made_for < per_host else "")
+        + f"lower it for {target.devices:,} devices: file.py:function, or -- python train.py",
+    )
+
+
+def _subject(
+    source: Workload | Program | Subject | Path | str,
+    target: Target | None,
+    program: str | None,
+    question: Question,
+    scratch: Path,
+    say: Say,
+) -> Subject:
+    if isinstance(source, Subject):
+        return source
+    if isinstance(source, str) and is_function(source):
+        if target is None:
+            raise _no_target(source)
+        say(f"lowering {source}")
+        return lower_subject(
+            source,
+            devices=question.devices or target.devices,
+            directory=scratch,
+            timeout_s=question.timeout_s,
+        )
+    return find_subject(source, program)
+
+
+def _own_target(subject: Subject) -> Target:
+    found = own_target(subject.workload) if subject.workload is not None else None
+    if found is None:
+        raise _no_target(subject.origin)
+    return found
+
+
+def _no_target(origin: str) -> UsageError:
+    return UsageError(
+        "--target is missing: which GPUs, and how many?",
+        why=f"{origin} does not tell the devices it is for",
+        next=_EXAMPLE,
+    )
+
+
+def _jitter(question: Question, target: Target) -> Jitter | None:
+    if question.jitter is None:
+        return None
+    return Jitter(noise=_NOISE, straggling=_STRAGGLING, ranks=target.devices, seed=question.jitter)
+
+
+def _gain(work: Work, bench: Bench, base: Forecast) -> Gain | None:
+    question = work.question
+    if not (question.pgle or question.pgle_out) or work.subject.workload is None:
+        return None
+    work.say("compiling with predicted costs")
+    return gain(work.subject.workload, bench, base, question.pgle_out, question.timeout_s)
+
+
+def _notes(subject: Subject, target: Target, made: Made) -> tuple[str, ...]:
+    base, carried = made.base, made.carried
+    settings = base.settings
+    notes = [*subject.notes, *target.notes, *base.notes, *base.simulation.notes]
+    if subject.others:
+        names = ", ".join(subject.others[:3])
+        more = len(subject.others) - 3
+        notes.append(
+            f"predicted is {subject.name}; not {names}{f' and {more} more' if more > 0 else ''}"
+            " (--program NAME)"
+        )
+    if carried is not None:
+        notes.append(f"measured costs: {carried.how}")
+    ignored = [name for name in settings.variables if name.startswith(_UNMODELLED)]
+    if ignored:
+        notes.append(f"not modelled, so of no effect here: {', '.join(ignored)}")
+    return tuple(dict.fromkeys(notes))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from counterpoint.simulate import Simulation
     from counterpoint.timeline.model import Timeline
     from counterpoint.workflow.against import Against
-    from counterpoint.workflow.synthetic_profile import Gain
+    from counterpoint.workflow.gain import Gain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -80,6 +80,7 @@ class Answer:
     step_s: float
     range_s: Range
     saves_s: float  # negative: it takes longer
+    saves_range_s: Range
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

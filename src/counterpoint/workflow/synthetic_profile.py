@@ -1,29 +1,31 @@
-"""What real PGLE could gain at most: a profile of predicted costs, given to the compiler.
-
-The costs that the scheduler is told are those that the simulator then uses, so nothing it decides
-is decided by a wrong one: measured costs can't do better in this model.
-"""
+"""A PGLE profile of predicted costs: what the cost model says that each instruction takes."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Final
 
-from counterpoint.core.basis import Range
+from counterpoint.cost import CostModel
+from counterpoint.hlo import Program
+from counterpoint.pgle.needed import needed
+from counterpoint.pgle.profile import Cost, Profile
 
-if TYPE_CHECKING:
-    from counterpoint.workflow.prediction import Forecast
+_DECIMALS: Final = 3  # of a microsecond
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Gain:
-    """A step that was scheduled by a synthetic profile, and what it saves."""
-
-    forecast: Forecast
-    saves_s: float
-    reach_s: Range
-    costs: int
-    used: bool
-    changed: bool  # whether the schedule did
-    path: Path | None = None  # where the profile is kept, if it is
+def synthetic_profile(program: Program, model: CostModel, about: str) -> Profile:
+    """What each instruction costs by the model, under the names that XLA asks for."""
+    costs: dict[str, Cost] = {}
+    for lookup in needed(program):
+        seconds = model.price(program, lookup.instruction).seconds
+        for name in lookup.names:
+            costs[name] = Cost(name, round(seconds * 1e6, _DECIMALS), program.fingerprint)
+    # XLA 0.12 asks for the end of an asynchronous fusion, too.
+    for it in program.instructions:
+        if it.opcode == "fusion-done":
+            costs.setdefault(it.name, Cost(it.name, 0.0, program.fingerprint))
+    origin = {
+        "made by": "counterpoint predict --pgle",
+        "costs": f"PREDICTED, not measured: {about}",
+        f"module {program.fingerprint}": program.name,
+    }
+    return Profile(tuple(costs.values()), origin=origin)

@@ -1,0 +1,104 @@
+"""What real PGLE could gain at most: compiled with predicted costs, then simulated with the same.
+
+The costs that the scheduler is told are those that the simulator then uses, so nothing it decides
+is decided by a wrong one: measured costs can't do better in this model.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from counterpoint.compile import Compiled, Workload, compile_workload
+from counterpoint.core.basis import Range
+from counterpoint.flags.version import PROFILE, scheduler_on
+from counterpoint.hlo import Program
+from counterpoint.pgle.apply import weigh
+from counterpoint.pgle.profile import Profile
+from counterpoint.pgle.proof import LOUD
+from counterpoint.pgle.writing import check_place, write_profile
+from counterpoint.workflow.forecast import Bench, asked, forecast
+from counterpoint.workflow.prediction import Forecast
+from counterpoint.workflow.ranking import difference, same_schedule
+from counterpoint.workflow.synthetic_profile import synthetic_profile
+from counterpoint.workflow.variants import Variant
+
+NAME: Final = "with predicted PGLE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Gain:
+    """A step that was scheduled by a synthetic profile, and what it saves."""
+
+    forecast: Forecast
+    saves_s: float
+    saves_range_s: Range
+    costs: int
+    used: bool
+    reason: str  # why it was, or was not
+    changed: bool  # whether the schedule is another one
+    path: Path | None = None  # where the profile is kept, if it is
+
+
+def gain(
+    workload: Workload, bench: Bench, base: Forecast, out: Path | None, timeout_s: float
+) -> Gain | None:
+    """The base once more, with a profile of what the model says its instructions cost."""
+    if base.compiled is None:
+        return None
+    about = f"{base.program.name} on {bench.target}"
+    profile = synthetic_profile(base.program, bench.model(), about)
+    if out is not None:
+        write_profile(profile, out)
+    with tempfile.TemporaryDirectory(prefix="counterpoint-pgle-") as scratch:
+        place = write_profile(profile, Path(scratch) / "predicted.pbtxt")
+        return _compiled_with(place, profile, workload, bench, base, out, timeout_s)
+
+
+def check_gain_place(out: Path) -> None:
+    """Refuse a place that can't be written to, before any work is done."""
+    check_place(out, overwrite=False)
+
+
+def _compiled_with(
+    place: Path,
+    profile: Profile,
+    workload: Workload,
+    bench: Bench,
+    base: Forecast,
+    out: Path | None,
+    timeout_s: float,
+) -> Gain:
+    # A profile has the scheduler run where it would not without: then it is asked for here, too.
+    flags = {**dict(scheduler_on()), **base.settings.flags, PROFILE: str(place)}
+    variant = Variant(NAME, replace(base.settings, xla=tuple(flags.items())))
+    wanted = asked(workload, bench.target, variant, timeout_s)
+    compiled = compile_workload(
+        workload, bench.target, wanted.task.options, dict(LOUD), timeout_s=timeout_s
+    )
+    made = forecast(bench, wanted, compiled)
+    used, reason = _proof(place, profile, base.compiled or compiled, compiled)
+    saves = difference(base.simulation, made.simulation)
+    return Gain(
+        forecast=made,
+        saves_s=base.step_s - made.step_s,
+        saves_range_s=saves,
+        costs=len(profile.costs),
+        used=used,
+        reason=reason,
+        changed=_changed(base.program, made.program),
+        path=out,
+    )
+
+
+def _proof(
+    place: Path, profile: Profile, without: Compiled, compiled: Compiled
+) -> tuple[bool, str]:
+    applied = weigh(place, profile, without, compiled)
+    return applied.used, applied.reason
+
+
+def _changed(one: Program, other: Program) -> bool:
+    return not same_schedule(one, other)

@@ -1,0 +1,37 @@
+"""Question: all that is asked of one prediction beside its workload and its target."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from counterpoint.compile import TIMEOUT_S
+from counterpoint.flags import Settings
+from counterpoint.workflow.variants import Variant
+
+if TYPE_CHECKING:
+    from counterpoint.cost.scalars import Scalars
+
+Say: TypeAlias = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """All that is asked of one prediction beside its workload and target."""
+
+    settings: Settings = field(default_factory=Settings)
+    candidates: Sequence[Variant | str] = ()
+    profile: Path | str | None = None  # prices from it: PGLE profile, recording or Run
+    against: Path | str | None = None  # a Run or profile to compare with
+    what_if: Sequence[str] = ()
+    pgle: bool = False
+    pgle_out: Path | None = None
+    nccl_tables: Sequence[Path] = ()
+    gemm_table: Path | None = None
+    scalars: Scalars | None = None
+    jitter: int | None = None  # seed
+    devices: int | None = None  # to lower a function for; else the target's
+    jobs: int | None = None
+    timeout_s: float = TIMEOUT_S

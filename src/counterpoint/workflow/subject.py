@@ -1,0 +1,154 @@
+"""Subject: what is predicted, found in whatever holds it.
+
+Workload   a module before XLA's passes: compiled here, under any Settings
+Program    one that is scheduled already: simulated as it is
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from counterpoint.capture.lowering import lower_command
+from counterpoint.compile import Workload, load_workload
+from counterpoint.compile.finished import load_scheduled
+from counterpoint.compile.lower_function import lower_function, names_function
+from counterpoint.core.errors import InputError, UsageError
+from counterpoint.flags import Settings, parse_xla_flags
+from counterpoint.hlo import Program
+
+Say = Callable[[str], None]
+
+_TPU: Final = ("tpu_custom_call", '"megacore_config"', '"scoped_memory_configs"', "xla_tpu_")
+_CPU: Final = ("__onednn$", "__cpu$", '"outer_dimension_partitions"')
+_NOT_HERE: Final = frozenset(
+    {"xla_force_host_platform_device_count", "xla_dump_to", "xla_dump_hlo_pass_re"}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """A Workload, or a Program that can't be compiled again."""
+
+    name: str
+    origin: str
+    workload: Workload | None = None
+    program: Program | None = None
+    settings: Settings = field(default_factory=Settings)  # what the program sets by itself
+    others: tuple[str, ...] = ()  # modules that were there, too
+    notes: tuple[str, ...] = ()
+
+    @property
+    def devices(self) -> int:
+        """How many devices it is made for; 1 where it does not say."""
+        if self.program is not None:
+            return self.program.num_partitions * self.program.num_replicas
+        return self.workload.devices if self.workload is not None else 1
+
+
+def find_subject(source: Workload | Program | Path | str, program: str | None = None) -> Subject:
+    """What a path holds: the step, or the module of that name."""
+    if isinstance(source, Program):
+        return _checked(Subject(name=source.name, origin=source.name, program=source))
+    if isinstance(source, Workload):
+        return _checked(_of_workload(source))
+    path = Path(source)
+    if not path.exists():
+        raise InputError(
+            f"{path}: no such file or directory",
+            why="a workload is a program: StableHLO, a dump, a Run, file.py:function, or a command",
+            next="counterpoint predict --target 8xH100 -- python train.py",
+        )
+    if path.suffix == ".py":
+        raise UsageError(
+            f"{path}: which function of it, or is it to be run?",
+            next=f"{path}:make_step for a function, or `-- python {path}` for the program",
+        )
+    scheduled = load_scheduled(path, program)
+    if scheduled is not None:
+        return _checked(Subject(name=scheduled.name, origin=str(path), program=scheduled))
+    return _checked(_of_workload(load_workload(path, program)))
+
+
+def is_function(source: str) -> bool:
+    """Whether it names a function and no file."""
+    return not Path(source).exists() and names_function(source)
+
+
+def lower_subject(
+    source: str, *, devices: int, directory: Path, timeout_s: float = 900.0
+) -> Subject:
+    """The function `file.py:function`, lowered for so many devices."""
+    workload = lower_function(source, devices=devices, directory=directory, timeout_s=timeout_s)
+    return _checked(replace(_of_workload(workload), origin=source))
+
+
+def run_subject(
+    command: Sequence[str],
+    *,
+    devices: int,
+    directory: Path,
+    program: str | None = None,
+    timeout_s: float = 900.0,
+    say: Say = lambda _: None,
+) -> Subject:
+    """What a command jits on so many virtual devices, with the flags that it sets for itself."""
+    lowered = lower_command(
+        command,
+        devices=devices,
+        directory=directory,
+        program=program,
+        timeout_s=timeout_s,
+        on_progress=say,
+    )
+    subject = _of_workload(load_workload(lowered.directory, lowered.name))
+    return _checked(
+        replace(
+            subject,
+            origin=" ".join(command),
+            settings=_own_settings(lowered.xla_flags, lowered.variables),
+            others=lowered.others,
+            notes=lowered.notes,
+        )
+    )
+
+
+def _own_settings(xla_flags: str, variables: Mapping[str, str]) -> Settings:
+    flags = parse_xla_flags(xla_flags, where="XLA_FLAGS of the program") if xla_flags else ()
+    kept = tuple((name, value) for name, value in flags if name not in _NOT_HERE)
+    env = tuple((name, value) for name, value in variables.items() if name != "XLA_FLAGS")
+    return Settings(kept, env)
+
+
+def _of_workload(workload: Workload) -> Subject:
+    return Subject(
+        name=workload.name, origin=workload.origin, workload=workload, others=workload.others
+    )
+
+
+def _checked(subject: Subject) -> Subject:
+    """Refuse what was made for other devices than GPUs."""
+    for marks, kind in ((_TPU, "TPUs"), (_CPU, "CPUs")):
+        if _bears(subject, marks, told=kind == "TPUs"):
+            raise InputError(
+                f"{subject.origin}: {subject.name} was made for {kind}",
+                why="its kernels or its schedule are theirs; predicted are steps on GPUs",
+                next="lower it for CUDA: counterpoint predict --target 8xH100 -- python train.py",
+            )
+    return subject
+
+
+def _bears(subject: Subject, marks: Sequence[str], *, told: bool) -> bool:
+    if subject.program is not None:
+        return any(
+            mark in text
+            for it in subject.program.instructions
+            if it.custom_call_target or it.backend_config
+            for text in (it.custom_call_target, it.backend_config)
+            for mark in marks
+        )
+    # Before XLA's passes only a kernel written for a TPU says so.
+    data = subject.workload.program if told and subject.workload is not None else b""
+    return b"tpu_custom_call" in data
