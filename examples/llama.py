@@ -168,7 +168,6 @@ def abstract_arguments(config: Config, mesh: Mesh) -> tuple[State, Any, Any]:
 
 def loss_of(weights: Weights, tokens: Array, answers: Array, config: Config, mesh: Mesh) -> Array:
     """The mean cross entropy of the answers."""
-    weights = {**weights, "layers": weights["layers"]}
     gathered = partial(gather, config=config, mesh=mesh)
     specs = map_layouts(lambda layout: layout.spec, layouts(config, mesh))
     table = gathered(weights["embedding"], specs["embedding"])
@@ -275,7 +274,7 @@ def normalize(x: Array, scale: Array) -> Array:
     """Divide by the root of the mean square, in float32."""
     wide = x.astype(jnp.float32)
     mean_square = jnp.mean(wide**2, axis=-1, keepdims=True)
-    return (wide * jax.lax.rsqrt(mean_square + 1e-5) * scale).astype(x.dtype)
+    return (wide * jax.lax.rsqrt(mean_square + 1e-5)).astype(x.dtype) * scale
 
 
 def rotations(config: Config) -> tuple[Array, Array]:
