@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
 
 from counterpoint.cost import Family, Source
 from counterpoint.timeline.model import Timeline
@@ -40,14 +41,14 @@ class Jittered:
     p90_s: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Simulation:
     """One predicted step.
 
     The range is what errors of prices do: independent between families, alike within one.
     """
 
-    timeline: Timeline
+    draw: Callable[[], Timeline] = field(repr=False)
     step_s: float
     low_s: float
     high_s: float
@@ -62,3 +63,8 @@ class Simulation:
     busiest_lane_s: float  # the most that one stream has to do
     jittered: Jittered | None
     notes: tuple[str, ...]
+
+    @cached_property
+    def timeline(self) -> Timeline:
+        """The step as a Timeline, drawn when somebody looks at it."""
+        return self.draw()

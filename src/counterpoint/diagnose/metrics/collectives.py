@@ -16,6 +16,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from counterpoint.core.basis import Basis
 from counterpoint.core.intervals import Intervals, union
 from counterpoint.diagnose.metrics.slack import slack_per_op
 from counterpoint.diagnose.selection import PS_PER_MS, Selection
@@ -128,7 +129,8 @@ def _instances(selection: Selection, transfers: pl.DataFrame, ops: pl.DataFrame)
     numbered = number_collectives(ops)
     grouped = with_groups(selection.timeline, numbered, transfers, "step")
     instances = meetings(selection.timeline, grouped, "step")
-    known = pl.col("group").is_not_null()
+    # A prediction has one device for all, and nobody waits in it.
+    known = pl.col("group").is_not_null() | (selection.timeline.basis is Basis.PREDICTED)
     return instances.group_by("collective").agg(
         (pl.col("fastest").filter(known).median() / PS_PER_MS).alias("transfer_ms"),
         pl.when((pl.col("devices").max() > 1) & known.all())

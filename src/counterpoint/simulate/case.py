@@ -1,0 +1,66 @@
+"""Case: a plan with its prices. It can be run again with other costs, for sums or as a course."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterpoint.cost import Contention
+from counterpoint.simulate.course import Course
+from counterpoint.simulate.engine import Engine
+from counterpoint.simulate.plan import Plan, Seconds
+from counterpoint.simulate.prices import Prices
+from counterpoint.simulate.streams import MAIN_STREAM, Load
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Case:
+    """`gap` is what a stream needs between two pieces of work."""
+
+    plan: Plan
+    prices: Prices
+    contention: Contention
+    gap: float
+
+    def engine(self, costs: Seconds, course: Course | None = None) -> Engine:
+        """A run of these costs, one per instruction."""
+        return Engine(self.plan, self.block_times(costs).tolist(), self.contention, course)
+
+    def step_s(self, costs: Seconds) -> float:
+        return self.engine(costs).run()
+
+    def block_times(self, costs: Seconds) -> Seconds:
+        """What each block takes alone; what costs nothing needs no launch either."""
+        return self.plan.block_sums(costs + self.gap * (costs > 0))
+
+    def times(self, counts: list[int]) -> Seconds:
+        """How often each instruction runs, where its block does as often as counted."""
+        return np.array(counts, np.float64)[self.block_of] * self.plan.weights
+
+    @property
+    def block_of(self) -> NDArray[np.int64]:
+        """The block of every instruction."""
+        sizes = [block.last - block.first for block in self.plan.blocks]
+        return np.repeat(np.arange(len(sizes)), sizes)
+
+    @property
+    def loads(self) -> NDArray[np.int64]:
+        """What every instruction keeps busy."""
+        return np.array([block.load for block in self.plan.blocks], np.int64)[self.block_of]
+
+    def by_load(self, times: Seconds) -> dict[Load, float]:
+        """Seconds of work of each kind, as if nothing ran beside it."""
+        work, loads = self.prices.likely * times, self.loads
+        return {load: float(work[loads == load].sum()) for load in Load}
+
+    def critical_path_s(self) -> float:
+        """The step if communication and copies took no time."""
+        return self.step_s(np.where(self.loads == Load.COMPUTE, self.prices.likely, 0.0))
+
+    def busiest_lane_s(self, counts: list[int]) -> float:
+        """The most that one stream has to do."""
+        streams = np.array([block.stream for block in self.plan.blocks])
+        work = self.block_times(self.prices.likely) * np.array(counts, np.float64)
+        return float(np.bincount(streams, work, minlength=MAIN_STREAM + 1).max())

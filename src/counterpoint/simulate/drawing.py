@@ -1,0 +1,113 @@
+"""Draw the course of a run as a Timeline: one device that stands for all, one run, one step."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from counterpoint.core.basis import Basis
+from counterpoint.hlo import Program
+from counterpoint.simulate.case import Case
+from counterpoint.simulate.course import Course, Entry
+from counterpoint.simulate.plan import Seconds
+from counterpoint.timeline.device import Device, Host
+from counterpoint.timeline.model import HOST_EVENTS, RUNS, SPANS, STEPS, ProgramEntry, Timeline
+from counterpoint.timeline.operations import describe_ops
+from counterpoint.timeline.recording import OPS as RECORDED_OPS
+from counterpoint.timeline.recording import EmbeddedProgram
+
+_PS: Final = 1e12
+_RULE: Final = "one run of the program is one step"
+
+
+def draw(
+    program: Program,
+    case: Case,
+    course: Course,
+    step_s: float,
+    device: Device,
+    notes: tuple[str, ...],
+    hlo: bytes | None,
+) -> Timeline:
+    """The Timeline of a run with the likely prices."""
+    plan = case.plan
+    ops = pl.DataFrame(
+        {
+            "name": [it.name for it in plan.instructions],
+            "op": [it.name for it in plan.instructions],
+            "async_window": False,
+            **dict.fromkeys(set(RECORDED_OPS) - {"name", "op", "async_window"}),
+        },
+        schema=RECORDED_OPS,
+    )
+    described = describe_ops(ops, [0] * len(ops), lambda _: program)
+    entry = ProgramEntry(
+        program.name,
+        () if program.fingerprint is None else (program.fingerprint,),
+        {} if hlo is None else {0: EmbeddedProgram(program.name, lambda: hlo)},
+    )
+    end = round(step_s * _PS)
+    once = {"device": [0], "start_ps": [0], "end_ps": [end], "step": [0]}
+    return Timeline(
+        basis=Basis.PREDICTED,
+        inputs=(program.name,),
+        hosts=(Host(name="simulated", source=program.name),),
+        devices=(device,),
+        lines=plan.streams,
+        programs=(entry,),
+        ops=described,
+        spans=_spans(case, course),
+        runs=pl.DataFrame({**once, "program": [0], "index": [0]}).select(*RUNS).cast({**RUNS}),
+        steps=pl.DataFrame({**once, "steady": [True]}).select(*STEPS).cast({**STEPS}),
+        step_rule=_RULE,
+        step_program=0,
+        host_events=pl.DataFrame(schema=HOST_EVENTS),
+        host_names=(),
+        environment={},
+        notes=notes,
+        truncated=False,
+    )
+
+
+def _spans(case: Case, course: Course) -> pl.DataFrame:
+    parts = [_of_entry(case, entry) for entry in course.entries]
+    op, line, start, end = (
+        np.concatenate([np.empty(0), *column]) for column in zip(*parts, strict=True)
+    )
+    start_ps = np.rint(start * _PS).astype(np.int64)
+    dur_ps = np.rint(end * _PS).astype(np.int64) - start_ps
+    kept = dur_ps > 0
+    order = np.argsort(start_ps[kept], kind="stable")
+    return pl.DataFrame(
+        {
+            "device": 0,
+            "line": line[kept][order].astype(np.uint32),
+            "op": op[kept][order].astype(np.uint32),
+            "run": 0,
+            "start_ps": start_ps[kept][order],
+            "dur_ps": dur_ps[kept][order],
+        },
+        schema_overrides=SPANS,
+    ).select(*SPANS)
+
+
+def _of_entry(case: Case, entry: Entry) -> tuple[Seconds, Seconds, Seconds, Seconds]:
+    """Op, line, start and end of every span of a block's executions."""
+    block = case.plan.blocks[entry.block]
+    weights = case.plan.weights[block.first : block.last]
+    own = case.prices.likely[block.first : block.last] * weights
+    with_gap = own + case.gap * weights * (own > 0)
+    done = np.concatenate([[0.0], np.cumsum(with_gap)])
+    whole = done[-1] or 1.0
+    start = entry.when(done[:-1] / whole)
+    end = entry.when((done[:-1] + own) / whole)
+    shifts = entry.shifts()
+    op = np.arange(block.first, block.last, dtype=np.float64)
+    return (
+        np.tile(op, len(shifts)),
+        np.full(len(op) * len(shifts), block.stream, np.float64),
+        (shifts[:, None] + start[None, :]).ravel(),
+        (shifts[:, None] + end[None, :]).ravel(),
+    )

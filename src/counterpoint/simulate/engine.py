@@ -1,0 +1,259 @@
+"""Engine: runs a Plan for one set of prices, exactly, with streams that slow each other down.
+
+The schedule decides the order on every stream; what is computed here is when. Between two events
+every piece of work goes on at a constant rate, which depends on what runs beside it:
+
+    compute beside a collective      1 / (1 + contention.compute)
+    a collective beside compute      1 / (1 + contention.collective)
+    compute beside n other compute   1 / (1 + n): they share one device
+
+A turn of a loop that begins in the state in which the one before began will be like it: then all
+further turns are multiplied. The state is what other streams still have to do.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Final
+
+from counterpoint.cost import Contention
+from counterpoint.simulate.course import Course, Entry
+from counterpoint.simulate.plan import Block, Choice, Join, Launch, Loop, Plan, Steps, Work
+from counterpoint.simulate.streams import Load
+
+_ALIKE: Final = 1e-9
+"""Seconds, and share, by which two states may differ and still be one."""
+
+MOST_TURNS: Final = 256
+"""Turns of a loop that are walked through before its average turn is multiplied."""
+
+
+@dataclass(slots=True, eq=False)
+class Flight:
+    """A block on another stream: not yet done."""
+
+    number: int
+    block: Block
+    left: float
+    entry: Entry | None
+    ended: bool = False
+
+
+@dataclass(slots=True)
+class Sums:
+    """Seconds of one run."""
+
+    waiting: dict[Load, float] = field(default_factory=lambda: dict.fromkeys(Load, 0.0))
+    unsteady: set[str] = field(default_factory=set[str])
+    counts: list[int] = field(default_factory=list[int])
+
+    def scaled(self, before: dict[Load, float], counts: list[int], turns: int) -> None:
+        """What happened since comes `turns` times more."""
+        for load, seconds in before.items():
+            self.waiting[load] += turns * (self.waiting[load] - seconds)
+        self.counts = [
+            now + turns * (now - then) for now, then in zip(self.counts, counts, strict=True)
+        ]
+
+
+State = tuple[tuple[tuple[int, float], ...], ...]
+
+
+class Engine:
+    """One run. `times` has what each block takes alone."""
+
+    def __init__(
+        self, plan: Plan, times: list[float], contention: Contention, course: Course | None = None
+    ) -> None:
+        self.now = 0.0
+        self.sums = Sums(counts=[0] * len(plan.blocks))
+        self._plan = plan
+        self._times = times
+        self._contention = contention
+        self._course = course
+        self._queues: list[deque[Flight]] = [deque() for _ in plan.streams]
+        self._open: dict[str, deque[Flight]] = {}  # launched and not yet waited for
+        self._launched = 0
+
+    def run(self) -> float:
+        """Seconds until everything is done."""
+        self._steps(self._plan.steps)
+        for queue in self._queues:
+            while queue:
+                self._wait(queue[-1])
+        return self.now
+
+    def _steps(self, steps: Steps) -> None:
+        for step in steps:
+            match step:
+                case Work():
+                    self._work(step.block)
+                case Launch():
+                    self._launch(step)
+                case Join():
+                    self._join(step)
+                case Loop():
+                    self._loop(step)
+                case Choice():
+                    self._steps(self._longest(step))
+
+    def _longest(self, choice: Choice) -> Steps:
+        return max(choice.branches, key=lambda branch: alone(branch, self._times))
+
+    def _work(self, block: Block) -> None:
+        self.sums.counts[block.index] += 1
+        whole = left = self._times[block.index]
+        entry = self._course.begin(block.index) if self._course else None
+        if entry:
+            entry.note(self.now, 0.0)
+        while left > 0:
+            rate, rates = self._rates(block.load)
+            passed = self._next_event(rates, left / rate)
+            left = 0.0 if passed >= left / rate else left - passed * rate
+            self._advance(passed, rates)
+            if block.load is Load.COLLECTIVE:
+                self.sums.waiting[Load.COLLECTIVE] += passed
+            if entry and left:
+                entry.note(self.now, 1 - left / whole)
+        if entry:
+            entry.note(self.now, 1.0)
+
+    def _launch(self, step: Launch) -> None:
+        block = step.block
+        self.sums.counts[block.index] += 1
+        entry = self._course.begin(block.index) if self._course else None
+        self._launched += 1
+        flight = Flight(self._launched, block, self._times[block.index], entry)
+        queue = self._queues[block.stream]
+        queue.append(flight)
+        if len(queue) == 1:
+            self._start(flight)
+        self._open.setdefault(step.start, deque()).append(flight)
+
+    def _start(self, flight: Flight) -> None:
+        if flight.entry:
+            flight.entry.note(self.now, 0.0)
+        if flight.left <= 0:
+            self._end(flight)
+
+    def _end(self, flight: Flight) -> None:
+        """It is done, and the next on its stream begins."""
+        flight.left, flight.ended = 0.0, True
+        if flight.entry:
+            flight.entry.note(self.now, 1.0)
+        queue = self._queues[flight.block.stream]
+        queue.popleft()
+        if queue:
+            self._start(queue[0])
+
+    def _join(self, step: Join) -> None:
+        queues = [queue for start in step.starts if (queue := self._open.get(start))]
+        if queues:
+            # The oldest: what a loop's turn launches for the next may precede the wait for its own.
+            self._wait(min(queues, key=lambda queue: queue[0].number).popleft())
+
+    def _wait(self, flight: Flight) -> None:
+        while not flight.ended:
+            _, rates = self._rates(None)
+            passed = self._next_event(rates, float("inf"))
+            self.sums.waiting[self._beside()] += passed
+            self._advance(passed, rates)
+
+    def _beside(self) -> Load:
+        """What a device without work on its main stream is busy with."""
+        loads = [queue[0].block.load for queue in self._queues if queue]
+        return min(loads, default=Load.HOST)
+
+    def _rates(self, main: Load | None) -> tuple[float, list[tuple[Flight, float]]]:
+        heads = [queue[0] for queue in self._queues if queue]
+        if not heads:
+            return 1.0, []
+        computing = sum(flight.block.load is Load.COMPUTE for flight in heads)
+        computing += main is Load.COMPUTE
+        talking = main is Load.COLLECTIVE or any(
+            flight.block.load is Load.COLLECTIVE for flight in heads
+        )
+        slowed = {
+            Load.COMPUTE: max(computing, 1) + self._contention.compute * talking,
+            Load.COLLECTIVE: 1 + self._contention.collective * (computing > 0),
+            Load.HOST: 1.0,
+        }
+        rates = [(flight, 1 / slowed[flight.block.load]) for flight in heads]
+        return (1.0 if main is None else 1 / slowed[main]), rates
+
+    def _next_event(self, rates: list[tuple[Flight, float]], own: float) -> float:
+        return min([own, *(flight.left / rate for flight, rate in rates)])
+
+    def _advance(self, passed: float, rates: list[tuple[Flight, float]]) -> None:
+        self.now += passed
+        for flight, rate in rates:
+            if flight.left / rate <= passed:
+                self._end(flight)
+            else:
+                flight.left -= passed * rate
+
+    def _loop(self, loop: Loop) -> None:
+        if loop.condition:
+            self._steps(loop.condition)
+        trips = 1 if loop.trips is None else loop.trips
+        state = self._state()
+        first = self.now
+        turn = 0
+        while turn < trips:
+            began, since = self.now, len(self._course.entries) if self._course else 0
+            counts, waiting = list(self.sums.counts), dict(self.sums.waiting)
+            self._steps(loop.body)
+            turn += 1
+            before, state = state, self._state()
+            steady = _alike(before, state)
+            if turn == MOST_TURNS and not steady:
+                self.sums.unsteady.add(loop.name)
+                began, steady = self.now - (self.now - first) / turn, True
+            if steady and turn < trips:
+                self._repeat(since, trips - turn, self.now - began, began)
+                self.sums.scaled(waiting, counts, trips - turn)
+                break
+        if loop.condition:
+            self._steps(loop.condition)
+
+    def _repeat(self, since: int, turns: int, length: float, began: float) -> None:
+        if self._course:
+            flying = [f.entry for queue in self._queues for f in queue if f.entry]
+            self._course.repeat(since, flying, turns, length, began)
+        self.now += turns * length
+
+    def _state(self) -> State:
+        return tuple(
+            tuple((flight.block.index, flight.left) for flight in queue) for queue in self._queues
+        )
+
+
+def alone(steps: Steps, times: list[float]) -> float:
+    """What steps take one after the other."""
+    total = 0.0
+    for step in steps:
+        match step:
+            case Work() | Launch():
+                total += times[step.block.index]
+            case Loop():
+                total += alone(step.body, times) * (1 if step.trips is None else step.trips)
+            case Choice():
+                total += max(alone(branch, times) for branch in step.branches)
+            case Join():
+                pass
+    return total
+
+
+def _alike(a: State, b: State) -> bool:
+    """Whether what other streams still have to do is the same."""
+    if a == b:
+        return True
+    if [len(queue) for queue in a] != [len(queue) for queue in b]:
+        return False
+    pairs = zip(chain(*a), chain(*b), strict=True)
+    return all(
+        block == other and abs(left - rest) <= _ALIKE * min(1.0, max(left, rest))
+        for (block, left), (other, rest) in pairs
+    )

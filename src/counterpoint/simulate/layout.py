@@ -1,0 +1,170 @@
+"""Lay a Program out as a Plan: walk its schedule, follow loops, branches and calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from counterpoint.core.errors import InputError
+from counterpoint.hlo import Instruction, Program, is_done, is_start, launches, trip_count
+from counterpoint.simulate.origins import starts_of
+from counterpoint.simulate.plan import Block, Choice, Join, Launch, Loop, Plan, Step, Steps, Work
+from counterpoint.simulate.streams import Load, Streams, is_asynchronous, load
+
+_DEEPEST: Final = 64
+"""Computations within computations; a program that nests deeper is damaged."""
+
+_KEY: Final = "simulate.plan"
+
+
+def lay_out(program: Program, *, communication_streams: int = 1) -> Plan:
+    """The Plan of a scheduled program; asked again, the same one."""
+    key = (_KEY, communication_streams)
+    if key not in program.answers:
+        program.answers[key] = _lay_out(program, communication_streams)
+    plan: Plan = program.answers[key]
+    return plan
+
+
+def _lay_out(program: Program, communication_streams: int) -> Plan:
+    if not program.is_scheduled:
+        raise InputError(
+            f"{program.name} is not scheduled, so nobody knows in which order it runs",
+            why="it was written before XLA's scheduler ran",
+            next="take the module after optimizations, e.g. *.after_optimizations.hlo.pb of a dump",
+        )
+    layout = _Layout(program, Streams(communication_streams))
+    steps = layout.steps(program.entry, 0)
+    if not layout.blocks:
+        raise InputError(f"{program.name} launches no work: there is no step to predict")
+    return Plan(
+        instructions=tuple(layout.instructions),
+        weights=np.array(layout.weights, np.float64),
+        blocks=tuple(layout.blocks),
+        steps=steps,
+        streams=tuple(layout.streams.names),
+        loops=tuple(layout.loops),
+        choices=tuple(layout.choices),
+    )
+
+
+@dataclass(slots=True)
+class _Layout:
+    """What was laid out so far. Each computation is laid out once, wherever it is called from."""
+
+    program: Program
+    streams: Streams
+    instructions: list[Instruction] = field(default_factory=list[Instruction])
+    weights: list[float] = field(default_factory=list[float])
+    blocks: list[Block] = field(default_factory=list[Block])
+    loops: list[Loop] = field(default_factory=list[Loop])
+    choices: list[Choice] = field(default_factory=list[Choice])
+    _known: dict[str, Steps] = field(default_factory=dict[str, Steps])
+
+    def steps(self, computation: str, depth: int) -> Steps:
+        """The steps of a computation on the main stream."""
+        if computation not in self._known:
+            if depth > _DEEPEST:
+                raise InputError(f"{self.program.name}: computations nest too deeply to be run")
+            found: list[Step] = []
+            pending: list[Instruction] = []
+            for instruction in self.program.computations[computation].instructions:
+                if not launches(instruction):
+                    continue
+                if _is_plain(instruction):
+                    if pending and load(self.program, pending[0]) is not load(
+                        self.program, instruction
+                    ):
+                        self._flush(pending, found)
+                    pending.append(instruction)
+                    continue
+                self._flush(pending, found)
+                found += self._special(instruction, depth)
+            self._flush(pending, found)
+            self._known[computation] = tuple(found)
+        return self._known[computation]
+
+    def _flush(self, pending: list[Instruction], into: list[Step]) -> None:
+        if pending:
+            weighted = [(instruction, 1.0) for instruction in pending]
+            into.append(Work(self._block(weighted, 0, load(self.program, pending[0]))))
+            pending.clear()
+
+    def _block(self, weighted: list[tuple[Instruction, float]], stream: int, kind: Load) -> Block:
+        first = len(self.instructions)
+        self.instructions += [instruction for instruction, _ in weighted]
+        self.weights += [weight for _, weight in weighted]
+        block = Block(len(self.blocks), stream, kind, first, len(self.instructions))
+        self.blocks.append(block)
+        return block
+
+    def _special(self, it: Instruction, depth: int) -> list[Step]:
+        if is_done(it):
+            return self._join(it)
+        if is_start(it):
+            return self._launch(it)
+        if it.opcode == "while":
+            return self._loop(it, depth)
+        if it.opcode == "conditional":
+            branches = tuple(self.steps(name, depth + 1) for name in it.calls)
+            self.choices.append(Choice(it.name, branches))
+            return [self.choices[-1]] if branches else []
+        return [step for name in it.calls for step in self.steps(name, depth + 1)]
+
+    def _loop(self, it: Instruction, depth: int) -> list[Step]:
+        trips = trip_count(self.program, it)
+        body = self.steps(it.calls[0], depth + 1) if it.calls else ()
+        # XLA runs a loop whose count it knows without looking at the condition (WhileThunk).
+        asked = it.calls[1:2] if trips is None else ()
+        condition = tuple(step for name in asked for step in self.steps(name, depth + 1))
+        loop = Loop(it.name, body, trips, condition)
+        self.loops.append(loop)
+        return [loop]
+
+    def _launch(self, start: Instruction) -> list[Step]:
+        kind = load(self.program, start)
+        inside = [(start, 1.0)]
+        if start.calls and start.opcode in ("async-start", "call-start") and kind is Load.COMPUTE:
+            inside = list(self._inside(start.calls[0], 1.0, 0))
+        if not inside:
+            return []
+        stream = self.streams.of(self.program, start, kind)
+        return [Launch(self._block(inside, stream, kind), _place(start))]
+
+    def _inside(
+        self, computation: str, weight: float, depth: int
+    ) -> Iterator[tuple[Instruction, float]]:
+        """What an asynchronous computation runs, one after the other on its stream."""
+        if depth > _DEEPEST:
+            raise InputError(f"{self.program.name}: computations nest too deeply to be run")
+        for it in self.program.computations[computation].instructions:
+            if not launches(it) or is_done(it):
+                continue
+            if it.opcode in ("while", "call", "conditional"):
+                trips = trip_count(self.program, it) or 1
+                for name in it.calls[:1]:
+                    yield from self._inside(name, weight * trips, depth + 1)
+            else:
+                yield it, weight
+
+    def _join(self, done: Instruction) -> list[Step]:
+        if done.opcode.endswith("-update"):
+            return []
+        starts = filter(is_asynchronous, starts_of(self.program, done))
+        found = tuple(_place(start) for start in starts)
+        return [Join(found)] if found else []
+
+
+def _is_plain(it: Instruction) -> bool:
+    """Whether it is work of the main stream."""
+    if is_done(it) or is_asynchronous(it):
+        return False
+    return it.opcode not in ("while", "conditional", "call")
+
+
+def _place(start: Instruction) -> str:
+    """Its name with its computation's: names repeat where a profile spells programs out."""
+    return f"{start.computation}/{start.name}"
