@@ -24,8 +24,18 @@ WINDOW = "COUNTERPOINT_AGENT_WINDOW"
 """What to profile, as JSON; without it nothing is."""
 
 
+LOWERING = "COUNTERPOINT_AGENT_LOWERING"
+"""What to lower instead of running, as JSON: capture/lowering.py."""
+
+
 def enter() -> None:
     """Watch for jax, if this process was asked to."""
+    task = os.environ.get(LOWERING)
+    if task:
+        from . import lowering
+
+        lowering.enter(task)
+        return
     directory = os.environ.get(DIRECTORY)
     if not directory:
         return

@@ -1,0 +1,174 @@
+"""Functions too large to run here hand back zeros that take no memory.
+
+All zeros are views of one mapping that nobody writes to. The kernel gives it no page as long as it
+is not written, so a model of a terabyte takes none; JAX on CPU takes such memory as it is.
+"""
+
+from __future__ import annotations
+
+import math
+import mmap
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from .lowered import Function, OfJax
+
+_BYTES = 1 << 28
+_FLOPS = 1e10
+_DEVICES = 64
+"""Programs of more run by turns on few cores, and those that wait for each other don't end."""
+_NO_RESERVE = 0x4000  # MAP_NORESERVE of Linux: no promise that there is so much memory
+
+
+class Held:
+    """Which executables are not run, and what they hand back."""
+
+    def __init__(self, called: Callable[[Function, int], None]) -> None:
+        self._called = called
+        self._executables: dict[int, _Execution] = {}
+        self._zeros = Zeros()
+
+    def take(self, executable: OfJax, function: Function) -> bool:
+        """Whether this executable is too large to be run."""
+        large = _is_large(executable, function)
+        if large:
+            self._executables[id(executable)] = _Execution(executable, function)
+        return large
+
+    def stand_in(self, pxla: OfJax) -> None:
+        """Take the place of what JAX calls to execute, and to put data on devices."""
+        execute = pxla.ExecuteReplicated
+        make, call = execute.__init__, execute.__call__
+
+        def __init__(self: OfJax, *args: OfJax, **named: OfJax) -> None:  # noqa: N807
+            make(self, *args, **named)
+            if held.find(self.xla_executable):
+                self.has_unordered_effects = True  # else JAX runs it next time without asking
+
+        def __call__(self: OfJax, *args: OfJax) -> OfJax:  # noqa: N807
+            execution = held.find(self.xla_executable)
+            return call(self, *args) if execution is None else held.call(execution, self)
+
+        held = self
+        execute.__init__, execute.__call__ = __init__, __call__
+        put = pxla.batched_device_put
+
+        def batched_device_put(
+            aval: OfJax,
+            sharding: OfJax,
+            xs: OfJax,
+            devices: OfJax,
+            committed: bool = True,
+            **named: OfJax,
+        ) -> OfJax:
+            if len(xs) > 1 and _is_plain(aval) and _bytes(aval) > _BYTES:
+                return self._zeros.sharded(put, aval, sharding)
+            return put(aval, sharding, xs, devices, committed, **named)
+
+        pxla.batched_device_put = batched_device_put
+        self._zeros.put = put
+
+    def find(self, executable: OfJax) -> _Execution | None:
+        """The execution that stands for it, if it is not run."""
+        return self._executables.get(id(executable))
+
+    def call(self, execution: _Execution, replicated: OfJax) -> OfJax:
+        """What the program is handed instead of results."""
+        execution.times += 1
+        self._called(execution.function, execution.times)
+        if execution.results is None or any(map(_is_gone, execution.results)):
+            handler = replicated.out_handler
+            execution.results = [
+                self._zeros.array(aval, sharding, handle)
+                for aval, sharding, handle in zip(  # noqa: B905  Python 3.9 has no `strict`
+                    handler.out_avals, handler.out_shardings, handler.handlers
+                )
+            ]
+        out, changed = list(execution.results), replicated.mut
+        if changed is None:
+            return out
+        return [it for at, it in zip(changed.out_mut, out) if at is None]  # noqa: B905
+
+
+class _Execution:
+    """A function that is not run, how often it was called, and its results."""
+
+    def __init__(self, executable: OfJax, function: Function) -> None:
+        self.executable = executable  # so that its id stays its own
+        self.function = function
+        self.times = 0
+        self.results: list[Any] | None = None
+
+
+class Zeros:
+    """Arrays of zeros on one mapping."""
+
+    def __init__(self) -> None:
+        self._memory: Any = None
+        self.put: OfJax = None
+
+    def array(self, aval: OfJax, sharding: OfJax, handle: OfJax) -> OfJax:
+        """An array as `handle` makes it of the shards of all devices."""
+        if len(sharding.device_set) > 1 and _is_plain(aval):
+            return self.sharded(self.put, aval, sharding)
+        core: OfJax = import_module("jax._src.core")
+        shardings: OfJax = import_module("jax._src.sharding_impls")
+        shape = aval
+        if not _is_plain(aval):  # keys of random numbers: an array of integers underneath
+            shape = core.physical_aval(aval)
+            sharding = shardings.physical_sharding(aval, sharding)
+        local = self._view(sharding.shard_shape(shape.shape), shape.dtype)
+        part = core.ShapedArray(local.shape, shape.dtype)
+        return handle(
+            [
+                self.put(part, shardings.SingleDeviceSharding(device), [local], [device])
+                for device in sharding._device_assignment  # noqa: SLF001
+            ]
+        )
+
+    def sharded(self, put: OfJax, aval: OfJax, sharding: OfJax) -> OfJax:
+        """An array on several devices."""
+        devices = sharding._device_assignment  # noqa: SLF001
+        local = self._view(sharding.shard_shape(aval.shape), aval.dtype)
+        return put(aval, sharding, [local] * len(devices), devices, True)
+
+    def _view(self, shape: tuple[int, ...], dtype: OfJax) -> OfJax:
+        import numpy as np
+
+        size = math.prod(shape) * dtype.itemsize
+        if self._memory is None or len(self._memory) < size:
+            flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE
+            self._memory = np.frombuffer(mmap.mmap(-1, max(size, 1 << 30), flags), dtype=np.uint8)
+        return self._memory[:size].view(dtype).reshape(shape)
+
+
+def _is_large(executable: OfJax, function: Function) -> bool:
+    devices = len(executable.local_devices())
+    if function.flops > _FLOPS or devices > _DEVICES:
+        return True
+    if not function.is_own and devices == 1 and function.size < 1 << 12:
+        return _memory(executable) > _BYTES
+    return _memory(executable) * devices > _BYTES
+
+
+def _memory(executable: OfJax) -> int:
+    """Bytes that it takes on a device to run."""
+    try:
+        stats = executable.get_compiled_memory_stats()
+    except (RuntimeError, NotImplementedError, AttributeError):  # a compiler that does not tell
+        return _BYTES + 1
+    return int(stats.argument_size_in_bytes + stats.output_size_in_bytes + stats.temp_size_in_bytes)
+
+
+def _is_plain(aval: OfJax) -> bool:
+    return hasattr(aval.dtype, "itemsize") and not hasattr(aval.dtype, "_rules")
+
+
+def _bytes(aval: OfJax) -> int:
+    return math.prod(aval.shape) * int(aval.dtype.itemsize)
+
+
+def _is_gone(array: OfJax) -> bool:
+    deleted = getattr(array, "is_deleted", None)
+    return bool(deleted()) if deleted else False

@@ -1,0 +1,102 @@
+"""One function as it was lowered: its weight, whose it is, and its text for CUDA."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Callable
+from typing import Any
+
+OfJax = Any  # what JAX hands out, and has no types we could name
+CUDA = ("cuda",)
+
+# Restated from counterpoint.compile.candidates, which the program's interpreter may not have.
+_DOT = re.compile(
+    r"stablehlo\.(?:dot_general|convolution)\b[^\n]*: \(tensor<([\dx]*)[a-z]\w*>, "
+    r"tensor<([\dx]*)[a-z]\w*>\) -> tensor<([\dx]*)[a-z]\w*>"
+)
+_COUNT = re.compile(r"mhlo\.num_(?:replicas|partitions) = (\d+)")
+_HEAD = 1 << 20
+_BACKWARD = "transpose("  # in the scopes of what jax.grad derives
+
+
+class Function:
+    """A function that was lowered."""
+
+    def __init__(
+        self, name: str, text: str, file: str | None, again: Callable[[], OfJax] | None
+    ) -> None:
+        self.name = name
+        self.file = file
+        self.flops = _flops(text)
+        self.size = len(text)
+        self.has_backward = _BACKWARD in text
+        self.devices = math.prod(int(count) for count in _COUNT.findall(text[:_HEAD]))
+        self.module: OfJax = None
+        self._text = text
+        self._again = again
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is not one of JAX's own, as `jnp.add` of two arrays is."""
+        return self.file is None or f"{os.sep}jax{os.sep}" not in self.file
+
+    @property
+    def weight(self) -> tuple[bool, float, int]:
+        """What makes it the step rather than another."""
+        return self.has_backward and self.flops > 0, self.flops, self.size
+
+    def is_called(self, wanted: str) -> bool:
+        """Whether the user means this one: `step`, `jit_step` or `jit(step)`."""
+        plain = re.sub(r"\W+", "_", wanted).strip("_")
+        return plain in (self.name, self.name.partition("_")[2])
+
+    def for_cuda(self) -> tuple[str, str, str | None]:
+        """Its text, what platform it is lowered for, and why not for CUDA."""
+        if self._again is None:
+            return self._text, "cpu", "it is lowered for CPU: this JAX lowers it one way only"
+        try:
+            return written(self._again()), "cuda", None
+        except Exception as error:  # noqa: BLE001  whatever a rule of another platform may raise
+            why = str(error).strip().partition("\n")[0][:200]
+            return self._text, "cpu", f"it is lowered for CPU: JAX can't for CUDA here ({why})"
+
+    def let_go(self) -> None:
+        """Keep no more than its facts."""
+        self._text, self._again = "", None
+
+    def facts(self) -> dict[str, Any]:
+        """For the journal."""
+        return {
+            "name": self.name,
+            "flops": self.flops,
+            "backward": self.has_backward,
+            "devices": self.devices,
+        }
+
+
+def described(module: OfJax, jaxpr: OfJax, again: Callable[[], OfJax] | None) -> Function:
+    """What is known of a module, and of the jaxpr it was made from."""
+    about = getattr(getattr(jaxpr, "jaxpr", None), "debug_info", None)
+    source = getattr(about, "func_src_info", None) or ""
+    file = source.partition(" at ")[2].rpartition(":")[0] or None
+    name = str(module.operation.attributes["sym_name"]).strip('"')
+    return Function(name, written(module), file, again)
+
+
+def written(module: OfJax) -> str:
+    """The module with scopes and source lines."""
+    return str(module.operation.get_asm(enable_debug_info=True))
+
+
+def _flops(text: str) -> float:
+    """About, and each loop counted once: the root of M*K, K*N and M*N is M*N*K."""
+    total = 0.0
+    for found in _DOT.finditer(text):
+        total += 2 * math.sqrt(math.prod(_elements(part) for part in found.groups()))
+    return total
+
+
+def _elements(shape: str) -> int:
+    return math.prod(int(size) for size in shape.split("x") if size)

@@ -1,0 +1,122 @@
+"""As many CPU devices as the target has GPUs, whatever the program says about its devices.
+
+A program for GPUs asks for them by name, sets XLA_FLAGS and JAX_PLATFORMS and joins a cluster. Here
+all of that is for show: it gets CPU devices, its flags are kept for the prediction, and it is the
+only process.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from importlib import import_module
+from types import ModuleType
+
+from .lowered import OfJax
+
+_GPU = ("gpu", "cuda", "rocm")
+_KEPT = ("XLA_PYTHON_CLIENT_", "NCCL_", "CUDA_DEVICE_MAX_CONNECTIONS")
+_QUICK = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+"""What runs here runs once: it need not run fast."""
+
+_devices = 1
+
+
+class Remarks:
+    """What the program asked for, and did not get."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+        self.variables: dict[str, str] = {}
+
+    def note(self, what: str) -> None:
+        """Once each."""
+        if what not in self.notes:
+            self.notes.append(what)
+
+
+def prepare(devices: int) -> None:
+    """Before jax is loaded."""
+    global _devices  # noqa: PLW0603  one process
+    _devices = devices
+
+
+def pretend(jax: ModuleType, remarks: Remarks) -> None:
+    """After it is loaded, and before it looks for devices."""
+    bridge: OfJax = import_module("jax._src.xla_bridge")
+    _force(jax, remarks)
+    own = bridge.backends
+    ready: list[bool] = []
+
+    def backends() -> OfJax:
+        if not ready:
+            ready.append(True)
+            _force(jax, remarks)
+        return own()
+
+    bridge.backends = backends
+    _answer_for_gpus(jax, bridge, remarks)
+    _stay_alone(jax, remarks)
+
+
+def _force(jax: ModuleType, remarks: Remarks) -> None:
+    """Whatever the program has set since."""
+    remarks.variables.update(
+        (name, value) for name, value in os.environ.items() if name.startswith(_KEPT)
+    )
+    given = os.environ.get("XLA_FLAGS", "")
+    if given.startswith(_QUICK):  # and maybe what the program has added since
+        given = remarks.variables.get("XLA_FLAGS", "") + given[len(_QUICK) :]
+    remarks.variables["XLA_FLAGS"] = given
+    os.environ["XLA_FLAGS"] = _QUICK
+    for name, value in (
+        ("jax_platforms", "cpu"),
+        ("jax_platform_name", ""),
+        ("jax_num_cpu_devices", _devices),
+        ("jax_enable_compilation_cache", False),
+        ("jax_enable_pgle", False),
+        ("jax_cpu_enable_async_dispatch", False),
+    ):
+        try:
+            jax.config.update(name, value)
+        except (AttributeError, ValueError, RuntimeError):  # of another release, or too late
+            continue
+
+
+def _answer_for_gpus(jax: OfJax, bridge: OfJax, remarks: Remarks) -> None:
+    """`jax.devices("gpu")` are the virtual ones."""
+    find, default = bridge._get_backend_uncached, jax.default_backend  # noqa: SLF001
+
+    def _get_backend_uncached(platform: OfJax = None) -> OfJax:
+        if isinstance(platform, str) and platform.lower() in _GPU:
+            platform = "cpu"
+        return find(platform)
+
+    def default_backend() -> OfJax:
+        remarks.note(
+            "the program asks which backend it runs on, and was told cpu: what it chooses by that"
+            " is a CPU's choice"
+        )
+        return default()
+
+    bridge._get_backend_uncached = _get_backend_uncached  # noqa: SLF001
+    jax.default_backend = default_backend
+
+
+def _stay_alone(jax: ModuleType, remarks: Remarks) -> None:
+    """No cluster to join: all devices are here."""
+    place: OfJax = jax.distributed
+    joined: list[bool] = []
+
+    def initialize(*_: object, **__: object) -> None:
+        joined.append(True)
+        remarks.note("jax.distributed.initialize did nothing: one process has all the devices")
+
+    place.initialize = initialize
+    if hasattr(place, "is_initialized"):
+        place.is_initialized = _bool(joined)
+    place.shutdown = lambda: None
+
+
+def _bool(joined: list[bool]) -> Callable[[], bool]:
+    return lambda: bool(joined)

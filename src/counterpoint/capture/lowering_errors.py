@@ -1,0 +1,101 @@
+"""A program whose step was not found, in words of what to do about it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import signal
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from counterpoint.core.errors import InputError, UsageError
+
+_LINES: Final = 14
+_MANY: Final = 6
+_HINTS: Final = (
+    (re.compile(r"No module named '([\w.]+)'"), r"install \1 where the program runs"),
+    (
+        re.compile(r"bytes_limit|memory_stats|'NoneType' object is not subscriptable"),
+        "virtual devices keep no memory_stats(): let the program do without where it has none",
+    ),
+    (
+        re.compile(r"(?i)(?:expected|need|require|only).{0,40}\b(?:gpu|cuda|tpu)|no gpu"),
+        "the program insists on its kind of device; it gets CPU devices here: let it go on",
+    ),
+    (
+        re.compile(r"(?i)mesh.{0,80}devices|devices.{0,80}mesh|device count"),
+        "--devices N, as many as the program's mesh has",
+    ),
+)
+
+
+def refuse_missing(command: Sequence[str], environment: Mapping[str, str]) -> None:
+    """A command that can't be started."""
+    if not command:
+        raise UsageError("no command was given", next="counterpoint predict -- python train.py")
+    if shutil.which(command[0], path=environment.get("PATH")) is not None:
+        return
+    is_script = command[0].endswith(".py") and Path(command[0]).is_file()
+    raise UsageError(
+        f"{command[0]} {'is not executable' if Path(command[0]).is_file() else 'was not found'}",
+        why=None if os.sep in command[0] else "it is nowhere on the PATH",
+        next=f"-- python {shlex.join(command)}" if is_script else None,
+    )
+
+
+def failed(command: Sequence[str], status: int, errors: str, seen: Sequence[str]) -> InputError:
+    """The program ended with an error before its step was known."""
+    how = f"by {signal.Signals(-status).name}" if status < 0 else f"with exit code {status}"
+    lines = [line for line in errors.splitlines() if line.strip()][-_LINES:]
+    told = "\n       ".join(lines) or "(it printed nothing to stderr)"
+    hint = next((found.expand(hint) for at, hint in _HINTS if (found := at.search(errors))), None)
+    return InputError(
+        f"{shlex.join(command)} ended {how} before its step was lowered",
+        why=f"its last lines:\n       {told}",
+        next=hint or _one_of(seen) or "run the command by itself, with JAX_PLATFORMS=cpu",
+    )
+
+
+def too_long(command: Sequence[str], timeout_s: float, seen: Sequence[str]) -> InputError:
+    """It went on, and nothing looked like a step."""
+    return InputError(
+        f"{shlex.join(command)} had lowered no step after {timeout_s:g} s and was ended",
+        why=_told(seen) if seen else "it had lowered nothing of its own",
+        next=_one_of(seen) or f"--timeout {10 * timeout_s:g}",
+    )
+
+
+def no_jax(command: Sequence[str]) -> InputError:
+    """No Python in it loaded jax with our agent beside it."""
+    return InputError(
+        f"{shlex.join(command)} ended, and no Python of it has imported jax",
+        why="it is no JAX program, or its Python ignores PYTHONPATH (python -I, -E; a container)",
+        next="give the command that trains, e.g. -- python train.py",
+    )
+
+
+def no_step(command: Sequence[str], program: str | None, seen: Sequence[str]) -> InputError:
+    """It ended well, and there was nothing to predict."""
+    if program is not None:
+        return InputError(
+            f"--program {program}: {shlex.join(command)} has not lowered a function of that name",
+            why=_told(seen) if seen else "it has lowered nothing of its own",
+            next=_one_of(seen),
+        )
+    return InputError(
+        f"{shlex.join(command)} ended without a function that it jits",
+        why="what is not within jax.jit runs operation by operation, and is no program of XLA",
+        next="put the training step in jax.jit",
+    )
+
+
+def _told(seen: Sequence[str]) -> str:
+    more = f" and {len(seen) - _MANY} more" if len(seen) > _MANY else ""
+    return f"it has lowered {', '.join(seen[:_MANY])}{more}"
+
+
+def _one_of(seen: Sequence[str]) -> str | None:
+    return f"--program {seen[0]}, to take that one" if seen else None
