@@ -131,7 +131,7 @@ class _Layout:
             inside = list(self._inside(start.calls[0], 1.0, 0))
         if not inside:
             return []
-        stream = self.streams.of(self.program, start, kind)
+        stream = self.streams.of(start, kind)
         return [Launch(self._block(inside, stream, kind), _place(start))]
 
     def _inside(

@@ -45,7 +45,7 @@ class Streams:
     names: list[str] = field(default_factory=lambda: [MAIN])
     _turns: dict[str, int] = field(default_factory=dict[str, int])
 
-    def of(self, program: Program, start: Instruction, load: Load) -> int:
+    def of(self, start: Instruction, load: Load) -> int:
         """The stream of an asynchronous instruction."""
         annotated = dict(start.frontend_attributes).get(_ANNOTATED, "")
         if load is Load.HOST:
@@ -96,7 +96,7 @@ def is_asynchronous(instruction: Instruction) -> bool:
     return is_start(instruction) and not instruction.is_sync
 
 
-def _moves_to_host(start: Instruction) -> bool:
+def _moves_to_host(program: Program, start: Instruction) -> bool:
     """An asynchronous slice or update of a buffer in host memory."""
     if not is_start(start) or start.opcode == "copy-start":
         return False
