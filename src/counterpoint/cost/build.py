@@ -7,13 +7,23 @@ Counterpoint ships; else by a formula; else a bound. Never free where work is la
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+from weakref import WeakKeyDictionary
 
+from counterpoint.cost.collectives import price_collective
+from counterpoint.cost.compute import Machine, machine_of, price_compute
 from counterpoint.cost.measured import Measured
-from counterpoint.cost.model import CostModel
-from counterpoint.cost.scalars import Scalars
-from counterpoint.cost.tables import GemmTable
+from counterpoint.cost.model import Contention, CostModel
+from counterpoint.cost.price import FREE, Family, Price
+from counterpoint.cost.scalars import Scalars, default_scalars
+from counterpoint.cost.tables import CollectiveTable, GemmTable, Table
 from counterpoint.cost.what_if import WhatIf
 from counterpoint.hardware import Target
+from counterpoint.hlo import Instruction, Program, collective, is_done, launches
+
+_LAUNCH_S: Final = 1e-6
+"""From the end of a kernel to the start of the next on its stream."""
 
 
 def build_model(
@@ -21,7 +31,7 @@ def build_model(
     *,
     scalars: Scalars | None = None,
     measured: Measured | None = None,
-    tables: Sequence[GemmTable] = (),
+    tables: Sequence[Table] = (),
     what_if: WhatIf | None = None,
 ) -> CostModel:
     """What every instruction costs on the target.
@@ -29,4 +39,85 @@ def build_model(
     `tables` are a user's own (nccl-tests logs, GEMM benchmarks) and go before ours; `scalars` are
     the chip's default ones where none are given.
     """
-    raise NotImplementedError
+    known = scalars or default_scalars(target.gpu)
+    asked = what_if or WhatIf()
+    return Chain(
+        target=_with_network(target, asked.of(Family.NETWORK)),
+        machine=_faster(machine_of(target, known), asked),
+        measured=measured,
+        gemm_tables=tuple(it for it in tables if isinstance(it, GemmTable)),
+        collective_tables=tuple(it for it in tables if isinstance(it, CollectiveTable)),
+        what_if=what_if,
+    )
+
+
+def _with_network(target: Target, speed: float) -> Target:
+    if speed == 1.0:
+        return target
+    gbps = target.links.nic_bytes_per_s * 8 / 1e9
+    return replace(target, nic_gbps=gbps * speed)
+
+
+def _faster(machine: Machine, asked: WhatIf) -> Machine:
+    matrix = asked.of(Family.MATMUL)
+    return replace(
+        machine,
+        flops={dtype: rate * matrix for dtype, rate in machine.flops.items()},
+        memory_bytes_per_s=machine.memory_bytes_per_s * asked.of(Family.MEMORY),
+        host_bytes_per_s=machine.host_bytes_per_s * asked.of(Family.HOST),
+    )
+
+
+_Prices = dict[tuple[str, str], Price]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Chain:
+    """A CostModel that asks one source after another, once per instruction."""
+
+    target: Target
+    machine: Machine
+    measured: Measured | None
+    gemm_tables: tuple[GemmTable, ...]
+    collective_tables: tuple[CollectiveTable, ...]
+    what_if: WhatIf | None
+    _known: WeakKeyDictionary[Program, _Prices] = field(
+        default_factory=WeakKeyDictionary[Program, _Prices], repr=False
+    )
+
+    @property
+    def contention(self) -> Contention:
+        slowdown = self.machine.scalars.slowdown
+        return Contention(compute=slowdown.value, source=slowdown.source)
+
+    @property
+    def launch_s(self) -> float:
+        return _LAUNCH_S / (self.what_if.of(Family.LAUNCH) if self.what_if else 1.0)
+
+    def price(self, program: Program, instruction: Instruction) -> Price:
+        """One execution; a done is free, its start has the price."""
+        prices = self._known.setdefault(program, {})
+        key = (instruction.computation, instruction.name)
+        if key not in prices:
+            price = self._asked(program, instruction)
+            if self.what_if and price is not FREE:
+                price = self.what_if.apply(program, instruction, price)
+            prices[key] = price
+        return prices[key]
+
+    def _asked(self, program: Program, instruction: Instruction) -> Price:
+        if not launches(instruction) or is_done(instruction):
+            return FREE
+        talks = collective(program, instruction) is not None
+        modelled = self._collective(program, instruction) if talks else None
+        if self.measured is not None:
+            family = modelled.family if modelled else None
+            price = self.measured.price(program, instruction, family)
+            if price is not None:
+                return price
+        return modelled or price_compute(program, instruction, self.machine, self.gemm_tables)
+
+    def _collective(self, program: Program, instruction: Instruction) -> Price | None:
+        return price_collective(
+            program, instruction, self.target, self.machine.scalars, self.collective_tables
+        )

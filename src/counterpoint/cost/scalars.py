@@ -6,7 +6,12 @@ can fit them without learning those steps by heart.
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+from counterpoint.hardware.architecture import architecture_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,3 +38,12 @@ class Scalars:
     network: Scalar
     # Share by which compute slows down while a collective runs beside it.
     slowdown: Scalar
+
+
+@cache
+def default_scalars(chip: str) -> Scalars:
+    """What holds for a chip of that name until someone calibrates."""
+    file = resources.files("counterpoint.cost").joinpath("scalars.toml")
+    sections = tomllib.loads(file.read_text("utf-8"))
+    values = sections["default"] | sections.get(architecture_of(chip), {})
+    return Scalars(**{name: Scalar(**value) for name, value in values.items()})

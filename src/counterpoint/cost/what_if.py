@@ -1,16 +1,33 @@
 """What if the hardware were another: faster links or memory, or one instruction for nothing.
 
 `nic=2x,hbm=1.5x,collective:all-gather-start.3=0`: parts of the machine by how much faster, single
-instructions by how much longer they take (0 is free).
+instructions (or all collectives of a kind) by how much longer they take (0 is free).
 """
 
 from __future__ import annotations
 
+import difflib
+import math
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Final
 
-from counterpoint.cost.price import Family, Price
-from counterpoint.hlo import Instruction
+from counterpoint.core.errors import UsageError
+from counterpoint.cost.price import Family, Price, Source
+from counterpoint.hlo import Instruction, Program, collective
+
+_PARTS: Final[Mapping[str, Family]] = {
+    "nic": Family.NETWORK, "network": Family.NETWORK, "nvlink": Family.DOMAIN,
+    "domain": Family.DOMAIN, "hbm": Family.MEMORY, "memory": Family.MEMORY,
+    "matmul": Family.MATMUL, "gemm": Family.MATMUL, "flops": Family.MATMUL,
+    "attention": Family.ATTENTION, "host": Family.HOST, "pcie": Family.HOST,
+    "custom": Family.CUSTOM, "custom-call": Family.CUSTOM, "launch": Family.LAUNCH,
+}  # fmt: skip
+_REBUILT: Final = frozenset({Family.NETWORK, Family.MEMORY, Family.MATMUL, Family.HOST})
+"""Families whose formulas are asked again with the faster part, instead of scaling their prices."""
+_FACTOR: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)x?")
+_EXAMPLE: Final = "--what-if nic=2x,hbm=1.5x,collective:all-gather-start.3=0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,13 +35,69 @@ class WhatIf:
     """Speeds of families of prices (2.0 is twice as fast), and times of single instructions."""
 
     speed: Mapping[Family, float] = field(default_factory=dict[Family, float])
+    # By the name of an instruction or a kind of collective: 0.5 is half as long, 0 is free.
     instructions: Mapping[str, float] = field(default_factory=dict[str, float])
 
-    def apply(self, instruction: Instruction, price: Price) -> Price:
-        """The price under it."""
-        raise NotImplementedError
+    def of(self, family: Family) -> float:
+        """How much faster."""
+        return self.speed.get(family, 1.0)
+
+    def apply(self, program: Program, instruction: Instruction, price: Price) -> Price:
+        """The price under it, where the machine was asked with its faster parts already."""
+        factor = 1.0
+        measured = price.source in (Source.MEASURED, Source.USER_TABLE)
+        if price.family not in _REBUILT or measured:
+            factor /= self.of(price.family)
+        factor *= self._own(program, instruction)
+        if factor == 1.0:
+            return price
+        return replace(price.times(factor), how=f"{price.how}, what if {factor:g}x".lstrip(", "))
+
+    def _own(self, program: Program, instruction: Instruction) -> float:
+        if instruction.name in self.instructions:
+            return self.instructions[instruction.name]
+        if not self.instructions:
+            return 1.0
+        found = collective(program, instruction)
+        return self.instructions.get(found.kind, 1.0) if found else 1.0
 
 
 def parse_what_if(text: str) -> WhatIf:
     """`nic=2x,hbm=1.5x,collective:all-gather-start.3=0`; UsageError where it says nothing known."""
-    raise NotImplementedError
+    speed: dict[Family, float] = {}
+    instructions: dict[str, float] = {}
+    for part in filter(None, (it.strip() for it in text.split(","))):
+        name, equals, value = (it.strip() for it in part.partition("="))
+        if not equals or not name:
+            raise _refused(part, "it is no NAME=FACTOR")
+        kind, colon, own = name.partition(":")
+        if colon:
+            if kind not in ("collective", "op", "instruction"):
+                raise _refused(part, f"{kind}: is neither collective: nor op:")
+            instructions[own.strip().removeprefix("%")] = _factor(part, value, least=0.0)
+        elif name.casefold() in _PARTS:
+            speed[_PARTS[name.casefold()]] = _factor(part, value, least=1e-3)
+        else:
+            raise _refused(part, _nearest(name))
+    if not speed and not instructions:
+        raise _refused(text, "it is empty")
+    return WhatIf(speed, instructions)
+
+
+def _factor(part: str, value: str, least: float) -> float:
+    found = _FACTOR.fullmatch(value.casefold())
+    factor = float(found[1]) if found else math.nan
+    if not least <= factor <= 1e6:
+        raise _refused(part, f"{value or 'nothing'} is no factor from {least:g} on, such as 2x")
+    return factor
+
+
+def _nearest(name: str) -> str:
+    near = difflib.get_close_matches(name.casefold(), _PARTS, n=1)
+    if near:
+        return f"no part is called {name}; {near[0]} is"
+    return f"no part is called {name}; known are {', '.join(_PARTS)}, collective:NAME and op:NAME"
+
+
+def _refused(part: str, why: str) -> UsageError:
+    return UsageError(f"--what-if {part}: not understood", why=why, next=_EXAMPLE)

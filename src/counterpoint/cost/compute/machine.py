@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any, Final
 
 from counterpoint.cost.scalars import Scalars
 from counterpoint.hardware import Target
+from counterpoint.hardware.architecture import architecture_of
+
+
+@dataclass(frozen=True, slots=True)
+class GemmKernels:
+    """What an architecture's GEMM kernels reach; kernels.toml says what each field is."""
+
+    share: float
+    start_us: float
+    wave_us: float
+    half: float
+    quarter: float
+    memory: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,12 +37,69 @@ class Machine:
     memory_bytes_per_s: float
     cores: int
     clock_hz: float
-    lanes: int  # scalar multiply-adds of a core per clock
+    lanes: int  # scalar operations of a core per clock
     l2_bytes: int
     host_bytes_per_s: float  # between device and host, one direction
     scalars: Scalars
 
+    @property
+    def memory_rate(self) -> float:
+        """Bytes per second that a long, well-behaved kernel reaches."""
+        return self.memory_bytes_per_s * self.scalars.memory.value
+
+    def peak(self, dtype: str) -> float:
+        """Dense FLOP/s for operands of that type; a type that the chip lacks runs as wider."""
+        known = next((it for it in _WIDER.get(dtype, (dtype,)) if it in self.flops), "bf16")
+        return self.flops[known]
+
+    def gemm(self, dtype: str) -> GemmKernels:
+        """What its GEMM kernels reach for operands of that type."""
+        kinds: dict[str, dict[str, float]] = kernels()[self.architecture]["gemm"]
+        return GemmKernels(**kinds.get("f32" if dtype == "tf32" else dtype, kinds["bf16"]))
+
+    def attention(self, which: str) -> float:
+        """Share of the bf16 rate of attention, forward or backward; by f8, how much faster."""
+        shares: dict[str, float] = kernels()[self.architecture]["attention"]
+        return shares[which]
+
+
+_WIDER: Final[Mapping[str, tuple[str, ...]]] = {
+    "f4": ("f4", "f8", "bf16"),
+    "f8": ("f8", "bf16"),
+    "s8": ("s8", "f8", "bf16"),
+    "f16": ("f16", "bf16"),
+    "tf32": ("tf32", "f32"),
+}
+_HOST_SHARE: Final = 0.83
+"""What copies to pinned memory reach of PCIe's or NVLink-C2C's rate."""
+_BUILT: Final = {"cdna3": (304, 2.1e9, 128, 256 << 20), "ada": (142, 2.5e9, 128, 96 << 20)}
+"""Cores, clock, lanes and last-level cache where no compiler description says (MI300X, L40S)."""
+
+
+@cache
+def kernels() -> dict[str, dict[str, Any]]:
+    """kernels.toml."""
+    file = resources.files("counterpoint.cost.compute").joinpath("kernels.toml")
+    return tomllib.loads(file.read_text("utf-8"))
+
 
 def machine_of(target: Target, scalars: Scalars) -> Machine:
     """The Machine of a Target."""
-    raise NotImplementedError
+    chip, gpu = target.chip, target.known_gpu
+    architecture = architecture_of(chip.name)
+    cores, clock, lanes, cache_bytes = _BUILT.get(architecture, (132, 1.8e9, 128, 50 << 20))
+    if gpu is not None:
+        cores, clock, lanes = gpu.cores, gpu.clock_ghz * 1e9, gpu.fpus_per_core
+        cache_bytes = gpu.l2_bytes
+    return Machine(
+        chip=chip.name,
+        architecture=architecture,
+        flops=chip.flops,
+        memory_bytes_per_s=chip.hbm_bytes,
+        cores=cores,
+        clock_hz=clock,
+        lanes=lanes,
+        l2_bytes=cache_bytes,
+        host_bytes_per_s=target.links.host_bytes_per_s * _HOST_SHARE,
+        scalars=scalars,
+    )

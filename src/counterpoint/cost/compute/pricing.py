@@ -3,11 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
 
+from counterpoint.cost.compute.attention import price_attention
+from counterpoint.cost.compute.convolution import price_convolution
+from counterpoint.cost.compute.copies import price_host_transfer
+from counterpoint.cost.compute.custom_call import bound, price_custom_call
+from counterpoint.cost.compute.gemm import price_gemm, sum_of
+from counterpoint.cost.compute.gemm_shape import gemms
 from counterpoint.cost.compute.machine import Machine
-from counterpoint.cost.price import Price
+from counterpoint.cost.compute.memory import memory_rate, price_memory_bound
+from counterpoint.cost.compute.registry import price_registered
+from counterpoint.cost.price import FREE, Price
 from counterpoint.cost.tables.gemm_csv import GemmTable
-from counterpoint.hlo import Instruction, Program
+from counterpoint.hlo import Category, Instruction, Program, bytes_accessed, category
+
+_UNKNOWN: Final = (
+    "fft",
+    "cholesky",
+    "triangular-solve",
+    "scan",
+    "send",
+    "recv",
+    "infeed",
+    "outfeed",
+)
+_WALKED: Final = ("while", "conditional", "call", "call-start", "async-start")
 
 
 def price_compute(
@@ -17,4 +39,61 @@ def price_compute(
     tables: Sequence[GemmTable] = (),
 ) -> Price:
     """One execution of an instruction that launches work and is no collective."""
-    raise NotImplementedError
+    opcode = instruction.opcode.removesuffix("-start")
+    if instruction.opcode in _WALKED:
+        return FREE
+    kind = category(program, instruction)
+    if kind is Category.MATMUL:
+        price = _matmul(program, instruction, machine, tables)
+        if price is not None:
+            return price
+    if opcode == "custom-call":
+        return price_custom_call(program, instruction, machine)
+    special = _special(program, instruction, machine, kind)
+    if special is not None:
+        return special
+    if opcode in _UNKNOWN or kind is Category.CONTROL:
+        return bound(program, instruction, machine)
+    return price_memory_bound(program, instruction, machine)
+
+
+def _matmul(
+    program: Program, instruction: Instruction, machine: Machine, tables: Sequence[GemmTable]
+) -> Price | None:
+    """A GEMM with what is fused to it: whichever of products and memory takes longer."""
+    if instruction.custom_call_target:
+        own = price_registered(program, instruction, machine)
+        if own is not None:
+            return own
+    found = list(gemms(program, instruction))
+    if not found:
+        return None
+    price = sum_of([price_gemm(it, machine, tables) for it in found])
+    if not instruction.opcode.startswith("fusion"):
+        return price
+    moved = bytes_accessed(program, instruction) or 0
+    moving = moved / memory_rate(machine, moved)
+    if moving <= price.seconds:
+        return price
+    slower = price.times(moving / price.seconds)
+    return replace(slower, how=f"{price.how}, bound by {moved / 1e6:.3g} MB of memory")
+
+
+def _special(
+    program: Program, instruction: Instruction, machine: Machine, kind: Category
+) -> Price | None:
+    if kind is Category.CONVOLUTION:
+        return price_convolution(program, instruction, machine)
+    if kind is Category.HOST and instruction.opcode.startswith("copy"):
+        return price_host_transfer(program, instruction, machine)
+    if kind in (Category.CUSTOM_CALL, Category.ATTENTION, Category.HOST):
+        return _wrapped(program, instruction, machine)
+    return None
+
+
+def _wrapped(program: Program, instruction: Instruction, machine: Machine) -> Price | None:
+    """A fusion around a custom call: slices that it reads and writes in place cost nothing more."""
+    for inner in program.body(instruction):
+        if inner.opcode == "custom-call":
+            return price_custom_call(program, inner, machine)
+    return price_attention(program, instruction, machine)

@@ -1,0 +1,101 @@
+"""The price of custom calls: those of libraries by what they do, others by a bound.
+
+Asked in turn: what a user registered, then by kind (attention, GEMM, convolution, norms and other
+kernels that memory bounds), then nothing is known: at least its operands and results cross memory
+once, at most it takes many times that.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from counterpoint.cost.compute.attention import price_attention
+from counterpoint.cost.compute.convolution import price_convolution
+from counterpoint.cost.compute.machine import Machine
+from counterpoint.cost.compute.memory import price_memory_bound, whole_bytes
+from counterpoint.cost.compute.registry import price_registered
+from counterpoint.cost.price import FREE, Family, Price, Source, around
+from counterpoint.hlo import Category, Instruction, Program, category
+
+_START_S: Final = 2.5e-6
+_LIKELY: Final = 2.0
+"""Times the memory bound that an unknown kernel likely takes; at most many times."""
+_MOST: Final = 16.0
+_MOST_START_S: Final = 30e-6
+_MEMORY_BOUND: Final = re.compile(
+    r"norm|softmax|cast|transpose|dequant|quant|amax|act_lu|dact|bias|gelu|relu|silu|swiglu|rope|"
+    r"rotary|dropout|xent|cross_entropy|dbias|scale|permut|topk|RadixSort|\$assert|cub_",
+    re.IGNORECASE,
+)
+"""Kernels of Transformer Engine, cuDNN and others that read and write each element about once."""
+_MEMORY_REACH: Final = 0.35
+_NO_WORK_WORDS: Final = (
+    "AllocateBuffer Sharding SPMDFullToShardShape SPMDShardToFullShape annotate_device_placement "
+    "PinToDevice LayoutConstraint MoveToDevice MoveToHost AssumeGatherIndicesInBound "
+    "xla.gpu.ext.nop Pin Unpin CreateBuffer"
+)
+_NO_WORK: Final = frozenset(_NO_WORK_WORDS.split())
+"""Marks for the compiler that launch nothing."""
+_CALLBACK_S: Final = (20e-6, 300e-6, 50e-3)
+"""A call into Python on the host: at least, likely, at most."""
+
+
+def price_custom_call(program: Program, instruction: Instruction, machine: Machine) -> Price:
+    """One execution; never free where a kernel runs."""
+    price = price_registered(program, instruction, machine)
+    if price is not None:
+        return price
+    target = instruction.custom_call_target
+    if target in _NO_WORK:
+        return FREE
+    kind = category(program, instruction)
+    if kind is Category.HOST:
+        return _host_call(program, instruction, machine)
+    known = _known(program, instruction, machine, kind)
+    return known or bound(program, instruction, machine)
+
+
+def _known(
+    program: Program, instruction: Instruction, machine: Machine, kind: Category
+) -> Price | None:
+    if kind is Category.ATTENTION:
+        return price_attention(program, instruction, machine)
+    if kind is Category.CONVOLUTION:
+        return price_convolution(program, instruction, machine)
+    if kind is Category.SORT:
+        return price_memory_bound(program, instruction, machine)
+    said = f"{instruction.custom_call_target} {instruction.name}"
+    if _MEMORY_BOUND.search(said):
+        moved = whole_bytes(program, instruction)
+        seconds = _START_S + moved / machine.memory_rate
+        how = f"{moved / 1e6:.3g} MB read or written once"
+        return around(seconds, _MEMORY_REACH, Source.ANALYTIC, Family.CUSTOM, how)
+    return None
+
+
+def bound(program: Program, instruction: Instruction, machine: Machine) -> Price:
+    """The least and the most that work takes of which nothing is known but what it touches."""
+    crossing = whole_bytes(program, instruction) / machine.memory_bytes_per_s
+    low = 1e-6 + crossing
+    return Price(
+        _START_S + crossing * _LIKELY,
+        low,
+        _MOST_START_S + crossing * _MOST,
+        Source.BOUND,
+        Family.CUSTOM,
+        "nothing is known of it: its operands and results cross memory 1 to 16 times",
+    )
+
+
+def _host_call(program: Program, instruction: Instruction, machine: Machine) -> Price:
+    low, likely, high = _CALLBACK_S
+    moving = whole_bytes(program, instruction) / machine.host_bytes_per_s
+    return Price(
+        likely + moving,
+        low + moving,
+        high + moving,
+        Source.BOUND,
+        Family.HOST,
+        "a call to the host",
+    )

@@ -1,0 +1,125 @@
+"""What GEMM an instruction runs: sizes and types, of dots, cuBLAS calls, fusions around them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, Final, cast
+
+from counterpoint.cost.compute.gemm_model import Gemm
+from counterpoint.cost.compute.settings_of import settings_of
+from counterpoint.hlo import Category, Instruction, Program, Shape, category
+from counterpoint.hlo.shape import element_bits
+
+_DEEPEST: Final = 4
+_TYPES: Final = {"f64": "f64", "f32": "tf32", "bf16": "bf16", "f16": "f16"}
+_PASSES: Final = (("_X9", 9), ("_X6", 6), ("_X3", 3))
+"""Algorithms that make one product of a wide type out of several of a narrow one."""
+
+
+def gemms(program: Program, instruction: Instruction, depth: int = 0) -> Iterator[Gemm]:
+    """The GEMMs that an instruction runs; several where one fusion has several."""
+    opcode = instruction.opcode.removesuffix("-start")
+    if opcode in ("fusion", "async") and depth < _DEEPEST:
+        for called in instruction.calls:
+            for inner in program.computations[called].instructions:
+                yield from gemms(program, inner, depth + 1)
+    elif category(program, instruction) is Category.MATMUL:
+        yield from _gemm(program, instruction)
+
+
+def _gemm(program: Program, it: Instruction) -> Iterator[Gemm]:
+    lhs, rhs, result = _shapes(program, it)
+    if lhs is None or rhs is None:
+        return
+    config = _gemm_settings(it)
+    dims = _dimensions(it, config)
+    if dims is None or it.opcode in ("ragged-dot", "convolution"):
+        yield from _unnamed(lhs, rhs, result, config)
+        return
+    contracting, batched = dims
+    if any(dim >= len(lhs.dims) for dim in (*contracting, *batched)):
+        return
+    k = math.prod(lhs.dims[dim] for dim in contracting)
+    batch = math.prod(lhs.dims[dim] for dim in batched)
+    if k and batch:
+        m, n = lhs.elements // (k * batch), rhs.elements // (k * batch)
+        yield from _made(batch, m, n, k, (lhs, rhs, result), config)
+
+
+def _made(
+    batch: int, m: int, n: int, k: int, shapes: tuple[Shape, Shape, Shape], config: dict[str, Any]
+) -> Iterator[Gemm]:
+    if min(batch, m, n, k) < 1:
+        return
+    lhs, rhs, result = shapes
+    dtype, times = _type(lhs.dtype, rhs.dtype, config)
+    out = max(1, element_bits(result.dtype) // 8)
+    yield Gemm(batch, m, n, k * times, dtype, out)
+
+
+def _unnamed(
+    lhs: Shape | None, rhs: Shape | None, result: Shape, config: dict[str, Any]
+) -> Iterator[Gemm]:
+    """A GEMM whose dimensions nobody named: sizes alone decide, grouped ones by their ranks."""
+    if lhs is None or rhs is None or not result.elements:
+        return
+    shapes = (lhs, rhs, result)
+    if len(lhs.dims) == 2 and len(rhs.dims) == 3:  # [m, k] by groups of [k, n]
+        groups, k = rhs.dims[0], lhs.dims[1]
+        yield from _made(groups, -(-lhs.dims[0] // groups), rhs.elements // (groups * k or 1), k,
+                         shapes, config)  # fmt: skip
+    elif len(lhs.dims) == 2 and len(rhs.dims) == 2 and len(result.dims) == 3:
+        groups, rows = result.dims[0], max(set(lhs.dims) & set(rhs.dims), default=lhs.dims[0])
+        m, n = lhs.elements // rows, rhs.elements // rows
+        yield from _made(groups, m, n, -(-rows // groups), shapes, config)
+    else:
+        k = math.isqrt(max(1, lhs.elements * rhs.elements // result.elements))
+        yield from _made(1, lhs.elements // k, rhs.elements // k, k, shapes, config)
+
+
+def _shapes(program: Program, it: Instruction) -> tuple[Shape | None, Shape | None, Shape]:
+    """Left, right and result: the first two operands that are matrices."""
+    read = [one.shape for one in program.operands(it) if len(one.shape.dims) >= 1]
+    result = next(it.shape.leaves, it.shape)
+    padded = [*read[:2], None, None]
+    return padded[0], padded[1], result
+
+
+def _gemm_settings(it: Instruction) -> dict[str, Any]:
+    found = settings_of(it).get("gemm_backend_config")
+    return cast(dict[str, Any], found) if isinstance(found, dict) else {}
+
+
+def _dimensions(
+    it: Instruction, config: dict[str, Any]
+) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """Contracting and batch dimensions of the left side."""
+    if it.dot:
+        return it.dot.lhs_contracting, it.dot.lhs_batch
+    dims: Any = config.get("dot_dimension_numbers")
+    try:
+        contracting = tuple(int(dim) for dim in dims["lhs_contracting_dimensions"])
+        return contracting, tuple(int(dim) for dim in dims.get("lhs_batch_dimensions", ()))
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return None
+
+
+def _type(lhs: str, rhs: str, config: dict[str, Any]) -> tuple[str, int]:
+    """As which type it is multiplied, and in how many passes."""
+    wide = lhs if element_bits(lhs) >= element_bits(rhs) else rhs
+    precision: Any = config.get("precision_config") or {}
+    algorithm = str(precision.get("algorithm", ""))
+    times = next((count for mark, count in _PASSES if algorithm.endswith(mark)), 1)
+    if "BF16_BF16" in algorithm:
+        return "bf16", times
+    if wide == "f32" and "HIGHEST" in (precision.get("operand_precision") or ()):
+        return "f32", 1
+    if wide in _TYPES:
+        return _TYPES[wide], times
+    bits = element_bits(wide)
+    if wide.startswith("f"):
+        return ("f4" if bits <= 4 else "f8"), times
+    if wide.startswith("c"):
+        return "f32", 4
+    return ("s8" if bits <= 8 else "f32"), times

@@ -1,0 +1,131 @@
+"""The price of what memory decides: elementwise, reductions, copies, scatters, sorts.
+
+A kernel takes what its slower half takes, moving bytes or computing, and a start. How well it
+moves bytes depends on how it walks through memory: a transpose or a scatter reaches less of what a
+copy does. What fits in the last-level cache is likely still there from whoever wrote it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from counterpoint.cost.compute.arithmetic import scalar_operations
+from counterpoint.cost.compute.machine import Machine
+from counterpoint.cost.price import Family, Price, Source, around
+from counterpoint.hlo import Category, Instruction, Program, bytes_accessed, category
+from counterpoint.hlo.shape import Shape
+
+_START_S: Final = 2.2e-6
+"""From a kernel's launch to its end when it has nothing to do: what profiles show of tiny ones."""
+_WALKS: Final = {
+    Category.ELEMENTWISE: 1.0,
+    Category.COPY: 0.95,
+    Category.REDUCTION: 0.92,
+    Category.SCATTER_GATHER: 0.6,
+    Category.RNG: 0.9,
+}
+"""Share of a plain kernel's memory rate; rules of thumb."""
+_LOOSE_TRANSPOSE: Final = 0.45
+"""Written element by element across rows: each one a memory transaction of its own."""
+_SCATTER: Final = 0.3
+_CACHED: Final = 1.6
+"""How much faster the last-level cache is than memory."""
+_CACHE_SHARE: Final = 0.4
+"""Up to this share of it: the rest is other kernels'."""
+_SORT_PASSES_PER_BYTE: Final = 2.5
+_ISSUE: Final = 0.5
+"""Share of the scalar rate that compiled elementwise code reaches beside its loads."""
+
+
+def price_memory_bound(program: Program, instruction: Instruction, machine: Machine) -> Price:
+    """One kernel of XLA's own."""
+    moved = bytes_accessed(program, instruction)
+    if moved is None:
+        moved = whole_bytes(program, instruction)
+    kind = category(program, instruction)
+    share, walk = _walk(program, instruction, kind)
+    moving = moved * _passes(program, instruction, kind) / (memory_rate(machine, moved) * share)
+    computing = scalar_operations(program, instruction) / _scalar_rate(machine)
+    seconds = _START_S + max(moving, computing)
+    family = Family.LAUNCH if moving < _START_S > computing else Family.MEMORY
+    reach = machine.scalars.memory.reach + (
+        0.1 if share > 0.8 and kind is not Category.SORT else 0.4
+    )
+    if family is Family.LAUNCH:
+        reach = 0.4
+    rate = f"{moved / 1e6:.3g} MB{walk} at {moved / seconds / 1e9:.0f} GB/s"
+    how = rate if moving >= computing else f"{rate}, bound by arithmetic"
+    return around(seconds, reach, Source.ANALYTIC, family, how)
+
+
+def memory_rate(machine: Machine, moved: float) -> float:
+    """Bytes per second of a plain kernel that touches so many."""
+    cached = moved <= machine.l2_bytes * _CACHE_SHARE
+    return machine.memory_rate * (_CACHED if cached else 1.0)
+
+
+def whole_bytes(program: Program, instruction: Instruction) -> int:
+    """All it can read and write, once."""
+    read = sum(it.shape.bytes for it in program.operands(instruction))
+    return read + instruction.shape.bytes
+
+
+def _scalar_rate(machine: Machine) -> float:
+    return machine.cores * machine.lanes * machine.clock_hz * _ISSUE
+
+
+def _walk(program: Program, instruction: Instruction, kind: Category) -> tuple[float, str]:
+    inside = [instruction.opcode, *(it.opcode for it in program.body(instruction))]
+    if "scatter" in inside or "select-and-scatter" in inside:
+        return _SCATTER, " scattered"
+    if "gather" in inside:
+        return _WALKS[Category.SCATTER_GATHER], " gathered"
+    if _transposes(program, instruction):
+        # XLA's own emitter goes through shared memory for transposes it recognised.
+        tiled = instruction.fusion_kind == "kInput" or instruction.opcode == "copy"
+        return (_WALKS[Category.COPY] * 0.9, " transposed") if tiled else (
+            _LOOSE_TRANSPOSE, " transposed element by element")  # fmt: skip
+    return _WALKS.get(kind, 0.9), ""
+
+
+def _transposes(program: Program, instruction: Instruction) -> bool:
+    """Whether the fastest dimension changes of something large."""
+    for it in (instruction, *program.body(instruction)):
+        opcode = it.opcode.removesuffix("-start")
+        if opcode == "transpose" and it.dimensions:
+            if it.dimensions[-1] != len(it.dimensions) - 1 and _counts(it.shape, instruction):
+                return True
+        elif opcode == "copy":
+            sources = program.operands(it)
+            if sources and _relaid(sources[0].shape, it.shape):
+                return True
+    return False
+
+
+def _counts(shape: Shape, instruction: Instruction) -> bool:
+    return shape.bytes * 4 >= instruction.shape.bytes
+
+
+def _relaid(source: Shape, result: Shape) -> bool:
+    """A copy into another order of memory: its fastest dimension becomes another."""
+    if result.is_tuple or not source.minor_to_major or not result.minor_to_major:
+        return False
+    wide = [dim for dim in source.minor_to_major if source.dims[dim] > 1]
+    other = [dim for dim in result.minor_to_major if result.dims[dim] > 1]
+    return bool(wide and other) and wide[0] != other[0]
+
+
+def _passes(program: Program, instruction: Instruction, kind: Category) -> float:
+    """How often a sort goes over its data: radix sorts by bits of the key, XLA's own by stages."""
+    if kind is not Category.SORT:
+        return 1.0
+    keys = [it.shape for it in program.operands(instruction)] or [instruction.shape]
+    if instruction.opcode == "custom-call":  # cub's radix sort: a pass for each byte, or top-k
+        width = max(1, keys[0].bytes // max(1, keys[0].elements))
+        return 1.0 if "TopK" in instruction.custom_call_target else width * _SORT_PASSES_PER_BYTE
+    length = max((max(it.dims, default=1) for it in keys), default=1)
+    # A bitonic sort's stages; those within a block's 2,048 elements are one pass each.
+    doublings = max(1.0, math.log2(max(2, length)))
+    outer = max(0.0, doublings - 11)
+    return 1.0 + outer * (outer + 1) / 2 + outer

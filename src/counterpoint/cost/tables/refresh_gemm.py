@@ -1,0 +1,70 @@
+"""Take XLA's table of measured GEMM rates out of its source file, or of a compiled plugin.
+
+    python -m counterpoint.cost.tables.refresh_gemm matmul_interpolator_data.h 0.10.2
+
+The table is text in either: for each device, batch and shape the FLOP/s by types. We keep what a
+price needs: 3 digits, one line for each device and type. Rates above the chip's own peak are
+measuring errors (sm_90's FP8), and their types are left out.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+AXIS: Final = (256, 512, 1024, 2048, 4096)
+BATCHES: Final = (1, 2, 4)
+_WRONG: Final = {("sm_90", "f8")}
+_TYPES: Final = {"bf16xbf16->bf16": "bf16", "f32xf32->f32": "f32", "f8e4m3fnxf8e4m3fn->bf16": "f8"}
+_DEVICE: Final = re.compile(
+    rb'\n  entries \{\n    key: "(sm_\w+)"\n    value \{\n(?=[^"]{0,80}b: )'
+)
+_SHAPE: Final = re.compile(rb"b: (\d+)\s+m: (\d+)\s+n: (\d+)\s+k: (\d+)\s((?:\s*flops \{[^}]*\})+)")
+_RATE: Final = re.compile(rb'key: "([^"]+)" value: (\d+)')
+
+Key = tuple[str, str]
+Shape = tuple[int, int, int, int]
+
+
+def read_rates(data: bytes) -> dict[Key, dict[Shape, float]]:
+    """FLOP/s by device and type, and by batch, m, n, k."""
+    starts = list(_DEVICE.finditer(data))
+    rates: dict[Key, dict[Shape, float]] = {}
+    for start, after in zip(starts, [*starts[1:], None], strict=True):
+        part = data[start.end() : after.start() if after else start.end() + (1 << 20)]
+        for key, shape, rate in _rows(start[1].decode(), part):
+            rates.setdefault(key, {})[shape] = rate
+    return rates
+
+
+def _rows(device: str, part: bytes) -> Iterator[tuple[Key, Shape, float]]:
+    for match in _SHAPE.finditer(part):
+        batch, m, n, k = map(int, match.groups()[:4])
+        for types, rate in _RATE.findall(match[5]):
+            kind = _TYPES.get(types.decode())
+            if kind and (device, kind) not in _WRONG:
+                yield (device, kind), (batch, m, n, k), float(rate)
+
+
+def lines(rates: dict[Key, dict[Shape, float]], version: str) -> Iterator[str]:
+    """The file that we ship."""
+    yield f"# GEMM rates that XLA ships (openxla/xla, Apache-2.0, as in jaxlib {version}),"
+    yield "# xla/service/gpu/model/matmul_interpolator_data.h; refresh: refresh_gemm.py."
+    yield "# device, type, then TFLOP/s for batch 1 2 4, m, n, k 256 512 1024 2048 4096, k fastest."
+    for (device, kind), by_shape in sorted(rates.items()):
+        shapes = [(b, m, n, k) for b in BATCHES for m in AXIS for n in AXIS for k in AXIS]
+        yield f"{device} {kind} " + " ".join(f"{by_shape[it] / 1e12:.3g}" for it in shapes)
+
+
+def main(source: str, version: str) -> None:
+    """Write the table beside this module."""
+    target = Path(__file__).with_name("gemm_rates.txt")
+    text = "\n".join(lines(read_rates(Path(source).read_bytes()), version))
+    target.write_text(text + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:3])
