@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 
 from counterpoint.core.errors import InputError
 
@@ -61,6 +62,7 @@ class Shape:
         return f"{self.dtype}[{','.join(map(str, self.dims))}]"
 
 
+@cache
 def element_bits(dtype: str) -> int:
     """Bits of one element; 0 for what holds no data."""
     if dtype in _BITS:
