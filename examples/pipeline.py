@@ -46,7 +46,7 @@ class Config:
     rows: int = 4096  # tokens in a micro-batch
     width: int = 4096
     mlp_width: int = 16384
-    delay: int = 1  # iterations from one stage to the next
+    delay: int = 1  # iterations from one stage to the next, 1 or 2
     dtype: str = "bfloat16"
     learning_rate: float = 0.1
     forward: bool = False  # only the forward pass
@@ -116,18 +116,20 @@ def run_pipeline(weights: Weights, batch: Array, config: Config, mesh: Mesh) -> 
     stage = jnp.arange(config.stages)
 
     def iteration(carry: tuple[Array, ...], now: Array) -> tuple[tuple[Array, ...], None]:
-        *results, back, waiting = carry
-        entering = jnp.where(now < config.microbatches, batch[now % config.microbatches], back[0])
-        x = jnp.where((stage == 0)[:, None, None], entering, shift(results[0], 1))
+        made, arrived, back, waiting = carry
         # What was ready before this iteration travels during it.
-        back = shift(read(waiting, now + 1, config), 1 - config.stages)
+        forward = shift(made, 1)
+        next_back = shift(read(waiting, now + 1, config), 1 - config.stages)
+        entering = jnp.where(now < config.microbatches, batch[now % config.microbatches], back)
+        follows = forward if config.delay == 1 else arrived
+        x = jnp.where((stage == 0)[:, None, None], entering, follows)
         come = now - config.delay * stage  # how many micro-batches came to each stage before
         x = compute(x, weights, jnp.clip(come // config.microbatches, 0, config.repeats - 1))
         waiting = write(waiting, x, now - config.delay * (config.stages - 1), config)
-        carry = (*results[1:], x, back, waiting)
+        carry = (x, forward, next_back, waiting)
         return jax.lax.with_sharding_constraint(carry, NamedSharding(mesh, P(AXIS))), None
 
-    carry = (*[nothing] * config.delay, nothing, waiting)
+    carry = (nothing, nothing, nothing, waiting)
     carry = jax.lax.with_sharding_constraint(carry, NamedSharding(mesh, P(AXIS)))
     carry, _ = jax.lax.scan(iteration, carry, jnp.arange(iterations(config)))
     return carry[-1]
@@ -221,6 +223,8 @@ def arrange(config: Config, devices: int | None, settings: dict[str, Any]) -> tu
     if len(jax.devices()) < wanted or wanted != (devices or wanted):
         have = devices or len(jax.devices())
         raise ValueError(f"{wanted} stages need as many devices; there are {have}")
+    if config.delay not in (1, 2):
+        raise ValueError(f"delay={config.delay} is neither 1 nor 2")
     if config.microbatches < config.delay * (config.stages - 1) + 2:
         raise ValueError(
             f"{config.microbatches} micro-batches do not keep {config.stages} stages busy: what "
