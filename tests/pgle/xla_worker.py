@@ -21,7 +21,7 @@ from typing import Any
 os.environ["JAX_PLATFORMS"] = "cpu"  # the plugin then serves as a compiler only
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "0")
 os.environ.setdefault("TF_CPP_VMODULE", "profile_guided_latency_estimator=2,gpu_hlo_schedule=1")
-sys.path.insert(0, str(Path(__file__).parent.parent / "program"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "hlo"))
 
 import jax
 import jax.numpy as jnp
