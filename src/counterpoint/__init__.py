@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from counterpoint.capture.step_profiler import StepProfiler as StepProfiler
+    from counterpoint.compile.function import program as program
+    from counterpoint.compile.workload import Workload as Workload
     from counterpoint.core.errors import CounterpointError as CounterpointError
     from counterpoint.core.errors import InputError as InputError
     from counterpoint.core.errors import UsageError as UsageError
@@ -30,8 +32,10 @@ __all__ = [
     "StepProfiler",
     "Timeline",
     "UsageError",
+    "Workload",
     "__version__",
     "explain",
+    "program",
     "read",
     "read_program",
 ]
@@ -46,7 +50,9 @@ _HOMES = {
     "StepProfiler": "counterpoint.capture.step_profiler",
     "Timeline": "counterpoint.timeline.model",
     "UsageError": "counterpoint.core.errors",
+    "Workload": "counterpoint.compile.workload",
     "explain": "counterpoint.diagnose.explain",
+    "program": "counterpoint.compile.function",
     "read": "counterpoint.runs.read",
     "read_program": "counterpoint.hlo",
 }
