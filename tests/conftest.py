@@ -20,6 +20,9 @@ settings.register_profile(
 )
 settings.load_profile("counterpoint")
 
+# What a test compiles it compiles; a test of the cache names a directory of its own.
+os.environ["COUNTERPOINT_CACHE"] = "off"
+
 CHECKOUT = Path(__file__).parent.parent
 
 

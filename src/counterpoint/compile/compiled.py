@@ -32,12 +32,13 @@ class Compiled:
     hlo: bytes = field(repr=False)  # HloModuleProto, scheduled
     log: str = field(repr=False)  # what the compiler printed
     memory: Memory
-    seconds: float  # the compile alone
-    wall_s: float  # with the start of the worker and of JAX
+    seconds: float  # the compile alone, at the time when it was done
+    wall_s: float  # with the start of the worker and of JAX, or the look into the cache
     versions: Mapping[str, str]
     target: Target
     options: Mapping[str, str]
     notes: tuple[str, ...] = ()
+    from_cache: bool = False
 
     @property
     def fingerprint(self) -> str | None:

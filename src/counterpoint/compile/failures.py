@@ -42,6 +42,10 @@ class CompileEnded(CompileFailed):
     from_outside = True
 
 
+class CompileKilled(CompileEnded):
+    """Somebody killed its process, as a rule the kernel because memory ran out."""
+
+
 def refused(outcome: Outcome, workload: Workload, target: Target) -> CounterpointError:
     """The error for what a worker wrote down."""
     match outcome.failure:
@@ -67,7 +71,7 @@ def died(status: int | None, log: str, workload: Workload, timeout_s: float) -> 
             next=f"--timeout {10 * timeout_s:g}",
         )
     if status == -signal.SIGKILL:
-        return CompileEnded(
+        return CompileKilled(
             f"the compiler was killed while compiling {workload.name}",
             why="somebody killed it, as a rule the kernel because memory ran out",
             next="compile fewer at once, or on a machine with more memory",

@@ -57,6 +57,7 @@ class Job:
     # Of an HLO proto, which has them where a reader of StableHLO does not look.
     replicas: int | None = None
     partitions: int | None = None
+    device_memory: int | None = None  # bytes to plan with; None: XLA's own assumption
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +72,7 @@ class Outcome:
     memory: dict[str, int] = field(default_factory=dict[str, int])
     versions: dict[str, str] = field(default_factory=dict[str, str])
     notes: list[str] = field(default_factory=list[str])
+    resident_kib: int = 0  # the most memory that the worker had so far
 
 
 def write_job(directory: Path, job: Job) -> None:
@@ -95,5 +97,10 @@ def read_outcome(directory: Path) -> Outcome | None:
         fields: dict[str, Any] = json.loads((directory / OUTCOME).read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
+    return outcome_of(fields)
+
+
+def outcome_of(fields: dict[str, Any]) -> Outcome:
+    """The Outcome that was written down as these fields."""
     failure = fields.pop("failure")
     return Outcome(failure=failure and Failure(failure), **fields)

@@ -25,6 +25,23 @@ _MESSAGES: Final = frozenset(
     }
 )
 
+AUTOTUNED: Final = "xla_gpu_load_autotune_results_from"
+# Values that may abort the process, and options whose effect outlives their compile: loaded
+# autotune results stay in a cache of the whole process, and counters of fuel run down.
+_OWN_PROCESS: Final = frozenset(
+    {
+        AUTOTUNED,
+        "xla_gpu_dump_autotune_results_to",
+        "xla_gpu_per_fusion_autotune_cache_dir",
+        "xla_gpu_override_gemm_autotuner",
+        "xla_gpu_experimental_parallel_collective_overlap_limit",
+        "xla_gpu_kernel_cache_file",
+        "xla_unsupported_crash_on_hlo_pass_noop_change",
+        "xla_unsupported_crash_on_hlo_pass_silent_hlo_change",
+        "xla_fuel",
+    }
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Channels:
@@ -71,3 +88,8 @@ def rerouted(sent: Channels, outcome: Outcome) -> Channels | None:
     ):
         return None
     return Channels(sent.without(name).options, {**sent.flags, name: value})
+
+
+def needs_own_process(options: Mapping[str, str]) -> bool:
+    """Whether a compile with these has to leave others alone."""
+    return not _OWN_PROCESS.isdisjoint(options)

@@ -43,6 +43,9 @@ _NO_OPTION: Final = re.compile(r"No such compile option: '([^']+)'")
 _BAD_VALUE: Final = re.compile(r"While setting option (\w+), '(.*)' is not a valid (\w+)")
 _GSPMD: Final = b"{devices="  # in its shardings, in text as in bytecode
 _SHARDING: Final = re.compile(r'mhlo\.sharding = "[^"]*", |(?:, )?mhlo\.sharding = "[^"]*"')
+# Numbers in compile_options.proto: of CompileOptionsProto, of ExecutableBuildOptionsProto within.
+_BUILD_OPTIONS: Final = 3
+_DEVICE_MEMORY: Final = 15
 _PLUGINS: Final = ("jax-cuda13-plugin", "jax-cuda12-plugin")
 _MEMORY: Final = {
     "temp": "temp_size_in_bytes",
@@ -172,7 +175,25 @@ def _options(job: Job, replicas: int, partitions: int, *, shardy: bool) -> Optio
     build = options.executable_build_options
     build.use_spmd_partitioning = True
     build.use_shardy_partitioner = shardy
-    return options
+    return options if job.device_memory is None else _limited(options, job.device_memory)
+
+
+def _limited(options: Options, device_memory: int) -> Options:
+    """The same, with the memory that a client would name: a field that Python does not see.
+
+    Two messages in a row are one to protobuf, so the field is written behind the others.
+    """
+    build = _varint_field(_DEVICE_MEMORY, device_memory)
+    added = bytes([_BUILD_OPTIONS << 3 | 2, len(build)]) + build
+    return _jax.CompileOptions.ParseFromString(options.SerializeAsString() + added)
+
+
+def _varint_field(number: int, value: int) -> bytes:
+    written = bytearray([number << 3])
+    while value > 0x7F:
+        written.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*written, value])
 
 
 def _compile(module: Module, devices: list[Device], options: Options) -> Executable:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from counterpoint.compile.workload import Workload
+from counterpoint.core.errors import UsageError
+from counterpoint.flags import parse_xla_flags
 from counterpoint.hardware.target import Target
 
 TIMEOUT_S: Final = 900.0
@@ -25,3 +27,28 @@ class Task:
     options: Mapping[str, str] = field(default_factory=dict[str, str])
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     timeout_s: float = TIMEOUT_S
+
+    @property
+    def asked(self) -> Mapping[str, str]:
+        """All options: those of the run that left the workload, and what is asked on top."""
+        return {**self.workload.options, **self.options}
+
+    @property
+    def flags(self) -> Mapping[str, str]:
+        """All options, and the flags of the XLA_FLAGS that the worker gets."""
+        try:
+            flags = dict(parse_xla_flags(self.environment.get("XLA_FLAGS", "")))
+        except UsageError:  # XLA will say so
+            flags = {}
+        return {**flags, **self.asked}
+
+    @property
+    def inherited(self) -> frozenset[str]:
+        """Options that nobody asked for here: only the run that left the workload had them."""
+        return frozenset(self.workload.options) - set(self.options)
+
+    @property
+    def has_kernels(self) -> bool:
+        """Whether the autotuner's choices on this very kind of device lie beside the program."""
+        workload = self.workload
+        return bool(workload.autotuned) and self.target.config == workload.config

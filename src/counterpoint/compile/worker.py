@@ -1,15 +1,18 @@
-"""The child process that compiles one program: `python -m counterpoint.compile.worker JOB`.
+"""The child process that compiles: `python -m counterpoint.compile.worker SCRATCH PARENT`.
 
-It may be killed by the compiler at any line (a failed CHECK, no memory), so everything it knows
-goes to the job's directory, and what the compiler prints to its stderr.
+Each line on its stdin is the directory of a job, each line on its stdout the end of one. It may be
+killed by the compiler at any line (a failed CHECK, no memory), so everything it knows goes to the
+job's directory, and what the compiler prints to the log there.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+import resource
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -25,11 +28,34 @@ from counterpoint.compile.job import (
 from counterpoint.compile.refusal import Refusal
 
 _PARENT_DEATH_SIGNAL: Final = 1  # PR_SET_PDEATHSIG of Linux
+_STDOUT, _STDERR = 1, 2
 
 
-def main(directory: Path, parent: int) -> None:
-    """Compile, and write down how it went."""
+def main(parent: int) -> None:
+    """Compile one job after another, until nobody asks any more."""
     _die_with(parent)
+    answers = os.dup(_STDOUT)
+    for line in sys.stdin:
+        directory = Path(line.rstrip("\n"))
+        _print_to(directory / LOG)
+        _compile(directory)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os.write(answers, b"\n")
+    # The machine code is a stand-in's: no destructor may have ideas about it.
+    os._exit(0)
+
+
+def _print_to(log: Path) -> None:
+    """From here on this process and its compiler print into that file."""
+    opened = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(opened, _STDOUT)
+    os.dup2(opened, _STDERR)
+    os.close(opened)
+
+
+def _compile(directory: Path) -> None:
+    """Compile, and write down how it went."""
     job = read_job(directory)
     program = (directory / PROGRAM).read_bytes()
     try:
@@ -45,10 +71,13 @@ def main(directory: Path, parent: int) -> None:
         module, outcome = None, Outcome(failure=Failure.NO_JAX, detail=str(missing))
     if module is not None:
         (directory / MODULE).write_bytes(module)
-    write_outcome(directory, outcome)
-    sys.stderr.flush()
-    # The machine code is a stand-in's: no destructor may have ideas about it.
-    os._exit(0)
+    write_outcome(directory, replace(outcome, resident_kib=_resident_kib()))
+
+
+def _resident_kib() -> int:
+    """The most memory that this process had."""
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most >> 10 if sys.platform == "darwin" else most
 
 
 def _die_with(parent: int) -> None:
@@ -60,4 +89,4 @@ def _die_with(parent: int) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]))
+    main(int(sys.argv[2]))

@@ -1,0 +1,159 @@
+"""A bench: a scratch directory and a worker, where compiles are done one after another.
+
+The worker is kept while it serves: Python and JAX take longer to start than a small step to
+compile. It is replaced when the next compile needs another environment, when its memory has grown,
+and after a compile that changes those that follow. Whatever kills it is an error of the compile
+that it was at, unless a fresh worker gets through the same.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from threading import Lock
+from types import TracebackType
+from typing import Final, Self
+
+from counterpoint.compile.child import Ended, Worker
+from counterpoint.compile.job import (
+    LOG,
+    MODULE,
+    PROGRAM,
+    Job,
+    Outcome,
+    read_outcome,
+    write_job,
+)
+from counterpoint.compile.toolkit import write_toolkit
+
+_MOST_COMPILES: Final = 64
+_MOST_KIB: Final = 3 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """How one try went. Without an outcome the worker died, of its `status` or of the clock."""
+
+    outcome: Outcome | None
+    status: int | None
+    log: str
+    module: bytes = b""
+
+
+class Stopped(Exception):
+    """The bench was stopped meanwhile: nobody waits for this compile."""
+
+
+class Bench:
+    """Use it in one thread; only `stop` may come from another."""
+
+    def __init__(self) -> None:
+        self.directory = Path()
+        self._numbers = count()
+        self._lock = Lock()
+        self._stopped = False
+        self._worker: Worker | None = None
+        self._variables: Mapping[str, str] = {}
+
+    @property
+    def toolkit(self) -> Path:
+        """A stand-in for CUDA's."""
+        return self.directory / "cuda"
+
+    def __enter__(self) -> Self:
+        self.directory = Path(tempfile.mkdtemp(prefix="counterpoint-compile-"))
+        try:
+            write_toolkit(self.toolkit)
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def attempt(
+        self,
+        job: Job,
+        program: bytes,
+        variables: Mapping[str, str],
+        timeout_s: float,
+        *,
+        alone: bool = False,
+    ) -> Attempt:
+        """Try a job with these variables; `alone`: with a worker that has no other."""
+        while True:
+            if alone:
+                self._end_worker()
+            place = self._place(job, program)
+            worker = self._ready(place, variables)
+            ended = worker.compile(place, timeout_s)
+            if self._stopped:
+                raise Stopped
+            tried = _read(place, ended)
+            shutil.rmtree(place, ignore_errors=True)
+            if ended or alone or _is_worn(worker, tried.outcome):
+                self._end_worker()
+            # One that served others before may have died of what they left.
+            if tried.outcome is not None or worker.served == 1 or tried.status is None:
+                return tried
+
+    def stop(self) -> None:
+        """Let the thread that is at work here fall out of it. Any thread may."""
+        with self._lock:
+            self._stopped = True
+            if self._worker is not None:
+                self._worker.kill()
+
+    def close(self) -> None:
+        """End the worker and leave nothing."""
+        self._end_worker()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def _place(self, job: Job, program: bytes) -> Path:
+        place = self.directory / f"job{next(self._numbers)}"
+        place.mkdir()
+        (place / PROGRAM).write_bytes(program)
+        write_job(place, job)
+        return place
+
+    def _ready(self, place: Path, variables: Mapping[str, str]) -> Worker:
+        """A worker with these variables: the one that is there, or a fresh one."""
+        if self._worker is not None and self._variables == variables:
+            return self._worker
+        self._end_worker()
+        with self._lock:
+            if self._stopped:
+                raise Stopped
+            self._worker = Worker(place, variables)
+            self._variables = dict(variables)
+            return self._worker
+
+    def _end_worker(self) -> None:
+        with self._lock:
+            if self._worker is not None:
+                self._worker.end()
+            self._worker = None
+
+
+def _is_worn(worker: Worker, outcome: Outcome | None) -> bool:
+    grown = outcome is not None and outcome.resident_kib > _MOST_KIB
+    return grown or worker.served >= _MOST_COMPILES
+
+
+def _read(place: Path, ended: Ended | None) -> Attempt:
+    log = (place / LOG).read_text(encoding="utf-8", errors="replace")
+    outcome = None if ended else read_outcome(place)
+    module = b""
+    if outcome is not None and outcome.failure is None:
+        module = (place / MODULE).read_bytes()
+    return Attempt(outcome, ended.status if ended else None, log, module)
