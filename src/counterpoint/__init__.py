@@ -23,11 +23,14 @@ if TYPE_CHECKING:
     from counterpoint.hlo import read_program as read_program
     from counterpoint.runs.read import read as read
     from counterpoint.timeline.model import Timeline as Timeline
+    from counterpoint.workflow.predict import predict as predict
+    from counterpoint.workflow.prediction import Prediction as Prediction
 
 __all__ = [
     "CounterpointError",
     "Explanation",
     "InputError",
+    "Prediction",
     "Program",
     "StepProfiler",
     "Timeline",
@@ -35,6 +38,7 @@ __all__ = [
     "Workload",
     "__version__",
     "explain",
+    "predict",
     "program",
     "read",
     "read_program",
@@ -46,12 +50,14 @@ _HOMES = {
     "CounterpointError": "counterpoint.core.errors",
     "Explanation": "counterpoint.diagnose.explain",
     "InputError": "counterpoint.core.errors",
+    "Prediction": "counterpoint.workflow.prediction",
     "Program": "counterpoint.hlo",
     "StepProfiler": "counterpoint.capture.step_profiler",
     "Timeline": "counterpoint.timeline.model",
     "UsageError": "counterpoint.core.errors",
     "Workload": "counterpoint.compile.workload",
     "explain": "counterpoint.diagnose.explain",
+    "predict": "counterpoint.workflow.predict",
     "program": "counterpoint.compile.function",
     "read": "counterpoint.runs.read",
     "read_program": "counterpoint.hlo",

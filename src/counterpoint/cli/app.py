@@ -88,6 +88,27 @@ COMMANDS: tuple[Command, ...] = (
         examples=("counterpoint runs", "counterpoint runs experiments --json"),
     ),
     Command(
+        "predict",
+        "counterpoint.cli.predict:predict",
+        "Say what a step takes on hardware that is not here: real compiler, simulated devices.",
+        examples=(
+            "counterpoint predict --target 64x8xH100:400G -- python train.py",
+            "counterpoint predict ir --target 8xH100 --candidate pgle-recommended",
+            "counterpoint predict step.py:make_step --target 512x8xB200 --json",
+            "counterpoint predict runs/train --target 8xH100 --against runs/train",
+            "counterpoint predict ir --target 8x8xH100 --what-if nic=2x,hbm=1.5x --pgle",
+        ),
+    ),
+    Command(
+        "calibrate",
+        "counterpoint.cli.calibrate:calibrate",
+        "Fit the few numbers of the cost model to what was measured on your GPUs.",
+        examples=(
+            "counterpoint calibrate runs/train --target 8xH100 -o h100.toml",
+            "counterpoint predict ir --target 64x8xH100 --calibration h100.toml",
+        ),
+    ),
+    Command(
         "flags check",
         "counterpoint.cli.flags_check:check",
         "Check settings: what XLA would end at, what does nothing, what to write instead.",

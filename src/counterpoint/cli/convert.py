@@ -10,15 +10,11 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from counterpoint.cli.progress import Progress
+from counterpoint.cli.timeline_output import PARQUET, check_timeline_output, write_timeline
 from counterpoint.core.errors import UsageError
 from counterpoint.runs.read import read
 from counterpoint.timeline.model import Timeline
-from counterpoint.timeline.perfetto import SUFFIXES as TRACES
-from counterpoint.timeline.perfetto import write_perfetto
 from counterpoint.timeline.url import refuse_url
-
-PARQUET = ".parquet"
-ENDINGS = (PARQUET, *TRACES)
 
 
 def convert(
@@ -39,7 +35,8 @@ def convert(
     *inputs, last = paths
     refuse_url(last)
     out = Path(last)
-    _check(inputs, out, force=force)
+    instead = f"counterpoint convert {shlex.join([*inputs, f'{out}{PARQUET}'])}"
+    check_timeline_output(out, inputs, force=force, instead=instead)
     with Progress("reading") as progress:
 
         def say(what: str, done: int, total: int) -> None:
@@ -47,29 +44,8 @@ def convert(
 
         timeline = read(*inputs, progress=say)
         progress.say(f"writing {out}")
-        if out.suffix == PARQUET:
-            timeline.to_parquet(out, overwrite=force)
-        else:
-            write_perfetto(timeline, out, overwrite=force)
+        write_timeline(timeline, out, force=force)
     _tell(timeline, out)
-
-
-def _check(inputs: list[str], out: Path, *, force: bool) -> None:
-    """Refuse before the work what would be refused behind it."""
-    if not out.name.endswith(ENDINGS):
-        raise UsageError(
-            f"can't write {out}: its ending names no format here",
-            why=f"the ending says the format: {', '.join(ENDINGS)}",
-            next=f"counterpoint convert {shlex.join([*inputs, f'{out}{PARQUET}'])}",
-        )
-    if out.exists() and any(Path(name).resolve() == out.resolve() for name in inputs):
-        raise UsageError(f"{out} is what is to be read", next="choose another name")
-    if out.exists() and not force:
-        raise UsageError(
-            f"{out} exists", why="nothing is overwritten unasked", next="add --force, or rename"
-        )
-    if not out.parent.is_dir():
-        raise UsageError(f"can't write {out}: there is no directory {out.parent}")
 
 
 def _tell(timeline: Timeline, out: Path) -> None:

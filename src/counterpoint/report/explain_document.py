@@ -11,6 +11,7 @@ import shlex
 from collections.abc import Sequence
 from typing import Final
 
+from counterpoint.core.basis import Basis
 from counterpoint.diagnose.explain import Explanation, ProgramUse
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.step import StepTimes
@@ -42,20 +43,27 @@ _NOTICEABLE: Final = 0.99  # a step is longer than its program's runs by more th
 def explain_document(explanation: Explanation, top: int = 10, run: Run | None = None) -> Document:
     """The report on an Explanation, with `top` rows in each table; `run` is the Run it is of."""
     sections = [_profile(explanation, run), _steps(explanation.steps)]
-    if explanation.breakdown is not None:
-        sections.append(
-            parts_section(
-                f"Where {_which_step(explanation)} goes",
-                explanation.breakdown,
-                explanation.device_breakdowns,
-                explanation.phases,
-            )
-        )
-        sections.append(ops_section(explanation.ops, top))
-        sections.append(collectives_section(explanation.collectives, top))
-        sections.append(_utilisation(explanation))
-        sections.append(_findings(explanation))
+    sections += step_sections(explanation, top)
     return Document(sections=tuple(sections), legend=_legend(sections), next=_next(explanation))
+
+
+def step_sections(explanation: Explanation, top: int) -> list[Section]:
+    """Where the step goes, by parts, ops and collectives, and what it loses; none if unknown."""
+    if explanation.breakdown is None:
+        return []
+    parts = parts_section(
+        f"Where {_which_step(explanation)} goes",
+        explanation.breakdown,
+        explanation.device_breakdowns,
+        explanation.phases,
+    )
+    return [
+        parts,
+        ops_section(explanation.ops, top),
+        collectives_section(explanation.collectives, top),
+        _utilisation(explanation),
+        _findings(explanation),
+    ]
 
 
 def _profile(explanation: Explanation, run: Run | None) -> Section:
@@ -88,6 +96,8 @@ def _ending(run: Run | None) -> list[Fact]:
 
 
 def _which_step(explanation: Explanation) -> str:
+    if explanation.basis == Basis.PREDICTED:
+        return "the predicted step"
     return "a median step" if explanation.step is None else f"step {explanation.step}"
 
 

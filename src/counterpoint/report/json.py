@@ -76,7 +76,11 @@ def explain_data(explanation: Explanation, run: Run | None = None) -> dict[str, 
 
 def explain_json(explanation: Explanation, run: Run | None = None) -> str:
     """The same as text, with each op, collective and finding on a line of its own."""
-    data = explain_data(explanation, run)
+    return json_lines(explain_data(explanation, run))
+
+
+def json_lines(data: Mapping[str, Json]) -> str:
+    """An object as text, where rows of a table have a line each."""
     entries = (f"{json.dumps(key)}: {_lines(value)}" for key, value in data.items())
     return "{\n" + ",\n".join(entries) + "\n}\n"
 

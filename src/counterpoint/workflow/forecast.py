@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from counterpoint.compile import Compiled, ForPrediction, Task, Workload, for_prediction
 from counterpoint.cost import CostModel
@@ -12,12 +13,16 @@ from counterpoint.cost.measured import Measured
 from counterpoint.cost.scalars import Scalars
 from counterpoint.cost.tables import Table
 from counterpoint.cost.what_if import WhatIf
+from counterpoint.flags import Settings
 from counterpoint.hardware import Target
 from counterpoint.hlo import Program
 from counterpoint.simulate import Jitter, Simulation, simulate
 from counterpoint.workflow.memory_fit import memory_fit
 from counterpoint.workflow.prediction import Forecast
 from counterpoint.workflow.variants import Variant
+
+_STREAMS: Final = "xla_gpu_experimental_enable_collective_multi_streaming"
+_TRUE: Final = ("true", "True", "1")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +45,12 @@ class Bench:
         )
 
     def simulate(
-        self, program: Program, *, hlo: bytes | None = None, what_if: WhatIf | None = None
+        self,
+        program: Program,
+        settings: Settings,
+        *,
+        hlo: bytes | None = None,
+        what_if: WhatIf | None = None,
     ) -> Simulation:
         gpu = self.target.known_gpu
         return simulate(
@@ -50,6 +60,7 @@ class Bench:
             device_name=gpu.description if gpu else None,
             jitter=self.jitter if what_if is None else None,
             hlo=hlo,
+            communication_streams=2 if settings.flags.get(_STREAMS) in _TRUE else 1,
         )
 
 
@@ -81,7 +92,7 @@ def forecast(bench: Bench, wanted: Asked, compiled: Compiled) -> Forecast:
         name=wanted.variant.name,
         settings=wanted.variant.settings,
         program=compiled.program,
-        simulation=bench.simulate(compiled.program, hlo=compiled.hlo),
+        simulation=bench.simulate(compiled.program, wanted.variant.settings, hlo=compiled.hlo),
         memory=fit,
         compiled=compiled,
         notes=(*wanted.assumed.notes, *compiled.notes),
@@ -94,7 +105,7 @@ def forecast_scheduled(bench: Bench, variant: Variant, program: Program) -> Fore
         name=variant.name,
         settings=variant.settings,
         program=program,
-        simulation=bench.simulate(program),
+        simulation=bench.simulate(program, variant.settings),
         memory=memory_fit(None, bench.target, variant.settings.variables),
         notes=("this program was scheduled already: it is simulated as it is",),
     )

@@ -8,6 +8,7 @@ All candidates are compiled at once, in worker processes; one that fails is an e
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -15,6 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 from counterpoint.compile import Workload, own_target, parse_target
 from counterpoint.core.errors import UsageError
 from counterpoint.cost import Source
+from counterpoint.cost.scalar_file import ScalarFile, read_scalars
+from counterpoint.cost.scalars import default_scalars
 from counterpoint.diagnose.explain import explain
 from counterpoint.hardware import Target
 from counterpoint.simulate import Jitter, Simulation
@@ -55,13 +58,17 @@ def predict(
     questions = read_questions(given.what_if)
     measured = None if given.against is None else read_measurement(given.against)
     tables = read_tables(given.nccl_tables, given.gemm_table)
+    scalar_file = read_scalars(given.calibration) if given.calibration is not None else None
     where = parse_target(target) if isinstance(target, str) else target
     with tempfile.TemporaryDirectory(prefix="counterpoint-predict-") as scratch:
         subject = _subject(workload, where, program, given, Path(scratch), say)
         where = where or _own_target(subject)
         check_devices(subject, where)
         bench = Bench(
-            target=where, scalars=given.scalars, tables=tables, jitter=_jitter(given, where)
+            target=where,
+            scalars=scalar_file.over(default_scalars(where.gpu)) if scalar_file else None,
+            tables=tables,
+            jitter=_jitter(given, where),
         )
         work = Work(subject, bench, given, say)
         made = forecasts(work)
@@ -79,7 +86,7 @@ def predict(
             gain=_gain(work, bench, base),
             against=None if measured is None else compare(base, measured, str(given.against)),
             notes=_notes(subject, where, made),
-            warnings=made.carried.warnings if made.carried is not None else (),
+            warnings=tuple(_warnings(where, made, scalar_file)),
         )
 
 
@@ -122,12 +129,11 @@ def _subject(
     if isinstance(source, Subject):
         return source
     if isinstance(source, str) and is_function(source):
-        if target is None:
-            raise _no_target(source)
+        where = require_target(target, source)
         say(f"lowering {source}")
         return lower_subject(
             source,
-            devices=question.devices or target.devices,
+            devices=question.devices or where.devices,
             directory=scratch,
             timeout_s=question.timeout_s,
         )
@@ -139,6 +145,13 @@ def _own_target(subject: Subject) -> Target:
     if found is None:
         raise _no_target(subject.origin)
     return found
+
+
+def require_target(target: Target | None, origin: str) -> Target:
+    """The target, where the workload can't tell one."""
+    if target is None:
+        raise _no_target(origin)
+    return target
 
 
 def _no_target(origin: str) -> UsageError:
@@ -161,6 +174,13 @@ def _gain(work: Work, bench: Bench, base: Forecast) -> Gain | None:
         return None
     work.say("compiling with predicted costs")
     return gain(work.subject.workload, bench, base, question.pgle_out, question.timeout_s)
+
+
+def _warnings(target: Target, made: Made, calibrated: ScalarFile | None) -> Iterator[str]:
+    if calibrated is not None and calibrated.chip not in ("", target.gpu):
+        yield f"{calibrated.path} was fitted on {calibrated.chip}, and the target is {target.gpu}"
+    if made.carried is not None:
+        yield from made.carried.warnings
 
 
 def _notes(subject: Subject, target: Target, made: Made) -> tuple[str, ...]:

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from counterpoint.compile import TIMEOUT_S
 from counterpoint.flags import Settings
 from counterpoint.workflow.variants import Variant
-
-if TYPE_CHECKING:
-    from counterpoint.cost.scalars import Scalars
 
 Say: TypeAlias = Callable[[str], None]
 
@@ -30,7 +27,7 @@ class Question:
     pgle_out: Path | None = None
     nccl_tables: Sequence[Path] = ()
     gemm_table: Path | None = None
-    scalars: Scalars | None = None
+    calibration: Path | str | None = None  # what `counterpoint calibrate` wrote
     jitter: int | None = None  # seed
     devices: int | None = None  # to lower a function for; else the target's
     jobs: int | None = None

@@ -28,11 +28,7 @@ def difference(one: Simulation, other: Simulation) -> Range:
     below = above = 0.0
     for family in {*one.reach_s, *other.reach_s}:
         mine, theirs = one.reach_s.get(family), other.reach_s.get(family)
-        moves = [
-            (mine[end] - one.step_s if mine else 0.0)
-            - (theirs[end] - other.step_s if theirs else 0.0)
-            for end in (0, 1)
-        ]
+        moves = [(mine[end] if mine else 0.0) - (theirs[end] if theirs else 0.0) for end in (0, 1)]
         below += min(*moves, 0.0) ** 2
         above += max(*moves, 0.0) ** 2
     return Range(middle - math.sqrt(below), middle + math.sqrt(above))

@@ -35,7 +35,7 @@ def answers(
     """What the base's schedule would take under each."""
     for text, what_if in questions:
         check_names(what_if, base.program)
-        other = bench.simulate(base.program, what_if=what_if)
+        other = bench.simulate(base.program, base.settings, what_if=what_if)
         saves = difference(base.simulation, other)
         yield Answer(
             question=text,

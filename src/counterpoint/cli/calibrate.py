@@ -1,0 +1,72 @@
+"""`counterpoint calibrate`: fit the few numbers of the cost model to what was measured."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from counterpoint.cli.output import check_output, write_output
+from counterpoint.cli.progress import Progress
+from counterpoint.core.errors import UsageError
+
+Switch = Annotated[bool, Parameter(show_default=False)]
+ENDING = ".toml"
+
+
+def calibrate(
+    *recordings: Annotated[str, Parameter(name="RUN...", negative=())],
+    target: str | None = None,
+    calibration: Path | None = None,
+    out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
+    force: Switch = False,
+    json: Switch = False,
+) -> None:
+    """Fit the few numbers of the cost model (rates of GEMMs, memory, network) to measured runs.
+
+    What the fit is worth elsewhere is told by what it did not see: kinds of work, and whole steps
+    where several were measured, are left out in turn.
+
+    Args:
+        recordings: Runs, profiles or kept Timelines, each of one program on the target.
+        target: What they were measured on: 8xH100, or 8x8xH100:400G for eight hosts.
+        calibration: Start from an earlier calibration instead of the chip's defaults.
+        out: Where to write: .toml, for `predict --calibration`.
+        force: Overwrite what is there.
+        json: Print what was fitted as JSON.
+    """
+    if not recordings:
+        raise UsageError(
+            "no recording was named", next="counterpoint calibrate RUN --target 8xH100 -o h100.toml"
+        )
+    if target is None:
+        raise UsageError(
+            "--target is missing: which GPUs were these measured on?",
+            next="--target 8xH100, or 8x8xH100:400G for eight hosts of eight",
+        )
+    if out is not None:
+        check_output(out, force=force, endings=(ENDING,))
+    from counterpoint.cost.scalar_file import read_scalars
+    from counterpoint.cost.scalars import default_scalars
+    from counterpoint.hardware import parse_target
+    from counterpoint.report.calibration_document import calibration_document, calibration_json
+    from counterpoint.report.terminal import print_document
+    from counterpoint.runs.read import read
+    from counterpoint.workflow.calibrate import calibrate as fit
+
+    where = parse_target(target)
+    usual = default_scalars(where.gpu)
+    start = usual if calibration is None else read_scalars(calibration).over(usual)
+    with Progress("reading") as progress:
+        timelines = [read(path) for path in recordings]
+        progress.say("fitting")
+        found = fit(timelines, where, start=start)
+    if out is not None:
+        write_output(out, found.toml())
+        print(f"wrote {out}", file=sys.stderr)
+    if json:
+        sys.stdout.write(calibration_json(found, str(out) if out else None))
+    else:
+        print_document(calibration_document(found, str(where), out), sys.stdout)

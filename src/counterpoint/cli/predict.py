@@ -1,0 +1,152 @@
+"""`counterpoint predict`: what a step takes on hardware that is not here, and where it goes."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+from cyclopts import Parameter
+
+from counterpoint.cli.numbers import WholeNumber
+from counterpoint.cli.predict_options import CompileOptions, PriceOptions, Switch, make_question
+from counterpoint.cli.progress import Progress
+from counterpoint.cli.timeline_output import check_timeline_output, write_timeline
+from counterpoint.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from counterpoint.hardware import Target
+    from counterpoint.workflow.prediction import Prediction
+    from counterpoint.workflow.question import Question, Say
+
+OUT_OF_MEMORY: Final = 1
+
+
+def predict(
+    workload: str | None = None,
+    *command: Annotated[str, Parameter(name="COMMAND...", show=False, negative=())],
+    compile_: Annotated[CompileOptions | None, Parameter(name="*")] = None,
+    prices: Annotated[PriceOptions | None, Parameter(name="*")] = None,
+    top: WholeNumber = 10,
+    json: Switch = False,
+    out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
+    force: Switch = False,
+) -> int:
+    """Say what a step takes on hardware that is not here, and where it goes.
+
+    Exit code 1 where it is predicted to run out of memory.
+
+    Args:
+        workload: StableHLO, a dump, a Run, HLO, file.py:function; or `-- python train.py`.
+        command: What to start, behind `--`: the step is lowered, and nothing is trained.
+        compile_: What is compiled.
+        prices: What prices it.
+        top: Rows in each table.
+        json: Print everything as JSON, uncut.
+        out: Keep the predicted Timeline: .parquet, .json.gz, .json or .pftrace.
+        force: Overwrite what is there.
+    """
+    if workload is None:
+        raise UsageError(
+            "no workload was named",
+            why="it is a file or directory, file.py:function, or a command behind `--`",
+            next="counterpoint predict --target 8xH100 -- python train.py",
+        )
+    if top < 1:
+        raise UsageError(f"--top takes a number from 1 on, not {top}")
+    if out is not None:
+        check_timeline_output(out, [workload], force=force)
+    given = compile_ or CompileOptions()
+    from counterpoint.hardware import parse_target
+
+    target = parse_target(given.target) if given.target is not None else None
+    question = make_question(given, prices or PriceOptions(), target)
+    words = _command(workload, command)
+    with Progress("reading the program") as progress:
+        if words is None:
+            from counterpoint.workflow.predict import predict as ask
+
+            made = ask(
+                workload,
+                target=target,
+                program=given.program,
+                question=question,
+                say=progress.say,
+            )
+        else:
+            made = _of_command(words, target, given.program, question, progress.say)
+        progress.say("drawing")
+        if out is not None:
+            write_timeline(made.timeline, out, force=force)
+    _print(made, top, _next(made, words or [workload]), as_json=json)
+    if out is not None:
+        print(f"wrote {out}", file=sys.stderr)
+    return OUT_OF_MEMORY if made.base.memory.fits is False else 0
+
+
+def _command(workload: str, rest: Sequence[str]) -> list[str] | None:
+    """The words behind `--`, if there were such; a script alone is told by its being one."""
+    path = Path(workload)
+    if not rest:
+        script = path.is_file() and os.access(path, os.X_OK) and path.read_bytes()[:2] == b"#!"
+        return [workload] if script else None
+    if path.is_dir() or (path.is_file() and not os.access(path, os.X_OK)):
+        raise UsageError(
+            f"two workloads: {workload}, and {shlex.join(rest)}",
+            next=f"counterpoint predict {shlex.quote(workload)} --target 8xH100",
+        )
+    return [workload, *rest]
+
+
+def _of_command(
+    words: Sequence[str],
+    target: Target | None,
+    program: str | None,
+    question: Question,
+    say: Say,
+) -> Prediction:
+    from counterpoint.workflow.predict import predict as ask
+    from counterpoint.workflow.predict import require_target
+    from counterpoint.workflow.subject import run_subject
+
+    where = require_target(target, shlex.join(words))
+    with tempfile.TemporaryDirectory(prefix="counterpoint-lower-") as scratch:
+        say(f"lowering {shlex.join(words)}")
+        subject = run_subject(
+            words,
+            devices=question.devices or where.devices,
+            directory=Path(scratch),
+            program=program,
+            timeout_s=question.timeout_s,
+            say=say,
+        )
+        return ask(subject, target=where, question=question, say=say)
+
+
+def _next(made: Prediction, words: Sequence[str]) -> str:
+    again = ["counterpoint", "predict", "--target", str(made.target)]
+    behind = shlex.join(["--", *words] if len(words) > 1 else words)
+    if made.base.memory.fits is False:
+        return f"{shlex.join([*again, '--candidate', 'memory'])} {behind}"
+    if not made.candidates and made.base.compiled is not None:
+        return f"{shlex.join([*again, '--candidate', 'pgle-recommended'])} {behind}"
+    best = made.candidates[0] if made.candidates else None
+    if best is not None and not any(it.is_base and it.tied for it in made.candidates):
+        flags = [f"--set={name}={value}" for name, value in best.settings.flags.items()]
+        return shlex.join(["counterpoint", "run", *flags]) + " -- COMMAND   # and measure"
+    return f"{shlex.join([*again, '--what-if', 'nic=2x'])} {behind}"
+
+
+def _print(made: Prediction, top: int, next: str, *, as_json: bool) -> None:
+    from counterpoint.report.predict_document import predict_document
+    from counterpoint.report.predict_json import predict_json
+    from counterpoint.report.terminal import print_document
+
+    if as_json:
+        sys.stdout.write(predict_json(made))
+    else:
+        print_document(predict_document(made, top, next), sys.stdout)

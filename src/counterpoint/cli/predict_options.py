@@ -1,0 +1,116 @@
+"""Options of `predict`, and what they come to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from counterpoint.cli.numbers import MaybeWholeNumber
+from counterpoint.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from counterpoint.hardware import Target
+    from counterpoint.workflow.question import Question
+
+Many = Annotated[tuple[str, ...], Parameter(show_default=False)]
+Switch = Annotated[bool, Parameter(show_default=False)]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class CompileOptions:
+    """What is compiled, and for what.
+
+    Args:
+        target: The devices: 8xH100, 64x8xH100:400G for 64 hosts with a NIC per GPU, or a .toml.
+        set_: A flag of XLA: xla_gpu_...=value. --set
+            xla_gpu_pgle_profile_file_or_directory_path=FILE gives the compiler a profile.
+        env: A variable: NAME=value. XLA_PYTHON_CLIENT_MEM_FRACTION sets what memory there is.
+        recipe: Settings by a recipe's name, or of a file; what --set and --env say comes after.
+        candidate: Settings to rank, on top of these: flags in quotes, a file, a recipe's name.
+        program: Of several programs this one; else the one with the most FLOPs.
+        devices: Lower a function or a command for so many devices; else for the target's.
+        jobs: Compile so many at once; else as many as cores and memory allow.
+        timeout: Seconds that one compile, or lowering, may take.
+    """
+
+    target: str | None = None
+    set_: Annotated[tuple[str, ...], Parameter(name="--set", show_default=False)] = ()
+    env: Many = ()
+    recipe: Many = ()
+    candidate: Many = ()
+    program: str | None = None
+    devices: MaybeWholeNumber = None
+    jobs: MaybeWholeNumber = None
+    timeout: float = 900.0
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class PriceOptions:
+    """What prices instructions, and what is asked of the prices.
+
+    Args:
+        profile: Price by what was measured of this workload: a PGLE profile, a recording or a Run.
+            The compiler is not told.
+        nccl_table: A log of nccl-tests on your network, before our tables.
+        gemm_table: A CSV of GEMM benchmarks on your GPU, before our tables.
+        calibration: Scalars that `counterpoint calibrate` fitted.
+        what_if: Other hardware, same schedule: nic=2x,hbm=1.5x,collective:all-gather=0.
+        against: Compare with what was measured: a Run or a recording.
+        pgle: Say what a profile of real costs (PGLE) could gain at most.
+        pgle_out: Keep the predicted costs as a profile: .pbtxt or .pb.
+        jitter: Let devices scatter, with this seed.
+    """
+
+    profile: Path | None = None
+    nccl_table: Annotated[tuple[Path, ...], Parameter(show_default=False)] = ()
+    gemm_table: Path | None = None
+    calibration: Path | None = None
+    what_if: Many = ()
+    against: Path | None = None
+    pgle: Switch = False
+    pgle_out: Path | None = None
+    jitter: MaybeWholeNumber = None
+
+
+def make_question(
+    compile_: CompileOptions, prices: PriceOptions, target: Target | None
+) -> Question:
+    """What the options ask for, checked."""
+    from counterpoint.workflow.gain import check_gain_place
+    from counterpoint.workflow.question import Question
+    from counterpoint.workflow.variants import base_settings
+
+    _refuse_low("--devices", compile_.devices, 1)
+    _refuse_low("--jobs", compile_.jobs, 1)
+    _refuse_low("--jitter", prices.jitter, 0)
+    if not 0 < compile_.timeout < float("inf"):
+        raise UsageError(f"--timeout takes a number of seconds, not {compile_.timeout:g}")
+    if prices.pgle_out is not None:
+        check_gain_place(prices.pgle_out)
+    chip = target.gpu if target is not None else None
+    return Question(
+        settings=base_settings(compile_.recipe, compile_.set_, compile_.env, chip=chip),
+        candidates=compile_.candidate,
+        profile=prices.profile,
+        against=prices.against,
+        what_if=prices.what_if,
+        pgle=prices.pgle or prices.pgle_out is not None,
+        pgle_out=prices.pgle_out,
+        nccl_tables=prices.nccl_table,
+        gemm_table=prices.gemm_table,
+        calibration=prices.calibration,
+        jitter=prices.jitter,
+        devices=compile_.devices,
+        jobs=compile_.jobs,
+        timeout_s=compile_.timeout,
+    )
+
+
+def _refuse_low(option: str, value: int | None, least: int) -> None:
+    if value is not None and value < least:
+        raise UsageError(f"{option} takes a number from {least} on, not {value}")

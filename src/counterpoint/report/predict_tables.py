@@ -1,0 +1,248 @@
+"""The tables of `predict`: candidates, what-if, what PGLE could gain, measurement, the unpriced."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from counterpoint.core.basis import Range
+from counterpoint.report import units
+from counterpoint.report.document import (
+    Column,
+    Fact,
+    Facts,
+    Kind,
+    Prose,
+    Section,
+    Table,
+    Tone,
+    printable,
+)
+from counterpoint.report.places import short_path, without_middle
+from counterpoint.workflow.prediction import Prediction, Standing
+from counterpoint.workflow.ranking import INDIFFERENCE
+
+_LONGEST: Final = 60
+
+
+def candidates_section(prediction: Prediction) -> Iterator[Section]:
+    """The candidates, the best first."""
+    found = prediction.candidates
+    if not found:
+        return
+    columns = (
+        Column("", Kind.NUMBER),
+        Column("settings", Kind.NAME),
+        Column("step ms", Kind.NUMBER),
+        Column("range", Kind.WORD, rank=2),
+        Column("behind the best", Kind.WORD),
+        Column("exposed ms", Kind.NUMBER, rank=1),
+        Column("peak", Kind.NUMBER, rank=1),
+        Column("verdict", Kind.WORD),
+    )
+    rows = tuple(_standing(place, it, found) for place, it in enumerate(found, 1))
+    tied = [it for it in found if it.tied]
+    summary = f"{len(found)}, the best first"
+    if len(tied) > 1:
+        summary += f"; the first {len(tied)} are tied" if _first(tied, found) else "; some are tied"
+    how = (
+        "Differences count errors that two schedules share once; tied means that the difference"
+        f" may be within {units.percent(INDIFFERENCE)}, which is no reason to prefer one."
+    )
+    errors = tuple(
+        Fact(it.name, printable(" ".join(str(it.error).split())), Tone.WARNING)
+        for it in found
+        if it.error is not None
+    )
+    blocks = (Table(columns=columns, rows=rows), Prose(how, Tone.QUIET))
+    yield Section("Candidates", summary, (*blocks, Facts(errors)) if errors else blocks)
+
+
+def _first(tied: list[Standing], found: tuple[Standing, ...]) -> bool:
+    return all(it.tied for it in found[: len(tied)])
+
+
+def _standing(place: int, it: Standing, found: tuple[Standing, ...]) -> tuple[str, ...]:
+    made = it.forecast
+    name = printable(without_middle(it.name, _LONGEST))
+    if made is None:
+        return ("-", name, *[units.UNKNOWN] * 5, "does not compile")
+    steps = [one.forecast.step_s * 1e3 for one in found if one.forecast]
+    decimals = units.decimals_of(steps)
+    low, high = made.range_s.low * 1e3, made.range_s.high * 1e3
+    return (
+        str(place),
+        name,
+        units.column([made.step_s * 1e3], decimals)[0],
+        " to ".join(units.column([low, high], decimals)),
+        _behind(it),
+        units.column([it.exposed_ms])[0],
+        units.size(made.memory.peak_bytes),
+        _verdict(place, it),
+    )
+
+
+def _behind(it: Standing) -> str:
+    if not it.behind or it.reach is None:
+        return "0"
+    return f"{units.percent(it.behind)} ({_percents(it.reach)})"
+
+
+def _percents(reach: Range) -> str:
+    return f"{units.percent(reach.low)} to {units.percent(reach.high)}"
+
+
+def _verdict(place: int, it: Standing) -> str:
+    if it.forecast is not None and it.forecast.memory.fits is False:
+        return "OUT OF MEMORY"
+    if it.same_as is not None:
+        return f"same program as {it.same_as}"
+    if it.tied:
+        return "best" if place == 1 else "tied with the best"
+    return "slower"
+
+
+def what_if_section(prediction: Prediction) -> Iterator[Section]:
+    """What other hardware would make of the same schedule."""
+    if not prediction.what_if:
+        return
+    columns = (
+        Column("if", Kind.NAME),
+        Column("step ms", Kind.NUMBER),
+        Column("saves ms", Kind.NUMBER),
+        Column("range", Kind.WORD),
+        Column("of the step", Kind.NUMBER),
+    )
+    step = prediction.step_s
+    rows = tuple(
+        (
+            printable(it.question),
+            units.column([it.step_s * 1e3], units.decimals_of([step * 1e3]))[0],
+            units.column([it.saves_s * 1e3], 2)[0],
+            " to ".join(units.column([it.saves_range_s.low * 1e3, it.saves_range_s.high * 1e3], 2)),
+            units.percent(it.saves_s / step if step else None),
+        )
+        for it in prediction.what_if
+    )
+    how = "The schedule is the one above: a compiler that knew might do better."
+    yield Section("What if", "", (Table(columns=columns, rows=rows), Prose(how, Tone.QUIET)))
+
+
+def gain_section(prediction: Prediction) -> Iterator[Section]:
+    """What a profile of real costs could gain at most."""
+    gain = prediction.gain
+    if gain is None:
+        return
+    base, made = prediction.base, gain.forecast
+    if not gain.used:
+        rows = [Fact("WARNING", printable(f"not used: {gain.reason}"), Tone.WARNING)]
+        yield Section(
+            "PGLE", f"{units.UNKNOWN}   the compiler did not use it", (Facts(tuple(rows)),)
+        )
+        return
+    saves = gain.saves_s / base.step_s if base.step_s else 0.0
+    reach = gain.saves_range_s
+    low, high = units.column([reach.low * 1e3, reach.high * 1e3], 2)
+    rows = [
+        Fact(
+            "step", f"{units.milliseconds(made.step_s * 1e3)} with {gain.costs:,} predicted costs"
+        ),
+        Fact("schedule", "another one" if gain.changed else "the same: PGLE can't help here"),
+        Fact(
+            "at most",
+            "the costs that the compiler was told are those that it is simulated with; real ones"
+            " can't do better in this model",
+            Tone.QUIET,
+        ),
+    ]
+    if made.memory.fits is False:
+        rows.append(Fact("OUT OF MEMORY", units.size(made.memory.peak_bytes), Tone.WARNING))
+    if gain.path is not None:
+        rows.append(Fact("kept", printable(f"{gain.path} (predicted costs, not measured ones)")))
+    summary = f"gains at most {units.percent(max(saves, 0.0))} ({low} to {high} ms)"
+    if saves < 0:
+        summary = f"gains nothing: the step is {units.percent(-saves)} longer"
+    yield Section("PGLE", summary, (Facts(tuple(rows)),))
+
+
+def against_section(prediction: Prediction, top: int) -> Iterator[Section]:
+    """Prediction and measurement side by side."""
+    found = prediction.against
+    if found is None:
+        return
+    warned = [Fact("WARNING", printable(text), Tone.WARNING) for text in found.warnings]
+    facts = [
+        *warned,
+        Fact("measured", printable(found.origin)),
+        Fact("matched", f"{units.percent(found.matched_share)} of its device time, {found.how}"),
+    ]
+    kinds = Table(
+        columns=(
+            Column("category", Kind.WORD),
+            Column("predicted ms", Kind.NUMBER),
+            Column("measured ms", Kind.NUMBER),
+            Column("off by ms", Kind.NUMBER),
+        ),
+        rows=tuple(
+            (name, *units.column([predicted, measured, predicted - measured], 2))
+            for name, (predicted, measured) in found.categories.items()
+        ),
+    )
+    rows = found.ops[:top]
+    ops = Table(
+        columns=(
+            Column("op", Kind.NAME),
+            Column("category", Kind.WORD, rank=1),
+            Column("predicted ms", Kind.NUMBER),
+            Column("measured ms", Kind.NUMBER),
+            Column("off by ms", Kind.NUMBER),
+            Column("measured as", Kind.NAME, rank=2),
+            Column("source", Kind.PLACE, rank=3),
+        ),
+        rows=tuple(
+            (
+                printable(without_middle(it.name, _LONGEST)),
+                it.category,
+                *units.column([it.predicted_ms, it.measured_ms, it.difference_ms], 2),
+                printable(it.measured_name or units.UNKNOWN),
+                printable(short_path(it.source)) if it.source else units.UNKNOWN,
+            )
+            for it in rows
+        ),
+    )
+    predicted, measured = units.column([found.predicted_ms, found.measured_ms])
+    ratio = units.UNKNOWN if found.ratio is None else f"{found.ratio - 1:+.1%}"
+    summary = f"predicted {predicted} ms, measured {measured} ms: {ratio}"
+    cut = Prose(f"{len(rows)} of {len(found.ops):,} ops, the largest difference first", Tone.QUIET)
+    yield Section("Against", summary, (Facts(tuple(facts)), kinds, cut, ops))
+
+
+def unpriced_section(prediction: Prediction, top: int) -> Iterator[Section]:
+    """What nothing prices, with the bounds that it was given."""
+    found = prediction.base.simulation.unpriced
+    if not found:
+        return
+    rows = found[:top]
+    table = Table(
+        columns=(
+            Column("instruction", Kind.NAME),
+            Column("times", Kind.NUMBER),
+            Column("at least ms", Kind.NUMBER),
+            Column("at most ms", Kind.NUMBER),
+            Column("of the step", Kind.NUMBER),
+            Column("what it is", Kind.NAME, rank=1),
+        ),
+        rows=tuple(
+            (
+                printable(without_middle(it.instruction, _LONGEST)),
+                units.count(it.times),
+                *units.column([it.low_s * 1e3, it.high_s * 1e3], 2),
+                units.percent(it.share),
+                printable(without_middle(it.how, _LONGEST)),
+            )
+            for it in rows
+        ),
+    )
+    share = sum(it.share for it in found)
+    summary = f"{len(rows)} of {len(found):,}, at most {units.percent(share)} of the step"
+    yield Section("Not priced", summary, (table,))
