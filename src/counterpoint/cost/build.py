@@ -13,11 +13,12 @@ from weakref import WeakKeyDictionary
 
 from counterpoint.cost.collectives import price_collective
 from counterpoint.cost.compute import Machine, machine_of, price_compute
+from counterpoint.cost.compute.user_kernel import price_described
 from counterpoint.cost.measured import Measured
 from counterpoint.cost.model import Contention, CostModel
 from counterpoint.cost.price import FREE, Family, Price
 from counterpoint.cost.scalars import Scalars, default_scalars
-from counterpoint.cost.tables import CollectiveTable, GemmTable, Table
+from counterpoint.cost.tables import CollectiveTable, GemmTable, KernelTable, Table
 from counterpoint.cost.what_if import WhatIf
 from counterpoint.hardware import Target
 from counterpoint.hlo import Instruction, Program, collective, is_done, launches
@@ -36,8 +37,8 @@ def build_model(
 ) -> CostModel:
     """What every instruction costs on the target.
 
-    `tables` are a user's own (nccl-tests logs, GEMM benchmarks) and go before ours; `scalars` are
-    the chip's default ones where none are given.
+    `tables` are a user's own (nccl-tests logs, GEMM benchmarks, kernels) and go before ours;
+    `scalars` are the chip's default ones where none are given.
     """
     known = scalars or default_scalars(target.gpu)
     asked = what_if or WhatIf()
@@ -47,6 +48,7 @@ def build_model(
         measured=measured,
         gemm_tables=tuple(it for it in tables if isinstance(it, GemmTable)),
         collective_tables=tuple(it for it in tables if isinstance(it, CollectiveTable)),
+        kernel_tables=tuple(it for it in tables if isinstance(it, KernelTable)),
         what_if=what_if,
     )
 
@@ -80,6 +82,7 @@ class Chain:
     measured: Measured | None
     gemm_tables: tuple[GemmTable, ...]
     collective_tables: tuple[CollectiveTable, ...]
+    kernel_tables: tuple[KernelTable, ...]
     what_if: WhatIf | None
     _known: WeakKeyDictionary[Program, _Prices] = field(
         default_factory=WeakKeyDictionary[Program, _Prices], repr=False
@@ -115,7 +118,10 @@ class Chain:
             price = self.measured.price(program, instruction, family)
             if price is not None:
                 return price
-        return modelled or price_compute(program, instruction, self.machine, self.gemm_tables)
+        if modelled is not None:
+            return modelled
+        described = price_described(program, instruction, self.machine, self.kernel_tables)
+        return described or price_compute(program, instruction, self.machine, self.gemm_tables)
 
     def _collective(self, program: Program, instruction: Instruction) -> Price | None:
         return price_collective(
