@@ -7,7 +7,8 @@ choice of what the backward pass recomputes, bfloat16 beside float32 weights, Ad
       python examples/llama.py --size tiny --fsdp 4 --tensor 2
       python examples/llama.py --size 1b --platform gpu --profile profile/
 - is predicted for GPUs that are not at hand; no array is made, whatever its size:
-      counterpoint predict examples/llama.py:make_step --devices 512
+      counterpoint predict examples/llama.py:make_step --target 64x8xH100
+      LLAMA="size=70b batch=2" counterpoint predict examples/llama.py:make_step --target 8x8xH100
 
 Needs JAX 0.8 or later and nothing else. Older models of the GPT-3 kind are among the sizes, to be
 compared with what others published; their LayerNorm is an RMSNorm here, and biases are left out.
@@ -18,9 +19,9 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import MISSING, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -115,12 +116,14 @@ class Layout(NamedTuple):
 # The step, of arrays or of their shapes
 
 
-def make_step(devices: int | None = None, size: str = "100m", **settings: Any) -> tuple[Any, Any]:  # noqa: ANN401
+def make_step(devices: int | None = None, size: str = "8b", **settings: Any) -> tuple[Any, Any]:  # noqa: ANN401
     """The jitted step and its abstract arguments, on so many devices, for a compiler.
 
-    Settings are the fields of `Config`, as values or as text; they change what the size says.
+    Settings are the fields of `Config`, as values or as text; they change what the size says. The
+    variable LLAMA, as in LLAMA="size=70b batch=2", comes before both.
     """
-    config = configure(size, settings)
+    asked = dict(word.split("=", 1) for word in os.environ.get("LLAMA", "").split())
+    config = configure(asked.pop("size", size), {**settings, **asked})
     mesh = make_mesh(config, devices)
     if config.attention == "auto":
         config = replace(config, attention="cudnn")  # what compiles for GPUs has it
@@ -460,12 +463,12 @@ def make_mesh(config: Config, count: int | None = None) -> Mesh:
 
 
 @contextmanager
-def cudnn_supposed(attention: str) -> Iterator[None]:
+def cudnn_supposed(attention: str) -> Generator[None]:
     """Lower cuDNN's attention where no cuDNN is, for a compiler that needs none.
 
     JAX asks for its version while it traces. Running what was lowered needs the real one.
     """
-    from jax._src.cudnn import fused_attention_stablehlo as kernels  # noqa: PLC2701
+    from jax._src.cudnn import fused_attention_stablehlo as kernels
 
     asked = kernels.check_cudnn_version
     on_gpu = jax.default_backend() == "gpu"
@@ -523,7 +526,6 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--profile-start", type=int, default=4, help="first step to record")
     parser.add_argument("--profile-steps", type=int, default=4, help="how many steps to record")
     for field in fields(Config):
-        assert field.default is not MISSING
         kind = type(field.default)
         name = f"--{field.name.replace('_', '-')}"
         if kind is bool:

@@ -12,7 +12,7 @@ array, which XLA's partitioner makes a collective permute:
 With `--delay 2` the forward edge has one, too, at the price of more iterations to fill the ring.
 
     python examples/pipeline.py                 # on 4 virtual CPU devices, checked and trained
-    counterpoint predict examples/pipeline.py:make_step --devices 4 --recipe pipeline
+    counterpoint predict examples/pipeline.py:make_step --target 4xH100 --candidate pipeline
 """
 
 from __future__ import annotations
@@ -85,9 +85,7 @@ def bind(step: Any, config: Config, mesh: Mesh) -> Any:  # noqa: ANN401 - a func
     return jax.jit(pipeline, donate_argnums=() if config.forward else 0)
 
 
-def train_step(
-    weights: Weights, batch: Array, config: Config, mesh: Mesh
-) -> tuple[Weights, Array]:
+def train_step(weights: Weights, batch: Array, config: Config, mesh: Mesh) -> tuple[Weights, Array]:
     """Forward, backward, and a step down the gradient; the answers are zero."""
     loss, gradients = jax.value_and_grad(loss_of)(weights, batch, config, mesh)
     with jax.named_scope("optimizer"):
