@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from counterpoint.compile.bytecode import as_text
 from counterpoint.compile.job import Form
 from counterpoint.compile.shelf import Paper
-from counterpoint.core.errors import InputError
-from counterpoint.hlo import flops, read_program
+from counterpoint.core.errors import InputError, UsageError
+from counterpoint.hlo import Program, flops, read_program
 
 _LOWERED: Final = (
     re.compile(r"jax_ir\d+_(?P<name>.+)_compile\.mlir"),  # JAX_DUMP_IR_TO
@@ -55,7 +56,12 @@ def candidates(found: Iterable[Paper]) -> list[Candidate]:
 
 def scheduled(found: Iterable[Paper]) -> list[str]:
     """Places of modules that XLA is through with, which can't be compiled again."""
-    return [paper.place for paper in found if _SCHEDULED.search(paper.name)]
+    return [paper.place for paper in found if is_scheduled(paper)]
+
+
+def is_scheduled(paper: Paper) -> bool:
+    """Whether XLA is through with it, by its name."""
+    return _SCHEDULED.search(paper.name) is not None
 
 
 def ranked(found: Iterable[Candidate]) -> list[Candidate]:
@@ -89,10 +95,11 @@ def _weight(largest: int, candidate: Candidate) -> tuple[float, int]:
     size = candidate.paper.size
     if size < _SMALL * largest:
         return 0.0, size
-    data = candidate.paper.read()
     try:
-        return (lowered_flops(data) if candidate.form is Form.MLIR else _hlo_flops(data)), size
-    except InputError:
+        if candidate.form is Form.MLIR:
+            return lowered_flops(as_text(candidate.paper.read(), candidate.paper.place)), size
+        return hlo_flops(read_program(candidate.paper.read())), size
+    except (InputError, UsageError):
         return 0.0, size  # said when it is chosen
 
 
@@ -111,8 +118,8 @@ def _elements(shape: bytes) -> int:
     return math.prod(int(size) for size in shape.split(b"x") if size)
 
 
-def _hlo_flops(data: bytes) -> float:
-    program = read_program(data)
+def hlo_flops(program: Program) -> float:
+    """The FLOPs of what computes in a module, each loop counted once."""
     return sum(flops(program, it) or 0.0 for it in program.instructions if it.opcode in _WORK)
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from counterpoint.compile.bytecode import BYTECODE, as_text
 from counterpoint.compile.candidates import (
     Candidate,
     candidates,
@@ -44,7 +45,6 @@ _PLACES: Final = frozenset(
     }
 )
 _IN_HEAD: Final = re.compile(r"(replica_count|num_partitions|is_scheduled)=(\w+)")
-_BYTECODE: Final = b"ML\xefR"
 _HLO_TEXT: Final = b"HloModule "
 _MANY: Final = 12
 _HELP: Final = (
@@ -85,14 +85,19 @@ def load_workload(path: Path | str, module: str | None = None) -> Workload:
     """The step of a program: the module with the most FLOPs, or the one of that name."""
     path = Path(path)
     if is_run(path):
-        return _chosen(path, _run_papers(path), module)
+        return _chosen(path, _of_run(path), module)
     found = papers(path)
     if len(found) == 1 and path.is_file():
         return _single(found[0], module)
     return _chosen(path, found, module)
 
 
-def _run_papers(path: Path) -> list[Paper]:
+def papers_of(path: Path) -> list[Paper]:
+    """The files at a path; of a Run what its first rank left."""
+    return _of_run(path) if is_run(path) else papers(path)
+
+
+def _of_run(path: Path) -> list[Paper]:
     """What the first rank left: the ranks of a run compile the same program."""
     for rank in read_run(path).ranks:
         files = [*rank.lowered, *rank.unoptimized]
@@ -105,10 +110,10 @@ def _run_papers(path: Path) -> list[Paper]:
 
 
 def _single(paper: Paper, module: str | None) -> Workload:
-    data = paper.read()
+    data = as_text(paper.read(), paper.place)
     if not data:
         raise InputError(f"{paper.place}: empty, so there is no program in it", next=_HELP)
-    form = _form(data)
+    form = form_of(data)
     if form is None:
         raise InputError(f"{paper.place}: neither StableHLO nor an HLO module", next=_HELP)
     name = (symbol(data) if form is Form.MLIR else None) or paper.name.partition(".")[0]
@@ -118,8 +123,9 @@ def _single(paper: Paper, module: str | None) -> Workload:
     return made
 
 
-def _form(data: bytes) -> Form | None:
-    if data.startswith(_BYTECODE):
+def form_of(data: bytes) -> Form | None:
+    """How a module is written down, by its content; None where it is none."""
+    if data.startswith(BYTECODE):
         return Form.MLIR
     head = data.lstrip()[:4096]
     if head.startswith(_HLO_TEXT) or b"\n" + _HLO_TEXT in head:
@@ -138,7 +144,7 @@ def _chosen(path: Path, found: list[Paper], module: str | None) -> Workload:
     beside = {paper.name: paper for paper in found}
     return _workload(
         chosen,
-        chosen.paper.read(),
+        as_text(chosen.paper.read(), chosen.paper.place),
         config=_companion(chosen, beside, "gpu_target_config.pbtxt"),
         autotuned=_companion(chosen, beside, "autotune_results.pbtxt"),
         options=_options(_companion(chosen, beside, "debug_options")),
