@@ -22,6 +22,7 @@ from counterpoint.capture.agent import LOWERING
 from counterpoint.capture.environment import SITE
 from counterpoint.capture.lowering_errors import (
     failed,
+    held_by_python,
     no_jax,
     no_step,
     refuse_missing,
@@ -82,7 +83,7 @@ def lower_command(
     errors = (directory / STDERR).read_text(encoding="utf-8", errors="replace")
     seen = _seen(outcome, journal)
     if outcome is not None and outcome["stopped"]:
-        return _lowering(directory, outcome)
+        return _lowering(command, directory, outcome)
     if status is None:
         raise too_long(command, timeout_s, seen)
     if status != 0:
@@ -91,7 +92,7 @@ def lower_command(
         raise no_jax(command)
     if outcome is None or outcome["step"] is None:
         raise no_step(command, program, seen)
-    return _lowering(directory, outcome)
+    return _lowering(command, directory, outcome)
 
 
 def _silent(what: str) -> None:
@@ -205,10 +206,12 @@ def _seen(outcome: dict[str, Any] | None, journal: _Journal) -> list[str]:
     return list(dict.fromkeys(it["name"] for it in heavy))
 
 
-def _lowering(directory: Path, outcome: dict[str, Any]) -> Lowering:
+def _lowering(command: Sequence[str], directory: Path, outcome: dict[str, Any]) -> Lowering:
     variables: dict[str, str] = dict(outcome["variables"])
     flags = variables.pop("XLA_FLAGS", "")
     name: str = outcome["step"]
+    if any(it["custom"] for it in outcome["functions"] if it["name"] == name):
+        raise held_by_python(command, name)
     others = [it["name"] for it in sorted(outcome["functions"], key=_heaviest, reverse=True)]
     return Lowering(
         directory=directory,

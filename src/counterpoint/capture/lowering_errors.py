@@ -92,6 +92,15 @@ def no_step(command: Sequence[str], program: str | None, seen: Sequence[str]) ->
     )
 
 
+def held_by_python(command: Sequence[str], name: str) -> InputError:
+    """A custom_partitioning is a pointer to Python code of the process that is gone."""
+    return InputError(
+        f"{shlex.join(command)}: {name} holds a custom_partitioning, which can't leave its process",
+        why="attention of cuDNN under plain jit is one, and so are kernels of some libraries",
+        next="call the attention within jax.shard_map, or predict from the XLA dump of a real run",
+    )
+
+
 def _told(seen: Sequence[str]) -> str:
     more = f" and {len(seen) - _MANY} more" if len(seen) > _MANY else ""
     return f"it has lowered {', '.join(seen[:_MANY])}{more}"

@@ -22,9 +22,6 @@ def pretend(remarks: Remarks) -> None:
 
 
 def _answer(home: OfJax, remarks: Remarks) -> None:
-    if getattr(home, "cuda_versions", None) is not None:
-        return
-
     def check_cudnn_version() -> int:
         remarks.note(f"attention is lowered for cuDNN {_VERSION // 10000}.{_VERSION // 100 % 100}")
         return _VERSION

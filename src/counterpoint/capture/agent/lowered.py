@@ -18,6 +18,8 @@ _DOT = re.compile(
 )
 _COUNT = re.compile(r"mhlo\.num_(?:replicas|partitions) = (\d+)")
 _HEAD = 1 << 20
+_WRAPPERS = ("pmap.py", "linear_util.py")  # of JAX, around functions of the program's
+_CUSTOM = "@CustomSPMDPartitioning"
 _BACKWARD = "transpose("  # in the scopes of what jax.grad derives
 
 
@@ -32,6 +34,7 @@ class Function:
         self.flops = _flops(text)
         self.size = len(text)
         self.has_backward = _BACKWARD in text
+        self.is_custom = _CUSTOM in text  # partitioned by Python code, which no file can hold
         self.devices = math.prod(int(count) for count in _COUNT.findall(text[:_HEAD]))
         self.module: OfJax = None
         self._text = text
@@ -40,12 +43,18 @@ class Function:
     @property
     def is_own(self) -> bool:
         """Whether it is not one of JAX's own, as `jnp.add` of two arrays is."""
-        return self.file is None or f"{os.sep}jax{os.sep}" not in self.file
+        file = self.file
+        return file is None or f"{os.sep}jax{os.sep}" not in file or file.endswith(_WRAPPERS)
 
     @property
     def weight(self) -> tuple[bool, float, int]:
         """What makes it the step rather than another."""
-        return self.has_backward and self.flops > 0, self.flops, self.size
+        return self.is_training, self.flops, self.size
+
+    @property
+    def is_training(self) -> bool:
+        """Whether it has a backward pass of some weight."""
+        return self.has_backward and (self.flops > 0 or self.is_custom)
 
     def is_called(self, wanted: str) -> bool:
         """Whether the user means this one: `step`, `jit_step` or `jit(step)`."""
@@ -73,6 +82,7 @@ class Function:
             "flops": self.flops,
             "backward": self.has_backward,
             "devices": self.devices,
+            "custom": self.is_custom,
         }
 
 

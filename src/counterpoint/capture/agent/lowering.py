@@ -140,7 +140,7 @@ class Catcher:
         self._forget()
 
     def _is_step(self, function: Function) -> bool:
-        if not function.has_backward or not function.flops:
+        if not function.is_training:
             return False
         others = [it for it in self._functions if it is not function]
         return function.flops >= max(
