@@ -1,0 +1,100 @@
+"""The chain of sources, and what-if."""
+
+from __future__ import annotations
+
+import pytest
+
+from counterpoint.core.errors import UsageError
+from counterpoint.cost import FREE, Family, Source
+from counterpoint.cost.build import build_model
+from counterpoint.cost.measured import Measured
+from counterpoint.cost.scalars import default_scalars
+from counterpoint.cost.what_if import parse_what_if
+from counterpoint.hardware import parse_target
+from counterpoint.hlo import Program, launched
+from prices import Build, known_scalars
+
+TARGET = parse_target("8xH100")
+NEGATE = "ROOT %it = f32[8192,8192]{1,0} negate(%x)"
+DOT = (
+    "ROOT %it = bf16[4096,4096]{1,0} dot(%a, %b), "
+    "lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+)
+
+
+def seconds(program: Program, question: str = "", measured: Measured | None = None) -> float:
+    what_if = parse_what_if(question) if question else None
+    model = build_model(TARGET, scalars=known_scalars(), what_if=what_if, measured=measured)
+    found = program.instruction("it")
+    assert found
+    return model.price(program, found).seconds
+
+
+def test_a_measured_cost_goes_before_everything(build: Build) -> None:
+    program = build(NEGATE)
+    model = build_model(TARGET, measured=Measured(program, {"it": 0.5}, "run 3"))
+    found = program.instruction("it")
+    assert found
+    price = model.price(program, found)
+    assert (price.seconds, price.source) == (0.5, Source.MEASURED)
+    assert "run 3" in price.how
+
+
+def test_every_instruction_of_a_real_step_is_priced_and_asked_once(gpu_step: Program) -> None:
+    model = build_model(TARGET)
+    for computation in launched(gpu_step):
+        for it in computation.instructions:
+            price = model.price(gpu_step, it)
+            assert price is model.price(gpu_step, it)
+            assert price.low <= price.seconds <= price.high
+            if it.opcode in ("parameter", "bitcast", "get-tuple-element") or "-done" in it.opcode:
+                assert price is FREE
+
+
+def test_faster_memory_shortens_what_it_bounds(build: Build) -> None:
+    program = build(NEGATE)
+    ratio = seconds(program) / seconds(program, "hbm=2x")
+    assert ratio == pytest.approx(2, rel=0.05)
+    assert seconds(program, "matmul=2x") == seconds(program)
+
+
+def test_a_faster_matrix_unit_shortens_gemms(build: Build) -> None:
+    program = build(DOT)
+    assert seconds(program) / seconds(program, "matmul=2") == pytest.approx(2, rel=0.1)
+
+
+def test_measured_costs_are_scaled(build: Build) -> None:
+    program = build(NEGATE)
+    measured = Measured(program, {"it": 1.0}, "run")
+    assert seconds(program, "hbm=2x", measured) == pytest.approx(0.5)
+
+
+def test_one_instruction_can_be_free(build: Build) -> None:
+    program = build(NEGATE)
+    assert seconds(program, "op:it=0") == 0
+    assert seconds(program, "op:other=0") == seconds(program)
+    assert seconds(program, "op:%it=0.5") == pytest.approx(seconds(program) / 2)
+
+
+def test_names_of_parts_and_factors() -> None:
+    found = parse_what_if(" NIC=2x, hbm=1.5 ,collective:all-gather-start.3=0")
+    assert found.speed == {Family.NETWORK: 2.0, Family.MEMORY: 1.5}
+    assert found.instructions == {"all-gather-start.3": 0.0}
+
+
+@pytest.mark.parametrize(
+    "text", ["", ",", "nic", "nic=", "nic=fast", "nic=0", "nic=-1", "nik=2x", "thing:a=1", "=2",
+             "nic=1e400", "op:a=nan"]
+)  # fmt: skip
+def test_a_question_that_says_nothing_is_refused(text: str) -> None:
+    with pytest.raises(UsageError):
+        parse_what_if(text)
+
+
+@pytest.mark.parametrize("chip", ["H100", "A100", "B200", "MI300X", "SomethingElse"])
+def test_every_chip_has_scalars_with_their_source(chip: str) -> None:
+    scalars = default_scalars(chip)
+    for scalar in (scalars.matmul, scalars.memory, scalars.attention, scalars.network):
+        assert 0.5 < scalar.value <= 1.1
+        assert scalar.source
+    assert 0 <= scalars.slowdown.value < 0.3

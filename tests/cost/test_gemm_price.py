@@ -1,0 +1,159 @@
+"""What GEMMs cost: XLA's table where it has rows, the formula elsewhere."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from counterpoint.cost import Family, Source
+from counterpoint.cost.compute import Machine, machine_of
+from counterpoint.cost.compute.gemm import price_gemm
+from counterpoint.cost.compute.gemm_model import Gemm, rates
+from counterpoint.cost.tables.refresh_gemm import lines, read_rates
+from counterpoint.hardware import parse_target
+from prices import PriceLine, known_scalars
+
+DOT = "bf16[4096,4096]{1,0} dot(%a, %b), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+CUBLAS = (
+    "(bf16[4096,4096]{1,0}, s8[1024]{0}) custom-call(%a, %b), "
+    'custom_call_target="__cublas$lt$matmul",'
+    ' backend_config={"gemm_backend_config":{"dot_dimension_numbers":'
+    '{"lhs_contracting_dimensions":["1"],"rhs_contracting_dimensions":["0"]},'
+    '"precision_config":{"operand_precision":["DEFAULT","DEFAULT"],"algorithm":"ALG_UNSET"}}}'
+)
+FUSED = """\
+%inner (p0: bf16[4096,4096], p1: bf16[4096,4096]) -> bf16[4096,4096] {
+  %p0 = bf16[4096,4096]{1,0} parameter(0)
+  %p1 = bf16[4096,4096]{1,0} parameter(1)
+  ROOT %d = bf16[4096,4096]{1,0} dot(%p0, %p1), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+}
+"""
+
+
+def on(chip: str, matmul: float = 1.0) -> Machine:
+    return machine_of(parse_target(f"8x{chip}"), known_scalars(matmul=matmul))
+
+
+def rate(gemm: Gemm, machine: Machine) -> float:
+    return gemm.flops / price_gemm(gemm, machine).seconds
+
+
+def test_every_point_of_the_table_comes_back(shared: Path) -> None:
+    with (shared / "data/hardware/xla_matmul_table.csv").open() as file:
+        wanted = [row for row in csv.DictReader(file) if row["dtypes"] == "bf16xbf16->bf16"]
+    assert len(wanted) == 750
+    machines = {"sm_90": on("H100"), "sm_100_B200": on("B200")}
+    for row in wanted:
+        gemm = Gemm(int(row["b"]), int(row["m"]), int(row["n"]), int(row["k"]), "bf16")
+        found = rate(gemm, machines[row["device"]])
+        # We ship three digits; a data sheet's memory rate is not XLA's.
+        assert found == pytest.approx(float(row["flops"]), rel=0.04), row
+
+
+def test_what_we_ship_is_what_xla_has(shared: Path) -> None:
+    with (shared / "data/hardware/xla_matmul_table.csv").open() as file:
+        for row in csv.DictReader(file):
+            kind = {"bf16xbf16->bf16": "bf16", "f32xf32->f32": "f32"}.get(row["dtypes"])
+            if kind:
+                name = "hopper" if row["device"] == "sm_90" else "blackwell"
+                point = tuple(int(row[it]) for it in ("b", "m", "n", "k"))
+                ours = rates()[name, kind][point]  # pyright: ignore[reportArgumentType]
+                assert ours == pytest.approx(float(row["flops"]), rel=0.006)
+
+
+def test_rates_above_the_chips_peak_are_not_taken_over() -> None:
+    assert ("hopper", "f8") not in rates()
+    gemm = Gemm(1, 4096, 4096, 4096, "f8")
+    assert 1000e12 < rate(gemm, on("H100")) < 1500e12
+
+
+def test_the_table_is_read_out_of_xlas_source() -> None:
+    source = b'x\n  entries {\n    key: "sm_90"\n    value {\n' + b"".join(
+        b"      entries {\n        b: %d\n        m: %d\n        n: %d\n        k: %d\n"
+        b'        flops { key: "bf16xbf16->bf16" value: %d }\n'
+        b'        flops { key: "f8e4m3fnxf8e4m3fn->bf16" value: 9 }\n      }\n'
+        % (b, m, n, k, 1_234_567_890_123)
+        for b in (1, 2, 4)
+        for m in (256, 512, 1024, 2048, 4096)
+        for n in (256, 512, 1024, 2048, 4096)
+        for k in (256, 512, 1024, 2048, 4096)
+    )
+    found = read_rates(source)
+    assert list(found) == [("sm_90", "bf16")]
+    *_, last = lines(found, "0")
+    assert last.split()[:3] == ["sm_90", "bf16", "1.23"]
+
+
+@pytest.mark.parametrize("line", [DOT, CUBLAS], ids=["dot", "cublas"])
+def test_a_gemm_is_the_same_however_it_is_written(
+    line: str, price: PriceLine, h100: Machine
+) -> None:
+    found = price(line, h100)
+    assert (found.family, found.source) == (Family.MATMUL, Source.TABLE)
+    assert 2 * 4096**3 / found.seconds == pytest.approx(780e12, rel=0.02)
+    assert "4096x4096x4096 bf16" in found.how
+
+
+def test_a_fusion_with_a_dot_is_priced_as_its_dot(price: PriceLine, h100: Machine) -> None:
+    line = "bf16[4096,4096]{1,0} fusion(%a, %b), kind=kCustom, calls=%inner"
+    fused = price(line, h100, before=FUSED)
+    assert fused.seconds == pytest.approx(price(DOT, h100).seconds)
+
+
+def test_types_choose_the_rate(price: PriceLine, h100: Machine) -> None:
+    f32 = (
+        "f32[4096,4096]{1,0} dot(%wide, %wide), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+    )
+    f8 = "bf16[4096,4096]{1,0} dot(%f8, %f8), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+    times = [price(line, h100).seconds for line in (f8, DOT, f32)]
+    assert times == sorted(times)
+    assert "tf32" in price(f32, h100).how
+
+
+@pytest.mark.parametrize(
+    ("chip", "low", "high"),
+    [
+        ("A100", 240, 280),  # 271 at most, stas00/ml-engineering
+        ("H100", 720, 810),  # 795
+        ("H200", 720, 810),
+        ("B200", 1500, 1750),
+        ("GB200", 1600, 1950),
+        ("L40S", 200, 300),
+        ("MI300X", 600, 790),  # 668 to 782
+    ],
+)
+def test_large_gemms_reach_what_chips_are_known_to_reach(
+    chip: str, low: float, high: float
+) -> None:
+    assert low < rate(Gemm(1, 8192, 8192, 8192, "bf16"), on(chip)) / 1e12 < high
+
+
+def test_more_work_never_takes_less_time() -> None:
+    machine = on("H100")
+    for k in (512, 4096, 28672):
+        sizes = [
+            price_gemm(Gemm(1, m, 8192, k, "bf16"), machine).seconds
+            for m in (2**i for i in range(17))
+        ]
+        assert sizes == sorted(sizes)
+
+
+def test_clocks_under_load_lengthen_it() -> None:
+    gemm = Gemm(1, 8192, 8192, 8192, "bf16")
+    ratio = price_gemm(gemm, on("H100", 0.8)).seconds / price_gemm(gemm, on("H100")).seconds
+    assert ratio == pytest.approx(1.25)
+
+
+def test_few_rows_are_bound_by_reading_the_weights() -> None:
+    price = price_gemm(Gemm(1, 8, 8192, 8192, "bf16"), on("H100"))
+    assert price.seconds > 8192 * 8192 * 2 / 3.35e12
+
+
+def test_a_last_wave_that_is_almost_empty_costs_a_whole_wave() -> None:
+    machine = on("A100")
+    # 108 cores: 108 tiles of 256 x 128 are one wave, one more is two.
+    full = rate(Gemm(1, 108 * 256, 128, 8192, "bf16"), machine)
+    over = rate(Gemm(1, 109 * 256, 128, 8192, "bf16"), machine)
+    assert over < 0.85 * full

@@ -1,0 +1,153 @@
+"""What kernels cost that memory, arithmetic or the host decides, and custom calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from counterpoint.cost import FREE, Family, Price, Source, around
+from counterpoint.cost.compute import Machine, price_compute, register
+from counterpoint.cost.compute.registry import unregister
+from counterpoint.hlo import (
+    Instruction,
+    Program,
+    collective,
+    is_done,
+    launched,
+    launches,
+)
+from prices import Build, PriceLine
+
+MB = 8192 * 8192 * 4 / 1e6
+RATE = 3.35e12 * 0.9
+UPDATE = """\
+%inner (p0: f32[8192,8192], p1: f32[1,8192], p2: s32[]) -> f32[8192,8192] {
+  %p0 = f32[8192,8192]{1,0} parameter(0)
+  %p1 = f32[1,8192]{1,0} parameter(1)
+  %p2 = s32[] parameter(2)
+  %e = f32[1,8192]{1,0} exponential(%p1)
+  ROOT %d = f32[8192,8192]{1,0} dynamic-update-slice(%p0, %e, %p2, %p2)
+}
+"""
+UNKNOWN = 'f32[8192,8192]{1,0} custom-call(%x), custom_call_target="MyKernel"'
+
+
+def test_an_elementwise_kernel_moves_its_bytes(price: PriceLine, h100: Machine) -> None:
+    found = price("f32[8192,8192]{1,0} negate(%x)", h100)
+    assert (found.family, found.source) == (Family.MEMORY, Source.ANALYTIC)
+    assert found.seconds == pytest.approx(2 * MB * 1e6 / RATE, rel=0.05)
+
+
+def test_a_tiny_kernel_costs_its_launch(price: PriceLine, h100: Machine) -> None:
+    found = price("f32[8]{0} negate(%tiny)", h100)
+    assert found.family is Family.LAUNCH
+    assert 1e-6 < found.seconds < 5e-6
+
+
+def test_walking_across_memory_costs_more(price: PriceLine, h100: Machine) -> None:
+    plain = price("f32[8192,8192]{1,0} negate(%x)", h100).seconds
+    turned = price("f32[8192,8192]{1,0} transpose(%x), dimensions={1,0}", h100).seconds
+    relaid = price("f32[8192,8192]{0,1} copy(%x)", h100).seconds
+    assert turned > 1.5 * plain
+    assert plain < relaid < turned
+
+
+def test_an_update_in_place_costs_what_changes(price: PriceLine, h100: Machine) -> None:
+    line = "f32[8192,8192]{1,0} fusion(%x, %row, %i), kind=kLoop, calls=%inner"
+    assert price(line, h100, before=UPDATE).seconds < 5e-6
+
+
+def test_arithmetic_can_bound_a_kernel(price: PriceLine, h100: Machine) -> None:
+    light = price("bf16[4096,4096]{1,0} negate(%a)", h100).seconds
+    heavy = price("bf16[4096,4096]{1,0} power(%a, %a)", h100)
+    assert heavy.seconds > light
+    assert "arithmetic" in heavy.how
+
+
+def test_a_copy_to_the_host_goes_over_its_link(price: PriceLine, h100: Machine) -> None:
+    found = price("f32[8192,8192]{1,0:S(5)} copy(%x)", h100)
+    assert found.family is Family.HOST
+    assert 20e9 < MB * 1e6 / found.seconds < 64e9
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "(f32[8192,8192], u32[]) sort(%x, %x), dimensions={1}, to_apply=%add",
+        "c64[8192,8192]{1,0} fft(%x), fft_type=FFT, fft_length={8192}",
+        "f32[8192,8192]{1,0} cholesky(%x)",
+        "u32[8192] rng-bit-generator(%i), algorithm=rng_default",
+    ],
+    ids=["sort", "fft", "cholesky", "rng"],
+)
+def test_rare_work_is_never_free(line: str, price: PriceLine, h100: Machine) -> None:
+    assert price(line, h100).seconds > 1e-6
+
+
+def test_an_unknown_kernel_gets_a_bound(price: PriceLine, h100: Machine) -> None:
+    found = price(UNKNOWN, h100)
+    assert found.source is Source.BOUND
+    assert found.low > 2 * MB * 1e6 / 3.36e12
+    assert found.high > 10 * found.low
+
+
+@pytest.mark.parametrize(
+    "target", ["te_norm_forward_ffi", "te_scaled_upper_triang_masked_softmax_forward",
+               "__cudnn$norm", "te_dbias_quantize_ffi"]
+)  # fmt: skip
+def test_known_memory_bound_kernels_are_no_bound(
+    target: str, price: PriceLine, h100: Machine
+) -> None:
+    line = f'f32[8192,8192]{{1,0}} custom-call(%x), custom_call_target="{target}"'
+    found = price(line, h100)
+    assert found.source is Source.ANALYTIC
+    assert found.seconds == pytest.approx(2 * MB * 1e6 / RATE, rel=0.1)
+
+
+def test_a_mark_for_the_compiler_is_free(price: PriceLine, h100: Machine) -> None:
+    line = 'f32[8192,8192]{1,0} custom-call(%x), custom_call_target="Sharding"'
+    assert price(line, h100) is FREE
+
+
+@pytest.fixture
+def own_pricer() -> Iterator[None]:
+    def mine(_program: Program, it: Instruction, _machine: Machine) -> Price | None:
+        if it.shape.dims != (8192, 8192):
+            return None
+        return around(1e-3, 0.1, Source.USER_TABLE, Family.CUSTOM, "mine")
+
+    register("MyKern", mine)
+    yield
+    unregister(mine)
+
+
+@pytest.mark.usefixtures("own_pricer")
+def test_a_registered_pricer_is_asked_first(price: PriceLine, h100: Machine) -> None:
+    assert price(UNKNOWN, h100).how == "mine"
+    other = 'f32[8]{0} custom-call(%tiny), custom_call_target="MyKernel"'
+    assert price(other, h100).source is Source.BOUND
+
+
+def test_convolutions_are_priced_by_their_work(build: Build, h100: Machine) -> None:
+    program = build(
+        "%image = bf16[64,56,56,256]{3,2,1,0} parameter(9)",
+        "%kernel = bf16[3,3,256,256]{3,2,1,0} parameter(10)",
+        "ROOT %it = bf16[64,56,56,256]{3,2,1,0} convolution(%image, %kernel), "
+        "window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f",
+    )
+    found = program.instruction("it")
+    assert found
+    price = price_compute(program, found, h100)
+    rate = 2 * 64 * 56 * 56 * 256 * 9 * 256 / price.seconds
+    assert 300e12 < rate < 800e12
+
+
+def test_every_instruction_of_a_real_step_has_a_price(gpu_step: Program, h100: Machine) -> None:
+    for computation in launched(gpu_step):
+        for it in computation.instructions:
+            if not launches(it) or is_done(it) or collective(gpu_step, it):
+                continue
+            price = price_compute(gpu_step, it, h100)
+            assert price.source is not Source.BOUND, it
+            assert it.opcode in ("while", "conditional", "call") or price.seconds > 0, it
