@@ -25,8 +25,6 @@ from importlib.metadata import version
 from pathlib import Path
 from statistics import mean
 
-from published_rows import Row, read_rows
-
 from counterpoint.compile import Compiled, Task, compile_all, for_prediction, load_workload
 from counterpoint.compile import parse_target as target_of
 from counterpoint.cost.build import build_model
@@ -34,6 +32,7 @@ from counterpoint.cost.scalars import Scalars, default_scalars
 from counterpoint.flags.catalogue import release
 from counterpoint.simulate import simulate
 from counterpoint.workflow.step_fit import MeasuredStep, calibrate_steps
+from published_rows import Row, read_rows
 
 FRACTION = "XLA_PYTHON_CLIENT_MEM_FRACTION"
 LOWER = Path(__file__).parent / "published_lower.py"

@@ -1,7 +1,7 @@
 """Published step times as steps of examples/llama.py: which size, layout and flags each row is.
 
 A row says the model, the GPUs and the parallelism. What it leaves out comes from the configuration
-that its publisher ran it with, which is public: paxml/contrib/gpu/scripts_gpu/configs.py (Pax, A100),
+its publisher ran it with, which is public: paxml/contrib/gpu/scripts_gpu/configs.py (Pax, A100),
 NVIDIA/dgxc-benchmarking paxml/configure.sh and paxml_mod_configs.py (Pax, H100) and
 maxtext/configure.sh (MaxText). Nothing here depends on a step time.
 """

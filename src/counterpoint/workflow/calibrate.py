@@ -35,6 +35,8 @@ _OF_FAMILY: Final = (
 """Attention after the GEMMs, whose rate it may be told relative to."""
 _TURNS: Final = 3
 """Parts of a price do not scale (launches, latencies), so the fit is repeated with new prices."""
+_NUDGE: Final = 1.1
+_FOLLOWS: Final = 1.07
 
 
 def calibrate(
@@ -89,14 +91,20 @@ def _fit_one(
 ) -> tuple[Scalars, Fit]:
     """One scalar by what its family took; unchanged where the recordings hold none of it."""
     before: Scalar = getattr(scalars, name)
-    first = factor = fit_factor(_chosen(found, family, make(scalars)))
+
+    def model(value: float) -> CostModel:
+        return make(replace(scalars, **{name: replace(before, value=value)}))
+
+    def fitted(value: float) -> Factor | None:
+        return fit_factor(_chosen(found, family, model(value), model(value / _NUDGE)))
+
     value = before.value
+    first = factor = fitted(value)
     for _ in range(_TURNS):
         if factor is None:
             break
         value = min(max(value * factor.value, LEAST), MOST)
-        trial = replace(scalars, **{name: replace(before, value=value)})
-        factor = fit_factor(_chosen(found, family, make(trial)))
+        factor = fitted(value)
     if first is None or factor is None:
         return scalars, _unchanged(name, before, f"no {family} of known shape was measured")
     how = _how(family, factor)
@@ -115,8 +123,16 @@ def _fit_one(
     return replace(scalars, **{name: after}), fit
 
 
-def _chosen(found: tuple[Sample, ...], family: Family, model: CostModel) -> tuple[Sample, ...]:
-    of_family = [it for it in priced(found, model) if it.family is family]
+def _chosen(
+    found: tuple[Sample, ...], family: Family, model: CostModel, slower: CostModel
+) -> tuple[Sample, ...]:
+    """Samples of the family whose price follows the scalar: others are bound by something else."""
+    of_family = [
+        it
+        for it in priced(found, model)
+        if it.family is family
+        and slower.price(it.program, it.instruction).seconds > it.priced_s * _FOLLOWS
+    ]
     if family is Family.NETWORK:
         return tuple(it for it in of_family if it.bound_by != "latency")
     return alone(of_family)
@@ -153,9 +169,10 @@ def _fit_slowdown(
     if slower is None:
         why = "no work was measured both alone and beside a collective"
         return scalars, _unchanged("slowdown", before, why)
-    value, kinds = slower
+    value, apart, kinds = slower
     how = f"{kinds} kinds of work, beside a collective and alone"
-    after = Scalar(value, 0.3, how)
+    reach = min(max(apart / value, 0.3), 1.0) if value else 1.0
+    after = Scalar(value, reach, how)
     fit = Fit(
         name="slowdown",
         before=before,

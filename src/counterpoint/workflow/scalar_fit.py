@@ -23,6 +23,8 @@ _FOLDS: Final = 5
 _ALONE: Final = 0.1
 """Up to this share of its time beside a collective, an instruction counts as alone."""
 _BESIDE: Final = 0.5
+_ENOUGH: Final = 0.01
+"""Of the time of all work, what has to have run beside collectives to say what that does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,8 +66,8 @@ def fit_factor(samples: Sequence[Sample]) -> Factor | None:
     )
 
 
-def fit_slowdown(samples: Sequence[Sample]) -> tuple[float, int] | None:
-    """How much longer equal work takes beside a collective, and from how many kinds of work.
+def fit_slowdown(samples: Sequence[Sample]) -> tuple[float, float, int] | None:
+    """How much longer equal work takes beside a collective: the middle, the spread, of how many.
 
     Only the same computation on the same shapes is compared: alone in one place of the schedule,
     beside a collective in another.
@@ -80,9 +82,11 @@ def fit_slowdown(samples: Sequence[Sample]) -> tuple[float, int] | None:
             longer = [(it.measured_s / usual - 1) / it.beside for it in pressed]
             slower.append(float(np.median(longer)))
             weights.append(_weight(pressed))
-    if not slower:
+    if sum(weights) < _ENOUGH * _weight(samples):
         return None
-    return min(max(weighted_median(slower, weights), 0.0), 1.0), len(slower)
+    middle = min(max(weighted_median(slower, weights), 0.0), 1.0)
+    apart = weighted_median([abs(it - middle) for it in slower], weights)
+    return middle, apart, len(slower)
 
 
 def weighted_median(values: Sequence[float], weights: Sequence[float]) -> float:
