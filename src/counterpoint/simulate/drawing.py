@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from counterpoint.core.basis import Basis
+from counterpoint.core.errors import InputError
 from counterpoint.hlo import Program
 from counterpoint.simulate.case import Case
 from counterpoint.simulate.course import Course, Entry
@@ -19,6 +20,7 @@ from counterpoint.timeline.recording import OPS as RECORDED_OPS
 from counterpoint.timeline.recording import EmbeddedProgram
 
 _PS: Final = 1e12
+_LONGEST_PS: Final = 2**63 - 1
 _RULE: Final = "one run of the program is one step"
 
 
@@ -33,6 +35,11 @@ def draw(
 ) -> Timeline:
     """The Timeline of a run with the likely prices."""
     plan = case.plan
+    if not step_s * _PS < _LONGEST_PS:
+        raise InputError(
+            f"a step of {step_s:,.0f} s is longer than a Timeline can hold",
+            why="its times are whole picoseconds, which end after 106 days",
+        )
     ops = pl.DataFrame(
         {
             "name": [it.name for it in plan.instructions],

@@ -49,7 +49,7 @@ class Streams:
         """The stream of an asynchronous instruction."""
         annotated = dict(start.frontend_attributes).get(_ANNOTATED, "")
         if load is Load.HOST:
-            return self._number("copies to host" if _to_host(start) else "from host")
+            return self._number("copies to host" if _to_host(start) else "copies from host")
         if load is Load.COMPUTE:
             given = int(annotated) if annotated.isdecimal() else None
             turn = self._turn("compute", _COMPUTE_STREAMS) if given is None else given

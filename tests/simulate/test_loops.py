@@ -1,0 +1,136 @@
+"""Loops: as if every turn were written out, at the price of a few."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import counterpoint
+from counterpoint.cost import Contention
+from counterpoint.simulate import simulate
+from hand_made import S, Told, compute, done, entry, loop, program, run_loop, start
+
+seconds = st.floats(0.01, 10)
+TURN = (start("gather"), compute("a"), compute("b"), done("gather"), compute("c"))
+
+
+def unrolled(trips: int) -> str:
+    turns = [
+        line.replace("gather.done", f"gather{k}.done")
+        .replace("(gather)", f"(gather{k})")
+        .replace("  gather =", f"  gather{k} =")
+        .replace("  a =", f"  a{k} =")
+        .replace("  b =", f"  b{k} =")
+        .replace("  c =", f"  c{k} =")
+        for k in range(trips)
+        for line in TURN
+    ]
+    return entry(*turns)
+
+
+@given(st.integers(0, 6), seconds, seconds, seconds, seconds)
+def test_a_loop_takes_what_its_turns_take_written_out(
+    trips: int, gather: float, a: float, b: float, c: float
+) -> None:
+    contention = Contention(compute=0.1, collective=0.2)
+    costs = {"gather": gather, "a": a, "b": b, "c": c, "result": 0.5}
+    looped = simulate(program(loop(trips, *TURN) + entry(run_loop(trips))), Told(costs, contention))
+    written = {f"{name}{k}": cost for name, cost in costs.items() for k in range(trips)}
+    flat = simulate(program(unrolled(trips)), Told({**written, "result": 0.5}, contention))
+    assert looped.step_s == pytest.approx(flat.step_s)
+    assert looped.exposed_s == pytest.approx(flat.exposed_s, abs=1e-9)
+    one, other = looped.timeline.spans, flat.timeline.spans
+    assert len(one) == len(other)
+    assert (one["start_ps"].sort() - other["start_ps"].sort()).abs().max() <= 5
+    assert (one["dur_ps"].sort() - other["dur_ps"].sort()).abs().max() <= 5
+
+
+def pipelined(trips: int) -> str:
+    """Each turn waits for what the one before sent, and sends for the next."""
+    return f"""
+body {{
+  state = (s32[], (f32[8], f32[8], u32[], u32[]), {S}) parameter(0)
+  i = s32[] get-tuple-element(state), index=0
+  sent = (f32[8], f32[8], u32[], u32[]) get-tuple-element(state), index=1
+  q = {S} get-tuple-element(state), index=2
+  next.sent = (f32[8], f32[8], u32[], u32[]) collective-permute-start(q), source_target_pairs={{{{0,1}}}}
+  a = {S} sine(q)
+  got = {S} collective-permute-done(sent)
+  ROOT next = (s32[], (f32[8], f32[8], u32[], u32[]), {S}) tuple(i, next.sent, a)
+}}
+
+body.condition {{
+  asked = (s32[], (f32[8], f32[8], u32[], u32[]), {S}) parameter(0)
+  ROOT goes_on = pred[] custom-call(asked), custom_call_target="ask"
+}}
+
+ENTRY main {{
+  p = {S} parameter(0)
+  zero = s32[] constant(0)
+  first = (f32[8], f32[8], u32[], u32[]) collective-permute-start(p), source_target_pairs={{{{0,1}}}}
+  init = (s32[], (f32[8], f32[8], u32[], u32[]), {S}) tuple(zero, first, p)
+  turns = (s32[], (f32[8], f32[8], u32[], u32[]), {S}) while(init), condition=body.condition, body=body, backend_config={{"known_trip_count":{{"n":"{trips}"}}}}
+  left = (f32[8], f32[8], u32[], u32[]) get-tuple-element(turns), index=1
+  ROOT last = {S} collective-permute-done(left)
+}}
+"""
+
+
+def by_hand(trips: int, permute: float, a: float) -> float:
+    now, stream, pending = 0.0, permute, permute
+    for _ in range(trips):
+        stream = max(stream, now) + permute
+        now = max(now + a, pending)
+        pending = stream
+    return max(now, pending)
+
+
+@given(st.integers(1, 40), seconds, seconds)
+def test_what_one_turn_sends_may_arrive_in_the_next(trips: int, permute: float, a: float) -> None:
+    made = program(pipelined(trips))
+    model = Told({"first": permute, "next.sent": permute, "a": a})
+    simulation = simulate(made, model)
+    assert simulation.step_s == pytest.approx(by_hand(trips, permute, a))
+    timeline = simulation.timeline
+    work = timeline.frame().group_by("op").len().collect()
+    assert dict(work.rows()) == {"first": 1, "next.sent": trips, "a": trips}
+    on_stream = timeline.spans.filter(line=1)
+    ends = on_stream["start_ps"] + on_stream["dur_ps"]
+    assert (on_stream["start_ps"][1:] - ends[:-1] >= -5).all()
+
+
+def test_loops_in_loops_are_multiplied() -> None:
+    inner = loop(5, compute("a"), start("gather"), done("gather"), name="inner")
+    outer = loop(7, compute("b"), run_loop(5, "inner"), name="outer").replace("(p)", "(q)")
+    outer = outer.replace("zero.inner, p)", "zero.inner, q)")
+    made = program(inner + outer + entry(run_loop(7, "outer")))
+    simulation = simulate(made, Told({"result": 0}))
+    assert simulation.step_s == pytest.approx(7 * (1 + 5 * 2))
+    counts = simulation.timeline.frame().group_by("op").len().collect()
+    assert dict(counts.rows()) == {"a": 35, "gather": 35, "b": 7}
+
+
+def test_a_million_turns_cost_no_more_than_a_few() -> None:
+    made = program(loop(1, *TURN) + entry(run_loop(10**9)))
+    began = time.process_time()
+    costs = dict.fromkeys(("gather", "a", "b", "c"), 1e-3)
+    simulation = simulate(made, Told({**costs, "result": 0}))
+    spans = simulation.timeline.spans
+    assert time.process_time() - began < 30
+    assert simulation.step_s == pytest.approx(3e6)
+    assert len(spans) <= 1_100_000
+    explanation = counterpoint.explain(simulation.timeline)
+    assert explanation.breakdown is not None
+    assert explanation.breakdown.compute_ms == pytest.approx(3e9)
+    assert any("stands for several" in note for note in simulation.notes)
+
+
+def test_a_loop_that_nobody_counts_is_run_once_and_told() -> None:
+    made = program(loop(None, compute("a")) + entry(run_loop(None)))
+    simulation = simulate(made, Told({"a": 2, "goes_on": 0.25, "result": 0}))
+    assert simulation.step_s == pytest.approx(2.5)  # it asks before and after
+    assert [(one.instruction, one.each_s) for one in simulation.uncounted] == [("body.loop", 2.25)]
+    assert any("body.loop" in note and "at least" in note for note in simulation.notes)
