@@ -20,7 +20,7 @@ from counterpoint.core.errors import UsageError
 
 if TYPE_CHECKING:
     from counterpoint.hardware import Target
-    from counterpoint.workflow.prediction import Prediction
+    from counterpoint.workflow.prediction import Prediction, Standing
     from counterpoint.workflow.question import Question, Say
 
 OUT_OF_MEMORY: Final = 1
@@ -136,9 +136,23 @@ def _next(made: Prediction, words: Sequence[str]) -> str:
         return f"{shlex.join([*again, '--candidate', 'pgle-recommended'])} {behind}"
     best = made.candidates[0] if made.candidates else None
     if best is not None and not any(it.is_base and it.tied for it in made.candidates):
-        flags = [f"--set={name}={value}" for name, value in best.settings.flags.items()]
-        return shlex.join(["counterpoint", "run", *flags]) + " -- COMMAND   # and measure"
+        return f"{shlex.join(['counterpoint', 'run', *_chosen(best, made)])} -- COMMAND"
     return f"{shlex.join([*again, '--what-if', 'nic=2x'])} {behind}"
+
+
+def _chosen(best: Standing, made: Prediction) -> list[str]:
+    """The best candidate's settings as `run` takes them."""
+    from counterpoint.flags import recipes
+
+    if best.name in recipes():
+        return ["--settings", best.name]
+    before = made.base.settings
+    flags = [it for it in best.settings.flags.items() if it not in before.flags.items()]
+    variables = [it for it in best.settings.variables.items() if it not in before.env]
+    return [
+        *(f"--set={name}={value}" for name, value in flags),
+        *(f"--env={name}={value}" for name, value in variables),
+    ]
 
 
 def _print(made: Prediction, top: int, next: str, *, as_json: bool) -> None:

@@ -58,6 +58,7 @@ class PriceOptions:
             The compiler is not told.
         nccl_table: A log of nccl-tests on your network, before our tables.
         gemm_table: A CSV of GEMM benchmarks on your GPU, before our tables.
+        kernel_table: A TOML of what your own kernels (custom calls) cost.
         calibration: Scalars that `counterpoint calibrate` fitted.
         what_if: Other hardware, same schedule: nic=2x,hbm=1.5x,collective:all-gather=0.
         against: Compare with what was measured: a Run or a recording.
@@ -69,6 +70,7 @@ class PriceOptions:
     profile: Path | None = None
     nccl_table: Annotated[tuple[Path, ...], Parameter(show_default=False)] = ()
     gemm_table: Path | None = None
+    kernel_table: Path | None = None
     calibration: Path | None = None
     what_if: Many = ()
     against: Path | None = None
@@ -103,6 +105,7 @@ def make_question(
         pgle_out=prices.pgle_out,
         nccl_tables=prices.nccl_table,
         gemm_table=prices.gemm_table,
+        kernel_table=prices.kernel_table,
         calibration=prices.calibration,
         jitter=prices.jitter,
         devices=compile_.devices,

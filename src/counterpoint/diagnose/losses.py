@@ -23,6 +23,14 @@ _WORTH_A_WORD: Final = 0.01
 
 _ROWS: Final = 5
 
+_HOST: Final = "waits for the host to launch, for input, or for the profiler"
+_LOOK: Final = (
+    "look at what the host does in the gaps: the input pipeline, logging or block_until_ready in"
+    " every step, many small jitted calls, the Python tracer itself"
+)
+_GAPS: Final = "goes from one kernel to the next; a host that launches late is not predicted"
+_LARGER: Final = "fewer and larger kernels: more work per device, or settings that fuse more"
+
 
 def largest_losses(
     selection: Selection,
@@ -148,20 +156,18 @@ def _copies(
 def _idle(selection: Selection, breakdown: Breakdown) -> Iterator[Finding]:
     if breakdown.idle_ms <= 0:
         return
+    predicted = selection.timeline.basis is Basis.PREDICTED
     yield Finding(
         code="idle-device",
         title=f"devices have nothing to do for {breakdown.idle_ms:,.2f} ms per step",
         detail=(
             f"{breakdown.idle_ms / selection.median_ms:.0%} of the step: nothing runs on the"
-            " device, so it waits for the host to launch, for input, or for the profiler"
+            f" device, so it {_GAPS if predicted else _HOST}"
         ),
         saves_ms=Range(0.0, breakdown.idle_ms),
         basis=selection.timeline.basis,
         evidence=(Evidence(what="gaps between spans", ms=breakdown.idle_ms),),
-        remedy=(
-            "look at what the host does in the gaps: the input pipeline, logging or"
-            " block_until_ready in every step, many small jitted calls, the Python tracer itself"
-        ),
+        remedy=_LARGER if predicted else _LOOK,
     )
 
 

@@ -69,7 +69,7 @@ def _step(prediction: Prediction) -> Section:
         Fact(
             "communicates",
             f"{units.milliseconds(simulation.communication_s * 1e3)}, of it exposed"
-            f" {units.milliseconds(simulation.exposed_s * 1e3)}; the step without any:"
+            f" {_exposed(prediction)}; the step without any:"
             f" {units.milliseconds(simulation.critical_path_s * 1e3)}",
         ),
         Fact("tokens/s", f"{units.UNKNOWN} (a program does not tell what a token is)", Tone.QUIET),
@@ -89,6 +89,11 @@ def _step(prediction: Prediction) -> Section:
     rows += _notes(prediction.notes)
     summary = f"{range_text(base.step_s, base.range_s)} on {prediction.target}, not measured"
     return Section("Predicted step", printable(summary), (Facts(tuple(rows)),))
+
+
+def _exposed(prediction: Prediction) -> str:
+    parts = prediction.explanation.breakdown
+    return units.milliseconds(parts.collective_exposed_ms if parts else None)
 
 
 def _memory(memory: MemoryFit) -> Iterator[Fact]:

@@ -57,7 +57,7 @@ def predict(
     given = replace(question or Question(), **asked_for)
     questions = read_questions(given.what_if)
     measured = None if given.against is None else read_measurement(given.against)
-    tables = read_tables(given.nccl_tables, given.gemm_table)
+    tables = read_tables(given.nccl_tables, given.gemm_table, given.kernel_table)
     scalar_file = read_scalars(given.calibration) if given.calibration is not None else None
     where = parse_target(target) if isinstance(target, str) else target
     with tempfile.TemporaryDirectory(prefix="counterpoint-predict-") as scratch:
@@ -108,13 +108,13 @@ def check_devices(subject: Subject, target: Target) -> None:
     if made_for == 1 and subject.program is None:
         return  # it may not say: the compiler will
     per_host = target.gpus_per_host
-    hosts = f"{made_for // per_host}x" if made_for > per_host else ""
-    fits = f"--target {hosts}{min(made_for, per_host)}x{target.gpu}"
+    even = made_for > per_host and made_for % per_host == 0
+    fits = f"{made_for // per_host}x{per_host}" if even else f"{made_for}"
     raise UsageError(
         f"{subject.name} is made for {made_for:,} devices, and {target} has {target.devices:,}",
         why="the number of devices is part of a program: its mesh, shapes and collectives",
-        next=(f"{fits}, or " if made_for % per_host == 0 or made_for < per_host else "")
-        + f"lower it for {target.devices:,} devices: file.py:function, or -- python train.py",
+        next=f"--target {fits}x{target.gpu}, or lower it for {target.devices:,} devices:"
+        " file.py:function, or -- python train.py",
     )
 
 

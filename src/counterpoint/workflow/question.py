@@ -27,6 +27,7 @@ class Question:
     pgle_out: Path | None = None
     nccl_tables: Sequence[Path] = ()
     gemm_table: Path | None = None
+    kernel_table: Path | None = None
     calibration: Path | str | None = None  # what `counterpoint calibrate` wrote
     jitter: int | None = None  # seed
     devices: int | None = None  # to lower a function for; else the target's

@@ -21,6 +21,9 @@ from counterpoint.hlo import Program
 
 Say = Callable[[str], None]
 
+_ELSEWHERE: Final = "--module "
+_HERE: Final = "--program "
+
 _TPU: Final = ("tpu_custom_call", '"megacore_config"', '"scoped_memory_configs"', "xla_tpu_")
 _CPU: Final = ("__onednn$", "__cpu$", '"outer_dimension_partitions"')
 _NOT_HERE: Final = frozenset(
@@ -66,10 +69,15 @@ def find_subject(source: Workload | Program | Path | str, program: str | None = 
             f"{path}: which function of it, or is it to be run?",
             next=f"{path}:make_step for a function, or `-- python {path}` for the program",
         )
-    scheduled = load_scheduled(path, program)
-    if scheduled is not None:
-        return _checked(Subject(name=scheduled.name, origin=str(path), program=scheduled))
-    return _checked(_of_workload(load_workload(path, program)))
+    try:
+        scheduled = load_scheduled(path, program)
+        if scheduled is not None:
+            return _checked(Subject(name=scheduled.name, origin=str(path), program=scheduled))
+        return _checked(_of_workload(load_workload(path, program)))
+    except UsageError as error:  # of a name that is not there: other commands call it --module
+        then = error.next.replace(_ELSEWHERE, _HERE) if error.next else None
+        said = error.what.replace(_ELSEWHERE, _HERE)
+        raise UsageError(said, why=error.why, next=then) from None
 
 
 def is_function(source: str) -> bool:

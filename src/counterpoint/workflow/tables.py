@@ -1,17 +1,21 @@
-"""Tables that a user measured: nccl-tests logs and GEMM benchmarks."""
+"""Tables that a user measured: nccl-tests logs, GEMM benchmarks, own kernels."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
-from counterpoint.cost.tables import Table, read_gemm_csv
+from counterpoint.cost.tables import Table, read_gemm_csv, read_kernel_toml
 from counterpoint.cost.tables.nccl_tests import read_nccl_log
 
 
-def read_tables(nccl: Sequence[Path] = (), gemm: Path | None = None) -> tuple[Table, ...]:
+def read_tables(
+    nccl: Sequence[Path] = (), gemm: Path | None = None, kernels: Path | None = None
+) -> tuple[Table, ...]:
     """All of them, in their order: the first that knows an instruction prices it."""
     tables: list[Table] = [table for path in nccl for table in read_nccl_log(path)]
     if gemm is not None:
         tables.append(read_gemm_csv(gemm))
+    if kernels is not None:
+        tables.append(read_kernel_toml(kernels))
     return tuple(tables)

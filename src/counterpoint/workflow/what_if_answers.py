@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from counterpoint.core.basis import Range
 from counterpoint.core.errors import UsageError
 from counterpoint.cost.what_if import WhatIf, parse_what_if
-from counterpoint.hlo import Program, collective, launched
+from counterpoint.hlo import Program, collective, is_done, launched, start_of
 from counterpoint.workflow.forecast import Bench
 from counterpoint.workflow.prediction import Answer, Forecast
 from counterpoint.workflow.ranking import difference
@@ -34,8 +35,8 @@ def answers(
 ) -> Iterator[Answer]:
     """What the base's schedule would take under each."""
     for text, what_if in questions:
-        check_names(what_if, base.program)
-        other = bench.simulate(base.program, base.settings, what_if=what_if)
+        asked = resolved(what_if, base.program)
+        other = bench.simulate(base.program, base.settings, what_if=asked)
         saves = difference(base.simulation, other)
         yield Answer(
             question=text,
@@ -46,22 +47,43 @@ def answers(
         )
 
 
-def check_names(what_if: WhatIf, program: Program) -> None:
-    """Refuse an instruction or a kind of collective that the program does not have."""
+def resolved(what_if: WhatIf, program: Program) -> WhatIf:
+    """With the names under which instructions are priced; refused where the program has none."""
+    if not what_if.instructions:
+        return what_if
+    bodies = list(launched(program))
+    priced = {it.name for body in bodies for it in body.instructions}
     kinds = {
         found.kind
-        for computation in launched(program)
-        for it in computation.instructions
+        for body in bodies
+        for it in body.instructions
         if (found := collective(program, it)) is not None
     }
-    for name in what_if.instructions:
-        if name in kinds or program.instruction(name) is not None:
-            continue
-        names = [it.name for it in program.instructions]
-        near = difflib.get_close_matches(name, [*kinds, *names], n=3, cutoff=0.6)
-        talks = ", ".join(sorted(kinds)) or "no collective"
+    names = {
+        name if name in kinds else _priced_name(name, program, priced, kinds): factor
+        for name, factor in what_if.instructions.items()
+    }
+    return replace(what_if, instructions=names)
+
+
+def _priced_name(name: str, program: Program, priced: set[str], kinds: set[str]) -> str:
+    """Of an asynchronous instruction the start, whichever of its names was given."""
+    found = program.instruction(name)
+    if found is not None and is_done(found):
+        found = start_of(program, found) or found
+    if found is not None and found.name in priced:
+        return found.name
+    if found is not None:
+        holder = program.callers(found.computation)
         raise UsageError(
-            f"--what-if {name}: {program.name} has no such instruction",
-            why=f"near it are {', '.join(near)}" if near else f"its collectives are {talks}",
-            next="counterpoint predict ... --json | jq -r '.collectives[].op'   # all names",
+            f"--what-if {name}: it has no time of its own",
+            why=f"it is a part of {holder[0].name}" if holder else "nothing launches it",
+            next=f"--what-if op:{holder[0].name}=0" if holder else None,
         )
+    near = difflib.get_close_matches(name, [*kinds, *priced], n=3, cutoff=0.6)
+    talks = ", ".join(sorted(kinds)) or "none"
+    raise UsageError(
+        f"--what-if {name}: {program.name} has no such instruction",
+        why=f"near it are {', '.join(near)}" if near else f"its kinds of collectives: {talks}",
+        next="counterpoint predict ... --json | jq -r '.collectives[].op'   # all names",
+    )
