@@ -1,0 +1,243 @@
+"""Calibrate: known scalars are found again, and what was not seen is told."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import counterpoint
+from counterpoint.core.errors import InputError
+from counterpoint.cost import FREE, Contention, Family, Price, Source, around
+from counterpoint.cost.scalar_file import read_scalars, scalars_toml
+from counterpoint.cost.scalars import Scalar, Scalars, default_scalars
+from counterpoint.hardware import parse_target
+from counterpoint.hlo import (
+    Category,
+    Instruction,
+    Program,
+    bytes_accessed,
+    category,
+    collective,
+    flops,
+    is_done,
+    launches,
+    program_from_text,
+)
+from counterpoint.simulate import simulate
+from counterpoint.timeline.model import Timeline
+from counterpoint.workflow.calibrate import calibrate
+from counterpoint.workflow.step_fit import MeasuredStep, calibrate_steps
+
+TARGET = parse_target("2x8xH100")
+GATHERED = "channel_id=1, replica_groups=[1,16]<=[16], dimensions={0}, use_global_device_ids=true"
+WIDTHS = (1024, 2048, 3072, 4096)
+
+
+def scalars(**values: float) -> Scalars:
+    """What a test says, and for the rest what ships."""
+    usual = default_scalars(TARGET.gpu)
+    return replace(usual, **{name: Scalar(it, 0.1, "test") for name, it in values.items()})
+
+
+class Simple:
+    """A machine of 100 TFLOP/s, 1 TB/s and 50 GB/s, of which scalars say what is reached."""
+
+    def __init__(self, known: Scalars) -> None:
+        self.known = known
+
+    @property
+    def contention(self) -> Contention:
+        return Contention(compute=self.known.slowdown.value)
+
+    @property
+    def launch_s(self) -> float:
+        return 0.0
+
+    def price(self, program: Program, instruction: Instruction) -> Price:
+        if is_done(instruction) or not launches(instruction):
+            return FREE
+        talk = collective(program, instruction)
+        if talk is not None:
+            seconds = (talk.bytes or 0) / (50e9 * self.known.network.value)
+            return around(seconds, 0.1, Source.ANALYTIC, Family.NETWORK)
+        if category(program, instruction) is Category.MATMUL:
+            seconds = (flops(program, instruction) or 0) / (100e12 * self.known.matmul.value)
+            return around(seconds + 2e-6, 0.1, Source.ANALYTIC, Family.MATMUL)
+        seconds = (bytes_accessed(program, instruction) or 0) / (1e12 * self.known.memory.value)
+        return around(seconds, 0.1, Source.ANALYTIC, Family.MEMORY)
+
+
+def text(rounds: int = 2) -> str:
+    """Products and sums of several sizes, each alone and beside a collective."""
+    lines: list[str] = []
+    for width in WIDTHS:
+        shape = f"f32[{width},{width}]"
+        lines.append(f"  x{width} = {shape} parameter({len(lines)})")
+    for width in WIDTHS:
+        shape, part = f"f32[{width},{width}]", f"f32[{width // 16},{width}]"
+        x = f"x{width}"
+        for turn in range(rounds):
+            at = f"{width}.{turn}"
+            dot = "lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+            lines += [
+                f"  a{at} = {shape} dot({x}, {x}), {dot}",
+                f"  b{at} = {shape} add(a{at}, {x})",
+                f"  p{at} = {part} slice(b{at}), slice={{[0:{width // 16}], [0:{width}]}}",
+                f"  s{at} = ({part}, {shape}) all-gather-start(p{at}), {GATHERED}",
+                f"  c{at} = {shape} dot(b{at}, {x}), {dot}",
+                f"  d{at} = {shape} add(c{at}, {x})",
+                f"  e{at} = {shape} all-gather-done(s{at})",
+                f"  f{at} = {shape} add(d{at}, e{at})",
+            ]
+            x = f"f{at}"
+    lines[-1] = lines[-1].replace("  f", "  ROOT f", 1)
+    body = "\n".join(lines)
+    return f"HloModule step, is_scheduled=true, num_partitions=16\n\nENTRY main {{\n{body}\n}}\n"
+
+
+def recording(known: Scalars, rounds: int = 2) -> Timeline:
+    """What a machine with these scalars would have recorded."""
+    written = text(rounds)
+    program = program_from_text(written)
+    return simulate(program, Simple(known), target=TARGET, hlo=written.encode()).timeline
+
+
+def test_known_scalars_are_found_again() -> None:
+    true = scalars(matmul=0.71, memory=0.55, network=0.83, slowdown=0.25)
+    found = calibrate([recording(true)], TARGET, start=scalars(), model_of=Simple)
+    assert found.scalars.matmul.value == pytest.approx(0.71, rel=0.02)
+    assert found.scalars.memory.value == pytest.approx(0.55, rel=0.02)
+    assert found.scalars.network.value == pytest.approx(0.83, rel=0.02)
+    assert found.scalars.slowdown.value == pytest.approx(0.25, abs=0.05)
+
+
+def test_a_scalar_that_nothing_measured_decides_stays_and_is_told() -> None:
+    found = calibrate([recording(scalars())], TARGET, start=scalars(), model_of=Simple)
+    assert found.scalars.attention == default_scalars(TARGET.gpu).attention
+    assert "attention" not in found.fitted
+    assert any(note.startswith("attention stays at") for note in found.notes)
+
+
+def test_errors_on_kinds_of_work_left_out_are_told() -> None:
+    found = calibrate([recording(scalars(matmul=0.5))], TARGET, start=scalars(), model_of=Simple)
+    of_matmul = next(fit for fit in found.fits if fit.name == "matmul")
+    assert of_matmul.error_before > 0.3
+    assert of_matmul.unseen is not None
+    assert of_matmul.unseen < 0.05
+
+
+def test_a_step_is_told_by_the_other_recordings_alone() -> None:
+    true = scalars(matmul=0.6, memory=0.5, network=0.9)
+    both = [recording(true, 1), recording(true, 3)]
+    found = calibrate(both, TARGET, start=scalars(), model_of=Simple)
+    for step in found.steps:
+        assert step.unseen_s == pytest.approx(step.measured_s, rel=0.03)
+        assert abs(step.before_s - step.measured_s) > abs(step.after_s - step.measured_s)
+
+
+def test_predicted_times_are_told_to_be_no_measurement() -> None:
+    found = calibrate([recording(scalars())], TARGET, start=scalars(), model_of=Simple)
+    assert any("predicted, not measured" in note for note in found.notes)
+
+
+def test_a_recording_without_its_program_is_refused() -> None:
+    program = program_from_text(text())
+    bare = simulate(program, Simple(scalars()), target=TARGET).timeline
+    bare = replace(bare, programs=tuple(replace(it, variants={}) for it in bare.programs))
+    with pytest.raises(InputError, match="nothing to calibrate on"):
+        calibrate([bare], TARGET, start=scalars(), model_of=Simple)
+
+
+def test_a_file_is_read_as_it_was_written(tmp_path: Path) -> None:
+    found = calibrate([recording(scalars())], TARGET, start=scalars(), model_of=Simple)
+    file = tmp_path / "h100.toml"
+    file.write_text(found.toml())
+    read = read_scalars(file)
+    assert read.chip == "H100"
+    assert set(read.scalars) == {"matmul", "memory", "network", "slowdown"}
+    over = read.over(scalars(attention=0.5))
+    assert over.matmul.value == pytest.approx(found.scalars.matmul.value, rel=1e-5)
+    assert over.attention.value == 0.5
+
+
+def test_a_source_may_be_any_text(tmp_path: Path) -> None:
+    file = tmp_path / "quoted.toml"
+    said = 'a "run"\\of µ\n# no comment'
+    file.write_text(scalars_toml("A100", {"matmul": Scalar(0.9, 0.1, said)}), encoding="utf-8")
+    assert read_scalars(file).scalars["matmul"].source == said
+    assert tomllib.loads(file.read_text(encoding="utf-8"))["chip"] == "A100"
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("matmul = 3", "matmul"),
+        ("[matmul]\nvalue = 0", "value = 0"),
+        ("[matmul]\nvalue = nan", "value = nan"),
+        ("[matmul]\nvalue = '1'", "value = 1"),
+        ("[matmul]\nvalue = 0.9\nreach = -1", "reach = -1"),
+        ("[slowdown]\nvalue = 7", "value = 7"),
+        ("[speed]\nvalue = 1", "speed"),
+        ("chip = 3", "chip"),
+        ("no toml", "no calibration file"),
+    ],
+    ids=["no section", "zero", "nan", "text", "reach", "slowdown", "unknown", "chip", "no toml"],
+)
+def test_a_file_that_makes_no_sense_is_refused(tmp_path: Path, written: str, said: str) -> None:
+    file = tmp_path / "odd.toml"
+    file.write_text(written)
+    with pytest.raises(InputError, match=said):
+        read_scalars(file)
+
+
+def steps(true: Scalars) -> list[MeasuredStep]:
+    """Steps of several lengths, as a machine with these scalars takes them."""
+    made: list[MeasuredStep] = []
+    for rounds in (1, 2, 4):
+        program = program_from_text(text(rounds))
+        seconds = simulate(program, Simple(true), target=TARGET).step_s
+        made.append(MeasuredStep(name=f"{rounds}", program=program, target=TARGET, seconds=seconds))
+    return made
+
+
+def step_of(step: MeasuredStep, known: Scalars) -> float:
+    return simulate(step.program, Simple(known), target=step.target).step_s
+
+
+def test_step_times_alone_move_scalars_no_further_than_they_must() -> None:
+    start = scalars(matmul=0.8, memory=0.8, network=0.8)
+    found = calibrate_steps(steps(scalars(matmul=0.7, memory=0.7)), start, step_of=step_of)
+    for step in found.steps:
+        assert step.after_s == pytest.approx(step.measured_s, rel=0.02)
+        assert step.unseen_s == pytest.approx(step.measured_s, rel=0.03)
+        assert abs(step.before_s / step.measured_s - 1) > 0.05
+    assert 0.6 < found.scalars.matmul.value < 0.8
+    assert found.scalars.attention.value == pytest.approx(start.attention.value)
+    assert "attention" not in found.fitted
+
+
+def test_step_times_that_fit_already_move_nothing() -> None:
+    start = scalars(matmul=0.8)
+    found = calibrate_steps(steps(start), start, step_of=step_of)
+    assert found.scalars.matmul.value == pytest.approx(0.8, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("pax_fsdp4_4proc_proc0.zip", marks=pytest.mark.slow, id="pax"),
+        pytest.param("jax_gemm_mi300x.xplane.pb", id="gemm"),
+    ],
+)
+def test_real_recordings_fit_better_than_before(shared: Path, name: str) -> None:
+    timeline = counterpoint.read(shared / "data" / "traces" / name)
+    target = parse_target("4xA100_40GB" if "pax" in name else "1xMI300X")
+    found = calibrate([timeline], target)
+    of_matmul = next(fit for fit in found.fits if fit.name == "matmul")
+    assert of_matmul.samples > 3
+    assert of_matmul.error_after < of_matmul.error_before
+    assert 0.5 < found.scalars.matmul.value < 1.5
+    assert found.steps[0].measured_s > 0
