@@ -68,7 +68,7 @@ def straight(*lines: str) -> Program:
     return program(entry(*lines))
 
 
-def loop(trips: int | None, *lines: str, name: str = "body") -> str:
+def loop(*lines: str, name: str = "body") -> str:
     """A computation that is the body of a loop, and its condition."""
     body = "\n".join(line.replace("(p)", "(q)").replace("(p,", "(q,") for line in lines)
     return f"""

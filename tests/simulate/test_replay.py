@@ -13,7 +13,7 @@ import pytest
 
 import counterpoint
 from counterpoint.cost import FREE, Contention, Family, Price, Source
-from counterpoint.hlo import Instruction, Program
+from counterpoint.hlo import Instruction, Program, collective
 from counterpoint.simulate import simulate
 from counterpoint.timeline.model import Timeline
 
@@ -29,11 +29,13 @@ class Measured:
         self._seconds = seconds
         self.launch_s = launch_s
 
-    def price(self, _program: Program, instruction: Instruction) -> Price:
+    def price(self, program: Program, instruction: Instruction) -> Price:
         found = self._seconds.get(instruction.name)
         if found is None:
             return FREE
-        return Price(found, found, found, Source.MEASURED, Family.MATMUL)
+        talks = collective(program, instruction) is not None
+        family = Family.DOMAIN if talks else Family.MATMUL
+        return Price(found, found, found, Source.MEASURED, family)
 
 
 def medians(timeline: Timeline, program: Program) -> dict[str, float]:

@@ -7,16 +7,16 @@ the device waits at its done for what is left.
 
 from __future__ import annotations
 
-import random
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from counterpoint.cost import Contention, Family, Price, Source
-from counterpoint.hlo import Instruction, Program, is_done, launched, launches
+from counterpoint.hlo import Instruction, Program, collective, is_done, launched, launches
 from counterpoint.pgle.needed import cost_name
 from counterpoint.simulate import simulate
 from xla_compiler import Compilation, Compiler, why_none
@@ -37,7 +37,9 @@ class Profiled:
 
     def price(self, program: Program, instruction: Instruction) -> Price:
         seconds = self._us[cost_name(instruction)] / 1e6
-        return Price(seconds, seconds, seconds, Source.MEASURED, Family.MATMUL)
+        talks = collective(program, instruction) is not None
+        family = Family.DOMAIN if talks else Family.MATMUL
+        return Price(seconds, seconds, seconds, Source.MEASURED, family)
 
 
 @pytest.fixture(scope="module")
@@ -54,9 +56,9 @@ def compiler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Compiler]:
 
 def compiled(compiler: Compiler, model: str, path: Path) -> tuple[Compilation, Profiled]:
     """The model under a profile with a cost for everything, much longer than XLA's own counts."""
-    chance = random.Random(1)
+    chance = np.random.default_rng(1)
     us = {
-        cost_name(it): round(chance.uniform(300, 3000), 1)
+        cost_name(it): round(float(chance.uniform(300, 3000)), 1)
         for computation in launched(compiler.compile(model).program)
         for it in computation.instructions
         if launches(it) and not is_done(it)
