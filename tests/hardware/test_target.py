@@ -96,7 +96,7 @@ def test_the_parts_of_a_gpu_reach_the_peak_of_its_data_sheet(gpu: Gpu) -> None:
     units = gpu.cores * 4
     peak = 2 * units * gpu.matrix_ops["bits16"] * gpu.matrix_clock_ghz * 1e9
     # Of the newest, the makers publish a whole rack's or board's figure, rounded.
-    tolerance = 0.06 if "B300" in gpu.name else 0.04 if gpu.name == "GB200" else 0.02
+    tolerance = 0.06 if "B300" in gpu.name else 0.05 if gpu.name == "GB200" else 0.02
     assert peak == pytest.approx(chip.bf16_flops, rel=tolerance)
     assert gpu.memory_bytes_per_s == pytest.approx(chip.hbm_bytes, rel=0.05)
 

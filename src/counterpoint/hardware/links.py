@@ -46,7 +46,11 @@ def wirings() -> tuple[Wiring, ...]:
     """The links of all kinds that are known."""
     text = resources.files("counterpoint.hardware").joinpath("links.toml").read_text("utf-8")
     entries: list[dict[str, Any]] = tomllib.loads(text)["links"]
-    return tuple(Wiring(**{**entry, "gpus": tuple(entry["gpus"])}) for entry in entries)
+    return tuple(_wiring(**entry) for entry in entries)
+
+
+def _wiring(gpus: list[str], **fields: Any) -> Wiring:  # noqa: ANN401  a part of the file
+    return Wiring(gpus=tuple(gpus), **fields)
 
 
 def find_wiring(gpu: str) -> Wiring | None:

@@ -213,11 +213,16 @@ def parse_target(text: str) -> Target:
     )
 
 
-def _network(found: re.Match[str], text: str, gpus_per_host: int) -> tuple[float | None, int | None]:
+def _network(
+    found: re.Match[str], text: str, gpus_per_host: int
+) -> tuple[float | None, int | None]:
     """Gb/s per GPU, and NICs per host, of what was said."""
     if found["nic"] is None:
         return None, None
     gbps, nics = float(found["nic"]), int(found["nics"]) if found["nics"] else None
     if gbps == 0 or nics == 0:
-        raise UsageError(f"--target {text}: a network of 0 Gb/s", next="leave it away, or :400G")
+        raise UsageError(
+            f"--target {text}: a network of 0 Gb/s",
+            next="leave it away, or say :400G as in 4x8xH100:400G",
+        )
     return (gbps if nics is None else gbps * nics / gpus_per_host), nics

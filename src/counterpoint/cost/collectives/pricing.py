@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
 
-from counterpoint.cost.price import Price
+from counterpoint.cost.collectives.domain import price_within
+from counterpoint.cost.collectives.measured_table import from_tables
+from counterpoint.cost.collectives.network import price_across, price_pair
+from counterpoint.cost.collectives.pairs import pairs_of, pattern
+from counterpoint.cost.collectives.placement import Placement, pair_placement, placements
+from counterpoint.cost.price import FREE, Price
 from counterpoint.cost.scalars import Scalars
 from counterpoint.cost.tables.nccl_tests import CollectiveTable
 from counterpoint.hardware import Target
-from counterpoint.hlo import Instruction, Program
+from counterpoint.hlo import Instruction, Program, collective, is_done
+from counterpoint.hlo.collective import KINDS
+
+_PAIRWISE: Final = ("collective-permute", "send", "recv")
 
 
 def price_collective(
@@ -22,4 +32,77 @@ def price_collective(
 
     Transfers between host and device (`is_host_transfer`) are none.
     """
-    raise NotImplementedError
+    found = collective(program, instruction)
+    if found is None:
+        return None
+    if is_done(instruction):
+        return FREE
+    kind = instruction.opcode.removesuffix("-start")
+    if kind not in KINDS:
+        return _all_inside(program, instruction, target, scalars, tables)
+    if kind in _PAIRWISE:
+        return _pairwise(program, instruction, found.bytes, target, scalars)
+    prices = [
+        _grouped(kind, found.bytes, where, target, scalars, tables)
+        for where in placements(program, instruction, target)
+    ]
+    slowest = max(prices, key=lambda price: price.seconds)
+    # How much a ragged one sends is known at run time only; its buffer is the most.
+    return replace(slowest, low=slowest.low / 4) if kind == "ragged-all-to-all" else slowest
+
+
+def _all_inside(
+    program: Program,
+    instruction: Instruction,
+    target: Target,
+    scalars: Scalars,
+    tables: Sequence[CollectiveTable],
+) -> Price | None:
+    """Several collectives launched as one: they share the wire."""
+    inner = [
+        price_collective(program, it, target, scalars, tables) for it in program.body(instruction)
+    ]
+    prices = [price for price in inner if price is not None and price != FREE]
+    if not prices:
+        return None
+    slowest = max(prices, key=lambda price: price.seconds)
+    if len(prices) == 1:
+        return slowest
+    return replace(
+        slowest,
+        seconds=sum(price.seconds for price in prices),
+        high=sum(price.high for price in prices),
+        how=f"{len(prices)} at once; the longest: {slowest.how}",
+    )
+
+
+def _grouped(
+    kind: str,
+    size: int,
+    where: Placement,
+    target: Target,
+    scalars: Scalars,
+    tables: Sequence[CollectiveTable],
+) -> Price:
+    measured = from_tables(kind, size, where, target, tables)
+    if measured is not None:
+        return measured
+    if where.crosses and where.ranks > 1 and size > 0:
+        return price_across(kind, size, where, target, scalars)
+    return price_within(kind, size, where.ranks, target)
+
+
+def _pairwise(
+    program: Program, instruction: Instruction, size: int, target: Target, scalars: Scalars
+) -> Price:
+    """The worst pair decides: the step goes on when all have received."""
+    pairs = pairs_of(program, instruction)
+    crosses, nic = pair_placement(pairs, target)
+    inside = price_within("collective-permute", size, _LARGEST, target, pattern(pairs))
+    if not crosses:
+        return inside
+    across = price_pair(size, nic, scalars)
+    return max(inside, across, key=lambda price: price.seconds)
+
+
+_LARGEST: Final = 8  # ranks of the rows of permutes that stand for all

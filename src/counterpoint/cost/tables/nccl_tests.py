@@ -1,10 +1,43 @@
-"""CollectiveTable: collectives a user measured with nccl-tests or rccl-tests, from their logs."""
+"""CollectiveTable: collectives a user measured with nccl-tests or rccl-tests, from their logs.
+
+A log may hold several tests, lines of other programs, and a launcher's prefix before every line.
+Who took part stands in the header's `# Rank` lines; where those are missing, the ratio of bus to
+algorithm bandwidth tells how many ranks there were. Out-of-place times are taken, as XLA's
+collectives mostly are.
+"""
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
+
+from counterpoint.core.errors import InputError
+
+KIND_OF: Final = {
+    "all_reduce": "all-reduce",
+    "all_gather": "all-gather",
+    "reduce_scatter": "reduce-scatter",
+    "alltoall": "all-to-all",
+    "sendrecv": "collective-permute",
+    "broadcast": "collective-broadcast",
+}
+"""Programs of nccl-tests, and what XLA calls what they measure."""
+_TEST: Final = re.compile(r"\b([a-z]+(?:_[a-z]+)*)_perf(?:_mpi)?\b")
+_START: Final = re.compile(r"#\s*nThread\s+(\d+)\s+nGpus\s+(\d+)", re.IGNORECASE)
+_RANK: Final = re.compile(
+    r"#\s*Rank\s+(?P<rank>\d+)(?:\s+Group\s+(?P<group>\d+))?\s+Pid\s+\d+\s+on\s+(?P<host>\S+)"
+    r"\s+device\s+(?P<device>\d+)\s+\[[^\]]*\]\s*(?P<name>.*)"
+)
+_ROW: Final = re.compile(r"(?:^|[\s:>|\]])(\d+)\s+(\d+)\s+([a-z]+\d*\w*)\s+(.+)")
+_TYPES: Final = re.compile(
+    r"u?int\d+|u?int8|half|float|double|bfloat16|float8\w*|f8\w*|fp8\w*|char"
+)
+_REDUCES: Final = ("sum", "prod", "max", "min", "avg", "all", "mulsum")
+_MEGABYTES: Final = 512 << 20  # no log is longer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,12 +49,188 @@ class CollectiveTable:
 
     kind: str  # as Collective.kind
     ranks: int
-    nodes: int
+    nodes: int  # 0 where the log does not tell
     device: str  # as the log names it, or ""
     seconds: Mapping[int, float]
     origin: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Row:
+    size: int
+    seconds: float
+    ratio: float | None  # bus over algorithm bandwidth, where both are large enough to tell
+    reduces: bool
+
+
+@dataclass(slots=True)
+class _Test:
+    """One run of one program within the log."""
+
+    program: str = ""
+    per_process: int = 0  # GPUs of a process, by the header
+    ranks: list[re.Match[str]] = field(default_factory=list[re.Match[str]])
+    rows: list[_Row] = field(default_factory=list[_Row])
+
+
+def looks_like_nccl_log(text: str) -> bool:
+    """Whether a file's beginning speaks of nccl-tests."""
+    return bool(_START.search(text) or re.search(r"_perf\b|nccl-tests|algbw\s+busbw", text))
+
+
 def read_nccl_log(path: Path) -> tuple[CollectiveTable, ...]:
     """The tables of a log; InputError where it holds none."""
-    raise NotImplementedError
+    try:
+        if path.stat().st_size > _MEGABYTES:
+            raise InputError(f"{path} is larger than any log of nccl-tests")
+        text = path.read_text("utf-8", errors="replace")
+    except OSError as error:
+        raise InputError(f"{path} can't be read", why=error.strerror or str(error)) from error
+    return parse_nccl_log(text, path.name)
+
+
+def parse_nccl_log(text: str, name: str) -> tuple[CollectiveTable, ...]:
+    """The tables in a log's text; `name` tells the operation where the text does not."""
+    tests = [test for test in _tests(text.lstrip("\ufeff")) if test.rows]
+    if not tests:
+        raise InputError(
+            f"{name} holds no results of nccl-tests",
+            why="a result is a line of size, count, type, time, algbw and busbw",
+            next="give what all_reduce_perf, all_gather_perf, ... print, its header included",
+        )
+    tables = tuple(table for test in tests if (table := _table(test, name)) is not None)
+    if not tables:
+        tested = ", ".join(sorted({test.program for test in tests}))
+        raise InputError(
+            f"{name} holds {tested}_perf, which no collective of XLA does",
+            next="give a log of " + ", ".join(f"{it}_perf" for it in KIND_OF),
+        )
+    return tables
+
+
+def _tests(text: str) -> list[_Test]:
+    tests = [_Test()]
+    for line in text.splitlines():
+        named = _TEST.search(line)
+        start, rank = _START.search(line), _RANK.search(line)
+        if (named or start or rank) and tests[-1].rows and "concluded" not in line:
+            tests.append(_Test(program=tests[-1].program))
+        test = tests[-1]
+        if named:
+            test.program = named[1]
+        if start:
+            test.per_process = int(start[1]) * int(start[2])
+        if rank:
+            test.ranks.append(rank)
+        elif "#" not in line.partition("float")[0] and (row := _row(line)) is not None:
+            test.rows.append(row)
+    return tests
+
+
+def _row(line: str) -> _Row | None:
+    found = _ROW.search(line)
+    if found is None or not _TYPES.fullmatch(found[3]):
+        return None
+    size, words = int(found[1]), found[4].split()
+    for place in range(len(words) - 2):
+        numbers = [_number(word) for word in words[place : place + 3]]
+        if any(it is None for it in numbers):
+            continue
+        microseconds, algbw, busbw = (it or 0.0 for it in numbers)
+        # Before the time may stand a reduction and a root: the rate tells which is the time.
+        if microseconds > 0 and abs(algbw - size / 1e3 / microseconds) <= 0.006 + 0.01 * algbw:
+            ratio = busbw / algbw if min(algbw, busbw) >= 1 else None
+            return _Row(size, microseconds * 1e-6, ratio, words[0] in _REDUCES)
+    return None
+
+
+def _number(word: str) -> float | None:
+    try:
+        number = float(word)
+    except ValueError:
+        return None
+    return number if 0 <= number < 1e12 else None
+
+
+def _table(test: _Test, name: str) -> CollectiveTable | None:
+    program = test.program or _program_by_name(name)
+    ratio = max((row.ratio for row in test.rows[-3:] if row.ratio), default=None)
+    kind = KIND_OF.get(program) if program else _kind_by_ratio(ratio, test.rows[-1].reduces, name)
+    if kind is None:
+        return None
+    members = [it for it in test.ranks if it["group"] == test.ranks[0]["group"]]
+    ranks = _ranks(members, kind, ratio, test.per_process, name)
+    seconds = {row.size: row.seconds for row in test.rows if row.size > 0}
+    return CollectiveTable(
+        kind=kind,
+        ranks=ranks,
+        nodes=_nodes(members),
+        device=members[0]["name"].strip() if members else "",
+        seconds=dict(sorted(seconds.items())),
+        origin=name,
+    )
+
+
+def _program_by_name(name: str) -> str:
+    plain = re.sub(r"[^a-z]", "", name.casefold())
+    return next((it for it in KIND_OF if it.replace("_", "") in plain), "")
+
+
+def _kind_by_ratio(ratio: float | None, reduces: bool, name: str) -> str:
+    """Only an all-reduce moves more than its size; only a reduce-scatter reduces otherwise."""
+    if ratio is not None and ratio > 1.01:
+        return "all-reduce"
+    if reduces and ratio is not None and ratio < 0.995:
+        return "reduce-scatter"
+    raise InputError(
+        f"{name} does not tell which operation was measured",
+        why="all-gather, all-to-all and others print the same columns",
+        next="keep the line that names the program, or name the file after it: all_gather.log",
+    )
+
+
+def _ranks(
+    members: list[re.Match[str]], kind: str, ratio: float | None, per_process: int, name: str
+) -> int:
+    listed = {int(it["rank"]) for it in members}
+    if len(members) > 1 and len(listed) == 1:
+        raise InputError(
+            f"{name}: {len(members)} processes ran alone, each as rank {min(listed)}",
+            why="nccl-tests was built without MPI",
+            next="build it with MPI=1 and measure again",
+        )
+    by_ratio = _ranks_by_ratio(kind, ratio)
+    if listed:
+        # A header that was cut still names the last rank; one rank of a shortened log does not.
+        found = max(listed) + 1 if members[0]["group"] in (None, "0") else len(listed)
+        return found if found > 1 or by_ratio is None else by_ratio
+    if by_ratio is not None:
+        return by_ratio
+    if per_process > 1:
+        return per_process
+    raise InputError(
+        f"{name} does not tell how many ranks took part",
+        why="it has no `# Rank` lines, and its rates are too low to tell",
+        next="keep the log's header",
+    )
+
+
+def _ranks_by_ratio(kind: str, ratio: float | None) -> int | None:
+    """Ranks n of (n-1)/n, or 2(n-1)/n: told while rounding leaves no doubt."""
+    if ratio is None or kind not in ("all-reduce", "all-gather", "reduce-scatter", "all-to-all"):
+        return None
+    share = ratio / 2 if kind == "all-reduce" else ratio
+    if not 0.4 < share < 0.999:
+        return None
+    found = 1 / (1 - share)
+    whole = round(found)
+    return whole if abs(found - whole) < 0.05 * whole else None
+
+
+def _nodes(members: list[re.Match[str]]) -> int:
+    """Hosts by name; where a log was made anonymous, a device named twice is on two of them."""
+    if not members:
+        return 0
+    hosts = {it["host"] for it in members}
+    twice = Counter((it["host"], it["device"]) for it in members)
+    return max(len(hosts), *twice.values())

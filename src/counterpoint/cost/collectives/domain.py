@@ -1,0 +1,129 @@
+"""Collectives that stay within a domain: a measured table where there is one, else NCCL's model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Final
+
+from counterpoint.cost.collectives.nccl import Group, Machine, estimates
+from counterpoint.cost.collectives.size_curve import SizeCurve, curve
+from counterpoint.cost.price import Family, Price, Source, around
+from counterpoint.hardware import Target
+
+TABLE_OF: Final = {
+    "H100": "sm_90", "H200": "sm_90", "B200": "sm_100_B200", "GB200": "sm_100_GB200",
+    "B300": "sm_103", "GB300": "sm_103",
+}  # fmt: skip
+"""Which of XLA's tables speaks for which GPU."""
+_SHEET: Final = {
+    "sm_90": 450e9, "sm_100_B200": 900e9, "sm_100_GB200": 900e9, "sm_103": 900e9,
+}  # fmt: skip
+"""The links' rate of the machines that were measured."""
+_TABLE_REACH: Final = (
+    0.15  # versions of NCCL differ by that: H200s' all-reduce of 2025 against ours
+)
+_FORMULA_REACH: Final = 0.3
+_LATENCY_REACH: Final = 0.6
+# Shares of the sheet's rate that large messages reach, of H100's in XLA's table.
+_ALL_TO_ALL: Final = 0.75
+_PERMUTE: Final = 0.63
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    ranks: int
+    groups: int
+    curve: SizeCurve
+
+
+def price_within(kind: str, size: int, ranks: int, target: Target, pattern: str = "") -> Price:
+    """A collective of `ranks` devices of one domain."""
+    if ranks < 2 or size == 0:
+        return around(_launch(), 1.0, Source.ANALYTIC, Family.DOMAIN, "nothing to send", "latency")
+    return _from_table(kind, size, ranks, target, pattern) or _from_model(kind, size, ranks, target)
+
+
+def machine(target: Target, nic_bytes_per_s: float = 0.0) -> Machine:
+    """What groups find within a domain of the target."""
+    links = target.links
+    nvlink = links.domain_bytes_per_s > 0
+    gpu = target.known_gpu
+    capability = float(gpu.compute_capability) if gpu and not gpu.stands_in else 0.0
+    # NVLink SHARP over a ring on 8 GPUs: 480 and 367 GB/s of H200s, 735 and 700 of B200s.
+    sharp = 0.0 if not nvlink or capability < 9 else 1.3 if capability < 10 else 1.05
+    rate = 0.8 * links.domain_bytes_per_s if nvlink else 0.7 * links.host_bytes_per_s
+    return Machine(rate, nvlink, sharp, nic_bytes_per_s)
+
+
+def _launch() -> float:
+    return 8.4e-6
+
+
+def _from_table(kind: str, size: int, ranks: int, target: Target, pattern: str) -> Price | None:
+    device = TABLE_OF.get(target.gpu)
+    if device is None:
+        return None
+    rows = _table().get((device, kind, pattern if kind == "collective-permute" else ""))
+    if not rows:
+        return None
+    # More of the machine at work where several layouts were measured.
+    row = min(rows, key=lambda row: (abs(row.ranks - ranks), -row.groups))
+    asked = size * _share(kind, ranks) / _share(kind, row.ranks)
+    seconds = row.curve.at(asked)
+    floor = min(row.curve.floor, seconds)
+    links = target.links.domain_bytes_per_s
+    slower = _SHEET[device] / links if links else 1.0
+    seconds = floor + (seconds - floor) * slower
+    other = "" if row.ranks == ranks else f", measured with {row.ranks}"
+    latency = seconds < 2 * floor
+    return around(
+        seconds,
+        _LATENCY_REACH if latency else _TABLE_REACH if not other else 2 * _TABLE_REACH,
+        Source.TABLE,
+        Family.DOMAIN,
+        f"{ranks} ranks{other}, XLA's table",
+        "latency" if latency else "bandwidth",
+    )
+
+
+def _share(kind: str, ranks: int) -> float:
+    """Of a message, what passes one device's links."""
+    if kind == "collective-permute":
+        return 1.0
+    return (2 if kind == "all-reduce" else 1) * (ranks - 1) / ranks
+
+
+def _from_model(kind: str, size: int, ranks: int, target: Target) -> Price:
+    links = target.links
+    sheet = links.domain_bytes_per_s or links.host_bytes_per_s
+    if kind in ("all-to-all", "ragged-all-to-all", "collective-permute"):
+        share = _PERMUTE if kind == "collective-permute" else _ALL_TO_ALL
+        latency = _launch() + (ranks - 1 if kind != "collective-permute" else 1) * 1e-6
+        transfer = size * _share(kind.removeprefix("ragged-"), ranks) / (sheet * share)
+        how, seconds = "point to point", latency + transfer
+        bound = "latency" if latency > transfer else "bandwidth"
+    else:
+        found = estimates(kind, size, Group(ranks, 1, ranks), machine(target))
+        best = min(found, key=lambda it: it.seconds)
+        how, seconds, bound = f"{best.algorithm} {best.protocol}", best.seconds, best.bound_by
+    reach = _LATENCY_REACH if bound == "latency" else _FORMULA_REACH
+    how = f"{how}, {ranks} ranks, {links.generation}"
+    return around(seconds, reach, Source.ANALYTIC, Family.DOMAIN, how, bound)
+
+
+@cache
+def _table() -> dict[tuple[str, str, str], tuple[_Row, ...]]:
+    text = resources.files("counterpoint.cost.collectives").joinpath("xla_collectives.csv")
+    rows: dict[tuple[str, str, str], list[_Row]] = {}
+    for line in text.read_text("utf-8").splitlines():
+        if line.startswith("#"):
+            continue
+        device, kind, ranks, layout, points = line.split(",")
+        pairs = (point.split("=") for point in points.split())
+        found = curve((int(size), float(us) * 1e-6) for size, us in pairs)
+        pattern = layout if kind == "collective-permute" else ""
+        groups = int(layout) if not pattern else 1
+        rows.setdefault((device, kind, pattern), []).append(_Row(int(ranks), groups, found))
+    return {key: tuple(found) for key, found in rows.items()}

@@ -1,0 +1,105 @@
+"""Write `xla_collectives.csv` anew: measured collectives out of XLA's own table.
+
+    python -m counterpoint.cost.collectives.extract SOURCE VERSION
+
+SOURCE is `xla/service/gpu/model/collective_interpolator_data.h` of an XLA checkout, or a compiler
+plugin's shared object, which holds the same text. XLA states bytes per second; the bytes are those
+of the instruction's own shape, of a reduce-scatter times its ranks.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from counterpoint.core.errors import InputError, UsageError
+
+DATA: Final = Path(__file__).with_name("xla_collectives.csv")
+_RATE: Final = "network_throughput_bytes_per_sec:"
+_HEADER: Final = (
+    "# Microseconds of collectives within one NVLink domain, measured by XLA's developers:\n"
+    "# openxla/xla, xla/service/gpu/model/collective_interpolator_data.h (Apache-2.0), as in {}.\n"
+    "# device,kind,ranks,groups or pattern,bytes=microseconds ... Bytes as nccl-tests counts.\n"
+)
+
+Key = tuple[str, str, int, str]
+
+
+def extract(text: str) -> dict[Key, dict[int, float]]:
+    """Seconds by size, for every device, kind, number of ranks, and layout."""
+    found: dict[Key, dict[int, float]] = {}
+    device = ""
+    for entry in _entries(text):
+        device = _word(entry, "key") or device
+        kind = _word(entry, "opcode")
+        ranks, layout = _layout(kind, entry)
+        size = _bytes(entry) * (ranks if kind == "reduce-scatter" else 1)
+        found.setdefault((device, kind, ranks, layout), {})[size] = size / _number(entry, _RATE)
+    return found
+
+
+def _entries(text: str) -> Iterator[str]:
+    """Each entry's text, from the end of the one before it to its rate."""
+    start = text.rfind("entries {", 0, max(text.find("instruction {", text.find(_RATE) - 4000), 0))
+    before = max(start - 200, 0)
+    while (at := text.find(_RATE, before)) >= 0:
+        end = text.find("\n", at)
+        entry = text[before:end]
+        if "instruction {" in entry and len(entry) < 100_000:
+            yield entry
+        before = end
+
+
+def _word(entry: str, name: str) -> str:
+    found = re.search(rf'{name}: "([\w-]+)"', entry)
+    return found[1] if found else ""
+
+
+def _layout(kind: str, body: str) -> tuple[int, str]:
+    if kind == "collective-permute":
+        pairs = list(_pairs(body))
+        both = {(to, source) for source, to in pairs} == set(pairs)
+        one_way = not {source for source, _ in pairs} & {to for _, to in pairs}
+        return 2 * len(pairs) if one_way else len(pairs), (
+            "one way" if one_way else "pairs" if both else "ring"
+        )
+    return _number(body, "num_devices_per_group"), str(_number(body, "num_replica_groups"))
+
+
+def _pairs(body: str) -> Iterator[tuple[int, int]]:
+    for written in re.findall(r"source_target_pairs \{([^}]*)\}", body):
+        source, to = (re.search(rf"{end}: (\d+)", written) for end in ("source", "target"))
+        yield int(source[1]) if source else 0, int(to[1]) if to else 0
+
+
+def _bytes(entry: str) -> int:
+    shape = entry[entry.index("shape {") : entry.index("layout {")]
+    # All of them are float32.
+    return math.prod(map(int, re.findall(r"dimensions: (\d+)", shape)), start=4)
+
+
+def _number(entry: str, name: str) -> int:
+    found = re.search(rf"{name}:? (\d+)", entry)
+    return int(found[1]) if found else 1
+
+
+def _main(arguments: list[str]) -> None:
+    if len(arguments) != 2:
+        raise UsageError("extract takes a source and its version", next=(__doc__ or "").strip())
+    text = Path(arguments[0]).read_bytes().decode("latin-1")
+    found = extract(text)
+    if not found:
+        raise InputError(f"{arguments[0]} holds no table of collectives")
+    lines = [
+        ",".join((*map(str, key), " ".join(f"{s}={t * 1e6:.6g}" for s, t in sorted(it.items()))))
+        for key, it in sorted(found.items())
+    ]
+    DATA.write_text(_HEADER.format(arguments[1]) + "\n".join(lines) + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    _main(sys.argv[1:])

@@ -1,0 +1,74 @@
+"""Collectives that cross domains: NCCL's model over the NICs that each group can use."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from counterpoint.cost.collectives.domain import machine
+from counterpoint.cost.collectives.nccl import Estimate, Group, estimates
+from counterpoint.cost.collectives.placement import Placement
+from counterpoint.cost.price import Family, Price, Source
+from counterpoint.cost.scalars import Scalars
+from counterpoint.hardware import Target
+
+# Measured with nccl-tests on H100s: of a NIC's rate, all-to-all reaches about that share of what a
+# ring does, for its messages are smaller and go to every peer.
+_ALL_TO_ALL: Final = 0.85
+_PEER_S: Final = 2e-6  # of each further peer across the network
+_BASE_S: Final = 22.4e-6  # a first message: NCCL's 8.4 us to start and 14 us over the network
+_PAIR: Final = 0.95  # of a NIC's rate for rings, what one pair of ranks reaches
+# How far latencies may be off: a cloud's network may double them.
+_LATENCY_REACH: Final = 0.6
+_BANDWIDTH_REACH: Final = 0.12
+
+
+def price_across(kind: str, size: int, where: Placement, target: Target, scalars: Scalars) -> Price:
+    """A collective of a group that stands in several domains."""
+    nic = where.nic_bytes_per_s * min(scalars.network.value, 1.0)
+    if kind in ("all-to-all", "ragged-all-to-all"):
+        best = _all_to_all(size, where, nic, target)
+        fastest = best
+    else:
+        found = list(
+            estimates(
+                kind,
+                size,
+                Group(where.ranks, where.domains, where.local),
+                machine(target, nic),
+            )
+        )
+        fastest = min(found, key=lambda it: it.seconds)
+        best = min((it for it in found if not it.hopeful), key=lambda it: it.seconds)
+    how = f"{best.algorithm} {best.protocol}, {where}".replace(" ,", ",")
+    return _price(best, fastest, f"{how}, {_nics(where, nic)}", scalars)
+
+
+def price_pair(size: int, nic_bytes_per_s: float, scalars: Scalars) -> Price:
+    """One rank's message to another across the network."""
+    nic = nic_bytes_per_s * min(scalars.network.value, 1.0) * _PAIR
+    found = Estimate("pair", "Simple", _BASE_S, size / nic)
+    return _price(found, found, f"pairs, {nic / 1e9:.3g} GB/s each", scalars)
+
+
+def _all_to_all(size: int, where: Placement, nic: float, target: Target) -> Estimate:
+    """What leaves the domain and what stays in it travel at once; every peer has its message."""
+    stays = where.ranks / where.domains
+    outside = size * (where.ranks - stays) / where.ranks
+    inside = size * max(stays - 1, 0) / where.ranks
+    links = target.links
+    within = 0.75 * (links.domain_bytes_per_s or links.host_bytes_per_s)
+    transfer = max(outside / (nic * _ALL_TO_ALL), inside / within)
+    latency = _BASE_S + (where.ranks - stays - 1) * _PEER_S
+    return Estimate("point to point", "", latency, transfer)
+
+
+def _price(best: Estimate, fastest: Estimate, how: str, scalars: Scalars) -> Price:
+    wire = scalars.network.reach + _BANDWIDTH_REACH
+    low = min(fastest.seconds, best.latency / (1 + _LATENCY_REACH) + best.transfer / (1 + wire))
+    high = best.latency * (1 + _LATENCY_REACH) + best.transfer * (1 + wire)
+    return Price(best.seconds, low, high, Source.ANALYTIC, Family.NETWORK, how, best.bound_by)
+
+
+def _nics(where: Placement, nic: float) -> str:
+    one = f"{nic / 1e9:.3g} GB/s"
+    return f"{one} NIC" if where.local == 1 else f"{where.local} x {one} NICs"

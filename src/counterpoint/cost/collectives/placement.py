@@ -1,0 +1,108 @@
+"""Placement: where the ranks of a collective's groups stand, and whom they share NICs with.
+
+Rank i stands on host i // devices per host, and in domain i // devices per domain: XLA numbers
+devices host by host, and a mesh's own order is already in the replica groups.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from counterpoint.hardware import Links, Target
+from counterpoint.hlo import Instruction, Program, replica_groups
+from counterpoint.hlo.groups import Groups
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """One group. All that its price needs to know of the machine around it."""
+
+    ranks: int
+    domains: int  # that it touches
+    hosts: int
+    local: int  # ranks in the domain where it has fewest: they carry what crosses
+    nic_bytes_per_s: float  # of one such rank, each way, while all groups run; 0 within a domain
+
+    @property
+    def crosses(self) -> bool:
+        return self.domains > 1
+
+    def __str__(self) -> str:
+        if not self.crosses:
+            return f"{self.ranks} ranks"
+        return f"{self.domains} x {self.ranks / self.domains:g} ranks"
+
+
+def placements(program: Program, instruction: Instruction, target: Target) -> tuple[Placement, ...]:
+    """The kinds of groups among an instruction's: those that stand alike count once."""
+    key = ("placements", _groups_of(instruction), target)
+    found = program.answers.get(key)
+    if found is None:
+        groups = replica_groups(program, instruction)
+        groups = groups or (tuple(range(program.num_partitions * program.num_replicas)),)
+        found = program.answers[key] = place(groups, target)
+    return found
+
+
+def _groups_of(instruction: Instruction) -> tuple[object, ...]:
+    """Everything of an instruction that its groups follow from."""
+    kind = instruction.opcode.removesuffix("-start")
+    channel = instruction.channel_id is not None
+    return (instruction.groups, kind, channel, instruction.use_global_device_ids)
+
+
+def place(groups: Groups, target: Target) -> tuple[Placement, ...]:
+    """How each group stands on the target."""
+    links = target.links
+    crossing: Counter[int] = Counter()
+    counts: list[tuple[tuple[int, ...], Counter[int]]] = []
+    for group in groups:
+        at = Counter(rank // links.domain for rank in group)
+        counts.append((group, at))
+        if len(at) > 1:
+            crossing.update(at)
+    kinds = dict.fromkeys(_kind(group, at, crossing, target, links) for group, at in counts)
+    return tuple(kinds)
+
+
+def _kind(
+    group: tuple[int, ...], at: Counter[int], crossing: Counter[int], target: Target, links: Links
+) -> Placement:
+    hosts = len({rank // target.gpus_per_host for rank in group})
+    if len(at) < 2:
+        return Placement(len(group), 1, hosts, len(group), 0.0)
+    busiest = max(crossing[domain] for domain in at)
+    return Placement(
+        ranks=len(group),
+        domains=len(at),
+        hosts=hosts,
+        local=min(at.values()),
+        nic_bytes_per_s=nic_share(busiest, target, links),
+    )
+
+
+def nic_share(senders: int, target: Target, links: Links) -> float:
+    """Bytes per second of one of the devices of a domain that use its NICs at once.
+
+    Each uses the NIC next to it; where a domain has fewer NICs than devices, some share one.
+    """
+    whole = links.nic_bytes_per_s * links.domain
+    nics = max(1.0, links.nics_per_host * links.domain / target.gpus_per_host)
+    nearest = max(whole / nics, links.nic_bytes_per_s)
+    return min(nearest, whole / senders)
+
+
+def pair_placement(pairs: Iterable[tuple[int, int]], target: Target) -> tuple[bool, float]:
+    """Whether the worst of these pairs crosses domains, and what its sender's NIC gives it."""
+    links = target.links
+    sends: Counter[int] = Counter()
+    receives: Counter[int] = Counter()
+    for source, to in pairs:
+        here, there = source // links.domain, to // links.domain
+        if here != there:
+            sends[here] += 1
+            receives[there] += 1
+    busiest = max((*sends.values(), *receives.values()), default=0)
+    return busiest > 0, nic_share(busiest, target, links) if busiest else 0.0
