@@ -28,7 +28,7 @@ from counterpoint.capture.lowering_errors import (
     refuse_missing,
     too_long,
 )
-from counterpoint.core.errors import UsageError
+from counterpoint.core.errors import InputError, UsageError
 
 TIMEOUT_S: Final = 900.0
 OUTCOME: Final = "lowered.json"
@@ -73,41 +73,70 @@ def lower_command(
     """
     if devices < 1:
         raise UsageError(f"--devices takes a number from 1 on, not {devices}")
-    environment = _environment(devices, directory, program)
-    refuse_missing(command, environment)
-    directory.mkdir(parents=True, exist_ok=True)
-    (directory / OUTCOME).unlink(missing_ok=True)
-    journal = _Journal(directory / JOURNAL, on_progress or _silent)
-    status = _run(command, environment, directory, journal, timeout_s)
-    outcome = _outcome(directory)
-    errors = (directory / STDERR).read_text(encoding="utf-8", errors="replace")
-    seen = _seen(outcome, journal)
-    if outcome is not None and outcome["stopped"]:
-        return _lowering(command, directory, outcome)
-    if status is None:
-        raise too_long(command, timeout_s, seen)
-    if status != 0:
-        raise failed(command, status, errors, seen)
-    if not journal.has_begun:
-        raise no_jax(command)
-    if outcome is None or outcome["step"] is None:
-        raise no_step(command, program, seen)
-    return _lowering(command, directory, outcome)
+    refuse_missing(command, os.environ)
+    attempt = _Attempt(command, devices, directory, program, timeout_s, on_progress or _silent)
+    try:
+        return attempt.lowering("gpu")
+    except InputError:
+        if not attempt.has_asked:
+            raise
+        return attempt.lowering("cpu")  # what it chose for GPUs does not get through here
 
 
 def _silent(what: str) -> None:
     del what
 
 
-def _environment(devices: int, directory: Path, program: str | None) -> dict[str, str]:
-    task = {"devices": devices, "directory": str(directory.absolute()), "program": program}
-    search = os.environ.get("PYTHONPATH")
-    return {
-        **os.environ,
-        "JAX_PLATFORMS": "cpu",
-        "PYTHONPATH": os.pathsep.join([str(SITE), *([search] if search else [])]),
-        LOWERING: json.dumps(task),
-    }
+@dataclass(slots=True)
+class _Attempt:
+    """A command and what is wanted of it."""
+
+    command: Sequence[str]
+    devices: int
+    directory: Path
+    program: str | None
+    timeout_s: float
+    say: Say
+    has_asked: bool = False  # which backend it runs on
+
+    def lowering(self, backend: str) -> Lowering:
+        """Run it, and be told `backend` when it asks where it runs."""
+        directory, command = self.directory, self.command
+        directory.mkdir(parents=True, exist_ok=True)
+        for old in (directory / OUTCOME, *directory.glob("jax_ir*.mlir")):
+            old.unlink(missing_ok=True)
+        journal = _Journal(directory / JOURNAL, self.say)
+        status = _run(command, self._environment(backend), directory, journal, self.timeout_s)
+        self.has_asked = journal.has_asked
+        outcome = _outcome(directory)
+        if outcome is not None and outcome["stopped"]:
+            return _lowering(command, directory, outcome)
+        seen = _seen(outcome, journal)
+        if status is None:
+            raise too_long(command, self.timeout_s, seen)
+        if status != 0:
+            errors = (directory / STDERR).read_text(encoding="utf-8", errors="replace")
+            raise failed(command, status, errors, seen)
+        if not journal.has_begun:
+            raise no_jax(command)
+        if outcome is None or outcome["step"] is None:
+            raise no_step(command, self.program, seen)
+        return _lowering(command, directory, outcome)
+
+    def _environment(self, backend: str) -> dict[str, str]:
+        task = {
+            "devices": self.devices,
+            "directory": str(self.directory.absolute()),
+            "program": self.program,
+            "backend": backend,
+        }
+        search = os.environ.get("PYTHONPATH")
+        return {
+            **os.environ,
+            "JAX_PLATFORMS": "cpu",
+            "PYTHONPATH": os.pathsep.join([str(SITE), *([search] if search else [])]),
+            LOWERING: json.dumps(task),
+        }
 
 
 @contextmanager
@@ -168,6 +197,7 @@ class _Journal:
         self._read = 0
         self.functions: list[dict[str, Any]] = []
         self.has_begun = False
+        self.has_asked = False
 
     def look(self) -> None:
         """Tell what is new."""
@@ -187,6 +217,8 @@ class _Journal:
         elif line["event"] == "lowered":
             self.functions.append(line)
             self._say(f"it lowers {line['name']}")
+        elif line["event"] == "asked":
+            self.has_asked = True
         else:
             self._say(f"{line['name']} is not run: zeros stand for its results")
 

@@ -134,8 +134,7 @@ class Zeros:
         return put(aval, sharding, [local] * len(devices), devices, True)
 
     def _view(self, shape: tuple[int, ...], dtype: OfJax) -> OfJax:
-        import numpy as np
-
+        np: OfJax = import_module("numpy")
         size = math.prod(shape) * dtype.itemsize
         if self._memory is None or len(self._memory) < size:
             flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE

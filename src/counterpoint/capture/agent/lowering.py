@@ -40,7 +40,7 @@ def enter(task: str) -> None:
     from .arrival import when_loaded
 
     told = json.loads(task)
-    virtual.prepare(told["devices"])
+    virtual.prepare(told["devices"], told["backend"])
     when_loaded("jax", lambda: begin(sys.modules["jax"], told))
 
 
@@ -62,7 +62,7 @@ class Catcher:
         self._functions: list[Function] = []
         self._modules: dict[int, Function] = {}
         self._pid = os.getpid()
-        self.remarks = virtual.Remarks()
+        self.remarks = virtual.Remarks(lambda: self._say({"event": "asked"}))
         self._held = Held(self._called)
 
     def start(self) -> None:
@@ -89,7 +89,7 @@ class Catcher:
             except NotImplementedError as error:
                 if named.get("lowering_platforms") or "for platform cpu" not in str(error):
                     raise
-                self._only_on_cuda(args, again)  # does not come back
+                self._only_on_cuda(args, again)
                 raise
             module = made.stablehlo()
             function = described(module, args[0], again)
@@ -99,10 +99,11 @@ class Catcher:
         return lower_sharding_computation
 
     def _only_on_cuda(self, args: tuple[Any, ...], again: OfJax) -> None:
-        """No CPU can go on behind this one: it is taken for the step."""
+        """No program goes on behind this one on a CPU, so it is the step or the end."""
         function = described(again(), args[0], again)
-        self._functions.append(function)
-        self._stop(function, "it can't be compiled for a CPU, so the program ends there")
+        self._seen(function, None)
+        if function.is_training and self._wanted is None:
+            self._stop(function, None)
 
     def _compiling(self, original: OfJax) -> OfJax:
         def compile_or_get_cached(*args: OfJax, **named: OfJax) -> OfJax:

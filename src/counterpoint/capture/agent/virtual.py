@@ -19,13 +19,20 @@ _KEPT = ("XLA_PYTHON_CLIENT_", "NCCL_", "CUDA_DEVICE_MAX_CONNECTIONS")
 _QUICK = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 """What runs here runs once: it need not run fast."""
 
+_ANSWERS = {
+    "gpu": "asked for its backend, JAX told the program gpu: it chooses as it would there",
+    "cpu": "asked for its backend, JAX told the program cpu, as it fails here when told gpu: it may"
+    " choose otherwise on a GPU",
+}
 _devices = 1
+_backend = "gpu"
 
 
 class Remarks:
     """What the program asked for, and did not get."""
 
-    def __init__(self) -> None:
+    def __init__(self, asked: Callable[[], None]) -> None:
+        self.asked = asked
         self.notes: list[str] = []
         self.variables: dict[str, str] = {}
 
@@ -35,10 +42,10 @@ class Remarks:
             self.notes.append(what)
 
 
-def prepare(devices: int) -> None:
+def prepare(devices: int, backend: str) -> None:
     """Before jax is loaded."""
-    global _devices  # noqa: PLW0603  one process
-    _devices = devices
+    global _devices, _backend
+    _devices, _backend = devices, backend
 
 
 def pretend(jax: ModuleType, remarks: Remarks) -> None:
@@ -85,19 +92,17 @@ def _force(jax: ModuleType, remarks: Remarks) -> None:
 
 def _answer_for_gpus(jax: OfJax, bridge: OfJax, remarks: Remarks) -> None:
     """`jax.devices("gpu")` are the virtual ones."""
-    find, default = bridge._get_backend_uncached, jax.default_backend  # noqa: SLF001
+    find = bridge._get_backend_uncached  # noqa: SLF001
 
     def _get_backend_uncached(platform: OfJax = None) -> OfJax:
         if isinstance(platform, str) and platform.lower() in _GPU:
             platform = "cpu"
         return find(platform)
 
-    def default_backend() -> OfJax:
-        remarks.note(
-            "the program asks which backend it runs on, and was told cpu: what it chooses by that"
-            " is a CPU's choice"
-        )
-        return default()
+    def default_backend() -> str:
+        remarks.asked()
+        remarks.note(_ANSWERS[_backend])
+        return _backend
 
     bridge._get_backend_uncached = _get_backend_uncached  # noqa: SLF001
     jax.default_backend = default_backend

@@ -1,0 +1,148 @@
+"""What a program jits is caught, and the program ends there: it neither trains nor takes memory."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+import lowering_scripts as scripts
+from counterpoint.capture.lowering import Lowering, lower_command
+from counterpoint.compile import load_workload
+from counterpoint.core.errors import CounterpointError, InputError, UsageError
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(autouse=True)
+def _no_flags(monkeypatch: pytest.MonkeyPatch) -> None:  # pyright: ignore[reportUnusedFunction]
+    for name in [name for name in os.environ if name.startswith(("XLA_", "JAX_", "NCCL_"))]:
+        monkeypatch.delenv(name)
+
+
+def lower(
+    directory: Path, script: str, *words: str, devices: int = 8, program: str | None = None
+) -> Lowering:
+    path = directory / "train.py"
+    path.write_text(script)
+    return lower_command(
+        [sys.executable, str(path), *words],
+        devices=devices,
+        directory=directory / "lowered",
+        program=program,
+        timeout_s=120,
+    )
+
+
+def printed(lowering: Lowering) -> str:
+    return (lowering.directory / "stdout").read_text()
+
+
+def test_the_step_is_lowered_and_nothing_is_trained(tmp_path: Path) -> None:
+    said: list[str] = []
+    (tmp_path / "train.py").write_text(scripts.TRAINING)
+
+    found = lower_command(
+        [sys.executable, str(tmp_path / "train.py")],
+        devices=8,
+        directory=tmp_path / "lowered",
+        on_progress=said.append,
+    )
+
+    assert (found.name, found.devices, found.platform) == ("jit_train_step", 8, "cuda")
+    assert set(found.others) == {"jit_init", "jit_evaluate"}
+    assert "evaluated True" in printed(found)
+    assert "trained" not in printed(found)
+    assert "it lowers jit_train_step" in said
+    workload = load_workload(found.directory, found.name)
+    assert workload.devices == 8
+    assert b"transpose(jvp" in workload.program  # scopes
+    assert b"train.py" in workload.program  # source lines
+
+
+def test_weights_that_no_memory_holds_are_lowered_with_their_shardings(tmp_path: Path) -> None:
+    found = lower(tmp_path, scripts.TRAINING, "--width", "131072", devices=64)  # 2 x 550 GB
+
+    assert found.name == "jit_train_step"
+    assert "'data'" in printed(found)  # as XLA propagates it through the function that made them
+    assert "count 0" in printed(found)
+    assert load_workload(found.directory).devices == 64
+
+
+def test_a_program_for_gpus_gets_virtual_ones_and_its_flags_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XLA_FLAGS", "--xla_gpu_autotune_level=4")
+
+    found = lower(tmp_path, scripts.FOR_GPUS)
+
+    assert found.name == "jit_local"
+    assert found.xla_flags == "--xla_gpu_autotune_level=4 --xla_gpu_enable_pipelined_p2p=true"
+    assert found.variables["XLA_PYTHON_CLIENT_MEM_FRACTION"] == "0.92"
+    assert any("jax.distributed.initialize did nothing" in note for note in found.notes)
+    assert b"on_gpu" in load_workload(found.directory).program
+
+
+def test_attention_of_cudnn_is_lowered_where_no_cudnn_is(tmp_path: Path) -> None:
+    found = lower(tmp_path, f"MANUAL = True\n{scripts.ATTENTION}")
+
+    assert b"__cudnn$fmha" in load_workload(found.directory).program
+    assert any("cuDNN" in note for note in found.notes)
+
+
+def test_what_only_gets_through_as_on_a_cpu_is_lowered_so_and_told(tmp_path: Path) -> None:
+    """A custom_partitioning, as cuDNN's under plain jit is, can't leave its process."""
+    found = lower(tmp_path, f"MANUAL = False\n{scripts.ATTENTION}")
+
+    assert b"__cudnn$fmha" not in load_workload(found.directory).program
+    assert any("told the program cpu" in note for note in found.notes)
+
+
+def test_of_a_program_without_a_backward_pass_the_heaviest_is_taken(tmp_path: Path) -> None:
+    found = lower(tmp_path, scripts.INFERENCE)
+
+    assert found.name == "jit_prefill"
+    assert any("no backward pass" in note for note in found.notes)
+
+
+def test_a_program_is_chosen_by_name(tmp_path: Path) -> None:
+    assert lower(tmp_path, scripts.TRAINING, program="evaluate").name == "jit_evaluate"
+
+
+@pytest.mark.parametrize(
+    ("script", "program", "told"),
+    [
+        (scripts.EAGER, None, ("without a function that it jits", "jax.jit")),
+        (scripts.FAILING, None, ("exit code 1", "ValueError: no data at gs://here")),
+        ("import jax\njax.jit(lambda x: x)(1)", "step", ("--program step", "jit__lambda")),
+        ("print('no jax')", None, ("no Python of it has imported jax", "-- python train.py")),
+    ],
+    ids=["eager", "failing", "other name", "no jax"],
+)
+def test_a_program_without_a_step_says_why(
+    tmp_path: Path, script: str, program: str | None, told: tuple[str, ...]
+) -> None:
+    with pytest.raises(InputError) as caught:
+        lower(tmp_path, script, program=program)
+
+    assert all(word in str(caught.value) for word in told)
+
+
+@pytest.mark.parametrize(
+    ("command", "kind", "told"),
+    [
+        ([], UsageError, "no command was given"),
+        (["no-such-program"], UsageError, "nowhere on the PATH"),
+        ([sys.executable, "-c", "import time; time.sleep(60)"], InputError, "after 0.3 s"),
+        ([sys.executable, "-c", "import os; os.abort()"], InputError, "by SIGABRT"),
+    ],
+    ids=["none", "missing", "slow", "crash"],
+)
+def test_a_command_that_can_not_be_lowered_is_refused(
+    tmp_path: Path, command: list[str], kind: type[CounterpointError], told: str
+) -> None:
+    limit = 0.3 if "sleep" in "".join(command) else 60
+    with pytest.raises(kind, match=told):
+        lower_command(command, devices=2, directory=tmp_path / "lowered", timeout_s=limit)

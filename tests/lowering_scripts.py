@@ -1,0 +1,123 @@
+"""Training scripts as users write them, for `lower_command`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+TRAINING: Final = """
+import argparse, sys
+import jax, jax.numpy as jnp, numpy as np
+from jax.sharding import NamedSharding, PartitionSpec as P
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--width", type=int, default=128)
+    width = parser.parse_args().width
+    mesh = jax.sharding.Mesh(np.array(jax.devices()), ("data",))
+    rows = NamedSharding(mesh, P("data"))
+
+    def init(key):
+        weights = jax.random.normal(key, (8, width, width))
+        weights = jax.lax.with_sharding_constraint(weights, NamedSharding(mesh, P(None, "data")))
+        return {"w": weights, "m": jnp.zeros_like(weights), "count": jnp.zeros((), jnp.int32)}, key
+
+    def loss(w, x):
+        h, _ = jax.lax.scan(lambda h, w: (jnp.tanh(h @ w), None), x, w)
+        return jnp.mean(h ** 2)
+
+    @jax.jit
+    def evaluate(state, x):
+        return loss(state["w"], x)
+
+    def train_step(state, x, key):
+        value, g = jax.value_and_grad(loss)(state["w"], x)
+        m = 0.9 * state["m"] + g
+        return {"w": state["w"] - m, "m": m, "count": state["count"] + 1}, value
+
+    state, key = jax.jit(init)(jax.random.key(0))
+    step = jax.jit(train_step, donate_argnums=0)
+    print("spec", state["w"].sharding.spec, "count", int(state["count"]), flush=True)
+    x = jax.device_put(np.ones((2 * len(jax.devices()), width), np.float32), rows)
+    print("evaluated", float(evaluate(state, x)) >= 0, flush=True)
+    for index in range(3):
+        state, value = step(state, x, key)
+        print("trained", index, flush=True)
+
+if __name__ == "__main__":
+    sys.exit(main())
+"""
+
+FOR_GPUS: Final = """
+import os
+os.environ["JAX_PLATFORMS"] = "cuda"
+os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_gpu_enable_pipelined_p2p=true"
+os.environ["XLA_PYTHON_CLIENT_MEM_FRACTION"] = "0.92"
+import jax
+jax.config.update("jax_platforms", "cuda")
+jax.distributed.initialize("node0:1234", num_processes=64, process_id=0)
+import jax.numpy as jnp
+assert len(jax.devices("gpu")) == jax.device_count() == 8
+axis = "on_gpu" if jax.default_backend() == "gpu" else "on_cpu"
+mesh = jax.sharding.Mesh(jax.devices(), (axis,))
+
+def local(w, x):
+    def loss(w):
+        return jnp.mean((x @ jax.lax.all_gather(w, axis, tiled=True)) ** 2)
+    value, g = jax.value_and_grad(loss)(w)
+    return w - g, jax.lax.pmean(value, axis)
+
+spec = jax.sharding.PartitionSpec(axis)
+step = jax.jit(jax.shard_map(local, mesh=mesh, in_specs=(spec, spec),
+                             out_specs=(spec, jax.sharding.PartitionSpec())))
+w, x = jnp.ones((256, 256)), jnp.ones((64, 256))
+while True:
+    w, value = step(w, x)
+    print(value)
+"""
+
+ATTENTION: Final = """
+import jax, jax.numpy as jnp
+from jax.sharding import PartitionSpec as P
+kind = "cudnn" if jax.default_backend() == "gpu" else "xla"
+mesh = jax.sharding.Mesh(jax.devices(), ("data",))
+
+def local(q):
+    def loss(q):
+        out = jax.nn.dot_product_attention(q, q, q, is_causal=True, implementation=kind)
+        return jnp.sum(out.astype(jnp.float32))
+    return jax.grad(loss)(q)
+
+def step(q, w):
+    manual = jax.shard_map(local, mesh=mesh, in_specs=P("data"), out_specs=P("data"))
+    return (manual if MANUAL else local)(q) @ w
+
+rows = jax.sharding.NamedSharding(mesh, P("data"))
+q = jax.device_put(jnp.ones((8, 128, 2, 64), jnp.bfloat16), rows)
+jax.jit(step)(q, jnp.ones((64, 64), jnp.bfloat16))
+"""
+
+INFERENCE: Final = """
+import jax, jax.numpy as jnp
+@jax.jit
+def prefill(w, x):
+    for _ in range(4):
+        x = jnp.tanh(x @ w)
+    return x
+decode = jax.jit(lambda w, x: jnp.tanh(x @ w))
+w, x = jnp.ones((8192, 8192), jnp.bfloat16), jnp.ones((4096, 8192), jnp.bfloat16)
+while True:
+    x = prefill(w, x)
+    decode(w, x[:1])
+"""
+
+EAGER: Final = """
+import jax, jax.numpy as jnp
+w = jnp.ones((16, 16))
+print(w - jax.grad(lambda w: jnp.sum(w @ w))(w))
+"""
+
+FAILING: Final = """
+import jax
+jax.jit(lambda x: x + 1)(1.0)
+raise ValueError("no data at gs://here")
+"""
