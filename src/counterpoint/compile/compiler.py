@@ -22,6 +22,7 @@ from counterpoint.compile.options import (
     rerouted,
 )
 from counterpoint.compile.recorded import Recorded
+from counterpoint.compile.remedies import remedied, remedy
 from counterpoint.compile.task import TIMEOUT_S, Task
 from counterpoint.compile.workload import Workload
 from counterpoint.hardware.target import Target
@@ -99,11 +100,12 @@ def _notes(task: Task, recorded: Recorded) -> Iterator[str]:
         yield _NOT_TUNED
     elif AUTOTUNED in taken and AUTOTUNED not in task.asked:
         yield _TUNED
+    yield from remedied(taken, task.flags)
     yield from limit_notes(task, recorded.outcome.versions.get("jaxlib", ""))
 
 
 def _compile(bench: Bench, task: Task) -> Recorded:
-    """Try until each option has found a way that takes it.
+    """Try until each option has found a way that takes it, and around failures that are known.
 
     What another jaxlib was given, and this one doesn't know, is left out: nobody asked for it here.
     """
@@ -112,14 +114,17 @@ def _compile(bench: Bench, task: Task) -> Recorded:
     while True:
         tried = _attempt(bench, task, sent)
         outcome = tried.outcome
+        said = tried.log if outcome is None else outcome.detail
+        if outcome is not None and outcome.failure is None:
+            return Recorded(module=tried.module, log=tried.log, outcome=outcome, taken=sent.all)
+        if (known := remedy(said, {**task.flags, **sent.all})) is not None:
+            sent = sent.having(known.option, known.value)
+            continue
         if outcome is None:
             # XLA ends a process whose XLA_FLAGS it can't read: then the first refusal stands.
             if refusal is None or _BAD_FLAG not in tried.log:
                 raise died(tried.status, tried.log, task.workload, task.timeout_s)
             outcome = refusal
-        elif outcome.failure is None:
-            taken = {**sent.options, **sent.flags}
-            return Recorded(module=tried.module, log=tried.log, outcome=outcome, taken=taken)
         elif (again := rerouted(sent, outcome)) is not None:
             sent, refusal = again, outcome
             continue

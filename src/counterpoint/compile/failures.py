@@ -9,6 +9,7 @@ from importlib import metadata
 from typing import Final
 
 from counterpoint.compile.job import Failure, Outcome
+from counterpoint.compile.source_line import source_line
 from counterpoint.compile.workload import Workload
 from counterpoint.core.errors import CounterpointError, InputError, UsageError
 from counterpoint.flags.gone import unknown_hint
@@ -18,15 +19,8 @@ _LAST_LINES: Final = 8
 _LONGEST: Final = 300
 _FRAME: Final = re.compile(r"\s*@\s+0x|\*\*\* (Begin|End) stack trace")
 _FATAL: Final = re.compile(r"F\d{4} |.*: F .*\] |Fatal ")
+_HEADING: Final = re.compile(r"\AUnable to parse module assembly:\s*(error: )?")
 _CUSTOM_PARTITIONER: Final = "custom_partitioner"
-
-
-_KNOWN_DEATHS: Final = (
-    (  # jaxlib 0.12.0: an all-reduce of one integer, combined with others
-        re.compile(r"compiling Triton kernel:.*\n?.*all-reduce"),
-        "--set xla_gpu_experimental_use_collective_kernels=   (leaves all-reduces to NCCL)",
-    ),
-)
 
 
 class CompileFailed(CounterpointError):
@@ -80,7 +74,6 @@ def died(status: int | None, log: str, workload: Workload, timeout_s: float) -> 
     return CompileFailed(
         f"the compiler died {how} while compiling {workload.name}",
         why=f"its last lines:\n       {lines}",
-        next=next((hint for mark, hint in _KNOWN_DEATHS if mark.search(log)), None),
     )
 
 
@@ -88,7 +81,7 @@ def _misfit(outcome: Outcome, workload: Workload, target: Target) -> Counterpoin
     if outcome.failure is Failure.UNREADABLE:
         return InputError(
             f"{workload.origin}: module {workload.name} can't be read",
-            why=_first_line(outcome.detail),
+            why=_with_line(outcome.detail, workload),
             next="give StableHLO that this or an older jaxlib wrote: run the program with"
             " JAX_DUMP_IR_TO=ir and give ir",
         )
@@ -133,7 +126,14 @@ def _compiler_error(detail: str, workload: Workload) -> CounterpointError:
             why=f"{_first_line(detail)}: a custom_partitioning of it is Python code",
             next="call that function within jax.shard_map, as cuDNN attention can be",
         )
-    return CompileFailed(f"XLA can't compile {workload.name}", why=_cut(detail.strip()))
+    return CompileFailed(f"XLA can't compile {workload.name}", why=_with_line(detail, workload))
+
+
+def _with_line(detail: str, workload: Workload) -> str:
+    """What the compiler says, and the line of the program that it is about."""
+    said = _cut(_HEADING.sub("", detail).strip())
+    place = source_line(detail, workload.program)
+    return f"{said}\n  at: {place}" if place else said
 
 
 def _no_compiler(detail: str) -> UsageError:

@@ -50,6 +50,14 @@ class Channels:
     options: Mapping[str, str]
     flags: Mapping[str, str]
 
+    @property
+    def all(self) -> Mapping[str, str]:
+        return {**self.options, **self.flags}
+
+    def having(self, option: str, value: str) -> Channels:
+        """The same, and one that a compile takes."""
+        return Channels({**self.options, option: value}, self.flags)
+
     def without(self, option: str) -> Channels:
         """The same, less one of them."""
         return Channels(

@@ -1,0 +1,147 @@
+"""What a compile without the device is told for a prediction, and what is said about it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from counterpoint.compile import (
+    Task,
+    Workload,
+    compile_workload,
+    for_prediction,
+    load_workload,
+    parse_target,
+)
+from counterpoint.compile.allocator import planned_bytes
+from counterpoint.compile.job import Form
+from counterpoint.compile.limits import limit_notes
+from counterpoint.compile.log_notes import log_notes
+from counterpoint.compile.remedies import remedied, remedy
+from counterpoint.compile.source_line import source_line
+from counterpoint.core.errors import UsageError
+from lowered import H100, Lowered
+
+TRITON_GEMM = "xla_gpu_enable_triton_gemm"
+FRACTION = "XLA_PYTHON_CLIENT_MEM_FRACTION"
+WORKLOAD = Workload(name="jit_step", form=Form.MLIR, program=b"", origin="step.mlir")
+
+
+def test_gemms_are_library_calls_unless_somebody_chose() -> None:
+    told = for_prediction(WORKLOAD, H100, {"xla_gpu_enable_cublaslt": "true"}, {})
+    assert told.options == {"xla_gpu_enable_cublaslt": "true", TRITON_GEMM: "false"}
+    assert any("library calls" in note for note in told.notes)
+    tuned = replace(WORKLOAD, autotuned=b"choices", config=H100.config)
+    as_run = replace(WORKLOAD, options={TRITON_GEMM: "true"})
+    for workload, options, environment in (
+        (WORKLOAD, {TRITON_GEMM: "true"}, {}),
+        (WORKLOAD, {"xla_gpu_load_autotune_results_from": "a.pbtxt"}, {}),
+        (WORKLOAD, {}, {"XLA_FLAGS": f"--{TRITON_GEMM}=true"}),
+        (tuned, {}, {}),
+        (as_run, {}, {}),
+    ):
+        kept = for_prediction(workload, H100, options, environment)
+        assert kept.options == options
+        assert not any("library calls" in note for note in kept.notes)
+
+
+def test_the_compiler_plans_with_what_the_allocator_of_a_run_has() -> None:
+    told = for_prediction(WORKLOAD, H100, {}, {})
+    assert told.memory_fraction == 0.75
+    assert told.planned_bytes is not None
+    assert 0.7 * 80e9 < told.planned_bytes < 0.8 * 86e9
+    assert any("75%" in note and FRACTION in note for note in told.notes)
+    more = for_prediction(WORKLOAD, H100, {}, {FRACTION: "0.94"})
+    assert more.planned_bytes == int(told.planned_bytes / 0.75 * 0.94)
+    newer = for_prediction(WORKLOAD, H100, {}, {"XLA_CLIENT_MEM_FRACTION": ".94"})
+    assert newer.planned_bytes == more.planned_bytes
+    without = {"XLA_PYTHON_CLIENT_ALLOCATOR": "platform"}
+    assert for_prediction(WORKLOAD, H100, {}, without).planned_bytes is None
+    slop = for_prediction(WORKLOAD, H100, {"xla_gpu_memory_limit_slop_factor": "112"}, {})
+    assert any("more than the allocator has" in note for note in slop.notes)
+
+
+@pytest.mark.parametrize("said", ["much", "0", "-1", "1.5", "nan"])
+def test_a_fraction_that_is_none_is_refused(said: str) -> None:
+    with pytest.raises(UsageError, match=FRACTION):
+        planned_bytes(H100.config, {FRACTION: said})
+
+
+def test_the_memory_of_a_run_reaches_the_scheduler(lowered: Lowered) -> None:
+    """With hardly any memory XLA says that it can't bring the program down to that."""
+    step = lowered.compile()
+    tight = compile_workload(load_workload(lowered.ir), H100, {}, {FRACTION: "0.00002"})
+    assert not any("out of memory" in note for note in step.notes)
+    assert any("out of memory" in note for note in tight.notes)
+
+
+def test_what_a_version_cannot_do_is_said_where_it_matters() -> None:
+    hosts_of_four = Task(workload=WORKLOAD, target=parse_target("16x4xGB200"))
+    windowed = Task(
+        workload=WORKLOAD, target=H100, options={"xla_gpu_threshold_for_windowed_einsum_mib": "0"}
+    )
+    assert ["has 4 GPUs" in note for note in limit_notes(hosts_of_four, "0.10.2")] == [True]
+    assert ["windowed" in note for note in limit_notes(windowed, "0.11.0")] == [True]
+    for task in (hosts_of_four, windowed, Task(workload=WORKLOAD, target=H100)):
+        assert list(limit_notes(task, "0.12.0")) == []
+    assert list(limit_notes(Task(workload=WORKLOAD, target=H100), "0.10.2")) == []
+    bare = Task(workload=WORKLOAD, target=replace(H100, config="gpu_device_info {}"))
+    assert ["matrix units" in note for note in limit_notes(bare, "0.12.0")] == [True]
+
+
+def test_warnings_of_the_compiler_become_notes() -> None:
+    (tight,) = log_notes(
+        "W1122 02:57:41.985275 6243 hlo_rematerialization.cc:3231] Can't reduce memory use below"
+        " 33.44GiB (35908857856 bytes) by rematerialization; only reduced to 170.90GiB"
+        " (183500800000 bytes), down from 195.31GiB (209715200000 bytes) originally\n"
+    )
+    assert "below 33.44GiB: 170.90GiB are left" in tight
+    line = (
+        "E1122 spmd_partitioner.cc:637] [spmd] Involuntary full rematerialization. The compiler was"
+        " not able to go from sharding {devices=[8,1]<=[8]} to {devices=[1,8]<=[8]} without doing a"
+        " full rematerialization of the tensor for HLO operation: %dot.5 = f32[8,8] dot(%a, %b),"
+        ' metadata={op_name="jit(step)/layer/dot_general"}. You probably want to enrich\n'
+    )
+    (gathered,) = log_notes(line + line.replace("dot.5", "dot.6"))
+    assert gathered.startswith("2 tensors are gathered whole")
+    assert gathered.endswith("jit(step)/layer/dot_general")
+    assert list(log_notes("I1122 all is well\n")) == []
+
+
+def test_a_known_failure_is_led_around_unless_the_user_says_otherwise() -> None:
+    said = "NOT_FOUND: No FFI handler registered for te_gemm on a platform CUDA"
+    found = remedy(said, {})
+    assert found is not None
+    assert remedy(said, {found.option: "False"}) is None
+    assert remedy("INTERNAL: something else", {}) is None
+    assert list(remedied({found.option: found.value}, {})) == [found.note]
+    assert list(remedied({found.option: found.value}, {found.option: "True"})) == []
+
+
+PROGRAM = b"""module @jit_f {
+  %0 = stablehlo.tanh %arg0 : tensor<64x64xf32> loc(#loc16)
+}
+#loc2 = loc("/home/me/step.py":6:6 to :17)
+#loc3 = loc("/home/me/step.py":9:4 to :59)
+#loc7 = loc("f"(#loc2))
+#loc8 = loc("<module>"(#loc3))
+#loc12 = loc(callsite(#loc7 at #loc8))
+#loc16 = loc("jit(f)/tanh"(#loc12))
+"""
+
+
+@pytest.mark.parametrize(
+    ("said", "place"),
+    [
+        ('%t = tanh(%x), metadata={op_name="jit(f)/tanh"}', "/home/me/step.py:6, in jit(f)/tanh"),
+        ('"jit(f)/tanh"(callsite("f"("/home/me/step.py":6:6 to :17) at ', "/home/me/step.py:6"),
+        ('metadata={op_name="x" source_file="a.py" source_line=7}', "a.py:7"),
+        ('"-":2:8: use of value', "line 2 of the module: %0 = stablehlo.tanh"),
+        ("INTERNAL: no place at all", None),
+        ('metadata={op_name="jit(f)/unknown"}', None),
+    ],
+)
+def test_an_error_leads_to_the_line_of_the_program(said: str, place: str | None) -> None:
+    found = source_line(said, PROGRAM)
+    assert found == place or (place and found and found.startswith(place))
