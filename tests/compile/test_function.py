@@ -1,0 +1,115 @@
+"""A function and shapes become a Workload, for as many devices as asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from counterpoint.compile.lower_function import lower_function, names_function
+from counterpoint.core.errors import InputError, UsageError
+from xla_compiler import why_none
+
+STEPS = """
+import jax, jax.numpy as jnp, numpy as np
+import counterpoint
+from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec as P
+
+def step(w, x, scale=1.0):
+    return w - scale * jax.grad(lambda w: jnp.mean((x @ w) ** 2))(w)
+
+def shapes(mesh):
+    rows = NamedSharding(mesh, P("data"))
+    return (jax.ShapeDtypeStruct((1 << 20, 1 << 20), jnp.bfloat16, sharding=rows),
+            jax.ShapeDtypeStruct((8 * mesh.size, 1 << 20), jnp.bfloat16, sharding=rows))
+
+def make_step(devices):
+    return jax.jit(step, donate_argnums=0), shapes(Mesh(np.array(jax.devices()), ("data",)))
+
+def with_names(*, devices):
+    return step, shapes(Mesh(np.array(jax.devices()), ("data",))), {"scale": 0.5}
+
+def whole(devices):
+    mesh = AbstractMesh((devices,), ("data",), axis_types=(AxisType.Auto,))
+    return counterpoint.program(step, *shapes(mesh))
+
+def without_a_number():
+    return step, (np.ones((8, 8)), np.ones((4, 8)))
+
+def broken(devices):
+    return jnp.ones(3) @ jnp.ones(devices)
+
+def odd(devices):
+    return step
+
+def no_tuple(devices):
+    return step, 3
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    reason = why_none()
+    if reason:
+        pytest.skip(reason)
+    path = tmp_path / "steps.py"
+    path.write_text(STEPS)
+    return path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "asked", "devices"),
+    [
+        ("make_step", 512, 512),
+        ("with_names", 64, 64),
+        ("whole", 1024, 1024),
+        ("without_a_number", 8, 1),
+    ],
+)
+def test_a_function_is_lowered_for_any_number_of_devices(
+    tmp_path: Path, file: Path, name: str, asked: int, devices: int
+) -> None:
+    workload = lower_function(f"{file}:{name}", devices=asked, directory=tmp_path / "lowered")
+
+    assert (workload.name, workload.devices) == ("jit_step", devices)
+    assert b"transpose(jvp" in workload.program
+    assert b"steps.py" in workload.program
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "kind", "told"),
+    [
+        ("broken", InputError, r"steps.py.* in broken[\s\S]*TypeError"),
+        ("odd", UsageError, "it returns function, and no function with its arguments"),
+        ("no_tuple", UsageError, "the arguments it returns are int"),
+        ("missing", UsageError, "it has no function missing"),
+    ],
+)
+def test_a_function_that_can_not_be_lowered_says_why(
+    tmp_path: Path, file: Path, name: str, kind: type[Exception], told: str
+) -> None:
+    with pytest.raises(kind, match=told):
+        lower_function(f"{file}:{name}", devices=4, directory=tmp_path / "lowered")
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no such file"):
+        lower_function(f"{tmp_path}/none.py:make", devices=4, directory=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("train.py:make_step", True),
+        ("models/llama.py:make_step", True),
+        ("package.module:make", True),
+        ("train.py", False),
+        ("step.mlir", False),
+        ("64x8xH100:8x400G", False),
+        ("a b:c", False),
+    ],
+)
+def test_a_function_of_a_file_is_told_from_a_path(text: str, told: bool) -> None:
+    assert names_function(text) is told
