@@ -30,6 +30,13 @@ UPDATE = """\
   ROOT %d = f32[8192,8192]{1,0} dynamic-update-slice(%p0, %e, %p2, %p2)
 }
 """
+HEAVY = """\
+%inner (p0: bf16[4096,4096]) -> bf16[4096,4096] {
+  %p0 = bf16[4096,4096]{1,0} parameter(0)
+  %s = bf16[4096,4096]{1,0} power(%p0, %p0)
+  ROOT %c = bf16[4096,4096]{1,0} power(%s, %s)
+}
+"""
 UNKNOWN = 'f32[8192,8192]{1,0} custom-call(%x), custom_call_target="MyKernel"'
 
 
@@ -60,7 +67,8 @@ def test_an_update_in_place_costs_what_changes(price: PriceLine, h100: Machine) 
 
 def test_arithmetic_can_bound_a_kernel(price: PriceLine, h100: Machine) -> None:
     light = price("bf16[4096,4096]{1,0} negate(%a)", h100).seconds
-    heavy = price("bf16[4096,4096]{1,0} power(%a, %a)", h100)
+    line = "bf16[4096,4096]{1,0} fusion(%a), kind=kLoop, calls=%inner"
+    heavy = price(line, h100, before=HEAVY)
     assert heavy.seconds > light
     assert "arithmetic" in heavy.how
 

@@ -21,9 +21,10 @@ from counterpoint.cost.compute.machine import GemmKernels
 AXIS: Final = (256, 512, 1024, 2048, 4096)
 BATCHES: Final = (1, 2, 4)
 _TILES: Final = ((256, 128), (128, 256), (128, 128), (128, 64), (64, 128), (64, 64))
-_SPLITS: Final = (1, 2, 4, 8)
+_SPLITS: Final = (1, 2, 3, 4, 6, 8)
 _LEAST_K: Final = 256
-_SPLIT_S: Final = 1e-6  # adding up the parts
+_SPLIT_S: Final = 1e-6  # starting to add up the parts
+_MOST_TILES: Final = 4  # for each core: beyond, the last wave matters little
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +68,14 @@ def tiled_seconds(gemm: Gemm, engine: Engine) -> float:
     """By the formula alone."""
     kernels = engine.kernels
     core_rate = engine.peak * kernels.share / engine.cores
-    work = min(_by_tile(gemm, engine, core_rate))
-    moved = gemm.bytes / (engine.memory_bytes_per_s * kernels.memory)
-    return kernels.start_us * 1e-6 + max(work, moved)
+    memory_rate = engine.memory_bytes_per_s * kernels.memory
+    work = min(_by_tile(gemm, engine, core_rate, memory_rate))
+    return kernels.start_us * 1e-6 + max(work, gemm.bytes / memory_rate)
 
 
-def _by_tile(gemm: Gemm, engine: Engine, core_rate: float) -> Iterator[float]:
+def _by_tile(gemm: Gemm, engine: Engine, core_rate: float, memory_rate: float) -> Iterator[float]:
     kernels = engine.kernels
+    partial = gemm.batch * gemm.m * gemm.n * 4 / memory_rate
     for rows, columns in _TILES:
         area = rows * columns
         share = 1.0 if area >= 1 << 15 else kernels.half if area >= 1 << 14 else kernels.quarter
@@ -81,11 +83,13 @@ def _by_tile(gemm: Gemm, engine: Engine, core_rate: float) -> Iterator[float]:
             share *= 0.7
         tiles = -(-gemm.m // rows) * -(-gemm.n // columns) * gemm.batch
         for split in _SPLITS:
-            if split > 1 and (tiles * split > engine.cores or gemm.k // split < _LEAST_K):
+            crowded = tiles * split > _MOST_TILES * engine.cores
+            if split > 1 and (crowded or gemm.k // split < _LEAST_K):
                 break
             waves = -(-tiles * split // engine.cores)
             tile = 2.0 * area * gemm.k / split / (core_rate * share)
-            yield waves * (tile + kernels.wave_us * 1e-6) + (_SPLIT_S if split > 1 else 0.0)
+            adding = _SPLIT_S + partial * (split + 1) / 2 if split > 1 else 0.0
+            yield waves * (tile + kernels.wave_us * 1e-6) + adding
 
 
 @cache
