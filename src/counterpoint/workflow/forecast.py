@@ -77,9 +77,15 @@ def asked(workload: Workload, target: Target, variant: Variant, timeout_s: float
     """What to compile a variant with."""
     settings = variant.settings
     options = {**settings.flags, **dict(settings.options)}
-    assumed = for_prediction(workload, target, options, settings.variables)
+    # The flags are options already; the rest says what JAX's allocator leaves the program, too.
+    environment = {name: it for name, it in settings.variables.items() if name != "XLA_FLAGS"}
+    assumed = for_prediction(workload, target, options, environment)
     task = Task(
-        workload=workload, target=target, options=dict(assumed.options), timeout_s=timeout_s
+        workload=workload,
+        target=target,
+        options=dict(assumed.options),
+        environment=environment,
+        timeout_s=timeout_s,
     )
     return Asked(variant, assumed, task)
 
