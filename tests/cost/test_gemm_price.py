@@ -156,4 +156,4 @@ def test_a_last_wave_that_is_almost_empty_costs_a_wave() -> None:
     # 108 cores: 216 tiles of 256 x 128 are two waves, one more is three; k is too short to split.
     full = price_gemm(Gemm(1, 216 * 256, 128, 256, "bf16"), machine).seconds
     over = price_gemm(Gemm(1, 217 * 256, 128, 256, "bf16"), machine).seconds
-    assert over > full + 2e-6
+    assert over > full + 1e-6
