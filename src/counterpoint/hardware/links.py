@@ -39,6 +39,7 @@ class Wiring:
     nic_gbps: float
     source: str
     nic_source: str
+    spans_hosts: bool = False  # a rack's switch joins hosts to one domain
 
 
 @cache

@@ -78,7 +78,7 @@ class Target:
         asked = self.nic_gbps is not None
         gbps = self.nic_gbps if self.nic_gbps is not None else wiring.nic_gbps
         return Links(
-            domain=self._domain(wiring.domain),
+            domain=self._domain(wiring),
             domain_bytes_per_s=wiring.domain_bytes_per_s,
             generation=wiring.generation,
             host_bytes_per_s=wiring.pcie_bytes_per_s,
@@ -88,10 +88,13 @@ class Target:
             network_source="asked for" if asked else f"rule of thumb: {wiring.nic_source}",
         )
 
-    def _domain(self, most: int) -> int:
+    def _domain(self, wiring: Wiring) -> int:
         """Devices of one domain: a host's, a part of them, or those of several whole hosts."""
+        most = wiring.domain
         if most <= self.gpus_per_host:
             return most
+        if not wiring.spans_hosts:
+            return self.gpus_per_host
         return min(self.devices, most // self.gpus_per_host * self.gpus_per_host)
 
     @property

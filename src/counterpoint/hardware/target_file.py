@@ -154,6 +154,7 @@ class _File:
             domain=self._whole("links.domain", section.get("domain", known.domain)),
             domain_bytes_per_s=known.domain_bytes_per_s if rate is None else rate,
             pcie_bytes_per_s=host or known.pcie_bytes_per_s,
+            spans_hosts=known.spans_hosts or "domain" in section,
             source=self._source(),
         )
 

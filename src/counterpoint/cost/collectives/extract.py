@@ -33,8 +33,10 @@ def extract(text: str) -> dict[Key, dict[int, float]]:
     """Seconds by size, for every device, kind, number of ranks, and layout."""
     found: dict[Key, dict[int, float]] = {}
     device = ""
-    for entry in _entries(text):
-        device = _word(entry, "key") or device
+    for between in _entries(text):
+        device = _word(between, "key") or device
+        # One entry of XLA's has no rate: what stands before the last instruction is no use.
+        entry = between[between.rindex("instruction {") :]
         kind = _word(entry, "opcode")
         ranks, layout = _layout(kind, entry)
         size = _bytes(entry) * (ranks if kind == "reduce-scatter" else 1)

@@ -27,7 +27,7 @@ KIND_OF: Final = {
 }
 """Programs of nccl-tests, and what XLA calls what they measure."""
 _TEST: Final = re.compile(r"\b([a-z]+(?:_[a-z]+)*)_perf(?:_mpi)?\b")
-_START: Final = re.compile(r"#\s*nThread\s+(\d+)\s+nGpus\s+(\d+)", re.IGNORECASE)
+_START: Final = re.compile(r"\bnThread\s+(\d+)\s+nGpus\s+(\d+)", re.IGNORECASE)
 _RANK: Final = re.compile(
     r"#\s*Rank\s+(?P<rank>\d+)(?:\s+Group\s+(?P<group>\d+))?\s+Pid\s+\d+\s+on\s+(?P<host>\S+)"
     r"\s+device\s+(?P<device>\d+)\s+\[[^\]]*\]\s*(?P<name>.*)"
