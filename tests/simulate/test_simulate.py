@@ -115,6 +115,16 @@ def test_errors_of_families_are_independent_and_alike_within_one() -> None:
     assert simulation.high_s == pytest.approx(15)
 
 
+def test_how_much_slower_compute_is_beside_collectives_has_a_range_too() -> None:
+    made = straight(start("gather"), compute("a"), done("gather"))
+    contention = Contention(compute=0.1, reach=0.5)
+    simulation = simulate(made, Told({"a": 10, "gather": 10, "result": 0}, contention))
+    assert simulation.step_s == pytest.approx(10 + 10 * (1 - 1 / 1.1))
+    assert simulation.low_s == pytest.approx(10 + 10 * (1 - 1 / 1.05))
+    assert simulation.high_s == pytest.approx(10 + 10 * (1 - 1 / 1.15))
+    assert list(simulation.reach_s) == [Family.CONTENTION]
+
+
 def test_what_nothing_prices_is_listed_with_its_share() -> None:
     made = program(loop(compute("a")) + entry(run_loop(4)))
     model = Told({"a": 1, "result": 0}, reach=0.5, source=Source.BOUND)

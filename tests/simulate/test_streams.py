@@ -35,6 +35,18 @@ def test_collectives_share_one_stream_in_the_order_of_the_schedule() -> None:
     assert simulate(made, model, communication_streams=2).step_s == pytest.approx(4)
 
 
+def test_a_domain_of_collectives_has_a_stream_of_its_own() -> None:
+    def within(domain: str) -> str:
+        said = f'"communication_domain":"COLLECTIVE_COMMUNICATION_DOMAIN_{domain}"'
+        return f', backend_config={{"collective_backend_config":{{{said}}}}}'
+
+    fast = start("fast", extra=within("SCALE_UP_FABRIC"))
+    made = straight(start("slow", extra=within("UNSPECIFIED")), fast, done("slow"), done("fast"))
+    simulation = simulate(made, Told({"result": 0}))
+    assert simulation.step_s == pytest.approx(1)
+    assert simulation.timeline.lines[:2] == ("main", "communication")
+
+
 def test_a_collective_that_nothing_hides_runs_on_the_main_stream() -> None:
     made = straight(start("slow"), start("sync", sync=True), done("sync"), done("slow"))
     model = Told({"slow": 2, "sync": 2, "result": 0})

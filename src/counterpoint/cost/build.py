@@ -91,7 +91,7 @@ class Chain:
     @property
     def contention(self) -> Contention:
         slowdown = self.machine.scalars.slowdown
-        return Contention(compute=slowdown.value, source=slowdown.source)
+        return Contention(compute=slowdown.value, source=slowdown.source, reach=slowdown.reach)
 
     @property
     def launch_s(self) -> float:

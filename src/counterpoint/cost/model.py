@@ -19,6 +19,7 @@ class Contention:
     compute: float = 0.0
     collective: float = 0.0
     source: str = ""
+    reach: float = 0.0  # by which share of themselves both may be off
 
 
 class CostModel(Protocol):

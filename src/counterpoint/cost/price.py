@@ -28,6 +28,7 @@ class Family(StrEnum):
     NETWORK = "collective across domains"  # NICs
     HOST = "host"  # between device and host
     LAUNCH = "launch"  # fixed costs of starting work
+    CONTENTION = "slowdown"  # of what runs beside a collective: no price, but it has a range too
 
 
 @dataclass(frozen=True, slots=True)

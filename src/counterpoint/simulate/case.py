@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,15 @@ class Case:
 
     def step_s(self, costs: Seconds) -> float:
         return self.engine(costs).run()
+
+    def slowed(self, more: float) -> Case:
+        """The same where work slows down what runs beside it by a share more, or less."""
+        factor = max(0.0, 1 + more)
+        compute, collective = self.contention.compute, self.contention.collective
+        return replace(
+            self,
+            contention=Contention(compute=compute * factor, collective=collective * factor),
+        )
 
     def block_times(self, costs: Seconds) -> Seconds:
         """What each block takes alone; what costs nothing needs no launch either."""

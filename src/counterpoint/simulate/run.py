@@ -71,6 +71,10 @@ def _reaches(case: Case, step_s: float) -> Iterator[tuple[Family, tuple[float, f
     """What the step gains and loses if all prices of one family are at an end of their range."""
     for family, low, high in case.prices.families():
         yield family, (case.step_s(low) - step_s, case.step_s(high) - step_s)
+    reach = case.contention.reach
+    if reach and (case.contention.compute or case.contention.collective):
+        low_s, high_s = (case.slowed(by).step_s(case.prices.likely) for by in (-reach, reach))
+        yield Family.CONTENTION, (low_s - step_s, high_s - step_s)
 
 
 def _unpriced(case: Case, times: Seconds, step_s: float) -> Iterator[Unpriced]:

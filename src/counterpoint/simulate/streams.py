@@ -63,11 +63,8 @@ class Streams:
         if pipelined is not None and self.communication > 1:
             return f"communication {2 if pipelined == '1' else 1}"
         domain = _DOMAIN.search(start.backend_config)
-        pool = (
-            f"communication {domain[1]}".replace(" COLLECTIVE_DOMAIN_UNSPECIFIED", "")
-            if (domain)
-            else "communication"
-        )
+        own = domain is not None and not domain[1].endswith("_UNSPECIFIED")
+        pool = f"communication {domain[1]}" if domain and own else "communication"
         turn = self._turn(pool, self.communication)
         return f"{pool} {turn}" if turn else pool
 
