@@ -113,3 +113,63 @@ def test_the_compiler_is_told_each_number_once(gpu: Gpu) -> None:
     rate = re.search(r"matrix_unit.*?key: 16\s+value \{.*?ops_per_clock: (\d+)", text, re.DOTALL)
     assert rate
     assert int(rate[1]) == gpu.matrix_ops["bits16"]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown", "per_gpu", "nics"),
+    [
+        ("64x8xH100:8x400G", "64x8xH100:8x400G", 50e9, 8),
+        ("2x8xH100:4x200Gb/s", "2x8xH100:4x200G", 12.5e9, 4),
+        ("2x8xH100:32x100Gbps", "2x8xH100:32x100G", 50e9, 32),
+        ("2x8xH100", "2x8xH100", 50e9, 8),
+        ("2x8xA100", "2x8xA100-80GB", 25e9, 8),
+    ],
+)
+def test_a_network_is_nics_of_a_rate(text: str, shown: str, per_gpu: float, nics: int) -> None:
+    target = parse_target(text)
+    assert str(target) == shown
+    assert parse_target(shown) == target
+    links = target.links
+    assert (links.nic_bytes_per_s, links.nics_per_host) == (per_gpu, nics)
+    asked = ":" in text
+    assert (links.network_source == "asked for") is asked
+    assert any("no network was named" in note for note in target.notes) is not asked
+
+
+@pytest.mark.parametrize(
+    ("text", "domain", "rate"),
+    [
+        ("8xH100", 8, 450e9),
+        ("2x4xH100", 4, 450e9),
+        ("1x16xH100", 8, 450e9),
+        ("18x4xGB200", 72, 900e9),
+        ("72xGB200", 72, 900e9),
+        ("36x4xGB200", 72, 900e9),
+        ("2x4xGB300", 8, 900e9),
+        ("8xL40S", 1, 0),
+        ("8xMI300X", 8, 448e9),
+    ],
+)
+def test_a_domain_is_what_its_links_join(text: str, domain: int, rate: float) -> None:
+    links = parse_target(text).links
+    assert (links.domain, links.domain_bytes_per_s) == (domain, rate)
+    assert links.source
+    assert links.network_source
+
+
+@pytest.mark.parametrize("gpu", gpus(), ids=lambda gpu: gpu.name)
+def test_every_gpu_has_rates_and_links_with_their_sources(gpu: Gpu) -> None:
+    target = parse_target(f"2x4x{gpu.name}")
+    chip = target.chip
+    assert chip.source
+    assert {"bf16", "f16", "f32", "f64"} <= set(chip.flops)
+    assert chip.flops["f32"] < chip.flops["bf16"] <= chip.flops.get("f8", 1e18)
+    # A binary prefix, reserved memory and error correction are between the sheet and the driver.
+    assert chip.memory_bytes == pytest.approx(gpu.memory_bytes, rel=0.12)
+    assert target.links.host_bytes_per_s >= 32e9
+
+
+def test_a_gpu_that_only_another_compiler_knows_says_so() -> None:
+    (note,) = parse_target("8xMI300X").notes
+    assert "ROCm" in note
+    assert parse_target("8xH100").notes == ()
