@@ -15,6 +15,7 @@ from counterpoint.core.errors import InputError, UsageError
 
 _LINES: Final = 14
 _MANY: Final = 6
+_NOISE: Final = re.compile(r"-{8,}$|For simplicity, JAX has removed its internal frames")
 _HINTS: Final = (
     (re.compile(r"No module named '([\w.]+)'"), r"install \1 where the program runs"),
     (
@@ -46,10 +47,20 @@ def refuse_missing(command: Sequence[str], environment: Mapping[str, str]) -> No
     )
 
 
+def too_many(devices: int, most: int) -> UsageError:
+    """More than a process can have."""
+    return UsageError(
+        f"--devices {devices}: a program gets at most {most} virtual devices",
+        why="XLA's CPU client has no more in one process",
+        next=f"predict a function, which needs no devices: file.py:make_step --devices {devices}",
+    )
+
+
 def failed(command: Sequence[str], status: int, errors: str, seen: Sequence[str]) -> InputError:
     """The program ended with an error before its step was known."""
     how = f"by {signal.Signals(-status).name}" if status < 0 else f"with exit code {status}"
-    lines = [line for line in errors.splitlines() if line.strip()][-_LINES:]
+    lines = [line for line in errors.splitlines() if line.strip() and not _NOISE.match(line)]
+    lines = lines[-_LINES:]
     told = "\n       ".join(lines) or "(it printed nothing to stderr)"
     hint = next((found.expand(hint) for at, hint in _HINTS if (found := at.search(errors))), None)
     return InputError(

@@ -21,8 +21,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from . import cudnn, virtual
-from .held import Held
+from . import cudnn, held, virtual
 from .lowered import CUDA, Function, OfJax, described
 
 OUTCOME = "lowered.json"
@@ -63,7 +62,7 @@ class Catcher:
         self._modules: dict[int, Function] = {}
         self._pid = os.getpid()
         self.remarks = virtual.Remarks(lambda: self._say({"event": "asked"}))
-        self._held = Held(self._called)
+        self._held = held.Held(self._called)
 
     def start(self) -> None:
         """Hook in."""
@@ -75,6 +74,9 @@ class Catcher:
         lowering.lower_sharding_computation = self._lowering(lowering.lower_sharding_computation)
         compiler.compile_or_get_cached = self._compiling(compiler.compile_or_get_cached)
         self._held.stand_in(lowering)
+        hide: OfJax = import_module("jax._src.traceback_util")
+        for file in (__file__, held.__file__, virtual.__file__):
+            hide.register_exclusion(file)  # from what JAX shows of a traceback
         atexit.register(self._end)
 
     # What JAX is asked
