@@ -494,9 +494,11 @@ def main() -> None:
         config = replace(config, attention="cudnn" if on_gpu else "xla")
     mesh = make_mesh(config, options.devices)
     step = jit_step(config, mesh)
+    sequences = global_batch(config, mesh)
     state = initial_state(config, mesh)
     count = sum(weight.size for weight in jax.tree.leaves(state.weights))
     print(f"{count / 1e6:,.1f} million weights on {mesh.size} devices {dict(mesh.shape)}")
+    print(f"{sequences} sequences of {config.sequence} tokens in a step")
     last_profiled = min(options.profile_start + options.profile_steps, options.steps) - 1
     for index in range(options.steps):
         if options.profile and index == options.profile_start:

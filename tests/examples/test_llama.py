@@ -1,0 +1,92 @@
+"""The Llama of the examples: the same numbers however it is laid out, and a step that is lean."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from counterpoint.compile import compile_workload, load_workload, parse_target
+from counterpoint.hlo import collective, launched, read_program
+from xla_compiler import why_none
+
+pytestmark = pytest.mark.slow
+
+HERE: Final = Path(__file__).parent
+EXAMPLES: Final = HERE.parents[1] / "examples"
+MIB: Final = 1 << 20
+# Compiling is all that takes time here, so little is optimised.
+QUICK: Final = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+
+
+def run(*words: str | Path, fails: bool = False) -> str:
+    """What a program in a process of its own prints, or the error that ends it."""
+    done = subprocess.run(
+        [sys.executable, *map(str, words)],
+        env={**os.environ, "XLA_FLAGS": QUICK},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode != 0) == fails, done.stderr
+    return done.stderr if fails else done.stdout
+
+
+def test_every_layout_and_policy_computes_the_same() -> None:
+    found: dict[str, list[float]] = json.loads(run(HERE / "llama_numbers.py"))
+    expected = found.pop("one device, recompute all")
+    assert expected[1] < expected[0]
+    for name, losses in found.items():
+        assert losses == pytest.approx(expected, rel=1e-5), name
+
+
+def test_it_trains_and_is_recorded(tmp_path: Path) -> None:
+    told = run(
+        EXAMPLES / "llama.py",
+        *("--size=tiny", "--layers=1", "--fsdp=4", "--tensor=2", "--steps=8", "--sequence=16"),
+        *("--profile", tmp_path, "--profile-start=2", "--profile-steps=2"),
+    )
+    assert "on 8 devices" in told
+    losses = [float(it) for it in re.findall(r"loss (\S+)", told)]
+    assert len(losses) == 8
+    assert losses[-1] < losses[0]
+    assert list(tmp_path.rglob("*.xplane.pb"))
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--fsdp=3"], "data 1 x fsdp 3 x tensor 1 are not 8 devices"),
+        (["--batch=0.5"], "batch=0.5 on 8 devices is 4 sequences"),
+    ],
+    ids=["mesh", "batch"],
+)
+def test_what_does_not_fit_the_devices_is_said(words: list[str], told: str) -> None:
+    assert told in run(EXAMPLES / "llama.py", *words, fails=True)
+
+
+@pytest.mark.skipif(why_none() is not None, reason=str(why_none()))
+def test_seventy_billion_weights_gather_weights_and_scatter_gradients(tmp_path: Path) -> None:
+    lowered = tmp_path / "step.mlir"
+    words = ("llama", "64", "size=70b", "batch=2", "remat=save_dot_except_mlpwi")
+    run(HERE / "lower.py", lowered, *words)
+    compiled = compile_workload(load_workload(lowered), parse_target("8x8xH100"))
+    program = read_program(compiled.hlo)
+    moved = [
+        (it.kind, it.bytes)
+        for computation in launched(program)
+        for instruction in computation.instructions
+        if (it := collective(program, instruction)) is not None
+    ]
+    largest = {kind: max(size for it, size in moved if it == kind) for kind, _ in moved}
+    assert set(largest) == {"all-gather", "reduce-scatter", "all-reduce"}
+    assert largest["all-reduce"] < MIB  # of norms and losses
+    # No more than all that a layer has, or the embedding and the logits: no activations.
+    assert largest["all-gather"] < 2100 * MIB
+    assert any(it.custom_call_target == "__cudnn$fmhaSoftmax" for it in program.instructions)

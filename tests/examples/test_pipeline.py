@@ -1,0 +1,83 @@
+"""The pipeline of the examples: what its blocks in order compute, and permutes that overlap."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from counterpoint.compile import compile_workload, load_workload, parse_target
+from counterpoint.flags import load_settings
+from counterpoint.hlo import Program, launched, read_program
+from xla_compiler import why_none
+
+pytestmark = pytest.mark.slow
+
+HERE: Final = Path(__file__).parent
+PIPELINE: Final = HERE.parents[1] / "examples" / "pipeline.py"
+# Compiling is all that takes time here, so little is optimised.
+QUICK: Final = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+
+
+def run(*words: str | Path, fails: bool = False) -> str:
+    """What a program in a process of its own prints, or the error that ends it."""
+    done = subprocess.run(
+        [sys.executable, *map(str, words)],
+        env={**os.environ, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": QUICK},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode != 0) == fails, done.stderr
+    return done.stderr if fails else done.stdout
+
+
+@pytest.mark.parametrize(
+    "words", [[], ["--delay=2", "--repeats=3"]], ids=["as-it-is", "delayed-and-three-rounds"]
+)
+def test_it_computes_what_its_blocks_in_order_do(words: list[str]) -> None:
+    told = run(PIPELINE, "--steps=2", *words)
+    errors = [float(it) for it in re.findall(r": at most (\S+) from", told)]
+    assert len(errors) == 3  # the forward pass, and the gradients of two weights
+    assert max(errors) < 1e-5
+    losses = [float(it) for it in re.findall(r"loss (\S+)", told)]
+    assert losses == sorted(losses, reverse=True)
+
+
+def test_too_few_micro_batches_are_refused() -> None:
+    assert "4 micro-batches do not keep 4 stages busy" in run(
+        PIPELINE, "--microbatches=4", fails=True
+    )
+
+
+@pytest.mark.skipif(why_none() is not None, reason=str(why_none()))
+def test_the_recommended_flags_let_permutes_overlap_with_products(tmp_path: Path) -> None:
+    lowered = tmp_path / "step.mlir"
+    run(HERE / "lower.py", lowered, "pipeline", "4")
+    workload, target = load_workload(lowered), parse_target("4xH100")
+    cublas = {"xla_gpu_enable_triton_gemm": "false"}
+    recipe = load_settings("pipeline-parallel").flags
+    plain = compile_workload(workload, target, cublas)
+    better = compile_workload(workload, target, {**recipe, **cublas})
+    assert max(beside(read_program(plain.hlo))) == 0
+    # One edge travels beside the first product of a block, the other beside the second.
+    assert sum(1 for products in beside(read_program(better.hlo)) if products) >= 2
+
+
+def beside(program: Program) -> Iterator[int]:
+    """How many matrix products lie between the start and the end of each permute."""
+    for computation in launched(program):
+        open_: dict[str, int] = {}
+        for instruction in computation.instructions:
+            if instruction.opcode in ("collective-permute-start", "send"):
+                open_[instruction.name] = 0
+            elif instruction.opcode in ("collective-permute-done", "send-done"):
+                yield open_.pop(instruction.operands[0])
+            elif "matmul" in instruction.custom_call_target:
+                open_ = {name: count + 1 for name, count in open_.items()}
