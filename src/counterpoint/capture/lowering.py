@@ -33,7 +33,7 @@ from counterpoint.core.errors import InputError, UsageError
 
 TIMEOUT_S: Final = 900.0
 MOST_DEVICES: Final = 2048
-"""XLA's CPU client numbers the devices of a process so, and compiles for no more (cpu_topology.h)."""
+"""XLA's CPU client compiles for no more: kMaxCpuDevicesPerProcess of its cpu_topology.h."""
 OUTCOME: Final = "lowered.json"
 JOURNAL: Final = "journal.jsonl"
 STDERR: Final = "stderr"
