@@ -81,7 +81,8 @@ def _of_timeline(timeline: Timeline, where: str, base: Program) -> Carried:
             how,
             _warnings(where, len(by_name), len(made.profile.costs)),
         )
-    own = [it for it in made.profile.costs if it.fingerprint in (None, *entry.fingerprints)]
+    known = (None, program.fingerprint, *entry.fingerprints)
+    own = [it for it in made.profile.costs if it.fingerprint in known]
     if not own:
         raise InputError(
             f"{where}: no costs of {entry.name}, the program of its steps",
