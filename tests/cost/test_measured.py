@@ -81,3 +81,11 @@ def test_a_collective_among_others_is_not_the_same(build: Build) -> None:
 def test_what_is_no_time_is_not_used(cost: float, build: Build) -> None:
     program = build("ROOT %one = f32[8]{0} negate(%tiny)")
     assert Measured(program, {"one": cost}, "profile").find(program, it(program, "one")) is None
+
+
+def test_what_was_not_recorded_costs_what_its_equals_do(build: Build) -> None:
+    line = NAMED.format(scope="layer")
+    program = build(f"%a1 = {line}", f"ROOT %a2 = {line}")
+    found = Measured(program, {"a1": 1.0}, "profile").find(program, it(program, "a2"))
+    assert found is not None
+    assert (found.seconds, found.match) == (1.0, Match.EQUALS)

@@ -79,6 +79,19 @@ def test_a_copy_to_the_host_goes_over_its_link(price: PriceLine, h100: Machine) 
     assert 20e9 < MB * 1e6 / found.seconds < 64e9
 
 
+def test_a_slice_of_what_is_offloaded_goes_over_the_hosts_link(build: Build, h100: Machine) -> None:
+    program = build(
+        "%kept = f32[8,4096,4096]{2,1,0:S(5)} parameter(9)",
+        "ROOT %it = f32[1,4096,4096]{2,1,0} dynamic-slice(%kept, %i, %i, %i), "
+        "dynamic_slice_sizes={1,4096,4096}",
+    )
+    found = program.instruction("it")
+    assert found
+    price = price_compute(program, found, h100)
+    assert price.family is Family.HOST
+    assert 20e9 < 4 * 4096**2 / price.seconds < 64e9
+
+
 @pytest.mark.parametrize(
     "line",
     [

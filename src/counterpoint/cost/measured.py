@@ -82,7 +82,11 @@ class Measured:
         self._program = program
         self._by_name: dict[str, float] = {}
         self._by_key: dict[Hashable, list[float]] = {}
-        wanted = {name.removeprefix("%"): cost for name, cost in costs.items()}
+        wanted: dict[str, float] = {}
+        for name, cost in costs.items():
+            # Profilers may name what an async wrapper runs: its time is the start's.
+            bare = name.removeprefix("%")
+            wanted[program.wrapped.get(bare, bare)] = cost
         for computation in launched(program):
             for it in computation.instructions:
                 cost = wanted.get(it.name, math.nan)
@@ -97,7 +101,8 @@ class Measured:
             return None
         if _is_same(program, self._program):
             cost = self._by_name.get(instruction.name)
-            return None if cost is None else _found([cost], Match.NAME)
+            if cost is not None:
+                return _found([cost], Match.NAME)
         for match, key in _keys(program, instruction).items():
             costs = self._by_key.get(key)
             if costs:

@@ -8,7 +8,7 @@ from typing import Final
 
 from counterpoint.cost.compute.attention import price_attention
 from counterpoint.cost.compute.convolution import price_convolution
-from counterpoint.cost.compute.copies import price_host_transfer
+from counterpoint.cost.compute.copies import is_offloaded, price_host_transfer
 from counterpoint.cost.compute.custom_call import bound, price_custom_call
 from counterpoint.cost.compute.gemm import price_gemm, sum_of
 from counterpoint.cost.compute.gemm_shape import gemms
@@ -85,6 +85,8 @@ def _special(
     if kind is Category.CONVOLUTION:
         return price_convolution(program, instruction, machine)
     if kind is Category.HOST and instruction.opcode.startswith("copy"):
+        return price_host_transfer(program, instruction, machine)
+    if kind is Category.COPY and is_offloaded(program, instruction):
         return price_host_transfer(program, instruction, machine)
     if kind in (Category.CUSTOM_CALL, Category.ATTENTION, Category.HOST):
         return _wrapped(program, instruction, machine)
