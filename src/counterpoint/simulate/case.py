@@ -26,7 +26,8 @@ class Case:
 
     def engine(self, costs: Seconds, course: Course | None = None) -> Engine:
         """A run of these costs, one per instruction."""
-        return Engine(self.plan, self.block_times(costs).tolist(), self.contention, course)
+        times = self.block_times(costs).tolist()
+        return Engine(self.plan, times, self.block_slowing.tolist(), course)
 
     def step_s(self, costs: Seconds) -> float:
         return self.engine(costs).run()
@@ -47,6 +48,22 @@ class Case:
     def times(self, counts: list[int]) -> Seconds:
         """How often each instruction runs, where its block does as often as counted."""
         return np.array(counts, np.float64)[self.block_of] * self.plan.weights
+
+    @property
+    def block_slowing(self) -> Seconds:
+        """How much longer each block takes beside what slows it down.
+
+        Measured costs have that in them already: only the rest of a block is slowed.
+        """
+        by_load = {
+            Load.COMPUTE: self.contention.compute,
+            Load.COLLECTIVE: self.contention.collective,
+            Load.HOST: 0.0,
+        }
+        slowing = np.array([by_load[block.load] for block in self.plan.blocks])
+        whole = self.plan.block_sums(self.prices.likely)
+        rest = self.plan.block_sums(np.where(self.prices.measured, 0.0, self.prices.likely))
+        return slowing * np.divide(rest, whole, out=np.ones_like(whole), where=whole > 0)
 
     @property
     def block_of(self) -> NDArray[np.int64]:

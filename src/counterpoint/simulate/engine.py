@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Final
 
-from counterpoint.cost import Contention
 from counterpoint.simulate.course import Course, Entry
 from counterpoint.simulate.plan import Block, Choice, Join, Launch, Loop, Plan, Steps, Work
 from counterpoint.simulate.streams import Load
@@ -62,16 +61,19 @@ State = tuple[tuple[tuple[int, float], ...], ...]
 
 
 class Engine:
-    """One run. `times` has what each block takes alone."""
+    """One run.
+
+    `times` has what each block takes alone, `slowing` how much longer beside what slows it down.
+    """
 
     def __init__(
-        self, plan: Plan, times: list[float], contention: Contention, course: Course | None = None
+        self, plan: Plan, times: list[float], slowing: list[float], course: Course | None = None
     ) -> None:
         self.now = 0.0
         self.sums = Sums(counts=[0] * len(plan.blocks))
         self._plan = plan
         self._times = times
-        self._contention = contention
+        self._slowing = slowing
         self._course = course
         self._queues: list[deque[Flight]] = [deque() for _ in plan.streams]
         self._open: dict[str, deque[Flight]] = {}  # launched and not yet waited for
@@ -109,7 +111,7 @@ class Engine:
         if entry:
             entry.note(self.now, 0.0)
         while left > 0:
-            rate, rates = self._rates(block.load)
+            rate, rates = self._rates(block)
             passed = self._next_event(rates, left / rate)
             left = 0.0 if passed >= left / rate else left - passed * rate
             self._advance(passed, rates)
@@ -166,22 +168,22 @@ class Engine:
         loads = [queue[0].block.load for queue in self._queues if queue]
         return min(loads, default=Load.HOST)
 
-    def _rates(self, main: Load | None) -> tuple[float, list[tuple[Flight, float]]]:
+    def _rates(self, main: Block | None) -> tuple[float, list[tuple[Flight, float]]]:
+        """How fast the main stream's block goes on now, and those of other streams."""
         heads = [queue[0] for queue in self._queues if queue]
         if not heads:
             return 1.0, []
-        computing = sum(flight.block.load is Load.COMPUTE for flight in heads)
-        computing += main is Load.COMPUTE
-        talking = main is Load.COLLECTIVE or any(
-            flight.block.load is Load.COLLECTIVE for flight in heads
-        )
-        slowed = {
-            Load.COMPUTE: max(computing, 1) + self._contention.compute * talking,
-            Load.COLLECTIVE: 1 + self._contention.collective * (computing > 0),
-            Load.HOST: 1.0,
-        }
-        rates = [(flight, 1 / slowed[flight.block.load]) for flight in heads]
-        return (1.0 if main is None else 1 / slowed[main]), rates
+        blocks = [flight.block for flight in heads]
+        loads = [block.load for block in (*blocks, *([main] if main else []))]
+        computing, talking = loads.count(Load.COMPUTE), Load.COLLECTIVE in loads
+
+        def rate(block: Block) -> float:
+            if block.load is Load.COMPUTE:
+                return 1 / (computing + self._slowing[block.index] * talking)
+            return 1 / (1 + self._slowing[block.index] * (computing > 0))
+
+        rates = [(flight, rate(flight.block)) for flight in heads]
+        return (rate(main) if main else 1.0), rates
 
     def _next_event(self, rates: list[tuple[Flight, float]], own: float) -> float:
         return min([own, *(flight.left / rate for flight, rate in rates)])

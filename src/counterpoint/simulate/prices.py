@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from counterpoint.cost import CostModel, Family, Price, Source
 from counterpoint.hlo import Program
@@ -20,6 +21,7 @@ class Prices:
     likely: Seconds
     low: Seconds
     high: Seconds
+    measured: NDArray[np.bool_]
 
     def families(self) -> Iterator[tuple[Family, Seconds, Seconds]]:
         """Each family that has a reach, with all costs when it alone is low, and high."""
@@ -51,4 +53,5 @@ def ask(program: Program, plan: Plan, model: CostModel) -> Prices:
         likely=np.array([price.seconds for price in prices]),
         low=np.array([price.low for price in prices]),
         high=np.array([price.high for price in prices]),
+        measured=np.array([price.source is Source.MEASURED for price in prices]),
     )
