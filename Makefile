@@ -5,9 +5,17 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
 	&& echo $$python && break; done)
 VENV ?= .venv
 BIN := $(VENV)/bin
+NEWEST := .venv-newest
+NEWER_PYTHON ?= $(shell for python in python3.12 python3.13 \
+	$${PYENV_ROOT:-$$HOME/.pyenv}/versions/3.12.*/bin/python $${PYENV_ROOT:-$$HOME/.pyenv}/versions/3.13.*/bin/python; do \
+	$$python -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null \
+	&& echo $$python && break; done)
 DEMO := demo-output/$(shell date +%Y%m%d-%H%M%S)
 
-.PHONY: help demo test fast lint docs clean lock
+NEWEST_TESTS := tests/compile tests/cost tests/simulate \
+	$(wildcard tests/workflow/test_predict*.py tests/cli/test_predict*.py)
+
+.PHONY: help demo test newest fast lint docs clean lock
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -22,8 +30,23 @@ demo: $(VENV)/installed-all ## record a sharded training step on 8 virtual CPU d
 # pytest comes last, and its summary ends the log.
 test: $(VENV)/installed-all-dev ## all tests, lint, types and layers
 	@lint=0; $(MAKE) --no-print-directory lint || lint=$$?; \
+	newest=0; $(MAKE) --no-print-directory newest || newest=$$?; \
 	echo "== pytest"; $(BIN)/python -m pytest -n 4 --dist loadfile || exit $$?; \
+	[ $$newest -eq 0 ] || { echo "error: the tests pass, but not with the newest JAX (above)" >&2; exit 1; }; \
 	[ $$lint -eq 0 ] || { echo "error: the tests pass, but lint, types or layers do not (above)" >&2; exit 1; }
+
+# JAX drops Pythons sooner than Counterpoint does, so beside the oldest Python there is an older JAX,
+# and the newest one's compiler is tested in an environment of its own.
+newest: $(VENV)/installed-all-dev ## the compiler's tests with the newest JAX, where a newer Python is found
+	@if $(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 12))'; then \
+		echo "== the newest JAX: skipped, since $(VENV) has it"; \
+	elif [ -z "$(NEWER_PYTHON)" ]; then \
+		echo "== the newest JAX: skipped, since it needs Python 3.12 or later, and none is on PATH or in pyenv"; \
+	else \
+		$(MAKE) --no-print-directory VENV=$(NEWEST) PYTHON=$(NEWER_PYTHON) $(NEWEST)/installed-compiler-dev \
+		&& $(NEWEST)/bin/python -c 'import jax, sys; print("== pytest with jax", jax.__version__, "on Python", sys.version.split()[0])' \
+		&& $(NEWEST)/bin/python -m pytest -n 4 --dist loadfile -m 'not slow' $(NEWEST_TESTS); \
+	fi
 
 fast: $(VENV)/installed-all-dev ## the tests that start few programs: under 5 minutes on two cores
 	$(BIN)/python -m pytest -n 4 --dist loadfile -m 'not slow'
@@ -43,7 +66,7 @@ lock: $(VENV)/bin/uv ## resolve uv.lock anew
 	$(BIN)/uv lock --upgrade
 
 clean: ## remove the environment, caches and what the demo wrote
-	rm -rf $(VENV) demo-output .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(NEWEST) demo-output .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests examples benchmarks -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
 # The lock is uv's; the installer is pip, which every Python has and every site has already set up
