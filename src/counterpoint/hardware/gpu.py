@@ -55,6 +55,7 @@ def _gpu(aliases: list[str], **fields: Any) -> Gpu:  # noqa: ANN401  a line of t
     return Gpu(aliases=tuple(aliases), **fields)
 
 
+@cache
 def find_gpu(name: str) -> Gpu | None:
     """The GPU of that name, in any case and spelling: H100, h100-sxm, A100_40GB."""
     wanted = _plain(name)

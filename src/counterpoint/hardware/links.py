@@ -54,6 +54,7 @@ def _wiring(gpus: list[str], **fields: Any) -> Wiring:  # noqa: ANN401  a part o
     return Wiring(gpus=tuple(gpus), **fields)
 
 
+@cache
 def find_wiring(gpu: str) -> Wiring | None:
     """The links of the GPU of that name."""
     return next((wiring for wiring in wirings() if gpu in wiring.gpus), None)
