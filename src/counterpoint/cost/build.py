@@ -24,8 +24,8 @@ from counterpoint.hardware import Target
 from counterpoint.hlo import Instruction, Program, collective, is_done, launches
 
 _LAUNCH_S: Final = 1.3e-6
-"""From the end of a kernel to the start of the next on its stream: the median of 13,706 on A100 in a
-public profile (NVIDIA/JAX-Toolbox, Pax), three quarters of them between 1.0 and 1.5 us."""
+"""From the end of a kernel to the start of the next on its stream: the median of 13,706 on A100 in
+a public profile (NVIDIA/JAX-Toolbox, Pax), three quarters of them between 1.0 and 1.5 us."""
 
 
 def build_model(
