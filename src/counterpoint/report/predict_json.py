@@ -183,6 +183,7 @@ def _against(found: Against | None) -> dict[str, Any] | None:
         "path": found.origin,
         "predicted_ms": round(found.predicted_ms, _DECIMALS),
         "measured_ms": None if found.measured_ms is None else round(found.measured_ms, _DECIMALS),
+        "program_ms": None if found.program_ms is None else round(found.program_ms, _DECIMALS),
         "ratio": None if found.ratio is None else round(found.ratio, 6),
         "matched_share": round(found.matched_share, 6),
         "how": found.how,

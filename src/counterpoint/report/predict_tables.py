@@ -213,6 +213,10 @@ def against_section(prediction: Prediction, top: int) -> Iterator[Section]:
     predicted, measured = units.column([found.predicted_ms, found.measured_ms])
     ratio = units.UNKNOWN if found.ratio is None else f"{found.ratio - 1:+.1%}"
     summary = f"predicted {predicted} ms, measured {measured} ms: {ratio}"
+    if found.host_bound:
+        runs = units.milliseconds(found.program_ms)
+        summary = f"predicted {predicted} ms, its program ran for {runs}: {ratio}"
+        facts.append(Fact("step", f"{measured} ms: the rest is the host's, which is not predicted"))
     cut = Prose(f"{len(rows)} of {len(found.ops):,} ops, the largest difference first", Tone.QUIET)
     yield Section("Against", summary, (Facts(tuple(facts)), kinds, cut, ops))
 

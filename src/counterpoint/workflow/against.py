@@ -6,11 +6,13 @@ program, by the instruction that the scheduler sees.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Final
+
+import polars as pl
 
 from counterpoint.core.basis import Unknown
 from counterpoint.core.errors import InputError
@@ -31,8 +33,9 @@ from counterpoint.timeline.model import Timeline
 from counterpoint.workflow.prediction import Forecast
 
 _FEW: Final = 0.5
+_MOST: Final = 0.95
 _ALIKE: Final = "same program, by name"
-_MOVED: Final = "by scope, operation and shapes, else by name"
+_MOVED: Final = "by scope, operation and shapes, else by kind and line, else by name"
 _NAMES: Final = "by name alone: the profile holds no HLO"
 
 
@@ -59,6 +62,7 @@ class Against:
     origin: str
     predicted_ms: float
     measured_ms: float | None  # of a median step
+    program_ms: float | None  # that the step's program runs for of it
     ops: tuple[OpDifference, ...]  # the largest difference first
     categories: Mapping[str, tuple[float, float]]  # predicted, measured: ms of a step
     matched_share: float  # of the measured device time
@@ -67,7 +71,16 @@ class Against:
 
     @property
     def ratio(self) -> float | None:
-        return self.predicted_ms / self.measured_ms if self.measured_ms else None
+        """Of the step; of its program where the host spends much of the step elsewhere."""
+        whole = self.program_ms if self.host_bound else self.measured_ms
+        return self.predicted_ms / whole if whole else None
+
+    @property
+    def host_bound(self) -> bool:
+        """Whether the program runs for a part of the step only: the host is not predicted."""
+        if self.program_ms is None or self.measured_ms is None:
+            return False
+        return self.program_ms < _MOST * self.measured_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +94,11 @@ class _Side:
     def key(self, name: str) -> StableKey | None:
         it = self.instructions.get(name)
         return stable_key(self.program, it) if it is not None and self.program else None
+
+    def order(self, name: str) -> tuple[str, int]:
+        """Where it stands in the schedule; names without an instruction come first."""
+        it = self.instructions.get(name)
+        return ("", 0) if it is None else (it.computation, it.index)
 
     def category(self, name: str) -> str | None:
         it = self.instructions.get(name)
@@ -122,7 +140,8 @@ def compare(base: Forecast, measured: Timeline, origin: str) -> Against:
     return Against(
         origin=origin,
         predicted_ms=base.step_s * 1e3,
-        measured_ms=_step_ms(measured),
+        measured_ms=_median_ms(_steady(measured.steps)),
+        program_ms=_median_ms(measured.runs.filter(pl.col("program") == measured.step_program)),
         ops=tuple(ops),
         categories=_by_category(ops),
         matched_share=share,
@@ -151,23 +170,58 @@ def _side(timeline: Timeline, program: Program | None, origin: str) -> _Side:
 
 def _matched(here: _Side, there: _Side) -> dict[str, str | None]:
     """For each predicted name the measured one that stands for the same work."""
-    same = _same_module(here, there)
-    keys = {there.key(name): name for name in there.ms} if not same else {}
-    keys.pop(None, None)
-    free = set(there.ms)
     pairs: dict[str, str | None] = dict.fromkeys(here.ms)
-    if not same:
-        for mine in here.ms:
-            key = here.key(mine)
-            theirs = keys.get(key) if key is not None else None
-            if theirs in free:
-                pairs[mine] = theirs
-                free.discard(theirs)
+    free = dict.fromkeys(there.ms)
+    if not _same_module(here, there):
+        for alike in (_key, _work, _place):
+            _pair_off(here, there, pairs, free, alike)
     for mine, found in pairs.items():
-        if found is None and mine in free and (same or _may_be(here, there, mine)):
+        if found is None and mine in free and _may_be(here, there, mine):
             pairs[mine] = mine
-            free.discard(mine)
+            del free[mine]
     return pairs
+
+
+def _pair_off(
+    here: _Side,
+    there: _Side,
+    pairs: dict[str, str | None],
+    free: dict[str, None],
+    alike: Callable[[_Side, str], Hashable | None],
+) -> None:
+    """Equals in their order: what two compilers made of one line stands in the same order."""
+    waiting: dict[Hashable, list[str]] = {}
+    for name in sorted(free, key=there.order):
+        key = alike(there, name)
+        if key is not None:
+            waiting.setdefault(key, []).append(name)
+    for mine in sorted(pairs, key=here.order):
+        found = waiting.get(alike(here, mine)) if pairs[mine] is None else None
+        if found:
+            pairs[mine] = found.pop(0)
+            del free[pairs[mine] or ""]
+
+
+def _key(side: _Side, name: str) -> Hashable | None:
+    """The same operation of the same line on the same shapes."""
+    return side.key(name)
+
+
+def _work(side: _Side, name: str) -> Hashable | None:
+    """The same kind of work of the same line with as large a result."""
+    place, it = _place(side, name), side.instructions.get(name)
+    return None if place is None or it is None else (place, it.shape.elements)
+
+
+def _place(side: _Side, name: str) -> Hashable | None:
+    """The same kind of work of the same line and phase."""
+    it = side.instructions.get(name)
+    if it is None or side.program is None:
+        return None
+    where = provenance(side.program, it)
+    if not where.scope and not where.source:
+        return None
+    return side.category(name), where.scope, where.source, where.phase
 
 
 def _same_module(here: _Side, there: _Side) -> bool:
@@ -218,9 +272,13 @@ def _by_category(ops: Sequence[OpDifference]) -> dict[str, tuple[float, float]]:
     return dict(sorted(sums.items(), key=lambda it: -max(it[1])))
 
 
-def _step_ms(timeline: Timeline) -> float | None:
-    steps = timeline.steps.filter("steady")
-    rows = (steps if len(steps) else timeline.steps).select("start_ps", "end_ps").rows()
+def _steady(steps: pl.DataFrame) -> pl.DataFrame:
+    steady = steps.filter("steady")
+    return steady if len(steady) else steps
+
+
+def _median_ms(intervals: pl.DataFrame) -> float | None:
+    rows = intervals.select("start_ps", "end_ps").rows()
     return median(end - start for start, end in rows) / 1e9 if rows else None
 
 

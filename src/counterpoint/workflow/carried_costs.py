@@ -56,9 +56,14 @@ def _of_profile(place: Path, base: Program) -> Carried:
     # The middle program of a compile with other flags has another fingerprint and mostly the same
     # names: better by name than not at all, and said so.
     costs = own or list(profile.costs)
-    by_name = instructions_of(costs, base)
+    by_name: Mapping[str, float] = instructions_of(costs, base)
     warnings = _warnings(str(place), len(by_name), len(costs))
-    if by_name and not own:
+    if by_name and len(by_name) < _FEW * len(costs):
+        # Names such as fusion.3 are in every program: by chance some are in this one, too.
+        found = f"only {len(by_name):,} of {len(costs):,} names of {place} are in this program"
+        warnings = (f"{found}: it is of another one, and NOT USED",)
+        by_name = {}
+    elif not own:
         other = (
             f"{place} was made of another compile (fingerprint {_fingerprints(costs)}, here"
             f" {base.fingerprint}): costs are taken by name, which may mean other instructions"

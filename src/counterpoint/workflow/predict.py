@@ -73,7 +73,7 @@ def predict(
         work = Work(subject, bench, given, say)
         made = forecasts(work)
         base, bench = made.base, made.bench
-        say("asking what if")
+        say("explaining the simulated step")
         return Prediction(
             workload=subject.name,
             origin=subject.origin,

@@ -18,9 +18,12 @@ from counterpoint.compile.lower_function import lower_function, names_function
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.flags import Settings, parse_xla_flags
 from counterpoint.hlo import Program
+from counterpoint.pgle.subject import find_subject as find_recorded
 
 Say = Callable[[str], None]
 
+_RECORDINGS: Final = (".xplane.pb", ".xplane.pb.gz")
+_LOWER: Final = "lower it for CUDA: counterpoint predict --target 8xH100 -- python train.py"
 _ELSEWHERE: Final = "--module "
 _HERE: Final = "--program "
 
@@ -64,6 +67,8 @@ def find_subject(source: Workload | Program | Path | str, program: str | None = 
             why="a workload is a program: StableHLO, a dump, a Run, file.py:function, or a command",
             next="counterpoint predict --target 8xH100 -- python train.py",
         )
+    if path.name.endswith(_RECORDINGS):
+        return _checked(_recorded(path, program))
     if path.suffix == ".py":
         raise UsageError(
             f"{path}: which function of it, or is it to be run?",
@@ -78,6 +83,20 @@ def find_subject(source: Workload | Program | Path | str, program: str | None = 
         then = error.next.replace(_ELSEWHERE, _HERE) if error.next else None
         said = error.what.replace(_ELSEWHERE, _HERE)
         raise UsageError(said, why=error.why, next=then) from None
+
+
+def _recorded(path: Path, module: str | None) -> Subject:
+    """The program that a profile embeds: scheduled already."""
+    found = find_recorded(path, module)
+    if found.platform in ("cpu", "tpu"):
+        raise InputError(
+            f"{path}: {found.program.name} was made for {found.platform.upper()}s",
+            why="its schedule is theirs; predicted are steps on GPUs",
+            next=_LOWER,
+        )
+    return Subject(
+        name=found.program.name, origin=str(path), program=found.program, others=found.others
+    )
 
 
 def is_function(source: str) -> bool:
@@ -143,7 +162,7 @@ def _checked(subject: Subject) -> Subject:
             raise InputError(
                 f"{subject.origin}: {subject.name} was made for {kind}",
                 why="its kernels or its schedule are theirs; predicted are steps on GPUs",
-                next="lower it for CUDA: counterpoint predict --target 8xH100 -- python train.py",
+                next=_LOWER,
             )
     return subject
 
