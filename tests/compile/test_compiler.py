@@ -267,6 +267,7 @@ def test_without_the_compiler_the_pip_line_is_told(
     with pytest.raises(UsageError, match="not its compiler for CUDA") as told:
         compile_workload(workload, H100, environment={"PYTHONPATH": str(tmp_path)})
     version = metadata.version("jax")
+    assert "pip install 'counterpoint[compiler]'" in str(told.value.next)
     assert f"jax-cuda13-pjrt=={version} jax-cuda13-plugin=={version}" in str(told.value.next)
 
 

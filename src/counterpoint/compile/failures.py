@@ -147,7 +147,7 @@ def _no_compiler(detail: str) -> UsageError:
     return UsageError(
         f"jax {jax} is here, but not its compiler for CUDA",
         why=_first_line(detail),
-        next=f"{sys.executable} -m pip install --no-deps"
+        next=f"{sys.executable} -m pip install 'counterpoint[compiler]'"
         f" jax-cuda13-pjrt=={jax} jax-cuda13-plugin=={jax}",
     )
 
