@@ -69,9 +69,9 @@ def priced(kind: str, size: int, group: int, target: Target, scalars: Scalars) -
         f" replica_groups=[{devices // group},{group}]<=[{devices}]{extra}\n}}\n"
     )
     instruction = program.instruction("it")
-    assert instruction is not None
-    price = price_collective(program, instruction, target, scalars)
-    assert price is not None
+    price = instruction and price_collective(program, instruction, target, scalars)
+    if price is None:
+        raise ValueError(f"{kind} is no collective")
     return price
 
 
@@ -146,7 +146,7 @@ def layers(directory: Path, network: str, share: float | None) -> Iterator[tuple
 
 
 def fitted_share(directory: Path, network: str) -> float:
-    """The share of the NICs' rate at which the 16 hosts' all-gathers come out right at the median."""
+    """The share of the NICs' rate at which 16 hosts' median all-gather comes out right."""
     wanted = median(s for _, s in matched(costs(directory / "bf16_16vm.pbtxt"), "all-gather"))
     target = parse_target(f"16x8xH100:{network}")
     low, high = 0.05, 1.0

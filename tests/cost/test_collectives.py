@@ -258,7 +258,39 @@ def test_a_users_log_goes_before_everything_else() -> None:
     assert between.seconds == pytest.approx(1e-3)
     assert reduced(4 * GIB, "[1,16]<=[16]", "2x8xH100", 16, (table,)).seconds == pytest.approx(4e-2)
     assert reduced(GIB, "[1,16]<=[16]", "4x4xH100", 16, (table,)).source is Source.ANALYTIC
+    assert reduced(GIB, "[8,2]<=[2,8]T(1,0)", "2x8xH100", 16, (table,)).source is Source.ANALYTIC
     assert reduced(GIB, "[2,8]<=[16]", "2x8xH100", 16, (table,)).source is Source.TABLE
+
+
+def test_a_log_of_other_hosts_corrects_the_model() -> None:
+    own = reduced(GIB, "[1,16]<=[16]", "2x8xH100", 16)
+    slow = CollectiveTable(
+        kind="all-reduce",
+        ranks=16,
+        nodes=2,
+        device="",
+        seconds={GIB: 2 * own.seconds},
+        origin="mine.log",
+    )
+    plain = reduced(GIB, "[1,64]<=[64]", "8x8xH100", 64)
+    found = reduced(GIB, "[1,64]<=[64]", "8x8xH100", 64, (slow,))
+    assert found.source is Source.USER_TABLE
+    assert found.seconds == pytest.approx(2 * plain.seconds)
+    assert "2 hosts of mine.log" in found.how
+
+
+def test_a_log_of_sendrecv_prices_a_ring_of_permutes() -> None:
+    table = CollectiveTable(
+        kind="collective-permute",
+        ranks=8,
+        nodes=2,
+        device="",
+        seconds={1 << 20: 1e-4, GIB: 1e-2},
+        origin="sendrecv.log",
+    )
+    line = f"f32[{GIB // 4}] collective-permute(%x), channel_id=1, source_target_pairs={PAIRS}"
+    found = price(line, "2x4xH100", devices=8, operand=f"f32[{GIB // 4}]", tables=(table,))
+    assert (found.source, found.seconds) == (Source.USER_TABLE, 1e-2)
 
 
 LAYOUTS = st.sampled_from(["[1,64]<=[64]", "[8,8]<=[64]", "[8,8]<=[8,8]T(1,0)", "[4,16]<=[64]"])

@@ -1,19 +1,27 @@
-"""Prices from collectives that the user measured: nccl-tests' logs go before all of ours."""
+"""Prices from collectives that the user measured: nccl-tests' logs go before all of ours.
+
+A log of as many ranks on as many hosts is the price. One of other numbers of hosts, with as many
+ranks on each, says how far our model is off on this network, and the model's price is corrected.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Final
 
+from counterpoint.cost.collectives.network import price_across
 from counterpoint.cost.collectives.placement import Placement
 from counterpoint.cost.collectives.size_curve import SizeCurve, curve
 from counterpoint.cost.price import Family, Price, Source, around
+from counterpoint.cost.scalars import Scalars
 from counterpoint.cost.tables.nccl_tests import CollectiveTable
 from counterpoint.hardware import Target
 
 _REACH: Final = 0.08  # from run to run, and in a step instead of in a benchmark
 _BEYOND: Final = 0.3  # of sizes that the log doesn't span
+_ELSEWHERE: Final = 0.2  # of other numbers of hosts
 
 
 def from_tables(
@@ -33,6 +41,45 @@ def from_tables(
         Family.NETWORK if where.crosses else Family.DOMAIN,
         f"{where}, {table.origin}",
         "latency" if seconds < 2 * points.floor else "bandwidth",
+    )
+
+
+def corrected(
+    kind: str,
+    size: int,
+    where: Placement,
+    target: Target,
+    scalars: Scalars,
+    tables: Sequence[CollectiveTable],
+) -> Price | None:
+    """The model's price, corrected by the log of the nearest number of hosts."""
+    near = [it for it in tables if _alike(it, kind, where)]
+    if not near or size == 0:
+        return None
+    table = min(near, key=lambda it: abs(it.nodes - where.hosts))
+    there = replace(where, ranks=table.ranks, domains=table.nodes, hosts=table.nodes)
+    price = price_across(kind, size, where, target, scalars)
+    modelled = price_across(kind, size, there, target, scalars)
+    points = _curve(tuple(sorted(table.seconds.items())))
+    seconds = price.seconds * points.at(size) / modelled.seconds
+    spanned = points.sizes[0] <= size <= points.sizes[-1]
+    return around(
+        seconds,
+        _ELSEWHERE if spanned else _BEYOND,
+        Source.USER_TABLE,
+        Family.NETWORK,
+        f"{price.how}, corrected by {table.nodes} hosts of {table.origin}",
+        price.bound_by,
+    )
+
+
+def _alike(table: CollectiveTable, kind: str, where: Placement) -> bool:
+    """Across hosts that are domains, with as many ranks on each."""
+    return (
+        table.kind == kind.removeprefix("ragged-")
+        and table.nodes > 1
+        and where.domains == where.hosts
+        and table.ranks * where.hosts == where.ranks * table.nodes
     )
 
 

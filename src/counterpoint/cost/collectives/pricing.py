@@ -7,10 +7,15 @@ from dataclasses import replace
 from typing import Final
 
 from counterpoint.cost.collectives.domain import price_within
-from counterpoint.cost.collectives.measured_table import from_tables
+from counterpoint.cost.collectives.measured_table import corrected, from_tables
 from counterpoint.cost.collectives.network import price_across, price_pair
 from counterpoint.cost.collectives.pairs import pairs_of, pattern
-from counterpoint.cost.collectives.placement import Placement, pair_placement, placements
+from counterpoint.cost.collectives.placement import (
+    Placement,
+    pair_placement,
+    place,
+    placements,
+)
 from counterpoint.cost.price import FREE, Price
 from counterpoint.cost.scalars import Scalars
 from counterpoint.cost.tables.nccl_tests import CollectiveTable
@@ -41,7 +46,7 @@ def price_collective(
     if kind not in KINDS:
         return _all_inside(program, instruction, target, scalars, tables)
     if kind in _PAIRWISE:
-        return _pairwise(program, instruction, found.bytes, target, scalars)
+        return _pairwise(program, instruction, found.bytes, target, scalars, tables)
     prices = [
         _grouped(kind, found.bytes, where, target, scalars, tables)
         for where in placements(program, instruction, target)
@@ -87,16 +92,28 @@ def _grouped(
     measured = from_tables(kind, size, where, target, tables)
     if measured is not None:
         return measured
-    if where.crosses and where.ranks > 1 and size > 0:
-        return price_across(kind, size, where, target, scalars)
+    if where.crosses and size > 0:
+        scaled = corrected(kind, size, where, target, scalars, tables)
+        return scaled or price_across(kind, size, where, target, scalars)
     return price_within(kind, size, where.ranks, target)
 
 
 def _pairwise(
-    program: Program, instruction: Instruction, size: int, target: Target, scalars: Scalars
+    program: Program,
+    instruction: Instruction,
+    size: int,
+    target: Target,
+    scalars: Scalars,
+    tables: Sequence[CollectiveTable],
 ) -> Price:
     """The worst pair decides: the step goes on when all have received."""
     pairs = pairs_of(program, instruction)
+    ranks = tuple(sorted({rank for pair in pairs for rank in pair}))
+    if tables and ranks and pattern(pairs) == "ring":
+        (where,) = place((ranks,), target)
+        measured = from_tables("collective-permute", size, where, target, tables)
+        if measured is not None:
+            return measured
     crosses, nic = pair_placement(pairs, target)
     inside = price_within("collective-permute", size, _LARGEST, target, pattern(pairs))
     if not crosses:
