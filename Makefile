@@ -21,10 +21,13 @@ NEWEST_TESTS := tests/compile tests/cost tests/simulate \
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
 
-demo: $(VENV)/installed-all ## record a sharded training step on 8 virtual CPU devices, and explain it
+demo: $(VENV)/installed-all ## explain a step recorded on 8 virtual devices; predict one for 8 and 512 GPUs
 	@mkdir -p $(DEMO)
 	$(BIN)/python examples/sharded_step.py --profile $(DEMO)
 	$(BIN)/counterpoint explain $(DEMO)
+	$(BIN)/counterpoint predict examples/llama.py:make_step --target 8xH100 --top 5
+	$(BIN)/counterpoint predict examples/llama.py:make_step --target 64x8xH100:8x400G --top 5 \
+		--candidate fsdp --candidate combine-1GiB --candidate pgle-recommended
 
 # Everything runs even when something fails, so that one look at the log shows all there is to mend;
 # pytest comes last, and its summary ends the log.

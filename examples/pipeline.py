@@ -9,8 +9,6 @@ array, which XLA's partitioner makes a collective permute:
 - the back edge, last to first, for what goes round again. It waits in a buffer until the first
   stage is done with the micro-batches of a round, so its permute has an iteration to hide behind.
 
-With `--delay 2` the forward edge has one, too, at the price of more iterations to fill the ring.
-
     python examples/pipeline.py                 # on 4 virtual CPU devices, checked and trained
     counterpoint predict examples/pipeline.py:make_step --target 4xH100 --candidate pipeline
 """
@@ -46,7 +44,6 @@ class Config:
     rows: int = 4096  # tokens in a micro-batch
     width: int = 4096
     mlp_width: int = 16384
-    delay: int = 1  # iterations from one stage to the next, 1 or 2
     dtype: str = "bfloat16"
     learning_rate: float = 0.1
     forward: bool = False  # only the forward pass
@@ -61,9 +58,11 @@ SMALL = Config(rows=16, width=32, mlp_width=64, dtype="float32")
 def make_step(devices: int | None = None, **settings: Any) -> tuple[Any, Any]:  # noqa: ANN401
     """The jitted step and its abstract arguments, on so many devices, for a compiler.
 
-    Settings are the fields of `Config`, as values or as text.
+    Settings are the fields of `Config`, as values or as text. The variable PIPELINE, as in
+    PIPELINE="rows=8192 repeats=1", comes before them.
     """
-    config, mesh = arrange(Config(), devices, settings)
+    asked = dict(word.split("=", 1) for word in os.environ.get("PIPELINE", "").split())
+    config, mesh = arrange(Config(), devices, {**settings, **asked})
     by_stage, everywhere = NamedSharding(mesh, P(AXIS)), NamedSharding(mesh, P())
     weights = {
         name: jax.ShapeDtypeStruct(shape, jnp.float32, sharding=by_stage)
@@ -114,20 +113,19 @@ def run_pipeline(weights: Weights, batch: Array, config: Config, mesh: Mesh) -> 
     stage = jnp.arange(config.stages)
 
     def iteration(carry: tuple[Array, ...], now: Array) -> tuple[tuple[Array, ...], None]:
-        made, arrived, back, waiting = carry
-        # What was ready before this iteration travels during it.
+        made, back, waiting = carry
         forward = shift(made, 1)
+        # What goes back is for the next iteration, and was ready before this one.
         next_back = shift(read(waiting, now + 1, config), 1 - config.stages)
         entering = jnp.where(now < config.microbatches, batch[now % config.microbatches], back)
-        follows = forward if config.delay == 1 else arrived
-        x = jnp.where((stage == 0)[:, None, None], entering, follows)
-        come = now - config.delay * stage  # how many micro-batches came to each stage before
+        x = jnp.where((stage == 0)[:, None, None], entering, forward)
+        come = now - stage  # how many micro-batches came to each stage before
         x = compute(x, weights, jnp.clip(come // config.microbatches, 0, config.repeats - 1))
-        waiting = write(waiting, x, now - config.delay * (config.stages - 1), config)
-        carry = (x, forward, next_back, waiting)
+        waiting = write(waiting, x, now - (config.stages - 1), config)
+        carry = (x, next_back, waiting)
         return jax.lax.with_sharding_constraint(carry, NamedSharding(mesh, P(AXIS))), None
 
-    carry = (nothing, nothing, nothing, waiting)
+    carry = (nothing, nothing, waiting)
     carry = jax.lax.with_sharding_constraint(carry, NamedSharding(mesh, P(AXIS)))
     carry, _ = jax.lax.scan(iteration, carry, jnp.arange(iterations(config)))
     return carry[-1]
@@ -141,7 +139,7 @@ def compute(x: Array, weights: Weights, repeat: Array) -> Array:
 
 def iterations(config: Config) -> int:
     """How many it takes until the last micro-batch has left the last stage."""
-    return config.repeats * config.microbatches + config.delay * (config.stages - 1)
+    return config.repeats * config.microbatches + config.stages - 1
 
 
 def shift(x: Array, by: int) -> Array:
@@ -221,12 +219,10 @@ def arrange(config: Config, devices: int | None, settings: dict[str, Any]) -> tu
     if len(jax.devices()) < wanted or wanted != (devices or wanted):
         have = devices or len(jax.devices())
         raise ValueError(f"{wanted} stages need as many devices; there are {have}")
-    if config.delay not in (1, 2):
-        raise ValueError(f"delay={config.delay} is neither 1 nor 2")
-    if config.microbatches < config.delay * (config.stages - 1) + 2:
+    if config.repeats > 1 and config.microbatches < config.stages + 1:
         raise ValueError(
             f"{config.microbatches} micro-batches do not keep {config.stages} stages busy: what "
-            f"goes round comes back too late; {config.delay * (config.stages - 1) + 2} do"
+            f"goes round again would come back too late; {config.stages + 1} do"
         )
     mesh = Mesh(np.array(jax.devices()[:wanted]), (AXIS,), (AxisType.Auto,))
     return config, mesh

@@ -39,7 +39,9 @@ def run(*words: str | Path, fails: bool = False) -> str:
 
 
 @pytest.mark.parametrize(
-    "words", [[], ["--delay=2", "--repeats=3"]], ids=["as-it-is", "delayed-and-three-rounds"]
+    "words",
+    [[], ["--repeats=3", "--microbatches=5"], ["--repeats=1", "--microbatches=2"]],
+    ids=["two-rounds", "three-rounds-and-no-slack", "one-round"],
 )
 def test_it_computes_what_its_blocks_in_order_do(words: list[str]) -> None:
     told = run(PIPELINE, "--steps=2", *words)
