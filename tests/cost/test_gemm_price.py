@@ -157,3 +157,9 @@ def test_a_last_wave_that_is_almost_empty_costs_a_wave() -> None:
     full = price_gemm(Gemm(1, 216 * 256, 128, 256, "bf16"), machine).seconds
     over = price_gemm(Gemm(1, 217 * 256, 128, 256, "bf16"), machine).seconds
     assert over > full + 1e-6
+
+
+def test_full_precision_does_not_take_tf32s_rates() -> None:
+    size = 4096
+    assert rate(Gemm(1, size, size, size, "f32"), on("H100")) < 67e12
+    assert rate(Gemm(1, size, size, size, "tf32"), on("H100")) > 300e12

@@ -172,3 +172,32 @@ def test_every_instruction_of_a_real_step_has_a_price(gpu_step: Program, h100: M
             price = price_compute(gpu_step, it, h100)
             assert price.source is not Source.BOUND, it
             assert it.opcode in ("while", "conditional", "call") or price.seconds > 0, it
+
+
+ODD = """\
+bf16[0,64]{1,0} dot(%none, %w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+c64[64,64]{1,0} dot(%c, %c), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+f32[] custom-call(%s), custom_call_target="__cublas$gemm"
+bf16[64,64]{1,0} custom-call(%w, %w), custom_call_target="te_gemm_v2_ffi", backend_config="[1,2]"
+bf16[64,64]{1,0} custom-call(%w, %w), custom_call_target="__cudnn$convForward"
+f32[] custom-call(%s), custom_call_target="te_fused_attn_forward_ffi", backend_config="{head_dim=x}"
+bf16[64,64]{1,0} custom-call(), custom_call_target="__cudnn$fmhaSoftmax", backend_config={"a":[}
+bf16[2,0,16,128]{3,2,1,0} custom-call(%e, %e, %e), custom_call_target="__cudnn$fmhaSoftmax"
+token[] custom-call(%tok), custom_call_target="xla_ffi_python_gpu_callback"
+f32[] sort(%s), dimensions={}"""
+
+
+@pytest.mark.parametrize("line", ODD.splitlines())
+def test_odd_instructions_still_get_a_price(line: str, build: Build, h100: Machine) -> None:
+    program = build(
+        "%none = bf16[0,128]{1,0} parameter(9)",
+        "%w = bf16[128,64]{1,0} parameter(10)",
+        "%s = f32[] parameter(11)",
+        "%c = c64[64,64]{1,0} parameter(12)",
+        "%e = bf16[2,0,16,128]{3,2,1,0} parameter(13)",
+        "%tok = token[] parameter(14)",
+        f"ROOT %it = {line}",
+    )
+    found = program.instruction("it")
+    assert found
+    assert price_compute(program, found, h100).seconds > 0

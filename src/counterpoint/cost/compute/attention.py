@@ -26,7 +26,7 @@ _BACKWARD_LONG: Final = 517.0
 def price_attention(program: Program, instruction: Instruction, machine: Machine) -> Price | None:
     """None where the shapes can't be told."""
     found = attention_of(program, instruction)
-    if found is None:
+    if found is None or found.flops <= 0:
         return None
     rate = attention_rate(found, machine)
     if not found.fused:

@@ -72,19 +72,22 @@ def attention_of(program: Program, instruction: Instruction) -> Attention | None
 
 
 def _cudnn(program: Program, it: Instruction, config: dict[str, Any]) -> Attention | None:
-    shape: Any = config.get("intermediate_tensor_shape") or {}
-    dims = [int(dim) for dim in shape.get("dimensions", ())]
     read = _arrays(program, it)
-    if len(dims) != 4 or len(read) < 3:
+    try:
+        dims: Any = config["intermediate_tensor_shape"]["dimensions"]
+        batch, heads, queries, keys = (int(dim) for dim in dims)
+        window = int(config.get("sliding_window_length") or 0)
+    except (KeyError, TypeError, ValueError):
         return _by_operands(program, it)
-    batch, heads, queries, keys = dims
+    if len(read) < 3:
+        return None
     mask = str(config.get("mask_type", "NO_MASK"))
     return Attention(
         batch, heads, queries, keys, read[0].dims[-1], read[2].dims[-1],
         "Backward" in it.custom_call_target,
         "causal" if "CAUSAL" in mask else "none",
         _type(read[0]),
-        int(config.get("sliding_window_length") or 0),
+        window,
         fused=bool(config.get("is_flash_attention", True)),
     )  # fmt: skip
 

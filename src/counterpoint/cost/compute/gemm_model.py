@@ -22,6 +22,7 @@ AXIS: Final = (256, 512, 1024, 2048, 4096)
 BATCHES: Final = (1, 2, 4)
 _TILES: Final = ((256, 128), (128, 256), (128, 128), (128, 64), (64, 128), (64, 64))
 _SPLITS: Final = (1, 2, 3, 4, 6, 8)
+_MEASURED_AS: Final = {"bf16": "bf16", "f16": "bf16", "tf32": "f32", "f8": "f8"}
 _LEAST_K: Final = 256
 _SPLIT_S: Final = 1e-6  # starting to add up the parts
 _MOST_TILES: Final = 4  # for each core: beyond, the last wave matters little
@@ -112,8 +113,7 @@ def correction(gemm: Gemm, engine: Engine, architecture: str) -> float | None:
 
     `engine` is the device that was measured.
     """
-    kind = "f32" if gemm.dtype == "tf32" else "bf16" if gemm.dtype == "f16" else gemm.dtype
-    table = rates().get((architecture, kind))
+    table = rates().get((architecture, _MEASURED_AS.get(gemm.dtype, "")))
     if table is None:
         return None
     # Many small GEMMs fill the cores as one taller does.
