@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -166,7 +167,7 @@ def summary(compared: Iterable[Compared]) -> str:
     worst = max(them, key=lambda it: abs(it.error))
     return (
         f"{len(errors)} | {median(errors):+.0%} | {median(absolute):.0%} |"
-        f" {absolute[int(0.9 * (len(absolute) - 1))]:.0%} | {worst.error:+.0%} ({worst.name}) |"
+        f" {absolute[math.ceil(0.9 * len(absolute)) - 1]:.0%} | {worst.error:+.0%} ({worst.name}) |"
         f" {sum(it.inside for it in them)}"
     )
 

@@ -87,6 +87,8 @@ def test_lines_of_other_programs_between_results_are_skipped() -> None:
         ("$ ./build/all_gather_perf -b 1M -g 4\n" + GATHERED, "all-gather", 4, 0),
         ("# Collective test starting: alltoall_perf\n" + GATHERED, "all-to-all", 4, 0),
         ("# Collective test starting: all_reduce_perf_mpi\n" + LOG, "all-reduce", 16, 2),
+        ("/gib/run_nccl_tests.sh -t all_gather -b 1K a-0.a\n" + GATHERED, "all-gather", 4, 0),
+        ("nThread 1 nGpus 1 minBytes 8\n" + REDUCED, "all-reduce", 16, 0),
         (REDUCED, "all-reduce", 16, 0),
         (START + "[green]rccl-tests[/green]: Version develop:5b27b96\n"
          + ranks(16, 2, "AMD Instinct MI300X") + REDUCED, "all-reduce", 16, 2),
@@ -95,7 +97,7 @@ def test_lines_of_other_programs_between_results_are_skipped() -> None:
         (" 33554432 2097152 bfloat16 sum -1 291.5 115.1 107.9 0", "reduce-scatter", 16, 0),
     ],
     ids=[
-        "command", "starting", "mpi-build", "no-header", "rccl", "old", "one-half", "by-ratio",
+        "command", "starting", "mpi-build", "wrapper", "no-hash", "no-header", "rccl", "old", "one-half", "by-ratio",
     ],
 )  # fmt: skip
 def test_versions_and_cut_headers_are_understood(

@@ -26,7 +26,11 @@ KIND_OF: Final = {
     "broadcast": "collective-broadcast",
 }
 """Programs of nccl-tests, and what XLA calls what they measure."""
-_TEST: Final = re.compile(r"\b([a-z]+(?:_[a-z]+)*)_perf(?:_mpi)?\b")
+_TEST: Final = re.compile(
+    r"\b([a-z]+(?:_[a-z]+)*)_perf(?:_mpi)?\b"
+    # As wrappers are called: run_nccl_tests.sh -t all_gather.
+    rf"|nccl.*\s-t\s+({'|'.join(KIND_OF)})\b"
+)
 _START: Final = re.compile(r"\bnThread\s+(\d+)\s+nGpus\s+(\d+)", re.IGNORECASE)
 _RANK: Final = re.compile(
     r"#\s*Rank\s+(?P<rank>\d+)(?:\s+Group\s+(?P<group>\d+))?\s+Pid\s+\d+\s+on\s+(?P<host>\S+)"
@@ -117,7 +121,7 @@ def _tests(text: str) -> list[_Test]:
             tests.append(_Test(program=tests[-1].program))
         test = tests[-1]
         if named:
-            test.program = named[1]
+            test.program = named[1] or named[2]
         if start:
             test.per_process = int(start[1]) * int(start[2])
         if rank:
