@@ -92,6 +92,14 @@ def test_attention_of_cudnn_is_lowered_where_no_cudnn_is(tmp_path: Path) -> None
     assert any("cuDNN" in note for note in found.notes)
 
 
+def test_more_devices_than_a_process_has_are_no_hindrance(tmp_path: Path) -> None:
+    """Nothing can be compiled for them on a CPU, so how results are sharded is asked of Shardy."""
+    found = lower(tmp_path, scripts.TRAINING, "--width", "4200", devices=2100)
+
+    assert (found.name, found.devices) == ("jit_train_step", 2100)
+    assert "'data'" in printed(found)
+
+
 def test_what_only_gets_through_as_on_a_cpu_is_lowered_so_and_told(tmp_path: Path) -> None:
     """A custom_partitioning, as cuDNN's under plain jit is, can't leave its process."""
     found = lower(tmp_path, f"MANUAL = False\n{scripts.ATTENTION}")

@@ -27,13 +27,10 @@ from counterpoint.capture.lowering_errors import (
     no_step,
     refuse_missing,
     too_long,
-    too_many,
 )
 from counterpoint.core.errors import InputError, UsageError
 
 TIMEOUT_S: Final = 900.0
-MOST_DEVICES: Final = 2048
-"""XLA's CPU client compiles for no more: kMaxCpuDevicesPerProcess of its cpu_topology.h."""
 OUTCOME: Final = "lowered.json"
 JOURNAL: Final = "journal.jsonl"
 STDERR: Final = "stderr"
@@ -76,8 +73,6 @@ def lower_command(
     """
     if devices < 1:
         raise UsageError(f"--devices takes a number from 1 on, not {devices}")
-    if devices > MOST_DEVICES:
-        raise too_many(devices, MOST_DEVICES)
     refuse_missing(command, os.environ)
     attempt = _Attempt(command, devices, directory, program, timeout_s, on_progress or _silent)
     try:

@@ -47,15 +47,6 @@ def refuse_missing(command: Sequence[str], environment: Mapping[str, str]) -> No
     )
 
 
-def too_many(devices: int, most: int) -> UsageError:
-    """More than a process can have."""
-    return UsageError(
-        f"--devices {devices}: a program gets at most {most} virtual devices",
-        why="XLA's CPU client has no more in one process",
-        next=f"predict a function, which needs no devices: file.py:make_step --devices {devices}",
-    )
-
-
 def failed(command: Sequence[str], status: int, errors: str, seen: Sequence[str]) -> InputError:
     """The program ended with an error before its step was known."""
     how = f"by {signal.Signals(-status).name}" if status < 0 else f"with exit code {status}"

@@ -144,7 +144,7 @@ class Zeros:
 
 def _is_large(executable: OfJax, function: Function) -> bool:
     devices = len(executable.local_devices())
-    if function.flops > _FLOPS or devices > _DEVICES:
+    if function.flops > _FLOPS or devices > _DEVICES or function.is_for_gpu:
         return True
     if not function.is_own and devices == 1 and function.size < 1 << 12:
         return _memory(executable) > _BYTES

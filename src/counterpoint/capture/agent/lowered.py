@@ -19,6 +19,7 @@ _DOT = re.compile(
 _COUNT = re.compile(r"mhlo\.num_(?:replicas|partitions) = (\d+)")
 _HEAD = 1 << 20
 _WRAPPERS = ("pmap.py", "linear_util.py")  # of JAX, around functions of the program's
+_KERNELS = re.compile(r"custom_call @(?:__cudnn|__cublas|triton|__gpu|mosaic_gpu|te_)")
 _CUSTOM = "@CustomSPMDPartitioning"
 _BACKWARD = "transpose("  # in the scopes of what jax.grad derives
 
@@ -34,6 +35,7 @@ class Function:
         self.flops = _flops(text)
         self.size = len(text)
         self.has_backward = _BACKWARD in text
+        self.is_for_gpu = _KERNELS.search(text) is not None
         self.is_custom = _CUSTOM in text  # partitioned by Python code, which no file can hold
         self.devices = math.prod(int(count) for count in _COUNT.findall(text[:_HEAD]))
         self.module: OfJax = None

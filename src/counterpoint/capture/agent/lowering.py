@@ -21,7 +21,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from . import cudnn, held, virtual
+from . import cudnn, held, unbuilt, virtual
 from .lowered import CUDA, Function, OfJax, described
 
 OUTCOME = "lowered.json"
@@ -75,7 +75,7 @@ class Catcher:
         compiler.compile_or_get_cached = self._compiling(compiler.compile_or_get_cached)
         self._held.stand_in(lowering)
         hide: OfJax = import_module("jax._src.traceback_util")
-        for file in (__file__, held.__file__, virtual.__file__):
+        for file in (__file__, held.__file__, virtual.__file__, unbuilt.__file__):
             hide.register_exclusion(file)  # from what JAX shows of a traceback
         atexit.register(self._end)
 
@@ -91,21 +91,12 @@ class Catcher:
             except NotImplementedError as error:
                 if named.get("lowering_platforms") or "for platform cpu" not in str(error):
                     raise
-                self._only_on_cuda(args, again)
-                raise
+                made = original(*args, **{**named, "lowering_platforms": CUDA})
             module = made.stablehlo()
-            function = described(module, args[0], again)
-            self._seen(function, module)
+            self._seen(described(module, args[0], again), module)
             return made
 
         return lower_sharding_computation
-
-    def _only_on_cuda(self, args: tuple[Any, ...], again: OfJax) -> None:
-        """No program goes on behind this one on a CPU, so it is the step or the end."""
-        function = described(again(), args[0], again)
-        self._seen(function, None)
-        if function.is_training and self._wanted is None:
-            self._stop(function, None)
 
     def _compiling(self, original: OfJax) -> OfJax:
         def compile_or_get_cached(*args: OfJax, **named: OfJax) -> OfJax:
@@ -115,7 +106,10 @@ class Catcher:
                 function = described(module, None, None)
                 self._seen(function, None)
             began = time.monotonic()
-            executable = original(*args, **named)
+            try:
+                executable = original(*args, **named)
+            except RuntimeError as error:
+                executable = _unbuilt(module, args, named, error)
             if self._held.take(executable, function):
                 about = {"seconds": round(time.monotonic() - began, 3), "name": function.name}
                 self._say({"event": "held", **about})
@@ -207,3 +201,14 @@ class Catcher:
     def _say(self, line: dict[str, Any]) -> None:
         with (self._directory / JOURNAL).open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
+
+
+def _unbuilt(
+    module: OfJax, args: tuple[Any, ...], named: dict[str, Any], error: RuntimeError
+) -> unbuilt.Unbuilt:
+    """What stands for an executable that the CPU's compiler refuses; else its error stands."""
+    devices = args[2] if len(args) > 2 else named["devices"]
+    try:
+        return unbuilt.Unbuilt(module, devices)
+    except Exception:  # noqa: BLE001  whatever a pass may raise
+        raise error from None

@@ -1,0 +1,102 @@
+"""Stands for an executable that a CPU can't have: too many devices, or kernels of a GPU.
+
+What a function is held for is how XLA shards its results. Shardy tells that without a compile: its
+propagation is a pass over the module, the same that XLA runs.
+"""
+
+from __future__ import annotations
+
+import itertools
+from importlib import import_module
+
+from .lowered import OfJax
+
+_PIPELINE = "builtin.module(sdy-propagation-pipeline)"
+
+
+class Unbuilt:
+    """What JAX asks of an executable before it runs it. It is never run."""
+
+    def __init__(self, module: OfJax, devices: OfJax) -> None:
+        self._devices = list(devices.flatten())
+        self._inputs, self._outputs = _propagated(module, devices.flatten())
+
+    def local_devices(self) -> OfJax:
+        return self._devices
+
+    def get_parameter_shardings(self) -> OfJax:
+        return self._inputs
+
+    def get_output_shardings(self) -> OfJax:
+        return self._outputs
+
+    def get_output_memory_kinds(self) -> OfJax:
+        raise NotImplementedError  # JAX goes on without
+
+    get_parameter_layouts = get_output_layouts = get_output_memory_kinds
+    get_compiled_memory_stats = get_output_memory_kinds
+
+
+def _propagated(module: OfJax, devices: OfJax) -> tuple[list[OfJax], list[OfJax]]:
+    """Shardings of the inputs and the outputs of a module."""
+    ir: OfJax = import_module("jaxlib.mlir.ir")
+    passes: OfJax = import_module("jaxlib.mlir.passmanager")
+    with module.context:
+        copy = ir.Module.parse(module.operation.get_asm(enable_debug_info=False))
+        passes.PassManager.parse(_PIPELINE).run(copy.operation)
+        symbols = ir.SymbolTable(copy.operation)
+        function = symbols["main"]
+        read = _Reader(symbols, devices)
+        kind = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
+        return (
+            read.all(function, "arg_attrs", len(kind.inputs)),
+            read.all(function, "res_attrs", len(kind.results)),
+        )
+
+
+class _Reader:
+    """Turns shardings of Shardy into those that an executable tells."""
+
+    def __init__(self, symbols: OfJax, devices: OfJax) -> None:
+        self._symbols = symbols
+        self._devices = devices
+        self._sdy: OfJax = import_module("jaxlib.mlir.dialects.sdy")
+        self._sharding: OfJax = import_module("jax.sharding")
+
+    def all(self, function: OfJax, which: str, count: int) -> list[OfJax]:
+        if which not in function.attributes:
+            return [self._told(None) for _ in range(count)]
+        return [
+            self._told(about["sdy.sharding"] if "sdy.sharding" in about else None)  # noqa: SIM401
+            for about in function.attributes[which]
+        ]
+
+    def _told(self, attribute: OfJax) -> OfJax:
+        place = self._sharding
+        if attribute is None:
+            mesh = place.Mesh(self._devices, ("all",))
+            return _proto(place.NamedSharding(mesh, place.PartitionSpec()), 0)
+        sharding = self._sdy.TensorShardingAttr(attribute)
+        dimensions = [self._axes(it) for it in sharding.dimension_shardings]
+        named = place.NamedSharding(self._mesh(sharding), place.PartitionSpec(*dimensions))
+        return _proto(named, len(dimensions))
+
+    def _axes(self, dimension: OfJax) -> tuple[str, ...]:
+        axes = [self._sdy.AxisRefAttr(it) for it in self._sdy.DimensionShardingAttr(dimension).axes]
+        whole = itertools.takewhile(lambda axis: axis.sub_axis_info is None, axes)
+        return tuple(axis.name for axis in whole)  # as XLA does since 0.10
+
+    def _mesh(self, sharding: OfJax) -> OfJax:
+        name = str(sharding.mesh_or_ref).lstrip("@").strip('"')
+        mesh = self._sdy.MeshAttr(self._symbols[name].attributes["mesh"])
+        if list(mesh.device_ids):
+            raise NotImplementedError("devices in an order of their own")
+        axes = [self._sdy.MeshAxisAttr(it) for it in mesh.axes]
+        if not axes:
+            return self._sharding.Mesh(self._devices, ("all",))
+        sizes = [axis.size for axis in axes]
+        return self._sharding.Mesh(self._devices.reshape(sizes), [axis.name for axis in axes])
+
+
+def _proto(sharding: OfJax, rank: int) -> OfJax:
+    return sharding._to_xla_hlo_sharding(rank).to_proto()  # noqa: SLF001
