@@ -1,0 +1,161 @@
+"""`counterpoint predict` as a user runs it, on a program that is scheduled already."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from counterpoint.cli.app import main
+from timelines import HLO
+
+KEYS = {
+    *("schema", "prediction", "basis", "unpriced", "candidates", "what_if", "against", "pgle"),
+    *("breakdown", "collectives", "ops", "findings", "phases", "steps", "utilisation", "notes"),
+}
+
+
+@pytest.fixture
+def scheduled(tmp_path: Path) -> Path:
+    path = tmp_path / "step.hlo.txt"
+    path.write_text(HLO)
+    return path
+
+
+def predict(*words: object) -> int:
+    return main(["predict", *map(str, words)])
+
+
+def test_the_step_its_range_and_where_it_goes_are_told(
+    scheduled: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert predict(scheduled, "--target", "2xH100") == 0
+    out = capsys.readouterr().out
+    assert out.startswith("Predicted step ")
+    assert "on 2xH100, not measured" in out
+    assert "Where the predicted step goes" in out
+    assert "all-gather-start" in out
+    assert "model/mlp.py:7" in out
+    assert "tokens/s" in out
+    assert "every figure is predicted" in out
+
+
+def test_the_json_is_that_of_explain_with_more(
+    scheduled: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert predict(scheduled, "--target", "2xH100", "--json") == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["schema"] == "counterpoint.predict/1"
+    assert set(data) >= KEYS
+    told = data["prediction"]
+    low, high = told["range_ms"]
+    assert 0 < low < told["step_ms"] < high
+    assert told["hbm_bytes"] > 70e9
+    assert told["fits"] is None  # a scheduled module does not tell its memory
+    assert sum(data["basis"].values()) == pytest.approx(1, abs=1e-5)
+    assert data["steps"]["median_ms"] == pytest.approx(told["step_ms"], rel=1e-3)
+
+
+def test_a_faster_link_is_answered_with_the_same_schedule(
+    scheduled: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    question = "nvlink=2x,collective:all-gather-start=0"
+    assert predict(scheduled, "--target", "2xH100", "--what-if", question, "--json") == 0
+    each = json.loads(capsys.readouterr().out)["what_if"]
+    assert [it["question"] for it in each] == [*question.split(","), question.replace(",", ", ")]
+    faster, free, both = (it["saves_ms"] for it in each)
+    assert 0 < faster < free
+    assert both == pytest.approx(free)
+
+
+def test_the_timeline_is_kept_and_can_be_explained_and_compared_with(
+    scheduled: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = tmp_path / "step.parquet"
+    assert predict(scheduled, "--target", "2xH100", "-o", kept) == 0
+    assert main(["explain", str(kept), "--json"]) == 0
+    capsys.readouterr()
+    assert predict(scheduled, "--target", "2xH100", "--against", kept, "--json") == 0
+    against = json.loads(capsys.readouterr().out)["against"]
+    assert against["matched_share"] == pytest.approx(1)
+    assert against["ratio"] == pytest.approx(1, rel=1e-3)
+    assert all(abs(it["difference_ms"]) < 1e-3 for it in against["ops"])
+    assert predict(scheduled, "--target", "2xH100", "-o", kept) == 2  # it is there
+    assert predict(scheduled, "--target", "2xH100", "-o", kept, "--force") == 0
+
+
+def test_measured_costs_are_taken_and_those_of_another_program_are_not(
+    scheduled: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = tmp_path / "own.pbtxt"
+    names = ("all-gather-start", "fusion.1", "fusion.2", "copy.1")
+    own.write_text("".join(f'costs {{ name: "{it}" cost_us: 5000.0 }}\n' for it in names))
+    assert predict(scheduled, "--target", "2xH100", "--profile", own, "--json") == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["basis"]["measured"] == pytest.approx(1)
+    assert data["warnings"] == []
+    foreign = tmp_path / "foreign.pbtxt"
+    foreign.write_text('costs { name: "fusion.9" cost_us: 5000.0 }\n')
+    assert predict(scheduled, "--target", "2xH100", "--profile", foreign, "--json") == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["basis"]["measured"] == 0
+    assert data["warnings"][0].startswith("NOTHING")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ((), 2, "--target is missing"),
+        (("--target", "8xH100"), 2, "made for 2 devices, and 8xH100 has 8"),
+        (("--target", "2xH100", "--candidate", "fsdp"), 3, "is scheduled already"),
+        (("--target", "2xH100", "--set", "xla_gpu_a=1"), 3, "is scheduled already"),
+        (("--target", "2xH100", "--pgle"), 3, "is scheduled already"),
+        (("--target", "2xH100", "--what-if", "fish=2x"), 2, "no part is called fish"),
+        (("--target", "2xH100", "--what-if", "nic=-1x"), 2, "no factor"),
+        (("--target", "2xH100", "--what-if", "op:fusion.7=0"), 2, "near it are fusion"),
+        (("--target", "2xH100", "--what-if", "op:dot=0"), 2, "it is a part of fusion"),
+        (("--target", "2xH100", "--against", "nosuch"), 3, "nosuch: no such file"),
+        (("--target", "2xH100", "--jobs", "0"), 2, "--jobs takes a number from 1 on"),
+        (("--target", "2xH100", "--jitter", "-1"), 2, "--jitter takes a number from 0 on"),
+        (("--target", "2xH100", "--timeout", "-1"), 2, "--timeout takes a number"),
+        (("--target", "2xH100", "--top", "0"), 2, "--top takes a number"),
+        (("--target", "2xH100", "-o", "x.txt"), 2, "names no format"),
+    ],
+    ids=lambda it: " ".join(it) or "no target" if isinstance(it, tuple) else "",
+)
+def test_what_can_not_be_answered_is_one_clear_error(
+    scheduled: Path,
+    words: tuple[str, ...],
+    code: int,
+    said: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert predict(scheduled, *words) == code
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert said in told.err
+
+
+def test_a_program_for_tpus_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "step.txt"
+    path.write_text(
+        HLO.replace(
+            "ROOT %copy.1 = bf16[8192,8192]{0,1} copy(%fusion.2)",
+            "ROOT %copy.1 = bf16[8192,8192]{0,1} custom-call(%fusion.2),"
+            ' custom_call_target="tpu_custom_call"',
+        )
+    )
+    assert predict(path, "--target", "2xH100") == 3
+    assert "was made for TPUs" in capsys.readouterr().err
+
+
+def test_a_seed_lets_devices_scatter_and_tells_the_same_again(
+    scheduled: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = (scheduled, "--target", "2xH100", "--jitter", "7", "--json")
+    told: list[object] = []
+    for _ in range(2):
+        assert predict(*words) == 0
+        told.append(json.loads(capsys.readouterr().out))
+    assert told[0] == told[1]
