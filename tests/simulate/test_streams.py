@@ -126,6 +126,13 @@ def test_what_is_never_waited_for_still_belongs_to_the_step() -> None:
     assert simulate(made, Told({"gather": 9})).step_s == pytest.approx(9)
 
 
+def test_thousands_of_launches_may_wait_for_one() -> None:
+    names = [f"g{k}" for k in range(3000)]
+    made = straight(start("slow"), *map(start, names), done("slow"), *map(done, names))
+    simulation = simulate(made, Told({**dict.fromkeys(names, 0.0), "slow": 2, "result": 0}))
+    assert simulation.step_s == pytest.approx(2)
+
+
 def test_of_branches_the_longest_counts_and_that_is_said() -> None:
     made = program(
         """

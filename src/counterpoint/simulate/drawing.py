@@ -40,15 +40,9 @@ def draw(
             f"a step of {step_s:,.0f} s is longer than a Timeline can hold",
             why="its times are whole picoseconds, which end after 106 days",
         )
-    ops = pl.DataFrame(
-        {
-            "name": [it.name for it in plan.instructions],
-            "op": [it.name for it in plan.instructions],
-            "async_window": False,
-            **dict.fromkeys(set(RECORDED_OPS) - {"name", "op", "async_window"}),
-        },
-        schema=RECORDED_OPS,
-    )
+    names = [it.name for it in plan.instructions]
+    known = {"name": names, "op": names, "async_window": False}
+    ops = pl.DataFrame({it: known.get(it) for it in RECORDED_OPS}, schema=RECORDED_OPS)
     described = describe_ops(ops, [0] * len(ops), lambda _: program)
     entry = ProgramEntry(
         program.name,

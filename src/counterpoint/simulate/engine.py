@@ -135,20 +135,30 @@ class Engine:
         self._open.setdefault(step.start, deque()).append(flight)
 
     def _start(self, flight: Flight) -> None:
-        if flight.entry:
-            flight.entry.note(self.now, 0.0)
-        if flight.left <= 0:
-            self._end(flight)
+        """It begins; what takes no time ends at once, and the next on its stream begins."""
+        queue = self._queues[flight.block.stream]
+        while True:
+            if flight.entry:
+                flight.entry.note(self.now, 0.0)
+            if flight.left > 0:
+                return
+            self._land(flight)
+            if not queue:
+                return
+            flight = queue[0]
 
     def _end(self, flight: Flight) -> None:
         """It is done, and the next on its stream begins."""
+        self._land(flight)
+        queue = self._queues[flight.block.stream]
+        if queue:
+            self._start(queue[0])
+
+    def _land(self, flight: Flight) -> None:
         flight.left, flight.ended = 0.0, True
         if flight.entry:
             flight.entry.note(self.now, 1.0)
-        queue = self._queues[flight.block.stream]
-        queue.popleft()
-        if queue:
-            self._start(queue[0])
+        self._queues[flight.block.stream].popleft()
 
     def _join(self, step: Join) -> None:
         queues = [queue for start in step.starts if (queue := self._open.get(start))]
