@@ -97,7 +97,7 @@ def _of_timeline(timeline: Timeline, where: str, base: Program) -> Carried:
     found = _found(measured, base)
     total = len(_launched(base))
     how = f"{found:,} of {total:,} instructions by what they are, from {where}"
-    return Carried(measured, how, _warnings(where, found, total))
+    return Carried(measured, how, _few_found(where, found, total))
 
 
 def instructions_of(costs: Sequence[Cost], program: Program) -> Mapping[str, float]:
@@ -126,6 +126,17 @@ def _launched(program: Program) -> list[Instruction]:
 
 def _found(measured: Measured, program: Program) -> int:
     return sum(measured.find(program, it) is not None for it in _launched(program))
+
+
+def _few_found(where: str, found: int, whole: int) -> tuple[str, ...]:
+    if found >= _FEW * whole:
+        return ()
+    said = (
+        f"only {found:,} of {whole:,} instructions of this program were"
+        if found
+        else "NOTHING of this program was"
+    )
+    return (f"{said} measured in {where}: another compiler, other settings or another program",)
 
 
 def _fingerprints(costs: Sequence[Cost]) -> str:
