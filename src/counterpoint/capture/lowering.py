@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
@@ -254,8 +255,19 @@ def _lowering(command: Sequence[str], directory: Path, outcome: dict[str, Any]) 
         xla_flags=flags.strip(),
         variables=variables,
         others=tuple(dict.fromkeys(other for other in others if other != name)),
-        notes=tuple(outcome["notes"]),
+        notes=(*outcome["notes"], *_version_notes(outcome["jax"])),
     )
+
+
+def _version_notes(lowered: str) -> list[str]:
+    """Another release may optimise otherwise, and may not even read what this one wrote."""
+    try:
+        here = metadata.version("jax")
+    except metadata.PackageNotFoundError:
+        return []
+    if here == lowered:
+        return []
+    return [f"the program's jax {lowered} lowered it; it is compiled by jax {here}"]
 
 
 def _heaviest(function: dict[str, Any]) -> float:

@@ -81,15 +81,27 @@ class Workload:
         return math.prod(counts(self.program))
 
 
-def load_workload(path: Path | str, module: str | None = None) -> Workload:
-    """The step of a program: the module with the most FLOPs, or the one of that name."""
+def load_workload(
+    path: Path | str, module: str | None = None, *, option: str = "--module"
+) -> Workload:
+    """The step of a program: the module with the most FLOPs, or the one of that name.
+
+    `option` is how the user said the name.
+    """
     path = Path(path)
-    if is_run(path):
-        return _chosen(path, _of_run(path), module)
-    found = papers(path)
+    found = papers_of(path)
+    wanted = None if module is None else _Wanted(module, option)
     if len(found) == 1 and path.is_file():
-        return _single(found[0], module)
-    return _chosen(path, found, module)
+        return _single(found[0], wanted)
+    return _chosen(path, found, wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """A module's name, or a part of it, and the option that said it."""
+
+    name: str
+    option: str
 
 
 def papers_of(path: Path) -> list[Paper]:
@@ -109,7 +121,7 @@ def _of_run(path: Path) -> list[Paper]:
     return papers(path)
 
 
-def _single(paper: Paper, module: str | None) -> Workload:
+def _single(paper: Paper, wanted: _Wanted | None) -> Workload:
     data = as_text(paper.read(), paper.place)
     if not data:
         raise InputError(f"{paper.place}: empty, so there is no program in it", next=_HELP)
@@ -118,8 +130,9 @@ def _single(paper: Paper, module: str | None) -> Workload:
         raise InputError(f"{paper.place}: neither StableHLO nor an HLO module", next=_HELP)
     name = (symbol(data) if form is Form.MLIR else None) or paper.name.partition(".")[0]
     made = _workload(Candidate(name, form, paper), data)
-    if module is not None and module not in made.name:
-        raise UsageError(f"--module {module}: {paper.place} holds module {made.name} alone")
+    if wanted is not None and wanted.name not in made.name:
+        told = f"{wanted.option} {wanted.name}"
+        raise UsageError(f"{told}: {paper.place} holds module {made.name} alone")
     return made
 
 
@@ -136,11 +149,11 @@ def form_of(data: bytes) -> Form | None:
     return Form.HLO_PROTO if b"\x00" in head else None
 
 
-def _chosen(path: Path, found: list[Paper], module: str | None) -> Workload:
+def _chosen(path: Path, found: list[Paper], wanted: _Wanted | None) -> Workload:
     modules = ranked(candidates(found))
     if not modules:
         raise _nothing(path, found)
-    chosen = modules[0] if module is None else _named(path, modules, module)
+    chosen = modules[0] if wanted is None else _named(path, modules, wanted)
     beside = {paper.name: paper for paper in found}
     return _workload(
         chosen,
@@ -162,19 +175,19 @@ def _is_end_of(chosen: Candidate, paper: Paper) -> bool:
     return f".{chosen.name}." in paper.name
 
 
-def _named(path: Path, modules: list[Candidate], wanted: str) -> Candidate:
+def _named(path: Path, modules: list[Candidate], wanted: _Wanted) -> Candidate:
     for matches in (
-        [it for it in modules if it.name == wanted],
-        [it for it in modules if wanted in it.name],
+        [it for it in modules if it.name == wanted.name],
+        [it for it in modules if wanted.name in it.name],
     ):
         if len(matches) == 1:
             return matches[0]
     names = [it.name for it in modules]
     shown = ", ".join(names[:_MANY]) + (f" and {len(names) - _MANY} more" if names[_MANY:] else "")
     raise UsageError(
-        f"--module {wanted}: not one module of {path}",
+        f"{wanted.option} {wanted.name}: not one module of {path}",
         why=f"it holds {shown}",
-        next=f"--module {shlex.quote(names[0])}",
+        next=f"{wanted.option} {shlex.quote(names[0])}",
     )
 
 

@@ -78,7 +78,7 @@ def find_subject(source: Workload | Program | Path | str, program: str | None = 
         scheduled = load_scheduled(path, program)
         if scheduled is not None:
             return _checked(Subject(name=scheduled.name, origin=str(path), program=scheduled))
-        return _checked(_of_workload(load_workload(path, program)))
+        return _checked(_of_workload(load_workload(path, program, option="--program")))
     except UsageError as error:  # of a name that is not there: other commands call it --module
         then = error.next.replace(_ELSEWHERE, _HERE) if error.next else None
         said = error.what.replace(_ELSEWHERE, _HERE)
