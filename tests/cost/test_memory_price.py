@@ -60,6 +60,14 @@ def test_walking_across_memory_costs_more(price: PriceLine, h100: Machine) -> No
     assert plain < relaid < turned
 
 
+def test_adding_up_across_rows_costs_more(price: PriceLine, h100: Machine) -> None:
+    along, across = (
+        price(f"f32[8192]{{0}} reduce(%x, %i), dimensions={{{dim}}}, to_apply=%add", h100)
+        for dim in (1, 0)
+    )
+    assert along.seconds < 0.8 * across.seconds
+
+
 def test_an_update_in_place_costs_what_changes(price: PriceLine, h100: Machine) -> None:
     line = "f32[8192,8192]{1,0} fusion(%x, %row, %i), kind=kLoop, calls=%inner"
     assert price(line, h100, before=UPDATE).seconds < 5e-6

@@ -21,7 +21,7 @@ _START_S: Final = 2.2e-6
 _WALKS: Final = {
     Category.ELEMENTWISE: 1.0,
     Category.COPY: 0.96,
-    Category.REDUCTION: 0.78,
+    Category.REDUCTION: 0.9,
     Category.SCATTER_GATHER: 0.6,
     Category.RNG: 0.9,
 }
@@ -30,6 +30,8 @@ _WALKS: Final = {
 _TILED_TRANSPOSE: Final = 0.8
 _LOOSE_TRANSPOSE: Final = 0.45
 """Written element by element across rows: each one a memory transaction of its own."""
+_COLUMNS: Final = 0.7
+"""Adding up across rows: parts of blocks meet in memory."""
 _SCATTER: Final = 0.3
 _CACHED: Final = 1.25
 """How much faster the last-level cache is than memory."""
@@ -52,8 +54,12 @@ def price_memory_bound(program: Program, instruction: Instruction, machine: Mach
     share, walk = _walk(program, instruction, kind)
     moving = moved * _passes(program, instruction, kind) / (memory_rate(machine, moved) * share)
     computing = scalar_operations(program, instruction) / _scalar_rate(machine)
-    start = _START_S + (_REDUCING_S if kind is Category.REDUCTION and moved > _LITTLE else 0.0)
-    seconds = start + max(moving, computing)
+    if kind is Category.REDUCTION:
+        # Threads that add up wait for each other: memory and arithmetic overlap less.
+        start = _START_S + (_REDUCING_S if moved > _LITTLE else 0.0)
+        seconds = start + math.hypot(moving, computing)
+    else:
+        seconds = _START_S + max(moving, computing)
     family = Family.LAUNCH if moving < _START_S > computing else Family.MEMORY
     reach = machine.scalars.memory.reach + (
         0.1 if share > 0.8 and kind is not Category.SORT else 0.4
@@ -93,7 +99,21 @@ def _walk(program: Program, instruction: Instruction, kind: Category) -> tuple[f
         tiled = tiled and kind is not Category.REDUCTION
         return (_TILED_TRANSPOSE, " transposed") if tiled else (
             _LOOSE_TRANSPOSE, " transposed element by element")  # fmt: skip
+    if kind is Category.REDUCTION and _adds_columns(program, instruction):
+        return _COLUMNS, " by columns"
     return _WALKS.get(kind, 0.9), ""
+
+
+def _adds_columns(program: Program, instruction: Instruction) -> bool:
+    """Whether a reduction keeps the dimension that is fastest in memory."""
+    for it in (instruction, *program.body(instruction)):
+        if it.opcode != "reduce" or not it.operands:
+            continue
+        source = program.operands(it)[0].shape
+        fastest = source.minor_to_major[0] if source.minor_to_major else len(source.dims) - 1
+        if source.dims and fastest not in it.dimensions:
+            return True
+    return False
 
 
 def _transposes(program: Program, instruction: Instruction) -> bool:
