@@ -1,10 +1,10 @@
 """How much of a device's memory a program may take: what JAX's allocator has at a run.
 
 A client hands its allocator's limit to the compiler (`PyClient::CompileAndLoadIfrtProgram` in
-jaxlib/py_client.cc), and XLA's scheduler, combiners and rematerialisation plan with it; without a client XLA takes 80 % of the
-memory, and tight programs get another schedule. The variables and their meaning are those of
-jaxlib's `xla_client.generate_pjrt_gpu_plugin_options`; the default, 0.75, is XLA's
-`GpuAllocatorConfig`.
+jaxlib/py_client.cc), and XLA's scheduler, combiners and rematerialisation plan with it. Without a
+client XLA takes 80 % of the memory, and tight programs get another schedule. The variables and
+their meaning are those of jaxlib's `xla_client.generate_pjrt_gpu_plugin_options`; the default,
+0.75, is XLA's `GpuAllocatorConfig`.
 """
 
 from __future__ import annotations
