@@ -42,7 +42,7 @@ def test_the_bounds_hold_and_memory_fits(prediction: Prediction) -> None:
 def test_candidates_are_ranked_and_a_wrong_one_fails_alone(prediction: Prediction) -> None:
     names = [it.name for it in prediction.candidates]
     assert set(names[:3]) == {
-        "as asked",
+        "base",
         PIPELINED.removeprefix("xla_gpu_"),
         IDLE.removeprefix("xla_gpu_"),
     }
@@ -54,7 +54,7 @@ def test_candidates_are_ranked_and_a_wrong_one_fails_alone(prediction: Predictio
 
 def test_a_flag_without_effect_is_the_same_program(prediction: Prediction) -> None:
     idle = next(it for it in prediction.candidates if it.name in IDLE)
-    assert idle.same_as == "as asked"
+    assert idle.same_as == "base"
 
 
 def test_predicted_costs_are_used_by_the_compiler_and_kept(prediction: Prediction) -> None:

@@ -64,7 +64,7 @@ def predict(
     from counterpoint.hardware import parse_target
 
     target = parse_target(given.target) if given.target is not None else None
-    question = make_question(given, prices or PriceOptions(), target)
+    question = make_question(given, prices or PriceOptions(), target, force=force)
     words = _command(workload, command)
     with Progress("reading the program") as progress:
         if words is None:

@@ -38,10 +38,15 @@ class CompileOptions:
     """
 
     target: str | None = None
-    set_: Annotated[tuple[str, ...], Parameter(name="--set", show_default=False)] = ()
+    set_: Annotated[
+        tuple[str, ...],
+        Parameter(name="--set", show_default=False, allow_leading_hyphen=True),
+    ] = ()
     env: Many = ()
     recipe: Many = ()
-    candidate: Many = ()
+    candidate: Annotated[
+        tuple[str, ...], Parameter(show_default=False, allow_leading_hyphen=True)
+    ] = ()
     program: str | None = None
     devices: MaybeWholeNumber = None
     jobs: MaybeWholeNumber = None
@@ -80,7 +85,7 @@ class PriceOptions:
 
 
 def make_question(
-    compile_: CompileOptions, prices: PriceOptions, target: Target | None
+    compile_: CompileOptions, prices: PriceOptions, target: Target | None, *, force: bool
 ) -> Question:
     """What the options ask for, checked."""
     from counterpoint.workflow.gain import check_gain_place
@@ -93,7 +98,7 @@ def make_question(
     if not 0 < compile_.timeout < float("inf"):
         raise UsageError(f"--timeout takes a number of seconds, not {compile_.timeout:g}")
     if prices.pgle_out is not None:
-        check_gain_place(prices.pgle_out)
+        check_gain_place(prices.pgle_out, overwrite=force)
     chip = target.gpu if target is not None else None
     return Question(
         settings=base_settings(compile_.recipe, compile_.set_, compile_.env, chip=chip),
@@ -103,6 +108,7 @@ def make_question(
         what_if=prices.what_if,
         pgle=prices.pgle or prices.pgle_out is not None,
         pgle_out=prices.pgle_out,
+        overwrite=force,
         nccl_tables=prices.nccl_table,
         gemm_table=prices.gemm_table,
         kernel_table=prices.kernel_table,

@@ -29,25 +29,7 @@ def predict_data(prediction: Prediction) -> dict[str, Json]:
         "inputs": [prediction.origin],
         "notes": [*dict.fromkeys([*prediction.notes, *prediction.explanation.notes])],
         "warnings": [*prediction.warnings],
-        "prediction": {
-            "workload": prediction.workload,
-            "target": str(prediction.target),
-            "devices": prediction.target.devices,
-            "basis": "predicted",
-            "settings": _settings(prediction.base.settings),
-            "versions": _versions(prediction.base),
-            **_figures(prediction.base),
-            "tokens_per_s": None,
-            "communication_ms": _ms(simulation.communication_s),
-            "exposed_ms": _ms(simulation.exposed_s),
-            "critical_path_ms": _ms(simulation.critical_path_s),
-            "busiest_lane_ms": _ms(simulation.busiest_lane_s),
-            "reach_ms": {
-                str(family): [_ms(low), _ms(high)]
-                for family, (low, high) in simulation.reach_s.items()
-            },
-            "jitter": _jitter(prediction.base),
-        },
+        "prediction": _prediction(prediction),
         "basis": {
             str(source).replace(" ", "_"): round(share, 6)
             for source, share in prediction.basis.items()
@@ -80,6 +62,28 @@ def predict_data(prediction: Prediction) -> dict[str, Json]:
         ],
         "pgle": _gain(prediction.gain),
         "against": _against(prediction.against),
+    }
+
+
+def _prediction(prediction: Prediction) -> dict[str, Json]:
+    simulation = prediction.base.simulation
+    return {
+        "workload": prediction.workload,
+        "target": str(prediction.target),
+        "devices": prediction.target.devices,
+        "basis": "predicted",
+        "settings": _settings(prediction.base.settings),
+        "versions": _versions(prediction.base),
+        **_figures(prediction.base),
+        "tokens_per_s": None,
+        "communication_ms": _ms(simulation.communication_s),
+        "exposed_ms": _ms(simulation.exposed_s),
+        "critical_path_ms": _ms(simulation.critical_path_s),
+        "busiest_lane_ms": _ms(simulation.busiest_lane_s),
+        "reach_ms": {
+            str(family): [_ms(low), _ms(high)] for family, (low, high) in simulation.reach_s.items()
+        },
+        "jitter": _jitter(prediction.base),
     }
 
 

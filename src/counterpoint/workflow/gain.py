@@ -21,6 +21,7 @@ from counterpoint.pgle.proof import LOUD
 from counterpoint.pgle.writing import check_place, write_profile
 from counterpoint.workflow.forecast import Bench, asked, forecast
 from counterpoint.workflow.prediction import Forecast
+from counterpoint.workflow.question import Question
 from counterpoint.workflow.ranking import difference, same_schedule
 from counterpoint.workflow.synthetic_profile import synthetic_profile
 from counterpoint.workflow.variants import Variant
@@ -42,24 +43,23 @@ class Gain:
     path: Path | None = None  # where the profile is kept, if it is
 
 
-def gain(
-    workload: Workload, bench: Bench, base: Forecast, out: Path | None, timeout_s: float
-) -> Gain | None:
+def gain(workload: Workload, bench: Bench, base: Forecast, question: Question) -> Gain | None:
     """The base once more, with a profile of what the model says its instructions cost."""
     if base.compiled is None:
         return None
     about = f"{base.program.name} on {bench.target}"
     profile = synthetic_profile(base.program, bench.model(), about)
+    out, timeout_s = question.pgle_out, question.timeout_s
     if out is not None:
-        write_profile(profile, out)
+        write_profile(profile, out, overwrite=question.overwrite)
     with tempfile.TemporaryDirectory(prefix="counterpoint-pgle-") as scratch:
         place = write_profile(profile, Path(scratch) / "predicted.pbtxt")
         return _compiled_with(place, profile, workload, bench, base, out, timeout_s)
 
 
-def check_gain_place(out: Path) -> None:
+def check_gain_place(out: Path, *, overwrite: bool) -> None:
     """Refuse a place that can't be written to, before any work is done."""
-    check_place(out, overwrite=False)
+    check_place(out, overwrite=overwrite)
 
 
 def _compiled_with(

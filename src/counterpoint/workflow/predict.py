@@ -173,7 +173,7 @@ def _gain(work: Work, bench: Bench, base: Forecast) -> Gain | None:
     if not (question.pgle or question.pgle_out) or work.subject.workload is None:
         return None
     work.say("compiling with predicted costs")
-    return gain(work.subject.workload, bench, base, question.pgle_out, question.timeout_s)
+    return gain(work.subject.workload, bench, base, question)
 
 
 def _warnings(target: Target, made: Made, calibrated: ScalarFile | None) -> Iterator[str]:

@@ -25,6 +25,7 @@ class Question:
     what_if: Sequence[str] = ()
     pgle: bool = False
     pgle_out: Path | None = None
+    overwrite: bool = False  # what is at pgle_out
     nccl_tables: Sequence[Path] = ()
     gemm_table: Path | None = None
     kernel_table: Path | None = None

@@ -20,7 +20,7 @@ from counterpoint.workflow.ranking import ranked
 from counterpoint.workflow.subject import Subject
 from counterpoint.workflow.variants import Variant, candidate, named_apart
 
-BASE: Final = "as asked"
+BASE: Final = "base"
 
 
 @dataclass(frozen=True, slots=True)
