@@ -18,7 +18,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -150,7 +150,7 @@ def command_seconds(program: Path, target: str, *settings: str) -> float:
 
 
 @contextmanager
-def watched_memory() -> Iterator[list[int]]:
+def watched_memory() -> Generator[list[int]]:
     """Resident bytes of all descendants of this process, looked at again and again."""
     seen = [0]
     over = threading.Event()

@@ -24,6 +24,7 @@ from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 ROOT = Path(__file__).parent.parent.parent
 EXAMPLE = ROOT / "examples" / "llama.py"
@@ -160,11 +161,12 @@ def versions() -> dict[str, str]:
 def show(rows: Sequence[dict[str, object]]) -> None:
     """A line for each case."""
     for row in rows:
-        times, said = row.get("measured_s"), row.get("predicted")
-        if not isinstance(times, dict) or not isinstance(said, dict):
+        times: Any = row.get("measured_s")
+        said: Any = row.get("predicted")
+        if not times or not said:
             print(f"{row['name']:<14} failed: {row.get('failed')}")
             continue
-        ms, guess = times["median"] * 1e3, said["step_ms"]
+        ms, guess = float(times["median"]) * 1e3, float(said["step_ms"])
         print(f"{row['name']:<14} measured {ms:9.1f} ms, predicted {guess:9.1f} ms, "
               f"{guess / ms - 1:+.1%}")  # fmt: skip
 

@@ -52,7 +52,10 @@ def calibrate(
     program with its HLO and times of its instructions on a device.
     """
     before = start if start is not None else default_scalars(target.gpu)
-    make = model_of or (lambda scalars: build_model(target, scalars=scalars))
+
+    def make(scalars: Scalars) -> CostModel:
+        return model_of(scalars) if model_of else build_model(target, scalars=scalars)
+
     taken = [recorded(timeline) for timeline in timelines]
     if not any(taken):
         raise _nothing(timelines)

@@ -91,10 +91,12 @@ def fit_slowdown(samples: Sequence[Sample]) -> tuple[float, float, int] | None:
 
 def weighted_median(values: Sequence[float], weights: Sequence[float]) -> float:
     """The value that half of the weight lies below."""
-    order = np.argsort(values)
-    reached = np.cumsum(np.asarray(weights)[order])
-    at = int(np.searchsorted(reached, reached[-1] / 2))
-    return float(np.asarray(values)[order][at])
+    half, reached = sum(weights) / 2, 0.0
+    for value, weight in sorted(zip(values, weights, strict=True)):
+        reached += weight
+        if reached >= half:
+            return value
+    return max(values)
 
 
 def _unseen(samples: Sequence[Sample]) -> float | None:
