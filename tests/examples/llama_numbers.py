@@ -42,8 +42,10 @@ ALIKE: dict[str, tuple[int, Config]] = {
         replace(BASE, data=2, tensor=2, remat="save_dot_except_mlpwi"),
     ),
     "more devices than key heads, recompute nothing": (8, replace(BASE, tensor=8, remat="none")),
-    "look up by product, keep products": (8, replace(BASE, embedding="onehot", remat="minimal")),
-    "no loop, keep names": (8, replace(BASE, scan=False, remat="query,down")),
+    "no loop, look up by product, keep names": (
+        8,
+        replace(BASE, scan=False, embedding="onehot", remat="query,down"),
+    ),
 }
 
 

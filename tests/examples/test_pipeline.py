@@ -40,8 +40,8 @@ def run(*words: str | Path, fails: bool = False) -> str:
 
 @pytest.mark.parametrize(
     "words",
-    [[], ["--repeats=3", "--microbatches=5"], ["--repeats=1", "--microbatches=2"]],
-    ids=["two-rounds", "three-rounds-and-no-slack", "one-round"],
+    [["--repeats=3", "--microbatches=5"], ["--repeats=1", "--microbatches=2"]],
+    ids=["three-rounds-and-no-slack", "one-round"],
 )
 def test_it_computes_what_its_blocks_in_order_do(words: list[str]) -> None:
     told = run(PIPELINE, "--steps=2", *words)
