@@ -86,6 +86,7 @@ SIZES: dict[str, Config] = {
 
 # What the backward pass finds kept, beside the input of each layer. The names are set in `layer`.
 PROJECTIONS = ("query", "key", "value", "out")
+NAMED = (*PROJECTIONS, "up", "gate", "down")
 KEPT: dict[str, Callable[..., Any] | None] = {
     "none": None,  # recompute nothing
     "full": jax.checkpoint_policies.nothing_saveable,  # recompute everything
@@ -122,7 +123,8 @@ def make_step(devices: int | None = None, size: str = "8b", **settings: Any) -> 
     Settings are the fields of `Config`, as values or as text; they change what the size says. The
     variable LLAMA, as in LLAMA="size=70b batch=2", comes before both.
     """
-    asked = dict(word.split("=", 1) for word in os.environ.get("LLAMA", "").split())
+    words = os.environ.get("LLAMA", "").split()
+    asked = {name: value for name, _, value in (word.partition("=") for word in words)}
     config = configure(asked.pop("size", size), {**settings, **asked})
     mesh = make_mesh(config, devices)
     if config.attention == "auto":
@@ -439,7 +441,10 @@ def configure(size: str, settings: dict[str, Any]) -> Config:
         if name not in kinds:
             raise ValueError(f"{name!r} is no setting; there are {', '.join(kinds)}")
     read = {name: convert(kinds[name], value) for name, value in settings.items()}
-    return replace(SIZES[size], **read)
+    config = replace(SIZES[size], **read)
+    if config.remat not in KEPT and not {*config.remat.split(",")} <= {*NAMED}:
+        raise ValueError(f"remat={config.remat!r}: {', '.join(KEPT)}, or of {','.join(NAMED)}")
+    return config
 
 
 def convert(kind: type, value: Any) -> Any:  # noqa: ANN401 - whatever a setting is

@@ -61,7 +61,8 @@ def make_step(devices: int | None = None, **settings: Any) -> tuple[Any, Any]:  
     Settings are the fields of `Config`, as values or as text. The variable PIPELINE, as in
     PIPELINE="rows=8192 repeats=1", comes before them.
     """
-    asked = dict(word.split("=", 1) for word in os.environ.get("PIPELINE", "").split())
+    words = os.environ.get("PIPELINE", "").split()
+    asked = {name: value for name, _, value in (word.partition("=") for word in words)}
     config, mesh = arrange(Config(), devices, {**settings, **asked})
     by_stage, everywhere = NamedSharding(mesh, P(AXIS)), NamedSharding(mesh, P())
     weights = {
