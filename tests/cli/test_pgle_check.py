@@ -22,7 +22,7 @@ from counterpoint.runs import Outcome, OutcomeKind
 from counterpoint.runs.run import Given
 from counterpoint.runs.writer import RankStart, RunWriter, Start
 
-PROGRAMS = Path(__file__).parent.parent / "program" / "data"
+PROGRAMS = Path(__file__).parent.parent / "hlo" / "data"
 STEP = PROGRAMS / "gpu_step.hlo.pb.xz"
 LOWERED = "module @jit_step attributes {mhlo.num_partitions = 8 : i32} {}\n"
 RUNS = 4

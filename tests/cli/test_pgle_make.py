@@ -19,7 +19,7 @@ from counterpoint.runs.run import Given
 from counterpoint.runs.writer import RankStart, RunWriter, Start
 from counterpoint.timeline.read import read
 
-HLO = Path(__file__).parent.parent / "program" / "data" / "gpu_step.hlo.pb.xz"
+HLO = Path(__file__).parent.parent / "hlo" / "data" / "gpu_step.hlo.pb.xz"
 FINGERPRINT = "96439f5400cc30677247ed6dcc068cd0"
 MODULE = ("jit_step", 7)
 RUNS = 4

@@ -18,7 +18,7 @@ from counterpoint.pgle.needed import needed
 from counterpoint.pgle.profile import Cost, Latency, Profile
 from counterpoint.pgle.staleness import Fit
 
-PROGRAMS = Path(__file__).parent.parent / "program" / "data"
+PROGRAMS = Path(__file__).parent.parent / "hlo" / "data"
 OTHER = "0" * 32
 
 

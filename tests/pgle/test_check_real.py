@@ -20,7 +20,7 @@ from counterpoint.pgle.staleness import Fit
 from counterpoint.pgle.subject import Subject, find_subject
 from counterpoint.timeline.read import read
 
-STEP = Path(__file__).parent.parent / "program" / "data" / "gpu_step.hlo.pb.xz"
+STEP = Path(__file__).parent.parent / "hlo" / "data" / "gpu_step.hlo.pb.xz"
 
 
 @pytest.fixture(scope="module")

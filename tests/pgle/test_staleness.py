@@ -14,7 +14,7 @@ from counterpoint.pgle.profile import Cost, Profile
 from counterpoint.pgle.staleness import Fit, made_for, names_in_common, renamed, staleness
 from xla_compiler import Compiler, Option
 
-PROGRAMS = Path(__file__).parent.parent / "program" / "data"
+PROGRAMS = Path(__file__).parent.parent / "hlo" / "data"
 OTHER = "0" * 32
 
 # facts of the compiler: what changes the program that is scheduled, and what does not

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 os.environ["JAX_PLATFORMS"] = "cpu"  # the CUDA plugin then serves as a compiler only
-sys.path.insert(0, str(Path(__file__).parents[1] / "program"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "hlo"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "timeline"))
 
 import jax
