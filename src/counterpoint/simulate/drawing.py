@@ -35,11 +35,6 @@ def draw(
 ) -> Timeline:
     """The Timeline of a run with the likely prices."""
     plan = case.plan
-    if not step_s * _PS < _LONGEST_PS:
-        raise InputError(
-            f"a step of {step_s:,.0f} s is longer than a Timeline can hold",
-            why="its times are whole picoseconds, which end after 106 days",
-        )
     names = [it.name for it in plan.instructions]
     known = {"name": names, "op": names, "async_window": False}
     ops = pl.DataFrame({it: known.get(it) for it in RECORDED_OPS}, schema=RECORDED_OPS)
@@ -59,7 +54,7 @@ def draw(
         lines=plan.streams,
         programs=(entry,),
         ops=described,
-        spans=_spans(case, course),
+        spans=draw_spans(case, course),
         runs=pl.DataFrame({**once, "program": [0], "index": [0]}).select(*RUNS).cast({**RUNS}),
         steps=pl.DataFrame({**once, "steady": [True]}).select(*STEPS).cast({**STEPS}),
         step_rule=_RULE,
@@ -72,11 +67,18 @@ def draw(
     )
 
 
-def _spans(case: Case, course: Course) -> pl.DataFrame:
+def draw_spans(case: Case, course: Course) -> pl.DataFrame:
+    """Spans of the Timeline; `op` is the place of an instruction in the plan."""
     parts = [_of_entry(case, entry) for entry in course.entries]
     op, line, start, end = (
         np.concatenate([np.empty(0), *column]) for column in zip(*parts, strict=True)
     )
+    longest_s = float(end.max(initial=0.0))
+    if not longest_s * _PS < _LONGEST_PS:
+        raise InputError(
+            f"a step of {longest_s:,.0f} s is longer than a Timeline can hold",
+            why="its times are whole picoseconds, which end after 106 days",
+        )
     start_ps = np.rint(start * _PS).astype(np.int64)
     dur_ps = np.rint(end * _PS).astype(np.int64) - start_ps
     kept = dur_ps > 0

@@ -42,16 +42,13 @@ class Flight:
 
 @dataclass(slots=True)
 class Sums:
-    """Seconds of one run."""
+    """How often each block ran, and loops that found no steady state."""
 
-    waiting: dict[Load, float] = field(default_factory=lambda: dict.fromkeys(Load, 0.0))
     unsteady: set[str] = field(default_factory=set[str])
     counts: list[int] = field(default_factory=list[int])
 
-    def scaled(self, before: dict[Load, float], counts: list[int], turns: int) -> None:
-        """What happened since comes `turns` times more."""
-        for load, seconds in before.items():
-            self.waiting[load] += turns * (self.waiting[load] - seconds)
+    def scaled(self, counts: list[int], turns: int) -> None:
+        """What was done since comes `turns` times more."""
         self.counts = [
             now + turns * (now - then) for now, then in zip(self.counts, counts, strict=True)
         ]
@@ -115,8 +112,6 @@ class Engine:
             passed = self._next_event(rates, left / rate)
             left = 0.0 if passed >= left / rate else left - passed * rate
             self._advance(passed, rates)
-            if block.load is Load.COLLECTIVE:
-                self.sums.waiting[Load.COLLECTIVE] += passed
             if entry and left:
                 entry.note(self.now, 1 - left / whole)
         if entry:
@@ -170,13 +165,7 @@ class Engine:
         while not flight.ended:
             _, rates = self._rates(None)
             passed = self._next_event(rates, float("inf"))
-            self.sums.waiting[self._beside()] += passed
             self._advance(passed, rates)
-
-    def _beside(self) -> Load:
-        """What a device without work on its main stream is busy with."""
-        loads = [queue[0].block.load for queue in self._queues if queue]
-        return min(loads, default=Load.HOST)
 
     def _rates(self, main: Block | None) -> tuple[float, list[tuple[Flight, float]]]:
         """How fast the main stream's block goes on now, and those of other streams."""
@@ -215,7 +204,7 @@ class Engine:
         turn = 0
         while turn < trips:
             began, since = self.now, len(self._course.entries) if self._course else 0
-            counts, waiting = list(self.sums.counts), dict(self.sums.waiting)
+            counts = list(self.sums.counts)
             self._steps(loop.body)
             turn += 1
             before, state = state, self._state()
@@ -225,7 +214,7 @@ class Engine:
                 began, steady = self.now - (self.now - first) / turn, True
             if steady and turn < trips:
                 self._repeat(since, trips - turn, self.now - began, began)
-                self.sums.scaled(waiting, counts, trips - turn)
+                self.sums.scaled(counts, trips - turn)
                 break
         if loop.condition:
             self._steps(loop.condition)

@@ -12,6 +12,7 @@ from counterpoint.simulate.case import Case
 from counterpoint.simulate.course import MOST_SPANS, Course
 from counterpoint.simulate.drawing import draw
 from counterpoint.simulate.engine import MOST_TURNS, Engine, alone
+from counterpoint.simulate.exposure import exposed_s
 from counterpoint.simulate.jitter import Jitter, disturb
 from counterpoint.simulate.layout import lay_out
 from counterpoint.simulate.plan import Seconds
@@ -55,7 +56,7 @@ def simulate(
         high_s=step_s + math.hypot(0.0, *(max(0.0, high) for _, high in reach.values())),
         reach_s=reach,
         rests_on=case.prices.by_source(times),
-        exposed_s=engine.sums.waiting[Load.COLLECTIVE],
+        exposed_s=exposed_s(program, case, course),
         communication_s=loads[Load.COLLECTIVE],
         compute_s=loads[Load.COMPUTE],
         unpriced=tuple(_unpriced(case, times, step_s)),

@@ -54,7 +54,7 @@ class Simulation:
     high_s: float
     reach_s: Mapping[Family, tuple[float, float]]  # what each family alone does to the step
     rests_on: Mapping[Source, float]  # seconds of work, by where their prices come from
-    exposed_s: float  # the main stream waits for communication, or runs it itself
+    exposed_s: float  # communication goes on, and no compute beside it
     communication_s: float
     compute_s: float
     unpriced: tuple[Unpriced, ...]
