@@ -32,7 +32,7 @@ from counterpoint.cost.build import build_model
 from counterpoint.cost.scalars import Scalar, Scalars, default_scalars
 from counterpoint.flags.catalogue import release
 from counterpoint.simulate import simulate
-from counterpoint.workflow.step_fit import MeasuredStep, calibrate_steps
+from counterpoint.workflow.calibration.step_fit import MeasuredStep, calibrate_steps
 from published_rows import Row, read_rows
 
 # What is known of a chip without any step time: kernels alone and in traces. Fits start here, since

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from counterpoint.hlo import read_program as read_program
     from counterpoint.runs.read import read as read
     from counterpoint.timeline.model import Timeline as Timeline
-    from counterpoint.workflow.predict import predict as predict
-    from counterpoint.workflow.prediction import Prediction as Prediction
+    from counterpoint.workflow.prediction.predict import predict as predict
+    from counterpoint.workflow.prediction.prediction import Prediction as Prediction
 
 __all__ = [
     "CounterpointError",
@@ -50,14 +50,14 @@ _HOMES = {
     "CounterpointError": "counterpoint.core.errors",
     "Explanation": "counterpoint.diagnose.explain",
     "InputError": "counterpoint.core.errors",
-    "Prediction": "counterpoint.workflow.prediction",
+    "Prediction": "counterpoint.workflow.prediction.prediction",
     "Program": "counterpoint.hlo",
     "StepProfiler": "counterpoint.capture.step_profiler",
     "Timeline": "counterpoint.timeline.model",
     "UsageError": "counterpoint.core.errors",
     "Workload": "counterpoint.compile.workload",
     "explain": "counterpoint.diagnose.explain",
-    "predict": "counterpoint.workflow.predict",
+    "predict": "counterpoint.workflow.prediction.predict",
     "program": "counterpoint.compile.function",
     "read": "counterpoint.runs.read",
     "read_program": "counterpoint.hlo",

@@ -28,8 +28,8 @@ from counterpoint.hlo import (
 )
 from counterpoint.simulate import simulate
 from counterpoint.timeline.model import Timeline
-from counterpoint.workflow.calibrate import calibrate
-from counterpoint.workflow.step_fit import MeasuredStep, calibrate_steps
+from counterpoint.workflow.calibration.calibrate import calibrate
+from counterpoint.workflow.calibration.step_fit import MeasuredStep, calibrate_steps
 
 TARGET = parse_target("2x8xH100")
 GATHERED = "channel_id=1, replica_groups=[1,16]<=[16], dimensions={0}, use_global_device_ids=true"

@@ -10,7 +10,7 @@ import counterpoint
 from counterpoint.core.errors import UsageError
 from counterpoint.cost import Source
 from counterpoint.flags import parse_settings
-from counterpoint.workflow.prediction import Prediction
+from counterpoint.workflow.prediction.prediction import Prediction
 from lowered import Lowered
 
 pytestmark = pytest.mark.slow

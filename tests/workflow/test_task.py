@@ -8,7 +8,7 @@ import pytest
 
 from counterpoint.capture.request import Request
 from counterpoint.core.errors import UsageError
-from counterpoint.workflow.task import Task, refuse_flags
+from counterpoint.workflow.feedback.task import Task, refuse_flags
 
 LHS = "xla_gpu_enable_latency_hiding_scheduler"
 

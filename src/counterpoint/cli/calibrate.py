@@ -54,7 +54,7 @@ def calibrate(
     from counterpoint.report.calibration_document import calibration_document, calibration_json
     from counterpoint.report.terminal import print_document
     from counterpoint.runs.read import read
-    from counterpoint.workflow.calibrate import calibrate as fit
+    from counterpoint.workflow.calibration.calibrate import calibrate as fit
 
     where = parse_target(target)
     usual = default_scalars(where.gpu)

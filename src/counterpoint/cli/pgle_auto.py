@@ -8,8 +8,8 @@ from counterpoint.cli.workload import ProfileOptions, Switch, WorkloadOptions
 from counterpoint.core.errors import UsageError
 from counterpoint.report.auto_document import auto_document
 from counterpoint.report.workflow_json import auto_json
-from counterpoint.workflow.auto import CALLS, How, auto_script
-from counterpoint.workflow.auto import auto as carry_out
+from counterpoint.workflow.feedback.auto import CALLS, How, auto_script
+from counterpoint.workflow.feedback.auto import auto as carry_out
 
 
 def auto(

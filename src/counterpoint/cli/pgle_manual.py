@@ -11,8 +11,8 @@ from counterpoint.cli.workflow import LoopOptions, ReportOptions, deliver, make_
 from counterpoint.cli.workload import ProfileOptions, WorkloadOptions
 from counterpoint.report.feedback_document import feedback_document
 from counterpoint.report.workflow_json import feedback_json
-from counterpoint.workflow.manual import manual as carry_out
-from counterpoint.workflow.manual import manual_script
+from counterpoint.workflow.feedback.manual import manual as carry_out
+from counterpoint.workflow.feedback.manual import manual_script
 
 
 def manual(

@@ -11,8 +11,8 @@ from counterpoint.cli.workflow import LoopOptions, ReportOptions, deliver, make_
 from counterpoint.cli.workload import Many, ProfileOptions, Switch, WorkloadOptions
 from counterpoint.report.feedback_document import feedback_document
 from counterpoint.report.workflow_json import feedback_json
-from counterpoint.workflow.nsys import Nsight, nsys_script
-from counterpoint.workflow.nsys import nsys as carry_out
+from counterpoint.workflow.feedback.nsys import Nsight, nsys_script
+from counterpoint.workflow.feedback.nsys import nsys as carry_out
 
 
 @Parameter(name="*")

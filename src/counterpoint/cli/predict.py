@@ -20,8 +20,8 @@ from counterpoint.core.errors import UsageError
 
 if TYPE_CHECKING:
     from counterpoint.hardware import Target
-    from counterpoint.workflow.prediction import Prediction, Standing
-    from counterpoint.workflow.question import Question, Say
+    from counterpoint.workflow.prediction.prediction import Prediction, Standing
+    from counterpoint.workflow.prediction.question import Question, Say
 
 OUT_OF_MEMORY: Final = 1
 
@@ -68,7 +68,7 @@ def predict(
     words = _command(workload, command)
     with Progress("reading the program") as progress:
         if words is None:
-            from counterpoint.workflow.predict import predict as ask
+            from counterpoint.workflow.prediction.predict import predict as ask
 
             made = ask(
                 workload,
@@ -109,9 +109,9 @@ def _of_command(
     question: Question,
     say: Say,
 ) -> Prediction:
-    from counterpoint.workflow.predict import predict as ask
-    from counterpoint.workflow.predict import require_target
-    from counterpoint.workflow.subject import run_subject
+    from counterpoint.workflow.prediction.predict import predict as ask
+    from counterpoint.workflow.prediction.predict import require_target
+    from counterpoint.workflow.prediction.subject import run_subject
 
     where = require_target(target, shlex.join(words))
     with tempfile.TemporaryDirectory(prefix="counterpoint-lower-") as scratch:

@@ -13,7 +13,7 @@ from counterpoint.core.errors import UsageError
 
 if TYPE_CHECKING:
     from counterpoint.hardware import Target
-    from counterpoint.workflow.question import Question
+    from counterpoint.workflow.prediction.question import Question
 
 Many = Annotated[tuple[str, ...], Parameter(show_default=False)]
 Switch = Annotated[bool, Parameter(show_default=False)]
@@ -88,9 +88,9 @@ def make_question(
     compile_: CompileOptions, prices: PriceOptions, target: Target | None, *, force: bool
 ) -> Question:
     """What the options ask for, checked."""
-    from counterpoint.workflow.gain import check_gain_place
-    from counterpoint.workflow.question import Question
-    from counterpoint.workflow.variants import base_settings
+    from counterpoint.workflow.prediction.gain import check_gain_place
+    from counterpoint.workflow.prediction.question import Question
+    from counterpoint.workflow.prediction.variants import base_settings
 
     _refuse_low("--devices", compile_.devices, 1)
     _refuse_low("--jobs", compile_.jobs, 1)

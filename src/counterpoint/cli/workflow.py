@@ -19,7 +19,7 @@ from counterpoint.core.errors import UsageError
 from counterpoint.pgle.make import check_percentile
 from counterpoint.report.document import Document
 from counterpoint.report.terminal import plain_text, print_document
-from counterpoint.workflow.task import Task
+from counterpoint.workflow.feedback.task import Task
 
 _HOME: Final = Path("counterpoint-runs")
 

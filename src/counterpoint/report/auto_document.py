@@ -6,7 +6,7 @@ import shlex
 
 from counterpoint.report.document import Document, Fact, Facts, Section, Tone, printable
 from counterpoint.report.workflow_sections import compiler_facts, times_section
-from counterpoint.workflow.auto import Auto
+from counterpoint.workflow.feedback.auto import Auto
 
 
 def auto_document(auto: Auto) -> Document:

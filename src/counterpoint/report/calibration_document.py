@@ -20,7 +20,7 @@ from counterpoint.report.document import (
     Tone,
     printable,
 )
-from counterpoint.workflow.calibration import Calibration, Fit, StepFit
+from counterpoint.workflow.calibration.calibration import Calibration, Fit, StepFit
 
 SCHEMA: Final = "counterpoint.calibration/1"
 

@@ -21,8 +21,8 @@ from counterpoint.report.predict_tables import (
     unpriced_section,
     what_if_section,
 )
-from counterpoint.workflow.memory_fit import MemoryFit
-from counterpoint.workflow.prediction import Forecast, Prediction
+from counterpoint.workflow.prediction.memory_fit import MemoryFit
+from counterpoint.workflow.prediction.prediction import Forecast, Prediction
 
 _NOTES: Final = 10
 _FAMILIES: Final = 3

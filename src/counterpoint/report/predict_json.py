@@ -11,9 +11,9 @@ from typing import Any, Final
 from counterpoint.core.basis import Range
 from counterpoint.flags import Settings
 from counterpoint.report.json import Json, explain_data, json_lines
-from counterpoint.workflow.against import Against
-from counterpoint.workflow.gain import Gain
-from counterpoint.workflow.prediction import Forecast, Prediction, Standing
+from counterpoint.workflow.prediction.against import Against
+from counterpoint.workflow.prediction.gain import Gain
+from counterpoint.workflow.prediction.prediction import Forecast, Prediction, Standing
 
 SCHEMA: Final = "counterpoint.predict/1"
 _DECIMALS: Final = 6

@@ -19,8 +19,8 @@ from counterpoint.report.document import (
     printable,
 )
 from counterpoint.report.places import short_path, without_middle
-from counterpoint.workflow.prediction import Prediction, Standing
-from counterpoint.workflow.ranking import INDIFFERENCE
+from counterpoint.workflow.prediction.prediction import Prediction, Standing
+from counterpoint.workflow.prediction.ranking import INDIFFERENCE
 
 _LONGEST: Final = 60
 

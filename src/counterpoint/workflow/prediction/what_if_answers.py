@@ -13,9 +13,9 @@ from counterpoint.core.basis import Range
 from counterpoint.core.errors import UsageError
 from counterpoint.cost.what_if import WhatIf, parse_what_if
 from counterpoint.hlo import Program, collective, is_done, launched, start_of
-from counterpoint.workflow.forecast import Bench
-from counterpoint.workflow.prediction import Answer, Forecast
-from counterpoint.workflow.ranking import difference
+from counterpoint.workflow.prediction.forecast import Bench
+from counterpoint.workflow.prediction.prediction import Answer, Forecast
+from counterpoint.workflow.prediction.ranking import difference
 
 
 def read_questions(texts: Sequence[str]) -> list[tuple[str, WhatIf]]:

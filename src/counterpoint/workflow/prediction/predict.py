@@ -21,15 +21,20 @@ from counterpoint.cost.scalars import default_scalars
 from counterpoint.diagnose.explain import explain
 from counterpoint.hardware import Target
 from counterpoint.simulate import Jitter, Simulation
-from counterpoint.workflow.against import compare, read_measurement
-from counterpoint.workflow.forecast import Bench
-from counterpoint.workflow.gain import Gain, gain
-from counterpoint.workflow.prediction import Forecast, Prediction
-from counterpoint.workflow.question import Question, Say
-from counterpoint.workflow.subject import Subject, find_subject, is_function, lower_subject
-from counterpoint.workflow.tables import read_tables
-from counterpoint.workflow.trials import Made, Work, forecasts
-from counterpoint.workflow.what_if_answers import answers, read_questions
+from counterpoint.workflow.prediction.against import compare, read_measurement
+from counterpoint.workflow.prediction.forecast import Bench
+from counterpoint.workflow.prediction.gain import Gain, gain
+from counterpoint.workflow.prediction.prediction import Forecast, Prediction
+from counterpoint.workflow.prediction.question import Question, Say
+from counterpoint.workflow.prediction.subject import (
+    Subject,
+    find_subject,
+    is_function,
+    lower_subject,
+)
+from counterpoint.workflow.prediction.tables import read_tables
+from counterpoint.workflow.prediction.trials import Made, Work, forecasts
+from counterpoint.workflow.prediction.what_if_answers import answers, read_questions
 
 if TYPE_CHECKING:
     from counterpoint.hlo import Program

@@ -17,9 +17,9 @@ from counterpoint.flags import Settings
 from counterpoint.hardware import Target
 from counterpoint.hlo import Program
 from counterpoint.simulate import Jitter, Simulation, simulate
-from counterpoint.workflow.memory_fit import memory_fit
-from counterpoint.workflow.prediction import Forecast
-from counterpoint.workflow.variants import Variant
+from counterpoint.workflow.prediction.memory_fit import memory_fit
+from counterpoint.workflow.prediction.prediction import Forecast
+from counterpoint.workflow.prediction.variants import Variant
 
 _STREAMS: Final = "xla_gpu_experimental_enable_collective_multi_streaming"
 _TRUE: Final = ("true", "True", "1")

@@ -10,11 +10,11 @@ from typing import Final
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.flags import Settings
 from counterpoint.timeline.read import read
-from counterpoint.workflow.feedback import Feedback, feed_back, measurement
-from counterpoint.workflow.manual import COMMAND_BUFFERS_OFF, comparing, make_phase
-from counterpoint.workflow.phase import Phase, script, step_times
-from counterpoint.workflow.serial import serial_settings
-from counterpoint.workflow.task import NO_CACHE, Say, Task, carry_out, claim, refuse_flags
+from counterpoint.workflow.feedback.feedback import Feedback, feed_back, measurement
+from counterpoint.workflow.feedback.manual import COMMAND_BUFFERS_OFF, comparing, make_phase
+from counterpoint.workflow.feedback.phase import Phase, script, step_times
+from counterpoint.workflow.feedback.serial import serial_settings
+from counterpoint.workflow.feedback.task import NO_CACHE, Say, Task, carry_out, claim, refuse_flags
 
 _OPTIONS: Final = (
     "--trace=cuda,nvtx",

@@ -10,15 +10,15 @@ from counterpoint.flags.version import PROFILE
 from counterpoint.pgle.files import read_profile
 from counterpoint.pgle.make import MEDIAN
 from counterpoint.timeline.read import read
-from counterpoint.workflow.comparison import order
-from counterpoint.workflow.feedback import (
+from counterpoint.workflow.feedback.comparison import order
+from counterpoint.workflow.feedback.feedback import (
     Feedback,
     feed_back,
     given,
     measurement,
 )
-from counterpoint.workflow.phase import Phase, script, step_times
-from counterpoint.workflow.task import (
+from counterpoint.workflow.feedback.phase import Phase, script, step_times
+from counterpoint.workflow.feedback.task import (
     NO_CACHE,
     Say,
     Task,

@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from counterpoint.workflow.calibration_samples import Sample
+from counterpoint.workflow.calibration.samples import Sample
 
 _FAR: Final = 3.0
 """A price this many times off is no matter of a scalar."""

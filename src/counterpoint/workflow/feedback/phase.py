@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from counterpoint.flags import Settings, render_xla_flags
-from counterpoint.workflow.task import Task
+from counterpoint.workflow.feedback.task import Task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

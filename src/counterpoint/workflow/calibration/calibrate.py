@@ -20,9 +20,9 @@ from counterpoint.diagnose.selection import select
 from counterpoint.hardware import Target
 from counterpoint.simulate import simulate
 from counterpoint.timeline.model import Timeline
-from counterpoint.workflow.calibration import LEAST, MOST, Calibration, Fit, StepFit
-from counterpoint.workflow.calibration_samples import Sample, priced, recorded
-from counterpoint.workflow.scalar_fit import Factor, alone, fit_factor, fit_slowdown
+from counterpoint.workflow.calibration.calibration import LEAST, MOST, Calibration, Fit, StepFit
+from counterpoint.workflow.calibration.samples import Sample, priced, recorded
+from counterpoint.workflow.calibration.scalar_fit import Factor, alone, fit_factor, fit_slowdown
 
 ModelOf = Callable[[Scalars], CostModel]
 

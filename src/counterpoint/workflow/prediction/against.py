@@ -30,7 +30,7 @@ from counterpoint.pgle.measured import measured_times
 from counterpoint.pgle.needed import asked_name, cost_name
 from counterpoint.runs.read import read
 from counterpoint.timeline.model import Timeline
-from counterpoint.workflow.prediction import Forecast
+from counterpoint.workflow.prediction.prediction import Forecast
 
 _FEW: Final = 0.5
 _MOST: Final = 0.95

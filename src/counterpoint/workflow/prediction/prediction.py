@@ -19,15 +19,15 @@ from counterpoint.cost import Source
 from counterpoint.flags import Settings
 from counterpoint.hardware import Target
 from counterpoint.hlo import Program
-from counterpoint.workflow.memory_fit import MemoryFit
+from counterpoint.workflow.prediction.memory_fit import MemoryFit
 
 if TYPE_CHECKING:
     from counterpoint.compile import Compiled
     from counterpoint.diagnose.explain import Explanation
     from counterpoint.simulate import Simulation
     from counterpoint.timeline.model import Timeline
-    from counterpoint.workflow.against import Against
-    from counterpoint.workflow.gain import Gain
+    from counterpoint.workflow.prediction.against import Against
+    from counterpoint.workflow.prediction.gain import Gain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -30,10 +30,10 @@ from counterpoint.pgle.profile import Profile
 from counterpoint.pgle.writing import write_profile
 from counterpoint.runs import Run
 from counterpoint.timeline.model import Timeline
-from counterpoint.workflow.comparison import Comparison, compare_runs, order
-from counterpoint.workflow.proof import Proof, compiled, elsewhere, prove, step_module
-from counterpoint.workflow.score import Score, score
-from counterpoint.workflow.task import NO_CACHE, Say, Task, carry_out
+from counterpoint.workflow.feedback.comparison import Comparison, compare_runs, order
+from counterpoint.workflow.feedback.proof import Proof, compiled, elsewhere, prove, step_module
+from counterpoint.workflow.feedback.score import Score, score
+from counterpoint.workflow.feedback.task import NO_CACHE, Say, Task, carry_out
 
 _NOT_COMPARED: Final = Unknown("the profile is not proved to be used: there is nothing to compare")
 

@@ -12,13 +12,19 @@ from typing import Final
 from counterpoint.compile import Compiled, compile_all
 from counterpoint.core.errors import CounterpointError, InputError
 from counterpoint.hlo import Program
-from counterpoint.workflow.carried_costs import Carried, carried_costs
-from counterpoint.workflow.forecast import Asked, Bench, asked, forecast, forecast_scheduled
-from counterpoint.workflow.prediction import Forecast, Standing
-from counterpoint.workflow.question import Question, Say
-from counterpoint.workflow.ranking import ranked
-from counterpoint.workflow.subject import Subject
-from counterpoint.workflow.variants import Variant, candidate, named_apart
+from counterpoint.workflow.prediction.carried_costs import Carried, carried_costs
+from counterpoint.workflow.prediction.forecast import (
+    Asked,
+    Bench,
+    asked,
+    forecast,
+    forecast_scheduled,
+)
+from counterpoint.workflow.prediction.prediction import Forecast, Standing
+from counterpoint.workflow.prediction.question import Question, Say
+from counterpoint.workflow.prediction.ranking import ranked
+from counterpoint.workflow.prediction.subject import Subject
+from counterpoint.workflow.prediction.variants import Variant, candidate, named_apart
 
 BASE: Final = "base"
 

@@ -19,12 +19,12 @@ from counterpoint.pgle.apply import weigh
 from counterpoint.pgle.profile import Profile
 from counterpoint.pgle.proof import LOUD
 from counterpoint.pgle.writing import check_place, write_profile
-from counterpoint.workflow.forecast import Bench, asked, forecast
-from counterpoint.workflow.prediction import Forecast
-from counterpoint.workflow.question import Question
-from counterpoint.workflow.ranking import difference, same_schedule
-from counterpoint.workflow.synthetic_profile import synthetic_profile
-from counterpoint.workflow.variants import Variant
+from counterpoint.workflow.prediction.forecast import Bench, asked, forecast
+from counterpoint.workflow.prediction.prediction import Forecast
+from counterpoint.workflow.prediction.question import Question
+from counterpoint.workflow.prediction.ranking import difference, same_schedule
+from counterpoint.workflow.prediction.synthetic_profile import synthetic_profile
+from counterpoint.workflow.prediction.variants import Variant
 
 NAME: Final = "with predicted PGLE"
 

@@ -16,7 +16,7 @@ from typing import Final
 from counterpoint.core.basis import Range
 from counterpoint.hlo import Program
 from counterpoint.simulate import Simulation
-from counterpoint.workflow.prediction import Standing
+from counterpoint.workflow.prediction.prediction import Standing
 
 INDIFFERENCE: Final = 0.015
 """Of the best step: less than this is no reason to prefer one to the other."""

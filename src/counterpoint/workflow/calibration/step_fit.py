@@ -20,7 +20,7 @@ from counterpoint.cost.scalars import Scalar, Scalars
 from counterpoint.hardware import Target
 from counterpoint.hlo import Program
 from counterpoint.simulate import simulate
-from counterpoint.workflow.calibration import LEAST, MOST, Calibration, Fit, StepFit
+from counterpoint.workflow.calibration.calibration import LEAST, MOST, Calibration, Fit, StepFit
 
 NAMES: Final = ("matmul", "memory", "attention", "network", "slowdown")
 _STEP_ERROR: Final = 0.03

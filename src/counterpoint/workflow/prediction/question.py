@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from counterpoint.compile import TIMEOUT_S
 from counterpoint.flags import Settings
-from counterpoint.workflow.variants import Variant
+from counterpoint.workflow.prediction.variants import Variant
 
 Say: TypeAlias = Callable[[str], None]
 

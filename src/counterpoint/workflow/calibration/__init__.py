@@ -1,0 +1,1 @@
+"""`calibrate`: the scalars of the cost model, fitted to what was measured."""

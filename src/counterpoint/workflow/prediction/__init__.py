@@ -1,0 +1,1 @@
+"""`predict`: compile for devices that are not here, price, simulate, compare and rank."""
