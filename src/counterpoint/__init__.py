@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from counterpoint.capture.step_profiler import StepProfiler as StepProfiler
-    from counterpoint.compile.function import program as program
-    from counterpoint.compile.workload import Workload as Workload
+    from counterpoint.compile.inputs.function import program as program
+    from counterpoint.compile.inputs.workload import Workload as Workload
     from counterpoint.core.errors import CounterpointError as CounterpointError
     from counterpoint.core.errors import InputError as InputError
     from counterpoint.core.errors import UsageError as UsageError
@@ -55,10 +55,10 @@ _HOMES = {
     "StepProfiler": "counterpoint.capture.step_profiler",
     "Timeline": "counterpoint.timeline.model",
     "UsageError": "counterpoint.core.errors",
-    "Workload": "counterpoint.compile.workload",
+    "Workload": "counterpoint.compile.inputs.workload",
     "explain": "counterpoint.diagnose.explain",
     "predict": "counterpoint.workflow.prediction.predict",
-    "program": "counterpoint.compile.function",
+    "program": "counterpoint.compile.inputs.function",
     "read": "counterpoint.runs.read",
     "read_program": "counterpoint.hlo",
 }

@@ -52,7 +52,7 @@ def workers(directory: Path) -> list[str]:
             words = process.read_bytes().decode(errors="replace")
         except OSError:
             continue
-        if "counterpoint.compile.worker" in words and str(directory) in words:
+        if "counterpoint.compile.workers.worker" in words and str(directory) in words:
             found.append(words)
     return found
 

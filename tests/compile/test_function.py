@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.compile.lower_function import lower_function, names_function
+from counterpoint.compile.inputs.lower_function import lower_function, names_function
 from counterpoint.core.errors import InputError, UsageError
 from xla_compiler import why_none
 

@@ -23,7 +23,7 @@ from counterpoint.compile import (
     load_workload,
     parse_target,
 )
-from counterpoint.compile.capacity import usual_jobs
+from counterpoint.compile.workers.capacity import usual_jobs
 from counterpoint.core.errors import CounterpointError, UsageError
 from lowered import H100, Lowered
 
@@ -67,7 +67,7 @@ def workers(directory: Path) -> list[int]:
             words = process.read_bytes().decode(errors="replace")
         except OSError:
             continue
-        if "counterpoint.compile.worker" in words and str(directory) in words:
+        if "counterpoint.compile.workers.worker" in words and str(directory) in words:
             found.append(int(process.parent.name))
     return found
 

@@ -15,11 +15,11 @@ from counterpoint.compile import (
     parse_target,
 )
 from counterpoint.compile.allocator import planned_bytes
-from counterpoint.compile.job import Form
 from counterpoint.compile.limits import limit_notes
 from counterpoint.compile.log_notes import log_notes
-from counterpoint.compile.remedies import remedied, remedy
-from counterpoint.compile.source_line import source_line
+from counterpoint.compile.workers.job import Form
+from counterpoint.compile.workers.remedies import remedied, remedy
+from counterpoint.compile.workers.source_line import source_line
 from counterpoint.core.errors import UsageError
 from lowered import H100, Lowered
 

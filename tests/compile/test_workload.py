@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from counterpoint.compile import load_workload, own_programs, own_target
-from counterpoint.compile.candidates import counts, lowered_flops, symbol
-from counterpoint.compile.job import Form
+from counterpoint.compile.inputs.candidates import counts, lowered_flops, symbol
+from counterpoint.compile.workers.job import Form
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.runs import Given
 from counterpoint.runs.writer import RankStart, RunWriter, Start

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from counterpoint.compile.fingerprint import FORMAT, fingerprint
-from counterpoint.compile.job import outcome_of
 from counterpoint.compile.recorded import Recorded
 from counterpoint.compile.task import Task
+from counterpoint.compile.workers.job import outcome_of
 
 VARIABLE: Final = "COUNTERPOINT_CACHE"
 MOST_BYTES: Final = 4 << 30

@@ -8,10 +8,9 @@ from typing import Final
 
 from counterpoint.compile import cache
 from counterpoint.compile.allocator import planned_bytes
-from counterpoint.compile.bench import Attempt, Bench
 from counterpoint.compile.compiled import Compiled, Memory
 from counterpoint.compile.failures import died, refused
-from counterpoint.compile.job import Job, Outcome
+from counterpoint.compile.inputs.workload import Workload
 from counterpoint.compile.limits import limit_notes
 from counterpoint.compile.log_notes import log_notes
 from counterpoint.compile.options import (
@@ -22,9 +21,10 @@ from counterpoint.compile.options import (
     rerouted,
 )
 from counterpoint.compile.recorded import Recorded
-from counterpoint.compile.remedies import remedied, remedy
 from counterpoint.compile.task import TIMEOUT_S, Task
-from counterpoint.compile.workload import Workload
+from counterpoint.compile.workers.bench import Attempt, Bench
+from counterpoint.compile.workers.job import Job, Outcome
+from counterpoint.compile.workers.remedies import remedied, remedy
 from counterpoint.hardware.target import Target
 from counterpoint.hlo import read_program
 

@@ -8,9 +8,9 @@ import sys
 from importlib import metadata
 from typing import Final
 
-from counterpoint.compile.job import Failure, Outcome
-from counterpoint.compile.source_line import source_line
-from counterpoint.compile.workload import Workload
+from counterpoint.compile.inputs.workload import Workload
+from counterpoint.compile.workers.job import Failure, Outcome
+from counterpoint.compile.workers.source_line import source_line
 from counterpoint.core.errors import CounterpointError, InputError, UsageError
 from counterpoint.flags.gone import unknown_hint
 from counterpoint.hardware.target import Target

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from counterpoint.compile.job import Failure, Outcome
+from counterpoint.compile.workers.job import Failure, Outcome
 from counterpoint.flags import render_xla_flags
 
 _BOOLS: Final = {"true": "True", "false": "False"}

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from counterpoint.compile.allocator import VARIABLES, memory_fraction, planned_bytes
+from counterpoint.compile.inputs.workload import Workload
 from counterpoint.compile.options import AUTOTUNED
 from counterpoint.compile.task import Task
-from counterpoint.compile.workload import Workload
 from counterpoint.hardware.target import Target
 
 _TRITON_GEMM: Final = "xla_gpu_enable_triton_gemm"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from counterpoint.compile.job import Outcome
+from counterpoint.compile.workers.job import Outcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from counterpoint.compile.workload import Workload
+from counterpoint.compile.inputs.workload import Workload
 from counterpoint.core.errors import UsageError
 from counterpoint.flags import parse_xla_flags
 from counterpoint.hardware.target import Target

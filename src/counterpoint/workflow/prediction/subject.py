@@ -13,8 +13,8 @@ from typing import Final
 
 from counterpoint.capture.lowering import lower_command
 from counterpoint.compile import Workload, load_workload
-from counterpoint.compile.finished import load_scheduled
-from counterpoint.compile.lower_function import lower_function, names_function
+from counterpoint.compile.inputs.finished import load_scheduled
+from counterpoint.compile.inputs.lower_function import lower_function, names_function
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.flags import Settings, parse_xla_flags
 from counterpoint.hlo import Program

@@ -13,13 +13,13 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import TypeAlias
 
-from counterpoint.compile.bench import Bench, Stopped
-from counterpoint.compile.capacity import usual_jobs
 from counterpoint.compile.compiled import Compiled
 from counterpoint.compile.compiler import compile_on, known
 from counterpoint.compile.failures import CompileKilled
 from counterpoint.compile.fingerprint import fingerprint
 from counterpoint.compile.task import Task
+from counterpoint.compile.workers.bench import Bench, Stopped
+from counterpoint.compile.workers.capacity import usual_jobs
 from counterpoint.core.errors import CounterpointError, UsageError
 
 Result: TypeAlias = Compiled | CounterpointError

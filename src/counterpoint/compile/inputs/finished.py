@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from counterpoint.compile.candidates import candidates, hlo_flops, is_scheduled
-from counterpoint.compile.job import Form
-from counterpoint.compile.shelf import Paper
-from counterpoint.compile.workload import form_of, papers_of
+from counterpoint.compile.inputs.candidates import candidates, hlo_flops, is_scheduled
+from counterpoint.compile.inputs.shelf import Paper
+from counterpoint.compile.inputs.workload import form_of, papers_of
+from counterpoint.compile.workers.job import Form
 from counterpoint.core.errors import UsageError
 from counterpoint.hlo import Program, read_program
 

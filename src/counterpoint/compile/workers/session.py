@@ -27,9 +27,9 @@ from jax.experimental import topologies
 from jaxlib import _jax, version
 from jaxlib.mlir import ir
 
-from counterpoint.compile.job import Failure, Form, Job, Outcome
-from counterpoint.compile.refusal import Refusal
-from counterpoint.compile.text_proto import without_field
+from counterpoint.compile.workers.job import Failure, Form, Job, Outcome
+from counterpoint.compile.workers.refusal import Refusal
+from counterpoint.compile.workers.text_proto import without_field
 
 # What jaxlib hands out without types.
 Device: TypeAlias = Any

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from counterpoint.compile.workload import Workload
+from counterpoint.compile.inputs.workload import Workload
 from counterpoint.core.errors import InputError
 from counterpoint.hlo import Program, read_program
 

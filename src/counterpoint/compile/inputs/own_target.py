@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from counterpoint.compile.workload import Workload
+from counterpoint.compile.inputs.workload import Workload
 from counterpoint.core.errors import UsageError
 from counterpoint.hardware.gpu import find_described
 from counterpoint.hardware.target import Target

@@ -1,4 +1,4 @@
-"""The child that calls a user's function: `python -m counterpoint.compile.function_worker ...`.
+"""The child that calls a user's function: `python -m ...compile.inputs.function_worker ...`.
 
 Its arguments are the directory for what comes of it, the file or module, the function's name and
 the number of devices. Errors of the user's code go to stderr as Python says them, without ours.
@@ -16,9 +16,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeAlias, cast
 
-from counterpoint.compile.function import program
-from counterpoint.compile.lower_function import OUTCOME
-from counterpoint.compile.workload import Workload
+from counterpoint.compile.inputs.function import program
+from counterpoint.compile.inputs.lower_function import OUTCOME
+from counterpoint.compile.inputs.workload import Workload
 from counterpoint.core.errors import CounterpointError, UsageError
 
 Made: TypeAlias = Any  # what the user's function returns

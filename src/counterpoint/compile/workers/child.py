@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from counterpoint.compile.job import LOG
+from counterpoint.compile.workers.job import LOG
 
 # What would change a compile behind the caller's back. JAX_PLATFORMS and the like are set anew.
 _NOT_INHERITED: Final = ("JAX_", "XLA_", "TF_", "LIBTPU_", "CUDA_VISIBLE_DEVICES", "TPU_")
@@ -41,7 +41,12 @@ class Worker:
 
     def __init__(self, first_job: Path, environment: Mapping[str, str]) -> None:
         self.served = 0
-        command = [sys.executable, "-m", "counterpoint.compile.worker", str(first_job.parent)]
+        command = [
+            sys.executable,
+            "-m",
+            "counterpoint.compile.workers.worker",
+            str(first_job.parent),
+        ]
         theirs_in, self._sent = os.pipe()
         self._answers, theirs_out = os.pipe()
         try:

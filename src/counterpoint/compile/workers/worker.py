@@ -1,4 +1,4 @@
-"""The child process that compiles: `python -m counterpoint.compile.worker SCRATCH PARENT`.
+"""The child process that compiles: `python -m counterpoint.compile.workers.worker SCRATCH PARENT`.
 
 Each line on its stdin is the directory of a job, each line on its stdout the end of one. It may be
 killed by the compiler at any line (a failed CHECK, no memory), so everything it knows goes to the
@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from counterpoint.compile.job import (
+from counterpoint.compile.workers.job import (
     LOG,
     MODULE,
     PROGRAM,
@@ -25,7 +25,7 @@ from counterpoint.compile.job import (
     read_job,
     write_outcome,
 )
-from counterpoint.compile.refusal import Refusal
+from counterpoint.compile.workers.refusal import Refusal
 
 _PARENT_DEATH_SIGNAL: Final = 1  # PR_SET_PDEATHSIG of Linux
 _STDOUT, _STDERR = 1, 2
@@ -59,7 +59,7 @@ def _compile(directory: Path) -> None:
     job = read_job(directory)
     program = (directory / PROGRAM).read_bytes()
     try:
-        from counterpoint.compile.session import compile_program
+        from counterpoint.compile.workers.session import compile_program
 
         module, outcome = compile_program(job, program, directory / LOG)
     except Refusal as refusal:

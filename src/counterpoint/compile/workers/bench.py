@@ -18,8 +18,8 @@ from threading import Lock
 from types import TracebackType
 from typing import Final, Self
 
-from counterpoint.compile.child import Ended, Worker
-from counterpoint.compile.job import (
+from counterpoint.compile.workers.child import Ended, Worker
+from counterpoint.compile.workers.job import (
     LOG,
     MODULE,
     PROGRAM,
@@ -28,7 +28,7 @@ from counterpoint.compile.job import (
     read_outcome,
     write_job,
 )
-from counterpoint.compile.toolkit import write_toolkit
+from counterpoint.compile.workers.toolkit import write_toolkit
 
 _MOST_COMPILES: Final = 64
 _MOST_KIB: Final = 3 << 20

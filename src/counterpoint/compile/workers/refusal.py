@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from counterpoint.compile.job import Failure
+from counterpoint.compile.workers.job import Failure
 
 
 class Refusal(Exception):

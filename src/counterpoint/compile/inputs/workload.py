@@ -15,17 +15,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from counterpoint.compile.bytecode import BYTECODE, as_text
-from counterpoint.compile.candidates import (
+from counterpoint.compile.inputs.bytecode import BYTECODE, as_text
+from counterpoint.compile.inputs.candidates import (
     Candidate,
     candidates,
     counts,
     ranked,
     symbol,
 )
-from counterpoint.compile.candidates import scheduled as scheduled_places
-from counterpoint.compile.job import Form
-from counterpoint.compile.shelf import Paper, papers
+from counterpoint.compile.inputs.candidates import scheduled as scheduled_places
+from counterpoint.compile.inputs.shelf import Paper, papers
+from counterpoint.compile.workers.job import Form
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.hlo import read_program
 from counterpoint.hlo.proto_reader import module_bytes

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from counterpoint.compile.bytecode import as_text
-from counterpoint.compile.job import Form
-from counterpoint.compile.shelf import Paper
+from counterpoint.compile.inputs.bytecode import as_text
+from counterpoint.compile.inputs.shelf import Paper
+from counterpoint.compile.workers.job import Form
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.hlo import Program, flops, read_program
 

@@ -18,7 +18,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from counterpoint.compile.workload import Workload, load_workload
+from counterpoint.compile.inputs.workload import Workload, load_workload
 from counterpoint.core.errors import CounterpointError, InputError, UsageError
 
 OUTCOME: Final = "function.json"
@@ -46,7 +46,7 @@ def lower_function(
         raise UsageError(f"{home}: there is no such file")
     directory.mkdir(parents=True, exist_ok=True)
     (directory / OUTCOME).unlink(missing_ok=True)
-    command = [sys.executable, "-m", "counterpoint.compile.function_worker", str(directory)]
+    command = [sys.executable, "-m", "counterpoint.compile.inputs.function_worker", str(directory)]
     try:
         done = subprocess.run(  # noqa: S603  our own module in our own interpreter
             [*command, home, found["name"], str(devices)],

@@ -17,9 +17,9 @@ import math
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
-from counterpoint.compile.candidates import counts
-from counterpoint.compile.job import Form
-from counterpoint.compile.workload import Workload
+from counterpoint.compile.inputs.candidates import counts
+from counterpoint.compile.inputs.workload import Workload
+from counterpoint.compile.workers.job import Form
 from counterpoint.core.errors import InputError, UsageError
 
 Argument: TypeAlias = Any  # a tree of jax.ShapeDtypeStruct, of arrays, or of Python numbers

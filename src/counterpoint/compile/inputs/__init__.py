@@ -1,0 +1,1 @@
+"""What can be compiled: a program in whatever form it comes, as a Workload."""
