@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import tempfile
+
 from counterpoint.core.errors import InputError
 
 
@@ -36,3 +39,13 @@ def flood() -> None:
     """Print more than any pipe holds."""
     for _ in range(100_000):
         print("a line that nobody reads")
+
+
+def be_sent(name: str) -> None:
+    """Be sent a signal, and again while it tidies up."""
+    number = signal.Signals[name]
+    with tempfile.TemporaryDirectory():
+        try:
+            signal.raise_signal(number)
+        finally:
+            signal.raise_signal(number)

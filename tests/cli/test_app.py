@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,6 +24,7 @@ TRY_OUTS = tuple(
         ("refuse", "refuse"),
         ("interrupt", "interrupt"),
         ("break-down", "break_down"),
+        ("be-sent", "be_sent"),
     ]
 )
 
@@ -98,6 +102,54 @@ def test_a_wrong_command_line_is_exit_code_2(
 
 def test_ctrl_c_is_one_line(run: Run) -> None:
     assert run("interrupt") == (130, "", "interrupted\n")
+
+
+@pytest.mark.parametrize(("name", "code"), [("SIGTERM", 143), ("SIGHUP", 129)])
+def test_a_batch_system_that_ends_it_is_obeyed_as_ctrl_c_is(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, code: int
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    assert run("be-sent", name) == (code, "", f"ended by {name}\n")
+    assert not list(tmp_path.iterdir()), "what tidies up was heard twice, and did"
+    assert signal.getsignal(signal.Signals[name]) is signal.SIG_DFL
+
+
+def test_a_signal_that_is_ignored_stays_so(run: Run) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # nohup
+    try:
+        assert run("be-sent", "SIGHUP") == (0, "", "")
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_a_predict_that_is_ended_leaves_no_directory_and_no_process(tmp_path: Path) -> None:
+    slow, ready, scratch = tmp_path / "slow.py", tmp_path / "ready", tmp_path / "scratch"
+    os.mkfifo(ready)
+    scratch.mkdir()
+    slow.write_text(
+        "import os, time\n"
+        "def make_step(devices):\n"
+        f"    open({str(ready)!r}, 'w').write(str(os.getpid()))\n"
+        "    time.sleep(600)\n"
+    )
+    words = ["predict", f"{slow}:make_step", "--target", "8xH100"]
+    running = subprocess.Popen(
+        [sys.executable, "-m", "counterpoint", *words],
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(scratch)},
+    )
+    with running:
+        child = int(ready.read_text())
+        assert list(scratch.iterdir())
+        running.send_signal(signal.SIGTERM)
+        assert running.stderr is not None
+        assert running.stderr.read().splitlines()[-1] == "ended by SIGTERM"
+    assert running.returncode == 143
+    assert not list(scratch.iterdir())
+    with pytest.raises(ProcessLookupError):
+        os.kill(child, 0)
 
 
 def test_a_programmers_error_keeps_its_traceback(run: Run) -> None:

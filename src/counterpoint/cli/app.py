@@ -16,6 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from counterpoint import __version__
+from counterpoint.cli.ending import Ended, ends_tidily
 from counterpoint.cli.quick import quick
 from counterpoint.core.errors import CounterpointError, UsageError
 
@@ -290,6 +291,11 @@ COMMANDS: tuple[Command, ...] = (
 
 def main(arguments: Sequence[str] | None = None, commands: Iterable[Command] = COMMANDS) -> int:
     """Run one command line and return its exit code."""
+    with ends_tidily():
+        return _run(arguments, commands)
+
+
+def _run(arguments: Sequence[str] | None, commands: Iterable[Command]) -> int:
     try:
         words = sys.argv[1:] if arguments is None else arguments
         command = quick(words) or _parse(words, commands)
@@ -300,6 +306,9 @@ def main(arguments: Sequence[str] | None = None, commands: Iterable[Command] = C
     except CounterpointError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
+    except Ended as order:
+        print(f"ended by {order.name}", file=sys.stderr)
+        return order.exit_code
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
