@@ -107,6 +107,30 @@ def test_a_tpu_dump_with_everything() -> None:
     assert first.shape.memory_space == 1
 
 
+def test_elements_of_tuples_need_no_line_of_their_own() -> None:
+    program = program_from_text(
+        """HloModule short, is_scheduled=true
+
+ENTRY %e (p: (f32[4], (s32[], f32[8]))) -> f32[8] {
+  %p = (f32[4], (s32[], f32[8])) parameter(0)
+  %sum = f32[8] add(%p#1#1, %p#1#1)
+  ROOT %out = f32[8] multiply(%sum, %p#1#1)
+}
+"""
+    )
+    total = program.instruction("sum")
+    assert total is not None
+    element = program.operands(total)[0]
+    assert (element.opcode, element.tuple_index, str(element.shape)) == (
+        "get-tuple-element",
+        1,
+        "f32[8]",
+    )
+    whole = program.operands(element)[0]
+    assert (whole.tuple_index, whole.operands) == (1, ("p",))
+    assert [it.index for it in program.computations["e"].instructions] == list(range(5))
+
+
 def test_stacks_are_innermost_first() -> None:
     program = program_from_text(TPU)
     start = program.instruction("all-gather-start.1")

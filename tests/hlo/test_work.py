@@ -117,6 +117,35 @@ def test_a_fusion_reads_and_writes_only_the_slices_it_touches(module: Build) -> 
     assert flops(program, one(program)) == 64
 
 
+def test_an_asynchronous_fusion_touches_no_more_than_one_that_is_not(module: Build) -> None:
+    program = module(
+        """
+  %stack = f32[100,64] parameter(0)
+  %i = s32[] parameter(1)
+  %start = ((f32[100,64], s32[]), f32[100,64], u32[]) async-start(%stack, %i), calls=%later
+  ROOT %done = f32[100,64] async-done(%start)
+""",
+        before="""
+%touch (s: f32[100,64], k: s32[]) -> f32[100,64] {
+  %s = f32[100,64] parameter(0)
+  %k = s32[] parameter(1)
+  %z = s32[] constant(0)
+  %row = f32[1,64] dynamic-slice(%s, %k, %z), dynamic_slice_sizes={1,64}
+  ROOT %put = f32[100,64] dynamic-update-slice(%s, %row, %k, %z)
+}
+
+%later (a: f32[100,64], b: s32[]) -> f32[100,64] {
+  %a = f32[100,64] parameter(0)
+  %b = s32[] parameter(1)
+  ROOT %inner = f32[100,64] fusion(%a, %b), kind=kLoop, calls=%touch
+}
+""",
+    )
+    start = program.instruction("start")
+    assert start is not None
+    assert bytes_accessed(program, start) == 256 + 256 + 4
+
+
 def test_a_fusion_with_a_dot_is_a_matmul(module: Build) -> None:
     program = module(
         """

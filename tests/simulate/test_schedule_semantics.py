@@ -48,7 +48,8 @@ def compiler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Compiler]:
     if reason:
         pytest.skip(reason)
     made = Compiler(
-        tmp_path_factory.mktemp("xla"), {"TF_CPP_VMODULE": "latency_hiding_scheduler=1"}
+        tmp_path_factory.mktemp("xla"),
+        {"TF_CPP_MIN_LOG_LEVEL": "0", "TF_CPP_VMODULE": "latency_hiding_scheduler=1"},
     )
     yield made
     made.close()

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from counterpoint.core.errors import InputError
 from counterpoint.hlo import text_parts as parts
@@ -116,16 +117,37 @@ def _table_row(line: str, table: list[str], tables: dict[str, list[str]]) -> lis
 
 
 def _computation(name: str, lines: list[tuple[bool, str]], shapes: Shapes) -> Computation:
-    instructions: list[Instruction] = []
+    found: dict[str, Instruction] = {}
     root = ""
     for is_root, line in lines:
-        instruction = parts.instruction(line, name, len(instructions), shapes)
-        instructions.append(instruction)
+        instruction = parts.instruction(line, name, len(found), shapes)
+        for operand in instruction.operands:
+            _take_element(operand, found)
+        found[instruction.name] = replace(instruction, index=len(found))
         if is_root or not root:
             root = instruction.name
-    if not instructions:
+    if not found:
         raise InputError(f"computation {name} of the HLO text has no instructions")
-    return Computation(name, tuple(instructions), root)
+    return Computation(name, tuple(found.values()), root)
+
+
+def _take_element(operand: str, found: dict[str, Instruction]) -> None:
+    """Since 0.12 `%loop#2` stands for an element of a tuple that has no line of its own."""
+    whole, sign, index = operand.rpartition("#")
+    if not sign or operand in found:
+        return
+    _take_element(whole, found)
+    source = found[whole]
+    found[operand] = Instruction(
+        name=operand,
+        opcode="get-tuple-element",
+        shape=source.shape.parts[int(index)],
+        operands=(whole,),
+        calls=(),
+        computation=source.computation,
+        index=len(found),
+        tuple_index=int(index),
+    )
 
 
 def _aliases(text: str) -> Iterator[Alias]:

@@ -16,6 +16,7 @@ from typing import Any, cast
 from counterpoint.hlo.asyncs import is_done
 from counterpoint.hlo.category import Category, category
 from counterpoint.hlo.instruction import Instruction
+from counterpoint.hlo.launches import launches
 from counterpoint.hlo.memory import remembered
 from counterpoint.hlo.program import Program
 from counterpoint.hlo.shape import Shape
@@ -65,11 +66,11 @@ def bytes_accessed(program: Program, instruction: Instruction) -> int | None:
         return 0
     if category(program, instruction) is Category.CONTROL:
         return None
-    if instruction.opcode == "fusion" and instruction.calls:
-        return _fusion_bytes(program, instruction)
+    opcode = instruction.opcode.removesuffix("-start")
+    if opcode in ("fusion", "async") and instruction.calls:
+        return _called_bytes(program, instruction, opcode)
     operands = [it.shape for it in program.operands(instruction)]
     written = _result(instruction)
-    opcode = instruction.opcode.removesuffix("-start")
     if opcode in _SLICING:
         return 2 * written
     if opcode in ("dynamic-update-slice", "scatter"):
@@ -145,6 +146,14 @@ def _result(instruction: Instruction) -> int:
     if shape.is_tuple and _WORKSPACE.match(instruction.custom_call_target):
         return sum(part.bytes for part in shape.parts if part.dtype not in ("s8", "u8"))
     return shape.bytes
+
+
+def _called_bytes(program: Program, instruction: Instruction, opcode: str) -> int | None:
+    """A fusion keeps to itself what passes within; what an async start calls does not."""
+    if opcode == "fusion":
+        return _fusion_bytes(program, instruction)
+    inside = program.body(instruction)
+    return _sum([bytes_accessed(program, it) for it in inside if launches(it)])
 
 
 def _fusion_bytes(program: Program, fusion: Instruction) -> int:
