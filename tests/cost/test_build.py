@@ -11,7 +11,7 @@ from counterpoint.cost.measured import Measured
 from counterpoint.cost.scalars import default_scalars
 from counterpoint.cost.what_if import parse_what_if
 from counterpoint.hardware import parse_target
-from counterpoint.hlo import Program, launched
+from counterpoint.hlo import Program, launched, program_from_text
 from prices import Build, known_scalars
 
 TARGET = parse_target("8xH100")
@@ -61,6 +61,30 @@ def test_faster_memory_shortens_what_it_bounds(build: Build) -> None:
 def test_a_faster_matrix_unit_shortens_gemms(build: Build) -> None:
     program = build(DOT)
     assert seconds(program) / seconds(program, "matmul=2") == pytest.approx(2, rel=0.1)
+
+
+CARDS = (
+    "%s (a: f32[], b: f32[]) -> f32[] {\n  %a = f32[] parameter(0)\n  %b = f32[] parameter(1)\n"
+    "  ROOT %c = f32[] add(%a, %b)\n}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("question", "factor"), [("host=2x", 0.5), ("nvlink=2x", 0.5), ("nic=2x", 1.0)]
+)
+def test_what_joins_cards_of_one_host_is_its_bus(question: str, factor: float) -> None:
+    text = (
+        f"HloModule m, is_scheduled=true, num_partitions=8\n{CARDS}\n"
+        "ENTRY %main (x: f32[16777216]) -> f32[16777216] {\n  %x = f32[16777216] parameter(0)\n"
+        "  ROOT %it = f32[16777216] all-reduce(%x), channel_id=1, replica_groups=[1,8]<=[8],"
+        " use_global_device_ids=true, to_apply=%s\n}\n"
+    )
+    program = program_from_text(text)
+    (it,) = [one for one in program.instructions if one.name == "it"]
+    target = parse_target("8xL40S")
+    usual = build_model(target).price(program, it)
+    faster = build_model(target, what_if=parse_what_if(question)).price(program, it)
+    assert faster.seconds == pytest.approx(factor * usual.seconds, rel=0.05)
 
 
 def test_measured_costs_are_scaled(build: Build) -> None:

@@ -235,10 +235,53 @@ def test_other_kinds_have_a_price(operation: str, devices: int, target: str) -> 
 @pytest.mark.parametrize("target", ["8xA100", "8xL40S", "8xRTX-PRO-6000", "8xMI300X", "8xB300"])
 def test_every_gpu_has_a_price_within_a_host(target: str) -> None:
     found = reduced(GIB, "[1,8]<=[8]", target, 8)
-    assert found.family is (
-        Family.DOMAIN if parse_target(target).links.domain > 1 else Family.NETWORK
-    )
+    assert found.family is Family.DOMAIN
     assert GIB / 1e12 < found.seconds < GIB / 1e9
+
+
+@pytest.mark.parametrize("gpu", ["L40S", "RTX-PRO-6000", "H100-PCIe"])
+@pytest.mark.parametrize("operation", ["all-reduce", "all-gather"])
+def test_within_a_host_of_cards_pcie_decides_and_no_nic(gpu: str, operation: str) -> None:
+    def asked(target: str) -> Price:
+        if operation == "all-reduce":
+            return reduced(GIB, "[1,8]<=[8]", target, 8)
+        return gathered(GIB, "[1,8]<=[8]", 8, target, 8)
+
+    assert asked(f"8x{gpu}:25G") == asked(f"8x{gpu}:800G") == asked(f"8x{gpu}")
+    links = parse_target(f"8x{gpu}").links
+    passing = GIB * 7 / 8 * (2 if operation == "all-reduce" else 1)
+    assert passing / asked(f"8x{gpu}").low <= links.host_bytes_per_s
+    assert not parse_target(f"8x{gpu}").notes
+
+
+@pytest.mark.parametrize("operation", ["all-gather", "all-to-all"])
+def test_across_hosts_of_cards_the_slower_of_pcie_and_network_decides(operation: str) -> None:
+    def at(network: str) -> float:
+        if operation == "all-gather":
+            return gathered(GIB, "[1,16]<=[16]", 16, f"2x8xL40S:{network}", 16).seconds
+        line = f"f32[{GIB // 4}] all-to-all(%x), replica_groups=[1,16]<=[16], dimensions={{0}}"
+        operand = f"f32[{GIB // 4}]"
+        return price(line, f"2x8xL40S:{network}", devices=16, operand=operand).seconds
+
+    assert at("2G") > 2 * at("800G") == 2 * at("1600G")
+    assert GIB * 15 / 16 / at("1600G") <= parse_target("8xL40S").links.host_bytes_per_s
+
+
+def test_between_islands_of_one_host_pcie_carries_it() -> None:
+    target = parse_target("2x8xA100:800G")
+    pairs = replace(target, own_wiring=replace(_wiring(target), domain=2))
+    bridged = gathered(GIB, "[8,2]<=[16]", 2, pairs, 16)
+    whole = gathered(GIB, "[2,8]<=[16]", 8, pairs, 16)
+    far = gathered(GIB, "[1,16]<=[16]", 16, pairs, 16)
+    assert bridged.seconds < whole.seconds / 3
+    assert (bridged.family, whole.family) == (Family.DOMAIN, Family.DOMAIN)
+    assert far.family is Family.NETWORK
+    for found, share in ((whole, 7 / 8), (far, 15 / 16)):
+        assert GIB * share / found.seconds <= pairs.links.host_bytes_per_s
+    swaps = "f32[262144] collective-permute(%x), channel_id=1, source_target_pairs={{0,2},{2,0}}"
+    near = swaps.replace("0,2", "0,1").replace("2,0", "1,0")
+    joined = price(near, pairs, devices=16, operand="f32[262144]")
+    assert joined.seconds < price(swaps, pairs, devices=16, operand="f32[262144]").seconds
 
 
 def test_a_users_log_goes_before_everything_else() -> None:

@@ -209,3 +209,16 @@ def test_odd_instructions_still_get_a_price(line: str, build: Build, h100: Machi
     found = program.instruction("it")
     assert found
     assert price_compute(program, found, h100).seconds > 0
+
+
+def test_a_callback_waits_for_the_host_and_moves_nothing(build: Build, h100: Machine) -> None:
+    program = build(
+        "%s = f32[] parameter(11)",
+        'ROOT %it = f32[] custom-call(%s), custom_call_target="xla_ffi_python_gpu_callback"',
+    )
+    found = program.instruction("it")
+    assert found
+    price = price_compute(program, found, h100)
+    assert (price.source, price.family) == (Source.BOUND, Family.CUSTOM)
+    assert "waits for Python" in price.how
+    assert price.low < 1e-4 < price.seconds < price.high

@@ -146,7 +146,7 @@ def test_a_network_is_nics_of_a_rate(text: str, shown: str, per_gpu: float, nics
         ("72xGB200", 72, 900e9),
         ("36x4xGB200", 72, 900e9),
         ("2x4xGB300", 8, 900e9),
-        ("8xL40S", 1, 0),
+        ("8xL40S", 8, 0),
         ("8xMI300X", 8, 448e9),
     ],
 )

@@ -47,6 +47,7 @@ def test_a_file_says_what_differs_from_a_known_gpu(tmp_path: Path) -> None:
     assert target.chip.flops["f8"] == 1978.9e12
     assert (target.chip.hbm_bytes, target.chip.memory_bytes) == (3.2e12, 94e9)
     assert "device_memory_size: 94000000000" in target.config
+    assert target.memory_bytes == 94_000_000_000
     links = target.links
     assert (links.domain, links.domain_bytes_per_s, links.host_bytes_per_s) == (8, 225e9, 50e9)
     # Four NICs of 200 Gb/s for eight GPUs.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import polars as pl
 import pytest
 
 from counterpoint.cost import Contention, Source
@@ -167,3 +168,12 @@ def test_compute_beside_a_collective_is_slower_and_so_is_the_collective() -> Non
     assert simulate(made, measured).step_s == pytest.approx(2)  # it was slower already
     both = Told({"gather": 1, "result": 0}, Contention(compute=0.25, collective=0.5))
     assert simulate(made, both).step_s == pytest.approx(1.5 + (2 - 1.5 / 1.25))
+
+
+@pytest.mark.parametrize("target", ["xla_ffi_python_gpu_callback", "xla_python_gpu_callback"])
+def test_a_callback_is_work_of_the_main_stream_and_no_copy(target: str) -> None:
+    call = f'  call = {S} custom-call(p), custom_call_target="{target}"'
+    simulation = simulate(straight(compute("a"), call), Told({"call": 3, "result": 0}))
+    assert simulation.step_s == simulation.critical_path_s == pytest.approx(4)
+    ops = simulation.timeline.ops
+    assert ops.filter(pl.col("op") == "call")["lane"].to_list() == ["compute"]

@@ -44,7 +44,7 @@ def build_model(
     known = scalars or default_scalars(target.gpu)
     asked = what_if or WhatIf()
     return Chain(
-        target=_with_network(target, asked.of(Family.NETWORK)),
+        target=_with_links(target, asked.of(Family.NETWORK), asked.of(Family.HOST)),
         machine=_faster(machine_of(target, known), asked),
         measured=measured,
         gemm_tables=tuple(it for it in tables if isinstance(it, GemmTable)),
@@ -54,11 +54,15 @@ def build_model(
     )
 
 
-def _with_network(target: Target, speed: float) -> Target:
-    if speed == 1.0:
+def _with_links(target: Target, network: float, host: float) -> Target:
+    if host != 1.0:
+        wiring = target.wiring
+        wiring = replace(wiring, pcie_bytes_per_s=wiring.pcie_bytes_per_s * host)
+        target = replace(target, own_wiring=wiring)
+    if network == 1.0:
         return target
     gbps = target.links.nic_bytes_per_s * 8 / 1e9
-    return replace(target, nic_gbps=gbps * speed)
+    return replace(target, nic_gbps=gbps * network)
 
 
 def _faster(machine: Machine, asked: WhatIf) -> Machine:

@@ -13,10 +13,11 @@ from typing import Any
 class Links:
     """Two levels: a domain in which every device reaches every other at full speed, and a network.
 
-    Bytes per second of one device in one direction, as the maker states them.
+    Where nothing like NVLink joins the devices, a host is a domain, and its PCIe carries it. Bytes
+    per second of one device in one direction, as the maker states them.
     """
 
-    domain: int  # devices that NVLink (or its like) joins; 1 where there is none
+    domain: int  # devices that NVLink (or its like) joins; a host's where there is none
     domain_bytes_per_s: float  # 0 where there is none: then the host's PCIe carries it
     generation: str  # "NVLink 4", "Infinity Fabric", "PCIe 5"
     host_bytes_per_s: float  # between a device and its host: PCIe, or NVLink-C2C
@@ -40,6 +41,11 @@ class Wiring:
     source: str
     nic_source: str
     spans_hosts: bool = False  # a rack's switch joins hosts to one domain
+
+    @property
+    def joins(self) -> bool:
+        """Whether anything but PCIe joins GPUs."""
+        return self.domain > 1 and self.domain_bytes_per_s > 0
 
 
 @cache

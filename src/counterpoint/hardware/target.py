@@ -22,6 +22,7 @@ _SPELLING: Final = re.compile(
     r"(?::(?:(?P<nics>\d+)x)?(?P<nic>\d+(?:\.\d+)?)G(?:b|bps|b/s|bit)?)?",
     re.IGNORECASE,
 )
+_MEMORY: Final = re.compile(r"device_memory_size: (\d+)")
 _BYTES_PER_GBIT: Final = 1e9 / 8
 _MOST_DEVICES: Final = 1 << 20
 _EXAMPLE: Final = "--target 8xH100, or 4x8xH100 for four hosts of eight"
@@ -72,14 +73,25 @@ class Target:
         return chip
 
     @property
+    def memory_bytes(self) -> int:
+        """Of one device, as the compiler is told."""
+        told = _MEMORY.search(self.config)
+        return int(told[1]) if told else round(self.chip.memory_bytes)
+
+    @property
+    def wiring(self) -> Wiring:
+        """The links of its kind of GPU, or what a user's file says instead."""
+        return self.own_wiring or find_wiring(self.gpu) or UNKNOWN_WIRING
+
+    @property
     def links(self) -> Links:
         """How its devices reach each other."""
-        wiring = self.own_wiring or find_wiring(self.gpu) or UNKNOWN_WIRING
+        wiring = self.wiring
         asked = self.nic_gbps is not None
         gbps = self.nic_gbps if self.nic_gbps is not None else wiring.nic_gbps
         return Links(
             domain=self._domain(wiring),
-            domain_bytes_per_s=wiring.domain_bytes_per_s,
+            domain_bytes_per_s=wiring.domain_bytes_per_s if wiring.joins else 0.0,
             generation=wiring.generation,
             host_bytes_per_s=wiring.pcie_bytes_per_s,
             nic_bytes_per_s=gbps * _BYTES_PER_GBIT,
@@ -90,7 +102,7 @@ class Target:
 
     def _domain(self, wiring: Wiring) -> int:
         """Devices of one domain: a host's, a part of them, or those of several whole hosts."""
-        most = wiring.domain
+        most = wiring.domain if wiring.joins else self.gpus_per_host
         if most <= self.gpus_per_host:
             return most
         if not wiring.spans_hosts:
@@ -103,7 +115,7 @@ class Target:
         gpu = self.known_gpu
         notes = [f"{self.gpu}: {gpu.stands_in}"] if gpu and gpu.stands_in else []
         links = self.links
-        if self.devices > links.domain and self.nic_gbps is None:
+        if self.devices > max(links.domain, self.gpus_per_host) and self.nic_gbps is None:
             gbps = links.nic_bytes_per_s / _BYTES_PER_GBIT
             notes.append(
                 f"no network was named: {gbps:g} Gb/s per GPU, a {links.network_source}; "

@@ -83,6 +83,8 @@ def load(program: Program, instruction: Instruction) -> Load:
     """What an instruction keeps busy."""
     if collective(program, instruction) is not None:
         return Load.COLLECTIVE
+    if instruction.opcode.startswith("custom-call"):
+        return Load.COMPUTE  # a callback: the stream waits for Python, nothing crosses for long
     if category(program, instruction) is Category.HOST or _moves_to_host(program, instruction):
         return Load.HOST
     return Load.COMPUTE

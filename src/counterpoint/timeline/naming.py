@@ -67,7 +67,12 @@ _LANES: Final = {
 
 
 def lane(category: str, opcode: str) -> Lane:
-    """The lane of a category. A fusion that transposes moves data, but it is a kernel."""
+    """The lane of a category. A fusion that transposes moves data, but it is a kernel.
+
+    A call to the host holds its stream up as a kernel does, and is no copy.
+    """
+    if category == "host" and opcode.startswith("custom-call"):
+        return Lane.COMPUTE
     if category == "copy" and ("fusion" in opcode or "transpose" in opcode):
         return Lane.COMPUTE
     return _LANES.get(category, Lane.COMPUTE)

@@ -38,17 +38,21 @@ class _Row:
     curve: SizeCurve
 
 
-def price_within(kind: str, size: int, ranks: int, target: Target, pattern: str = "") -> Price:
-    """A collective of `ranks` devices of one domain."""
+def price_within(
+    kind: str, size: int, ranks: int, target: Target, pattern: str = "", bus: bool = False
+) -> Price:
+    """A collective of `ranks` devices of one domain, or of one host whose `bus` joins them."""
+    bus = bus or not target.links.domain_bytes_per_s
     if ranks < 2 or size == 0:
         return around(_launch(), 1.0, Source.ANALYTIC, Family.DOMAIN, "nothing to send", "latency")
-    return _from_table(kind, size, ranks, target, pattern) or _from_model(kind, size, ranks, target)
+    found = None if bus else _from_table(kind, size, ranks, target, pattern)
+    return found or _from_model(kind, size, ranks, target, bus)
 
 
-def machine(target: Target, nic_bytes_per_s: float = 0.0) -> Machine:
+def machine(target: Target, nic_bytes_per_s: float = 0.0, bus: bool = False) -> Machine:
     """What groups find within a domain of the target."""
     links = target.links
-    nvlink = links.domain_bytes_per_s > 0
+    nvlink = links.domain_bytes_per_s > 0 and not bus
     gpu = target.known_gpu
     capability = float(gpu.compute_capability) if gpu and not gpu.stands_in else 0.0
     # NVLink SHARP over a ring on 8 GPUs: 480 and 367 GB/s of H200s, 735 and 700 of B200s.
@@ -73,8 +77,7 @@ def _from_table(kind: str, size: int, ranks: int, target: Target, pattern: str) 
     asked = size * _share(kind, ranks) / _share(kind, row.ranks)
     seconds = row.curve.at(asked)
     floor = min(row.curve.floor, seconds)
-    links = target.links.domain_bytes_per_s
-    slower = _SHEET[device] / links if links else 1.0
+    slower = _SHEET[device] / target.links.domain_bytes_per_s
     seconds = floor + (seconds - floor) * slower
     other = "" if row.ranks == ranks else f", measured with {row.ranks}"
     latency = seconds < 2 * floor
@@ -95,9 +98,9 @@ def _share(kind: str, ranks: int) -> float:
     return (2 if kind == "all-reduce" else 1) * (ranks - 1) / ranks
 
 
-def _from_model(kind: str, size: int, ranks: int, target: Target) -> Price:
+def _from_model(kind: str, size: int, ranks: int, target: Target, bus: bool) -> Price:
     links = target.links
-    sheet = links.domain_bytes_per_s or links.host_bytes_per_s
+    sheet = links.host_bytes_per_s if bus else links.domain_bytes_per_s
     if kind in ("all-to-all", "ragged-all-to-all", "collective-permute"):
         share = _PERMUTE if kind == "collective-permute" else _ALL_TO_ALL
         latency = _launch() + (ranks - 1 if kind != "collective-permute" else 1) * 1e-6
@@ -105,11 +108,12 @@ def _from_model(kind: str, size: int, ranks: int, target: Target) -> Price:
         how, seconds = "point to point", latency + transfer
         bound = "latency" if latency > transfer else "bandwidth"
     else:
-        found = estimates(kind, size, Group(ranks, 1, ranks), machine(target))
+        found = estimates(kind, size, Group(ranks, 1, ranks), machine(target, bus=bus))
         best = min(found, key=lambda it: it.seconds)
         how, seconds, bound = f"{best.algorithm} {best.protocol}", best.seconds, best.bound_by
     reach = _LATENCY_REACH if bound == "latency" else _FORMULA_REACH
-    how = f"{how}, {ranks} ranks, {links.generation}"
+    joined = "PCIe" if bus and links.domain_bytes_per_s else links.generation
+    how = f"{how}, {ranks} ranks, {joined}"
     return around(seconds, reach, Source.ANALYTIC, Family.DOMAIN, how, bound)
 
 

@@ -34,7 +34,7 @@ def price_across(kind: str, size: int, where: Placement, target: Target, scalars
                 kind,
                 size,
                 Group(where.ranks, where.domains, where.local),
-                machine(target, nic),
+                machine(target, nic, where.bus),
             )
         )
         fastest = min(found, key=lambda it: it.seconds)
@@ -56,7 +56,9 @@ def _all_to_all(size: int, where: Placement, nic: float, target: Target) -> Esti
     outside = size * (where.ranks - stays) / where.ranks
     inside = size * max(stays - 1, 0) / where.ranks
     links = target.links
-    within = 0.75 * (links.domain_bytes_per_s or links.host_bytes_per_s)
+    within = 0.75 * (links.host_bytes_per_s if where.bus else links.domain_bytes_per_s)
+    if where.bus:  # what leaves the host takes the same way first
+        inside += outside
     transfer = max(outside / (nic * _ALL_TO_ALL), inside / within)
     latency = _BASE_S + (where.ranks - stays - 1) * _PEER_S
     return Estimate("point to point", "", latency, transfer)

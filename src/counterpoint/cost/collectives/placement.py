@@ -1,7 +1,8 @@
 """Placement: where the ranks of a collective's groups stand, and whom they share NICs with.
 
 Rank i stands on host i // devices per host, and in domain i // devices per domain: XLA numbers
-devices host by host, and a mesh's own order is already in the replica groups.
+devices host by host, and a mesh's own order is already in the replica groups. Between the NVLink
+islands of one host, and where a host has none, PCIe carries what NVLink doesn't; never a NIC.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ class Placement:
     """One group. All that its price needs to know of the machine around it."""
 
     ranks: int
-    domains: int  # that it touches
+    domains: int  # that it touches; a host of several islands counts as one
     hosts: int
     local: int  # ranks in the domain where it has fewest: they carry what crosses
     nic_bytes_per_s: float  # of one such rank, each way, while all groups run; 0 within a domain
+    bus: bool = False  # the host's PCIe joins what stays within a domain, not NVLink
 
     @property
     def crosses(self) -> bool:
@@ -59,7 +61,7 @@ def place(groups: Groups, target: Target) -> tuple[Placement, ...]:
     crossing: Counter[int] = Counter()
     counts: list[tuple[tuple[int, ...], Counter[int]]] = []
     for group in groups:
-        at = Counter(rank // links.domain for rank in group)
+        at = Counter(rank // _nearby(target, links) for rank in group)
         counts.append((group, at))
         if len(at) > 1:
             crossing.update(at)
@@ -71,8 +73,9 @@ def _kind(
     group: tuple[int, ...], at: Counter[int], crossing: Counter[int], target: Target, links: Links
 ) -> Placement:
     hosts = len({rank // target.gpus_per_host for rank in group})
+    bus = not links.domain_bytes_per_s or len({rank // links.domain for rank in group}) > len(at)
     if len(at) < 2:
-        return Placement(len(group), 1, hosts, len(group), 0.0)
+        return Placement(len(group), 1, hosts, len(group), 0.0, bus)
     busiest = max(crossing[domain] for domain in at)
     return Placement(
         ranks=len(group),
@@ -80,7 +83,13 @@ def _kind(
         hosts=hosts,
         local=min(at.values()),
         nic_bytes_per_s=nic_share(busiest, target, links),
+        bus=bus,
     )
+
+
+def _nearby(target: Target, links: Links) -> int:
+    """Devices that reach each other without a network."""
+    return max(links.domain, target.gpus_per_host)
 
 
 def nic_share(senders: int, target: Target, links: Links) -> float:
@@ -88,21 +97,31 @@ def nic_share(senders: int, target: Target, links: Links) -> float:
 
     Each uses the NIC next to it; where a domain has fewer NICs than devices, some share one.
     """
-    whole = links.nic_bytes_per_s * links.domain
-    nics = max(1.0, links.nics_per_host * links.domain / target.gpus_per_host)
+    nearby = _nearby(target, links)
+    whole = links.nic_bytes_per_s * nearby
+    nics = max(1.0, links.nics_per_host * nearby / target.gpus_per_host)
     nearest = max(whole / nics, links.nic_bytes_per_s)
+    if not links.domain_bytes_per_s:  # a plain card's only way out
+        nearest = min(nearest, links.host_bytes_per_s)
     return min(nearest, whole / senders)
 
 
 def pair_placement(pairs: Iterable[tuple[int, int]], target: Target) -> tuple[bool, float]:
-    """Whether the worst of these pairs crosses domains, and what its sender's NIC gives it."""
+    """Whether PCIe joins any of these pairs, and what the NIC gives who sends across domains.
+
+    The latter is 0 where none does.
+    """
     links = target.links
+    nearby = _nearby(target, links)
+    bus = not links.domain_bytes_per_s
     sends: Counter[int] = Counter()
     receives: Counter[int] = Counter()
     for source, to in pairs:
-        here, there = source // links.domain, to // links.domain
+        here, there = source // nearby, to // nearby
         if here != there:
             sends[here] += 1
             receives[there] += 1
+        elif source // links.domain != to // links.domain:
+            bus = True
     busiest = max((*sends.values(), *receives.values()), default=0)
-    return busiest > 0, nic_share(busiest, target, links) if busiest else 0.0
+    return bus, nic_share(busiest, target, links) if busiest else 0.0

@@ -95,7 +95,7 @@ def _grouped(
     if where.crosses and size > 0:
         scaled = corrected(kind, size, where, target, scalars, tables)
         return scaled or price_across(kind, size, where, target, scalars)
-    return price_within(kind, size, where.ranks, target)
+    return price_within(kind, size, where.ranks, target, bus=where.bus)
 
 
 def _pairwise(
@@ -114,9 +114,9 @@ def _pairwise(
         measured = from_tables("collective-permute", size, where, target, tables)
         if measured is not None:
             return measured
-    crosses, nic = pair_placement(pairs, target)
-    inside = price_within("collective-permute", size, _LARGEST, target, pattern(pairs))
-    if not crosses:
+    bus, nic = pair_placement(pairs, target)
+    inside = price_within("collective-permute", size, _LARGEST, target, pattern(pairs), bus)
+    if not nic:
         return inside
     across = price_pair(size, nic, scalars)
     return max(inside, across, key=lambda price: price.seconds)

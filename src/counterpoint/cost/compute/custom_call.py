@@ -37,7 +37,7 @@ _NO_WORK_WORDS: Final = (
 )
 _NO_WORK: Final = frozenset(_NO_WORK_WORDS.split())
 """Marks for the compiler that launch nothing."""
-_CALLBACK_S: Final = (20e-6, 300e-6, 50e-3)
+_CALLBACK_S: Final = (20e-6, 300e-6, 10e-3)
 """A call into Python on the host: at least, likely, at most."""
 
 
@@ -96,6 +96,6 @@ def _host_call(program: Program, instruction: Instruction, machine: Machine) -> 
         low + moving,
         high + moving,
         Source.BOUND,
-        Family.HOST,
-        "a call to the host",
+        Family.CUSTOM,
+        f"waits for Python on the host: {low * 1e3:g} to {high * 1e3:g} ms, for nothing tells",
     )

@@ -11,6 +11,8 @@ from counterpoint.hardware import Target
 
 FRACTION: Final = "XLA_PYTHON_CLIENT_MEM_FRACTION"
 _NEWER: Final = "XLA_CLIENT_MEM_FRACTION"
+_ALLOCATOR: Final = "XLA_PYTHON_CLIENT_ALLOCATOR"
+_WITHOUT_POOL: Final = "platform"  # every array is allocated by itself, up to all there is
 USUAL: Final = 0.75  # jax's default: docs.jax.dev, "GPU memory allocation"
 
 
@@ -46,10 +48,11 @@ def memory_fit(
 ) -> MemoryFit:
     """How a compile's plan stands against a target's memory."""
     said = next((name for name in (_NEWER, FRACTION) if environment.get(name)), None)
-    gpu = target.known_gpu
+    if environment.get(_ALLOCATOR, "").strip().lower() == _WITHOUT_POOL:
+        said, fraction = f"{_ALLOCATOR}={_WITHOUT_POOL}: no pool", 1.0
     return MemoryFit(
         peak_bytes=memory.peak if memory is not None else None,
-        memory_bytes=int(gpu.memory_bytes if gpu else target.chip.memory_bytes) or None,
+        memory_bytes=target.memory_bytes or None,
         fraction=_fraction(environment.get(said or "")) if fraction is None else fraction,
         fraction_source=said or "JAX's default",
     )
