@@ -30,11 +30,23 @@ print("trained")
 )
 
 
-TIMED = """
+UNDECIDED = """
+import json, time
+from glob import glob
 began = time.monotonic()
-while time.monotonic() - began < 3:
+def undecided():
+    told = [json.load(open(it))["window"]["state"] for it in glob("rank0/agent/process-*.json")]
+    return not {*told} & {"done", "failed"} and time.monotonic() - began < 60
+"""
+"""`undecided()`: there is no profile yet, however slow the machine is."""
+
+TIMED = (
+    UNDECIDED
+    + """
+while undecided():
     step()
 """
+)
 
 
 @pytest.fixture(scope="module")
@@ -98,10 +110,10 @@ def test_without_a_start_whole_steps_are_taken_once_it_is_quiet(tmp_path: Path) 
     left = run(
         tmp_path,
         SHARDED
+        + UNDECIDED
         + """
-began = time.monotonic()
 i = 0
-while time.monotonic() - began < 3:
+while undecided():
     with StepTraceAnnotation("train", step_num=i):
         step()
     i += 1
@@ -225,19 +237,17 @@ for i in range(1000):
 
 
 def test_one_of_two_processes_profiles(tmp_path: Path) -> None:
+    worker = f"""{UNDECIDED}
+import jax
+f = jax.jit(lambda x: x + 1)
+while undecided():
+    f(1.0).block_until_ready()
+"""
     left = run(
         tmp_path,
-        """
-        import subprocess, sys, time
-        worker = '''
-        import time, jax
-        f = jax.jit(lambda x: x + 1)
-        began = time.monotonic()
-        while time.monotonic() - began < 3:
-            f(1.0).block_until_ready()
-        '''
-        import textwrap
-        command = [sys.executable, "-c", textwrap.dedent(worker)]
+        f"""
+        import subprocess, sys
+        command = [sys.executable, "-c", {worker!r}]
         both = [subprocess.Popen(command) for _ in range(2)]
         sys.exit(sum(child.wait() for child in both))
         """,

@@ -5,8 +5,9 @@
         progress.say("finding steps")
 
 Work under a second stays silent. After that a terminal shows one line that is redrawn and wiped in
-the end; a file or a pipe gets a line now and every few seconds. A thread draws, so that the work
-need not call back; it has ended when the block has.
+the end. A file or a pipe is read later, and keeps every line: it gets one after ten seconds and
+every half minute. A thread draws, so that the work need not call back; it has ended when the block
+has.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class Pace:
 
 
 ON_TERMINAL = Pace(first=1.0, next=0.2)
-IN_FILE = Pace(first=1.0, next=5.0)
+IN_FILE = Pace(first=10.0, next=30.0)
 
 
 class Progress:
