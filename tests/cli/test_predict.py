@@ -52,6 +52,10 @@ def test_the_json_is_that_of_explain_with_more(
     low, high = told["range_ms"]
     assert 0 < low < told["step_ms"] < high
     assert told["hbm_bytes"] > 70e9
+    parts = data["breakdown"]
+    exposed, hidden = parts["collective_exposed_ms"], parts["collective_hidden_ms"]
+    assert told["exposed_ms"] == pytest.approx(exposed, abs=1e-5)
+    assert told["communication_ms"] == pytest.approx(exposed + hidden, abs=1e-5)
     assert told["fits"] is None  # a scheduled module does not tell its memory
     assert sum(data["basis"].values()) == pytest.approx(1, abs=1e-5)
     assert data["steps"]["median_ms"] == pytest.approx(told["step_ms"], rel=1e-3)
@@ -159,3 +163,43 @@ def test_a_seed_lets_devices_scatter_and_tells_the_same_again(
         assert predict(*words) == 0
         told.append(json.loads(capsys.readouterr().out))
     assert told[0] == told[1]
+
+
+@pytest.mark.parametrize("name", ["step.parquet", "step.json", "step.json.gz"])
+def test_a_kept_prediction_stays_one(
+    name: str, scheduled: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = tmp_path / name
+    assert predict(scheduled, "--target", "2xH100", "--json", "-o", kept) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert main(["explain", str(kept), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    for key, figure in made["breakdown"].items():
+        assert told["breakdown"][key] == pytest.approx(figure, abs=2e-5), key
+    assert told["utilisation"]["chip"] == made["utilisation"]["chip"]
+    assert set(told["phases"]) == set(made["phases"])
+    first, same = made["collectives"][0], told["collectives"][0]
+    assert same["busbw_gbps"] == pytest.approx(first["busbw_gbps"], rel=1e-3)
+    assert main(["explain", str(kept)]) == 0
+    screen = capsys.readouterr().out
+    assert "predicted; times are of the predicted step" in screen
+    assert "simulated: one device stands for 2 of 2xH100" in screen
+    assert str(kept) in " ".join(screen.split())
+    assert predict(scheduled, "--target", "2xH100", "--against", kept) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "a kept prediction: nothing of it was measured" in told
+
+
+def test_nothing_alike_is_refused_not_compared(
+    scheduled: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path / "other.hlo.txt"
+    other.write_text(
+        "HloModule jit_other, is_scheduled=true\n\nENTRY %m (p: f32[999]) -> f32[999] {\n"
+        "  %p = f32[999]{0} parameter(0)\n  ROOT %negate.5 = f32[999]{0} negate(%p)\n}\n"
+    )
+    kept = tmp_path / "other.json.gz"
+    assert predict(other, "--target", "1xH100", "-o", kept) == 0
+    capsys.readouterr()
+    assert predict(scheduled, "--target", "2xH100", "--against", kept) == 3
+    assert "nothing in it matches the prediction" in capsys.readouterr().err

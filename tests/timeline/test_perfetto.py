@@ -6,6 +6,7 @@ import gzip
 import json
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trace_builder import wide
 
+from counterpoint.core.basis import Basis
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.hlo.wire_schema import message_classes
 from counterpoint.timeline.assemble import assemble
 from counterpoint.timeline.chrome import read_trace_json
+from counterpoint.timeline.device import Device
 from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.perfetto import write_perfetto
 from counterpoint.timeline.perfetto.nesting import order, rows
@@ -376,3 +379,33 @@ def test_an_interruption_leaves_what_was_there(
         write_perfetto(timeline, path, overwrite=True)
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("basis", ["predicted", "measured"])
+def test_the_basis_and_the_chip_come_back(basis: str, tmp_path: Path) -> None:
+    chip = Device(ordinal=0, kind="gpu", chip="Some GPU", peak_flops=1e15, peak_bytes=3e12)
+    wrote = replace(made(recording(steps())), basis=Basis(basis), devices=(chip,))
+    path = write_perfetto(wrote, tmp_path / "t.json.gz")
+    back = read(str(path))
+    assert back.basis is Basis(basis)
+    assert back.devices == (chip,)
+    assert back.hosts[0].name == wrote.hosts[0].name
+    assert set(wrote.notes) <= set(back.notes)
+
+
+@pytest.mark.parametrize(
+    "about", [[], {"writer": 3}, {"writer": "counterpoint 1", "basis": [], "devices": [7, {}]}]
+)
+def test_a_head_of_another_shape_says_nothing(about: object, tmp_path: Path) -> None:
+    path = write_perfetto(made(recording(steps())), tmp_path / "t.json")
+    trace = json.loads(path.read_text())
+    path.write_text(json.dumps({**trace, "otherData": about}))
+    assert read(str(path)).basis is Basis.MEASURED
+
+
+def test_predicted_and_measured_are_not_hosts_of_one_run(tmp_path: Path) -> None:
+    one = made(recording(steps()))
+    first = write_perfetto(one, tmp_path / "a.json")
+    second = write_perfetto(replace(one, basis=Basis.PREDICTED), tmp_path / "b.json")
+    with pytest.raises(InputError, match="not hosts of one run"):
+        read(str(first), str(second))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -25,7 +26,7 @@ def check_timeline_output(
         raise UsageError(
             f"can't write {out}: its ending names no format here",
             why=f"the ending says the format: {', '.join(ENDINGS)}",
-            next=instead or f"-o {out}{PARQUET}",
+            next=instead or f"-o {shlex.quote(str(out.with_suffix(PARQUET)))}",
         )
     if out.exists() and any(Path(name).resolve() == out.resolve() for name in inputs):
         raise UsageError(f"{out} is what is to be read", next="choose another name")
@@ -34,7 +35,10 @@ def check_timeline_output(
             f"{out} exists", why="nothing is overwritten unasked", next="add --force, or rename"
         )
     if not out.parent.is_dir():
-        raise UsageError(f"can't write {out}: there is no directory {out.parent}")
+        parent = shlex.quote(str(out.parent))
+        raise UsageError(
+            f"can't write {out}: there is no directory {out.parent}", next=f"mkdir -p {parent}"
+        )
 
 
 def write_timeline(timeline: Timeline, out: Path, *, force: bool) -> None:

@@ -108,6 +108,9 @@ def _inputs(inputs: tuple[str, ...]) -> str:
 
 
 def _devices(explanation: Explanation) -> str:
+    if explanation.basis == Basis.PREDICTED and explanation.hosts:
+        chip = explanation.utilisation.chip or explanation.device_kind
+        return printable(f"simulated: {explanation.hosts[0].name} ({chip})")
     count, chip = explanation.device_count, explanation.utilisation.chip
     kind = explanation.device_kind
     what = f"{printable(chip)} ({kind})" if chip else f"{kind} (the profile names no chip)"

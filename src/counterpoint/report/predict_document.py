@@ -68,7 +68,7 @@ def _step(prediction: Prediction) -> Section:
         Fact("range", _reach(base)),
         Fact(
             "communicates",
-            f"{units.milliseconds(simulation.communication_s * 1e3)}, of it exposed"
+            f"{units.milliseconds(simulation.communicating_s * 1e3)}, of it exposed"
             f" {_exposed(prediction)}; the step without any:"
             f" {units.milliseconds(simulation.critical_path_s * 1e3)}",
         ),

@@ -76,7 +76,7 @@ def _prediction(prediction: Prediction) -> dict[str, Json]:
         "versions": _versions(prediction.base),
         **_figures(prediction.base),
         "tokens_per_s": None,
-        "communication_ms": _ms(simulation.communication_s),
+        "communication_ms": _ms(simulation.communicating_s),
         "exposed_ms": _ms(simulation.exposed_s),
         "critical_path_ms": _ms(simulation.critical_path_s),
         "busiest_lane_ms": _ms(simulation.busiest_lane_s),
@@ -185,6 +185,7 @@ def _against(found: Against | None) -> dict[str, Any] | None:
         return None
     return {
         "path": found.origin,
+        "basis": str(found.basis),
         "predicted_ms": round(found.predicted_ms, _DECIMALS),
         "measured_ms": None if found.measured_ms is None else round(found.measured_ms, _DECIMALS),
         "program_ms": None if found.program_ms is None else round(found.program_ms, _DECIMALS),

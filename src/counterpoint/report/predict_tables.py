@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.core.basis import Range
+from counterpoint.core.basis import Basis, Range
 from counterpoint.report import units
 from counterpoint.report.document import (
     Column,
@@ -19,6 +19,7 @@ from counterpoint.report.document import (
     printable,
 )
 from counterpoint.report.places import short_path, without_middle
+from counterpoint.workflow.prediction.against import Against
 from counterpoint.workflow.prediction.prediction import Prediction, Standing
 from counterpoint.workflow.prediction.ranking import INDIFFERENCE
 
@@ -171,16 +172,17 @@ def against_section(prediction: Prediction, top: int) -> Iterator[Section]:
     if found is None:
         return
     warned = [Fact("WARNING", printable(text), Tone.WARNING) for text in found.warnings]
+    there = "there" if found.basis is Basis.PREDICTED else "measured"
     facts = [
         *warned,
-        Fact("measured", printable(found.origin)),
+        Fact(there, printable(_other(found))),
         Fact("matched", f"{units.percent(found.matched_share)} of its device time, {found.how}"),
     ]
     kinds = Table(
         columns=(
             Column("category", Kind.WORD),
             Column("predicted ms", Kind.NUMBER),
-            Column("measured ms", Kind.NUMBER),
+            Column(f"{there} ms", Kind.NUMBER),
             Column("off by ms", Kind.NUMBER),
         ),
         rows=tuple(
@@ -194,9 +196,9 @@ def against_section(prediction: Prediction, top: int) -> Iterator[Section]:
             Column("op", Kind.NAME),
             Column("category", Kind.WORD, rank=1),
             Column("predicted ms", Kind.NUMBER),
-            Column("measured ms", Kind.NUMBER),
+            Column(f"{there} ms", Kind.NUMBER),
             Column("off by ms", Kind.NUMBER),
-            Column("measured as", Kind.NAME, rank=2),
+            Column(f"{there} as", Kind.NAME, rank=2),
             Column("source", Kind.PLACE, rank=3),
         ),
         rows=tuple(
@@ -212,13 +214,19 @@ def against_section(prediction: Prediction, top: int) -> Iterator[Section]:
     )
     predicted, measured = units.column([found.predicted_ms, found.measured_ms])
     ratio = units.UNKNOWN if found.ratio is None else f"{found.ratio - 1:+.1%}"
-    summary = f"predicted {predicted} ms, measured {measured} ms: {ratio}"
+    summary = f"predicted {predicted} ms, {there} {measured} ms: {ratio}"
     if found.host_bound:
         runs = units.milliseconds(found.program_ms)
         summary = f"predicted {predicted} ms, its program ran for {runs}: {ratio}"
         facts.append(Fact("step", f"{measured} ms: the rest is the host's, which is not predicted"))
     cut = Prose(f"{len(rows)} of {len(found.ops):,} ops, the largest difference first", Tone.QUIET)
     yield Section("Against", summary, (Facts(tuple(facts)), kinds, cut, ops))
+
+
+def _other(found: Against) -> str:
+    if found.basis is Basis.PREDICTED:
+        return f"{found.origin}, a kept prediction: nothing of it was measured"
+    return found.origin
 
 
 def unpriced_section(prediction: Prediction, top: int) -> Iterator[Section]:

@@ -29,11 +29,11 @@ def draw(
     case: Case,
     course: Course,
     step_s: float,
-    device: Device,
+    where: tuple[Host, Device],
     notes: tuple[str, ...],
     hlo: bytes | None,
 ) -> Timeline:
-    """The Timeline of a run with the likely prices."""
+    """The Timeline of a run with the likely prices; its host tells what the device stands for."""
     plan = case.plan
     names = [it.name for it in plan.instructions]
     known = {"name": names, "op": names, "async_window": False}
@@ -49,8 +49,8 @@ def draw(
     return Timeline(
         basis=Basis.PREDICTED,
         inputs=(program.name,),
-        hosts=(Host(name="simulated", source=program.name),),
-        devices=(device,),
+        hosts=(where[0],),
+        devices=(where[1],),
         lines=plan.streams,
         programs=(entry,),
         ops=described,

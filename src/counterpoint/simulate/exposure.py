@@ -1,4 +1,4 @@
-"""How long communication goes on without compute beside it, as `explain` counts it on a profile."""
+"""How long communication goes on, and how long without compute, as `explain` counts it."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from counterpoint.timeline.model import Lane
 from counterpoint.timeline.naming import lane
 
 
-def exposed_s(program: Program, case: Case, course: Course) -> float:
-    """Seconds, by the very spans that the Timeline has; gaps between kernels count."""
+def communicating_s(program: Program, case: Case, course: Course) -> tuple[float, float]:
+    """Seconds of communication, and of these exposed, by the very spans that the Timeline has."""
     lanes = np.array([str(lane(category(program, it), it.opcode)) for it in case.plan.instructions])
     spans = draw_spans(case, course)
     at = lanes[spans["op"].to_numpy()]
@@ -23,4 +23,5 @@ def exposed_s(program: Program, case: Case, course: Course) -> float:
     def during(one: Lane) -> Intervals:
         return union(start[at == one], end[at == one])
 
-    return (during(Lane.COLLECTIVE) - during(Lane.COMPUTE)).total / 1e12
+    talk = during(Lane.COLLECTIVE)
+    return talk.total / 1e12, (talk - during(Lane.COMPUTE)).total / 1e12

@@ -12,14 +12,14 @@ from counterpoint.simulate.case import Case
 from counterpoint.simulate.course import MOST_SPANS, Course
 from counterpoint.simulate.drawing import draw
 from counterpoint.simulate.engine import MOST_TURNS, Engine, alone
-from counterpoint.simulate.exposure import exposed_s
+from counterpoint.simulate.exposure import communicating_s
 from counterpoint.simulate.jitter import Jitter, disturb
 from counterpoint.simulate.layout import lay_out
 from counterpoint.simulate.plan import Seconds
 from counterpoint.simulate.prices import ask
 from counterpoint.simulate.simulation import Simulation, Uncounted, Unpriced
 from counterpoint.simulate.streams import Load
-from counterpoint.timeline.device import Device
+from counterpoint.timeline.device import Device, Host
 
 
 def simulate(
@@ -46,17 +46,21 @@ def simulate(
     times = case.times(engine.sums.counts)
     reach = dict(_reaches(case, step_s))
     loads = case.by_load(times)
+    talks, exposed = communicating_s(program, case, course)
     uncounted = tuple(_uncounted(program, case))
     notes = tuple(_notes(case, course, engine, uncounted, device_name or _name(target)))
-    device = _device(target, device_name)
+    all_of = f"{target.devices:,} of {target}" if target else "all"
+    host = Host(name=f"one device stands for {all_of}", source=program.name)
+    where = (host, _device(target, device_name))
     return Simulation(
-        draw=lambda: draw(program, case, course, step_s, device, notes, hlo),
+        draw=lambda: draw(program, case, course, step_s, where, notes, hlo),
         step_s=step_s,
         low_s=step_s - math.hypot(0.0, *(min(0.0, low) for low, _ in reach.values())),
         high_s=step_s + math.hypot(0.0, *(max(0.0, high) for _, high in reach.values())),
         reach_s=reach,
         rests_on=case.prices.by_source(times),
-        exposed_s=exposed_s(program, case, course),
+        exposed_s=exposed,
+        communicating_s=talks,
         communication_s=loads[Load.COLLECTIVE],
         compute_s=loads[Load.COMPUTE],
         unpriced=tuple(_unpriced(case, times, step_s)),

@@ -55,7 +55,8 @@ class Simulation:
     reach_s: Mapping[Family, tuple[float, float]]  # what each family alone does to the step
     rests_on: Mapping[Source, float]  # seconds of work, by where their prices come from
     exposed_s: float  # communication goes on, and no compute beside it
-    communication_s: float
+    communicating_s: float  # that any goes on, exposed or hidden
+    communication_s: float  # work of it, as if nothing ran beside it
     compute_s: float
     unpriced: tuple[Unpriced, ...]
     uncounted: tuple[Uncounted, ...]

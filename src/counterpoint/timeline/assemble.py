@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 
 from counterpoint.core.basis import Basis
+from counterpoint.core.errors import InputError
 from counterpoint.timeline.align import Offset, find_offsets
 from counterpoint.timeline.device import Host
 from counterpoint.timeline.gather import Gathered, gather
@@ -64,7 +65,7 @@ def assemble(
     )
     said += _uneven(tables.runs, names, found.program)
     return Timeline(
-        basis=Basis.MEASURED,
+        basis=_basis(recordings),
         inputs=tuple(inputs),
         hosts=tuple(hosts),
         devices=tuple(gathered.devices),
@@ -82,6 +83,19 @@ def assemble(
         notes=tuple(dict.fromkeys([*said, *found.notes])),
         truncated=any(recording.truncated for recording in recordings),
     )
+
+
+def _basis(recordings: Sequence[Recording]) -> Basis:
+    """One for all: a simulated device is no neighbour of a real one."""
+    found = {recording.basis: recording.source for recording in recordings}
+    if len(found) > 1:
+        predicted = found[Basis.PREDICTED]
+        other = next(source for basis, source in found.items() if basis is not Basis.PREDICTED)
+        raise InputError(
+            f"{predicted} is predicted, and {other} is measured: they are not hosts of one run",
+            next="name them alone; to compare them: counterpoint predict ... --against RUN",
+        )
+    return next(iter(found), Basis.MEASURED)
 
 
 def _without_false_forward(ops: pl.DataFrame) -> pl.DataFrame:

@@ -27,6 +27,7 @@ from counterpoint.hlo.phase import phase_of_name
 from counterpoint.hlo.scope import scope
 from counterpoint.timeline import naming
 from counterpoint.timeline.model import OPS
+from counterpoint.timeline.recording import SAID
 
 Row = dict[str, Any]
 HloOf = Callable[[int], Program | None]
@@ -68,6 +69,7 @@ def _programs_from_texts(ops: pl.DataFrame, programs: Sequence[int]) -> dict[int
 
 def _describe(row: Row, index: int, found: tuple[Program, Instruction] | None) -> Row:
     described = _by_name(row) if found is None else _by_program(row, *found)
+    said = {name.removeprefix("said_"): row[name] for name in SAID if row.get(name) is not None}
     return {
         **dict.fromkeys(OPS),
         "name": row["name"],
@@ -75,6 +77,7 @@ def _describe(row: Row, index: int, found: tuple[Program, Instruction] | None) -
         "program": None if index == _NO_PROGRAM else index,
         "async_window": bool(row["async_window"]),
         **described,
+        **said,
     }
 
 

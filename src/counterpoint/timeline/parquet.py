@@ -179,7 +179,8 @@ def _read(path: Path, manifest: dict[str, Any]) -> Timeline:
     _check_references(tables, manifest)
     return Timeline(
         basis=Basis(manifest["basis"]),
-        inputs=tuple(manifest["inputs"]),
+        # Of a prediction there is no profile to name: it was simulated.
+        inputs=(str(path),) if manifest["basis"] == Basis.PREDICTED else (*manifest["inputs"],),
         hosts=tuple(Host(**host) for host in manifest["hosts"]),
         devices=tuple(Device(**device) for device in manifest["devices"]),
         lines=tuple(manifest["lines"]),

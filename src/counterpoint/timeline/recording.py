@@ -14,6 +14,7 @@ from typing import Final
 
 import polars as pl
 
+from counterpoint.core.basis import Basis
 from counterpoint.timeline.device import Device
 
 Schema = dict[str, type[pl.DataType]]
@@ -42,6 +43,21 @@ OPS: Final[Schema] = {
     "text": pl.String,  # HLO text of the instruction
 }
 """One row for each distinct thing that spans point to."""
+
+SAID: Final[Schema] = {
+    "said_category": pl.String,
+    "said_lane": pl.String,
+    "said_phase": pl.String,
+    "said_scope": pl.String,
+    "said_collective": pl.String,
+    "said_bytes": pl.Int64,
+    "said_group_size": pl.UInt32,
+    "said_bus_factor": pl.Float64,
+}
+"""Columns that OPS has besides where a Timeline was written as a trace: what it knew of each op.
+
+`said_X` is the Timeline's column X. It outranks what names tell, and nothing else is left of it.
+"""
 
 EXECUTIONS: Final[Schema] = {
     "device": pl.UInt16,
@@ -98,3 +114,4 @@ class Recording:
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     notes: tuple[str, ...] = ()
     truncated: bool = False
+    basis: Basis = Basis.MEASURED

@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 from counterpoint.timeline.chrome.roles import DeviceKey, integer, step_of_kind
 from counterpoint.timeline.chrome.tracks import NO_RUN, Kind
 from counterpoint.timeline.device import Device
+from counterpoint.timeline.model import Lane
 from counterpoint.timeline.recording import (
     EXECUTIONS,
     HOST_EVENTS,
     MARKERS,
     OPS,
+    SAID,
     SPANS,
     Schema,
 )
@@ -31,6 +33,7 @@ KIND, RUN, START, DURATION = range(4)
 _MOST: Final = 1 << 16  # devices and lines are numbered by UInt16
 
 _HLO_NAME: Final = re.compile(r"%?([\w.\-]+) = ")
+_LANES: Final = frozenset(Lane)
 _MODULE: Final = re.compile(r"(.+)\((\d+)\)$", re.DOTALL)
 
 
@@ -41,8 +44,9 @@ class TooMany(ValueError):
 class Columns:
     """Gathers rows; the properties give the tables of a Recording."""
 
-    def __init__(self, kinds: Sequence[Kind]) -> None:
+    def __init__(self, kinds: Sequence[Kind], *, ours: bool = False) -> None:
         self._kinds = kinds
+        self._ours = ours  # a Timeline was written here
         self._devices: dict[DeviceKey, int] = {}
         self._lines: list[str] = []
         self._host_names: dict[str, int] = {}
@@ -68,7 +72,7 @@ class Columns:
     def add_spans(self, device: int, line: int, rows: Rows, is_async: bool) -> None:
         """Work on a device."""
         ops = self._ops
-        op = self._map(rows, lambda kind: ops.setdefault(_op_row(kind, is_async), len(ops)))
+        op = self._map(rows, lambda kind: ops.setdefault(self._op_row(kind, is_async), len(ops)))
         parts = (np.full(len(rows), device), np.full(len(rows), line), op, *rows.T[RUN:])
         self._spans.append(np.column_stack(parts))
 
@@ -119,7 +123,8 @@ class Columns:
     @property
     def ops(self) -> pl.DataFrame:
         """The table OPS."""
-        return pl.DataFrame(list(self._ops), schema=OPS, orient="row")
+        schema = {**OPS, **SAID} if self._ours else OPS
+        return pl.DataFrame(list(self._ops), schema=schema, orient="row")
 
     @property
     def spans(self) -> pl.DataFrame:
@@ -141,6 +146,10 @@ class Columns:
     def markers(self) -> pl.DataFrame:
         """The table MARKERS."""
         return pl.DataFrame(self._markers, schema=MARKERS, orient="row")
+
+    def _op_row(self, kind: Kind, is_async: bool) -> tuple[object, ...]:
+        row = _op_row(kind, is_async)
+        return (*row, *_said(kind)) if self._ours else row
 
     def _map(self, rows: Rows, number: Callable[[Kind], int]) -> Rows:
         """The number of each row's kind."""
@@ -167,6 +176,25 @@ def _op_row(kind: Kind, is_async: bool) -> tuple[object, ...]:
         _number(kind.bytes_accessed),
         text if own else None,
     )
+
+
+def _said(kind: Kind) -> tuple[object, ...]:
+    """A row of SAID."""
+    return (
+        _text(kind.said_category),
+        kind.cat if kind.cat in _LANES else None,
+        _text(kind.said_phase),
+        _text(kind.said_scope),
+        _text(kind.said_collective),
+        integer(kind.said_bytes),
+        _count(kind.said_group_size),
+        _number(kind.said_bus_factor),
+    )
+
+
+def _count(value: object) -> int | None:
+    found = integer(value)
+    return found if found is not None and 0 <= found < 1 << 32 else None
 
 
 def _text(value: object) -> str | None:

@@ -8,12 +8,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from counterpoint.core.basis import Basis
 from counterpoint.core.errors import InputError
 from counterpoint.timeline.chrome.columns import Columns, TooMany
 from counterpoint.timeline.chrome.sorting import sort_tracks
-from counterpoint.timeline.chrome.stream import NotATrace, read_events
+from counterpoint.timeline.chrome.stream import NotATrace, read_events, read_head
 from counterpoint.timeline.chrome.tracks import Tracks, gather
 from counterpoint.timeline.chrome.unpack import Reached, UnpacksTooFar, is_packed, text_blocks
+from counterpoint.timeline.chrome.written import read_written
 from counterpoint.timeline.recording import Recording
 
 MOST_EVENTS: Final = 1_000_000
@@ -67,18 +69,20 @@ def _map(path: Path) -> memoryview:
 
 
 def _read(data: memoryview, source: str, reached: Reached) -> Recording:
-    tracks = gather(read_events(text_blocks(data, reached)))
+    written = read_written(read_head(text_blocks(data, _silent)))
+    ours = written is not None
+    tracks = gather(read_events(text_blocks(data, reached)), ours=ours)
     if not tracks.rows:
         raise InputError(
             f"{source}: no events with a start and a length",
             why=tracks.cut or _describe_rest(tracks) or "the list of events is empty",
             next="capture the profile again, or give the .xplane.pb beside it",
         )
-    columns, left_out = sort_tracks(tracks)
+    columns, left_out = sort_tracks(tracks, ours=ours)
     return Recording(
         source=source,
-        host=_host(source),
-        devices=columns.devices,
+        host=(written.host if written else None) or _host(source),
+        devices=written.devices(columns.devices) if written else columns.devices,
         lines=columns.lines,
         ops=columns.ops,
         spans=columns.spans,
@@ -86,21 +90,29 @@ def _read(data: memoryview, source: str, reached: Reached) -> Recording:
         markers=columns.markers,
         host_events=columns.host_events,
         host_names=columns.host_names,
-        notes=_notes(tracks, columns, left_out),
-        truncated=tracks.cut is not None or tracks.complete == MOST_EVENTS,
+        notes=(*_notes(tracks, columns, left_out, ours=ours), *(written.notes if written else ())),
+        truncated=tracks.cut is not None or (not ours and tracks.complete == MOST_EVENTS),
+        basis=written.basis if written else Basis.MEASURED,
     )
 
 
-def _notes(tracks: Tracks, columns: Columns, left_out: Sequence[str]) -> tuple[str, ...]:
+def _notes(
+    tracks: Tracks, columns: Columns, left_out: Sequence[str], *, ours: bool
+) -> tuple[str, ...]:
     notes: list[str] = []
-    if tracks.complete == MOST_EVENTS:
+    if tracks.complete == MOST_EVENTS and not ours:
         notes.append(
             "cut at 1,000,000 events, as many as XLA writes to a trace.json: the latest are"
             " missing, and times that need them are too short; read the .xplane.pb beside it"
         )
     if tracks.cut:
         notes.append(f"cut off after {tracks.complete:,} events: {tracks.cut}")
-    if columns.devices:
+    if columns.devices and ours:
+        notes.append(
+            "a Timeline that was kept as a trace: its HLO is not in it, nor which op waits for"
+            " which; .parquet keeps all"
+        )
+    elif columns.devices:
         notes.append(
             "a trace.json holds no HLO: replica groups, and bytes and ranks of collectives, are"
             " known only where an event spells out its instruction; the .xplane.pb has them all"

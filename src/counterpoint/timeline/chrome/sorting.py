@@ -23,10 +23,10 @@ from counterpoint.timeline.chrome.tracks import Kind, Track, Tracks
 _NO_LENGTH_PS: Final = 1
 
 
-def sort_tracks(tracks: Tracks) -> tuple[Columns, tuple[str, ...]]:
+def sort_tracks(tracks: Tracks, *, ours: bool = False) -> tuple[Columns, tuple[str, ...]]:
     """The columns, and the names of the threads and processes that are not in them."""
     kinds = [_sane(kind) for kind in tracks.all_kinds()]
-    columns, left_out = Columns(kinds), set[str]()
+    columns, left_out = Columns(kinds, ours=ours), set[str]()
     threads: dict[int | str, set[str]] = defaultdict(set)
     for track in tracks.rows:
         threads[track[0]].add(tracks.thread(track))

@@ -70,6 +70,17 @@ class _Window:
         return CutOff(self._end)
 
 
+def read_head(blocks: Iterator[str]) -> Event:
+    """What an object says before its list of events; empty where the trace is a bare list."""
+    window = _Window(blocks)
+    try:
+        at = _find_list(window)
+        found: object = json.loads(f"{window.text[:at]}]}}", strict=False)
+    except (NotATrace, *_UNREADABLE):
+        return {}
+    return cast(Event, found) if isinstance(found, dict) else {}
+
+
 def read_events(blocks: Iterator[str]) -> Iterator[Event]:
     """Every whole event; then CutOff if the list has no end, NotATrace if there is no list."""
     window = _Window(blocks)

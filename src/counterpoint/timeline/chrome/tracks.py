@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Final, NamedTuple, cast
@@ -49,13 +49,21 @@ class Kind(NamedTuple):
     bytes_accessed: object = None
     long_name: object = None
     device: object = None  # Kineto's
+    # What a Timeline knew that was written as a trace.
+    said_category: object = None
+    said_phase: object = None
+    said_scope: object = None
+    said_collective: object = None
+    said_bytes: object = None
+    said_group_size: object = None
+    said_bus_factor: object = None
 
 
-_NO_ARGS: Final = (None,) * (len(Kind._fields) - 2)
 _ARGS: Final = (
     *("hlo_op", "hlo_module", "program_id", "device_ordinal", "step_num", "hlo_category", "tf_op"),
     *("name", "source", "flops", "model_flops", "bytes_accessed", "long_name", "device"),
 )
+_SAID: Final = (*("category", "phase", "scope", "collective", "bytes", "group_size", "bus_factor"),)
 
 
 @dataclass(slots=True)
@@ -66,6 +74,7 @@ class Tracks:
     thread_names: dict[Track, str] = field(default_factory=dict[Track, str])
     rows: dict[Track, array[int]] = field(default_factory=dict[Track, "array[int]"])
     kinds: dict[tuple[object, ...], int] = field(default_factory=dict[tuple[object, ...], int])
+    arguments: Sequence[str] = _ARGS  # those of them that are read
     complete: int = 0  # events of phase X
     bookkeeping: int = 0
     unreadable: int = 0
@@ -75,7 +84,7 @@ class Tracks:
 
     def all_kinds(self) -> list[Kind]:
         """Every kind, at its number."""
-        return [Kind._make(kind) for kind in self.kinds]
+        return [Kind(*cast("tuple[str]", kind)) for kind in self.kinds]
 
     def process(self, track: Track) -> str:
         """The name of a track's process."""
@@ -86,9 +95,9 @@ class Tracks:
         return self.thread_names.get(track, str(track[1]))
 
 
-def gather(events: Iterable[Event]) -> Tracks:
-    """Read every event; what comes before a cut counts."""
-    tracks = Tracks()
+def gather(events: Iterable[Event], *, ours: bool = False) -> Tracks:
+    """Read every event; what comes before a cut counts. `ours`: a Timeline was written here."""
+    tracks = Tracks(arguments=(*_ARGS, *_SAID) if ours else _ARGS)
     clock, open_events = Clock(), dict[Track, list[tuple[Event, int]]]()
     try:
         for event in events:
@@ -126,11 +135,11 @@ def _put(tracks: Tracks, event: Event, start: int | None, duration: int | None) 
     args, run = event.get("args"), NO_RUN
     if isinstance(args, dict):
         known = cast(Mapping[str, object], args)
-        kind = (event.get("name"), event.get("cat"), *map(known.get, _ARGS))
+        kind = (event.get("name"), event.get("cat"), *map(known.get, tracks.arguments))
         if "run_id" in known:
             run = _integer(known["run_id"])
     else:
-        kind = (event.get("name"), event.get("cat"), *_NO_ARGS)
+        kind = (event.get("name"), event.get("cat"), *(None,) * len(tracks.arguments))
     try:
         number = tracks.kinds.setdefault(kind, len(tracks.kinds))
     except TypeError:  # a list where a text belongs

@@ -117,6 +117,7 @@ def _op_label(op: dict[str, Argument | None], programs: list[str]) -> Label:
         "collective": op["collective"],
         "bytes": op["bytes"],
         "group_size": op["group_size"],
+        "bus_factor": op["bus_factor"],
         "flops": op["flops"],
         "bytes_accessed": op["bytes_accessed"],
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
@@ -62,6 +63,8 @@ def _blocks(timeline: Timeline, path: Path) -> Iterator[bytes]:
             "writer": f"counterpoint {__version__}",
             "inputs": timeline.inputs,
             "basis": timeline.basis,
+            "hosts": [host.name for host in timeline.hosts],
+            "devices": [asdict(device) for device in timeline.devices],
             "steps": timeline.step_rule,
             "notes": timeline.notes,
             "times_shifted_by_ps": -origin_ps,

@@ -14,7 +14,7 @@ from typing import Final
 
 import polars as pl
 
-from counterpoint.core.basis import Unknown
+from counterpoint.core.basis import Basis, Unknown
 from counterpoint.core.errors import InputError
 from counterpoint.hlo import (
     Instruction,
@@ -67,6 +67,7 @@ class Against:
     categories: Mapping[str, tuple[float, float]]  # predicted, measured: ms of a step
     matched_share: float  # of the measured device time
     how: str
+    basis: Basis = Basis.MEASURED  # of the other side: a kept prediction is predicted, too
     warnings: tuple[str, ...] = ()
 
     @property
@@ -123,6 +124,12 @@ def read_measurement(path: Path | str) -> Timeline:
             why="; ".join(timeline.notes) or None,
             next="record some steps: counterpoint run --profile-steps 5 -- python train.py",
         )
+    kinds = {it.kind for it in timeline.devices}
+    if kinds and "gpu" not in kinds and timeline.basis is Basis.MEASURED:
+        raise InputError(
+            f"{path}: measured on {_kinds(timeline)}s, and predicted are steps on GPUs",
+            next="record the program on GPUs: counterpoint run --profile-steps 5 -- COMMAND",
+        )
     return timeline
 
 
@@ -137,6 +144,13 @@ def compare(base: Forecast, measured: Timeline, origin: str) -> Against:
     ops.sort(key=lambda it: (-abs(it.difference_ms), it.name))
     whole = sum(there.ms.values())
     share = sum(there.ms[name] for name in taken if name is not None) / whole if whole else 0.0
+    if not share:
+        raise InputError(
+            f"{origin}: nothing in it matches the prediction",
+            why=f"it is of another program, or of another kind of device:"
+            f" {_kinds(measured)}; predicted are GPUs",
+            next="record the predicted program: counterpoint run --profile-steps 5 -- COMMAND",
+        )
     return Against(
         origin=origin,
         predicted_ms=base.step_s * 1e3,
@@ -146,6 +160,7 @@ def compare(base: Forecast, measured: Timeline, origin: str) -> Against:
         categories=_by_category(ops),
         matched_share=share,
         how=_how(here, there),
+        basis=measured.basis,
         warnings=_warnings(origin, share),
     )
 
@@ -288,8 +303,12 @@ def _how(here: _Side, there: _Side) -> str:
     return _ALIKE if _same_module(here, there) else _MOVED
 
 
+def _kinds(measured: Timeline) -> str:
+    return ", ".join(dict.fromkeys(it.kind.upper() for it in measured.devices)) or "none"
+
+
 def _warnings(origin: str, share: float) -> tuple[str, ...]:
     if share >= _FEW:
         return ()
-    found = "NOTHING" if share == 0 else f"only {share:.0%} of the device time"
-    return (f"{found} in {origin} matches the prediction: was another program measured?",)
+    said = f"only {share:.0%} of the device time in {origin} matches the prediction"
+    return (f"{said}: was another program measured?",)
