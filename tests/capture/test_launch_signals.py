@@ -7,7 +7,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from counterpoint.runs import OutcomeKind, Run, read_run
 
 pytestmark = pytest.mark.slow
 
+PATIENCE_S = 100  # of the slowest machine
 PLAIN = {"PATH": os.environ["PATH"], "HOME": "/nowhere"}
 
 
@@ -40,6 +42,16 @@ def becomes(pid: int, state: str) -> bool:
     return state_of(pid) == state
 
 
+@contextmanager
+def killed_at_last(process: subprocess.Popen[bytes]) -> Generator[None]:
+    """Leave neither the process nor its pipes, also where the test fails."""
+    with process:
+        try:
+            yield
+        finally:
+            process.kill()
+
+
 class TestInterrupts:
     """The real command in a process of its own, since it is that which is interrupted."""
 
@@ -60,20 +72,25 @@ class TestInterrupts:
     ) -> tuple[subprocess.Popen[bytes], Run, list[int]]:
         path = tmp_path / "run"
         command = [sys.executable, "-m", "counterpoint", "run", "--no-profile", "-o", str(path)]
+
+        def heed() -> None:
+            signal.signal(signal.SIGINT, before)
+            signal.signal(signal.SIGHUP, signal.SIG_DFL)  # else ignored where tests run under nohup
+
         ours = subprocess.Popen(
             [*command, "--", sys.executable, "-c", self.PROGRAM.format(handler=handler)],
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env=PLAIN,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, before),  # noqa: PLW1509
+            preexec_fn=heed,  # noqa: PLW1509
         )
-        assert ours.stdout is not None
-        pids = [int(word) for word in ours.stdout.readline().split()]
-        for number in signals:
-            time.sleep(0.3)
-            ours.send_signal(number)
-        ours.wait(30)
-        ours.stdout.close()
+        with killed_at_last(ours):
+            assert ours.stdout is not None
+            pids = [int(word) for word in ours.stdout.readline().split()]
+            for number in signals:
+                time.sleep(0.3)
+                ours.send_signal(number)
+            ours.wait(PATIENCE_S)
         return ours, read_run(path), pids
 
     @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGHUP, 129)])
@@ -86,9 +103,10 @@ class TestInterrupts:
         assert "KeyboardInterrupt" in made.ranks[0].stderr.read_text()  # it was asked, not killed
 
     def test_a_second_ctrl_c_does_not_wait(self, tmp_path: Path) -> None:
+        deaf = "signal.signal(signal.SIGTERM, signal.SIG_IGN) or signal.SIG_IGN"
         began = time.monotonic()
-        _, made, pids = self.interrupted(tmp_path, "signal.SIG_IGN", signal.SIGINT, signal.SIGINT)
-        assert time.monotonic() - began < 8
+        _, made, pids = self.interrupted(tmp_path, deaf, signal.SIGINT, signal.SIGINT)
+        assert time.monotonic() - began < 15, "SIGKILL comes that late after one Ctrl-C"
         assert made.outcome.kind is OutcomeKind.INTERRUPTED
         assert not any(map(is_alive, pids))
 
@@ -131,7 +149,8 @@ class TestSignals:
         return ours, int(ours.stdout.readline())
 
     def ended(self, ours: subprocess.Popen[bytes]) -> tuple[int, str]:
-        out, _ = ours.communicate(timeout=30)
+        with killed_at_last(ours):
+            out, _ = ours.communicate(timeout=PATIENCE_S)
         return ours.returncode, out.decode()
 
     @pytest.mark.parametrize(
@@ -179,7 +198,7 @@ class TestSignals:
         time.sleep(1.2)
         ours.send_signal(second)
         assert self.ended(ours) == (143, "heard\nheard\n")
-        assert 5 < time.monotonic() - began < 15
+        assert time.monotonic() - began > 5
         assert not is_alive(pid)
 
     def test_what_is_for_the_program_does_not_end_us(self, tmp_path: Path) -> None:
