@@ -121,3 +121,53 @@ import jax
 jax.jit(lambda x: x + 1)(1.0)
 raise ValueError("no data at gs://here")
 """
+
+IN_TWO: Final = """
+import jax, jax.numpy as jnp
+grads = jax.jit(jax.grad(lambda w, x: jnp.mean((x @ w) ** 2)))
+@jax.jit
+def apply(w, m, g):
+    return w - m, 0.9 * m + g
+w = jnp.ones((64, 64))
+m = w
+while True:
+    w, m = apply(w, m, grads(w, jnp.ones((16, 64))))
+    print("turn", flush=True)
+"""
+
+SAVING: Final = """
+import os, pathlib, shutil
+import jax, jax.numpy as jnp, numpy as np
+init = jax.jit(lambda key: jax.random.normal(key, (16384, 8192)))
+w = init(jax.random.key(0))
+np.save("last.npy", np.zeros(3))
+assert np.load("last.npy").shape == (3,)
+np.save("new.npy", np.zeros(3))
+pathlib.Path("new.npy").rename("best.npy")
+pathlib.Path("oldest.npy").unlink()
+shutil.rmtree("rotated")
+with open("log.txt", "a") as log:
+    log.write("saved\\n")
+raise SystemExit("enough")
+"""
+
+MAPPED: Final = """
+import functools, jax, jax.numpy as jnp
+@functools.partial(jax.pmap, donate_argnums=0)
+def update(w, x):
+    return w - jax.grad(lambda w: jnp.mean((x @ w) ** 2))(w)
+n = jax.device_count()
+update(jnp.ones((n, 8, 8)), jnp.ones((n, 4, 8)))
+"""
+
+COUNTING: Final = """
+import jax
+assert len(jax.devices("gpu")) == 16, f"this needs 16 GPUs, have {jax.device_count()}"
+"""
+
+STUCK: Final = """
+import os, pathlib, sys, time
+pathlib.Path(sys.argv[1]).write_text(str(os.getpid()))
+import jax
+time.sleep(60)
+"""

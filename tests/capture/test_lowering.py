@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -154,3 +158,79 @@ def test_a_command_that_can_not_be_lowered_is_refused(
     limit = 0.3 if "sleep" in "".join(command) else 60
     with pytest.raises(kind, match=told):
         lower_command(command, devices=2, directory=tmp_path / "lowered", timeout_s=limit)
+
+
+def test_what_a_turn_of_the_loop_runs_beside_a_gradient_is_told(tmp_path: Path) -> None:
+    found = lower(tmp_path, scripts.IN_TWO)
+
+    assert found.name == "jit__lambda"
+    assert any("also runs jit_apply (--program jit_apply)" in note for note in found.notes)
+    assert printed(found) == "turn\n"  # the second call of the step was the end
+
+
+def test_a_function_within_pmap_keeps_its_name(tmp_path: Path) -> None:
+    assert lower(tmp_path, scripts.MAPPED).name == "pmap_update"
+    assert lower(tmp_path, scripts.MAPPED, program="update").name == "pmap_update"
+
+
+def test_files_that_were_there_are_not_overwritten_with_zeros(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    precious = [Path("last.npy"), Path("best.npy"), Path("oldest.npy"), Path("rotated/1.npy")]
+    precious[-1].parent.mkdir()
+    for path in (*precious, Path("log.txt")):
+        path.write_text("precious\n")
+
+    with pytest.raises(InputError) as caught:
+        lower(tmp_path, scripts.SAVING, devices=1)
+
+    assert "enough" in str(caught.value)
+    assert all(path.read_text() == "precious\n" for path in precious)
+    assert Path("log.txt").read_text() == "precious\nsaved\n"
+    told = str(caught.value)
+    assert all(name in told for name in ("best.npy", "oldest.npy", "left as it was", "new.npy"))
+    assert "jit__lambda" in told  # it had lowered something
+
+
+def test_a_program_that_wants_another_number_of_devices_is_told_how(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="--target with 16 GPUs"):
+        lower(tmp_path, scripts.COUNTING)
+
+
+def test_more_devices_than_can_be_had_are_refused_at_once(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="at most, not 24,000"):
+        lower(tmp_path, scripts.TRAINING, devices=24000)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=["asked", "killed"])
+def test_the_program_ends_with_us(tmp_path: Path, number: int) -> None:
+    script, told = tmp_path / "stuck.py", tmp_path / "pid"
+    script.write_text(scripts.STUCK)
+    ours = (
+        "import sys; from pathlib import Path; from counterpoint.capture.lowering import *;"
+        f"lower_command(['bash', '-c', '{sys.executable} {script} {told}; true'], devices=1,"
+        f" directory=Path({str(tmp_path / 'lowered')!r}))"
+    )
+    process = subprocess.Popen([sys.executable, "-c", ours])
+    pid = int(once(lambda: told.read_text() if told.exists() else ""))
+    process.send_signal(number)
+    process.wait()
+
+    assert once(lambda: "gone" if is_gone(pid) else "") == "gone"
+
+
+def once(found: Callable[[], str]) -> str:
+    """What is found, as soon as it is."""
+    for _ in range(600):
+        if text := found():
+            return text
+        time.sleep(0.05)
+    return ""
+
+
+def is_gone(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True

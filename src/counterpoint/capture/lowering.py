@@ -11,8 +11,9 @@ import json
 import os
 import signal
 import subprocess
+import threading
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib import metadata
@@ -26,9 +27,11 @@ from counterpoint.capture.lowering_errors import (
     held_by_python,
     no_jax,
     no_step,
+    refuse_many,
     refuse_missing,
     too_long,
 )
+from counterpoint.capture.lowering_journal import Journal, Say
 from counterpoint.core.errors import InputError, UsageError
 
 TIMEOUT_S: Final = 900.0
@@ -38,9 +41,8 @@ STDERR: Final = "stderr"
 _STDOUT: Final = "stdout"
 _TURN_S: Final = 0.05
 _AFTER_S: Final = 10.0
-"""A program that has been told to end by its agent ends at once; a launcher above it may not."""
-
-Say = Callable[[str], None]
+"""Once the step is known: for the rest of a turn of the loop, and for a launcher to end."""
+_ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +76,7 @@ def lower_command(
     """
     if devices < 1:
         raise UsageError(f"--devices takes a number from 1 on, not {devices}")
+    refuse_many(devices)
     refuse_missing(command, os.environ)
     attempt = _Attempt(command, devices, directory, program, timeout_s, on_progress or _silent)
     try:
@@ -106,23 +109,27 @@ class _Attempt:
         directory.mkdir(parents=True, exist_ok=True)
         for old in (directory / OUTCOME, *directory.glob("jax_ir*.mlir")):
             old.unlink(missing_ok=True)
-        journal = _Journal(directory / JOURNAL, self.say)
+        journal = Journal(directory / JOURNAL, self.say)
         status = _run(command, self._environment(backend), directory, journal, self.timeout_s)
         self.has_asked = journal.has_asked
         outcome = _outcome(directory)
-        if outcome is not None and outcome["stopped"]:
-            return _lowering(command, directory, outcome)
+        if outcome is None or not outcome["stopped"]:
+            self._refuse(status, outcome, journal)
+        if outcome is None or outcome["step"] is None:
+            raise no_step(command, self.program, _seen(outcome, journal), journal.notes())
+        return _lowering(command, directory, outcome, journal.notes())
+
+    def _refuse(self, status: int | None, outcome: dict[str, Any] | None, journal: Journal) -> None:
+        """A program that has not come to a good end."""
         seen = _seen(outcome, journal)
         if status is None:
-            raise too_long(command, self.timeout_s, seen)
+            raise too_long(self.command, self.timeout_s, seen)
         if status != 0:
-            errors = (directory / STDERR).read_text(encoding="utf-8", errors="replace")
-            raise failed(command, status, errors, seen)
+            errors = (self.directory / STDERR).read_text(encoding="utf-8", errors="replace")
+            told = [*journal.notes(), f"on {self.devices:,} virtual devices"]
+            raise failed(self.command, status, errors, seen, told)
         if not journal.has_begun:
-            raise no_jax(command)
-        if outcome is None or outcome["step"] is None:
-            raise no_step(command, self.program, seen)
-        return _lowering(command, directory, outcome)
+            raise no_jax(self.command)
 
     def _environment(self, backend: str) -> dict[str, str]:
         task = {
@@ -130,6 +137,7 @@ class _Attempt:
             "directory": str(self.directory.absolute()),
             "program": self.program,
             "backend": backend,
+            "asker": os.getpid(),
         }
         search = os.environ.get("PYTHONPATH")
         return {
@@ -155,18 +163,40 @@ def _started(
             start_new_session=True,
         )
     try:
-        yield process
+        with _ended_by_signals():
+            yield process
     finally:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
 
+@contextmanager
+def _ended_by_signals() -> Generator[None]:
+    """Signals that would end us at once let us end the program first."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    ours = [it for it in _ENDING if signal.getsignal(it) is signal.SIG_DFL]
+    for number in ours:
+        signal.signal(number, _end)
+    try:
+        yield
+    finally:
+        for number in ours:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _end(number: int, frame: object) -> None:
+    del frame
+    raise SystemExit(128 + number)
+
+
 def _run(
     command: Sequence[str],
     environment: Mapping[str, str],
     directory: Path,
-    journal: _Journal,
+    journal: Journal,
     timeout_s: float,
 ) -> int | None:
     """The exit status; None where it took too long."""
@@ -188,42 +218,6 @@ def _run(
         journal.look()
 
 
-class _Journal:
-    """What the agent says while the program runs."""
-
-    def __init__(self, path: Path, say: Say) -> None:
-        path.write_bytes(b"")
-        self._path = path
-        self._say = say
-        self._read = 0
-        self.functions: list[dict[str, Any]] = []
-        self.has_begun = False
-        self.has_asked = False
-
-    def look(self) -> None:
-        """Tell what is new."""
-        with self._path.open("rb") as file:
-            file.seek(self._read)
-            new = file.read()
-        whole = new[: new.rfind(b"\n") + 1]
-        self._read += len(whole)
-        for line in whole.splitlines():
-            with suppress(ValueError):
-                self._tell(json.loads(line))
-
-    def _tell(self, line: dict[str, Any]) -> None:
-        if line["event"] == "began":
-            self.has_begun = True
-            self._say(f"the program has loaded jax {line['jax']}")
-        elif line["event"] == "lowered":
-            self.functions.append(line)
-            self._say(f"it lowers {line['name']}")
-        elif line["event"] == "asked":
-            self.has_asked = True
-        else:
-            self._say(f"{line['name']} is not run: zeros stand for its results")
-
-
 def _outcome(directory: Path) -> dict[str, Any] | None:
     try:
         found: dict[str, Any] = json.loads((directory / OUTCOME).read_text(encoding="utf-8"))
@@ -232,14 +226,16 @@ def _outcome(directory: Path) -> dict[str, Any] | None:
     return found
 
 
-def _seen(outcome: dict[str, Any] | None, journal: _Journal) -> list[str]:
+def _seen(outcome: dict[str, Any] | None, journal: Journal) -> list[str]:
     """Names of what was lowered, the heavier first."""
     functions = outcome["functions"] if outcome else journal.functions
     heavy = sorted(functions, key=lambda it: (it["backward"], it["flops"]), reverse=True)
     return list(dict.fromkeys(it["name"] for it in heavy))
 
 
-def _lowering(command: Sequence[str], directory: Path, outcome: dict[str, Any]) -> Lowering:
+def _lowering(
+    command: Sequence[str], directory: Path, outcome: dict[str, Any], files: Sequence[str]
+) -> Lowering:
     variables: dict[str, str] = dict(outcome["variables"])
     flags = variables.pop("XLA_FLAGS", "")
     name: str = outcome["step"]
@@ -255,8 +251,25 @@ def _lowering(command: Sequence[str], directory: Path, outcome: dict[str, Any]) 
         xla_flags=flags.strip(),
         variables=variables,
         others=tuple(dict.fromkeys(other for other in others if other != name)),
-        notes=(*outcome["notes"], *_version_notes(outcome["jax"])),
+        notes=(
+            *_beside(outcome),
+            *outcome["notes"],
+            *_version_notes(outcome["jax"]),
+            *files,
+        ),
     )
+
+
+def _beside(outcome: dict[str, Any]) -> list[str]:
+    """A gradient is not all of a step."""
+    names: list[str] = outcome.get("beside", [])
+    loose: int = outcome.get("loose", 0)
+    parts = [f"{', '.join(names)} (--program {names[0]})"] if names else []
+    parts += [f"{loose} large operation{'s'[: loose > 1]} outside of jax.jit"] if loose else []
+    if not parts:
+        return []
+    told = f"one turn of the loop also runs {' and '.join(parts)}: not in this prediction of"
+    return [f"{told} {outcome['step']}"]
 
 
 def _version_notes(lowered: str) -> list[str]:

@@ -15,13 +15,21 @@ from counterpoint.core.errors import InputError, UsageError
 
 _LINES: Final = 14
 _MANY: Final = 6
+MOST_DEVICES: Final = 4096
 _NOISE: Final = re.compile(r"-{8,}$|For simplicity, JAX has removed its internal frames")
+_COUNT: Final = re.compile(
+    r"(?i)(?:(?:device_count\(\)|len\(\S*devices\S*\)|n_?devices|num_devices)\s*[!=]=\s*"
+    r"|\b(?:expect\w*|needs?|requires?|wants?|must (?:have|be)|only)\b[^\n\d]{0,40}\b)"
+    r"(?P<n>\d+)(?=\s*(?:x\s*)?(?:gpus?|devices?|accelerators?)\b|\s*(?:[,:)]|$|and\b))",
+    re.MULTILINE,
+)
 _HINTS: Final = (
     (re.compile(r"No module named '([\w.]+)'"), r"install \1 where the program runs"),
     (
         re.compile(r"bytes_limit|memory_stats|'NoneType' object is not subscriptable"),
         "virtual devices keep no memory_stats(): let the program do without where it has none",
     ),
+    (_COUNT, "--target with \\g<n> GPUs: the program wants that many"),
     (
         re.compile(r"(?i)(?:expected|need|require|only).{0,40}\b(?:gpu|cuda|tpu)|no gpu"),
         "the program insists on its kind of device; it gets CPU devices here: let it go on",
@@ -47,16 +55,29 @@ def refuse_missing(command: Sequence[str], environment: Mapping[str, str]) -> No
     )
 
 
-def failed(command: Sequence[str], status: int, errors: str, seen: Sequence[str]) -> InputError:
+def refuse_many(devices: int) -> None:
+    """More devices than a process can be made to believe in."""
+    if devices > MOST_DEVICES:
+        raise UsageError(
+            f"a program is lowered for {MOST_DEVICES:,} devices at most, not {devices:,}",
+            why="each is a virtual device of one process, and all of them take memory and time",
+            next="file.py:make_step, whose mesh is an AbstractMesh: that needs no devices",
+        )
+
+
+def failed(
+    command: Sequence[str], status: int, errors: str, seen: Sequence[str], told: Sequence[str]
+) -> InputError:
     """The program ended with an error before its step was known."""
     how = f"by {signal.Signals(-status).name}" if status < 0 else f"with exit code {status}"
     lines = [line for line in errors.splitlines() if line.strip() and not _NOISE.match(line)]
     lines = lines[-_LINES:]
-    told = "\n       ".join(lines) or "(it printed nothing to stderr)"
+    last = "\n       ".join(lines) or "(it printed nothing to stderr)"
     hint = next((found.expand(hint) for at, hint in _HINTS if (found := at.search(errors))), None)
+    had = f"; it had lowered {', '.join(seen[:_MANY])}" if seen else ", and had lowered nothing"
     return InputError(
-        f"{shlex.join(command)} ended {how} before its step was lowered",
-        why=f"its last lines:\n       {told}",
+        f"{shlex.join(command)} ended {how} before its step was known{had}",
+        why=f"{'; '.join(told)}; its last lines:\n       {last}",
         next=hint or _one_of(seen) or "run the command by itself, with JAX_PLATFORMS=cpu",
     )
 
@@ -79,12 +100,14 @@ def no_jax(command: Sequence[str]) -> InputError:
     )
 
 
-def no_step(command: Sequence[str], program: str | None, seen: Sequence[str]) -> InputError:
+def no_step(
+    command: Sequence[str], program: str | None, seen: Sequence[str], files: Sequence[str]
+) -> InputError:
     """It ended well, and there was nothing to predict."""
     if program is not None:
         return InputError(
             f"--program {program}: {shlex.join(command)} has not lowered a function of that name",
-            why=_told(seen) if seen else "it has lowered nothing of its own",
+            why="\n       ".join([_told(seen) if seen else "it has lowered nothing", *files]),
             next=_one_of(seen),
         )
     return InputError(

@@ -24,14 +24,17 @@ _NO_RESERVE = 0x4000  # MAP_NORESERVE of Linux: no promise that there is so much
 class Held:
     """Which executables are not run, and what they hand back."""
 
-    def __init__(self, called: Callable[[Function, int], None]) -> None:
+    def __init__(
+        self, called: Callable[[Function, int], None], hands_zeros: Callable[[], None]
+    ) -> None:
         self._called = called
+        self._hands_zeros = hands_zeros
         self._executables: dict[int, _Execution] = {}
         self._zeros = Zeros()
 
-    def take(self, executable: OfJax, function: Function) -> bool:
+    def take(self, executable: OfJax, function: Function, *, always: bool = False) -> bool:
         """Whether this executable is too large to be run."""
-        large = _is_large(executable, function)
+        large = always or _is_large(executable, function)
         if large:
             self._executables[id(executable)] = _Execution(executable, function)
         return large
@@ -63,6 +66,7 @@ class Held:
             **named: OfJax,
         ) -> OfJax:
             if len(xs) > 1 and _is_plain(aval) and _bytes(aval) > _BYTES:
+                self._hands_zeros()
                 return self._zeros.sharded(put, aval, sharding)
             return put(aval, sharding, xs, devices, committed, **named)
 
@@ -76,6 +80,7 @@ class Held:
     def call(self, execution: _Execution, replicated: OfJax) -> OfJax:
         """What the program is handed instead of results."""
         execution.times += 1
+        self._hands_zeros()
         self._called(execution.function, execution.times)
         if execution.results is None or any(map(_is_gone, execution.results)):
             handler = replicated.out_handler

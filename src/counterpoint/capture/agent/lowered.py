@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import os
 import re
@@ -18,10 +19,16 @@ _DOT = re.compile(
 )
 _COUNT = re.compile(r"mhlo\.num_(?:replicas|partitions) = (\d+)")
 _HEAD = 1 << 20
+_PMAP = f"{os.sep}pmap.py"
 _WRAPPERS = ("pmap.py", "linear_util.py")  # of JAX, around functions of the program's
 _KERNELS = re.compile(r"custom_call @(?:__cudnn|__cublas|triton|__gpu|mosaic_gpu|te_)")
 _CUSTOM = "@CustomSPMDPartitioning"
 _BACKWARD = "transpose("  # in the scopes of what jax.grad derives
+_ARGUMENT = re.compile(r"%arg\d+: tensor<((?:\d+x)*)[a-z]+(\d+)")
+_DONATED = ("tf.aliasing_output", "jax.buffer_donor")
+_WHOLE = 0.75
+"""Of the bytes of its arguments that a step donates: weights and what the optimizer keeps. One that
+adds gradients up donates these, and reads weights of as many bytes."""
 
 
 class Function:
@@ -30,7 +37,9 @@ class Function:
     def __init__(
         self, name: str, text: str, file: str | None, again: Callable[[], OfJax] | None
     ) -> None:
-        self.name = name
+        self.inner = name.partition("_")[2]  # as JAX calls what it wraps
+        mapped = _mapped() if file is not None and file.endswith(_PMAP) else None
+        self.name = f"pmap_{mapped}" if mapped else name
         self.file = file
         self.flops = _flops(text)
         self.size = len(text)
@@ -38,6 +47,7 @@ class Function:
         self.is_for_gpu = _KERNELS.search(text) is not None
         self.is_custom = _CUSTOM in text  # partitioned by Python code, which no file can hold
         self.devices = math.prod(int(count) for count in _COUNT.findall(text[:_HEAD]))
+        self.is_whole = _donated(text) >= _WHOLE  # it updates what it is given
         self.module: OfJax = None
         self._text = text
         self._again = again
@@ -61,7 +71,7 @@ class Function:
     def is_called(self, wanted: str) -> bool:
         """Whether the user means this one: `step`, `jit_step` or `jit(step)`."""
         plain = re.sub(r"\W+", "_", wanted).strip("_")
-        return plain in (self.name, self.name.partition("_")[2])
+        return plain in (self.name, self.name.partition("_")[2], self.inner)
 
     def for_cuda(self) -> tuple[str, str, str | None]:
         """Its text, what platform it is lowered for, and why not for CUDA."""
@@ -112,3 +122,31 @@ def _flops(text: str) -> float:
 
 def _elements(shape: str) -> int:
     return math.prod(int(size) for size in shape.split("x") if size)
+
+
+def _donated(text: str) -> float:
+    """What share of the bytes of its arguments it may write its results to."""
+    _, _, head = text.partition(" @main(")
+    whole = donated = 0
+    for part in re.split(r"(?=%arg\d+: )", head.partition("\n")[0].partition(") -> ")[0]):
+        found = _ARGUMENT.match(part)
+        if found:
+            size = _elements(found[1].rstrip("x")) * int(found[2])
+            whole += size
+            donated += size if any(mark in part for mark in _DONATED) else 0
+    return donated / whole if whole else 0.0
+
+
+def _mapped() -> str | None:
+    """The function that is being lowered within `jax.pmap`, which calls all of them `_fun`."""
+    frame: OfJax = inspect.currentframe()
+    while frame is not None:
+        if frame.f_code.co_filename.endswith(_PMAP) and "infer_params" in frame.f_locals:
+            infer = frame.f_locals["infer_params"]
+            held = dict(zip(infer.__code__.co_freevars, infer.__closure__ or ()))  # noqa: B905
+            for name in ("fun", "f", "wrapped_fun"):
+                called = getattr(held[name].cell_contents, "__name__", "") if name in held else ""
+                if called:
+                    return re.sub(r"\W+", "_", called).strip("_")
+        frame = frame.f_back
+    return None

@@ -23,6 +23,8 @@ from typing import Any
 
 from . import cudnn, held, unbuilt, virtual
 from .lowered import CUDA, Function, OfJax, described
+from .spared import Spared
+from .turn import Turn
 
 OUTCOME = "lowered.json"
 JOURNAL = "journal.jsonl"
@@ -31,30 +33,39 @@ _SHARE = 0.1
 _AGAIN = 32
 """Calls of the heaviest, while nothing with a backward pass comes: then it is what is repeated."""
 
+_NEVER = 1000
+"""Calls of the heaviest while the function that the user has named does not come."""
+_TOO_LONG = RuntimeError("a step takes long to compile, and it is not run")
+
 current: Catcher | None = None
 
 
 def enter(task: str) -> None:
     """Prepare this process, before jax is there."""
     from .arrival import when_loaded
+    from .orphan import end_with
 
     told = json.loads(task)
     virtual.prepare(told["devices"], told["backend"])
-    when_loaded("jax", lambda: begin(sys.modules["jax"], told))
+    end_with(told["asker"])
+    directory = Path(told["directory"])
+    files = Spared(directory, lambda line: _say(directory, line))
+    files.stand_in()
+    when_loaded("jax", lambda: begin(sys.modules["jax"], told, files))
 
 
-def begin(jax: ModuleType, task: dict[str, Any]) -> None:
+def begin(jax: ModuleType, task: dict[str, Any], files: Spared) -> None:
     """Catch what this process lowers from now on; jax has just been loaded."""
     global current  # noqa: PLW0603  one process, one catcher
     if current is None:
-        current = Catcher(jax, task)
+        current = Catcher(jax, task, files)
         current.start()
 
 
 class Catcher:
     """What was lowered so far, and the step among it."""
 
-    def __init__(self, jax: ModuleType, task: dict[str, Any]) -> None:
+    def __init__(self, jax: ModuleType, task: dict[str, Any], files: Spared) -> None:
         self._jax = jax
         self._directory = Path(task["directory"])
         self._wanted: str | None = task.get("program")
@@ -62,7 +73,10 @@ class Catcher:
         self._modules: dict[int, Function] = {}
         self._pid = os.getpid()
         self.remarks = virtual.Remarks(lambda: self._say({"event": "asked"}))
-        self._held = held.Held(self._called)
+        self._files = files
+        self._turn: Turn | None = None
+        self._kept: dict[str, Any] = {}  # of the step
+        self._held = held.Held(self._called, self._hands_zeros)
 
     def start(self) -> None:
         """Hook in."""
@@ -106,11 +120,14 @@ class Catcher:
                 function = described(module, None, None)
                 self._seen(function, None)
             began = time.monotonic()
+            is_step = self._turn is not None and function is self._turn.step
             try:
+                if is_step:
+                    raise _TOO_LONG  # to compile
                 executable = original(*args, **named)
             except RuntimeError as error:
                 executable = _unbuilt(module, args, named, error)
-            if self._held.take(executable, function):
+            if self._held.take(executable, function, always=is_step):
                 about = {"seconds": round(time.monotonic() - began, 3), "name": function.name}
                 self._say({"event": "held", **about})
             return executable
@@ -127,13 +144,16 @@ class Catcher:
             function.module = module  # so that its id stays its own
         if not function.is_own:
             return
+        if self._turn is not None:
+            self._turn.meet(function)
+            self._write_facts(stopped=True)
         self._functions.append(function)
         self._say({"event": "lowered", **function.facts()})
         if self._wanted is not None:
             if function.is_called(self._wanted):
                 self._stop(function, None)
         elif self._is_step(function):
-            self._stop(function, None)
+            self._found(function)
         self._forget()
 
     def _is_step(self, function: Function) -> bool:
@@ -144,10 +164,31 @@ class Catcher:
             (it.flops * (1.0 if it.has_backward else _SHARE) for it in others), default=0.0
         )
 
+    def _found(self, step: Function) -> None:
+        if step.is_whole:
+            self._stop(step, None)
+        if self._turn is not None and self._turn.is_again(step):
+            self._leave()
+        self._keep(step)
+        self._turn = Turn(step)
+        self._write_facts(stopped=True)
+        self._say({"event": "found", "name": step.name})
+
+    def _hands_zeros(self) -> None:
+        self._files.are_zeros = True
+
     def _called(self, function: Function, times: int) -> None:
         best = self._best()
-        if self._wanted is None and function is best and times >= _AGAIN:
+        if self._turn is not None:
+            self._turn.call(function)
+            self._write_facts(stopped=True)
+            if self._turn.is_over:
+                self._leave()
+        elif self._wanted is None and function is best and times >= _AGAIN:
             self._stop(function, "it has no backward pass, and was called again and again")
+        elif self._wanted is not None and function is best and times >= _NEVER:
+            self._write_facts(stopped=True)
+            self._leave()
 
     def _best(self) -> Function | None:
         return max(self._functions, key=lambda it: it.weight, default=None)
@@ -160,7 +201,11 @@ class Catcher:
                 function.let_go()
 
     def _stop(self, step: Function, note: str | None) -> None:
-        self._write(step, [note] if note else [], stopped=True)
+        self._keep(step)
+        self._write_facts(note, stopped=True)
+        self._leave()
+
+    def _leave(self) -> None:
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
         os._exit(0)
@@ -169,7 +214,9 @@ class Catcher:
         """The program has come to its end by itself, or failed."""
         if os.getpid() == self._pid and not self._is_known():
             best = self._best() if self._wanted is None else None
-            self._write(best, [], stopped=False)
+            if best is not None:
+                self._keep(best)
+            self._write_facts(stopped=False)
 
     def _is_known(self) -> bool:
         """Whether another process of the program had the step."""
@@ -179,28 +226,39 @@ class Catcher:
             return False
         return told["step"] is not None
 
-    def _write(self, step: Function | None, notes: list[str], *, stopped: bool) -> None:
+    def _keep(self, step: Function) -> None:
+        """Its text, lowered for CUDA."""
+        text, platform, why = step.for_cuda()
+        for old in self._directory.glob("jax_ir*_compile.mlir"):
+            old.unlink()
+        name = f"jax_ir{len(self._functions):04}_{step.name}_compile.mlir"
+        (self._directory / name).write_text(text, encoding="utf-8")
+        self._kept = {"step": step.name, "devices": step.devices, "platform": platform}
+        if why:
+            self.remarks.note(why)
+
+    def _write_facts(self, note: str | None = None, *, stopped: bool) -> None:
         facts: dict[str, Any] = {
             "step": None,
             "stopped": stopped,
             "functions": [it.facts() for it in self._functions],
-            "notes": [*notes, *self.remarks.notes],
+            "notes": [*([note] if note else []), *self.remarks.notes],
             "variables": self.remarks.variables,
             "jax": str(self._jax.__version__),
+            **(self._turn.facts() if self._turn else {}),
+            **self._kept,
         }
-        if step is not None:
-            text, platform, why = step.for_cuda()
-            name = f"jax_ir{len(self._functions):04}_{step.name}_compile.mlir"
-            (self._directory / name).write_text(text, encoding="utf-8")
-            facts |= {"step": step.name, "devices": step.devices, "platform": platform}
-            facts["notes"] += [why] if why else []
         part = self._directory / f"{OUTCOME}.part"
         part.write_text(json.dumps(facts), encoding="utf-8")
         part.replace(self._directory / OUTCOME)
 
     def _say(self, line: dict[str, Any]) -> None:
-        with (self._directory / JOURNAL).open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
+        _say(self._directory, line)
+
+
+def _say(directory: Path, line: dict[str, Any]) -> None:
+    with (directory / JOURNAL).open("a", encoding="utf-8") as file:
+        file.write(json.dumps(line) + "\n")
 
 
 def _unbuilt(

@@ -1,0 +1,51 @@
+"""One turn of the program's loop: what it runs from the first call of the step to the second.
+
+A gradient that another function applies is not all of a step. What donates its arguments is taken
+for a whole one; of another it is looked what comes after it. That costs little: it hands back
+zeros, and its program is given some seconds at most.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .lowered import Function
+
+
+class Turn:
+    """What comes beside a step."""
+
+    def __init__(self, step: Function) -> None:
+        self.step = step
+        self.times = 0
+        self._names: list[str] = []
+        self._loose: set[int] = set()
+
+    def call(self, function: Function) -> None:
+        """A function that is not run was called."""
+        if function is self.step:
+            self.times += 1
+        else:
+            self.meet(function)
+
+    def meet(self, function: Function) -> None:
+        """A function was lowered or called."""
+        if self.times == 0 or function is self.step:
+            return
+        if not function.is_own:
+            self._loose.add(id(function))
+        elif function.name not in self._names:
+            self._names.append(function.name)
+
+    def is_again(self, step: Function) -> bool:
+        """Whether it is the same step, for arguments that are laid out otherwise."""
+        return self.times > 0 and step.name == self.step.name
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the step has come again."""
+        return self.times > 1
+
+    def facts(self) -> dict[str, Any]:
+        """For the outcome."""
+        return {"beside": self._names, "loose": len(self._loose)}

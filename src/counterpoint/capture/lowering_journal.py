@@ -1,0 +1,76 @@
+"""What the agent in a program says while it runs, for the user's eyes and for errors."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+Say = Callable[[str], None]
+_SOME: Final = 3
+
+
+class Journal:
+    """What the agent says while the program runs."""
+
+    def __init__(self, path: Path, say: Say) -> None:
+        path.write_bytes(b"")
+        self._path = path
+        self._say = say
+        self._read = 0
+        self.functions: list[dict[str, Any]] = []
+        self.has_begun = False
+        self.has_asked = False
+        self.spared: list[str] = []  # files that the program would have overwritten
+        self._wrote: list[str] = []
+
+    def look(self) -> None:
+        """Tell what is new."""
+        with self._path.open("rb") as file:
+            file.seek(self._read)
+            new = file.read()
+        whole = new[: new.rfind(b"\n") + 1]
+        self._read += len(whole)
+        for line in whole.splitlines():
+            with suppress(ValueError):
+                self._tell(json.loads(line))
+
+    def _tell(self, line: dict[str, Any]) -> None:
+        if line["event"] == "began":
+            self.has_begun = True
+            self._say(f"the program has loaded jax {line['jax']}")
+        elif line["event"] == "lowered":
+            self.functions.append(line)
+            self._say(f"it lowers {line['name']}")
+        elif line["event"] == "asked":
+            self.has_asked = True
+        elif line["event"] == "spared":
+            self.spared.append(line["name"])
+            self._say(f"{line['name']} is left as it was")
+        elif line["event"] == "wrote":
+            self._wrote.append(line["name"])
+        elif line["event"] == "found":
+            self._say(f"{line['name']} donates little: looking what else a turn of the loop runs")
+        else:
+            self._say(f"{line['name']} is not run: zeros stand for its results")
+
+    def notes(self) -> list[str]:
+        """What became of the program's files."""
+        told: list[str] = []
+        if self.spared:
+            told.append(
+                f"left as it was, though the program writes or removes it: {_some(self.spared)}"
+            )
+        wrote = [name for name in self._wrote if Path(name).exists()]
+        if wrote:
+            told.append(
+                f"the program has written {_some(wrote)}, of zeros: remove it before a real run"
+            )
+        return told
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SOME} more" if len(names) > _SOME else ""
+    return f"{', '.join(names[:_SOME])}{more}"
