@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from counterpoint.cost import Family, Source
-from counterpoint.cost.compute import Machine, machine_of
+from counterpoint.cost.compute import Machine, machine_of, price_compute
 from counterpoint.cost.compute.gemm import price_gemm
 from counterpoint.cost.compute.gemm_model import Gemm, rates
 from counterpoint.cost.tables.refresh_gemm import lines, read_rates
 from counterpoint.hardware import parse_target
-from prices import PriceLine, known_scalars
+from prices import Build, PriceLine, known_scalars
 
 DOT = "bf16[4096,4096]{1,0} dot(%a, %b), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
 CUBLAS = (
@@ -163,3 +163,99 @@ def test_full_precision_does_not_take_tf32s_rates() -> None:
     size = 4096
     assert rate(Gemm(1, size, size, size, "f32"), on("H100")) < 67e12
     assert rate(Gemm(1, size, size, size, "tf32"), on("H100")) > 300e12
+
+
+NAMED = (
+    'backend_config={"gemm_backend_config":{"dot_dimension_numbers":'
+    '{"lhs_contracting_dimensions":["1"],"rhs_contracting_dimensions":["1"]}}}'
+)
+
+
+@pytest.mark.parametrize(
+    ("line", "operands", "told"),
+    [
+        pytest.param(
+            "(bf16[8192,14336]{1,0}, s8[1024]{0}) custom-call(%l, %r),"
+            ' custom_call_target="__cublas$lt$matmul$f8", ' + NAMED,
+            ("f8e4m3fn[8192,4096]", "f8e4m3fn[14336,4096]"),
+            "8192x14336x4096 f8",
+            id="f8",
+        ),
+        pytest.param(
+            "(bf16[8192,14336]{1,0}, s8[1024]{0}) custom-call(%l, %r, %ls, %rs),"
+            ' custom_call_target="__cublas$lt$matmul$mx", ' + NAMED,
+            ("f8e4m3fn[8192,4096]", "f8e4m3fn[14336,4096]"),
+            "8192x14336x4096 f8",
+            id="mx",
+        ),
+        pytest.param(
+            "(bf16[1,8192,14336]{2,1,0}, u8[0]{0}) custom-call(%l, %r, %ls, %rs),"
+            ' custom_call_target="__cudnn$blockScaledDot"',
+            ("f8e4m3fn[1,8192,4096]", "f8e4m3fn[1,14336,4096]"),
+            "8192x14336x4096 f8",
+            id="block-scaled",
+        ),
+        pytest.param(
+            "(bf16[4,8192,14336]{2,1,0}, u8[0]{0}) custom-call(%l, %r, %ls, %rs),"
+            ' custom_call_target="__cudnn$blockScaledDot"',
+            ("f4e2m1fn[4,8192,4096]", "f4e2m1fn[4,14336,4096]"),
+            "4x8192x14336x4096 f4",
+            id="nvfp4-in-a-stack",
+        ),
+        pytest.param(
+            "bf16[8192,14336]{1,0} custom-call(%l, %r, %ls, %rs),"
+            ' custom_call_target="__op$block_scaled_dot"',
+            ("f8e4m3fn[8192,4096]", "f8e4m3fn[14336,4096]"),
+            "8192x14336x4096 f8",
+            id="block-scaled-of-older-releases",
+        ),
+        pytest.param(
+            "s32[8192,14336]{1,0} dot(%l, %r), lhs_contracting_dims={1}, rhs_contracting_dims={1}",
+            ("s8[8192,4096]", "s8[14336,4096]"),
+            "8192x14336x4096 s8",
+            id="int8",
+        ),
+        pytest.param(
+            "(bf16[8192,1792]{1,0}, s8[1024]{0}) custom-call(%l, %r, %ls),"
+            ' custom_call_target="__cublas$lt$groupedMatmul", ' + NAMED,
+            ("bf16[8192,4096]", "bf16[8,4096,1792]"),
+            "8x1024x1792x4096 bf16",
+            id="grouped",
+        ),
+        pytest.param(
+            "bf16[8192,1792]{1,0} ragged-dot(%l, %r, %ls), lhs_contracting_dims={1},"
+            " rhs_contracting_dims={1}, lhs_ragged_dims={0}, rhs_group_dims={0}",
+            ("bf16[8192,4096]", "bf16[8,4096,1792]"),
+            "8x1024x1792x4096 bf16",
+            id="ragged",
+        ),
+    ],
+)
+@pytest.mark.parametrize("chip", ["H100", "B200"])
+def test_what_libraries_call_a_product_is_priced_as_one(
+    build: Build, chip: str, line: str, operands: tuple[str, str], told: str
+) -> None:
+    left, right = operands
+    program = build(
+        f"%l = {left} parameter(10)",
+        f"%r = {right} parameter(11)",
+        "%ls = f8e8m0fnu[8192,128] parameter(12)",
+        "%rs = f8e8m0fnu[14336,128] parameter(13)",
+        f"ROOT %it = {line}",
+    )
+    found = program.instruction("it")
+    assert found
+    price = price_compute(program, found, on(chip))
+    assert price.family is Family.MATMUL
+    assert price.how.startswith(told)
+
+
+@pytest.mark.parametrize("chip", ["H100", "B200", "GB200", "B300"])
+def test_eight_bit_floats_take_about_half_of_sixteen(chip: str) -> None:
+    machine = on(chip)
+    for m, n, k in ((8192, 14336, 4096), (4096, 4096, 8192), (16384, 8192, 28672)):
+        wide = price_gemm(Gemm(1, m, n, k, "bf16"), machine).seconds
+        narrow = price_gemm(Gemm(1, m, n, k, "f8"), machine).seconds
+        assert 1.6 < wide / narrow < 2.4
+    few = Gemm(1, 128, 4096, 4096, "f8")
+    assert few.flops / price_gemm(few, machine).seconds < 0.4 * machine.peak("f8")

@@ -91,6 +91,9 @@ def target_config(gpu: Gpu) -> str:
         *(_block("scalar_unit_description", _scalar(gpu)) if gpu.half_ops else ()),
         *_block("matrix_unit_description", _matrix(gpu)),
         *(_block("device_interconnect_info", [f"active_links: {gpu.active_links}"])),
+        # Without one XLA takes CUDA for 0.0, and multiplies 8-bit floats as 16-bit ones: its
+        # GemmRewriter asks for 12.0 (xla/service/gpu/transforms/gemm_rewriter.cc).
+        f'runtime_version: "{_CUDA}"',
         'device_vendor: "NVIDIA Corporation"',
         f'name: "{gpu.description}"',
     ]
@@ -109,6 +112,7 @@ def _common() -> Iterator[str]:
 
 
 _NUMBERS: Final = {name: number for number, name in ELEMENT_TYPES.items()}
+_CUDA: Final = "12.9.0"
 _WIDTHS: Final[Mapping[str, tuple[str, ...]]] = {
     "bits4": ("f4e2m1fn",),
     "bits8": (

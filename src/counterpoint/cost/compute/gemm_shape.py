@@ -34,7 +34,8 @@ def _gemm(program: Program, it: Instruction) -> Iterator[Gemm]:
         return
     config = _gemm_settings(it)
     dims = _dimensions(it, config)
-    if dims is None or it.opcode in ("ragged-dot", "convolution"):
+    grouped = "grouped" in it.custom_call_target.casefold()
+    if dims is None or grouped or it.opcode in ("ragged-dot", "convolution"):
         yield from _unnamed(lhs, rhs, result, config)
         return
     contracting, batched = dims
@@ -74,8 +75,17 @@ def _unnamed(
         m, n = lhs.elements // rows, rhs.elements // rows
         yield from _made(groups, m, n, -(-rows // groups), shapes, config)
     else:
-        k = math.isqrt(max(1, lhs.elements * rhs.elements // result.elements))
-        yield from _made(1, lhs.elements // k, rhs.elements // k, k, shapes, config)
+        batch = _batch(lhs, rhs, result)
+        k = math.isqrt(max(1, lhs.elements * rhs.elements // (result.elements * batch)))
+        m, n = lhs.elements // (k * batch), rhs.elements // (k * batch)
+        yield from _made(batch, m, n, k, shapes, config)
+
+
+def _batch(lhs: Shape, rhs: Shape, result: Shape) -> int:
+    """The leading dimension, where all three are stacks of matrices."""
+    stacked = all(len(it.dims) == 3 for it in (lhs, rhs, result))
+    alike = stacked and lhs.dims[0] == rhs.dims[0] == result.dims[0]
+    return max(1, lhs.dims[0]) if alike else 1
 
 
 def _shapes(program: Program, it: Instruction) -> tuple[Shape | None, Shape | None, Shape]:
