@@ -44,6 +44,12 @@ def odd(devices):
 
 def no_tuple(devices):
     return step, 3
+
+def unbound(devices):
+    return counterpoint.program(step, jnp.ones((8, 8)))
+
+def of_words(devices):
+    return step, ("w", "x")
 """
 
 
@@ -84,7 +90,10 @@ def test_a_function_is_lowered_for_any_number_of_devices(
         ("broken", InputError, r"steps.py.* in broken[\s\S]*TypeError"),
         ("odd", UsageError, "it returns function, and no function with its arguments"),
         ("no_tuple", UsageError, "the arguments it returns are int"),
-        ("missing", UsageError, "it has no function missing"),
+        ("missing", UsageError, r"it has no function missing[\s\S]*next: .*steps.py:\w+"),
+        ("brokn", UsageError, r"next: .*steps.py:broken"),
+        ("unbound", UsageError, r"unbound\(w\)|missing a required argument: 'x'"),
+        ("of_words", UsageError, "no array and no shape"),
     ],
 )
 def test_a_function_that_can_not_be_lowered_says_why(
@@ -113,3 +122,11 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
 )
 def test_a_function_of_a_file_is_told_from_a_path(text: str, told: bool) -> None:
     assert names_function(text) is told
+
+
+@pytest.mark.slow
+def test_a_module_that_is_not_there_is_refused_without_a_traceback(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="there is no module nomod") as caught:
+        lower_function("nomod.steps:make", devices=4, directory=tmp_path)
+
+    assert "Traceback" not in str(caught.value)

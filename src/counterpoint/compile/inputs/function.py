@@ -13,8 +13,9 @@ abstract mesh its shardings name. How many devices that are is part of the progr
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 from counterpoint.compile.inputs.candidates import counts
@@ -27,6 +28,7 @@ Traced: TypeAlias = Any
 Lowered: TypeAlias = Any
 
 _CUDA: Final = ("cuda",)
+_NO_ARRAY: Final = "as an abstract array"
 _CUSTOM: Final = "CustomSPMDPartitioning"
 
 
@@ -43,7 +45,8 @@ def program(fn: Callable[..., object], *args: Argument, **kwargs: Argument) -> W
         )
     jax = _jax()
     jitted: Any = fn if hasattr(fn, "trace") and hasattr(fn, "lower") else jax.jit(fn)
-    lowered = _lowered(jitted.trace(*args, **kwargs))
+    _check_arguments(fn, args, kwargs)
+    lowered = _lowered(_traced(jitted, args, kwargs))
     module = lowered.compiler_ir("stablehlo")
     text: str = module.operation.get_asm(enable_debug_info=True)
     name = str(module.operation.attributes["sym_name"]).strip('"')
@@ -56,6 +59,45 @@ def program(fn: Callable[..., object], *args: Argument, **kwargs: Argument) -> W
         program=data,
         origin=f"{name}, lowered for {math.prod(counts(data))} devices",
     )
+
+
+def _traced(
+    jitted: Any,  # noqa: ANN401  of jax.jit
+    args: tuple[Argument, ...],
+    kwargs: Mapping[str, Argument],
+) -> Traced:
+    """What the function itself raises stays its own error, with its traceback."""
+    try:
+        return jitted.trace(*args, **kwargs)
+    except TypeError as error:
+        if _NO_ARRAY not in str(error):
+            raise
+        raise UsageError(
+            "counterpoint.program was given an argument that is no array and no shape",
+            why=str(error).partition("\n")[0],
+            next="jax.ShapeDtypeStruct((8, 8), jnp.float32) is a shape; or name it in the"
+            " static_argnums of the function's jax.jit",
+        ) from None
+
+
+def _check_arguments(
+    fn: Callable[..., object], args: tuple[Argument, ...], kwargs: Mapping[str, Argument]
+) -> None:
+    """What does not fit the function's own signature; the rest is between it and JAX."""
+    name: str = getattr(fn, "__name__", type(fn).__name__)
+    try:
+        signature = inspect.signature(fn)
+    except (TypeError, ValueError):  # of a class in C
+        return
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise UsageError(
+            f"counterpoint.program({name}, ...): {error}",
+            why=f"it is lowered for the shapes of its arguments: {name}{signature}",
+            next=f"counterpoint.program({name}, {', '.join(signature.parameters)}), each a tree of"
+            " jax.ShapeDtypeStruct or of arrays",
+        ) from None
 
 
 def _jax() -> Any:  # noqa: ANN401  the module

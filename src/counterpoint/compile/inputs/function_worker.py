@@ -13,6 +13,7 @@ import json
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, TypeAlias, cast
 
@@ -39,7 +40,10 @@ def main(directory: Path, home: str, name: str, devices: int) -> int:
         _tell(directory, {**told, "kind": kind})
         return error.exit_code
     except Exception as error:  # noqa: BLE001  the user's code
-        _show(error)
+        if isinstance(error, ValueError) and (place := _raised_at(error, home)):
+            _tell(directory, {"what": str(error), "why": place, "kind": "input"})
+        else:
+            _show(error)
         return 1
     return 0
 
@@ -53,13 +57,19 @@ def _found(home: str, name: str) -> Callable[..., Made]:
     raise UsageError(
         f"it has no function {name}",
         why=f"it has {', '.join(functions[:8])}" if functions else "it has no functions at all",
+        next=f"{home}:{_nearest(name, functions)}",
     )
+
+
+def _nearest(name: str, functions: Sequence[str]) -> str:
+    own = [it for it in functions if not it.startswith("_")]
+    return next(iter([*get_close_matches(name, own, 1), *own]), "make_step")
 
 
 def _module(home: str) -> object:
     if not home.endswith(".py"):
         sys.path.insert(0, str(Path.cwd()))
-        return importlib.import_module(home)
+        return _imported(home)
     path = Path(home).resolve()
     sys.path.insert(0, str(path.parent))
     spec = importlib.util.spec_from_file_location(path.stem, path)
@@ -69,6 +79,20 @@ def _module(home: str) -> object:
     sys.modules[path.stem] = module
     spec.loader.exec_module(module)
     return module
+
+
+def _imported(home: str) -> object:
+    """A module by its name; what is missing within it is its own error."""
+    try:
+        return importlib.import_module(home)
+    except ModuleNotFoundError as missing:
+        if missing.name is None or not f"{home}.".startswith(f"{missing.name}."):
+            raise
+        raise UsageError(
+            f"there is no module {missing.name}",
+            why=f"it was looked for in {Path.cwd()} and where {sys.executable} has its packages",
+            next="file.py:make_step, or the name of a module that this Python can import",
+        ) from None
 
 
 def _called(make: Callable[..., Made], devices: int) -> Made:
@@ -101,6 +125,15 @@ def _workload(made: Made) -> Workload:
 
 def _tell(directory: Path, told: dict[str, str]) -> None:
     (directory / OUTCOME).write_text(json.dumps(told), encoding="utf-8")
+
+
+def _raised_at(error: ValueError, home: str) -> str | None:
+    """Where their own file refuses a value in words: these say all that a traceback would."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    if not (home.endswith(".py") and Path(last.filename) == Path(home).resolve()):
+        return None
+    refuses = (last.line or "").startswith("raise ")
+    return f"{home}:{last.lineno} refuses it in {last.name}" if refuses and str(error) else None
 
 
 def _show(error: BaseException) -> None:

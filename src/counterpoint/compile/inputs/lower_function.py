@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.compile.inputs.workload import Workload, load_workload
+from counterpoint.compile.installed import require_compiler
 from counterpoint.core.errors import CounterpointError, InputError, UsageError
 
 OUTCOME: Final = "function.json"
@@ -43,7 +44,12 @@ def lower_function(
         raise UsageError(f"--devices takes a number from 1 on, not {devices}")
     home = found["home"]
     if home.endswith(".py") and not Path(home).is_file():
-        raise UsageError(f"{home}: there is no such file")
+        raise UsageError(
+            f"{home}: there is no such file",
+            why=f"{text} is the function {found['name']} of it, and paths start at {Path.cwd()}",
+            next="counterpoint predict path/to/file.py:make_step --target 8xH100",
+        )
+    require_compiler()
     directory.mkdir(parents=True, exist_ok=True)
     (directory / OUTCOME).unlink(missing_ok=True)
     command = [sys.executable, "-m", "counterpoint.compile.inputs.function_worker", str(directory)]

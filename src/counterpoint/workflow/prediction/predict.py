@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,10 +21,12 @@ from counterpoint.diagnose.explain import explain
 from counterpoint.hardware import Target
 from counterpoint.simulate import Jitter, Simulation
 from counterpoint.workflow.prediction.against import compare, read_measurement
+from counterpoint.workflow.prediction.arguments import check_workload, read_question
 from counterpoint.workflow.prediction.forecast import Bench
 from counterpoint.workflow.prediction.gain import Gain, gain
-from counterpoint.workflow.prediction.prediction import Forecast, Prediction
+from counterpoint.workflow.prediction.prediction import Answer, Forecast, Prediction, Unanswered
 from counterpoint.workflow.prediction.question import Question, Say
+from counterpoint.workflow.prediction.shell import shell_note
 from counterpoint.workflow.prediction.subject import (
     Subject,
     find_subject,
@@ -59,7 +60,8 @@ def predict(
 
     `asked_for` are fields of a Question: `predict("ir", target="8xH100", candidates=["fsdp"])`.
     """
-    given = replace(question or Question(), **asked_for)
+    check_workload(workload, target)
+    given = read_question(question, asked_for)
     questions = read_questions(given.what_if)
     measured = None if given.against is None else read_measurement(given.against)
     tables = read_tables(given.nccl_tables, given.gemm_table, given.kernel_table)
@@ -79,6 +81,7 @@ def predict(
         made = forecasts(work)
         base, bench = made.base, made.bench
         say("explaining the simulated step")
+        answered = list(answers(bench, base, questions))
         return Prediction(
             workload=subject.name,
             origin=subject.origin,
@@ -87,10 +90,11 @@ def predict(
             explanation=explain(base.simulation.timeline),
             basis=shares(base.simulation),
             candidates=made.standings,
-            what_if=tuple(answers(bench, base, questions)),
+            what_if=tuple(it for it in answered if isinstance(it, Answer)),
+            unanswered=tuple(it for it in answered if isinstance(it, Unanswered)),
             gain=_gain(work, bench, base),
             against=None if measured is None else compare(base, measured, str(given.against)),
-            notes=_notes(subject, where, made),
+            notes=_notes(subject, where, made, given),
             warnings=tuple(_warnings(where, made, scalar_file)),
         )
 
@@ -142,7 +146,15 @@ def _subject(
             directory=scratch,
             timeout_s=question.timeout_s,
         )
-    return find_subject(source, program)
+    subject = find_subject(source, program)
+    if question.devices is not None:
+        raise UsageError(
+            f"--devices {question.devices}: {subject.origin} is lowered already, for"
+            f" {subject.devices:,} devices",
+            why="--devices says for how many a function or a command is lowered",
+            next="leave it out, or lower it anew: file.py:function, or -- python train.py",
+        )
+    return subject
 
 
 def _own_target(subject: Subject) -> Target:
@@ -188,10 +200,17 @@ def _warnings(target: Target, made: Made, calibrated: ScalarFile | None) -> Iter
         yield from made.carried.warnings
 
 
-def _notes(subject: Subject, target: Target, made: Made) -> tuple[str, ...]:
+def _target_notes(target: Target, base: Forecast) -> Iterator[str]:
+    """Without what is of the compile alone, where nothing is compiled."""
+    gpu = target.known_gpu
+    of_compile = gpu.stands_in if gpu is not None and base.compiled is None else None
+    yield from (note for note in target.notes if not of_compile or of_compile not in note)
+
+
+def _notes(subject: Subject, target: Target, made: Made, question: Question) -> tuple[str, ...]:
     base, carried = made.base, made.carried
     settings = base.settings
-    notes = [*subject.notes, *target.notes, *base.notes, *base.simulation.notes]
+    notes = [*subject.notes, *_target_notes(target, base), *base.notes, *base.simulation.notes]
     if subject.others:
         names = ", ".join(subject.others[:3])
         more = len(subject.others) - 3
@@ -201,6 +220,9 @@ def _notes(subject: Subject, target: Target, made: Made) -> tuple[str, ...]:
         )
     if carried is not None:
         notes.append(f"measured costs: {carried.how}")
+    exported = shell_note(question.inherited, settings.variables)
+    if exported is not None:
+        notes.insert(0, exported)
     ignored = [name for name in settings.variables if name.startswith(_UNMODELLED)]
     if ignored:
         notes.append(f"not modelled, so of no effect here: {', '.join(ignored)}")
