@@ -29,6 +29,8 @@ from counterpoint.hlo import (
 from counterpoint.simulate import simulate
 from counterpoint.timeline.model import Timeline
 from counterpoint.workflow.calibration.calibrate import calibrate
+from counterpoint.workflow.calibration.calibration import Fit, StepFit
+from counterpoint.workflow.calibration.evidence import Step, doubt, kept_by_steps
 from counterpoint.workflow.calibration.step_fit import MeasuredStep, calibrate_steps
 
 TARGET = parse_target("2x8xH100")
@@ -241,3 +243,57 @@ def test_real_recordings_fit_better_than_before(shared: Path, name: str) -> None
     assert of_matmul.error_after < of_matmul.error_before
     assert 0.5 < found.scalars.matmul.value < 1.5
     assert found.steps[0].measured_s > 0
+
+
+def fitted(name: str, before: float, after: float, unseen: float | None = 0.02) -> Fit:
+    return Fit(
+        name=name,
+        before=Scalar(before, 0.1, "test"),
+        after=Scalar(after, 0.1, "test"),
+        samples=9,
+        measured_s=1.0,
+        error_before=0.1,
+        error_after=0.01,
+        unseen=unseen,
+        how="9 instructions",
+    )
+
+
+@pytest.mark.parametrize(
+    ("fit", "kinds", "said"),
+    [
+        pytest.param(fitted("matmul", 0.8, 0.7), 3, "", id="believed"),
+        pytest.param(fitted("slowdown", 0.12, 0.86), 8, "beyond what can be right", id="too-much"),
+        pytest.param(fitted("memory", 0.8, 0.1), 8, "beyond what can be right", id="too-little"),
+        pytest.param(fitted("matmul", 0.8, 0.7, None), 1, "one kind of work", id="one-kind"),
+        pytest.param(fitted("matmul", 0.8, 0.7, 0.2), 5, "told no better", id="no-better"),
+    ],
+)
+def test_a_fit_is_believed_on_evidence(fit: Fit, kinds: int, said: str) -> None:
+    found = doubt(fit, kinds)
+    assert said in found
+    assert bool(said) == bool(found)
+
+
+def test_a_fit_that_tells_the_measured_step_worse_is_not_taken() -> None:
+    program = program_from_text(text())
+    before = scalars(matmul=0.8, memory=0.8, network=0.8)
+
+    def step_of(one: Step, known: Scalars) -> float:
+        return simulate(one.program, Simple(known), target=TARGET).step_s
+
+    usual = Step(name="a", program=program, seconds=1.0)
+    step = replace(usual, seconds=step_of(usual, before))
+    fits = [fitted("matmul", 0.8, 1.2), fitted("memory", 0.8, 0.801)]
+    kept = kept_by_steps(before, fits, [step], step_of)
+    assert [fit.fitted for fit in kept] == [False, True]
+    assert kept[0].after == kept[0].before
+    assert "the measured step is told worse" in kept[0].how
+    right = replace(usual, seconds=step_of(usual, replace(before, matmul=fits[0].after)))
+    assert all(fit.fitted for fit in kept_by_steps(before, fits, [right], step_of))
+
+
+def test_a_step_that_a_calibration_tells_worse_is_called_so() -> None:
+    worse = StepFit(name="a", measured_s=1.0, before_s=1.004, after_s=0.932, unseen_s=None)
+    assert worse.worse
+    assert not replace(worse, after_s=0.997).worse

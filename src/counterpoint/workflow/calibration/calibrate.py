@@ -21,6 +21,8 @@ from counterpoint.hardware import Target
 from counterpoint.simulate import simulate
 from counterpoint.timeline.model import Timeline
 from counterpoint.workflow.calibration.calibration import LEAST, MOST, Calibration, Fit, StepFit
+from counterpoint.workflow.calibration.evidence import Step, doubt, kept_by_steps, refused
+from counterpoint.workflow.calibration.evidence import taken as believed
 from counterpoint.workflow.calibration.samples import Sample, priced, recorded
 from counterpoint.workflow.calibration.scalar_fit import Factor, alone, fit_factor, fit_slowdown
 
@@ -59,14 +61,21 @@ def calibrate(
     taken = [recorded(timeline) for timeline in timelines]
     if not any(taken):
         raise _nothing(timelines)
-    scalars, fits = _fit([it for of_one in taken for it in of_one], before, make)
-    steps = list(_steps(timelines, taken, before, scalars, make))
+    _, fits = _fit([it for of_one in taken for it in of_one], before, make)
+    measured = [_step(timeline) for timeline in timelines]
+
+    def step_of(step: Step, scalars: Scalars) -> float:
+        return simulate(step.program, make(scalars)).step_s
+
+    fits = kept_by_steps(before, fits, [it for it in measured if it is not None], step_of)
+    scalars = believed(before, fits)
+    steps = list(_steps(measured, taken, before, fits, make))
     return Calibration(
         chip=target.gpu,
         scalars=scalars,
         fits=tuple(fits),
         steps=tuple(steps),
-        notes=tuple(_notes(timelines, fits)),
+        notes=tuple(_notes(timelines, fits, steps)),
     )
 
 
@@ -123,7 +132,14 @@ def _fit_one(
         unseen=factor.unseen,
         how=how,
     )
-    return replace(scalars, **{name: after}), fit
+    return _believed(scalars, fit, len({it.shapes for it in factor.kept}))
+
+
+def _believed(scalars: Scalars, fit: Fit, kinds: int) -> tuple[Scalars, Fit]:
+    why = doubt(fit, kinds)
+    if why:
+        return scalars, refused(fit, why)
+    return replace(scalars, **{fit.name: fit.after}), fit
 
 
 def _chosen(
@@ -172,53 +188,72 @@ def _fit_slowdown(
     if slower is None:
         why = "no work was measured both alone and beside a collective"
         return scalars, _unchanged("slowdown", before, why)
-    value, apart, kinds = slower
+    value, kinds = slower.value, slower.kinds
     how = f"{kinds} kinds of work, beside a collective and alone"
-    reach = min(max(apart / value, 0.3), 1.0) if value else 1.0
+    reach = min(max(slower.apart / value, 0.3), 1.0) if value else 1.0
     after = Scalar(value, reach, how)
     fit = Fit(
         name="slowdown",
         before=before,
         after=after,
         samples=kinds,
-        measured_s=sum(it.weight for it in work),
-        error_before=0.0,
-        error_after=0.0,
+        measured_s=sum(it.weight for it, _ in slower.pressed),
+        error_before=slower.error(before.value),
+        error_after=slower.error(value),
         unseen=None,
         how=how,
     )
-    return replace(scalars, slowdown=after), fit
+    return _believed(scalars, fit, kinds)
 
 
 _SLOWED: Final = (Family.MATMUL, Family.MEMORY, Family.ATTENTION)
 
 
+def _step(timeline: Timeline) -> Step | None:
+    number = timeline.step_program
+    program = timeline.programs[number].hlo() if number is not None else None
+    selection = select(timeline)
+    if program is None or not program.is_scheduled or not selection.lengths_ms:
+        return None
+    return Step(name=", ".join(timeline.inputs), program=program, seconds=selection.median_ms / 1e3)
+
+
 def _steps(
-    timelines: Sequence[Timeline],
+    measured: Sequence[Step | None],
     taken: Sequence[tuple[Sample, ...]],
     before: Scalars,
-    after: Scalars,
+    fits: Sequence[Fit],
     make: ModelOf,
 ) -> Iterator[StepFit]:
     """The step of each recording, predicted; without that recording where there are others."""
-    for at, timeline in enumerate(timelines):
-        number = timeline.step_program
-        program = timeline.programs[number].hlo() if number is not None else None
-        lengths = select(timeline).lengths_ms
-        if program is None or not program.is_scheduled or not lengths:
+    names = {fit.name for fit in fits if fit.fitted}
+    for at, step in enumerate(measured):
+        if step is None:
             continue
         others = [it for of, samples in enumerate(taken) if of != at for it in samples]
-        unseen = _fit(others, before, make)[0] if others else None
+        unseen = None
+        if others:
+            kept = [fit for fit in _fit(others, before, make)[1] if fit.name in names]
+            unseen = simulate(step.program, make(believed(before, kept))).step_s
         yield StepFit(
-            name=", ".join(timeline.inputs),
-            measured_s=select(timeline).median_ms / 1e3,
-            before_s=simulate(program, make(before)).step_s,
-            after_s=simulate(program, make(after)).step_s,
-            unseen_s=simulate(program, make(unseen)).step_s if unseen else None,
+            name=step.name,
+            measured_s=step.seconds,
+            before_s=simulate(step.program, make(before)).step_s,
+            after_s=simulate(step.program, make(believed(before, fits))).step_s,
+            unseen_s=unseen,
         )
 
 
-def _notes(timelines: Sequence[Timeline], fits: Sequence[Fit]) -> Iterator[str]:
+def _notes(
+    timelines: Sequence[Timeline], fits: Sequence[Fit], steps: Sequence[StepFit]
+) -> Iterator[str]:
+    for step in steps:
+        if step.worse:
+            yield (
+                f"WARNING: {step.name} is told worse than before:"
+                f" {step.before_s / step.measured_s - 1:+.1%} became"
+                f" {step.after_s / step.measured_s - 1:+.1%}"
+            )
     for fit in fits:
         if not fit.fitted:
             yield f"{fit.name} stays at {fit.before.value:.3g}: {fit.how}"

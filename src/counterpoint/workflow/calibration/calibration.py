@@ -34,11 +34,12 @@ class Fit:
     error_before: float
     error_after: float
     unseen: float | None
-    how: str  # what the value rests on, in words
+    how: str  # what the value rests on, or why there is none, in words
+    refused: bool = False  # measured, but not believed: `after` is `before`
 
     @property
     def fitted(self) -> bool:
-        return self.samples > 0
+        return self.samples > 0 and not self.refused
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +55,12 @@ class StepFit:
     before_s: float
     after_s: float
     unseen_s: float | None
+
+    @property
+    def worse(self) -> bool:
+        """Whether the fit made it so, by more than nothing."""
+        before, after = (abs(it - self.measured_s) for it in (self.before_s, self.after_s))
+        return after > before + 0.005 * self.measured_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -66,14 +66,33 @@ def fit_factor(samples: Sequence[Sample]) -> Factor | None:
     )
 
 
-def fit_slowdown(samples: Sequence[Sample]) -> tuple[float, float, int] | None:
-    """How much longer equal work takes beside a collective: the middle, the spread, of how many.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slowdown:
+    """How much longer equal work takes beside a collective: the middle, the spread, of how many."""
+
+    value: float
+    apart: float
+    kinds: int
+    pressed: tuple[tuple[Sample, float], ...]  # beside a collective, and seconds alone
+
+    def error(self, value: float) -> float:
+        """Of what ran beside collectives, if that slowed it down by this value."""
+        off = sum(
+            it.times * abs(alone_s * (1 + value * it.beside) - it.measured_s)
+            for it, alone_s in self.pressed
+        )
+        return off / _weight([it for it, _ in self.pressed])
+
+
+def fit_slowdown(samples: Sequence[Sample]) -> Slowdown | None:
+    """By the same work alone and beside collectives; None without enough of it.
 
     Only the same computation on the same shapes is compared: alone in one place of the schedule,
     beside a collective in another.
     """
     slower: list[float] = []
     weights: list[float] = []
+    found: list[tuple[Sample, float]] = []
     for equals in _by_shapes(samples).values():
         free = [it for it in equals if it.beside <= _ALONE]
         pressed = [it for it in equals if it.beside >= _BESIDE]
@@ -82,11 +101,12 @@ def fit_slowdown(samples: Sequence[Sample]) -> tuple[float, float, int] | None:
             longer = [(it.measured_s / usual - 1) / it.beside for it in pressed]
             slower.append(float(np.median(longer)))
             weights.append(_weight(pressed))
+            found += [(it, usual) for it in pressed]
     if sum(weights) < _ENOUGH * _weight(samples):
         return None
     middle = min(max(weighted_median(slower, weights), 0.0), 1.0)
     apart = weighted_median([abs(it - middle) for it in slower], weights)
-    return middle, apart, len(slower)
+    return Slowdown(value=middle, apart=apart, kinds=len(slower), pressed=tuple(found))
 
 
 def weighted_median(values: Sequence[float], weights: Sequence[float]) -> float:
