@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -38,6 +40,9 @@ def without_a_number():
 
 def broken(devices):
     return jnp.ones(3) @ jnp.ones(devices)
+
+def refusing(devices):
+    raise ValueError(f"{devices} devices are too few")
 
 def odd(devices):
     return step
@@ -88,6 +93,7 @@ def test_a_function_is_lowered_for_any_number_of_devices(
     ("name", "kind", "told"),
     [
         ("broken", InputError, r"steps.py.* in broken[\s\S]*TypeError"),
+        ("refusing", InputError, r"refusing: 4 devices are too few[\s\S]*steps.py:\d+ refuses it"),
         ("odd", UsageError, "it returns function, and no function with its arguments"),
         ("no_tuple", UsageError, "the arguments it returns are int"),
         ("missing", UsageError, r"it has no function missing[\s\S]*next: .*steps.py:\w+"),
@@ -101,6 +107,30 @@ def test_a_function_that_can_not_be_lowered_says_why(
 ) -> None:
     with pytest.raises(kind, match=told):
         lower_function(f"{file}:{name}", devices=4, directory=tmp_path / "lowered")
+
+
+@pytest.mark.parametrize("missing", ["jax_plugins", "jax_plugins.xla_cuda13"])
+def test_that_there_is_no_compiler_is_told_before_anything_is_lowered(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: str
+) -> None:
+    monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(UsageError, match="not its compiler for CUDA") as told:
+        lower_function(f"{file}:make_step", devices=4, directory=tmp_path / "lowered")
+    assert "-m pip install 'counterpoint[compiler]'" in str(told.value.next)
+    assert not (tmp_path / "lowered").exists()
+
+
+def test_that_there_is_no_jax_is_told_before_anything_is_lowered(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none(package: str) -> str:
+        raise metadata.PackageNotFoundError(package)
+
+    monkeypatch.setitem(sys.modules, "jax", None)
+    monkeypatch.setattr(metadata, "version", none)
+    with pytest.raises(UsageError, match="needs JAX with the compiler for CUDA") as told:
+        lower_function(f"{file}:make_step", devices=4, directory=tmp_path / "lowered")
+    assert "-m pip install 'counterpoint[compiler]'" in str(told.value.next)
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:

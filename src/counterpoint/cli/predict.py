@@ -7,12 +7,14 @@ import shlex
 import sys
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import Parameter
 
 from counterpoint.cli.numbers import WholeNumber
+from counterpoint.cli.predict_next import next_command
 from counterpoint.cli.predict_options import CompileOptions, PriceOptions, Switch, make_question
 from counterpoint.cli.progress import Progress
 from counterpoint.cli.timeline_output import check_timeline_output, write_timeline
@@ -20,7 +22,7 @@ from counterpoint.core.errors import UsageError
 
 if TYPE_CHECKING:
     from counterpoint.hardware import Target
-    from counterpoint.workflow.prediction.prediction import Prediction, Standing
+    from counterpoint.workflow.prediction.prediction import Prediction
     from counterpoint.workflow.prediction.question import Question, Say
 
 OUT_OF_MEMORY: Final = 1
@@ -38,7 +40,8 @@ def predict(
 ) -> int:
     """Say what a step takes on hardware that is not here, and where it goes.
 
-    Exit code 1 where it is predicted to run out of memory.
+    Exit code 1 where it is predicted to run out of memory; 2 where a --what-if names what the
+    program does not have (the rest is told all the same).
 
     Args:
         workload: StableHLO, a dump, a Run, HLO, file.py:function; or `-- python train.py`.
@@ -64,8 +67,10 @@ def predict(
     from counterpoint.hardware import parse_target
 
     target = parse_target(given.target) if given.target is not None else None
-    question = make_question(given, prices or PriceOptions(), target, force=force)
     words = _command(workload, command)
+    question = make_question(given, prices or PriceOptions(), target, force=force)
+    if words is None:
+        question = replace(question, inherited=dict(os.environ))
     with Progress("reading the program") as progress:
         if words is None:
             from counterpoint.workflow.prediction.predict import predict as ask
@@ -82,9 +87,14 @@ def predict(
         progress.say("drawing")
         if out is not None:
             write_timeline(made.timeline, out, force=force)
-    _print(made, top, _next(made, words or [workload]), as_json=json)
+    then = next_command(made, given, workload if words is None else None, words or ())
+    _print(made, top, then, as_json=json)
     if out is not None:
         print(f"wrote {out}", file=sys.stderr)
+    for lacking in made.unanswered:
+        print(f"error: {lacking.error}", file=sys.stderr)
+    if made.unanswered:
+        return UsageError.exit_code
     return OUT_OF_MEMORY if made.base.memory.fits is False else 0
 
 
@@ -109,11 +119,13 @@ def _of_command(
     question: Question,
     say: Say,
 ) -> Prediction:
+    from counterpoint.compile import require_compiler
     from counterpoint.workflow.prediction.predict import predict as ask
     from counterpoint.workflow.prediction.predict import require_target
     from counterpoint.workflow.prediction.subject import run_subject
 
     where = require_target(target, shlex.join(words))
+    require_compiler()
     with tempfile.TemporaryDirectory(prefix="counterpoint-lower-") as scratch:
         say(f"lowering {shlex.join(words)}")
         subject = run_subject(
@@ -125,34 +137,6 @@ def _of_command(
             say=say,
         )
         return ask(subject, target=where, question=question, say=say)
-
-
-def _next(made: Prediction, words: Sequence[str]) -> str:
-    again = ["counterpoint", "predict", "--target", str(made.target)]
-    behind = shlex.join(["--", *words] if len(words) > 1 else words)
-    if made.base.memory.fits is False:
-        return f"{shlex.join([*again, '--candidate', 'memory'])} {behind}"
-    if not made.candidates and made.base.compiled is not None:
-        return f"{shlex.join([*again, '--candidate', 'pgle-recommended'])} {behind}"
-    best = made.candidates[0] if made.candidates else None
-    if best is not None and not any(it.is_base and it.tied for it in made.candidates):
-        return f"{shlex.join(['counterpoint', 'run', *_chosen(best, made)])} -- COMMAND"
-    return f"{shlex.join([*again, '--what-if', 'nic=2x'])} {behind}"
-
-
-def _chosen(best: Standing, made: Prediction) -> list[str]:
-    """The best candidate's settings as `run` takes them."""
-    from counterpoint.flags import recipes
-
-    if best.name in recipes():
-        return ["--settings", best.name]
-    before = made.base.settings
-    flags = [it for it in best.settings.flags.items() if it not in before.flags.items()]
-    variables = [it for it in best.settings.variables.items() if it not in before.env]
-    return [
-        *(f"--set={name}={value}" for name, value in flags),
-        *(f"--env={name}={value}" for name, value in variables),
-    ]
 
 
 def _print(made: Prediction, top: int, next: str, *, as_json: bool) -> None:

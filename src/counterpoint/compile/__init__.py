@@ -8,6 +8,7 @@ from counterpoint.compile.inputs.own_program import own_programs as own_programs
 from counterpoint.compile.inputs.own_target import own_target as own_target
 from counterpoint.compile.inputs.workload import Workload as Workload
 from counterpoint.compile.inputs.workload import load_workload as load_workload
+from counterpoint.compile.installed import require_compiler as require_compiler
 from counterpoint.compile.prediction import ForPrediction as ForPrediction
 from counterpoint.compile.prediction import for_prediction as for_prediction
 from counterpoint.compile.task import TIMEOUT_S as TIMEOUT_S

@@ -44,7 +44,7 @@ def refused(outcome: Outcome, workload: Workload, target: Target) -> Counterpoin
     """The error for what a worker wrote down."""
     match outcome.failure:
         case Failure.NO_JAX | Failure.NO_PLUGIN:
-            return _no_compiler(outcome.detail)
+            return no_compiler(outcome.detail)
         case Failure.NO_OPTION:
             return _no_option(outcome.option or "")
         case Failure.BAD_VALUE:
@@ -136,7 +136,8 @@ def _with_line(detail: str, workload: Workload) -> str:
     return f"{said}\n  at: {place}" if place else said
 
 
-def _no_compiler(detail: str) -> UsageError:
+def no_compiler(detail: str) -> UsageError:
+    """The error where JAX or its compiler for CUDA is missing."""
     jax = _version("jax")
     if jax is None:
         return UsageError(
