@@ -98,6 +98,18 @@ KEPT: dict[str, Callable[..., Any] | None] = {
 }
 
 
+WORDS = {
+    "mlp": ("swiglu", "gelu"),
+    "positions": ("rope", "learned"),
+    "attention": ("auto", "cudnn", "xla"),
+    "embedding": ("lookup", "onehot"),
+    "dtype": ("bfloat16", "float16", "float32"),
+}
+"""Settings that are one of a few words."""
+KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}
+TRUTHS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+
+
 class State(NamedTuple):
     """What a step takes and gives back."""
 
@@ -435,23 +447,41 @@ def global_batch(config: Config, mesh: Mesh) -> int:
 def configure(size: str, settings: dict[str, Any]) -> Config:
     """The config of a size with settings of one's own, which may be text."""
     if size not in SIZES:
-        raise ValueError(f"size={size!r} is none of {', '.join(SIZES)}")
+        raise ValueError(f"size={size}: it is one of {', '.join(SIZES)}")
     kinds = {field.name: type(field.default) for field in fields(Config)}
     for name in settings:
         if name not in kinds:
             raise ValueError(f"{name!r} is no setting; there are {', '.join(kinds)}")
-    read = {name: convert(kinds[name], value) for name, value in settings.items()}
+    read = {name: convert(name, kinds[name], value) for name, value in settings.items()}
     config = replace(SIZES[size], **read)
-    if config.remat not in KEPT and not {*config.remat.split(",")} <= {*NAMED}:
-        raise ValueError(f"remat={config.remat!r}: {', '.join(KEPT)}, or of {','.join(NAMED)}")
+    check(config)
     return config
 
 
-def convert(kind: type, value: Any) -> Any:  # noqa: ANN401 - whatever a setting is
+def convert(name: str, kind: type, value: Any) -> Any:  # noqa: ANN401 - whatever a setting is
     """A value of that kind, from text too."""
-    if kind is bool and isinstance(value, str):
-        return value.lower() in ("1", "true", "yes", "on")
-    return kind(value)
+    try:
+        return TRUTHS[str(value).lower()] if kind is bool else kind(value)
+    except (KeyError, ValueError):
+        raise ValueError(f"{name}={value}: it takes {KINDS[kind]}") from None
+
+
+def check(config: Config) -> None:
+    """Refuse what no step can be made of."""
+    for name, words in WORDS.items():
+        if getattr(config, name) not in words:
+            raise ValueError(f"{name}={getattr(config, name)}: it is one of {', '.join(words)}")
+    for name, value in vars(config).items():
+        least = 0 if name == "fsdp" else 1
+        if type(value) is int and value < least:
+            raise ValueError(f"{name}={value}: it is at least {least}")
+    if config.width % (2 * config.heads) or config.heads % config.kv_heads:
+        raise ValueError(
+            f"width={config.width} heads={config.heads} kv_heads={config.kv_heads}: heads share "
+            "the width, in pairs of numbers, and kv_heads the heads"
+        )
+    if config.remat not in KEPT and not {*config.remat.split(",")} <= {*NAMED}:
+        raise ValueError(f"remat={config.remat}: {', '.join(KEPT)}, or of {','.join(NAMED)}")
 
 
 def make_mesh(config: Config, count: int | None = None) -> Mesh:
@@ -492,14 +522,12 @@ def main() -> None:
     """Train, print the loss and the time of each step, and record the steps asked for."""
     options = parse_options()
     start_platform(options)
-    given = {field.name: getattr(options, field.name) for field in fields(Config)}
-    config = configure(options.size, {name: it for name, it in given.items() if it is not None})
-    if config.attention == "auto":
-        on_gpu = jax.default_backend() == "gpu"
-        config = replace(config, attention="cudnn" if on_gpu else "xla")
-    mesh = make_mesh(config, options.devices)
+    try:
+        config, mesh = set_up(options)
+        sequences = global_batch(config, mesh)
+    except ValueError as mistake:
+        raise SystemExit(f"error: {mistake}") from None
     step = jit_step(config, mesh)
-    sequences = global_batch(config, mesh)
     state = initial_state(config, mesh)
     count = sum(weight.size for weight in jax.tree.leaves(state.weights))
     print(f"{count / 1e6:,.1f} million weights on {mesh.size} devices {dict(mesh.shape)}")
@@ -520,6 +548,18 @@ def main() -> None:
             print(f"steps {options.profile_start} to {index} are in {options.profile}")
 
 
+def set_up(options: argparse.Namespace) -> tuple[Config, Mesh]:
+    """What is trained, and the devices that train it."""
+    given = {field.name: getattr(options, field.name) for field in fields(Config)}
+    config = configure(options.size, {name: it for name, it in given.items() if it is not None})
+    on_gpu = jax.default_backend() == "gpu"
+    if config.attention == "auto":
+        config = replace(config, attention="cudnn" if on_gpu else "xla")
+    if config.attention == "cudnn" and not on_gpu:
+        raise ValueError("attention=cudnn runs on GPUs only; here it is xla")
+    return config, make_mesh(config, options.devices)
+
+
 def parse_options() -> argparse.Namespace:
     """What the command line asks for; every field of `Config` is an option."""
     parser = argparse.ArgumentParser(
@@ -538,8 +578,10 @@ def parse_options() -> argparse.Namespace:
         if kind is bool:
             parser.add_argument(name, action=argparse.BooleanOptionalAction)
         else:
-            parser.add_argument(name, type=kind)
+            parser.add_argument(name, type=kind, choices=WORDS.get(field.name))
     options = parser.parse_args()
+    if options.devices is not None and options.devices < 1:
+        parser.error(f"--devices {options.devices}: at least one")
     if options.profile and not 0 <= options.profile_start < options.steps:
         parser.error(f"--profile-start {options.profile_start} is not one of {options.steps} steps")
     return options

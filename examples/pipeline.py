@@ -10,7 +10,9 @@ array, which XLA's partitioner makes a collective permute:
   stage is done with the micro-batches of a round, so its permute has an iteration to hide behind.
 
     python examples/pipeline.py                 # on 4 virtual CPU devices, checked and trained
-    counterpoint predict examples/pipeline.py:make_step --target 4xH100 --candidate pipeline
+    counterpoint predict examples/pipeline.py:make_step --target 4xH100
+
+With `--candidate pipeline-parallel` the flags of that recipe are compared with XLA's defaults.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ class Config:
 
     stages: int = 0  # 0: one for each device
     repeats: int = 2  # how often a micro-batch goes round the ring
-    microbatches: int = 8
+    microbatches: int = 0  # 0: twice as many as stages
     rows: int = 4096  # tokens in a micro-batch
     width: int = 4096
     mlp_width: int = 16384
@@ -49,6 +51,9 @@ class Config:
     forward: bool = False  # only the forward pass
 
 
+DTYPES = ("bfloat16", "float16", "float32")
+KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}
+TRUTHS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 SMALL = Config(rows=16, width=32, mlp_width=64, dtype="float32")
 
 
@@ -210,13 +215,12 @@ def arrange(config: Config, devices: int | None, settings: dict[str, Any]) -> tu
     for name in settings:
         if name not in kinds:
             raise ValueError(f"{name!r} is no setting; there are {', '.join(kinds)}")
-    read = {
-        name: value in ("1", "true", True) if kinds[name] is bool else kinds[name](value)
-        for name, value in settings.items()
-    }
+    read = {name: convert(name, kinds[name], value) for name, value in settings.items()}
     config = replace(config, **read)
     wanted = config.stages or devices or len(jax.devices())
-    config = replace(config, stages=wanted)
+    microbatches = config.microbatches or 2 * wanted
+    config = replace(config, stages=wanted, microbatches=microbatches)
+    check(config)
     if len(jax.devices()) < wanted or wanted != (devices or wanted):
         have = devices or len(jax.devices())
         raise ValueError(f"{wanted} stages need as many devices; there are {have}")
@@ -229,6 +233,23 @@ def arrange(config: Config, devices: int | None, settings: dict[str, Any]) -> tu
     return config, mesh
 
 
+def convert(name: str, kind: type, value: Any) -> Any:  # noqa: ANN401 - whatever a setting is
+    """A value of that kind, from text too."""
+    try:
+        return TRUTHS[str(value).lower()] if kind is bool else kind(value)
+    except (KeyError, ValueError):
+        raise ValueError(f"{name}={value}: it takes {KINDS[kind]}") from None
+
+
+def check(config: Config) -> None:
+    """Refuse what no step can be made of."""
+    for name, value in vars(config).items():
+        if type(value) is int and value < 1:
+            raise ValueError(f"{name}={value}: it is at least 1")
+    if config.dtype not in DTYPES:
+        raise ValueError(f"dtype={config.dtype}: it is one of {', '.join(DTYPES)}")
+
+
 # Checked, and trained
 
 
@@ -239,7 +260,10 @@ def main() -> None:
     given = {field.name: getattr(options, field.name) for field in fields(Config)}
     given = {name: value for name, value in given.items() if value is not None}
     base = Config() if options.full else SMALL
-    config, mesh = arrange(base, options.devices, given)
+    try:
+        config, mesh = arrange(base, options.devices, given)
+    except ValueError as mistake:
+        raise SystemExit(f"error: {mistake}") from None
     weights = initial_weights(config, mesh)
     shape = (config.microbatches, config.rows, config.width)
     batch = jax.random.normal(jax.random.key(1), shape, config.dtype)
@@ -291,8 +315,12 @@ def parse_options() -> argparse.Namespace:
         if isinstance(field.default, bool):
             parser.add_argument(name, action=argparse.BooleanOptionalAction)
         else:
-            parser.add_argument(name, type=type(field.default))
-    return parser.parse_args()
+            words = DTYPES if field.name == "dtype" else None
+            parser.add_argument(name, type=type(field.default), choices=words)
+    options = parser.parse_args()
+    if options.devices is not None and options.devices < 1:
+        parser.error(f"--devices {options.devices}: at least one")
+    return options
 
 
 def start_platform(options: argparse.Namespace) -> None:

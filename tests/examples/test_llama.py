@@ -24,6 +24,19 @@ MIB: Final = 1 << 20
 # Compiling is all that takes time here, so little is optimised.
 QUICK: Final = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 
+REFUSED: Final = {
+    "size=9b": "size=9b: it is one of tiny, 100m, 1b,",
+    "batches=2": "'batches' is no setting; there are layers,",
+    "tensor=3": "data 1 x fsdp 2 x tensor 3 are not 8 devices",
+    "mlp=foo": "mlp=foo: it is one of swiglu, gelu",
+    "embedding=foo": "embedding=foo: it is one of lookup, onehot",
+    "tied=perhaps": "tied=perhaps: it takes true or false",
+    "layers=many": "layers=many: it takes a whole number",
+    "heads=0": "heads=0: it is at least 1",
+    "heads=7": "width=4096 heads=7 kv_heads=8: heads share the width",
+    "remat=foo": "remat=foo: none, full,",
+}
+
 
 def run(*words: str | Path, fails: bool = False) -> str:
     """What a program in a process of its own prints, or the error that ends it."""
@@ -64,11 +77,21 @@ def test_it_trains_and_is_recorded(tmp_path: Path) -> None:
     [
         (["--fsdp=3"], "data 1 x fsdp 3 x tensor 1 are not 8 devices"),
         (["--batch=0.5"], "batch=0.5 on 8 devices is 4 sequences"),
+        (["--devices=0"], "--devices 0: at least one"),
+        (["--mlp=foo"], "invalid choice: 'foo' (choose from"),
+        (["--attention=cudnn"], "attention=cudnn runs on GPUs only"),
     ],
-    ids=["mesh", "batch"],
+    ids=["mesh", "batch", "devices", "word", "attention"],
 )
-def test_what_does_not_fit_the_devices_is_said(words: list[str], told: str) -> None:
-    assert told in run(EXAMPLES / "llama.py", *words, fails=True)
+def test_what_can_not_be_trained_here_is_said(words: list[str], told: str) -> None:
+    error = run(EXAMPLES / "llama.py", *words, fails=True)
+    assert told in error
+    assert "Traceback" not in error
+
+
+def test_settings_that_make_no_step_are_refused_in_words() -> None:
+    told = json.loads(run(HERE / "refused.py", "llama", "8", *REFUSED))
+    assert [it for it in REFUSED if not told[it].startswith(REFUSED[it])] == [], told
 
 
 @pytest.mark.skipif(why_none() is not None, reason=str(why_none()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -53,9 +54,21 @@ def test_it_computes_what_its_blocks_in_order_do(words: list[str]) -> None:
 
 
 def test_too_few_micro_batches_are_refused() -> None:
-    assert "4 micro-batches do not keep 4 stages busy" in run(
-        PIPELINE, "--microbatches=4", fails=True
-    )
+    error = run(PIPELINE, "--microbatches=4", fails=True)
+    assert error.startswith("error: 4 micro-batches do not keep 4 stages busy")
+
+
+def test_settings_that_make_no_step_are_refused_and_the_usual_ones_fit_every_ring() -> None:
+    refused = {
+        "width=0": "width=0: it is at least 1",
+        "repeats=0": "repeats=0: it is at least 1",
+        "dtype=foo": "dtype=foo: it is one of bfloat16,",
+        "forward=perhaps": "forward=perhaps: it takes true or false",
+        "stages=17": "17 stages need as many devices; there are 16",
+    }
+    told = json.loads(run(HERE / "refused.py", "pipeline", "16", *refused, "rows=64"))
+    assert "rows=64" not in told
+    assert [it for it in refused if not told[it].startswith(refused[it])] == [], told
 
 
 @pytest.mark.skipif(why_none() is not None, reason=str(why_none()))
