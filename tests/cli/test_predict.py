@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -117,14 +118,15 @@ def test_measured_costs_are_taken_and_those_of_another_program_are_not(
         (("--target", "2xH100", "--pgle"), 3, "is scheduled already"),
         (("--target", "2xH100", "--what-if", "fish=2x"), 2, "no part is called fish"),
         (("--target", "2xH100", "--what-if", "nic=-1x"), 2, "no factor"),
-        (("--target", "2xH100", "--what-if", "op:fusion.7=0"), 2, "near it are fusion"),
-        (("--target", "2xH100", "--what-if", "op:dot=0"), 2, "it is a part of fusion"),
         (("--target", "2xH100", "--against", "nosuch"), 3, "nosuch: no such file"),
         (("--target", "2xH100", "--jobs", "0"), 2, "--jobs takes a number from 1 on"),
         (("--target", "2xH100", "--jitter", "-1"), 2, "--jitter takes a number from 0 on"),
         (("--target", "2xH100", "--timeout", "-1"), 2, "--timeout takes a number"),
         (("--target", "2xH100", "--top", "0"), 2, "--top takes a number"),
-        (("--target", "2xH100", "-o", "x.txt"), 2, "names no format"),
+        (("--target", "2xH100", "-o", "x.txt"), 2, "next: -o x.parquet"),
+        (("--target", "2xH100", "-o", "nosuch/x.json"), 2, "next: mkdir -p nosuch"),
+        (("--target", "2xH100", "--pgle-out", "pg.txt"), 2, "next: --pgle-out pg.pbtxt"),
+        (("--target", "2xH100", "--devices", "3"), 2, "is lowered already, for 2 devices"),
     ],
     ids=lambda it: " ".join(it) or "no target" if isinstance(it, tuple) else "",
 )
@@ -203,3 +205,53 @@ def test_nothing_alike_is_refused_not_compared(
     capsys.readouterr()
     assert predict(scheduled, "--target", "2xH100", "--against", kept) == 3
     assert "nothing in it matches the prediction" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("op:fusion.7", "near it are fusion"), ("op:dot", "it is a part of fusion")]
+)
+def test_a_name_that_the_program_lacks_costs_its_question_alone(
+    name: str, said: str, scheduled: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = (scheduled, "--target", "2xH100", "--what-if", f"{name}=0", "--what-if", "hbm=2x")
+    assert predict(*words, "--json") == 2
+    told = capsys.readouterr()
+    data = json.loads(told.out)
+    assert [it["question"] for it in data["what_if"]] == ["hbm=2x"]
+    assert [it["question"] for it in data["unanswered"]] == [f"{name}=0"]
+    assert said in data["unanswered"][0]["error"]
+    assert said in told.err
+    assert predict(*words) == 2
+    assert "Predicted step" in capsys.readouterr().out
+
+
+def test_what_the_shell_exports_is_told_not_to_count(
+    scheduled: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XLA_FLAGS", "--xla_gpu_enable_pipelined_all_gather=true")
+    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
+    assert predict(scheduled, "--target", "2xH100", "--json") == 0
+    notes = json.loads(capsys.readouterr().out)["notes"]
+    note = next(it for it in notes if "not counted here" in it)
+    assert 'exported, and not counted here: XLA_FLAGS; to count: --env XLA_FLAGS="$XLA' in note
+
+
+def test_the_last_line_is_a_command_that_works(
+    scheduled: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert predict(scheduled, "--target", "2xH100", "--env", "NCCL_ALGO=Ring") == 0
+    last = capsys.readouterr().out.strip().splitlines()[-1]
+    assert "--env=NCCL_ALGO=Ring --what-if flops=2x,hbm=2x" in last
+    words = shlex.split(last.partition("next: ")[2] or last)
+    assert main(words[words.index("predict") :]) == 0
+
+
+def test_a_file_of_another_kind_is_named_in_its_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "nsys.sqlite"
+    path.write_bytes(b"SQLite format 3\x00" + bytes(200))
+    assert predict(path, "--target", "2xH100") == 3
+    told = capsys.readouterr().err
+    assert str(path) in told
+    assert "next: " in told

@@ -33,6 +33,7 @@ def simulated(step_s: float, reach: Mapping[Family, tuple[float, float]]) -> Sim
         rests_on={},
         exposed_s=0.0,
         communication_s=0.0,
+        communicating_s=0.0,
         compute_s=step_s,
         unpriced=(),
         uncounted=(),

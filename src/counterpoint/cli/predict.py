@@ -69,21 +69,12 @@ def predict(
     target = parse_target(given.target) if given.target is not None else None
     words = _command(workload, command)
     question = make_question(given, prices or PriceOptions(), target, force=force)
-    if words is None:
-        question = replace(question, inherited=dict(os.environ))
     with Progress("reading the program") as progress:
-        if words is None:
-            from counterpoint.workflow.prediction.predict import predict as ask
-
-            made = ask(
-                workload,
-                target=target,
-                program=given.program,
-                question=question,
-                say=progress.say,
-            )
-        else:
-            made = _of_command(words, target, given.program, question, progress.say)
+        made = (
+            _of_file(workload, target, given.program, question, progress.say)
+            if words is None
+            else _of_command(words, target, given.program, question, progress.say)
+        )
         progress.say("drawing")
         if out is not None:
             write_timeline(made.timeline, out, force=force)
@@ -91,6 +82,10 @@ def predict(
     _print(made, top, then, as_json=json)
     if out is not None:
         print(f"wrote {out}", file=sys.stderr)
+    return _exit_code(made)
+
+
+def _exit_code(made: Prediction) -> int:
     for lacking in made.unanswered:
         print(f"error: {lacking.error}", file=sys.stderr)
     if made.unanswered:
@@ -110,6 +105,15 @@ def _command(workload: str, rest: Sequence[str]) -> list[str] | None:
             next=f"counterpoint predict {shlex.quote(workload)} --target 8xH100",
         )
     return [workload, *rest]
+
+
+def _of_file(
+    workload: str, target: Target | None, program: str | None, question: Question, say: Say
+) -> Prediction:
+    from counterpoint.workflow.prediction.predict import predict as ask
+
+    asked = replace(question, inherited=dict(os.environ))
+    return ask(workload, target=target, program=program, question=asked, say=say)
 
 
 def _of_command(

@@ -125,7 +125,9 @@ def _settings(base: Forecast) -> str:
     settings = base.settings
     words = [f"{name}={value}" for name, value in settings.flags.items()]
     words += [f"{name}={value}" for name, value in (*settings.options, *settings.env)]
-    return " ".join(words) or "XLA's defaults"
+    return " ".join(words) or (
+        "XLA's defaults" if base.compiled else "not told: a schedule does not say what made it"
+    )
 
 
 def _rests_on(prediction: Prediction) -> str:

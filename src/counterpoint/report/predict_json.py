@@ -60,6 +60,9 @@ def predict_data(prediction: Prediction) -> dict[str, Json]:
             }
             for it in prediction.what_if
         ],
+        "unanswered": [
+            {"question": it.question, "error": str(it.error)} for it in prediction.unanswered
+        ],
         "pgle": _gain(prediction.gain),
         "against": _against(prediction.against),
     }
@@ -174,6 +177,9 @@ def _gain(gain: Gain | None) -> dict[str, Any] | None:
         "reason": gain.reason,
         "changed": gain.changed,
         "costs": gain.costs,
+        "gains_ms": _ms(max(gain.saves_s, 0.0)) if gain.used else None,
+        "wanted_bytes": gain.crowded.wanted_bytes if gain.crowded else None,
+        "limit_bytes": gain.crowded.limit_bytes if gain.crowded else None,
         "saves_ms": _ms(gain.saves_s) if gain.used else None,
         "saves_range_ms": _range(gain.saves_range_s) if gain.used else None,
         "path": None if gain.path is None else str(gain.path),

@@ -105,7 +105,7 @@ def _verdict(place: int, it: Standing) -> str:
 
 def what_if_section(prediction: Prediction) -> Iterator[Section]:
     """What other hardware would make of the same schedule."""
-    if not prediction.what_if:
+    if not prediction.what_if and not prediction.unanswered:
         return
     columns = (
         Column("if", Kind.NAME),
@@ -126,7 +126,12 @@ def what_if_section(prediction: Prediction) -> Iterator[Section]:
         for it in prediction.what_if
     )
     how = "The schedule is the one above: a compiler that knew might do better."
-    yield Section("What if", "", (Table(columns=columns, rows=rows), Prose(how, Tone.QUIET)))
+    lacking = tuple(
+        Fact(it.question, printable(" ".join(str(it.error).split())), Tone.WARNING)
+        for it in prediction.unanswered
+    )
+    blocks = (Table(columns=columns, rows=rows), Prose(how, Tone.QUIET))
+    yield Section("What if", "", (*blocks, Facts(lacking)) if lacking else blocks)
 
 
 def gain_section(prediction: Prediction) -> Iterator[Section]:
@@ -151,18 +156,32 @@ def gain_section(prediction: Prediction) -> Iterator[Section]:
         Fact("schedule", "another one" if gain.changed else "the same: PGLE can't help here"),
         Fact(
             "at most",
-            "the costs that the compiler was told are those that it is simulated with; real ones"
-            " can't do better in this model",
+            "the costs that the compiler was told are those that it is simulated with: no cost"
+            " misleads it",
             Tone.QUIET,
         ),
     ]
+    if gain.crowded is not None:
+        wanted, limit = gain.crowded.wanted_bytes, gain.crowded.limit_bytes
+        rows.append(
+            Fact(
+                "memory",
+                f"XLA's first schedule by these costs needed {units.size(wanted)}, above its limit"
+                f" of {units.size(limit)}: it scheduled again, and overlaps less. With more memory"
+                " PGLE may gain something",
+                Tone.WARNING,
+            )
+        )
     if made.memory.fits is False:
         rows.append(Fact("OUT OF MEMORY", units.size(made.memory.peak_bytes), Tone.WARNING))
     if gain.path is not None:
         rows.append(Fact("kept", printable(f"{gain.path} (predicted costs, not measured ones)")))
     summary = f"gains at most {units.percent(max(saves, 0.0))} ({low} to {high} ms)"
     if saves < 0:
-        summary = f"gains nothing: the step is {units.percent(-saves)} longer"
+        summary = (
+            f"gains nothing: the schedule with it is {units.percent(-saves)} longer, so don't use"
+            " it here"
+        )
     yield Section("PGLE", summary, (Facts(tuple(rows)),))
 
 

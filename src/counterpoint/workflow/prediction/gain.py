@@ -1,11 +1,15 @@
 """What real PGLE could gain at most: compiled with predicted costs, then simulated with the same.
 
 The costs that the scheduler is told are those that the simulator then uses, so nothing it decides
-is decided by a wrong one: measured costs can't do better in this model.
+is decided by a wrong one. Nobody has to use a profile: where the schedule with it is longer, the
+gain is nothing. That happens where memory is scarce: with true costs XLA starts long collectives
+earlier, so more buffers live at once, and above its limit it schedules again and overlaps less.
 """
 
 from __future__ import annotations
 
+import re
+import shlex
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +17,7 @@ from typing import Final
 
 from counterpoint.compile import Compiled, Workload, compile_workload
 from counterpoint.core.basis import Range
+from counterpoint.core.errors import UsageError
 from counterpoint.flags.version import PROFILE, scheduler_on
 from counterpoint.hlo import Program
 from counterpoint.pgle.apply import weigh
@@ -26,7 +31,26 @@ from counterpoint.workflow.prediction.ranking import difference, same_schedule
 from counterpoint.workflow.prediction.synthetic_profile import synthetic_profile
 from counterpoint.workflow.prediction.variants import Variant
 
+# As latency_hiding_scheduler.cc of XLA logs it.
+_CROWDED: Final = re.compile(
+    r"LatencyHidingScheduler current memory usage: (\d+) bytes\. Current limit: (\d+)"
+)
 NAME: Final = "with predicted PGLE"
+
+
+@dataclass(frozen=True, slots=True)
+class Crowding:
+    """What XLA's first schedule needed, and the limit that made it schedule again."""
+
+    wanted_bytes: int
+    limit_bytes: int
+
+
+def crowding(log: str) -> Crowding | None:
+    """What the scheduler says of the memory of its first schedule, where that was too much."""
+    found = [Crowding(int(wanted), int(limit)) for wanted, limit in _CROWDED.findall(log)]
+    over = [it for it in found if it.wanted_bytes > it.limit_bytes]
+    return max(over, key=lambda it: it.wanted_bytes) if over else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -40,6 +64,7 @@ class Gain:
     used: bool
     reason: str  # why it was, or was not
     changed: bool  # whether the schedule is another one
+    crowded: Crowding | None = None  # where memory forbade the schedule that the costs ask for
     path: Path | None = None  # where the profile is kept, if it is
 
 
@@ -59,7 +84,12 @@ def gain(workload: Workload, bench: Bench, base: Forecast, question: Question) -
 
 def check_gain_place(out: Path, *, overwrite: bool) -> None:
     """Refuse a place that can't be written to, before any work is done."""
-    check_place(out, overwrite=overwrite)
+    try:
+        check_place(out, overwrite=overwrite)
+    except UsageError as error:  # it speaks of -o, which is the Timeline's here
+        then = error.next.replace("-o ", "--pgle-out ", 1) if error.next else None
+        parent = shlex.quote(str(out.parent))
+        raise UsageError(error.what, why=error.why, next=then or f"mkdir -p {parent}") from None
 
 
 def _compiled_with(
@@ -89,6 +119,7 @@ def _compiled_with(
         used=used,
         reason=reason,
         changed=_changed(base.program, made.program),
+        crowded=crowding(compiled.log),
         path=out,
     )
 

@@ -83,6 +83,14 @@ class Answer:
     saves_range_s: Range
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unanswered:
+    """A question about what the program does not have: known only when it is compiled."""
+
+    question: str
+    error: CounterpointError
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Prediction:
     """What `counterpoint predict` knows; `basis` are shares of the priced device time by source."""
@@ -95,6 +103,7 @@ class Prediction:
     basis: Mapping[Source, float]
     candidates: tuple[Standing, ...] = ()
     what_if: tuple[Answer, ...] = ()
+    unanswered: tuple[Unanswered, ...] = ()
     gain: Gain | None = None
     against: Against | None = None
     notes: tuple[str, ...] = ()

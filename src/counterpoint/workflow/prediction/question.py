@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
@@ -31,6 +31,7 @@ class Question:
     kernel_table: Path | None = None
     calibration: Path | str | None = None  # what `counterpoint calibrate` wrote
     jitter: int | None = None  # seed
+    inherited: Mapping[str, str] = field(default_factory=dict[str, str])  # of the shell; not used
     devices: int | None = None  # to lower a function for; else the target's
     jobs: int | None = None
     timeout_s: float = TIMEOUT_S

@@ -24,6 +24,7 @@ Say = Callable[[str], None]
 
 _RECORDINGS: Final = (".xplane.pb", ".xplane.pb.gz")
 _LOWER: Final = "lower it for CUDA: counterpoint predict --target 8xH100 -- python train.py"
+_NAMELESS: Final = "the given bytes"
 _ELSEWHERE: Final = "--module "
 _HERE: Final = "--program "
 
@@ -83,6 +84,10 @@ def find_subject(source: Workload | Program | Path | str, program: str | None = 
         then = error.next.replace(_ELSEWHERE, _HERE) if error.next else None
         said = error.what.replace(_ELSEWHERE, _HERE)
         raise UsageError(said, why=error.why, next=then) from None
+    except InputError as error:
+        said = error.what.replace(_NAMELESS, str(path))
+        said = said if str(path) in said else f"{path}: {said}"
+        raise InputError(said, why=error.why, next=error.next or _LOWER) from None
 
 
 def _recorded(path: Path, module: str | None) -> Subject:

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from counterpoint.core.basis import Range
-from counterpoint.core.errors import UsageError
+from counterpoint.core.errors import CounterpointError, UsageError
 from counterpoint.cost.what_if import WhatIf, parse_what_if
 from counterpoint.hlo import Program, collective, is_done, launched, start_of
 from counterpoint.workflow.prediction.forecast import Bench
-from counterpoint.workflow.prediction.prediction import Answer, Forecast
+from counterpoint.workflow.prediction.prediction import Answer, Forecast, Unanswered
 from counterpoint.workflow.prediction.ranking import difference
 
 
@@ -32,10 +32,17 @@ def read_questions(texts: Sequence[str]) -> list[tuple[str, WhatIf]]:
 
 def answers(
     bench: Bench, base: Forecast, questions: Sequence[tuple[str, WhatIf]]
-) -> Iterator[Answer]:
-    """What the base's schedule would take under each."""
+) -> Iterator[Answer | Unanswered]:
+    """What the base's schedule would take under each.
+
+    A name that the program lacks costs its question alone, not what was compiled.
+    """
     for text, what_if in questions:
-        asked = resolved(what_if, base.program)
+        try:
+            asked = resolved(what_if, base.program)
+        except CounterpointError as error:
+            yield Unanswered(question=text, error=error)
+            continue
         other = bench.simulate(base.program, base.settings, what_if=asked)
         saves = difference(base.simulation, other)
         yield Answer(
