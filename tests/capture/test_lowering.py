@@ -85,6 +85,7 @@ def test_a_program_for_gpus_gets_virtual_ones_and_its_flags_are_kept(
     assert found.name == "jit_local"
     assert found.xla_flags == "--xla_gpu_autotune_level=4 --xla_gpu_enable_pipelined_p2p=true"
     assert found.variables["XLA_PYTHON_CLIENT_MEM_FRACTION"] == "0.92"
+    assert not any("also runs" in note for note in found.notes)  # only itself, sharded otherwise
     assert any("jax.distributed.initialize did nothing" in note for note in found.notes)
     assert b"on_gpu" in load_workload(found.directory).program
 

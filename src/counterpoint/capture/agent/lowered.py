@@ -38,7 +38,7 @@ class Function:
         self, name: str, text: str, file: str | None, again: Callable[[], OfJax] | None
     ) -> None:
         self.inner = name.partition("_")[2]  # as JAX calls what it wraps
-        mapped = _mapped() if file is not None and file.endswith(_PMAP) else None
+        mapped = _mapped() if file is not None and file.endswith(_WRAPPERS) else None
         self.name = f"pmap_{mapped}" if mapped else name
         self.file = file
         self.flops = _flops(text)

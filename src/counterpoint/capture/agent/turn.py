@@ -30,7 +30,7 @@ class Turn:
 
     def meet(self, function: Function) -> None:
         """A function was lowered or called."""
-        if self.times == 0 or function is self.step:
+        if self.times == 0 or function.name == self.step.name:
             return
         if not function.is_own:
             self._loose.add(id(function))
@@ -38,7 +38,7 @@ class Turn:
             self._names.append(function.name)
 
     def is_again(self, step: Function) -> bool:
-        """Whether it is the same step, for arguments that are laid out otherwise."""
+        """Whether it is the same step, for its own results: they are laid out otherwise."""
         return self.times > 0 and step.name == self.step.name
 
     @property
