@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from counterpoint.cli.function_program import refuse_function
 from counterpoint.cli.progress import Progress
 from counterpoint.core.errors import InputError
 from counterpoint.pgle.subject import Subject, find_subject, is_lowered
@@ -11,6 +12,7 @@ from counterpoint.pgle.subject import Subject, find_subject, is_lowered
 
 def finished_program(path: Path, module: str | None) -> Subject:
     """The program, refused where XLA has not optimised it or did so for another machine."""
+    refuse_function(path, scheduled=True)
     if path.exists() and is_lowered(path):
         raise InputError(
             f"{path} is StableHLO, in which XLA has placed no collectives yet",

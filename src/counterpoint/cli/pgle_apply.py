@@ -11,6 +11,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from counterpoint.cli.function_program import refuse_function
 from counterpoint.cli.numbers import WholeNumber
 from counterpoint.cli.progress import Progress
 from counterpoint.compile import Target, Workload, load_workload, own_target, parse_target
@@ -68,6 +69,8 @@ def apply(
     given = options or CompileOptions()
     if not 0 < given.timeout < float("inf"):
         raise UsageError(f"--timeout takes a number of seconds, not {given.timeout:g}")
+    devices = parse_target(given.target).devices if given.target else 8
+    refuse_function(program, scheduled=False, devices=devices)
     flags = _flags(given.set_)
     with Progress("reading the program") as progress:
         workload = load_workload(program, given.module)

@@ -9,6 +9,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from counterpoint.cli.function_program import refuse_function
 from counterpoint.cli.numbers import WholeNumber
 from counterpoint.cli.progress import Progress
 from counterpoint.compile import load_workload, own_target
@@ -49,6 +50,7 @@ def check(
     _check_share("--min-time", min_time)
     if top < 1:
         raise UsageError(f"--top takes a number from 1 on, not {top}")
+    refuse_function(program, scheduled=True)
     costs = read_profile(profile)
     _require_scheduled(profile, program)
     with Progress("reading") as progress:
