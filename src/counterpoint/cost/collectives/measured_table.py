@@ -28,7 +28,7 @@ def from_tables(
     kind: str, size: int, where: Placement, target: Target, tables: Sequence[CollectiveTable]
 ) -> Price | None:
     """What a log of the same operation on as many ranks of as many hosts says."""
-    table = next((it for it in tables if _fits(it, kind, where, target)), None)
+    table = next((it for it in tables if is_same(it, kind, where, target)), None)
     if table is None or size == 0:
         return None
     points = _curve(tuple(sorted(table.seconds.items())))
@@ -53,7 +53,7 @@ def corrected(
     tables: Sequence[CollectiveTable],
 ) -> Price | None:
     """The model's price, corrected by the log of the nearest number of hosts."""
-    near = [it for it in tables if _alike(it, kind, where)]
+    near = [it for it in tables if is_alike(it, kind, where)]
     if not near or size == 0:
         return None
     table = min(near, key=lambda it: abs(it.nodes - where.hosts))
@@ -73,7 +73,7 @@ def corrected(
     )
 
 
-def _alike(table: CollectiveTable, kind: str, where: Placement) -> bool:
+def is_alike(table: CollectiveTable, kind: str, where: Placement) -> bool:
     """Across hosts that are domains, with as many ranks on each."""
     return (
         table.kind == kind.removeprefix("ragged-")
@@ -83,7 +83,8 @@ def _alike(table: CollectiveTable, kind: str, where: Placement) -> bool:
     )
 
 
-def _fits(table: CollectiveTable, kind: str, where: Placement, target: Target) -> bool:
+def is_same(table: CollectiveTable, kind: str, where: Placement, target: Target) -> bool:
+    """As many ranks on as many hosts."""
     if (table.kind, table.ranks) != (kind.removeprefix("ragged-"), where.ranks):
         return False
     nodes = table.nodes or -(-table.ranks // target.gpus_per_host)

@@ -33,7 +33,7 @@ from counterpoint.workflow.prediction.subject import (
     is_function,
     lower_subject,
 )
-from counterpoint.workflow.prediction.tables import read_tables
+from counterpoint.workflow.prediction.tables import notes_on_tables, read_tables
 from counterpoint.workflow.prediction.trials import Made, Work, forecasts
 from counterpoint.workflow.prediction.what_if_answers import answers, read_questions
 
@@ -94,7 +94,7 @@ def predict(
             unanswered=tuple(it for it in answered if isinstance(it, Unanswered)),
             gain=_gain(work, bench, base),
             against=None if measured is None else compare(base, measured, str(given.against)),
-            notes=_notes(subject, where, made, given),
+            notes=_notes(subject, bench, made, given),
             warnings=tuple(_warnings(where, made, scalar_file)),
         )
 
@@ -207,10 +207,12 @@ def _target_notes(target: Target, base: Forecast) -> Iterator[str]:
     yield from (note for note in target.notes if not of_compile or of_compile not in note)
 
 
-def _notes(subject: Subject, target: Target, made: Made, question: Question) -> tuple[str, ...]:
+def _notes(subject: Subject, bench: Bench, made: Made, question: Question) -> tuple[str, ...]:
     base, carried = made.base, made.carried
     settings = base.settings
+    target = bench.target
     notes = [*subject.notes, *_target_notes(target, base), *base.notes, *base.simulation.notes]
+    notes += notes_on_tables(base.program, target, bench.tables)
     if subject.others:
         names = ", ".join(subject.others[:3])
         more = len(subject.others) - 3

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from counterpoint.cost.tables import Table, read_gemm_csv, read_kernel_toml
+from counterpoint.cost.collectives import table_notes
+from counterpoint.cost.tables import CollectiveTable, Table, read_gemm_csv, read_kernel_toml
 from counterpoint.cost.tables.nccl_tests import read_nccl_log
+from counterpoint.hardware import Target
+from counterpoint.hlo import Program
 
 
 def read_tables(
@@ -19,3 +22,9 @@ def read_tables(
     if kernels is not None:
         tables.append(read_kernel_toml(kernels))
     return tuple(tables)
+
+
+def notes_on_tables(program: Program, target: Target, tables: Sequence[Table]) -> tuple[str, ...]:
+    """Which of them say nothing of this program, and what they don't reach."""
+    logs = [it for it in tables if isinstance(it, CollectiveTable)]
+    return tuple(dict.fromkeys(table_notes(program, target, logs)))

@@ -1,0 +1,101 @@
+"""What a user's nccl-tests logs are good for in a program: which say nothing of it, and why.
+
+A log that is left out without a word looks like one that was used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from counterpoint.cost.collectives.measured_table import is_alike, is_same
+from counterpoint.cost.collectives.pairs import pairs_of, pattern
+from counterpoint.cost.collectives.placement import Placement, place, placements
+from counterpoint.cost.tables.nccl_tests import CollectiveTable
+from counterpoint.hardware import Target, find_chip
+from counterpoint.hlo import Instruction, Program, collective, is_done
+from counterpoint.hlo.collective import KINDS
+
+_SHOWN: Final = 3  # layouts of a program that a note names
+
+
+def table_notes(
+    program: Program, target: Target, tables: Sequence[CollectiveTable]
+) -> Iterator[str]:
+    """One sentence for each thing about a log that its user has to know."""
+    if not tables:
+        return
+    asked = _asked(program, target)
+    for at, table in enumerate(tables):
+        yield from _of_table(table, tables[:at], asked, target)
+
+
+_Asked = dict[str, dict[Placement, int]]
+"""By kind and by where it runs: the largest size."""
+
+
+def _asked(program: Program, target: Target) -> _Asked:
+    found: _Asked = {}
+    for it in program.instructions:
+        talks = None if is_done(it) else collective(program, it)
+        kind = it.opcode.removesuffix("-start").removeprefix("ragged-")
+        if talks is None or kind not in KINDS:
+            continue
+        sizes = found.setdefault(kind, {})
+        for where in _where(program, it, kind, target):
+            sizes[where] = max(sizes.get(where, 0), talks.bytes or 0)
+    return found
+
+
+def _where(program: Program, it: Instruction, kind: str, target: Target) -> tuple[Placement, ...]:
+    if kind != "collective-permute":
+        return placements(program, it, target)
+    pairs = pairs_of(program, it)
+    ranks = tuple(sorted({rank for pair in pairs for rank in pair}))
+    return place((ranks,), target) if ranks and pattern(pairs) == "ring" else ()
+
+
+def _of_table(
+    table: CollectiveTable, earlier: Sequence[CollectiveTable], asked: _Asked, target: Target
+) -> Iterator[str]:
+    name = f"{table.origin} ({table.kind} of {_layout(table.ranks, table.nodes)})"
+    sizes = asked.get(table.kind, {})
+    if not sizes:
+        yield f"{name} is not used: this program has no {table.kind}"
+        return
+    used = {where: size for where, size in sizes.items() if _uses(table, where, target)}
+    if not used:
+        theirs = ", ".join(_layout(it.ranks, it.hosts) for it in [*sizes][:_SHOWN])
+        yield (
+            f"{name} is not used: this program's run on {theirs}; a log is the price where ranks"
+            " and hosts are the same, and a correction where each host has as many ranks"
+        )
+        return
+    before = [it for it in earlier if it.kind == table.kind]
+    if all(any(is_same(it, table.kind, where, target) for it in before) for where in used):
+        yield f"{name} is not used: {before[0].origin}, given before it, prices the same"
+        return
+    yield from _limits(name, table, max(used.values()), target)
+
+
+def _limits(name: str, table: CollectiveTable, size: int, target: Target) -> Iterator[str]:
+    chip = find_chip(table.device)
+    if table.device and (chip is None or chip.name != target.chip.name):
+        yield f"{name} was measured on {table.device}, and the target is {target.gpu}"
+    largest = max(table.seconds)
+    if size > largest:
+        yield (
+            f"{name} ends at {largest / 2**20:.3g} MiB, and this program's go up to"
+            f" {size / 2**20:.3g} MiB: beyond its end its last rate stands in"
+        )
+
+
+def _uses(table: CollectiveTable, where: Placement, target: Target) -> bool:
+    kind = table.kind
+    return is_same(table, kind, where, target) or (where.crosses and is_alike(table, kind, where))
+
+
+def _layout(ranks: int, hosts: int) -> str:
+    if not hosts:
+        return f"{ranks} ranks"
+    return f"{ranks} ranks on {hosts} host{'s' if hosts > 1 else ''}"
