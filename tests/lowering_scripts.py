@@ -135,6 +135,23 @@ while True:
     print("turn", flush=True)
 """
 
+ADDED_UP: Final = """
+import functools, jax, jax.numpy as jnp
+@functools.partial(jax.jit, donate_argnums=1)
+def add_up(w, sum, x):
+    return sum + jax.grad(lambda w: jnp.mean((x @ w) ** 2))(w)
+@functools.partial(jax.jit, donate_argnums=(0, 1))
+def apply(w, m, g):
+    return w - m, 0.9 * m + g
+w, m = jnp.ones((64, 64)), jnp.ones((64, 64))
+for turn in range(2):
+    g = jnp.zeros_like(w)
+    for part in range(4):
+        g = add_up(w, g, jnp.ones((16, 64)))
+    w, m = apply(w, m, g)
+    print("turn", flush=True)
+"""
+
 SAVING: Final = """
 import os, pathlib, shutil
 import jax, jax.numpy as jnp, numpy as np

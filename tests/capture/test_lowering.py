@@ -161,10 +161,17 @@ def test_a_command_that_can_not_be_lowered_is_refused(
         lower_command(command, devices=2, directory=tmp_path / "lowered", timeout_s=limit)
 
 
-def test_what_a_turn_of_the_loop_runs_beside_a_gradient_is_told(tmp_path: Path) -> None:
-    found = lower(tmp_path, scripts.IN_TWO)
+@pytest.mark.parametrize(
+    ("script", "name"),
+    [(scripts.IN_TWO, "jit__lambda"), (scripts.ADDED_UP, "jit_add_up")],
+    ids=["a gradient", "gradients added up"],
+)
+def test_what_a_turn_of_the_loop_runs_beside_a_gradient_is_told(
+    tmp_path: Path, script: str, name: str
+) -> None:
+    found = lower(tmp_path, script)
 
-    assert found.name == "jit__lambda"
+    assert found.name == name
     assert any("also runs jit_apply (--program jit_apply)" in note for note in found.notes)
     assert printed(found) == "turn\n"  # the second call of the step was the end
 

@@ -7,9 +7,14 @@ zeros, and its program is given some seconds at most.
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from .lowered import Function
+
+_TIMES = 32
+_WAIT_S = 3.0
+"""Gradients are added up in so many calls, or in so long, before they are applied."""
 
 
 class Turn:
@@ -18,6 +23,7 @@ class Turn:
     def __init__(self, step: Function) -> None:
         self.step = step
         self.times = 0
+        self._until = time.monotonic() + _WAIT_S
         self._names: list[str] = []
         self._loose: set[int] = set()
 
@@ -43,8 +49,12 @@ class Turn:
 
     @property
     def is_over(self) -> bool:
-        """Whether the step has come again."""
-        return self.times > 1
+        """Whether the step has come again, and after something else if that comes soon."""
+        if self.times < 2:
+            return False
+        has_company = bool(self._names or self._loose)
+        late = time.monotonic() > self._until or self.times > _TIMES
+        return has_company or late
 
     def facts(self) -> dict[str, Any]:
         """For the outcome."""
