@@ -102,6 +102,7 @@ def make_question(
     chip = target.gpu if target is not None else None
     return Question(
         settings=base_settings(compile_.recipe, compile_.set_, compile_.env, chip=chip),
+        recipes=compile_.recipe,
         candidates=compile_.candidate,
         profile=prices.profile,
         against=prices.against,

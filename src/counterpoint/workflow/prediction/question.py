@@ -19,6 +19,7 @@ class Question:
     """All that is asked of one prediction beside its workload and target."""
 
     settings: Settings = field(default_factory=Settings)
+    recipes: Sequence[str] = ()  # names and files that the settings came from
     candidates: Sequence[Variant | str] = ()
     profile: Path | str | None = None  # prices from it: PGLE profile, recording or Run
     against: Path | str | None = None  # a Run or profile to compare with

@@ -24,6 +24,7 @@ from counterpoint.workflow.prediction.prediction import Forecast, Standing
 from counterpoint.workflow.prediction.question import Question, Say
 from counterpoint.workflow.prediction.ranking import ranked
 from counterpoint.workflow.prediction.subject import Subject
+from counterpoint.workflow.prediction.unknown_flags import with_the_others
 from counterpoint.workflow.prediction.variants import Variant, candidate, named_apart
 
 BASE: Final = "base"
@@ -108,7 +109,8 @@ def _compile(
     for number, result in compile_all([it.task for it in wanted], work.question.jobs, work.say):
         results[number] = result
         if number == 0 and isinstance(result, CounterpointError):
-            raise result
+            flags = wanted[0].variant.settings.flags
+            raise with_the_others(result, flags, work.question.recipes)
     return wanted, [results[number] for number in range(len(wanted))]
 
 
