@@ -82,7 +82,10 @@ class Answer:
 def main() -> None:
     """Compile, fit, predict, print."""
     options = parse_options()
-    rows, refused = read_rows(options.rows)
+    try:
+        rows, refused = read_rows(options.rows)
+    except (OSError, ValueError) as mistake:  # no such file, or no such table
+        raise SystemExit(f"error: {mistake}") from None
     with tempfile.TemporaryDirectory() as name:
         cases = [*row_cases(rows, Path(name)), *program_cases(options.programs)]
         compiled = compile_cases(cases, options.jobs)
@@ -103,7 +106,12 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--programs", type=Path, help="a directory of lowered steps")
     parser.add_argument("--jobs", type=int, help="how many compilers run at once")
     parser.add_argument("--json", action="store_true")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.programs and not any(options.programs.glob("*.meta.json")):
+        parser.error(f"--programs {options.programs}: no NAME.meta.json lies there")
+    if options.jobs is not None and options.jobs < 1:
+        parser.error(f"--jobs {options.jobs}: at least one")
+    return options
 
 
 def row_cases(rows: Sequence[Row], directory: Path) -> Iterator[Case]:

@@ -21,6 +21,10 @@ SIZES = {
     "Llama2-70B": "70b",
 }
 NODES_OF = 8
+COLUMNS = (
+    *("id", "framework", "model", "seq", "gpu", "gpus", "precision", "dp", "fsdp", "tp", "pp"),
+    *("cp", "ep", "global_batch", "step_time_s", "date"),
+)
 
 # What every publisher of these rows sets: GEMMs from cuBLASLt, and collectives hidden behind work.
 BASE = {
@@ -85,12 +89,19 @@ def read_rows(path: Path) -> tuple[list[Row], list[tuple[str, str]]]:
     rows: list[Row] = []
     refused: list[tuple[str, str]] = []
     with path.open(encoding="utf-8", newline="") as lines:
-        for said in csv.DictReader(lines):
+        table = csv.DictReader(lines)
+        lacking = [name for name in COLUMNS if name not in (table.fieldnames or ())]
+        if lacking:
+            raise ValueError(f"{path} has no column {', '.join(lacking)}")
+        for said in table:
             why = _why_not(said)
             if why:
                 refused.append((said["id"], why))
-            else:
+                continue
+            try:
                 rows.append(_row(said))
+            except (ValueError, TypeError, ZeroDivisionError) as error:
+                raise ValueError(f"{path}, row {said['id']}: {error}") from error
     return rows, refused
 
 
