@@ -91,9 +91,6 @@ def target_config(gpu: Gpu) -> str:
         *(_block("scalar_unit_description", _scalar(gpu)) if gpu.half_ops else ()),
         *_block("matrix_unit_description", _matrix(gpu)),
         *(_block("device_interconnect_info", [f"active_links: {gpu.active_links}"])),
-        # Without one XLA takes CUDA for 0.0, and multiplies 8-bit floats as 16-bit ones: its
-        # GemmRewriter asks for 12.0 (xla/service/gpu/transforms/gemm_rewriter.cc).
-        f'runtime_version: "{_CUDA}"',
         'device_vendor: "NVIDIA Corporation"',
         f'name: "{gpu.description}"',
     ]
@@ -101,6 +98,9 @@ def target_config(gpu: Gpu) -> str:
         *_block("gpu_device_info", info),
         'platform_name: "CUDA"',
         *_block("dnn_version_info", ["major: 9", "minor: 10"]),
+        # Without one XLA takes CUDA for 0.0, and multiplies 8-bit floats as 16-bit ones: its
+        # GemmRewriter asks for 12.0 (xla/service/gpu/transforms/gemm_rewriter.cc).
+        *_block("runtime_version", _CUDA),
         f'device_description_str: "{gpu.description}"',
     ]
     return "\n".join(lines) + "\n"
@@ -112,7 +112,7 @@ def _common() -> Iterator[str]:
 
 
 _NUMBERS: Final = {name: number for number, name in ELEMENT_TYPES.items()}
-_CUDA: Final = "12.9.0"
+_CUDA: Final = ("major: 12", "minor: 9")
 _WIDTHS: Final[Mapping[str, tuple[str, ...]]] = {
     "bits4": ("f4e2m1fn",),
     "bits8": (
