@@ -221,6 +221,7 @@ def test_a_name_that_the_program_lacks_costs_its_question_alone(
     assert [it["question"] for it in data["unanswered"]] == [f"{name}=0"]
     assert said in data["unanswered"][0]["error"]
     assert said in told.err
+    assert "next: --what-if op:fusion." in told.err
     assert predict(*words) == 2
     assert "Predicted step" in capsys.readouterr().out
 

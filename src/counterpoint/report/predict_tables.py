@@ -130,7 +130,7 @@ def what_if_section(prediction: Prediction) -> Iterator[Section]:
         Fact(it.question, printable(" ".join(str(it.error).split())), Tone.WARNING)
         for it in prediction.unanswered
     )
-    blocks = (Table(columns=columns, rows=rows), Prose(how, Tone.QUIET))
+    blocks = (Table(columns=columns, rows=rows), Prose(how, Tone.QUIET)) if rows else ()
     yield Section("What if", "", (*blocks, Facts(lacking)) if lacking else blocks)
 
 
@@ -275,5 +275,5 @@ def unpriced_section(prediction: Prediction, top: int) -> Iterator[Section]:
         ),
     )
     share = sum(it.share for it in found)
-    summary = f"{len(rows)} of {len(found):,}, at most {units.percent(share)} of the step"
+    summary = f"{len(rows)} of {len(found):,}, at most {units.part(share)} of the step"
     yield Section("Not priced", summary, (table,))

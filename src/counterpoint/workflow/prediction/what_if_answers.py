@@ -92,5 +92,12 @@ def _priced_name(name: str, program: Program, priced: set[str], kinds: set[str])
     raise UsageError(
         f"--what-if {name}: {program.name} has no such instruction",
         why=f"near it are {', '.join(near)}" if near else f"its kinds of collectives: {talks}",
-        next="counterpoint predict ... --json | jq -r '.collectives[].op'   # all names",
+        next=_instead(near, kinds),
     )
+
+
+def _instead(near: Sequence[str], kinds: set[str]) -> str | None:
+    """A question that the program can answer, if any is near."""
+    if near:
+        return f"--what-if {'collective' if near[0] in kinds else 'op'}:{near[0]}=0"
+    return f"--what-if collective:{min(kinds)}=0" if kinds else None
