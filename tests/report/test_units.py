@@ -79,3 +79,11 @@ def test_sizes(size: int | None, shown: str) -> None:
 )
 def test_rates(rate: float | None, unit: str, shown: str) -> None:
     assert units.rate(rate, unit) == shown
+
+
+@pytest.mark.parametrize(
+    ("share", "said"),
+    [(0.895, "89.5%"), (1.5, "150.0%"), (62.704, "63 times"), (1234.5, "1,234 times"), (None, "?")],
+)
+def test_a_bound_of_many_steps_is_no_percentage(share: float | None, said: str) -> None:
+    assert units.part(share) == said

@@ -148,7 +148,7 @@ def _reach(base: Forecast) -> str:
         if step > 0
     }
     largest = sorted(moves.items(), key=lambda it: -it[1])[:_FAMILIES]
-    shown = [f"{name} {units.percent(share)}" for name, share in largest if share >= _SMALL]
+    shown = [f"{name} {units.part(share)}" for name, share in largest if share >= _SMALL]
     return f"moved most by {', '.join(shown)}" if shown else "hardly any"
 
 

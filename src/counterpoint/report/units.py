@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 UNKNOWN: Final = "?"
+_MANY: Final = 2.0  # from here on a percentage is no way to say it
 
 Number = float | int | None
 
@@ -48,6 +49,12 @@ def percent(share: Number, decimals: int = 1) -> str:
     """A share of 1 as `89.5%`."""
     figure = known(share)
     return UNKNOWN if figure is None else f"{_fixed(figure * 100, decimals)}%"
+
+
+def part(share: Number) -> str:
+    """A share of 1 that a bound may make many times that: `89.5%`, or `12 times`."""
+    figure = known(share)
+    return percent(share) if figure is None or figure < _MANY else f"{figure:,.0f} times"
 
 
 def percentages(parts: Sequence[float]) -> list[str]:
