@@ -70,7 +70,11 @@ class Compiler:
             cwd=directory,  # where a dump goes whose flag names no whole path
             text=True,
         )
-        self.jax = str(self._answer().get("jax"))
+        try:
+            self.jax = str(self._answer().get("jax"))
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def version(self) -> tuple[int, ...]:
@@ -94,12 +98,14 @@ class Compiler:
         return self.compile(model, **{PATH_FLAG: str(path), **options})
 
     def close(self) -> None:
+        """End the process; its pipes are closed also where it does not end by itself."""
         assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.close()
-        self._process.wait(timeout=60)
-        self._process.stdout.close()
-        self._messages.close()
+        with self._messages, self._process:
+            self._process.stdin.close()
+            try:
+                self._process.wait(timeout=60)
+            finally:
+                self._process.kill()
 
     def _answer(self) -> dict[str, str]:
         assert self._process.stdout is not None

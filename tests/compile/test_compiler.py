@@ -24,6 +24,7 @@ from counterpoint.compile import (
     parse_target,
 )
 from counterpoint.compile.failures import died
+from counterpoint.compile.workers.child import Worker
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.hlo import async_pairs, collective, launches
 from lowered import H100, Lowered
@@ -57,7 +58,7 @@ def workers(directory: Path) -> list[str]:
     return found
 
 
-def waited(for_what: Callable[[], bool], seconds: float = 30.0) -> bool:
+def waited(for_what: Callable[[], bool], seconds: float = 120.0) -> bool:
     """Whether it came true in time."""
     end = time.monotonic() + seconds
     while not for_what() and time.monotonic() < end:
@@ -203,10 +204,12 @@ def test_a_worker_ends_with_its_parent_however_that_ends(lowered: Lowered, tmp_p
         env={**os.environ, "TMPDIR": str(tmp_path)},
         stdout=subprocess.DEVNULL,
     )
-    assert waited(lambda: bool(workers(tmp_path)) or parent.poll() is not None)
-    assert parent.poll() is None
-    parent.kill()
-    parent.wait()
+    with parent:
+        try:
+            assert waited(lambda: bool(workers(tmp_path)) or parent.poll() is not None)
+            assert parent.poll() is None
+        finally:
+            parent.kill()
     assert waited(lambda: not workers(tmp_path))
 
 
@@ -332,3 +335,15 @@ def test_who_was_ended_from_outside_proves_nothing(
     error = died(status, "", load_workload(lowered.ir), 5.0)
     assert isinstance(error, CompileFailed)
     assert (error.exit_code, error.from_outside) == (3, outside)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="it looks at /proc")
+def test_a_worker_that_can_not_be_started_leaves_no_pipe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    (tmp_path / "job").mkdir()
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    with pytest.raises(FileNotFoundError):
+        Worker(tmp_path / "job", {})
+    assert len(list(Path("/proc/self/fd").iterdir())) == before

@@ -186,10 +186,14 @@ def test_ctrl_c_ends_all_workers_and_leaves_nothing(lowered: Lowered, tmp_path: 
         stdout=subprocess.PIPE,
         text=True,
     )
-    assert parent.stdout is not None
-    assert parent.stdout.readline() == "one\n"
-    parent.send_signal(signal.SIGINT)
-    told = parent.communicate(timeout=60)[0]
+    with parent:
+        try:
+            assert parent.stdout is not None
+            assert parent.stdout.readline() == "one\n"
+            parent.send_signal(signal.SIGINT)
+            told = parent.communicate(timeout=100)[0]
+        finally:
+            parent.kill()
     assert told.splitlines()[-1] == "interrupted"
     assert workers(tmp_path) == []
     assert list(tmp_path.iterdir()) == []

@@ -59,6 +59,10 @@ class Worker:
                     env=_environment(environment),
                     start_new_session=True,
                 )
+        except BaseException:
+            os.close(self._sent)
+            os.close(self._answers)
+            raise
         finally:
             os.close(theirs_in)
             os.close(theirs_out)
