@@ -275,5 +275,5 @@ def unpriced_section(prediction: Prediction, top: int) -> Iterator[Section]:
         ),
     )
     share = sum(it.share for it in found)
-    summary = f"{len(rows)} of {len(found):,}, at most {units.part(share)} of the step"
+    summary = f"{len(rows)} of {len(found):,}, at most {units.part(share, 'the step')}"
     yield Section("Not priced", summary, (table,))

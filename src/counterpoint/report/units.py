@@ -51,10 +51,12 @@ def percent(share: Number, decimals: int = 1) -> str:
     return UNKNOWN if figure is None else f"{_fixed(figure * 100, decimals)}%"
 
 
-def part(share: Number) -> str:
-    """A share of 1 that a bound may make many times that: `89.5%`, or `12 times`."""
+def part(share: Number, of: str = "") -> str:
+    """A share that a bound may make many times the whole: `89.5% of it`, or `12 times it`."""
     figure = known(share)
-    return percent(share) if figure is None or figure < _MANY else f"{figure:,.0f} times"
+    if figure is None or figure < _MANY:
+        return f"{percent(share)} of {of}" if of else percent(share)
+    return f"{figure:,.0f} times {of}".rstrip()
 
 
 def percentages(parts: Sequence[float]) -> list[str]:

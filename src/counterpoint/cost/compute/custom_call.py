@@ -97,5 +97,5 @@ def _host_call(program: Program, instruction: Instruction, machine: Machine) -> 
         high + moving,
         Source.BOUND,
         Family.CUSTOM,
-        f"waits for Python on the host: {low * 1e3:g} to {high * 1e3:g} ms, for nothing tells",
+        f"waits for Python: {low * 1e3:g} to {high * 1e3:g} ms",
     )
