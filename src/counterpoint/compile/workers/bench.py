@@ -151,7 +151,10 @@ def _is_worn(worker: Worker, outcome: Outcome | None) -> bool:
 
 
 def _read(place: Path, ended: Ended | None) -> Attempt:
-    log = (place / LOG).read_text(encoding="utf-8", errors="replace")
+    try:
+        log = (place / LOG).read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:  # the worker died before it heard of the job
+        log = ""
     outcome = None if ended else read_outcome(place)
     module = b""
     if outcome is not None and outcome.failure is None:

@@ -41,12 +41,11 @@ class Worker:
 
     def __init__(self, first_job: Path, environment: Mapping[str, str]) -> None:
         self.served = 0
-        command = [
-            sys.executable,
-            "-m",
-            "counterpoint.compile.workers.worker",
-            str(first_job.parent),
-        ]
+        worker, bench = "counterpoint.compile.workers.worker", first_job.parent
+        command = [sys.executable, "-m", worker, str(bench)]
+        # What XLA writes there for itself would outlive a killed worker: it goes with the bench.
+        scratch = bench / "tmp"
+        scratch.mkdir(exist_ok=True)
         theirs_in, self._sent = os.pipe()
         self._answers, theirs_out = os.pipe()
         try:
@@ -56,7 +55,7 @@ class Worker:
                     stdin=theirs_in,
                     stdout=theirs_out,
                     stderr=log,
-                    env=_environment(environment),
+                    env={**_environment(environment), "TMPDIR": str(scratch)},
                     start_new_session=True,
                 )
         except BaseException:
