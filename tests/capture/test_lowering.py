@@ -59,7 +59,7 @@ def test_the_step_is_lowered_and_nothing_is_trained(tmp_path: Path) -> None:
     assert set(found.others) == {"jit_init", "jit_evaluate"}
     assert "evaluated True" in printed(found)
     assert "trained" not in printed(found)
-    assert "it lowers jit_train_step" in said
+    assert any(it.startswith("it lowers jit_train_step") for it in said)
     workload = load_workload(found.directory, found.name)
     assert workload.devices == 8
     assert b"transpose(jvp" in workload.program  # scopes

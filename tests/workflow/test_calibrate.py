@@ -145,6 +145,15 @@ def test_predicted_times_are_told_to_be_no_measurement() -> None:
     assert any("predicted, not measured" in note for note in found.notes)
 
 
+def test_a_recording_of_another_chip_is_told() -> None:
+    told = recording(scalars())
+    other = replace(told, devices=(replace(told.devices[0], chip="NVIDIA A100-SXM4-40GB"),))
+    found = calibrate([other], TARGET, start=scalars(), model_of=Simple)
+    assert any("recorded on A100 40GB" in note for note in found.notes)
+    found = calibrate([told], TARGET, start=scalars(), model_of=Simple)
+    assert not any("recorded on" in note for note in found.notes)
+
+
 def test_a_recording_without_its_program_is_refused() -> None:
     program = program_from_text(text())
     bare = simulate(program, Simple(scalars()), target=TARGET).timeline

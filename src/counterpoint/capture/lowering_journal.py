@@ -43,7 +43,8 @@ class Journal:
             self._say(f"the program has loaded jax {line['jax']}")
         elif line["event"] == "lowered":
             self.functions.append(line)
-            self._say(f"it lowers {line['name']}")
+            name = line["name"]
+            self._say(f"it lowers {name} (--program {name} would stop there)")
         elif line["event"] == "asked":
             self.has_asked = True
         elif line["event"] == "spared":

@@ -17,7 +17,7 @@ from counterpoint.cost import CostModel, Family
 from counterpoint.cost.build import build_model
 from counterpoint.cost.scalars import Scalar, Scalars, default_scalars
 from counterpoint.diagnose.selection import select
-from counterpoint.hardware import Target
+from counterpoint.hardware import Target, find_chip
 from counterpoint.simulate import simulate
 from counterpoint.timeline.model import Timeline
 from counterpoint.workflow.calibration.calibration import LEAST, MOST, Calibration, Fit, StepFit
@@ -75,7 +75,7 @@ def calibrate(
         scalars=scalars,
         fits=tuple(fits),
         steps=tuple(steps),
-        notes=tuple(_notes(timelines, fits, steps)),
+        notes=(*_other_chips(timelines, target), *_notes(timelines, fits, steps)),
     )
 
 
@@ -242,6 +242,17 @@ def _steps(
             after_s=simulate(step.program, make(believed(before, fits))).step_s,
             unseen_s=unseen,
         )
+
+
+def _other_chips(timelines: Sequence[Timeline], target: Target) -> Iterator[str]:
+    """What another chip can do would be taken for what this one does not."""
+    recorded_on = {device.chip for timeline in timelines for device in timeline.devices}
+    for chip in sorted(filter(None, map(find_chip, recorded_on)), key=lambda chip: chip.name):
+        if chip.name != target.chip.name:
+            yield (
+                f"WARNING: recorded on {chip.name}, and the target is {target.chip.name}:"
+                " the fit takes the difference for what programs reach"
+            )
 
 
 def _notes(
