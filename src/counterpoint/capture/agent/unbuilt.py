@@ -31,7 +31,7 @@ class Unbuilt:
         return self._outputs
 
     def get_output_memory_kinds(self) -> OfJax:
-        raise NotImplementedError  # JAX goes on without
+        raise NotImplementedError  # as an executable of PJRT answers that does not tell; JAX knows it
 
     get_parameter_layouts = get_output_layouts = get_output_memory_kinds
     get_compiled_memory_stats = get_output_memory_kinds
@@ -90,7 +90,8 @@ class _Reader:
         name = str(sharding.mesh_or_ref).lstrip("@").strip('"')
         mesh = self._sdy.MeshAttr(self._symbols[name].attributes["mesh"])
         if list(mesh.device_ids):
-            raise NotImplementedError("devices in an order of their own")
+            # JAX would number the devices in the mesh's order, and say another sharding.
+            raise ValueError("devices in an order of their own")
         axes = [self._sdy.MeshAxisAttr(it) for it in mesh.axes]
         if not axes:
             return self._sharding.Mesh(self._devices, ("all",))
