@@ -31,7 +31,7 @@ class Unbuilt:
         return self._outputs
 
     def get_output_memory_kinds(self) -> OfJax:
-        raise NotImplementedError  # as an executable of PJRT answers that does not tell; JAX knows it
+        raise NotImplementedError  # as an executable of PJRT that does not tell: JAX goes on
 
     get_parameter_layouts = get_output_layouts = get_output_memory_kinds
     get_compiled_memory_stats = get_output_memory_kinds
