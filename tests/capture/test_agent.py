@@ -240,6 +240,7 @@ def test_one_of_two_processes_profiles(tmp_path: Path) -> None:
     worker = f"""{UNDECIDED}
 import jax
 f = jax.jit(lambda x: x + 1)
+f(1.0)  # the other one may be done by now
 while undecided():
     f(1.0).block_until_ready()
 """

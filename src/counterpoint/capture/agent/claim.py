@@ -53,8 +53,16 @@ class Claim:
     @property
     def holder(self) -> str:
         """Whose it is, in words."""
-        try:
-            words = self._path.read_text(encoding="ascii").split()
-        except (OSError, ValueError):
-            words = []
+        words = self._words()
         return f"process {words[-1]}" if words else "another process"
+
+    @property
+    def used_up(self) -> bool:
+        """Whether a profile is there, of this process or of another."""
+        return self._words()[:1] == [_DONE.decode()]
+
+    def _words(self) -> list[str]:
+        try:
+            return self._path.read_text(encoding="ascii").split()
+        except (OSError, ValueError):
+            return []

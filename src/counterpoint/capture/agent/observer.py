@@ -281,6 +281,8 @@ class Observer:
 
     def _why_never(self) -> str:
         compiles, steps = self._compiles, self._steps
+        if compiles.count and self._claim.used_up:  # it may have ended before it had cause to ask
+            return f"{self._claim.holder} of this rank takes the profile"
         if self.recorder.window.start_step is None and self._meeting.step is not None:
             return (
                 f"the program ended before step {self._meeting.step}, "
