@@ -29,7 +29,7 @@ AGREED = {
     "ops": "op category phase scope source count self_ms share",
     "collectives": "op kind bytes group_size count median_ms exposed_ms hidden_share slack_ms"
     " algbw_gbps busbw_gbps wait_ms",
-    "findings": "code title detail saves_ms basis evidence remedy",
+    "findings": "code title detail saves_ms basis evidence remedy settings doubt",
 }
 """What programs that read version 1 rely on. Nothing here may ever go."""
 

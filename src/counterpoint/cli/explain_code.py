@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from counterpoint.core.errors import UsageError
 from counterpoint.core.rulebook import as_text, find_rule, near_codes, read_page
-from counterpoint.flags.rules import RULES
+from counterpoint.report.rules_pages import RULES
 
 SCHEMA = "counterpoint.explain-code/1"
 
@@ -34,7 +34,7 @@ def explain_code(
             near = ", ".join(near_codes(RULES, code))
             raise UsageError(
                 f"{code}: no such code",
-                why=f"near it: {near}" if near else "codes are FLAG and three digits",
+                why=f"near it: {near}" if near else "codes are FLAG or STEP and three digits",
                 next="counterpoint explain-code, for a list",
             )
         pages = [read_page(rule)]

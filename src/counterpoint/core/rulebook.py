@@ -1,8 +1,9 @@
 """Rulebook: what a rule says of itself in its module's docstring, for people and for programs.
 
 The first line is the title. Then come the sections of SECTIONS, each once and in that order, as
-Markdown. Documents, `explain-code` and tests are made of the same text, so there is no second one
-that could say something else. In "Example" stands what the rule finds, in a fenced block:
+Markdown; "False alarms" may stand before the last. Documents, `explain-code` and tests are made of
+the same text, so there is no second one that could say something else. In "Example" stands what
+the rule finds, in a fenced block:
 
     ```sh chip=A100 jaxlib=0.12.0
     export XLA_FLAGS=--xla_...
@@ -28,6 +29,9 @@ SECTIONS: Final = (
     "Fix safety",
     "References",
 )
+
+WITH_FALSE_ALARMS: Final = (*SECTIONS[:-1], "False alarms", SECTIONS[-1])
+"""Rules that judge a measurement also say when they may be wrong."""
 
 _HEADING: Final = re.compile(r"^## (.+)$", re.MULTILINE)
 _FENCE: Final = re.compile(r"^```(\w*)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -76,7 +80,7 @@ def read_page(rule: Documented) -> Page:
     text = cleandoc(rule.__doc__ or "")
     title, *parts = _HEADING.split(text)
     headings = tuple(parts[::2])
-    if headings != SECTIONS:
+    if headings not in (SECTIONS, WITH_FALSE_ALARMS):
         raise ValueError(f"{rule.CODE}: the sections are {headings}, not {SECTIONS}")
     sections = {
         heading: body.strip("\n") for heading, body in zip(headings, parts[1::2], strict=True)

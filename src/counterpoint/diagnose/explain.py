@@ -9,22 +9,23 @@ from typing import Final
 import polars as pl
 
 from counterpoint.core.errors import InputError
+from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.context import context_of
 from counterpoint.diagnose.finding import Finding
+from counterpoint.diagnose.judge import judge
 from counterpoint.diagnose.losses import largest_losses
-from counterpoint.diagnose.metrics.attribution import attribute
-from counterpoint.diagnose.metrics.collectives import collective_profile
-from counterpoint.diagnose.metrics.ops import op_profile
 from counterpoint.diagnose.metrics.utilisation import Utilisation, utilisation
 from counterpoint.diagnose.selection import Selection, select
 from counterpoint.diagnose.step import (
     Breakdown,
     Phases,
     StepTimes,
-    breakdown,
     device_breakdowns,
     phases,
     step_times,
 )
+from counterpoint.hardware import Target
+from counterpoint.runs import Run
 from counterpoint.timeline.device import Host
 from counterpoint.timeline.model import Timeline
 
@@ -77,16 +78,22 @@ class Explanation:
 
 
 def explain(
-    timeline: Timeline, *, step: int | None = None, devices: Sequence[int] | None = None
+    timeline: Timeline,
+    *,
+    step: int | None = None,
+    devices: Sequence[int] | None = None,
+    run: Run | None = None,
+    target: Target | None = None,
 ) -> Explanation:
-    """Say where the step goes: of a typical step, or of step `step`; on all devices or on some."""
+    """Say where the step goes: of a typical step, or of step `step`; on all devices or on some.
+
+    `run` tells the settings it ran under, `target` the links between devices and hosts.
+    """
     _require_device(timeline)
     selection = select(timeline, step=step, devices=devices)
-    spans = selection.spans()
-    attributed = attribute(selection, spans)
-    parts = breakdown(selection, attributed) if selection.occurrences else None
-    ops = op_profile(selection, spans)
-    collectives = collective_profile(selection, spans)
+    case = Case(selection=selection, context=context_of(run, target))
+    spans, attributed, ops, collectives = case.spans, case.attributed, case.ops, case.collectives
+    parts = case.breakdown if selection.occurrences else None
     how = timeline.step_rule if step is None else f"step {step} alone; {timeline.step_rule}"
     return Explanation(
         inputs=timeline.inputs,
@@ -107,7 +114,9 @@ def explain(
         ops=ops,
         collectives=collectives,
         utilisation=utilisation(selection, ops, parts.idle_ms if parts else None),
-        findings=largest_losses(selection, spans, parts, ops, collectives) if parts else (),
+        findings=(*judge(case), *largest_losses(selection, spans, parts, ops, collectives))
+        if parts
+        else (),
     )
 
 

@@ -13,7 +13,7 @@ from typing import Final
 import polars as pl
 
 from counterpoint.core.basis import Basis, Range
-from counterpoint.diagnose.finding import Evidence, Finding
+from counterpoint.diagnose.finding import Evidence, Finding, Remedy
 from counterpoint.diagnose.selection import Selection
 from counterpoint.diagnose.step import Breakdown
 
@@ -47,8 +47,12 @@ def largest_losses(
         *_copies(breakdown, ops, evidence, selection.timeline.basis),
         *_idle(selection, breakdown),
     ]
-    worth = [f for f in found if f.saves_ms.high > _WORTH_A_WORD * selection.median_ms]
-    return tuple(sorted(worth, key=lambda finding: -finding.saves_ms.high)[:COUNT])
+    worth = [f for f in found if _most(f) > _WORTH_A_WORD * selection.median_ms]
+    return tuple(sorted(worth, key=lambda finding: -_most(finding))[:COUNT])
+
+
+def _most(finding: Finding) -> float:
+    return finding.saves_ms.high if isinstance(finding.saves_ms, Range) else 0.0
 
 
 class _Evidence:
@@ -97,7 +101,7 @@ def _exposed_collectives(
         saves_ms=Range(0.0, breakdown.collective_exposed_ms),
         basis=basis,
         evidence=tuple(evidence.of(row, "exposed_ms") for row in worst.iter_rows(named=True)),
-        remedy=(
+        remedy=Remedy(
             "give the scheduler something to overlap: the latency-hiding scheduler with a PGLE"
             " profile, pipelined collectives for scanned layers, larger combine thresholds for"
             " many small ones"
@@ -125,7 +129,7 @@ def _late_devices(
         evidence=tuple(
             evidence.of(row, "wait_ms") for row in waiting.head(_ROWS).iter_rows(named=True)
         ),
-        remedy=(
+        remedy=Remedy(
             "find the device that starts its collectives last (`--device N`) and what it does"
             " before: more work in its shard, a slower clock, or a host that launches late"
         ),
@@ -146,7 +150,7 @@ def _copies(
         saves_ms=Range(0.0, breakdown.copy_exposed_ms),
         basis=basis,
         evidence=tuple(evidence.of(row, "self_ms") for row in copies.iter_rows(named=True)),
-        remedy=(
+        remedy=Remedy(
             "look at the line that asks for it: a layout or sharding change between two uses, a"
             " buffer that is not donated, or an offload that starts too late"
         ),
@@ -167,7 +171,7 @@ def _idle(selection: Selection, breakdown: Breakdown) -> Iterator[Finding]:
         saves_ms=Range(0.0, breakdown.idle_ms),
         basis=selection.timeline.basis,
         evidence=(Evidence(what="gaps between spans", ms=breakdown.idle_ms),),
-        remedy=_LARGER if predicted else _LOOK,
+        remedy=Remedy(_LARGER if predicted else _LOOK),
     )
 
 

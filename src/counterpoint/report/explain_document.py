@@ -11,9 +11,9 @@ import shlex
 from collections.abc import Sequence
 from typing import Final
 
-from counterpoint.core.basis import Basis
+from counterpoint.core.basis import Basis, Unknown
 from counterpoint.diagnose.explain import Explanation, ProgramUse
-from counterpoint.diagnose.finding import Finding
+from counterpoint.diagnose.finding import Finding, Remedy
 from counterpoint.diagnose.step import StepTimes
 from counterpoint.report import units
 from counterpoint.report.document import (
@@ -201,12 +201,7 @@ def _findings(explanation: Explanation) -> Section:
 
 
 def _finding(number: int, finding: Finding, median: float | None, basis: str) -> Entry:
-    saves = finding.saves_ms
-    price = f"saves {units.span(saves.low, saves.high)}"
-    if median:
-        price += f" ({units.percent(saves.high / median)})"
-    if finding.basis != basis:
-        price += f", {finding.basis}"
+    price = _price(finding, median, basis)
     shown = [
         printable(evidence.what)
         + (f" {units.milliseconds(evidence.ms)}" if evidence.ms is not None else "")
@@ -219,9 +214,35 @@ def _finding(number: int, finding: Finding, median: float | None, basis: str) ->
         text=printable(finding.detail),
         rows=(
             Fact("shown by", ", ".join(shown), Tone.QUIET),
-            Fact("remedy", printable(finding.remedy)),
+            *_doubt(finding),
+            Fact("remedy", printable(finding.remedy.text)),
+            *_settings(finding.remedy),
         ),
     )
+
+
+def _price(finding: Finding, median: float | None, basis: str) -> str:
+    saves = finding.saves_ms
+    if isinstance(saves, Unknown):
+        return saves.reason
+    price = f"saves {units.span(saves.low, saves.high)}"
+    if median:
+        price += f" ({units.percent(saves.high / median)})"
+    return price if finding.basis == basis else f"{price}, {finding.basis}"
+
+
+def _doubt(finding: Finding) -> list[Fact]:
+    return [Fact("but", printable(finding.doubt), Tone.QUIET)] if finding.doubt else []
+
+
+def _settings(remedy: Remedy) -> list[Fact]:
+    """Settings as they are pasted into a shell."""
+    lines: list[str] = []
+    if remedy.flags:
+        flags = " ".join(f"--{name}={value}" for name, value in remedy.flags)
+        lines.append(f'export XLA_FLAGS="$XLA_FLAGS {flags}"')
+    lines += [f"export {name}={shlex.quote(value)}" for name, value in remedy.environment]
+    return [Fact("settings" if not at else "", line) for at, line in enumerate(lines)]
 
 
 def _legend(sections: list[Section]) -> str:

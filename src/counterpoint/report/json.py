@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 
 import polars as pl
 
+from counterpoint.core.basis import Range, Unknown
 from counterpoint.diagnose.explain import Explanation
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.step import Breakdown, Phases, StepTimes
@@ -130,10 +131,7 @@ def _finding(finding: Finding) -> dict[str, Json]:
         "code": finding.code,
         "title": finding.title,
         "detail": finding.detail,
-        "saves_ms": [
-            _figure("saves_ms", finding.saves_ms.low),
-            _figure("saves_ms", finding.saves_ms.high),
-        ],
+        "saves_ms": _range(finding.saves_ms),
         "basis": str(finding.basis),
         "evidence": [
             {
@@ -143,8 +141,19 @@ def _finding(finding: Finding) -> dict[str, Json]:
             }
             for evidence in finding.evidence
         ],
-        "remedy": finding.remedy,
+        "remedy": finding.remedy.text,
+        "settings": {
+            "xla": dict(finding.remedy.flags),
+            "env": dict(finding.remedy.environment),
+        },
+        "doubt": finding.doubt,
     }
+
+
+def _range(saves: Range | Unknown) -> list[Json] | None:
+    if isinstance(saves, Unknown):
+        return None
+    return [_figure("saves_ms", saves.low), _figure("saves_ms", saves.high)]
 
 
 def _record(row: Mapping[str, str | float | int | bool | None]) -> dict[str, Json]:

@@ -11,9 +11,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from counterpoint.flags.rules import RULES
 from counterpoint.report.recipes_of_others import recipes_of_others
-from counterpoint.report.rules_pages import rules_pages
+from counterpoint.report.rules_pages import RULES, rules_pages
 from counterpoint.report.web_flags import web_flags_markdown
 
 

@@ -6,10 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from counterpoint.core.rulebook import Documented, as_markdown, index_markdown, read_page
+from counterpoint.diagnose.rules import RULES as STEP_RULES
+from counterpoint.flags.rules import RULES as FLAG_RULES
+
+RULES: Final[tuple[Documented, ...]] = (*FLAG_RULES, *STEP_RULES)
+"""All there are."""
 
 _INTRODUCTION: Final = """\
-What `counterpoint flags check` may say. `counterpoint explain-code CODE` prints the same pages.
-They are made of the rules' docstrings: change those, and run `make docs`."""
+What `counterpoint flags check` (FLAG) and `counterpoint explain` (STEP) may say.
+`counterpoint explain-code CODE` prints the same pages. They are made of the rules' docstrings: change those, and run `make docs`."""
 
 
 def rules_pages(rules: Sequence[Documented]) -> Mapping[str, str]:

@@ -94,6 +94,32 @@ HOST_EVENTS: Final[Schema] = {
 }
 
 
+TRANSFERS: Final[Schema] = {
+    "host": pl.UInt16,
+    "device": pl.UInt16,  # null: the host's own
+    "line": pl.UInt32,
+    "action": pl.String,  # of Action
+    "name": pl.String,  # the collective or rendezvous it serves, or what the runtime calls it
+    "start_ps": pl.Int64,
+    "dur_ps": pl.Int64,
+    "bytes": pl.Int64,
+    "latency_ps": pl.Int64,  # of the transport alone, where the runtime tells it
+    "peer": pl.String,  # who is at the other end, as the runtime calls it
+}
+"""What a runtime did to carry data between hosts or slices, beside the ops that wait for it."""
+
+
+class Action(StrEnum):
+    """Kinds of transfers: the stages of Megascale's, and what delays them."""
+
+    DEVICE_TO_HOST = "device-to-host"
+    SEND = "network-send"
+    RECEIVE = "network-receive"
+    HOST_TO_DEVICE = "host-to-device"
+    MEMORY_COPY = "memory-copy"
+    MAP_BUFFER = "map-dma-buffer"
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ProgramEntry:
     """A compiled module that ran, and its HLO where the profile carries it.
@@ -140,6 +166,7 @@ class Timeline:
     environment: Mapping[str, str]
     notes: tuple[str, ...]
     truncated: bool
+    transfers: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=TRANSFERS))
 
     def frame(self) -> pl.LazyFrame:
         """One row per span with everything known about it; filter before you collect."""

@@ -1,0 +1,120 @@
+"""Case: what the rules look at. Each table is made once, when a rule first asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from counterpoint.core.basis import Basis
+from counterpoint.diagnose.context import Context
+from counterpoint.diagnose.finding import Evidence
+from counterpoint.diagnose.metrics.attribution import attribute
+from counterpoint.diagnose.metrics.collectives import collective_profile
+from counterpoint.diagnose.metrics.ops import op_profile
+from counterpoint.diagnose.selection import Selection
+from counterpoint.diagnose.step import Breakdown, breakdown
+from counterpoint.hlo import Program
+from counterpoint.timeline.model import Timeline
+
+if TYPE_CHECKING:
+    from counterpoint.diagnose.savings import Savings
+
+_ROWS: Final = 5
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Case:
+    """The typical steps of a Timeline, and what is known around it.
+
+    Rules read these tables and make none of their own that another could use. Times are
+    milliseconds of a median step, mean over devices, unless a column says otherwise.
+    """
+
+    selection: Selection
+    context: Context
+
+    @property
+    def timeline(self) -> Timeline:
+        return self.selection.timeline
+
+    @property
+    def basis(self) -> Basis:
+        """Of what the tables hold: measured or predicted."""
+        return self.timeline.basis
+
+    @property
+    def step_ms(self) -> float:
+        """The median step; 0 where no step was found."""
+        return self.selection.median_ms if self.selection.lengths_ms else 0.0
+
+    @cached_property
+    def program(self) -> Program | None:
+        """The step's program, where the profile carries its HLO."""
+        index = self.timeline.step_program
+        return None if index is None else self.timeline.programs[index].hlo()
+
+    @cached_property
+    def spans(self) -> pl.DataFrame:
+        """Spans of the selected steps, with `row` (in the Timeline) and `step`."""
+        return self.selection.spans()
+
+    @cached_property
+    def attributed(self) -> pl.DataFrame:
+        """Time per device, step, state and phase: `metrics.attribution`."""
+        return attribute(self.selection, self.spans)
+
+    @cached_property
+    def breakdown(self) -> Breakdown:
+        """Parts of the step."""
+        return breakdown(self.selection, self.attributed)
+
+    @cached_property
+    def ops(self) -> pl.DataFrame:
+        """The op profile: `metrics.ops`."""
+        return op_profile(self.selection, self.spans)
+
+    @cached_property
+    def collectives(self) -> pl.DataFrame:
+        """One row per collective: `metrics.collectives`."""
+        return collective_profile(self.selection, self.spans)
+
+    @cached_property
+    def savings(self) -> Savings:
+        """What the step would gain if a cause were gone: asks the simulator where it can."""
+        from counterpoint.diagnose.savings import savings_of
+
+        return savings_of(self)
+
+    def evidence(self, row: dict[str, Any], ms: str) -> Evidence:
+        """A row of `ops` or `collectives` as evidence; `ms` names the column of its cost."""
+        shown = self._shown.filter(
+            pl.col("program").eq_missing(pl.lit(row["program"], pl.UInt16))
+            & ((pl.col("shown") == row["op"]) | (pl.col("op") == row["op"]))
+        )
+        cost = row[ms]
+        return Evidence(
+            what=str(row["op"]),
+            ms=float(cost) if isinstance(cost, float) else None,
+            spans=self.longest(shown["op_row"].to_list()),
+        )
+
+    def longest(self, ops: Sequence[int], count: int = _ROWS) -> tuple[int, ...]:
+        """Rows of the longest spans of some ops (rows of the Timeline's ops)."""
+        spans = self.spans.filter(pl.col("op").is_in(ops))
+        return tuple(spans.sort("dur_ps", descending=True)["row"].head(count).to_list())
+
+    @cached_property
+    def _shown(self) -> pl.DataFrame:
+        return self.timeline.ops.with_row_index("op_row").with_columns(
+            shown=pl.coalesce("pair", "op", "name")
+        )
+
+
+def place_of(row: dict[str, Any]) -> str:
+    """An op with where it comes from: `all-gather-start.3 (model.py:7)`."""
+    where = row.get("source") or row.get("scope")
+    return f"{row['op']} ({where})" if where else str(row["op"])

@@ -1,0 +1,1 @@
+"""Network analysis: slack, required against available bandwidth, demand, remote calls."""

@@ -1,0 +1,34 @@
+"""The rules of `explain`: one module each, named as the rule is, and listed here by code.
+
+A rule's docstring is its documentation (core/rulebook.py): `counterpoint explain-code` and
+docs/rules are made of it. To add a rule: write the module, add it to RULES, test one case that
+fires, one that does not and a near miss, run `make docs`.
+
+    STEP1xx  communication: what the step waits for
+    STEP2xx  between hosts and slices: transfers, registrations, remote calls
+    STEP3xx  the host: launches, input, compiles
+    STEP4xx  memory: recomputation, margin
+    STEP5xx  compute: precision, rooflines, layouts
+    STEP6xx  what the profile itself can be trusted for, and PGLE
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, Protocol
+
+from counterpoint.core.rulebook import Documented
+from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.finding import Finding
+
+
+class Rule(Documented, Protocol):
+    """A module of this package."""
+
+    def check(self, case: Case) -> Iterator[Finding]:
+        """What it finds in a case: nothing, one finding, or several."""
+        ...
+
+
+RULES: Final[tuple[Rule, ...]] = ()
+"""In order of their codes."""
