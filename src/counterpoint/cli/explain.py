@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, TextIO
 
@@ -16,6 +17,7 @@ from counterpoint.cli.progress import Progress
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.diagnose.explain import Explanation
 from counterpoint.diagnose.explain import explain as explain_timeline
+from counterpoint.hardware import Target, parse_target
 from counterpoint.report.explain_document import explain_document
 from counterpoint.report.json import explain_json
 from counterpoint.report.terminal import plain_text, print_document
@@ -29,6 +31,7 @@ def explain(
     *paths: str,
     step: MaybeWholeNumber = None,
     device: str | None = None,
+    target: str | None = None,
     top: WholeNumber = 10,
     json: Annotated[bool, Parameter(show_default=False)] = False,
     out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
@@ -40,6 +43,7 @@ def explain(
         paths: A Run, file, log directory, zip, pattern or URL; several are the hosts of one run.
         step: Explain this step alone.
         device: Explain these devices alone: their numbers with commas between, e.g. 0,1.
+        target: The machine it ran on, e.g. 8xH100 or 64x8xH100:8x400G: tells how fast links are.
         top: Rows in each table.
         json: Print everything as JSON, uncut.
         out: Write to this file: .json as JSON, .txt or .md as text.
@@ -55,7 +59,9 @@ def explain(
         if json and out.suffix != ".json":
             raise UsageError(f"--json, but {out} is to be text", next="end its name in .json")
     run = find_run(paths)
-    explanation = _explain(paths, step, devices)
+    explanation = _explain(
+        paths, Question(step, devices, run, None if target is None else parse_target(target))
+    )
     as_json = json or (out is not None and out.suffix == ".json")
     if out is None:
         _print(explanation, run, top, as_json=as_json)
@@ -77,9 +83,17 @@ def _device_numbers(text: str) -> tuple[int, ...]:
     return tuple(sorted({int(number) for number in numbers}))
 
 
-def _explain(
-    paths: tuple[str, ...], step: int | None, devices: tuple[int, ...] | None
-) -> Explanation:
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What of the profile is asked for, and what is known beside it."""
+
+    step: int | None
+    devices: tuple[int, ...] | None
+    run: Run | None
+    target: Target | None
+
+
+def _explain(paths: tuple[str, ...], asked: Question) -> Explanation:
     with Progress("reading") as progress:
 
         def say(what: str, done: int, total: int) -> None:
@@ -91,7 +105,9 @@ def _explain(
             refuse_directory_of_runs(paths)
             raise
         progress.say("explaining")
-        return explain_timeline(timeline, step=step, devices=devices)
+        return explain_timeline(
+            timeline, step=asked.step, devices=asked.devices, run=asked.run, target=asked.target
+        )
 
 
 def _print(explanation: Explanation, run: Run | None, top: int, *, as_json: bool) -> None:
