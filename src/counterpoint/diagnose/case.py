@@ -83,6 +83,13 @@ class Case:
         return collective_profile(self.selection, self.spans)
 
     @cached_property
+    def network(self) -> pl.DataFrame:
+        """What each collective asks of the links, and what binds it: `network.requirement`."""
+        from counterpoint.diagnose.network.requirement import classify
+
+        return classify(self)
+
+    @cached_property
     def savings(self) -> Savings:
         """What the step would gain if a cause were gone: asks the simulator where it can."""
         from counterpoint.diagnose.savings import savings_of
