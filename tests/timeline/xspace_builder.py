@@ -85,7 +85,7 @@ class Plane:
 
     def __init__(self, name: str, **stats: Value) -> None:
         self.name = name
-        self._lines: dict[str, Line] = {}
+        self.lines: dict[str, Line] = {}
         self._events: dict[str, int] = {}
         self._described: dict[str, tuple[str, bytes]] = {}
         self._stat_names: dict[str, int] = {}
@@ -93,8 +93,8 @@ class Plane:
 
     def line(self, name: str, timestamp_ns: int = 0) -> Line:
         """The line of that name."""
-        new = Line(name, timestamp_ns, id=len(self._lines) + 1)
-        return self._lines.setdefault(name, new)
+        new = Line(name, timestamp_ns, id=len(self.lines) + 1)
+        return self.lines.setdefault(name, new)
 
     def add(
         self, line: str, name: str, start_ps: int, dur_ps: int, stats: Mapping[str, Value] = {}
@@ -139,7 +139,7 @@ class Plane:
         )
         return (
             message((2, self.name))
-            + b"".join(field_bytes(3, line.encode()) for line in self._lines.values())
+            + b"".join(field_bytes(3, line.encode()) for line in self.lines.values())
             + b"".join(field_bytes(4, entry) for entry in names)
             + b"".join(field_bytes(5, entry) for entry in stat_names)
             + self._stats
