@@ -1,0 +1,191 @@
+"""Facts: all that the checks look at, gathered before the first of them runs.
+
+What a host does not tell is None or empty, and the check that needs it says `unknown`. Sizes are
+bytes; a limit of None is no limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final
+
+_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+_NO_REQUIREMENTS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType({})
+NO_DRIVER: Final = "no NVIDIA driver here"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Software:
+    """Installed distributions that have to do with JAX, and what their metadata asks for.
+
+    `shadowing`: libraries of NVIDIA's in directories of LD_LIBRARY_PATH.
+    """
+
+    python: str = ""
+    packages: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+    requires: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: _NO_REQUIREMENTS)
+    shadowing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlagRemark:
+    """What `flags check` says of one setting of this environment."""
+
+    code: str
+    severity: str  # error, warning, note
+    name: str
+    message: str
+    advice: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flags:
+    """What `flags check` says of the environment; `why_not` where it could not be read."""
+
+    settings: int = 0
+    release: str = ""
+    remarks: tuple[FlagRemark, ...] = ()
+    probed: bool = False
+    why_not: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interface:
+    """A network interface. `physical`: it has a device, and is not a bridge or a tunnel."""
+
+    name: str
+    up: bool
+    physical: bool = True
+    mtu: int | None = None
+    speed_mbps: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RdmaPort:
+    """A port of an InfiniBand or RoCE device."""
+
+    device: str
+    port: int
+    active: bool
+    link_layer: str = ""
+    rate: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Network:
+    """`sysctls` by name, those that the kernel shows. `default`: interfaces of default routes."""
+
+    sysctls: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+    interfaces: tuple[Interface, ...] = ()
+    default: tuple[str, ...] = ()
+    rdma: tuple[RdmaPort, ...] = ()
+    hystart_detect: str | None = None
+    route: str | None = None  # the default route in the words of `ip route`
+    addresses: tuple[str, ...] | None = None  # what the host's own name resolves to; None: nothing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gpu:
+    """One GPU, as nvidia-smi shows it; None is what it does not tell."""
+
+    index: int
+    name: str
+    persistence: bool | None = None
+    ecc: bool | None = None
+    memory_bytes: int | None = None
+    slowed_by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gpus:
+    """The NVIDIA side. `why_none`: why no cards are listed. `links`: pairs, as `topo -m` has them."""
+
+    driver: str | None = None
+    why_none: str = NO_DRIVER
+    cards: tuple[Gpu, ...] = ()
+    admin_only: bool | None = None  # hardware counters are for administrators only
+    links: tuple[tuple[int, int, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A limit of the process: what holds, and up to which it may raise that itself."""
+
+    soft: int | None
+    hard: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clock:
+    """What the kernel says of its clock; `why_not` where it says nothing."""
+
+    synchronised: bool | None = None
+    error_us: int | None = None
+    why_not: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """The host's processor, memory and limits."""
+
+    open_files: Limit | None = None
+    locked: Limit | None = None
+    shared_bytes: int | None = None
+    shared_free: int | None = None
+    container: bool = False
+    governors: Mapping[str, int] = field(default_factory=lambda: {})
+    frequency_driver: str = ""
+    numa_nodes: int = 1
+    cpus: int | None = None
+    cpus_allowed: int | None = None
+    huge_pages: str | None = None  # the chosen mode of transparent huge pages
+    clock: Clock = field(default_factory=Clock)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A directory that a run writes to, and the setting that names it."""
+
+    path: str
+    named_by: str
+    exists: bool = True
+    writable: bool = True
+    filesystem: str = ""
+    free_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """One host, as one process sees it. `hosts`: so many run together, as far as is known."""
+
+    host: str
+    hosts: int = 1
+    ranks_here: int = 1
+    dcn: bool = False
+    tpu: bool = False
+    privileged: bool = False
+    environment: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+    processes: tuple[str, ...] = ()
+    software: Software = field(default_factory=Software)
+    flags: Flags = field(default_factory=Flags)
+    network: Network = field(default_factory=Network)
+    gpus: Gpus = field(default_factory=Gpus)
+    machine: Machine = field(default_factory=Machine)
+    places: tuple[Place, ...] = ()
+
+    @property
+    def has_driver(self) -> bool:
+        """Whether there is an NVIDIA driver."""
+        return self.gpus.driver is not None
+
+    @property
+    def has_rdma(self) -> bool:
+        """Whether a port of InfiniBand or RoCE is up: then little of a step's traffic is TCP's."""
+        return any(port.active for port in self.network.rdma)
+
+    @property
+    def by_tcp(self) -> bool:
+        """Whether a step's traffic between hosts goes by TCP."""
+        return self.dcn or (self.hosts > 1 and not self.has_rdma)
