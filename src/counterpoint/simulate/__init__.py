@@ -1,6 +1,8 @@
 """The simulator: a scheduled Program on a cost model, as a Timeline."""
 
 from counterpoint.simulate.jitter import Jitter as Jitter
+from counterpoint.simulate.replay import Replay as Replay
+from counterpoint.simulate.replay import replay as replay
 from counterpoint.simulate.run import simulate as simulate
 from counterpoint.simulate.simulation import Jittered as Jittered
 from counterpoint.simulate.simulation import Simulation as Simulation
