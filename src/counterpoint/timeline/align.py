@@ -31,23 +31,31 @@ def find_offsets(
     `hosts` gives the host of each device. Spans need the run they belong to: the same collective on
     another host is the one of the same name, in the same run, at the same turn.
     """
-    ends = _ends(spans, ops, runs, hosts)
-    if not len(ends):
-        return {}
-    first = ends.filter(pl.col("host") == hosts[0]).drop("host")
-    keys = ["program", "op", "index", "turn"]
-    both = ends.join(first, on=keys, suffix="_first").with_columns(
-        difference=pl.col("end_ps") - pl.col("end_ps_first")
-    )
-    found = both.group_by("host").agg(
-        pl.col("difference").median().alias("ps"),
-        (pl.col("difference") - pl.col("difference").median()).abs().median().alias("spread"),
-        pl.len().alias("collectives"),
+    found = (
+        shared_ends(spans, ops, runs, hosts)
+        .group_by("host")
+        .agg(
+            pl.col("difference").median().alias("ps"),
+            (pl.col("difference") - pl.col("difference").median()).abs().median().alias("spread"),
+            pl.len().alias("collectives"),
+        )
     )
     return {
         host: Offset(round(ps), round(spread), count)
         for host, ps, spread, count in found.select("host", "ps", "spread", "collectives").rows()
     }
+
+
+def shared_ends(
+    spans: pl.DataFrame, ops: pl.DataFrame, runs: pl.DataFrame, hosts: list[int]
+) -> pl.DataFrame:
+    """Ends of shared collectives on each host: `end_ps`, and its `difference` from the first's."""
+    ends = _ends(spans, ops, runs, hosts)
+    first = ends.filter(pl.col("host") == hosts[0]).drop("host")
+    keys = ["program", "op", "index", "turn"]
+    return ends.join(first, on=keys, suffix="_first").with_columns(
+        difference=pl.col("end_ps") - pl.col("end_ps_first")
+    )
 
 
 def _ends(

@@ -169,7 +169,9 @@ def _extent(spans: pl.DataFrame) -> pl.DataFrame:
 
 def _with_offsets(hosts: list[Host], offsets: dict[int, Offset]) -> tuple[list[Host], list[str]]:
     aligned = [
-        replace(host, clock_offset_ps=offsets[index].ps if index in offsets else None)
+        replace(host, clock_offset_ps=found.ps, clock_spread_ps=found.spread_ps)
+        if (found := offsets.get(index))
+        else host
         for index, host in enumerate(hosts)
     ]
     notes: list[str] = []

@@ -22,11 +22,14 @@ class Host:
     """One machine (or one process) that wrote a profile.
 
     `clock_offset_ps` was subtracted from its times; null when there was nothing to align on.
+    `clock_spread_ps` is how far single collectives stray from it (median): times of this host and
+    the first can't be compared more finely than that.
     """
 
     name: str
     source: str
     clock_offset_ps: int | None = None
+    clock_spread_ps: int | None = None
 
     @property
     def machine(self) -> str:

@@ -50,7 +50,7 @@ SCHEMA: Final = {
 def collective_profile(selection: Selection, spans: pl.DataFrame) -> pl.DataFrame:
     """One row per collective instruction, the most exposed first."""
     ops = selection.timeline.ops.with_row_index("row").filter(pl.col("lane") == Lane.COLLECTIVE)
-    found = _find(spans, ops)
+    found = executions_of(spans, ops)
     if not len(found):
         return pl.DataFrame(schema=SCHEMA)
     found = found.with_columns(exposed_ps=_exposed(selection, spans, found))
@@ -84,7 +84,7 @@ def collective_profile(selection: Selection, spans: pl.DataFrame) -> pl.DataFram
     )
 
 
-def _find(spans: pl.DataFrame, ops: pl.DataFrame) -> pl.DataFrame:
+def executions_of(spans: pl.DataFrame, ops: pl.DataFrame) -> pl.DataFrame:
     """Spans of collectives that start in a step, with their turn in it."""
     members = number_collectives(ops).select("row", "collective", "async_window")
     return (
