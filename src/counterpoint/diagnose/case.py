@@ -98,16 +98,20 @@ class Case:
 
     def evidence(self, row: dict[str, Any], ms: str) -> Evidence:
         """A row of `ops` or `collectives` as evidence; `ms` names the column of its cost."""
-        shown = self._shown.filter(
-            pl.col("program").eq_missing(pl.lit(row["program"], pl.UInt16))
-            & ((pl.col("shown") == row["op"]) | (pl.col("op") == row["op"]))
-        )
         cost = row[ms]
         return Evidence(
             what=str(row["op"]),
             ms=float(cost) if isinstance(cost, float) else None,
-            spans=self.longest(shown["op_row"].to_list()),
+            spans=self.longest(self.rows_of(row)),
         )
+
+    def rows_of(self, row: dict[str, Any]) -> list[int]:
+        """The rows of the Timeline's ops that a row of `ops` or `collectives` sums up."""
+        shown = self._shown.filter(
+            pl.col("program").eq_missing(pl.lit(row["program"], pl.UInt16))
+            & ((pl.col("shown") == row["op"]) | (pl.col("op") == row["op"]))
+        )
+        return shown["op_row"].to_list()
 
     def longest(self, ops: Sequence[int], count: int = _ROWS) -> tuple[int, ...]:
         """Rows of the longest spans of some ops (rows of the Timeline's ops)."""

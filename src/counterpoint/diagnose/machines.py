@@ -1,0 +1,41 @@
+"""The machine a case is about, as the cost model sees one; None where nobody tells.
+
+What a kernel could reach is asked of `cost` for GPUs whose chip is known. For TPUs only the data
+sheet's rates are: their compiler's tiling is not modelled.
+"""
+
+from __future__ import annotations
+
+from counterpoint.cost.compute import Machine, machine_of
+from counterpoint.cost.scalars import default_scalars
+from counterpoint.diagnose.case import Case
+from counterpoint.hardware import Chip, Target, find_chip
+from counterpoint.hardware.gpu import gpus, target_config
+from counterpoint.timeline.device import Device
+
+
+def chip_of(case: Case) -> Chip | None:
+    """What all chosen devices are; None where they differ or it is not known."""
+    device = _device(case)
+    return find_chip(device.chip) if device else None
+
+
+def gpu_machine(case: Case) -> Machine | None:
+    """What the cost model knows of the GPU; None for other devices."""
+    device, chip = _device(case), chip_of(case)
+    if device is None or device.kind != "gpu" or chip is None:
+        return None
+    return machine_of(_target(chip), default_scalars(chip.name))
+
+
+def _device(case: Case) -> Device | None:
+    chosen = [case.timeline.devices[index] for index in case.selection.devices]
+    alike = {(device.kind, device.chip) for device in chosen}
+    return chosen[0] if len(alike) == 1 else None
+
+
+def _target(chip: Chip) -> Target:
+    gpu = next((gpu for gpu in gpus() if gpu.chip == chip.name), None)
+    if gpu is None:  # not one that XLA's CUDA compiler knows: AMD's, older ones
+        return Target(gpu=chip.name, gpus_per_host=1, config="", own_chip=chip)
+    return Target(gpu=gpu.name, gpus_per_host=1, config=target_config(gpu))

@@ -1,0 +1,154 @@
+"""Matrices are multiplied as float32 where bfloat16 would be faster.
+
+## What it does
+
+Lists matrix products whose operands are float32, with the lines that ask for them, and says what
+bfloat16 operands would save. Sums and results may stay float32: that costs nothing.
+
+## Why it costs time
+
+Matrix units work at half the rate on TF32 as on bfloat16, and plain float32 runs beside them at a
+fifteenth of it (NVIDIA H100: 989, 495 and 67 TFLOP/s). Operands take twice the memory traffic.
+Usually nobody asked for it: one float32 operand (a parameter without a cast, a constant, a mask,
+the gradient of a float32 loss) makes the whole product float32.
+
+## How it is detected
+
+By the types of a dot's two operands in the HLO, also inside fusions and of library calls. On NVIDIA
+GPUs XLA multiplies float32 as TF32 unless precision HIGHEST (or an algorithm) was asked for; AMD's
+libraries are called for plain float32. A product is priced as it is and with bfloat16 operands on
+the chip; the ratio of the two applied to the measured time is what is saved, at least that without
+a cast of both operands, at most the ratio of the chip's rates. Products below a thousandth of the
+step are left out, so that a router or a loss in float32 is not spoken of.
+
+## Example
+
+```python
+logits = jnp.einsum("btd,vd->btv", x, embedding)   # x is bfloat16, embedding float32
+```
+
+## Fix
+
+Cast the operands and keep the sum: `jnp.einsum(..., x, embedding.astype(jnp.bfloat16),
+preferred_element_type=jnp.float32)`. In Flax: `dtype=jnp.bfloat16, param_dtype=jnp.float32`.
+
+## Fix safety
+
+Changes numbers: inputs are rounded to 8 bits. Compare losses over some hundred steps. Logits and
+routers are the ones that were left float32 on purpose.
+
+## False alarms
+
+Precision that is needed. On TPUs the rule is silent: they multiply float32 in one bfloat16 pass
+unless told otherwise, and what was told is not in the profile.
+
+## References
+
+- https://docs.jax.dev/en/latest/201/precision.html
+- https://github.com/openxla/xla/blob/main/xla/service/gpu/matmul_utils.cc (IsTf32Allowed)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+import polars as pl
+
+from counterpoint.core.basis import Basis, Range
+from counterpoint.cost.compute import Machine
+from counterpoint.cost.compute.gemm import price_gemm
+from counterpoint.cost.compute.gemm_model import Gemm
+from counterpoint.cost.compute.gemm_shape import gemms
+from counterpoint.diagnose.advise import advise
+from counterpoint.diagnose.case import Case, place_of
+from counterpoint.diagnose.finding import Finding
+from counterpoint.diagnose.instructions import Ran, evidence_of, ran
+from counterpoint.diagnose.machines import gpu_machine
+
+CODE: Final = "STEP501"
+NAME: Final = "float32-matmul"
+SINCE: Final = "0.1"
+
+_LEAST_SHARE: Final = 0.001
+"""Of the step: what takes less is not worth changing a type for."""
+_CAST_BYTES: Final = 6  # an element is read as four bytes and written as two
+_TOO_FAST: Final = 1.1
+"""Times the rate of the type: then it was not multiplied as that type, whatever the HLO says."""
+_TENSOR_FLOAT: Final = ("ampere", "ada", "hopper", "blackwell")
+"""Whose matrix units XLA gives float32 to: NVIDIA's since Ampere."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Wide:
+    """A product of float32 operands: how it is multiplied, and the least and most it could save."""
+
+    ran: Ran
+    how: str
+    saves: Range
+
+
+def check(case: Case) -> Iterator[Finding]:
+    """At most one, over all products."""
+    machine = gpu_machine(case)
+    if machine is None:
+        return
+    long = (pl.col("category") == "matmul") & (pl.col("share") > _LEAST_SHARE)
+    wide = [it for one in ran(case, long) if (it := _judged(one, machine))]
+    if not wide:
+        return
+    total = sum(it.ran.ms for it in wide)
+    saves = Range(sum(it.saves.low for it in wide), sum(it.saves.high for it in wide))
+    hows = " and ".join(dict.fromkeys(it.how for it in wide))
+    first = wide[0].ran
+    yield Finding(
+        code=CODE,
+        title=f"products of float32 matrices take {total:,.2f} ms per step",
+        detail=(
+            f"{len(wide)} of them, multiplied as {hows}; the longest is {place_of(first.row)},"
+            f" {_shape(first, machine)}, {first.ms:,.2f} ms per step. bfloat16 operands would save"
+            f" {saves.low:,.2f} ms with a cast before each product, up to {saves.high:,.2f} without"
+        ),
+        saves_ms=saves,
+        basis=Basis.RULE_OF_THUMB,
+        evidence=evidence_of(case, (it.ran for it in wide)),
+        remedy=advise(
+            case,
+            "cast the operands to bfloat16 and keep the sum in float32:"
+            " preferred_element_type=jnp.float32 (Flax: dtype=jnp.bfloat16 with"
+            " param_dtype=jnp.float32)",
+        ),
+        doubt="float32 may be on purpose, for logits or a router: compare losses",
+    )
+
+
+def _judged(one: Ran, machine: Machine) -> _Wide | None:
+    products = [_as_run(it, machine) for it in gemms(one.program, one.instruction)]
+    wide = [it for it in products if it.dtype in ("tf32", "f32")]
+    if not wide or len(wide) < len(products):
+        return None
+    kind = wide[0].dtype
+    if sum(it.flops for it in wide) > _TOO_FAST * machine.peak(kind) * one.once_ms / 1e3:
+        return None
+    now = sum(price_gemm(it, machine).seconds for it in wide)
+    then = sum(price_gemm(replace(it, dtype="bf16"), machine).seconds for it in wide)
+    cast_ms = sum(_cast_bytes(it) for it in wide) / machine.memory_rate * 1e3
+    times = max(float(one.row["count"]), 1.0)
+    gain = one.ms * max(0.0, 1 - then / now)
+    most = max(gain, one.ms * max(0.0, 1 - machine.peak(kind) / machine.peak("bf16")))
+    how = "TF32" if kind == "tf32" else "plain float32"
+    return _Wide(one, how, Range(max(0.0, gain - cast_ms * times), most))
+
+
+def _as_run(gemm: Gemm, machine: Machine) -> Gemm:
+    tensor = machine.architecture in _TENSOR_FLOAT and "tf32" in machine.flops
+    return gemm if tensor or gemm.dtype != "tf32" else replace(gemm, dtype="f32")
+
+
+def _cast_bytes(gemm: Gemm) -> float:
+    return _CAST_BYTES * gemm.batch * gemm.k * (gemm.m + gemm.n)
+
+
+def _shape(one: Ran, machine: Machine) -> str:
+    return " and ".join(str(_as_run(it, machine)) for it in gemms(one.program, one.instruction))

@@ -1,0 +1,171 @@
+"""Matrix products take longer than products of their shape do on this chip.
+
+## What it does
+
+Compares each matrix product with what a good kernel takes for its shape and type, and lists those
+that are far behind, with shapes and lines.
+
+## Why it costs time
+
+A library chooses one of many kernels. A choice without autotuning, dimensions that are no multiple
+of the matrix unit's, or rows that don't start at 16 bytes cost a factor, not a few percent.
+
+## How it is detected
+
+Not by the distance to the chip's peak, which small or flat products never reach: by the cost model,
+which counts tiles in waves over the cores, and memory traffic where that is slower. A product is
+slow if it takes over 1.5 times the most that the model gives for it. Products beside which a
+collective runs for more than a tenth of their time are left out: it takes cores from them.
+
+## Example
+
+```python
+logits = x @ head      # [8192, 4096] x [4096, 50257]: an odd vocabulary
+```
+
+## Fix
+
+Pad dimensions to multiples of 64, at least of 8 for bfloat16; let XLA autotune (level 4 is the
+default), also between cuBLASLt and Triton.
+
+## Fix safety
+
+Padding changes no result where the padded part is masked. Autotuning takes time when compiling.
+
+## False alarms
+
+Chips that run below their clock (power, heat), work of others on the same chip, and fused
+epilogues that read much more than the operands.
+
+## References
+
+- https://docs.nvidia.com/deeplearning/performance/dl-performance-matrix-multiplication/
+- https://openxla.org/xla/persisted_autotuning
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+
+from counterpoint.core.basis import Basis, Range
+from counterpoint.cost.compute import Machine, price_compute
+from counterpoint.cost.compute.gemm_model import Gemm
+from counterpoint.cost.compute.gemm_shape import gemms
+from counterpoint.cost.price import Family, Price
+from counterpoint.diagnose.advise import advise
+from counterpoint.diagnose.case import Case, place_of
+from counterpoint.diagnose.finding import Finding, Remedy
+from counterpoint.diagnose.instructions import Ran, evidence_of, ran
+from counterpoint.diagnose.machines import gpu_machine
+from counterpoint.diagnose.metrics.company import shares_beside
+
+CODE: Final = "STEP502"
+NAME: Final = "slow-gemm"
+SINCE: Final = "0.1"
+
+_LEAST_SHARE: Final = 0.001  # of the step
+_SLOW: Final = 1.5
+"""Times the model's upper end. In a public profile on A100 (NVIDIA/JAX-Toolbox, Pax) 200 products
+of 22 shapes that no collective disturbs are all below 1.2."""
+_IN_COMPANY: Final = 0.1
+_ALIGNED: Final = 8
+"""Elements of 16 bits in 16 bytes: below, cuBLAS can't use its matrix units well."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Slow:
+    """A product, and what its like take."""
+
+    ran: Ran
+    gemms: tuple[Gemm, ...]
+    price: Price
+
+    @property
+    def times(self) -> float:
+        return self.ran.once_ms / (self.price.seconds * 1e3)
+
+    @property
+    def saves(self) -> Range:
+        count = max(float(self.ran.row["count"]), 1.0)
+        return Range(
+            max(0.0, self.ran.ms - self.price.high * 1e3 * count),
+            max(0.0, self.ran.ms - self.price.low * 1e3 * count),
+        )
+
+
+def check(case: Case) -> Iterator[Finding]:
+    """At most one, over all products."""
+    machine = gpu_machine(case)
+    if machine is None:
+        return
+    slow = _alone(case, list(_slow(case, machine)))
+    if not slow:
+        return
+    slow.sort(key=lambda it: -it.saves.high)
+    total = sum(it.ran.ms for it in slow)
+    saves = Range(sum(it.saves.low for it in slow), sum(it.saves.high for it in slow))
+    first = slow[0]
+    yield Finding(
+        code=CODE,
+        title=f"matrix products far below the rate of their shapes take {total:,.2f} ms per step",
+        detail=(
+            f"{len(slow)} of them; {place_of(first.ran.row)}, {_shapes(first)}, takes"
+            f" {first.ran.once_ms:,.3f} ms, {first.times:.1f} times what such a product takes on"
+            f" {machine.chip} ({first.price.low * 1e3:,.3f} to {first.price.high * 1e3:,.3f} ms)"
+        ),
+        saves_ms=saves,
+        basis=Basis.RULE_OF_THUMB,
+        evidence=evidence_of(case, (it.ran for it in slow)),
+        remedy=_remedy(case, slow),
+        doubt="a chip below its clock makes all products slow alike",
+    )
+
+
+def _slow(case: Case, machine: Machine) -> Iterator[_Slow]:
+    long = (pl.col("category") == "matmul") & (pl.col("share") > _LEAST_SHARE)
+    for one in ran(case, long):
+        found = tuple(gemms(one.program, one.instruction))
+        if not found or one.instruction.opcode == "ragged-dot":
+            continue
+        price = price_compute(one.program, one.instruction, machine)
+        if price.family is Family.MATMUL and one.once_ms > _SLOW * price.high * 1e3:
+            yield _Slow(one, found, price)
+
+
+def _alone(case: Case, slow: list[_Slow]) -> list[_Slow]:
+    """Without those that a collective holds up."""
+    if not slow:
+        return []
+    rows = {id(it): case.rows_of(it.ran.row) for it in slow}
+    shares = shares_beside(case.timeline, case.spans, [row for of in rows.values() for row in of])
+    return [it for it in slow if all(shares[row] <= _IN_COMPANY for row in rows[id(it)])]
+
+
+def _shapes(slow: _Slow) -> str:
+    return " and ".join(map(str, slow.gemms))
+
+
+def _remedy(case: Case, slow: list[_Slow]) -> Remedy:
+    level = {"xla_gpu_autotune_level": "4"}
+    given = (case.context.flags or {}).get("xla_gpu_autotune_level", "4")
+    flags = level if given in ("0", "1", "2", "3") else {}
+    odd = [it for it in slow if _is_odd(it)]
+    if odd:
+        text = f"pad dimensions to multiples of 64: {_shapes(odd[0])} starts rows off 16 bytes"
+    elif flags:
+        text = f"let XLA autotune: xla_gpu_autotune_level={given} does not try all kernels"
+    elif any(it.ran.instruction.opcode == "fusion" for it in slow):
+        text = "compare Triton's kernels, which XLA chose here, with cuBLAS's"
+        flags = {"xla_gpu_enable_triton_gemm": "false"}
+    else:
+        text = "compare cuBLASLt's kernels with cuBLAS's, and make products fewer and larger"
+        flags = {"xla_gpu_enable_cublaslt": "true"}
+    return advise(case, text, flags)
+
+
+def _is_odd(slow: _Slow) -> bool:
+    return any(size % _ALIGNED for it in slow.gemms for size in (it.m, it.n, it.k) if size > 1)
