@@ -21,6 +21,7 @@ from counterpoint.hlo import Program
 from counterpoint.timeline.model import Timeline
 
 if TYPE_CHECKING:
+    from counterpoint.diagnose.exposure.shares import Shares
     from counterpoint.diagnose.savings import Savings
 
 _ROWS: Final = 5
@@ -88,6 +89,13 @@ class Case:
         from counterpoint.diagnose.network.requirement import classify
 
         return classify(self)
+
+    @cached_property
+    def shares(self) -> Shares:
+        """What exposed communication is due to, each millisecond to one rule."""
+        from counterpoint.diagnose.exposure.shares import shares_of
+
+        return shares_of(self)
 
     @cached_property
     def savings(self) -> Savings:

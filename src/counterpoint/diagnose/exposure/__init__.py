@@ -1,0 +1,1 @@
+"""Exposure: communication that nothing hides, and what each of it is due to."""

@@ -1,0 +1,104 @@
+"""Shares: each exposed millisecond goes to one cause, so that no two rules count it.
+
+    exposed time of a collective
+      ├─ `late_ms`  waiting for the device that comes last ............ STEP105
+      └─ `own_ms`   the rest, to the first rule that applies:
+           small, and others could be merged with it .................. STEP103
+           synchronous by a setting ................................... STEP102
+           large, at an end of the step ............................... STEP104
+           synchronous, though it could be hidden ..................... STEP102
+           the links carry no more, or no faster ...................... STEP106, STEP107
+           synchronous, with nothing beside it ........................ STEP102
+           asynchronous, and waited for ............................... STEP101
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from counterpoint.diagnose.exposure.ends import AtEnd, at_ends
+from counterpoint.diagnose.exposure.merging import Merger, mergers
+from counterpoint.diagnose.exposure.synchrony import Synchronous, synchronous
+from counterpoint.diagnose.network.requirement import Bound
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from counterpoint.diagnose.case import Case
+
+EXPOSED: Final = "STEP101"
+SYNCHRONOUS: Final = "STEP102"
+SMALL: Final = "STEP103"
+AT_END: Final = "STEP104"
+BANDWIDTH: Final = "STEP106"
+LATENCY: Final = "STEP107"
+
+_BOUNDS: Final = {Bound.BANDWIDTH: BANDWIDTH, Bound.LATENCY: LATENCY}
+_TOLD: Final = ("movable_ms", "required_gbps", "achieved_gbps", "capacity_gbps", "bound", "why")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shares:
+    """`rows` are those of `case.collectives` that are exposed, with `late_ms`, `own_ms`, `code`."""
+
+    rows: tuple[dict[str, Any], ...]
+    synchronous: Mapping[str, Synchronous]
+    mergers: tuple[Merger, ...]
+    ends: Mapping[str, AtEnd]
+
+    def of(self, code: str) -> list[dict[str, Any]]:
+        """What a rule speaks of, the dearest first."""
+        own = [row for row in self.rows if row["code"] == code]
+        return sorted(own, key=lambda row: -row["own_ms"])
+
+
+def shares_of(case: Case) -> Shares:
+    """Of all collectives of the typical steps."""
+    rows = _exposed(case)
+    own = [row for row in rows if row["program"] == case.timeline.step_program]
+    why = synchronous(case, own)
+    merged = mergers(case, own)
+    small = {name for merger in merged for one in merger.sets for name in one}
+    ends = at_ends(case, own)
+    for row in rows:
+        mine = row["program"] == case.timeline.step_program
+        name = row["op"] if mine else None
+        row["code"] = _code(row, why.get(name), small=name in small, at_end=name in ends)
+    return Shares(tuple(rows), why, merged, ends)
+
+
+def _exposed(case: Case) -> list[dict[str, Any]]:
+    late = pl.min_horizontal(pl.col("wait_ms").fill_null(0.0), "exposed_ms").clip(lower_bound=0.0)
+    return (
+        case.collectives.filter(pl.col("exposed_ms") > 0)
+        .join(
+            case.network.select("program", "op", *_TOLD),
+            on=["program", "op"],
+            how="left",
+            nulls_equal=True,
+            maintain_order="left",
+        )
+        .with_columns(late_ms=late)
+        .with_columns(own_ms=pl.col("exposed_ms") - pl.col("late_ms"))
+        .to_dicts()
+    )
+
+
+def _code(
+    row: dict[str, Any], why: Synchronous | None, *, small: bool, at_end: bool
+) -> str | None:
+    if row["own_ms"] <= 0 or row["bound"] == Bound.HIDDEN:
+        return None
+    if small:
+        return SMALL
+    if why is not None and why.by_setting:
+        return SYNCHRONOUS
+    if at_end:
+        return AT_END
+    if why is not None and why.can_change:
+        return SYNCHRONOUS
+    other = SYNCHRONOUS if why is not None else EXPOSED
+    return _BOUNDS.get(row["bound"], other)

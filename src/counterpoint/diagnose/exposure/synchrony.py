@@ -1,0 +1,116 @@
+"""Why a collective is synchronous: the device waits for it from its start to its end.
+
+XLA makes every collective a start and a done, then the scheduler moves work between them. Where
+nothing stands there in the end, or where a flag asks for it, both become one synchronous
+instruction. So the cause is found by exclusion: the flag; a kernel that runs among the others; a
+scheduler that did not run; work that it could have moved and did not; no such work.
+
+Source: xla/hlo/transforms/collectives/convert_async_collectives_to_sync.cc,
+xla/backends/gpu/transforms/collectives/convert_async_collectives_to_sync.cc.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, Final
+
+from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.exposure.given import given_flags, is_true
+from counterpoint.diagnose.exposure.scheduler import Scheduler, scheduler_of
+from counterpoint.flags.version import SYNCHRONOUS
+from counterpoint.hlo import Instruction, Program, collective, in_loop
+
+PIPELINED: Final = ("all-gather", "all-reduce", "reduce-scatter")
+"""Kinds that XLA can move to the iteration before, or behind, of their loop."""
+
+_WORTH: Final = 0.1
+"""Share of a collective that other work must be able to cover for it to be worth moving."""
+
+
+class Cause(IntEnum):
+    """The surest first."""
+
+    ASKED = 1
+    KERNEL = 2
+    SCHEDULER_OFF = 3
+    LEFT_ALONE = 4
+    LOOP = 5
+    NOTHING = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Synchronous:
+    """The cause in words: `why` follows on "it is synchronous because"."""
+
+    cause: Cause
+    why: str
+
+    @property
+    def by_setting(self) -> bool:
+        return self.cause in (Cause.ASKED, Cause.SCHEDULER_OFF)
+
+    @property
+    def can_change(self) -> bool:
+        """Whether a setting or the scheduler could hide it with the program as it is."""
+        return self.cause not in (Cause.NOTHING, Cause.KERNEL)
+
+
+def synchronous(case: Case, rows: list[dict[str, Any]]) -> Mapping[str, Synchronous]:
+    """Which of the step's collectives are so, by name; `rows` tell their `movable_ms`."""
+    program = case.program
+    if program is None or any(device.kind != "gpu" for device in case.timeline.devices):
+        return {}
+    flags = given_flags(case) or {}
+    scheduler = scheduler_of(case)
+    found: dict[str, Synchronous] = {}
+    for row in rows:
+        it = program.instruction(row["op"])
+        talk = collective(program, it) if it is not None else None
+        if it is not None and talk is not None and not talk.is_async:
+            found[row["op"]] = _cause(program, it, row, scheduler, flags)
+    return found
+
+
+def _cause(
+    program: Program,
+    it: Instruction,
+    row: dict[str, Any],
+    scheduler: Scheduler,
+    flags: Mapping[str, str],
+) -> Synchronous:
+    movable = row["movable_ms"]
+    if _asked(row["kind"], flags):
+        return Synchronous(Cause.ASKED, f"--{SYNCHRONOUS}={flags[SYNCHRONOUS]} asks for it")
+    if '"kernel_strategy":"TRITON' in it.backend_config.replace(" ", ""):
+        return Synchronous(Cause.KERNEL, "XLA runs it as a kernel of its own among the others")
+    if scheduler.ran is False:
+        why = f"the latency-hiding scheduler did not run: {scheduler.why}"
+        return Synchronous(Cause.SCHEDULER_OFF, why)
+    if movable is not None and movable > _WORTH * (row["transfer_ms"] or row["median_ms"]):
+        why = f"the scheduler put nothing beside it, though {movable:,.3g} ms of work need it not"
+        return Synchronous(Cause.LEFT_ALONE, why)
+    if in_loop(program, it.computation):
+        return Synchronous(Cause.LOOP, _in_loop(row, flags))
+    if movable is None:
+        return Synchronous(Cause.NOTHING, "nothing stands between its start and its done")
+    return Synchronous(Cause.NOTHING, "all work before it feeds it, and all behind it needs it")
+
+
+def _in_loop(row: dict[str, Any], flags: Mapping[str, str]) -> str:
+    said = "the turn of its loop needs its result at once"
+    if row["kind"] not in PIPELINED:
+        return said
+    asked = is_true(flags, pipelining_flag(row["kind"]))
+    return f"{said}, pipelined or not" if asked else f"{said}, and it is not pipelined"
+
+
+def pipelining_flag(kind: str) -> str:
+    """The flag that moves collectives of a kind to another iteration of their loop."""
+    return f"xla_gpu_enable_pipelined_{kind.replace('-', '_')}"
+
+
+def _asked(kind: str, flags: Mapping[str, str]) -> bool:
+    told = flags.get(SYNCHRONOUS, "").upper().replace("_", "").split(",")
+    return kind.replace("-", "").upper() in told or "ALLCOLLECTIVES" in told

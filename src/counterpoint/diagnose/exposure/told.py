@@ -1,0 +1,76 @@
+"""What rules on exposed communication say alike: sums, savings, evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from counterpoint.core.basis import Basis, Range
+from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.finding import Evidence
+
+_SHOWN: Final = 5
+
+Rows = Sequence[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Saving:
+    """Milliseconds of a median step, and what they rest on."""
+
+    ms: Range
+    basis: Basis
+
+
+def exposed_ms(rows: Rows) -> float:
+    """Their exposed time without waiting for late devices."""
+    return sum(row["own_ms"] for row in rows)
+
+
+def hiding(case: Case, rows: Rows) -> Saving:
+    """If they ran beside compute: at most as if they took no time.
+
+    Surely what the one of them gains that the most independent work is known for; the same work
+    can't hide two.
+    """
+    gone = removing(case, rows)
+    covered = max((min(row["own_ms"], _movable(row)) for row in rows), default=0.0)
+    return Saving(Range(min(covered, gone.ms.low), gone.ms.high), gone.basis)
+
+
+def removing(case: Case, rows: Rows) -> Saving:
+    """If they took no time: what the simulator says, bounded by what is exposed."""
+    exposed = exposed_ms(rows)
+    step = case.timeline.step_program
+    told = case.savings.without(row["op"] for row in rows if row["program"] == step)
+    if told is None:
+        return Saving(Range(0.0, exposed), case.basis)
+    high = min(told.high, exposed)
+    return Saving(Range(min(told.low, high), high), Basis.PREDICTED)
+
+
+def lessening(case: Case, rows: Rows, share: float) -> Saving:
+    """If they took less by at most a share."""
+    gone = removing(case, rows)
+    return Saving(Range(0.0, gone.ms.high * share), gone.basis)
+
+
+def evidence(case: Case, rows: Rows, ms: str = "own_ms") -> tuple[Evidence, ...]:
+    """The dearest of them."""
+    return tuple(case.evidence(row, ms) for row in rows[:_SHOWN])
+
+
+def kinds(rows: Rows) -> str:
+    """`all-gather and reduce-scatter`, the dearest first."""
+    sums: dict[str, float] = {}
+    for row in rows:
+        kind = str(row["kind"] or "communication")
+        sums[kind] = sums.get(kind, 0.0) + row["own_ms"]
+    named = sorted(sums, key=lambda kind: -sums[kind])
+    most = named[:3]
+    return " and ".join([", ".join(most[:-1]), most[-1]] if len(most) > 1 else most)
+
+
+def _movable(row: dict[str, Any]) -> float:
+    return (row["movable_ms"] or 0.0) * row["count"]
