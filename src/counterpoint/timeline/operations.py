@@ -14,6 +14,7 @@ import polars as pl
 from counterpoint.hlo import (
     Instruction,
     Program,
+    Transfer,
     async_pairs,
     bytes_accessed,
     category,
@@ -21,6 +22,7 @@ from counterpoint.hlo import (
     flops,
     provenance,
     start_of,
+    transfer_of,
 )
 from counterpoint.hlo.fragments import Fragment, program_from_fragments
 from counterpoint.hlo.phase import phase_of_name
@@ -138,14 +140,34 @@ def _collective(program: Program, instruction: Instruction) -> Row:
 
 
 def _schedule(program: Program, instruction: Instruction) -> Row:
-    if not program.is_scheduled:
-        return {}
+    transfer = transfer_of(program, instruction)
+    if transfer is not None:
+        return _schedule_of_transfer(program, instruction, transfer)
     done = async_pairs(program).get(instruction.name)
     waits = program.instruction(done) if done else None
     started = start_of(program, instruction)
+    pair = instruction.name if done else (started.name if started else None)
+    if not program.is_scheduled:
+        return {"pair": pair}
     return {
-        "pair": instruction.name if done else (started.name if started else None),
+        "pair": pair,
         "computation": instruction.computation,
         "position": instruction.index,
         "done_position": waits.index if waits else None,
+    }
+
+
+def _schedule_of_transfer(program: Program, instruction: Instruction, transfer: Transfer) -> Row:
+    """A transfer between slices lasts from its send to its recv-done: all four are one pair."""
+    row: Row = {"pair": transfer.name}
+    if not program.is_scheduled:
+        return row
+    ends = program.instruction(transfer.recv_done or transfer.send_done or "")
+    begins = instruction.name == transfer.name
+    here = ends is not None and ends.computation == instruction.computation
+    return {
+        **row,
+        "computation": instruction.computation,
+        "position": instruction.index,
+        "done_position": ends.index if ends is not None and begins and here else None,
     }

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from counterpoint.core.basis import Basis
 from counterpoint.core.intervals import Intervals, union
-from counterpoint.diagnose.metrics.slack import slack_per_op
+from counterpoint.diagnose.network.slack import slack_per_op
 from counterpoint.diagnose.selection import PS_PER_MS, Selection
 from counterpoint.timeline.meetings import meetings, number_collectives, stays
 from counterpoint.timeline.model import Lane
