@@ -21,6 +21,9 @@ from counterpoint.hlo.launches import launches as launches
 from counterpoint.hlo.loops import in_loop as in_loop
 from counterpoint.hlo.loops import loop_multiplier as loop_multiplier
 from counterpoint.hlo.loops import trip_count as trip_count
+from counterpoint.hlo.megascale import Transfer as Transfer
+from counterpoint.hlo.megascale import transfer_of as transfer_of
+from counterpoint.hlo.megascale import transfers as transfers
 from counterpoint.hlo.phase import Phase as Phase
 from counterpoint.hlo.program import Alias as Alias
 from counterpoint.hlo.program import Program as Program

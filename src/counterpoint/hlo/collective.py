@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from counterpoint.hlo.asyncs import is_done, is_start, start_of
 from counterpoint.hlo.groups import Groups, Listed, expand, group_size
 from counterpoint.hlo.instruction import Instruction
+from counterpoint.hlo.megascale import UNKNOWN_KIND, Transfer, transfer_of
 from counterpoint.hlo.memory import remembered
 from counterpoint.hlo.program import Program
 
@@ -43,6 +44,8 @@ class Collective:
         """Bus bandwidth over algorithm bandwidth; None when the group is unknown."""
         if self.kind in ("collective-permute", "collective-broadcast", "send", "recv"):
             return 1.0
+        if self.kind == UNKNOWN_KIND:
+            return None
         n = self.group_size
         if not n:
             return None
@@ -52,6 +55,9 @@ class Collective:
 @remembered
 def collective(program: Program, instruction: Instruction) -> Collective | None:
     """The collective which an instruction starts, runs or waits for; None when it is none."""
+    transfer = transfer_of(program, instruction)
+    if transfer is not None:
+        return _between_slices(instruction, transfer)
     if is_done(instruction):
         start = start_of(program, instruction)
         return collective(program, start) if start else None
@@ -100,6 +106,18 @@ def _of(program: Program, instruction: Instruction, kind: str) -> Collective:
         is_async=is_start(instruction) and not instruction.is_sync,
         channel_id=instruction.channel_id,
         instruction=instruction.name,
+    )
+
+
+def _between_slices(instruction: Instruction, transfer: Transfer) -> Collective:
+    counted = transfer.bytes(transfer.slices)
+    return Collective(
+        kind=transfer.kind,
+        bytes=transfer.buffer_bytes if counted is None else counted,
+        group_size=transfer.slices,
+        is_async=True,
+        channel_id=instruction.channel_id,
+        instruction=transfer.name or instruction.name,
     )
 
 

@@ -20,9 +20,10 @@ def without_idle_devices(recording: Recording) -> Recording:
         return recording
     new_index = {old: new for new, old in enumerate(busy)}
 
+    renamed = pl.col("device").replace_strict(new_index, default=None, return_dtype=pl.UInt16)
+
     def renumbered(frame: pl.DataFrame) -> pl.DataFrame:
         kept = frame.filter(pl.col("device").is_in(busy) | pl.col("device").is_null())
-        renamed = pl.col("device").replace_strict(new_index, default=None, return_dtype=pl.UInt16)
         return kept.with_columns(renamed)
 
     idle = len(recording.devices) - len(busy)
@@ -33,5 +34,6 @@ def without_idle_devices(recording: Recording) -> Recording:
         spans=renumbered(recording.spans),
         executions=renumbered(recording.executions),
         markers=renumbered(recording.markers),
+        transfers=recording.transfers.with_columns(renamed),
         notes=(*recording.notes, *(said if idle else ())),
     )

@@ -25,6 +25,7 @@ from counterpoint.timeline.model import (
     RUNS,
     SPANS,
     STEPS,
+    TRANSFERS,
     ProgramEntry,
     Timeline,
 )
@@ -39,7 +40,11 @@ _TABLES: Final[dict[str, Schema]] = {
     "runs": RUNS,
     "steps": STEPS,
     "host_events": HOST_EVENTS,
+    "transfers": TRANSFERS,
 }
+_LATER: Final = ("transfers",)
+"""Tables that Timelines stored by earlier versions lack."""
+
 _HLO: Final = "hlo.parquet"
 _VARIANTS: Final[Schema] = {"program": pl.Int64, "host": pl.Int64, "name": pl.String}
 
@@ -55,6 +60,9 @@ _REFERENCES: Final = (
     ("steps", "device", "devices"),
     ("host_events", "name", "host_names"),
     ("host_events", "host", "hosts"),
+    ("transfers", "host", "hosts"),
+    ("transfers", "device", "devices"),
+    ("transfers", "line", "lines"),
 )
 """Columns of row numbers, and what they number."""
 
@@ -175,7 +183,11 @@ def _table(path: Path, schema: Schema) -> pl.DataFrame:
 def _read(path: Path, manifest: dict[str, Any]) -> Timeline:
     if manifest["format"] != FORMAT:
         raise ValueError(f"its format is {manifest['format']!r}, this version reads {FORMAT!r}")
-    tables = {name: _table(path / f"{name}.parquet", kinds) for name, kinds in _TABLES.items()}
+    tables = {
+        name: _table(path / f"{name}.parquet", kinds)
+        for name, kinds in _TABLES.items()
+        if name not in _LATER or (path / f"{name}.parquet").exists()
+    }
     _check_references(tables, manifest)
     return Timeline(
         basis=Basis(manifest["basis"]),
@@ -203,6 +215,8 @@ def _check_references(tables: dict[str, pl.DataFrame], manifest: dict[str, Any])
         for name in ("devices", "lines", "programs", "hosts", "host_names")
     }
     for table, column, target in _REFERENCES:
+        if table not in tables:
+            continue
         highest = tables[table][column].max()
         if isinstance(highest, int) and highest >= rows[target]:
             raise ValueError(

@@ -86,6 +86,19 @@ HOST_EVENTS: Final[Schema] = {
 }
 """What host threads did."""
 
+TRANSFERS: Final[Schema] = {
+    "device": pl.UInt16,  # null: the host's own, or not known whose
+    "line": pl.UInt32,
+    "action": pl.String,  # of Action in the Timeline's model
+    "name": pl.String,
+    "start_ps": pl.Int64,
+    "dur_ps": pl.Int64,
+    "bytes": pl.Int64,
+    "latency_ps": pl.Int64,
+    "peer": pl.String,
+}
+"""What a runtime did to carry data between hosts or slices."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EmbeddedProgram:
@@ -110,8 +123,10 @@ class Recording:
     markers: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=MARKERS))
     host_events: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=HOST_EVENTS))
     host_names: tuple[str, ...] = ()
+    transfers: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=TRANSFERS))
     programs: Mapping[str, EmbeddedProgram] = field(default_factory=dict[str, EmbeddedProgram])
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     notes: tuple[str, ...] = ()
     truncated: bool = False
     basis: Basis = Basis.MEASURED
+    zero_ns: int | None = None  # when time 0 was, since 1970 by the host's clock, if that is told
