@@ -24,9 +24,10 @@ from numpy.typing import NDArray
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "timeline"))
 sys.path.insert(0, str(Path(__file__).parent))
 
+from xspace_builder import Plane, Ref, Unsigned, Value, metadata, nvidia, tpu, xspace
+
 from packed_lines import EventColumns, PackedLine
 from synthetic_step import MODULE, US, Longs, Op, Ran, hlo_text, make_ops, run_steps
-from xspace_builder import Plane, Ref, Unsigned, Value, metadata, nvidia, tpu, xspace
 
 PROGRAM: Final = 7
 _BEGIN_NS: Final = 1_700_000_000_000_000_000

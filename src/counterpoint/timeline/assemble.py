@@ -6,19 +6,20 @@ its k-th run on every other. Clocks are brought together on collectives (`align`
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
 
 from counterpoint.core.basis import Basis
-from counterpoint.core.errors import InputError
 from counterpoint.timeline.align import Offset, find_offsets
 from counterpoint.timeline.device import Host
 from counterpoint.timeline.gather import Gathered, gather
-from counterpoint.timeline.kinship import require_one_kind, strangers, suspect_copies
+from counterpoint.timeline.kinship import strangers, suspect_copies
 from counterpoint.timeline.model import RUNS, Timeline
+from counterpoint.timeline.origin import Origin
 from counterpoint.timeline.recording import Recording
 from counterpoint.timeline.steps import find_steps
 from counterpoint.timeline.turns import number_runs
@@ -33,26 +34,31 @@ class _Tables:
     runs: pl.DataFrame
     markers: pl.DataFrame
     host_events: pl.DataFrame
+    transfers: pl.DataFrame
 
 
 def assemble(
-    recordings: Sequence[Recording], inputs: Sequence[str], notes: Sequence[str] = ()
+    recordings: Iterable[Recording], inputs: Sequence[str], notes: Sequence[str] = ()
 ) -> Timeline:
-    """Make the Timeline; `recordings` has one entry per host."""
-    require_one_kind(recordings)
+    """Make the Timeline; `recordings` gives one per host, and none is kept."""
     gathered = Gathered()
-    for host, recording in enumerate(recordings):
-        gather(gathered, recording, host)
+    for recording in recordings:
+        gather(gathered, recording)
+    return finish(gathered, inputs, notes)
+
+
+def finish(gathered: Gathered, inputs: Sequence[str], notes: Sequence[str]) -> Timeline:
+    """Make the Timeline of what was gathered of all hosts."""
     tables = _concatenate(gathered)
-    hosts = _hosts(recordings)
+    hosts = _hosts(gathered.hosts)
     said = [
-        *suspect_copies(recordings),
+        *suspect_copies(gathered.hosts),
         *strangers(gathered),
         *notes,
         *gathered.damaged.values(),
         *gathered.notes,
     ]
-    if len(recordings) > 1:
+    if len(hosts) > 1:
         tables, hosts, offsets = _on_one_clock(tables, hosts, gathered)
         said += offsets
     names = [entry.name for entry in gathered.programs]
@@ -65,7 +71,7 @@ def assemble(
     )
     said += _uneven(tables.runs, names, found.program)
     return Timeline(
-        basis=_basis(recordings),
+        basis=gathered.hosts[0].basis if gathered.hosts else Basis.MEASURED,
         inputs=tuple(inputs),
         hosts=tuple(hosts),
         devices=tuple(gathered.devices),
@@ -78,24 +84,12 @@ def assemble(
         step_rule=found.rule,
         step_program=found.program,
         host_events=tables.host_events,
+        transfers=tables.transfers.sort("host", "start_ps"),
         host_names=tuple(gathered.names),
-        environment=recordings[0].environment,
+        environment=gathered.hosts[0].environment if gathered.hosts else {},
         notes=tuple(dict.fromkeys([*said, *found.notes])),
-        truncated=any(recording.truncated for recording in recordings),
+        truncated=any(host.truncated for host in gathered.hosts),
     )
-
-
-def _basis(recordings: Sequence[Recording]) -> Basis:
-    """One for all: a simulated device is no neighbour of a real one."""
-    found = {recording.basis: recording.source for recording in recordings}
-    if len(found) > 1:
-        predicted = found[Basis.PREDICTED]
-        other = next(source for basis, source in found.items() if basis is not Basis.PREDICTED)
-        raise InputError(
-            f"{predicted} is predicted, and {other} is measured: they are not hosts of one run",
-            next="name them alone; to compare them: counterpoint predict ... --against RUN",
-        )
-    return next(iter(found), Basis.MEASURED)
 
 
 def _without_false_forward(ops: pl.DataFrame) -> pl.DataFrame:
@@ -110,25 +104,26 @@ def _without_false_forward(ops: pl.DataFrame) -> pl.DataFrame:
     return ops.with_columns(phase=pl.when(elsewhere).then(pl.lit("other")).otherwise("phase"))
 
 
-def _hosts(recordings: Sequence[Recording]) -> list[Host]:
+def _hosts(origins: Sequence[Origin]) -> list[Host]:
     """Hosts by name; several processes of one machine are told apart by number."""
-    names = [recording.host for recording in recordings]
-    return [
-        Host(
-            name=f"{name} #{names[:index].count(name)}" if names.count(name) > 1 else name,
-            source=recordings[index].source,
-        )
-        for index, name in enumerate(names)
-    ]
+    shared = Counter(origin.host for origin in origins)
+    met: Counter[str] = Counter()
+    hosts: list[Host] = []
+    for origin in origins:
+        name = f"{origin.host} #{met[origin.host]}" if shared[origin.host] > 1 else origin.host
+        met[origin.host] += 1
+        hosts.append(Host(name=name, source=origin.source))
+    return hosts
 
 
 def _concatenate(gathered: Gathered) -> _Tables:
     tables = _Tables(
-        ops=pl.concat(gathered.ops),
+        ops=gathered.ops.frame(),
         spans=pl.concat(gathered.spans),
         runs=number_runs(pl.concat(gathered.runs), [d.host for d in gathered.devices]),
         markers=pl.concat(gathered.markers),
         host_events=pl.concat(gathered.host_events),
+        transfers=pl.concat(gathered.transfers),
     )
     gathered.spans.clear()
     return tables
@@ -148,6 +143,7 @@ def _on_one_clock(
         runs=_shift(tables.runs, "device", by_device),
         markers=_shift(tables.markers, "host", by_host),
         host_events=_shift(tables.host_events, "host", by_host),
+        transfers=_shift(tables.transfers, "host", by_host),
     )
     return shifted, hosts, notes
 

@@ -14,11 +14,14 @@ from counterpoint.hlo import Program
 from counterpoint.timeline.claim import claim_ops
 from counterpoint.timeline.device import Device
 from counterpoint.timeline.idle import without_idle_devices
-from counterpoint.timeline.model import HOST_EVENTS, OPS, SPANS, ProgramEntry
+from counterpoint.timeline.kinship import require_same_kind
+from counterpoint.timeline.model import HOST_EVENTS, SPANS, TRANSFERS, ProgramEntry
 from counterpoint.timeline.operations import describe_ops
+from counterpoint.timeline.origin import Origin, on_clock_of, origin_of
 from counterpoint.timeline.programs import identify, program_keys, program_order
 from counterpoint.timeline.recording import EmbeddedProgram, Recording
 from counterpoint.timeline.runs import NO_PROGRAM, NO_RUN, FoundRuns, find_runs
+from counterpoint.timeline.shared_ops import SharedOps
 
 
 @dataclass(slots=True)
@@ -29,13 +32,14 @@ class Gathered:
     devices: list[Device] = field(default_factory=list[Device])
     lines: list[str] = field(default_factory=list[str])
     names: dict[str, int] = field(default_factory=dict[str, int])
-    ops: list[pl.DataFrame] = field(default_factory=list[pl.DataFrame])
+    ops: SharedOps = field(default_factory=SharedOps)
     spans: list[pl.DataFrame] = field(default_factory=list[pl.DataFrame])
     runs: list[pl.DataFrame] = field(default_factory=list[pl.DataFrame])
     markers: list[pl.DataFrame] = field(default_factory=list[pl.DataFrame])
     host_events: list[pl.DataFrame] = field(default_factory=list[pl.DataFrame])
-    op_count: int = 0
+    transfers: list[pl.DataFrame] = field(default_factory=list[pl.DataFrame])
     run_count: int = 0
+    hosts: list[Origin] = field(default_factory=list[Origin])
     notes: list[str] = field(default_factory=list[str])
     hosts_of_program: dict[int, set[int]] = field(default_factory=dict[int, set[int]])
     damaged: dict[str, str] = field(default_factory=dict[str, str])
@@ -52,14 +56,24 @@ class Gathered:
             self.damaged[entry.name] = f"the HLO of {entry.name} can't be read: {damage.what}"
             return None
 
+    def build(self, program: int, host: int) -> int:
+        """The same for hosts that hold the same HLO of a program, or none of them any."""
+        if program == NO_PROGRAM:
+            return 0
+        return id(self.programs[program].variants.get(host))
+
     def shared(self, program: EmbeddedProgram) -> EmbeddedProgram:
         """The first program met with the same HLO, so that ranks share one parsed Program."""
         return self._hlo.setdefault(sha256(program.load()).digest(), program)
 
 
-def gather(gathered: Gathered, recording: Recording, host: int) -> None:
+def gather(gathered: Gathered, recording: Recording) -> None:
     """Add a host: find its runs, describe its ops, append its tables."""
-    recording = without_idle_devices(recording)
+    origin = origin_of(recording)
+    require_same_kind(gathered.hosts, origin)
+    host = len(gathered.hosts)
+    gathered.hosts.append(origin)
+    recording = on_clock_of(gathered.hosts[0], origin, without_idle_devices(recording))
     keys = program_order(recording)
     index_of = identify(gathered.programs, recording, keys, host, gathered.shared)
     for index in index_of.values():
@@ -77,19 +91,20 @@ def gather(gathered: Gathered, recording: Recording, host: int) -> None:
         _entry_positions(gathered, recording, op_program, host),
     )
     claimed = claim_ops(recording.ops, op_program, recording.spans["op"].to_numpy(), found)
-    ops = describe_ops(
+    owners = claimed.programs.tolist()
+    row_of = gathered.ops.rows(
         claimed.ops,
-        claimed.programs.tolist(),
-        lambda index: gathered.hlo(index, host),
+        owners,
+        lambda index: gathered.build(index, host),
+        lambda: describe_ops(claimed.ops, owners, lambda index: gathered.hlo(index, host)),
     )
-    _append_spans(gathered, recording, claimed.op_of_span, found)
+    _append_spans(gathered, recording, row_of[claimed.op_of_span], found)
     _append_markers(gathered, recording, host)
     _append_host(gathered, recording, host)
+    _append_transfers(gathered, recording, host)
     gathered.notes += recording.notes
     gathered.devices += [replace(device, host=host) for device in recording.devices]
     gathered.lines += recording.lines
-    gathered.ops.append(ops.select(*OPS))
-    gathered.op_count += len(ops)
     gathered.run_count += len(found.runs)
 
 
@@ -103,7 +118,7 @@ def _append_spans(
         recording.spans.select(
             (pl.col("device") + first_device).cast(pl.UInt16),
             pl.col("line").cast(pl.UInt32) + len(gathered.lines),
-            pl.Series("op", op_of_span, pl.UInt32) + gathered.op_count,
+            pl.Series("op", op_of_span, pl.UInt32),
             run.cast(pl.UInt32).alias("run"),
             "start_ps",
             "dur_ps",
@@ -131,6 +146,19 @@ def _append_host(gathered: Gathered, recording: Recording, host: int) -> None:
             "start_ps",
             "dur_ps",
         ).select(*HOST_EVENTS)
+    )
+
+
+def _append_transfers(gathered: Gathered, recording: Recording, host: int) -> None:
+    """Before the host's devices and lines are counted."""
+    gathered.transfers.append(
+        recording.transfers.with_columns(
+            pl.col("device") + len(gathered.devices),
+            pl.col("line").cast(pl.UInt32) + len(gathered.lines),
+            host=pl.lit(host, pl.UInt16),
+        )
+        .select(*TRANSFERS)
+        .cast({**TRANSFERS})
     )
 
 

@@ -3,46 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
+from counterpoint.core.basis import Basis
 from counterpoint.core.errors import InputError
-from counterpoint.timeline.gather import Gathered
-from counterpoint.timeline.recording import Recording
+from counterpoint.timeline.origin import Origin
+
+if TYPE_CHECKING:
+    from counterpoint.timeline.gather import Gathered
 
 
-def suspect_copies(recordings: Sequence[Recording]) -> list[str]:
+def suspect_copies(hosts: Sequence[Origin]) -> list[str]:
     """A warning for each profile that holds exactly what another holds.
 
     It counts as a host all the same: made-up sets of many hosts are made of copies.
     """
     notes: list[str] = []
-    for index, recording in enumerate(recordings):
-        twin = next((one for one in recordings[:index] if _same(one, recording)), None)
-        if twin is not None:
+    first: dict[bytes, str] = {}
+    for host in hosts:
+        if host.content is None:
+            continue
+        twin = first.setdefault(host.content, host.source)
+        if twin != host.source:
             notes.append(
-                f"{recording.source} holds the very spans of {twin.source}: if it is a copy, leave"
+                f"{host.source} holds the very spans of {twin}: if it is a copy, leave"
                 " it out, for here it counts as another host"
             )
     return notes
 
 
-def _same(one: Recording, other: Recording) -> bool:
-    return (
-        len(one.spans) > 0
-        and one.spans.shape == other.spans.shape
-        and one.spans.equals(other.spans)
-        and one.ops.equals(other.ops)
-    )
-
-
-def require_one_kind(recordings: Sequence[Recording]) -> None:
-    """Refuse to take a GPU's and a TPU's profile for hosts of one run."""
-    kinds = {device.kind: one.source for one in recordings for device in one.devices}
+def require_same_kind(hosts: Sequence[Origin], new: Origin) -> None:
+    """Refuse to take a GPU's and a TPU's, or a measured and a predicted one, for one run's."""
+    kinds = {device.kind: one.source for one in (*hosts, new) for device in one.devices}
     if len(kinds) > 1:
         found = ", ".join(f"{kind} in {source}" for kind, source in sorted(kinds.items()))
         raise InputError(
             f"these profiles are not of one run: {found}",
             why="several profiles are read as the hosts of one run",
             next="explain each by itself",
+        )
+    bases = {one.basis: one.source for one in (*hosts, new)}
+    if len(bases) > 1:
+        predicted = bases[Basis.PREDICTED]
+        other = next(source for basis, source in bases.items() if basis is not Basis.PREDICTED)
+        raise InputError(
+            f"{predicted} is predicted, and {other} is measured: they are not hosts of one run",
+            next="name them alone; to compare them: counterpoint predict ... --against RUN",
         )
 
 
