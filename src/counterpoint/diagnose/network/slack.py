@@ -1,12 +1,12 @@
 """Slack: how long a transfer may take before the device has to wait for it.
 
-From its start to the moment when the device comes to need it (`arrivals`), less the time in
-between in which the device has no work and only other transfers go on: those it has to wait for
-first, and they would not give way. xprof counts the slack of transfers between slices in the same
-way (xspace_to_dcn_slack_analysis.cc: recv-done less send less the transfers between them).
+From its start to the moment when the device comes to need it (`arrivals`), less the gaps in between
+in which it has no work and waits for other transfers: they come first, and would not give way. What
+is left is work that does not depend on the network, and the gaps between its ops. A transfer that
+takes no longer is hidden; one without slack delays all behind it.
 
-What is left is work that does not depend on the network, and gaps in which nothing at all runs. A
-transfer that takes no longer than its slack is hidden; one without slack delays all behind it.
+xprof counts transfers between slices in the same way (xspace_to_dcn_slack_analysis.cc: recv-done
+less send, less the transfers between them), of one device and by means alone.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counterpoint.core.intervals import Intervals, union
+from counterpoint.core.intervals import EMPTY, Intervals, union
 from counterpoint.diagnose.network.arrivals import arrivals, is_transfer
 from counterpoint.diagnose.selection import PS_PER_MS, Selection
 from counterpoint.timeline.model import Lane
@@ -128,31 +128,44 @@ def _other_waits(selection: Selection, spans: pl.DataFrame, found: pl.DataFrame)
     return waits
 
 
-def _waits_of(rows: pl.DataFrame, any_goes_on: Intervals, one_goes_on: Intervals) -> Longs:
+def _waits_of(rows: pl.DataFrame, waits: Intervals, of_one: Intervals) -> Longs:
     begin, arrival = rows["start_ps"].to_numpy(), rows["arrival_ps"].to_numpy()
-    whole = any_goes_on.covered(begin, arrival)
-    # On a stream of its own a transfer shows its whole course: what goes on alone is itself then.
-    itself = one_goes_on.covered(begin, np.minimum(rows["end_ps"].to_numpy(), arrival))
-    return whole - np.where(rows["told_by_done"].to_numpy(), 0, itself)
+    # On a stream of its own a transfer shows its whole course, and gaps beside it alone are gaps.
+    itself = of_one.covered(begin, np.minimum(_end_of_gap(of_one, rows), arrival))
+    told = rows["told_by_done"].to_numpy()
+    return waits.covered(begin, arrival) - np.where(told, 0, itself)
+
+
+def _end_of_gap(gaps: Intervals, rows: pl.DataFrame) -> Longs:
+    """Where each row's own span ends, or the gap in which that is."""
+    end = rows["end_ps"].to_numpy()
+    if not len(gaps):
+        return end
+    at = np.maximum(np.searchsorted(gaps.start, end, side="left") - 1, 0)
+    return np.where(gaps.start[at] < end, np.maximum(gaps.end[at], end), end)
 
 
 def _waiting(role: Longs, start: Longs, end: Longs) -> tuple[Intervals, Intervals]:
-    """When a device has no work and transfers go on: any number of them, and exactly one."""
+    """Gaps in a device's work: those in which any transfer goes on, and in which exactly one does.
+
+    A gap counts whole. What goes on at its end is what the device waited for, though that may
+    have waited for another transfer first, in a queue that leaves no trace.
+    """
     works, carries = role == _WORK, role == _TRANSFER
-    work = union(start[works], end[works])
-    any_goes_on = union(start[carries], end[carries])
-    several = _twice(start[carries], end[carries])
-    return any_goes_on - work, (any_goes_on - several) - work
+    if not carries.any():
+        return EMPTY, EMPTY
+    whole = union(
+        start[works | carries].min(keepdims=True), end[works | carries].max(keepdims=True)
+    )
+    gaps = whole - union(start[works], end[works])
+    opened = np.searchsorted(np.sort(start[carries]), gaps.end, side="left")
+    closed = np.searchsorted(np.sort(end[carries]), gaps.start, side="right")
+    count = opened - closed
+    return _only(gaps, count >= 1), _only(gaps, count == 1)
 
 
-def _twice(start: Longs, end: Longs) -> Intervals:
-    """Where two or more of these intervals overlap."""
-    at = np.concatenate([start, end])
-    order = np.argsort(at, kind="stable")
-    change = np.concatenate([np.ones(len(start), np.int64), np.full(len(end), -1, np.int64)])
-    open_now = np.cumsum(change[order])[:-1]
-    at = at[order]
-    return union(at[:-1][open_now >= 2], at[1:][open_now >= 2])
+def _only(gaps: Intervals, kept: NDArray[np.bool_]) -> Intervals:
+    return union(gaps.start[kept], gaps.end[kept])
 
 
 _WORK, _TRANSFER = 1, 2
