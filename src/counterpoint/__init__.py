@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from counterpoint.core.errors import CounterpointError as CounterpointError
     from counterpoint.core.errors import InputError as InputError
     from counterpoint.core.errors import UsageError as UsageError
+    from counterpoint.diagnose.compare.comparison import Comparison as Comparison
+    from counterpoint.diagnose.compare.comparison import compare as compare
     from counterpoint.diagnose.explain import Explanation as Explanation
     from counterpoint.diagnose.explain import explain as explain
     from counterpoint.hlo import Program as Program
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from counterpoint.workflow.prediction.prediction import Prediction as Prediction
 
 __all__ = [
+    "Comparison",
     "CounterpointError",
     "Explanation",
     "InputError",
@@ -37,6 +40,7 @@ __all__ = [
     "UsageError",
     "Workload",
     "__version__",
+    "compare",
     "explain",
     "predict",
     "program",
@@ -47,6 +51,7 @@ __all__ = [
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Comparison": "counterpoint.diagnose.compare.comparison",
     "CounterpointError": "counterpoint.core.errors",
     "Explanation": "counterpoint.diagnose.explain",
     "InputError": "counterpoint.core.errors",
@@ -56,6 +61,7 @@ _HOMES = {
     "Timeline": "counterpoint.timeline.model",
     "UsageError": "counterpoint.core.errors",
     "Workload": "counterpoint.compile.inputs.workload",
+    "compare": "counterpoint.diagnose.compare.comparison",
     "explain": "counterpoint.diagnose.explain",
     "predict": "counterpoint.workflow.prediction.predict",
     "program": "counterpoint.compile.inputs.function",

@@ -137,15 +137,27 @@ class Movement:
         return sum(it.after.hidden_us * (it.executions or 1) for it in self.moves)
 
 
-def movement(before: Program, after: Program, costs: Mapping[str, float]) -> Movement:
-    """What differs between two schedules of one program; `costs` in us by instruction name."""
-    old, new = dict(_places(before, costs)), dict(_places(after, costs))
-    pairs = _matched(before, after, old, new)
+def movement(
+    before: Program,
+    after: Program,
+    costs: Mapping[str, float],
+    *,
+    costs_after: Mapping[str, float] | None = None,
+    same: Mapping[str, str] | None = None,
+) -> Movement:
+    """What differs between two schedules of one program; `costs` in us by instruction name.
+
+    Of two builds, names tell nothing: `costs_after` are then those by the names of the second,
+    and `same` says which collective of it is which of the first.
+    """
+    old = dict(_places(before, costs))
+    new = dict(_places(after, costs if costs_after is None else costs_after))
+    pairs = _matched(before, after, old, new) if same is None else _told(old, new, same)
     moves = (_move(after, mine, theirs, old[theirs], new[mine]) for mine, theirs in pairs.items())
-    same = set(pairs.values())
+    kept = set(pairs.values())
     return Movement(
         moves=tuple(sorted(moves, key=lambda it: (-it.weight_us, -abs(it.start_shift_us)))),
-        gone=tuple(it.name for it in old if it not in same),
+        gone=tuple(it.name for it in old if it not in kept),
         new=tuple(it.name for it in new if it not in pairs),
         reordered=_order(before) != _order(after),
     )
@@ -192,6 +204,14 @@ def _matched(
             if it not in pairs and (found := left.pop(identity(after, it), None)):
                 pairs[it] = found
     return pairs
+
+
+def _told(
+    old: Iterable[Instruction], new: Iterable[Instruction], same: Mapping[str, str]
+) -> dict[Instruction, Instruction]:
+    """New to old, as somebody else has found out."""
+    known = {it.name: it for it in old}
+    return {it: known[same[it.name]] for it in new if same.get(it.name) in known}
 
 
 def _places(program: Program, costs: Mapping[str, float]) -> Iterator[tuple[Instruction, Place]]:

@@ -11,8 +11,8 @@ from counterpoint.report.document import Document, Fact, Facts, Section, Tone, p
 from counterpoint.report.movement_section import movement_section
 from counterpoint.report.workflow_sections import compiler_facts, times_section
 from counterpoint.runs import Run
+from counterpoint.runs.score import Score
 from counterpoint.workflow.feedback.feedback import Arm, Feedback
-from counterpoint.workflow.feedback.score import Score
 
 
 def feedback_document(feedback: Feedback, top: int = 10) -> Document:

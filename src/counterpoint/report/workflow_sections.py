@@ -19,8 +19,8 @@ from counterpoint.report.document import (
     printable,
 )
 from counterpoint.runs import Run
+from counterpoint.runs.score import Score
 from counterpoint.workflow.feedback.comparison import Comparison, Verdict
-from counterpoint.workflow.feedback.score import Score
 
 _SOURCES = {
     "annotation": "the program's step annotations",

@@ -19,11 +19,11 @@ from counterpoint.pgle.evidence import read_evidence
 from counterpoint.pgle.proof import Evidence, Trouble, Use
 from counterpoint.runs import Run
 from counterpoint.runs.run import Compile
+from counterpoint.runs.score import Score, score
 from counterpoint.workflow.feedback.comparison import Comparison, compare_runs
 from counterpoint.workflow.feedback.nsys import require_nsys
 from counterpoint.workflow.feedback.phase import Phase, script, step_times
 from counterpoint.workflow.feedback.proof import elsewhere
-from counterpoint.workflow.feedback.score import Score, score
 from counterpoint.workflow.feedback.task import (
     NO_CACHE,
     Say,

@@ -14,12 +14,7 @@ from enum import StrEnum
 from statistics import fmean, stdev
 
 from counterpoint.core.basis import Range, Unknown
-
-CONFIDENCE = 0.95
-INDIFFERENT = 0.005
-"""A change within this share of the step, both ways, is no change (rule of thumb)."""
-RUNS_DIFFER = 0.013
-"""By how much identical runs of a well-run job have been seen to differ (rule of thumb)."""
+from counterpoint.runs.noise import INDIFFERENT, RUNS_DIFFER, student
 
 
 class Verdict(StrEnum):
@@ -61,16 +56,9 @@ def _reach(logs: Sequence[float]) -> Range | Unknown:
             "one pair of runs has no range; identical runs have been seen to differ by "
             f"{RUNS_DIFFER:.1%} (rule of thumb)"
         )
-    half = _quantile(len(logs) - 1) * stdev(logs) / math.sqrt(len(logs))
+    half = student(len(logs) - 1) * stdev(logs) / math.sqrt(len(logs))
     middle = fmean(logs)
     return Range(math.expm1(middle - half), math.expm1(middle + half))
-
-
-def _quantile(freedom: int) -> float:
-    """Of Student's t, for a two-sided interval."""
-    from scipy.special import stdtrit  # pyright: ignore[reportMissingTypeStubs]
-
-    return float(stdtrit(freedom, (1 + CONFIDENCE) / 2))
 
 
 def _verdict(reach: Range | Unknown) -> Verdict:

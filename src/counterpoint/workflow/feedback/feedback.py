@@ -29,10 +29,10 @@ from counterpoint.pgle.needed import costs_found
 from counterpoint.pgle.profile import Profile
 from counterpoint.pgle.writing import write_profile
 from counterpoint.runs import Run
+from counterpoint.runs.score import Score, score
 from counterpoint.timeline.model import Timeline
 from counterpoint.workflow.feedback.comparison import Comparison, compare_runs, order
 from counterpoint.workflow.feedback.proof import Proof, compiled, elsewhere, prove, step_module
-from counterpoint.workflow.feedback.score import Score, score
 from counterpoint.workflow.feedback.task import NO_CACHE, Say, Task, carry_out
 
 _NOT_COMPARED: Final = Unknown("the profile is not proved to be used: there is nothing to compare")

@@ -14,7 +14,7 @@ from statistics import median
 
 from counterpoint.core.basis import Unknown
 from counterpoint.core.errors import CounterpointError
-from counterpoint.runs import Rank, Run, StepStart
+from counterpoint.runs.run import Rank, Run, StepStart
 
 _FEWEST = 3
 _PS_PER_S = 1e12
@@ -28,6 +28,7 @@ class Score:
     steps: int
     source: str  # annotation, api, log or profile
     left_out: int  # steps with a compile or under the profiler
+    each_s: tuple[float, ...] = ()  # those steps, in order
 
 
 def score(run: Run) -> Score | Unknown:
@@ -47,7 +48,7 @@ def _of_rank(rank: Rank) -> Score | None:
     if len(enough) < _FEWEST:
         return None
     left_out = len(rank.step_seconds) - len(enough)
-    return Score(median(enough), len(enough), rank.step_source or "log", left_out)
+    return Score(median(enough), len(enough), rank.step_source or "log", left_out, tuple(enough))
 
 
 def undisturbed(
@@ -93,4 +94,5 @@ def _of_profile(run: Run) -> Score | Unknown:
     seconds = ((steps["end_ps"] - steps["start_ps"]) / _PS_PER_S).to_list()
     if len(seconds) < _FEWEST:
         return Unknown(f"{len(seconds)} whole steps were seen, which is too few for a median")
-    return Score(median(seconds), len(seconds), "profile", len(timeline.steps) - len(steps))
+    left_out = len(timeline.steps) - len(steps)
+    return Score(median(seconds), len(seconds), "profile", left_out, tuple(seconds))

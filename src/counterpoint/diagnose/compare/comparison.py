@@ -1,0 +1,186 @@
+"""`compare`: two runs, and what made one slower than the other, as records for a notebook.
+
+Every difference is B less A. Rows of `ops` add up to the difference of the busy time, and with
+`idle` to that of the step that the profiles show.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+import polars as pl
+
+from counterpoint.core.basis import Basis, Unknown
+from counterpoint.core.errors import InputError
+from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.compare.experiment import About, Differs, differences, step_hlo
+from counterpoint.diagnose.compare.item import items_of
+from counterpoint.diagnose.compare.matching import Match, match_items
+from counterpoint.diagnose.compare.network import Network, networks_of
+from counterpoint.diagnose.compare.row import Row, rows_of
+from counterpoint.diagnose.compare.schedule import Schedule, schedule_changes
+from counterpoint.diagnose.compare.side import Input, Side, cases_of, side_of
+from counterpoint.diagnose.compare.step_time import StepChange, step_change
+from counterpoint.diagnose.metrics.attribution import PHASES
+from counterpoint.timeline.read import Progress
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One figure of both sides in ms of a median step."""
+
+    what: str
+    a_ms: float
+    b_ms: float
+
+    @property
+    def difference_ms(self) -> float:
+        return self.b_ms - self.a_ms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What the time of a median step goes to on both sides; `whole` where no steps were found."""
+
+    whole: bool
+    step: Change
+    busy: Change
+    idle: Change
+    parts: tuple[Change, ...]
+    phases: tuple[Change, ...] | Unknown
+    ops: tuple[Row, ...]
+    collectives: tuple[Network, ...]
+    schedule: Schedule
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """A and B. `a` and `b` are the runs that stand for their sides; `runs` is how many each has."""
+
+    a: Side
+    b: Side
+    runs: tuple[int, int]
+    step: StepChange | Unknown
+    differs: tuple[Differs, ...]
+    work: Work | Unknown
+    notes: tuple[str, ...]
+
+    @property
+    def same_experiment(self) -> bool:
+        """Nothing that makes another experiment of it is known to differ."""
+        return not any(it.about is About.EXPERIMENT for it in self.differs)
+
+    def slower_by_more_than(self, limit: float) -> bool:
+        """Whether B is slower by more than `limit` (0.02: 2 %), and that surely slower at all.
+
+        The likely change exceeds the limit, and the range of the change excludes none.
+        """
+        if isinstance(self.step, Unknown):
+            raise InputError(f"whether B is slower is not known: {self.step.reason}")
+        if isinstance(self.step.range, Unknown):
+            raise InputError(
+                f"whether B is slower can't be told from noise: {self.step.range.reason}",
+                next="compare several runs of each: counterpoint compare A1 A2 --with B1 B2",
+            )
+        return self.step.change > limit and self.step.range.low > 0
+
+
+def compare(
+    a: Input | Sequence[Input],
+    b: Input | Sequence[Input],
+    *,
+    progress: Progress | None = None,
+) -> Comparison:
+    """Say what differs between A and B: Runs, profiles, stored Timelines, or several of each.
+
+    Several are runs of one thing: their medians tell the step time and its noise, and of each side
+    the run in the middle tells where the time goes.
+    """
+    mine, theirs = _sides(a, progress), _sides(b, progress)
+    first, second = _middle(mine), _middle(theirs)
+    return Comparison(
+        a=first,
+        b=second,
+        runs=(len(mine), len(theirs)),
+        step=step_change(
+            [it.times for it in mine if it.times], [it.times for it in theirs if it.times]
+        ),
+        differs=differences(first, second),
+        work=_work(first, second),
+        notes=tuple(dict.fromkeys(note for it in (*mine, *theirs) for note in it.missing)),
+    )
+
+
+def _sides(given: Input | Sequence[Input], progress: Progress | None) -> list[Side]:
+    several = given if isinstance(given, list | tuple) else [given]
+    if not several:
+        raise InputError("a side of the comparison is empty", next="compare(a, b)")
+    return [side_of(it, progress) for it in several]  # pyright: ignore[reportArgumentType]
+
+
+def _middle(sides: list[Side]) -> Side:
+    """The run whose step is nearest to the median of its side, of those with a profile."""
+    timed = [it for it in sides if it.times is not None]
+    told = [it for it in timed if it.timeline is not None] or timed or sides
+    if not timed or told is sides:
+        return next((it for it in sides if it.timeline is not None), sides[0])
+    middle = median(it.times.median_s for it in timed if it.times)
+    return min(told, key=lambda it: abs(it.times.median_s - middle) if it.times else math.inf)
+
+
+def _work(a: Side, b: Side) -> Work | Unknown:
+    cases = cases_of(a, b)
+    if isinstance(cases, Unknown):
+        return cases
+    items = [items_of(case) for case in cases]
+    matches = match_items(*items)
+    bases: set[Basis] = {case.basis for case in cases}
+    step = Change("step", cases[0].step_ms, cases[1].step_ms)
+    parts = _parts(cases)
+    idle = parts[-1]
+    steps = min(case.selection.windows["step"].n_unique() for case in cases)
+    rows = rows_of(matches, max(step.a_ms, step.b_ms), steps, bases)
+    return Work(
+        whole=cases[0].selection.step is not None,
+        step=step,
+        busy=Change("busy", step.a_ms - idle.a_ms, step.b_ms - idle.b_ms),
+        idle=idle,
+        parts=parts,
+        phases=_phases(cases),
+        ops=rows,
+        collectives=networks_of(rows, cases),
+        schedule=_schedule(cases, matches),
+    )
+
+
+def _schedule(cases: tuple[Case, Case], matches: Sequence[Match]) -> Schedule:
+    a, b = (step_hlo(case.timeline) for case in cases)
+    return schedule_changes(a, b, matches)
+
+
+_PARTS = (
+    ("compute", "compute_ms"),
+    ("exposed collective", "collective_exposed_ms"),
+    ("exposed copy", "copy_exposed_ms"),
+    ("idle", "idle_ms"),
+)
+
+
+def _parts(cases: tuple[Case, Case]) -> tuple[Change, ...]:
+    a, b = (case.breakdown for case in cases)
+    return tuple(Change(name, getattr(a, key), getattr(b, key)) for name, key in _PARTS)
+
+
+def _phases(cases: tuple[Case, Case]) -> tuple[Change, ...] | Unknown:
+    for name, case in zip("AB", cases, strict=True):
+        if not case.timeline.ops["phase"].is_not_null().any():
+            return Unknown(f"no op of {name} tells its phase")
+    sums: list[dict[str, float]] = []
+    for case in cases:
+        held = case.attributed.group_by("phase").agg(pl.col("ps").sum())
+        each: dict[str, float] = dict(held.select("phase", "ps").iter_rows())
+        sums.append({name: each.get(name, 0) * case.selection.scale for name in PHASES})
+    return tuple(Change(name, sums[0][name], sums[1][name]) for name in PHASES)

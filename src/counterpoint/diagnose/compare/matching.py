@@ -1,0 +1,194 @@
+"""Which ops of A are which of B: by what they are, then by the work they do, then by content.
+
+Names mean nothing across two compiles: XLA counts its fusions as it makes them. So ops are paired
+in stages, the surest first, and a stage sees what earlier ones have left:
+
+    same      equal key and content; those that bear one name first, then in order of the schedule
+    work      equal scope, primitive, content and result, whatever instruction carries it out
+    name      equal names, where one side's HLO is not known
+    shapes    equal scope, primitive and content, other shapes
+    merged    collectives of one kind and group, several for one with the same bytes in all
+    fused     ops that hold mostly the same content: groups of several on either side
+    place     equal scope and primitive, or equal source line, and little else
+
+What is left is in one side alone. Nothing is dropped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from counterpoint.diagnose.compare.fused import fused_groups
+from counterpoint.diagnose.compare.item import Item
+from counterpoint.diagnose.compare.merged import merged_groups
+
+_NUMBERING: Final = re.compile(r"([._](\d+|clone|remat\d*))+$")
+
+
+class How(StrEnum):
+    """By what ops were matched."""
+
+    SAME = "same"
+    NAME = "name"
+    WORK = "work"
+    SHAPES = "shapes"
+    MERGED = "merged"
+    FUSED = "fused"
+    PLACE = "place"
+    ALONE = "alone"
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """Ops of A that do what those of B do; one side is empty where nothing was found."""
+
+    a: tuple[Item, ...]
+    b: tuple[Item, ...]
+    how: How
+
+
+Identity = Callable[[Item], Hashable]
+"""None: this item has none, and is left to the next stage."""
+
+
+def match_items(a: Sequence[Item], b: Sequence[Item]) -> tuple[Match, ...]:
+    """Every item of both sides, in exactly one match."""
+    left = _Left(list(a), list(b))
+    found: list[Match] = []
+    for how, identity in (*_FIRST, (How.NAME, _name_unless(_told_of(a) & _told_of(b)))):
+        found += left.pair(how, identity)
+    found += left.group(How.MERGED, merged_groups(left.a, left.b))
+    for how, identity in _SHAPES:
+        found += left.pair(how, identity)
+    found += left.group(How.FUSED, fused_groups(left.a, left.b))
+    for how, identity in _LAST:
+        found += left.pair(how, identity)
+    found += [Match((it,), (), How.ALONE) for it in left.a]
+    found += [Match((), (it,), How.ALONE) for it in left.b]
+    return tuple(found)
+
+
+class _Left:
+    """What no stage has matched yet."""
+
+    def __init__(self, a: list[Item], b: list[Item]) -> None:
+        self.a, self.b = a, b
+
+    def pair(self, how: How, identity: Identity) -> list[Match]:
+        """One of A with one of B that have one identity, in order; the rest stays.
+
+        Who says of two what scope they are from must say the same.
+        """
+        waiting: defaultdict[Hashable, list[Item]] = defaultdict(list)
+        for it in reversed(self.b):
+            if (known := identity(it)) is not None:
+                waiting[known].append(it)
+        found = [
+            Match((it,), (waiting[known].pop(),), how)
+            for it in self.a
+            if (known := identity(it)) is not None and waiting.get(known)
+        ]
+        found = [it for it in found if _agree(it.a[0].scope, it.b[0].scope)]
+        self._take(found)
+        return found
+
+    def group(
+        self, how: How, groups: Iterable[tuple[tuple[Item, ...], tuple[Item, ...]]]
+    ) -> list[Match]:
+        """Several of A with several of B."""
+        found = [Match(a, b, how) for a, b in groups]
+        self._take(found)
+        return found
+
+    def _take(self, found: Iterable[Match]) -> None:
+        gone = {id(it) for match in found for it in (*match.a, *match.b)}
+        self.a = [it for it in self.a if id(it) not in gone]
+        self.b = [it for it in self.b if id(it) not in gone]
+
+
+def _exact(it: Item) -> Hashable:
+    """Of a collective, whether it is sync or async is no part of what it is."""
+    if it.is_collective:
+        if it.bytes is None:
+            return None
+        what = (it.kind, it.bytes, it.group_size, it.scope, it.primitive, it.phase)
+        return (it.program, what)
+    return None if it.key is None else (it.program, it.key, it.content)
+
+
+def _exact_by_name(it: Item) -> Hashable:
+    return None if (known := _exact(it)) is None else (known, it.op)
+
+
+def _told_of(items: Sequence[Item]) -> set[str]:
+    """Programs whose HLO is known."""
+    return {it.program for it in items if it.key is not None}
+
+
+def _name_unless(told: set[str]) -> Identity:
+    """Names count where nothing better is known: of a program without HLO, or outside of it."""
+
+    def named(it: Item) -> Hashable:
+        if it.program in told and it.key is not None:
+            return None
+        return (it.program, it.op)
+
+    return named
+
+
+def _agree(a: str | None, b: str | None) -> bool:
+    return a is None or b is None or a == b
+
+
+def _work(it: Item) -> Hashable:
+    if it.is_collective or not it.content:
+        return None
+    return (it.program, it.scope, it.primitive, it.phase, it.result, it.content)
+
+
+def _shapes(it: Item) -> Hashable:
+    if it.is_collective or not it.content:
+        return None
+    return (it.program, it.scope, it.primitive, it.phase, it.content)
+
+
+def _kin(it: Item) -> Hashable:
+    """A collective of another size at the same place."""
+    if not it.is_collective:
+        return None
+    return (it.program, it.kind, it.group_size, it.scope, it.phase)
+
+
+def _place(it: Item) -> Hashable:
+    if not (it.scope or it.source):
+        return None
+    return (it.program, it.category, it.scope, it.primitive or _stem(it.op), it.phase)
+
+
+def _made(it: Item) -> Hashable:
+    """What XLA made itself: a copy of that shape, a kernel of that name."""
+    if it.scope or it.source or it.is_collective:
+        return None
+    return (it.program, it.category, it.result, _stem(it.op))
+
+
+def _stem(op: str) -> str:
+    return _NUMBERING.sub("", op)
+
+
+_FIRST: Final[tuple[tuple[How, Identity], ...]] = (
+    (How.SAME, _exact_by_name),
+    (How.SAME, _exact),
+    (How.WORK, _work),
+)
+_SHAPES: Final[tuple[tuple[How, Identity], ...]] = ((How.SHAPES, _shapes),)
+_LAST: Final[tuple[tuple[How, Identity], ...]] = (
+    (How.PLACE, _kin),
+    (How.PLACE, _place),
+    (How.PLACE, _made),
+)

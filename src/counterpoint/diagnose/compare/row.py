@@ -1,0 +1,84 @@
+"""Rows: each match with what it costs on both sides, and whether that is more than noise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from counterpoint.core.basis import Basis
+from counterpoint.diagnose.compare.item import Item
+from counterpoint.diagnose.compare.matching import How, Match
+from counterpoint.runs.noise import RUNS_DIFFER, student
+
+_WORTH_A_WORD: Final = 0.001  # of the step
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One match. `a_ms` and `b_ms` is what its ops hold of a median step of either side.
+
+    `noise_ms` is by how much two identical runs may differ there, None where one step tells
+    nothing of it. A difference within it, or below a thousandth of the step, is not `clear`.
+    """
+
+    match: Match
+    a_ms: float
+    b_ms: float
+    a_self_ms: float  # hidden or not
+    b_self_ms: float
+    noise_ms: float | None
+    clear: bool
+
+    @property
+    def difference_ms(self) -> float:
+        """By how much longer the step of B is on its account."""
+        return self.b_ms - self.a_ms
+
+    @property
+    def shown(self) -> Item:
+        """The item that speaks for the row: the dearest, of A where there is one."""
+        return max(self.match.a or self.match.b, key=lambda it: it.held_ms)
+
+    @property
+    def how(self) -> How:
+        return self.match.how
+
+
+def rows_of(
+    matches: Iterable[Match], step_ms: float, steps: int, bases: set[Basis]
+) -> tuple[Row, ...]:
+    """The largest difference first; `steps` is how many the side with fewer has."""
+    measured = Basis.MEASURED in bases
+    made = [_row(match, step_ms, steps if measured else None) for match in matches]
+    return tuple(sorted(made, key=lambda row: (-abs(row.difference_ms), row.shown.op)))
+
+
+def _row(match: Match, step_ms: float, steps: int | None) -> Row:
+    a_ms, b_ms = _held(match.a), _held(match.b)
+    noise = 0.0 if steps is None else _noise(match, max(a_ms, b_ms), step_ms, steps)
+    difference = abs(b_ms - a_ms)
+    return Row(
+        match=match,
+        a_ms=a_ms,
+        b_ms=b_ms,
+        a_self_ms=math.fsum(it.self_ms for it in match.a),
+        b_self_ms=math.fsum(it.self_ms for it in match.b),
+        noise_ms=noise,
+        clear=noise is not None and difference > max(noise, _WORTH_A_WORD * step_ms),
+    )
+
+
+def _noise(match: Match, held_ms: float, step_ms: float, steps: int) -> float | None:
+    """What the steps tell, and what runs differ by: in what waits for others all of it may show."""
+    if steps < 2:
+        return None
+    items = (*match.a, *match.b)
+    error = math.hypot(*(it.error_ms or 0.0 for it in items))
+    of = step_ms if any(it.is_collective for it in items) else held_ms
+    return math.hypot(student(steps - 1) * error, RUNS_DIFFER * of)
+
+
+def _held(items: Iterable[Item]) -> float:
+    return math.fsum(it.held_ms for it in items)

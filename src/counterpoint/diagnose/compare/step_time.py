@@ -1,0 +1,168 @@
+"""How much longer a step of B is than one of A, and whether that is more than noise.
+
+The unit is the run. Where a side is one run, its steps tell how well its own median is known, by a
+moving-block bootstrap that respects that a slow step has slow neighbours; they say nothing of how
+much two identical runs differ. That is added in quadrature, as a rule of thumb. Where sides have
+several runs, their medians tell both: Student's t on their logarithms, with one spread for both.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from statistics import fmean, median
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterpoint.core.basis import Basis, Range, Unknown
+from counterpoint.runs.noise import CONFIDENCE, INDIFFERENT, RUNS_DIFFER, student
+
+PREDICTIONS_TIE: Final = 0.015
+"""Predictions of two settings that are closer than this are not told apart (rule of thumb)."""
+_FEWEST: Final = 3
+_DRAWS: Final = 2000
+
+
+class Verdict(StrEnum):
+    """What may be said of B against A."""
+
+    FASTER = "faster"
+    SLOWER = "slower"
+    SAME = "no difference"
+    WITHIN = "within what two identical runs differ by"
+    TIED = "tied: predictions so close are not told apart"
+    OPEN = "not decided"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class StepTimes:
+    """The steps of one run, in order, and who counted them."""
+
+    each_s: tuple[float, ...]
+    source: str  # annotation, api, log, profile, or prediction
+    basis: Basis
+
+    @property
+    def median_s(self) -> float:
+        return median(self.each_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepChange:
+    """The step of B against that of A: `change` is -0.03 where B is 3 % faster.
+
+    `range` holds the truth with 95 %, run-to-run noise included; `of_steps` is what the steps of
+    single runs tell of their medians, without it.
+    """
+
+    a_s: float
+    b_s: float
+    change: float
+    range: Range | Unknown
+    of_steps: Range | Unknown
+    verdict: Verdict
+    how: str
+
+
+def step_change(a: Sequence[StepTimes], b: Sequence[StepTimes]) -> StepChange | Unknown:
+    """Compare runs by their median steps; Unknown where a side has none."""
+    for name, side in (("A", a), ("B", b)):
+        if not side:
+            return Unknown(f"no step time is known of {name}")
+    logs = [[math.log(it.median_s) for it in side] for side in (a, b)]
+    moved = fmean(logs[1]) - fmean(logs[0])
+    kinds = {it.basis for it in (*a, *b)}
+    if len(kinds) > 1:
+        reach, steps, how = _mixed()
+    elif kinds == {Basis.PREDICTED}:
+        reach, steps, how = _predicted(moved)
+    elif len(a) + len(b) > 2:
+        reach, how = _of_runs(logs[0], logs[1])
+        steps: Range | Unknown = Unknown("several runs tell more than the steps of one")
+    else:
+        reach, steps, how = _of_steps(a[0].each_s, b[0].each_s, moved)
+    return StepChange(
+        a_s=math.exp(fmean(logs[0])),
+        b_s=math.exp(fmean(logs[1])),
+        change=math.expm1(moved),
+        range=reach,
+        of_steps=steps,
+        verdict=_verdict(math.expm1(moved), reach, kinds, alone=len(a) + len(b) == 2),
+        how=how,
+    )
+
+
+_Told = tuple[Range | Unknown, Range | Unknown, str]
+
+
+def _mixed() -> _Told:
+    unknown = Unknown(
+        "one side is measured and one predicted: the difference holds the model's error, too"
+    )
+    return unknown, unknown, "measured against predicted: no range"
+
+
+def _predicted(moved: float) -> _Told:
+    reach = _around(moved, PREDICTIONS_TIE)
+    how = f"two predictions; those within {PREDICTIONS_TIE:.1%} are not told apart (rule of thumb)"
+    return reach, Unknown("a predicted step is one step"), how
+
+
+def _of_runs(a: Sequence[float], b: Sequence[float]) -> tuple[Range, str]:
+    freedom = len(a) + len(b) - 2
+    squares = sum((it - fmean(side)) ** 2 for side in (a, b) for it in side)
+    spread = math.sqrt(squares / freedom * (1 / len(a) + 1 / len(b)))
+    how = f"medians of {len(a)} and {len(b)} runs: Student's t on their logarithms"
+    return _around(fmean(b) - fmean(a), student(freedom) * spread), how
+
+
+def _of_steps(a: Sequence[float], b: Sequence[float], moved: float) -> _Told:
+    """One run each: what the steps tell, widened by what runs differ by."""
+    added = f"identical runs have been seen to differ by {RUNS_DIFFER:.1%} (rule of thumb)"
+    if a == b:
+        return _around(0.0, 0.0), _around(0.0, 0.0), "the very same steps"
+    if min(len(a), len(b)) < _FEWEST:
+        few = Unknown(f"{min(len(a), len(b))} steps are too few for a range")
+        return few, few, f"one run each, and too few steps; {added}"
+    chance = np.random.default_rng(0)
+    drawn = _medians(b, chance) - _medians(a, chance)
+    low, high = np.quantile(drawn, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
+    low, high = min(float(low), moved), max(float(high), moved)
+    down, up = math.hypot(moved - low, RUNS_DIFFER), math.hypot(high - moved, RUNS_DIFFER)
+    reach = Range(math.expm1(moved - down), math.expm1(moved + up))
+    how = f"{len(a)} and {len(b)} steps of one run each, which hold no run-to-run noise; {added}"
+    return reach, Range(math.expm1(low), math.expm1(high)), how
+
+
+def _medians(steps: Sequence[float], chance: np.random.Generator) -> NDArray[np.float64]:
+    """Logarithms of medians of steps drawn anew in blocks, as long as the cube root of all."""
+    values = np.log(np.asarray(steps, np.float64))
+    long = max(round(len(values) ** (1 / 3)), 1)
+    blocks = -(-len(values) // long)
+    firsts: NDArray[np.int64] = chance.integers(0, len(values), (_DRAWS, blocks, 1))
+    within = np.arange(long, dtype=np.int64)
+    at = (firsts + within).reshape((_DRAWS, blocks * long)) % len(values)
+    return np.median(values[at[:, : len(values)]], axis=1)
+
+
+def _around(middle: float, half: float) -> Range:
+    return Range(math.expm1(middle - half), math.expm1(middle + half))
+
+
+def _verdict(change: float, reach: Range | Unknown, kinds: set[Basis], *, alone: bool) -> Verdict:
+    if isinstance(reach, Unknown):
+        return Verdict.OPEN
+    if reach.low > 0:
+        return Verdict.SLOWER
+    if reach.high < 0:
+        return Verdict.FASTER
+    if reach.low >= -INDIFFERENT and reach.high <= INDIFFERENT:
+        return Verdict.SAME
+    if kinds == {Basis.PREDICTED}:
+        return Verdict.SAME if change == 0 else Verdict.TIED
+    return Verdict.WITHIN if alone and abs(change) <= RUNS_DIFFER else Verdict.OPEN
