@@ -71,9 +71,7 @@ def _in_force(kind: str, flags: Mapping[str, str] | None) -> int:
     return int(given) if given.isdecimal() else DEFAULT
 
 
-def _merger(
-    kind: str, place: Place, small: Collection[str], in_force: int
-) -> Merger | None:
+def _merger(kind: str, place: Place, small: Collection[str], in_force: int) -> Merger | None:
     asked = {at for at, part in enumerate(place.parts) if part.instruction in small}
     now = {place.parts[at].instruction for at in asked}
     if len(now) < 2 or len(place.parts) > _WALKED:

@@ -54,14 +54,25 @@ def scheduler_of(case: Case) -> Scheduler:
 def _by_settings(case: Case, program: Program, flags: Mapping[str, str]) -> Scheduler:
     version, chip = case.context.jaxlib, case.timeline.devices[0].chip
     asked = is_true(flags, LHS)
-    if SCHEDULER in flags.get(DISABLED_PASSES, "").split(","):
-        return Scheduler(False, f"--{DISABLED_PASSES} switches it off")
-    if asked is False and (false_is_obeyed(version) or lhs_flag_needed(version, chip)):
-        return Scheduler(False, f"--{LHS}=false switches it off")
+    stopped = _switched_off(
+        flags, obeyed=false_is_obeyed(version) or lhs_flag_needed(version, chip)
+    )
+    if stopped:
+        return Scheduler(False, f"{stopped} switches it off")
     if asked or PROFILE in flags:
         return Scheduler(True, f"--{LHS if asked else PROFILE} switches it on")
     if version is None or chip is None:
         return Scheduler(None, "the release of jaxlib or the chip is not known")
+    return _unasked(program, version, chip)
+
+
+def _switched_off(flags: Mapping[str, str], *, obeyed: bool) -> str | None:
+    if SCHEDULER in flags.get(DISABLED_PASSES, "").split(","):
+        return f"--{DISABLED_PASSES}"
+    return f"--{LHS}=false" if is_true(flags, LHS) is False and obeyed else None
+
+
+def _unasked(program: Program, version: str, chip: str) -> Scheduler:
     if lhs_flag_needed(version, chip):
         return Scheduler(False, f"on {chip} jaxlib {version} runs it only if asked to")
     stopped = _unmodelled(program)

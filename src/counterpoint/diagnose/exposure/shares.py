@@ -1,15 +1,15 @@
 """Shares: each exposed millisecond goes to one cause, so that no two rules count it.
 
-    exposed time of a collective
-      ├─ `late_ms`  waiting for the device that comes last ............ STEP105
-      └─ `own_ms`   the rest, to the first rule that applies:
-           small, and others could be merged with it .................. STEP103
-           synchronous by a setting ................................... STEP102
-           large, at an end of the step ............................... STEP104
-           synchronous, though it could be hidden ..................... STEP102
-           the links carry no more, or no faster ...................... STEP106, STEP107
-           synchronous, with nothing beside it ........................ STEP102
-           asynchronous, and waited for ............................... STEP101
+exposed time of a collective
+  ├─ `late_ms`  waiting for the device that comes last ............ STEP105
+  └─ `own_ms`   the rest, to the first rule that applies:
+       small, and others could be merged with it .................. STEP103
+       synchronous by a setting ................................... STEP102
+       large, at an end of the step ............................... STEP104
+       synchronous, though it could be hidden ..................... STEP102
+       the links carry no more, or no faster ...................... STEP106, STEP107
+       synchronous, with nothing beside it ........................ STEP102
+       asynchronous, and waited for ............................... STEP101
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def shares_of(case: Case) -> Shares:
     ends = at_ends(case, own)
     for row in rows:
         mine = row["program"] == case.timeline.step_program
-        name = row["op"] if mine else None
+        name = str(row["op"]) if mine else ""
         row["code"] = _code(row, why.get(name), small=name in small, at_end=name in ends)
     return Shares(tuple(rows), why, merged, ends)
 
@@ -87,9 +87,7 @@ def _exposed(case: Case) -> list[dict[str, Any]]:
     )
 
 
-def _code(
-    row: dict[str, Any], why: Synchronous | None, *, small: bool, at_end: bool
-) -> str | None:
+def _code(row: dict[str, Any], why: Synchronous | None, *, small: bool, at_end: bool) -> str | None:
     if row["own_ms"] <= 0 or row["bound"] == Bound.HIDDEN:
         return None
     if small:

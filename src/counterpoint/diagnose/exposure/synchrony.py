@@ -80,7 +80,6 @@ def _cause(
     scheduler: Scheduler,
     flags: Mapping[str, str],
 ) -> Synchronous:
-    movable = row["movable_ms"]
     if _asked(row["kind"], flags):
         return Synchronous(Cause.ASKED, f"--{SYNCHRONOUS}={flags[SYNCHRONOUS]} asks for it")
     if '"kernel_strategy":"TRITON' in it.backend_config.replace(" ", ""):
@@ -88,6 +87,13 @@ def _cause(
     if scheduler.ran is False:
         why = f"the latency-hiding scheduler did not run: {scheduler.why}"
         return Synchronous(Cause.SCHEDULER_OFF, why)
+    return _by_surroundings(program, it, row, flags)
+
+
+def _by_surroundings(
+    program: Program, it: Instruction, row: dict[str, Any], flags: Mapping[str, str]
+) -> Synchronous:
+    movable = row["movable_ms"]
     if movable is not None and movable > _WORTH * (row["transfer_ms"] or row["median_ms"]):
         why = f"the scheduler put nothing beside it, though {movable:,.3g} ms of work need it not"
         return Synchronous(Cause.LEFT_ALONE, why)

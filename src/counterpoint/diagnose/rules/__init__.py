@@ -20,6 +20,15 @@ from typing import Final, Protocol
 from counterpoint.core.rulebook import Documented
 from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.finding import Finding
+from counterpoint.diagnose.rules import (
+    bandwidth_bound,
+    exposed_collective,
+    late_rank,
+    latency_bound,
+    nothing_hides_the_last,
+    small_collectives,
+    synchronous_collective,
+)
 
 
 class Rule(Documented, Protocol):
@@ -30,5 +39,13 @@ class Rule(Documented, Protocol):
         ...
 
 
-RULES: Final[tuple[Rule, ...]] = ()
+RULES: Final[tuple[Rule, ...]] = (
+    exposed_collective,
+    synchronous_collective,
+    small_collectives,
+    nothing_hides_the_last,
+    late_rank,
+    bandwidth_bound,
+    latency_bound,
+)
 """In order of their codes."""

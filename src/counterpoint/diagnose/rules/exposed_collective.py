@@ -1,0 +1,136 @@
+"""Devices wait for communication that runs asynchronously but is not hidden.
+
+## What it does
+
+Lists asynchronous collectives that go on while their device computes nothing, with the work that
+could have run beside them.
+
+## Why it costs time
+
+A collective that ends later than the work beside it stops the main stream at its done. The links
+may be fast enough: then the start stands too late, or the done too early, in the schedule.
+
+## How it is detected
+
+Time of a collective during which no compute runs on its device, less what it waits for the device
+that comes last (STEP105). Left out are those that a more special rule explains: synchronous ones
+(STEP102), small ones that could be merged (STEP103), large ones at an end of the step (STEP104),
+and those that the links can't carry faster (STEP106, STEP107). Work that could be moved is what
+stands in the same computation, neither feeds the collective nor needs it, and runs neither before
+nor behind it for a reason. The saving is what the simulator says of the same schedule without these
+collectives, at least what known independent work could cover of one of them.
+
+## Example
+
+```text
+main stream      backward layer 2 | (waits)        | backward layer 1
+communication    reduce-scatter of layer 3 ........|
+```
+
+## Fix
+
+Give the scheduler true costs, with a PGLE profile of this program (`counterpoint pgle auto`), and
+make sure that it runs. Collectives of a scanned layer are hidden by moving them to the turn before
+or behind: `xla_gpu_enable_pipelined_all_gather` and its siblings, which are safe but take memory.
+
+## Fix safety
+
+Numbers do not change. More is in flight at a time, so more memory is held: compare the peak.
+
+## False alarms
+
+Without HLO in the profile nobody knows whether a collective was asynchronous, nor what could run
+beside it. The saving is then only bounded by what is exposed.
+
+## References
+
+- https://github.com/openxla/xla/blob/main/xla/service/latency_hiding_scheduler.cc
+- https://docs.jax.dev/en/latest/gpu_performance_tips.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from counterpoint.diagnose.advise import advise
+from counterpoint.diagnose.case import Case, place_of
+from counterpoint.diagnose.exposure.scheduler import Scheduler, scheduler_of
+from counterpoint.diagnose.exposure.shares import EXPOSED
+from counterpoint.diagnose.exposure.synchrony import PIPELINED, pipelining_flag
+from counterpoint.diagnose.exposure.told import Rows, evidence, exposed_ms, hiding, kinds
+from counterpoint.diagnose.finding import Finding, Remedy
+from counterpoint.flags.version import LHS
+from counterpoint.hlo import in_loop
+
+CODE: Final = EXPOSED
+NAME: Final = "exposed-collective"
+SINCE: Final = "0.1"
+
+
+def check(case: Case) -> Iterator[Finding]:
+    """At most one, over all of them."""
+    rows = case.shares.of(CODE)
+    if not rows:
+        return
+    saving = hiding(case, rows)
+    parts = case.breakdown
+    whole = parts.collective_exposed_ms + parts.collective_hidden_ms
+    hidden = parts.collective_hidden_ms / whole if whole else 0.0
+    first = rows[0]
+    yield Finding(
+        code=CODE,
+        title=f"devices wait {exposed_ms(rows):,.2f} ms per step for {kinds(rows)}",
+        detail=(
+            f"{hidden:.0%} of {whole:,.2f} ms of communication is hidden behind compute; of what"
+            f" is not, {place_of(first)} holds up {first['own_ms']:,.2f} ms. {_beside(rows)}"
+        ),
+        saves_ms=saving.ms,
+        basis=saving.basis,
+        evidence=evidence(case, rows),
+        remedy=_remedy(case, rows),
+        doubt=None
+        if case.program
+        else "the profile holds no HLO: what could run beside them is not known",
+    )
+
+
+def _beside(rows: Rows) -> str:
+    known = [row for row in rows if row["movable_ms"] is not None]
+    if not known:
+        return "What else could run beside them is not known"
+    most = max(known, key=lambda row: row["movable_ms"] * row["count"])
+    if not most["movable_ms"]:
+        return "No other work of their computations is independent of them"
+    return (
+        f"Beside {most['op']} could run {most['movable_ms'] * most['count']:,.2f} ms of other work"
+        " that neither feeds it nor needs it"
+    )
+
+
+def _remedy(case: Case, rows: Rows) -> Remedy:
+    scheduler = scheduler_of(case)
+    flags = {} if scheduler.ran else {LHS: "true"}
+    looped = [row["kind"] for row in rows if _is_looped(case, row["op"])]
+    flags |= {pipelining_flag(kind): "true" for kind in dict.fromkeys(looped) if kind in PIPELINED}
+    return advise(case, _words(scheduler, pipelined=bool(looped)), flags if _on_gpu(case) else None)
+
+
+def _words(scheduler: Scheduler, *, pipelined: bool) -> str:
+    first = (
+        f"let the latency-hiding scheduler run ({scheduler.why})"
+        if scheduler.ran is False
+        else "give the latency-hiding scheduler measured costs: a PGLE profile of this program"
+    )
+    more = "; move collectives of the loop to another of its turns" if pipelined else ""
+    return f"{first}{more}"
+
+
+def _is_looped(case: Case, name: str) -> bool:
+    program = case.program
+    it = program.instruction(name) if program is not None else None
+    return program is not None and it is not None and in_loop(program, it.computation)
+
+
+def _on_gpu(case: Case) -> bool:
+    return all(device.kind == "gpu" for device in case.timeline.devices)

@@ -1,0 +1,121 @@
+"""A large collective stands at an end of the step, where nothing can hide it.
+
+## What it does
+
+Finds collectives that hold up the step by more than two percent of it, run once, and have next to
+no computing between them and the end, or the start, of the program.
+
+## Why it costs time
+
+Gradients that are merged into one collective can be sent only when the last of them is there; by
+then the backward pass is over. Weights gathered as one let the first layer wait for the last.
+
+## How it is detected
+
+By the computing in the same run before and behind the collective's spans: at most a tenth of it
+lies on one side. Of how many values a collective was merged, its HLO tells.
+
+## Example
+
+```text
+compute          forward | backward                    | (waits)         | update
+communication                                            all-reduce of all gradients
+```
+
+## Fix
+
+A smaller combine threshold of the kind, so that the first parts go while the others are computed;
+the value proposed splits it into about four. Where it is one value: reduce it by layer, or pipeline
+it over micro-batches.
+
+## Fix safety
+
+Numbers do not change. More and smaller collectives each cost a start.
+
+## False alarms
+
+A program of which the profile shows a part only. A collective that one part of the optimizer needs
+in full (a global norm) can't be overlapped with the rest of it.
+
+## References
+
+- https://github.com/openxla/xla/blob/main/xla/service/collective_combiner_utils.h
+- https://docs.jax.dev/en/latest/gpu_performance_tips.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from counterpoint.diagnose.advise import advise
+from counterpoint.diagnose.case import Case, place_of
+from counterpoint.diagnose.exposure.given import given_flags
+from counterpoint.diagnose.exposure.shares import AT_END
+from counterpoint.diagnose.exposure.told import evidence, removing
+from counterpoint.diagnose.finding import Finding, Remedy
+from counterpoint.flags.advice.combinable import KINDS, places
+from counterpoint.flags.advice.thresholds import flag_of
+
+CODE: Final = AT_END
+NAME: Final = "nothing-hides-the-last"
+SINCE: Final = "0.1"
+
+_PARTS: Final = 4
+"""Of so many parts, three can be hidden; more cost starts and bandwidth."""
+
+
+def check(case: Case) -> Iterator[Finding]:
+    """One per collective: there are at most a few that large."""
+    for row in case.shares.of(CODE):
+        yield _finding(case, row)
+
+
+def _finding(case: Case, row: dict[str, Any]) -> Finding:
+    end = case.shares.ends[row["op"]]
+    sizes = _sizes(case, row)
+    saving = removing(case, [row])
+    merged = f", merged of {len(sizes):,} values," if len(sizes) > 1 else ""
+    side = "behind" if end.where == "end" else "before"
+    return Finding(
+        code=CODE,
+        title=(
+            f"devices wait {row['own_ms']:,.2f} ms at the {end.where} of each step for one"
+            f" {row['kind']}"
+        ),
+        detail=(
+            f"{place_of(row)}{merged} stands where nothing can run beside it: {side} it the program"
+            f" computes {end.beside_ms:,.2f} ms"
+        ),
+        saves_ms=type(saving.ms)(0.0, saving.ms.high),
+        basis=saving.basis,
+        evidence=evidence(case, [row]),
+        remedy=_remedy(case, row, sizes),
+        doubt=None,
+    )
+
+
+def _sizes(case: Case, row: dict[str, Any]) -> list[int]:
+    """Bytes of the values that it was merged of, as the combiner counts them."""
+    if case.program is None or row["kind"] not in KINDS:
+        return []
+    found = (part for place in places(case.program, row["kind"]) for part in place.parts)
+    return [part.bytes for part in found if part.instruction == row["op"]]
+
+
+def _remedy(case: Case, row: dict[str, Any], sizes: list[int]) -> Remedy:
+    if len(sizes) < _PARTS:
+        return advise(
+            case,
+            "reduce or gather it layer by layer, beside the computation of the others; with"
+            " several micro-batches, one ahead of the other",
+        )
+    wanted = max(sum(sizes) // _PARTS, *sizes)
+    flag = flag_of(row["kind"])
+    given = (given_flags(case) or {}).get(flag, "")
+    wanted = min(wanted, int(given) // 2) if given.isdecimal() and int(given) else wanted
+    return advise(
+        case,
+        f"merge less into it: with this threshold its parts go one by one, in about {_PARTS}",
+        {flag: str(wanted)},
+    )

@@ -1,0 +1,121 @@
+"""Many small collectives could be merged into few.
+
+## What it does
+
+Finds collectives of at most 1 MiB per rank that nothing hides and that XLA's combiner would merge
+at a larger threshold, and computes that threshold.
+
+## Why it costs time
+
+Starting a collective costs tens of microseconds, whatever it carries: a launch, and a round among
+all ranks. Ten small ones pay that ten times.
+
+## How it is detected
+
+In the HLO, as XLA's combiner does it: collectives of one computation, one kind, one group of
+devices and (of reductions) one type and operation, none of which waits for another. Collectives in
+the body of a loop merge with those of the same body only. Where the threshold that the program was
+compiled with is known, only larger ones are looked at. What is saved is bounded by the fixed cost
+of each that falls away, for which the fastest of them stands.
+
+## Example
+
+```text
+all-reduce.1  4 KiB      all-reduce.2  16 KiB      all-reduce.3  1 KiB
+```
+
+## Fix
+
+Set the threshold of the kind, e.g. `xla_gpu_all_reduce_combine_threshold_bytes`. Its break points
+lists `counterpoint flags thresholds`.
+
+## Fix safety
+
+Merged collectives wait for the last of their operands and hold all their buffers at once: large
+ones may be hidden worse. Sums do not change.
+
+## False alarms
+
+XLA keeps merged pipelined collectives apart from others, and its scheduler may need them apart.
+What is small may be hidden for nothing on other hardware.
+
+## References
+
+- https://github.com/openxla/xla/blob/main/xla/service/collective_combiner_utils.h
+- https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from counterpoint.core.basis import Basis, Range
+from counterpoint.diagnose.advise import advise
+from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.exposure.merging import Merger
+from counterpoint.diagnose.exposure.shares import SMALL
+from counterpoint.diagnose.exposure.told import Rows, evidence, exposed_ms, kinds, removing
+from counterpoint.diagnose.finding import Finding
+
+CODE: Final = SMALL
+NAME: Final = "small-collectives"
+SINCE: Final = "0.1"
+
+_NAMED: Final = 3
+
+
+def check(case: Case) -> Iterator[Finding]:
+    """At most one, over all kinds."""
+    rows = case.shares.of(CODE)
+    if not rows:
+        return
+    mergers = case.shares.mergers
+    fewer = sum(len(one) - 1 for merger in mergers for one in merger.sets)
+    saves = _saves(case, mergers, rows)
+    flags: dict[str, int] = {}
+    for merger in mergers:
+        flags[merger.flag] = max(merger.threshold, flags.get(merger.flag, 0))
+    yield Finding(
+        code=CODE,
+        title=(
+            f"devices wait {exposed_ms(rows):,.2f} ms per step for small {kinds(rows)} that could"
+            " be merged"
+        ),
+        detail=f"{fewer:,} of them would fall away: {_told(mergers)}",
+        saves_ms=saves,
+        basis=Basis.RULE_OF_THUMB,
+        evidence=evidence(case, rows),
+        remedy=advise(
+            case,
+            "raise the threshold up to which the combiner merges them",
+            {name: str(value) for name, value in flags.items()},
+        ),
+        doubt="the scheduler may have wanted them apart: compare the step with both",
+    )
+
+
+def _saves(case: Case, mergers: Sequence[Merger], rows: Rows) -> Range:
+    """Each that falls away saves at most a start, which none takes longer than the fastest."""
+    by_name = {row["op"]: row for row in rows}
+    most = 0.0
+    for merger in mergers:
+        for one in merger.sets:
+            own = [by_name[name] for name in one if name in by_name]
+            starts = [row["transfer_ms"] or row["median_ms"] for row in own]
+            times = max((row["count"] for row in own), default=0.0)
+            most += (len(own) - 1) * min(starts) * times if len(own) > 1 else 0.0
+    return Range(0.0, min(most, removing(case, rows).ms.high))
+
+
+def _told(mergers: Sequence[Merger]) -> str:
+    largest = sorted(
+        ((one, merger) for merger in mergers for one in merger.sets), key=lambda it: -len(it[0])
+    )
+    said = [
+        f"{', '.join(one[:_NAMED])}{f' and {len(one) - _NAMED} more' if len(one) > _NAMED else ''}"
+        f" into one{' in each turn of their loop' if merger.in_loop else ''}"
+        for one, merger in largest[:_NAMED]
+    ]
+    more = len(largest) - _NAMED
+    return "; ".join(said) + (f"; and {more} sets more" if more > 0 else "")

@@ -1,0 +1,134 @@
+"""Collectives are synchronous: the device does nothing else from their start to their end.
+
+## What it does
+
+Lists collectives that run on the main stream, and says why each is not asynchronous.
+
+## Why it costs time
+
+A synchronous collective hides nothing: its whole time is added to the step.
+
+## How it is detected
+
+In the program's HLO: a collective that has no done, or that XLA has marked synchronous. Why, is
+found by exclusion. A flag asks for it (`xla_gpu_disable_async_collectives`). XLA runs it as a
+kernel of its own. The latency-hiding scheduler did not run: it was switched off, the chip runs it
+only if asked to, or the program holds something that it has no model of (collective-broadcast,
+ragged-all-to-all, computation on the host). It ran and put nothing between start and done, though
+independent work is there. The turn of a loop needs the result at once. Or nothing is left that
+could run beside it.
+
+## Example
+
+```sh jaxlib=0.10.2 chip=A100
+export XLA_FLAGS=--xla_gpu_disable_async_collectives=allreduce
+```
+
+## Fix
+
+By cause: drop the flag; switch the scheduler on; give it measured costs (PGLE) where it left work
+unused; pipeline the loop. Where nothing can run beside it, only fewer bytes help: another sharding,
+a smaller type, or a step that does the same work with fewer of them.
+
+## Fix safety
+
+Numbers do not change. Asynchronous collectives hold their buffers longer: compare the peak.
+
+## False alarms
+
+A collective of a few microseconds is faster on the main stream than beside it. One whose result is
+needed at once is synchronous for good reason.
+
+## References
+
+- https://github.com/openxla/xla/blob/main/xla/hlo/transforms/collectives/convert_async_collectives_to_sync.cc
+- https://github.com/openxla/xla/blob/main/xla/service/gpu/gpu_hlo_schedule.cc
+- https://github.com/openxla/xla/blob/main/xla/service/gpu/model/sol_latency_estimator.cc
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from counterpoint.diagnose.advise import advise
+from counterpoint.diagnose.case import Case, place_of
+from counterpoint.diagnose.exposure.given import given_flags
+from counterpoint.diagnose.exposure.shares import SYNCHRONOUS
+from counterpoint.diagnose.exposure.synchrony import PIPELINED, Cause, pipelining_flag
+from counterpoint.diagnose.exposure.told import Rows, evidence, exposed_ms, hiding, kinds, removing
+from counterpoint.diagnose.finding import Finding, Remedy
+from counterpoint.flags.version import LHS
+from counterpoint.flags.version import SYNCHRONOUS as DISABLED
+
+CODE: Final = SYNCHRONOUS
+NAME: Final = "synchronous-collective"
+SINCE: Final = "0.1"
+
+_WORDS: Final[Mapping[Cause, str]] = {
+    Cause.ASKED: f"drop --{DISABLED}",
+    Cause.KERNEL: "nothing to change where it is short; else larger shards, fewer of them",
+    Cause.SCHEDULER_OFF: "let the latency-hiding scheduler run",
+    Cause.LEFT_ALONE: "give the scheduler measured costs: a PGLE profile of this program; if it"
+    " had no memory for more, less of it in other places",
+    Cause.LOOP: "move it to another turn of its loop",
+    Cause.NOTHING: "send fewer bytes: a smaller type, another sharding, or once for several"
+    " micro-batches",
+}
+
+
+def check(case: Case) -> Iterator[Finding]:
+    """One per cause: each has a remedy of its own."""
+    rows = case.shares.of(CODE)
+    for cause in Cause:
+        own = [row for row in rows if case.shares.synchronous[row["op"]].cause is cause]
+        if own:
+            yield _finding(case, cause, own)
+
+
+def _finding(case: Case, cause: Cause, rows: Rows) -> Finding:
+    first = rows[0]
+    found = case.shares.synchronous[first["op"]]
+    saving = hiding(case, rows) if found.can_change else removing(case, rows)
+    low = saving.ms.low if found.can_change else 0.0
+    return Finding(
+        code=CODE,
+        title=f"devices wait {exposed_ms(rows):,.2f} ms per step for synchronous {kinds(rows)}",
+        detail=(
+            f"{_many(rows)}, first {place_of(first)} with {first['own_ms']:,.2f} ms: synchronous"
+            f" because {found.why}"
+        ),
+        saves_ms=type(saving.ms)(low, saving.ms.high),
+        basis=saving.basis,
+        evidence=evidence(case, rows),
+        remedy=_remedy(case, cause, rows),
+        doubt=None,
+    )
+
+
+def _many(rows: Rows) -> str:
+    return "1 instruction" if len(rows) == 1 else f"{len(rows):,} instructions"
+
+
+def _remedy(case: Case, cause: Cause, rows: Rows) -> Remedy:
+    flags: dict[str, str] = {}
+    if cause is Cause.SCHEDULER_OFF:
+        flags = {LHS: "true"}
+    elif cause is Cause.ASKED:
+        flags = {DISABLED: _without(case, {row["kind"] for row in rows})}
+    elif cause is Cause.LOOP:
+        kept = dict.fromkeys(row["kind"] for row in rows if row["kind"] in PIPELINED)
+        flags = {pipelining_flag(kind): "true" for kind in kept}
+    return advise(case, _WORDS[cause], flags)
+
+
+def _without(case: Case, kinds_: set[str]) -> str:
+    """The flag's value without these kinds; of all kinds, the empty one."""
+    given = (given_flags(case) or {}).get(DISABLED, "")
+    dropped = {kind.replace("-", "").upper() for kind in kinds_}
+    words = [word for word in given.split(",") if word]
+    return ",".join(word for word in words if _plain(word) not in {*dropped, "ALLCOLLECTIVES"})
+
+
+def _plain(word: str) -> str:
+    return word.upper().replace("_", "")
