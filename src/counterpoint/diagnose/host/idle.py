@@ -1,0 +1,104 @@
+"""What hosts do while their devices have nothing to do, in the typical steps.
+
+A device's idle time is cut three times. Between kernels of one run it is the device's own, unless
+the run's kernels were still being launched. Between runs it is the device's own where the next run
+had been launched, or where the gap is no longer than a launch takes. What remains is the host's,
+and belongs to what the thread that launches does at that moment; where that thread waits, to what
+the other threads do. Every moment of idle time has one cause, so they add up to it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from counterpoint.core.intervals import EMPTY, Intervals, union
+from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.host.busy import busy, busy_anywhere, by_device
+from counterpoint.diagnose.host.causes import Cause
+from counterpoint.diagnose.host.hosts import HostSide, host_side
+from counterpoint.diagnose.host.launches import launched_at, while_launching
+
+PARTS: Final = {"device": pl.UInt16, "cause": pl.String, "ms": pl.Float64}
+TOPS: Final = {"cause": pl.String, "what": pl.String, "ms": pl.Float64}
+
+_LAUNCH_PS: Final = 20_000_000
+"""Shorter gaps between runs are there whoever launches in time: a kernel's launch takes some 5 us,
+and as long until its end is known."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Idle:
+    """Milliseconds of a median step, mean over devices.
+
+    `parts` has one row per device and cause, `tops` the host's events that stand behind a cause,
+    the longest first. `seen` tells whether the thread that launches is known on every host.
+    """
+
+    parts: pl.DataFrame
+    tops: pl.DataFrame
+    seen: bool
+
+    def ms(self, *causes: Cause) -> float:
+        """Of these causes together."""
+        return float(self.parts.filter(pl.col("cause").is_in(causes))["ms"].sum())
+
+    @property
+    def total_ms(self) -> float:
+        """All of it."""
+        return float(self.parts["ms"].sum())
+
+    def top(self, *causes: Cause, count: int = 5) -> list[tuple[str, float]]:
+        """Events behind these causes with their milliseconds."""
+        rows = self.tops.filter(pl.col("cause").is_in(causes))
+        return [(what, ms) for what, ms in rows.select("what", "ms").head(count).rows()]
+
+
+def idle(case: Case) -> Idle:
+    """Attribute the idle time of the typical steps."""
+    scale = case.selection.scale
+    sides = {i: host_side(case, i) for i in sorted({d.host for d in case.timeline.devices})}
+    parts: list[tuple[int, Cause, float]] = []
+    tops: dict[tuple[Cause, int], int] = {}
+    anywhere = busy_anywhere(case)
+    for device, windows, spans in by_device(case):
+        side = sides[case.timeline.devices[device].host]
+        gaps = union(*windows) - busy(case, spans)
+        own, late = _split(case, device, gaps, side)
+        causes = {**own, **side.attribute(late, anywhere)}
+        parts += [(device, cause, piece.total * scale) for cause, piece in causes.items()]
+        for key, ps in side.tops(late).items():
+            tops[key] = tops.get(key, 0) + ps
+    names = case.timeline.host_names
+    behind = [(cause, names[name], ps * scale) for (cause, name), ps in tops.items()]
+    return Idle(
+        parts=pl.DataFrame(parts, schema=PARTS, orient="row").filter(pl.col("ms") > 0),
+        tops=pl.DataFrame(behind, schema=TOPS, orient="row").sort("ms", descending=True),
+        seen=all(side.known for side in sides.values()),
+    )
+
+
+def _split(
+    case: Case, device: int, gaps: Intervals, side: HostSide
+) -> tuple[dict[Cause, Intervals], Intervals]:
+    """What no host is asked about, and the rest: gaps before runs that were launched late."""
+    runs = case.timeline.runs.filter(pl.col("device") == device).sort("start_ps")
+    if not len(runs):
+        return {Cause.DEVICE: EMPTY}, gaps
+    start, end = runs["start_ps"].to_numpy(), runs["end_ps"].to_numpy()
+    inside = gaps & union(start, end)
+    launching = inside & while_launching(runs, side.enqueues)
+    between = gaps - inside
+    short = between.end - between.start <= _LAUNCH_PS
+    following = np.searchsorted(start, between.start, side="right")
+    launched = np.append(launched_at(case.timeline, side.calls, runs), np.iinfo(np.int64).max)
+    # A gap that the end of the profile's last run opens has no run behind it.
+    own = short | (launched[following] <= between.start)
+    device_own = (inside - launching) | union(between.start[own], between.end[own])
+    return (
+        {Cause.DEVICE: device_own, Cause.LAUNCHING: launching},
+        union(between.start[~own], between.end[~own]),
+    )

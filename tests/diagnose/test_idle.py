@@ -1,0 +1,155 @@
+"""Idle time belongs to what the host does meanwhile, and its parts add up to it."""
+
+from __future__ import annotations
+
+import pytest
+from host_side import Event, Run, case, loop, made
+from hypothesis import given
+from hypothesis import strategies as st
+
+from counterpoint.diagnose.host.causes import Cause, cause_of
+from counterpoint.diagnose.host.idle import idle
+from counterpoint.diagnose.selection import select
+from counterpoint.timeline.read import read
+
+STEP = 0.150  # milliseconds of a loop's step, of which it is busy for 90 us
+
+
+def parts(timeline: object) -> dict[str, float]:
+    """Microseconds by cause."""
+    found = idle(case(timeline)).parts  # type: ignore[arg-type]
+    return {row["cause"]: round(row["ms"] * 1e3, 6) for row in found.iter_rows(named=True)}
+
+
+def test_a_gap_belongs_to_what_the_calling_thread_does() -> None:
+    between = [Event("$train.py:9 log", 10, 20), Event("np.asarray(jax.Array)", 0, 10)]
+    assert parts(loop(between)) == {"blocked": 10, "python": 20, "unknown": 20, "dispatch": 10}
+
+
+def test_a_helper_does_what_the_event_around_it_does() -> None:
+    between = [Event("$loader.py:7 next_batch", 0, 40), Event("$threading.py:323 wait", 5, 30)]
+    assert parts(loop(between)) == {"input": 40, "unknown": 10, "dispatch": 10}
+
+
+def test_next_inside_of_a_call_is_no_input() -> None:
+    between = [Event("$builtins next", 52, 5)]
+    assert parts(loop(between)) == {"unknown": 50, "dispatch": 10}
+
+
+def test_where_the_thread_waits_the_others_count() -> None:
+    between = [
+        Event("$api.py:3154 block_until_ready", 0, 50),
+        Event("TransferToDevice", 10, 15, thread="pool"),
+    ]
+    assert parts(loop(between)) == {"blocked": 35, "transfer": 15, "dispatch": 10}
+
+
+def test_what_other_threads_do_beside_python_does_not_count() -> None:
+    between = [
+        Event("$train.py:9 log", 0, 50),
+        Event("TransferToDevice", 10, 15, thread="pool"),
+    ]
+    assert parts(loop(between)) == {"python": 50, "dispatch": 10}
+
+
+def test_gaps_within_a_run_are_the_devices_own() -> None:
+    runs = [Run(n * 100, 100, busy=((0, 40), (70, 30))) for n in range(4)]
+    calls = [Event("PjitFunction(step)", n * 100 - 150, 5) for n in range(4)]
+    steps = [(n * 100, 100) for n in range(4)]
+    assert parts(made(runs, [*calls, Event("$a.py:1 f", 0, 400)], steps)) == {"device": 30}
+
+
+def test_gaps_in_a_run_that_is_still_being_launched_are_the_hosts() -> None:
+    runs = [Run(n * 100, 100, busy=((0, 40), (70, 30))) for n in range(4)]
+    launches = [Event("GpuExecutable::ExecuteThunks", n * 100 - 5, 60) for n in range(4)]
+    steps = [(n * 100, 100) for n in range(4)]
+    assert parts(made(runs, launches, steps)) == {"launching": 15, "device": 15}
+
+
+def test_a_run_that_was_launched_before_the_gap_is_not_late() -> None:
+    """The calls of runs 0 to 4 return before the gaps that they end."""
+    runs = [Run(n * 150, 90) for n in range(5)]
+    calls = [Event("PjitFunction(step)", n * 150 - 100, 10) for n in range(5)]
+    steps = [(n * 150, 150) for n in range(5)]
+    assert parts(made(runs, [*calls, Event("$log.py:1 f", 0, 700)], steps)) == {"device": 60}
+
+
+def test_other_devices_that_work_meanwhile_are_waited_for() -> None:
+    runs = [Run(n * 150, 90 if d else 30, d) for n in range(4) for d in range(2)]
+    events = [Event("$api.py:1 block_until_ready", n * 150 + 20, 120) for n in range(4)]
+    calls = [Event("PjitFunction(step)", n * 150 - 10, 10) for n in range(5)]
+    steps = [(n * 150, 150) for n in range(4)]
+    found = parts(made(runs, [*events, *calls], steps))
+    assert found["others"] == pytest.approx(60 / 2)
+
+
+def test_a_profile_without_host_events_says_that_it_does_not_know() -> None:
+    found = idle(case(made([Run(n * 150, 90) for n in range(4)])))
+    assert not found.seen
+    assert found.ms(Cause.UNKNOWN) == pytest.approx(found.total_ms)
+
+
+@pytest.mark.parametrize(
+    ("name", "cause"),
+    [
+        ("PjitFunction(train_step)", Cause.DISPATCH),
+        ("TSL:XlaModule:#hlo_module=jit_step,program_id=3#", Cause.DISPATCH),
+        ("XlaCompile:#module=jit_f,program_id=1#", Cause.COMPILE),
+        ("backend_compile", Cause.COMPILE),
+        ("TfrtTpuCompiler::Compile", Cause.COMPILE),
+        ("np.asarray(jax.Array)", Cause.BLOCKED),
+        ("$array.py:650 _value", Cause.BLOCKED),
+        ("cuStreamSynchronize", Cause.BLOCKED),
+        ("Acquire semaphore", Cause.RUNTIME),
+        ("IteratorGetNextOp::DoCompute", Cause.INPUT),
+        ("data loading", Cause.INPUT),
+        ("data_fetch", Cause.INPUT),
+        ("$data_loader.py:33 load_next_batch", Cause.INPUT),
+        ("$dataloader.py:701 __next__", Cause.INPUT),
+        ("BufferFromHostBuffer", Cause.TRANSFER),
+        ("$profiler.py:213 stop_trace", Cause.PROFILER),
+        ("$profiler.py:356 wrapper", None),
+        ("$train.py:12 main", None),
+        ("train", None),
+    ],
+)
+def test_names_tell_causes(name: str, cause: Cause | None) -> None:
+    assert cause_of(name) is cause
+
+
+NAMES = (
+    "PjitFunction(step)",
+    "$a.py:1 f",
+    "np.asarray(jax.Array)",
+    "TransferToDevice",
+    "$b.py:2 next_batch",
+    "backend_compile",
+    "GpuExecutable::ExecuteThunks",
+    "Acquire semaphore",
+)
+EVENTS = st.builds(
+    Event,
+    st.sampled_from(NAMES),
+    st.integers(-50, 900),
+    st.integers(0, 300),
+    st.sampled_from(["python", "pool"]),
+)
+
+
+@given(st.lists(EVENTS, max_size=30), st.lists(st.integers(1, 120), min_size=4, max_size=8))
+def test_causes_add_up_to_the_idle_time(events: list[Event], lengths: list[int]) -> None:
+    runs = [
+        Run(number * 150, length, device)
+        for number, length in enumerate(lengths)
+        for device in range(2)
+    ]
+    looked = case(made(runs, events))
+    assert idle(looked).total_ms == pytest.approx(looked.breakdown.idle_ms, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", ["jax_conv_mi300x_8gpu.xplane.pb", "jax_gemm_mi300x.xplane.pb"])
+def test_causes_of_real_profiles_add_up(shared: object, name: str) -> None:
+    timeline = read(f"{shared}/data/traces/{name}")
+    looked = case(timeline)
+    assert looked.selection.lengths_ms == select(timeline).lengths_ms
+    assert idle(looked).total_ms == pytest.approx(looked.breakdown.idle_ms)
