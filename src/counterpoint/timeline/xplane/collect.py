@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from counterpoint.core.numbering import distinct
 from counterpoint.timeline.device import Device
+from counterpoint.timeline.megascale.gatherer import Gatherer
+from counterpoint.timeline.model import Action
 from counterpoint.timeline.recording import (
     EXECUTIONS,
     HOST_EVENTS,
@@ -22,7 +24,7 @@ from counterpoint.timeline.recording import (
     Recording,
     Schema,
 )
-from counterpoint.timeline.xplane import annotation
+from counterpoint.timeline.xplane import annotation, transfers
 from counterpoint.timeline.xplane.annotation import GRAPH_STAT
 from counterpoint.timeline.xplane.events import Events, Stat
 from counterpoint.timeline.xplane.planes import EventName, Line, Plane, StatValue
@@ -53,6 +55,7 @@ class Collector:
         self._summaries = 0
         self._spans = _Table(SPANS)
         self._host = _Table(HOST_EVENTS)
+        self._transfers = Gatherer()
         self._names: dict[str, int] = {}
         self._executions: list[tuple[object, ...]] = []
         self._markers: list[tuple[object, ...]] = []
@@ -99,6 +102,18 @@ class Collector:
             self._add_markers(plane, None, line, _select(events, marked))
         self._add_host(plane, line, _select(events, events.duration_ps > 0))
 
+    def add_actions(self, plane: Plane, line: Line, events: Events) -> None:
+        """What Megascale did, as it tells itself."""
+        if len(events):
+            self._transfers.add_actions(self._told(plane, line, events))
+
+    def add_messages(
+        self, plane: Plane, line: Line, events: Events, tells: Mapping[str, Action]
+    ) -> None:
+        """Events of a host thread that tell of transfers."""
+        if len(events):
+            self._transfers.add_messages(self._told(plane, line, events), tells)
+
     def add_executions(self, plane: Plane, device: int, line: Line, events: Events) -> None:
         """Executions of modules, named `module(program id)`."""
         start = self._start(line, events)
@@ -132,6 +147,7 @@ class Collector:
         truncated: bool,
     ) -> Recording:
         """The Recording of all that was added."""
+        carried, said = self._transfers.finish(self.devices)
         return Recording(
             source=source,
             host=host,
@@ -143,9 +159,10 @@ class Collector:
             markers=pl.DataFrame(self._markers, schema=MARKERS, orient="row"),
             host_events=self._host.frame(),
             host_names=tuple(self._names),
+            transfers=carried,
             programs=programs,
             environment=environment,
-            notes=(*notes, *self._notes()),
+            notes=(*notes, *self._notes(), *said),
             truncated=truncated,
         )
 
@@ -214,6 +231,9 @@ class Collector:
             name = _event_name(plane, metadata).name
             duration = int(events.duration_ps[row])
             self._markers.append((device, int(step[row]), name, int(start[row]), duration))
+
+    def _told(self, plane: Plane, line: Line, events: Events) -> pl.DataFrame:
+        return transfers.table(plane, len(self._lines) - 1, events, self._start(line, events))
 
     def _start(self, line: Line, events: Events) -> Longs:
         if len(events):

@@ -4,6 +4,7 @@ What each plane holds (docs/formats/xplane.md):
 
     /device:GPU:N    one line per stream; lines derived from these are left out
     /device:TPU:N    XLA Ops, Async XLA Ops, XLA Modules, Steps
+    /device:CUSTOM:Megascale Trace   transfers between TPU slices
     /host:CPU        one line per thread; with the CPU backend also the ops of virtual devices, told
                      apart by `device_ordinal`
     /host:metadata   the HLO of the compiled modules
@@ -18,11 +19,13 @@ from typing import Final
 
 from counterpoint.core.errors import InputError
 from counterpoint.timeline.device import Device
+from counterpoint.timeline.megascale.told import PLANE as _MEGASCALE
 from counterpoint.timeline.recording import EmbeddedProgram, Recording
 from counterpoint.timeline.xplane.annotation import GRAPH_STAT
 from counterpoint.timeline.xplane.collect import Collector
 from counterpoint.timeline.xplane.events import Wanted, read_events
 from counterpoint.timeline.xplane.planes import Line, Plane, SpaceTexts, read_planes, read_texts
+from counterpoint.timeline.xplane.transfers import wanted_actions, wanted_messages
 from counterpoint.timeline.xplane.wire import Malformed
 
 _DEVICE: Final = re.compile(r"/device:(GPU|TPU):(\d+)$")
@@ -86,6 +89,8 @@ def _read(data: memoryview, source: str, reached: Reached) -> Recording:
             notes += _read_device(data, plane, device[1], int(device[2]), collector, reached)
         elif plane.name == _HOST:
             notes += _read_host(data, plane, collector, reached)
+        elif plane.name == _MEGASCALE:
+            _read_megascale(data, plane, collector, reached)
         elif plane.name == _METADATA:
             programs |= _embedded_programs(plane)
             environment |= {key: str(value) for key, value in plane.stats.items()}
@@ -166,10 +171,24 @@ def _read_host(data: memoryview, plane: Plane, collector: Collector, reached: Re
         for events, dropped in read_events(data, line.start, line.end, wanted, plane.strings):
             skipped += dropped
             collector.add_host_events(plane, line, events)
+        told = wanted_messages(plane, line.name)
+        if told is not None:
+            few, tells = told
+            for events, _ in read_events(data, line.start, line.end, few, plane.strings):
+                collector.add_messages(plane, line, events, tells)
         reached(line.end)
     if not skipped:
         return []
     return [f"{skipped:,} book-keeping marks of the host's thread pools are left out"]
+
+
+def _read_megascale(data: memoryview, plane: Plane, collector: Collector, reached: Reached) -> None:
+    wanted = wanted_actions(plane)
+    for line in plane.lines:
+        collector.open_line(f"{plane.name}/{line.name}")
+        for events, _ in read_events(data, line.start, line.end, wanted, plane.strings):
+            collector.add_actions(plane, line, events)
+        reached(line.end)
 
 
 def _wanted(plane: Plane, stats: Sequence[str]) -> Wanted:

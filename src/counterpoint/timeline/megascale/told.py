@@ -1,0 +1,57 @@
+"""TOLD: events that tell of transfers, as a reader hands them over; and which those are."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import polars as pl
+
+from counterpoint.timeline.model import Action
+from counterpoint.timeline.recording import Schema
+
+PLANE: Final = "/device:CUSTOM:Megascale Trace"
+
+NUMBERS: Final = (
+    *("action_index", "action_duration_ns", "network_transport_latency_us", "input_size"),
+    *("local_device_id", "dcn_source_slice_id", "dcn_source_per_slice_device_id"),
+    *("dcn_destination_slice_id", "dcn_destination_per_slice_device_id"),
+    *("duration_us", "payload_size_bytes", "buffer_size"),
+)
+TEXTS: Final = ("graph_key", "buffer_sizes", "dcn_label", "size")
+
+TOLD: Final[Schema] = {
+    "event": pl.String,  # its name
+    "line": pl.UInt32,
+    "start_ps": pl.Int64,
+    "dur_ps": pl.Int64,
+    **dict.fromkeys(NUMBERS, pl.Int64),
+    **dict.fromkeys(TEXTS, pl.String),
+}
+"""Args that an event lacks are null."""
+
+_PREFIX: Final = "megascale:"
+_MESSAGES: Final = {
+    "communication transport receive": Action.RECEIVE,
+    "communication transport send": Action.SEND,
+    "device to host action": Action.DEVICE_TO_HOST,
+    "host to device action": Action.HOST_TO_DEVICE,
+    "memory copy": Action.MEMORY_COPY,
+}
+_MAP: Final = re.compile(r"\bMapDmaBuffer\b")
+_TRANSPORT_LINE: Final = "communication transport"
+_COPY: Final = re.compile(r"memory copy|memcpy", re.IGNORECASE)
+
+
+def message_action(event: str, line: str = "") -> Action | None:
+    """What a host event of that name, on a line of that name, tells of; None: of no transfer."""
+    lower = event.lower()
+    if lower.startswith(_PREFIX):
+        known = _MESSAGES.get(lower.removeprefix(_PREFIX).strip(" ."))
+        if known is not None:
+            return known
+    if _MAP.search(event):
+        return Action.MAP_BUFFER
+    if _TRANSPORT_LINE in line.lower() and _COPY.search(event):
+        return Action.MEMORY_COPY
+    return None

@@ -1,0 +1,109 @@
+"""Events of an XPlane that tell of transfers, as the table TOLD.
+
+They lie among all others on host threads: those lines are gone through a second time, for their ids
+alone, and stats are read of these few.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from counterpoint.core.numbering import distinct
+from counterpoint.timeline.megascale.told import NUMBERS, TEXTS, TOLD, message_action
+from counterpoint.timeline.model import Action
+from counterpoint.timeline.xplane.events import Events, Stat, Wanted
+from counterpoint.timeline.xplane.planes import EventName, Plane
+
+_STATS: Final = (*NUMBERS, *TEXTS)
+
+
+def wanted_actions(plane: Plane) -> Wanted:
+    """All events of Megascale's plane."""
+    return Wanted(_stat_ids(plane), frozenset())
+
+
+def wanted_messages(plane: Plane, line: str) -> tuple[Wanted, Mapping[str, Action]] | None:
+    """Those events of a host line that tell of transfers, if the plane names any such."""
+    tells = {
+        key: action
+        for key, event in plane.event_names.items()
+        if (action := message_action(_name(event), line)) is not None
+    }
+    if not tells:
+        return None
+    names = {_name(plane.event_names[key]): action for key, action in tells.items()}
+    return Wanted(_stat_ids(plane), frozenset(plane.event_names.keys() - tells)), names
+
+
+def table(plane: Plane, line: int, events: Events, start_ps: NDArray[np.int64]) -> pl.DataFrame:
+    """TOLD; what an event does not say its name may."""
+    kinds, code = distinct([events.metadata])
+    named = [plane.event_names.get(key) for key in events.metadata[kinds].tolist()]
+    columns = {
+        "event": pl.Series([_name(event) for event in named], dtype=pl.String).gather(code),
+        "line": np.full(len(events), line, np.uint32),
+        "start_ps": start_ps,
+        "dur_ps": events.duration_ps,
+        **{name: _number(plane, events.stats.get(name), len(events)) for name in NUMBERS},
+        **{name: _text(plane, events.stats.get(name), len(events)) for name in TEXTS},
+    }
+    told = pl.DataFrame(columns).select(*TOLD).cast({**TOLD})
+    shared = pl.DataFrame(
+        [tuple(_shared(event, name) for name in _STATS) for event in named],
+        schema=dict.fromkeys(_STATS, pl.String),
+        orient="row",
+    )
+    if all(shared[name].null_count() == len(shared) for name in _STATS):
+        return told
+    shared = shared[pl.Series(code)]
+    return told.with_columns(
+        pl.coalesce(name, shared[name].cast(TOLD[name], strict=False)) for name in _STATS
+    )
+
+
+def _stat_ids(plane: Plane) -> dict[int, str]:
+    return {plane.stat_ids[name]: name for name in _STATS if name in plane.stat_ids}
+
+
+def _name(event: EventName | None) -> str:
+    return (event.display or event.name) if event else ""
+
+
+def _shared(event: EventName | None, stat: str) -> str | None:
+    value = event.stats.get(stat) if event else None
+    return str(value) if isinstance(value, int | str) else None
+
+
+def _number(plane: Plane, stat: Stat | None, rows: int) -> pl.Series:
+    if stat is None:
+        return pl.Series([None], dtype=pl.Int64).new_from_index(0, rows)
+    numbers = _known(pl.Series(stat.value), stat.known & ~stat.is_text)
+    if not stat.is_text.any():
+        return numbers
+    return _coalesced(numbers, _spelled(plane, stat).cast(pl.Int64, strict=False))
+
+
+def _text(plane: Plane, stat: Stat | None, rows: int) -> pl.Series:
+    if stat is None:
+        return pl.Series([None], dtype=pl.String).new_from_index(0, rows)
+    numbers = _known(pl.Series(stat.value), stat.known & ~stat.is_text)
+    return _coalesced(_spelled(plane, stat), numbers.cast(pl.String))
+
+
+def _spelled(plane: Plane, stat: Stat) -> pl.Series:
+    first, code = distinct([np.where(stat.is_text, stat.value, -1)])
+    keys = np.where(stat.is_text[first], stat.value[first], -1).tolist()
+    return pl.Series([plane.strings.get(key) for key in keys], dtype=pl.String).gather(code)
+
+
+def _known(values: pl.Series, known: NDArray[np.bool_]) -> pl.Series:
+    return pl.select(pl.when(pl.Series(known)).then(values)).to_series()
+
+
+def _coalesced(first: pl.Series, second: pl.Series) -> pl.Series:
+    return pl.select(pl.coalesce(first, second)).to_series()
