@@ -43,7 +43,8 @@ def arrivals(selection: Selection, spans: pl.DataFrame) -> pl.DataFrame:
     dones = (
         executed.filter(pl.col("part") == "done")
         .group_by(*_KEYS)
-        .agg(pl.col("start_ps").min().alias("done_ps"))
+        # Between slices the send is done long before the data of others have come.
+        .agg(pl.col("start_ps").sort_by(pl.col("opcode") == "send-done").first().alias("done_ps"))
     )
     told = pl.col("done_ps").is_not_null()
     arrival = pl.max_horizontal(pl.coalesce("done_ps", "work_ps"), "start_ps")
@@ -128,7 +129,8 @@ def _starts(selection: Selection, executed: pl.DataFrame) -> pl.DataFrame:
     in_line = pl.col("position").is_not_null() | (plain & pl.col("device").is_in(tpus))
     return (
         executed.filter(pl.col("part").is_in(["start", "window"]))
-        .sort("part", "start_ps", maintain_order=True)  # "start" before "window"
+        # A start goes before its window, and the send of a transfer between slices before its recv.
+        .sort("part", pl.col("done_position").is_null(), "start_ps", maintain_order=True)
         .group_by(*_KEYS, "computation", maintain_order=True)
         .agg(
             pl.first("step", "start_ps", "position", "done_position", "opcode"),
