@@ -13,6 +13,7 @@ from typing import Final
 
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 _NO_REQUIREMENTS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType({})
+_NO_GOVERNORS: Final[Mapping[str, int]] = MappingProxyType({})
 NO_DRIVER: Final = "no NVIDIA driver here"
 
 
@@ -100,7 +101,7 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpus:
-    """The NVIDIA side. `why_none`: why no cards are listed. `links`: pairs, as `topo -m` has them."""
+    """The NVIDIA side. `why_none`: why no cards are listed. `links`: pairs, as in `topo -m`."""
 
     driver: str | None = None
     why_none: str = NO_DRIVER
@@ -135,7 +136,7 @@ class Machine:
     shared_bytes: int | None = None
     shared_free: int | None = None
     container: bool = False
-    governors: Mapping[str, int] = field(default_factory=lambda: {})
+    governors: Mapping[str, int] = field(default_factory=lambda: _NO_GOVERNORS)
     frequency_driver: str = ""
     numa_nodes: int = 1
     cpus: int | None = None

@@ -1,4 +1,4 @@
-"""Verdict: what one check says of a host, with a remedy to paste and the source of what it wants."""
+"""Verdict: what one check says of a host, with a remedy to paste, and a source."""
 
 from __future__ import annotations
 

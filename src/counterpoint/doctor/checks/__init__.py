@@ -1,10 +1,10 @@
 """The checks: one module each, listed here by code. A check's docstring is its documentation.
 
-    DOC1xx  software: versions, driver, flags
-    DOC2xx  profiling: who else holds the profiler
-    DOC3xx  memory, files and limits
-    DOC4xx  network
-    DOC5xx  the machine: clock, processor, GPUs
+DOC1xx  software: versions, driver, flags
+DOC2xx  profiling: who else holds the profiler
+DOC3xx  memory, files and limits
+DOC4xx  network
+DOC5xx  the machine: clock, processor, GPUs
 """
 
 from __future__ import annotations
@@ -13,6 +13,33 @@ from collections.abc import Iterator
 from typing import Final, Protocol
 
 from counterpoint.core.rulebook import Documented
+from counterpoint.doctor.checks import (
+    clock,
+    compilation_cache,
+    cpu_governor,
+    cuda_plugins,
+    disk_space,
+    driver,
+    flags,
+    gpu_state,
+    gpu_topology,
+    hostname,
+    huge_pages,
+    library_path,
+    locked_memory,
+    memory_fraction,
+    mtu,
+    nccl_environment,
+    nccl_interfaces,
+    numa,
+    open_files,
+    profiler_conflicts,
+    profiling_permission,
+    shared_memory,
+    tcp_behaviour,
+    tcp_buffers,
+    versions,
+)
 from counterpoint.doctor.facts import Facts
 from counterpoint.doctor.verdict import Verdict
 
@@ -25,5 +52,31 @@ class Check(Documented, Protocol):
         ...
 
 
-CHECKS: Final[tuple[Check, ...]] = ()
+CHECKS: Final[tuple[Check, ...]] = (
+    versions,
+    cuda_plugins,
+    driver,
+    library_path,
+    flags,
+    profiler_conflicts,
+    profiling_permission,
+    compilation_cache,
+    disk_space,
+    open_files,
+    locked_memory,
+    shared_memory,
+    memory_fraction,
+    huge_pages,
+    nccl_environment,
+    nccl_interfaces,
+    tcp_buffers,
+    tcp_behaviour,
+    mtu,
+    hostname,
+    clock,
+    cpu_governor,
+    numa,
+    gpu_state,
+    gpu_topology,
+)
 """All checks, by code."""

@@ -1,0 +1,141 @@
+"""The compilation cache is not there, or can't be used as it is set.
+
+## What it does
+
+Looks at `JAX_COMPILATION_CACHE_DIR`: is it writable, on which file system, with how much room, and
+do other settings switch it off.
+
+## Why it costs time
+
+Without a cache each start compiles anew, minutes on all hosts at once. A directory that can't be
+written is passed over with one warning in the log.
+
+## How it is detected
+
+By the setting, the directory (or where it would be made) and its file system. Addresses
+(`gs://...`) are not tried.
+
+## Example
+
+```sh
+export JAX_COMPILATION_CACHE_DIR=/nonexistent/cache
+```
+
+## Fix
+
+Name a directory that all hosts share: JAX lets the first process write what all of them read.
+
+## Fix safety
+
+Programs are found by what they are made of, the versions and the flags among it: a stale entry is
+not used. Entries made with a profile (PGLE) stay until they are removed.
+
+## False alarms
+
+A run that compiles once and for hours needs none: no cache at all is a note.
+
+## References
+
+- https://docs.jax.dev/en/latest/persistent_compilation_cache.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from counterpoint.doctor.facts import Facts, Place
+from counterpoint.doctor.filesystem import is_remote
+from counterpoint.doctor.verdict import Status, Verdict, ok, unknown
+
+CODE: Final = "DOC301"
+NAME: Final = "compilation-cache"
+SINCE: Final = "0.1"
+
+SETTING: Final = "JAX_COMPILATION_CACHE_DIR"
+_SWITCH: Final = "JAX_ENABLE_COMPILATION_CACHE"
+_LEAST_SECONDS: Final = "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"
+_SOURCE: Final = "https://docs.jax.dev/en/latest/persistent_compilation_cache.html"
+_ROOM: Final = 2**30
+"""Entries are tens of MB each; with less than 1 GiB a few programs fill the disk. Rule of thumb."""
+_LONG_SECONDS: Final = 60.0
+"""What compiles for less than a minute would then never be kept, most steps among it."""
+
+
+def check(facts: Facts) -> Iterator[Verdict]:
+    """Where it is, and what is wrong with it."""
+    path = facts.environment.get(SETTING, "")
+    if not path:
+        yield _bad(
+            Status.NOTE,
+            "no compilation cache: each start compiles anew",
+            "a directory that all hosts share",
+            f"export {SETTING}=$HOME/.cache/jax   # or where all hosts can write",
+        )
+        return
+    if facts.environment.get(_SWITCH, "").lower() in ("0", "false", "no", "off"):
+        yield _bad(Status.WARNING, f"{_SWITCH} switches the cache off", "on", f"unset {_SWITCH}")
+    if "://" in path:
+        yield unknown(f"{path} is an address: whether it can be written was not tried")
+        return
+    place = next((one for one in facts.places if one.named_by == SETTING), None)
+    found = [*_of_place(place, facts.hosts), *_of_time(facts)]
+    yield from found
+    if not found and place is not None:
+        yield ok(f"{place.path} can be written, {_size(place.free_bytes)} free")
+
+
+def _of_place(place: Place | None, hosts: int) -> Iterator[Verdict]:
+    if place is None:
+        yield unknown("the directory could not be looked at")
+    elif not place.writable:
+        yield _bad(
+            Status.WARNING,
+            f"{place.path} can't be written: JAX goes on without a cache",
+            "a directory that this user can write",
+            f"export {SETTING}=$HOME/.cache/jax",
+        )
+    elif place.free_bytes is not None and place.free_bytes < _ROOM:
+        yield _bad(
+            Status.WARNING,
+            f"{_size(place.free_bytes)} free at {place.path}",
+            "1 GiB (rule of thumb)",
+            f"du -sh {place.path}",
+        )
+    elif hosts > 1 and not is_remote(place.filesystem):
+        yield _bad(
+            Status.NOTE,
+            f"{place.path} is local ({place.filesystem or '?'}), and {hosts} hosts run together",
+            "a directory that all hosts share",
+            f"export {SETTING}=/shared/jax-cache",
+        )
+
+
+def _of_time(facts: Facts) -> Iterator[Verdict]:
+    text = facts.environment.get(_LEAST_SECONDS, "")
+    try:
+        seconds = float(text) if text else 0.0
+    except ValueError:
+        return  # `flags` says so
+    if seconds > _LONG_SECONDS:
+        yield _bad(
+            Status.NOTE,
+            f"{_LEAST_SECONDS}={text}: shorter compilations are not kept",
+            "1, the default",
+            f"unset {_LEAST_SECONDS}",
+        )
+
+
+def _bad(status: Status, found: str, wanted: str, remedy: str) -> Verdict:
+    return Verdict(
+        status=status,
+        found=found,
+        wanted=wanted,
+        why="what was compiled before would be loaded in seconds",
+        remedy=remedy,
+        source=_SOURCE,
+    )
+
+
+def _size(size: int | None) -> str:
+    return "?" if size is None else f"{size / 2**30:,.1f} GiB"

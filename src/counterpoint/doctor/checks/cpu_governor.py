@@ -1,0 +1,72 @@
+"""The processor is told to save power.
+
+## What it does
+
+Looks at the frequency governor of each core.
+
+## Why it costs time
+
+Python, the input pipeline and the launching of kernels run on single cores. At the lowest clock
+they are several times slower, and the GPU waits.
+
+## How it is detected
+
+`/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor` is `powersave` under a driver that then
+holds the lowest clock (acpi-cpufreq, cppc). Under intel_pstate and amd-pstate `powersave` follows
+the load: a note.
+
+## Example
+
+```
+powersave on 96 cores (acpi-cpufreq)
+```
+
+## Fix
+
+`sudo cpupower frequency-set -g performance`
+
+## Fix safety
+
+The host draws more power when it idles.
+
+## References
+
+- https://docs.kernel.org/admin-guide/pm/cpufreq.html
+- https://docs.kernel.org/admin-guide/pm/intel_pstate.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from counterpoint.doctor.facts import Facts
+from counterpoint.doctor.verdict import Status, Verdict, not_applicable, ok
+
+CODE: Final = "DOC502"
+NAME: Final = "cpu-governor"
+SINCE: Final = "0.1"
+
+_FOLLOWS_LOAD: Final = ("intel_pstate", "amd-pstate", "amd-pstate-epp", "amd_pstate")
+
+
+def check(facts: Facts) -> Iterator[Verdict]:
+    """The governors in use."""
+    governors, driver = facts.machine.governors, facts.machine.frequency_driver
+    saving = governors.get("powersave", 0)
+    if not governors:
+        yield not_applicable("the kernel sets no frequencies here (as in virtual machines)")
+    elif not saving:
+        yield ok(", ".join(f"{name} on {count} cores" for name, count in governors.items()))
+    else:
+        adapts = driver in _FOLLOWS_LOAD
+        yield Verdict(
+            status=Status.NOTE if adapts else Status.WARNING,
+            found=f"powersave on {saving} cores ({driver or '?'})",
+            wanted="performance",
+            why="the clock follows the load, with a delay"
+            if adapts
+            else "cores run at their lowest clock, and the GPU waits for Python",
+            remedy="sudo cpupower frequency-set -g performance",
+            source="https://docs.kernel.org/admin-guide/pm/cpufreq.html",
+        )

@@ -1,0 +1,86 @@
+"""Too little room where the run, its dumps and its profiles are written.
+
+## What it does
+
+Looks at the free space of the working directory and of directories for dumps that settings name.
+
+## Why it costs time
+
+A profile of ten steps on eight GPUs is hundreds of MB on each host, a dump of a large program as
+much. On a full disk they are cut off, and a checkpoint may be, too.
+
+## How it is detected
+
+`statvfs` on each directory. Less than 2 GiB is a warning, a rule of thumb.
+
+## Example
+
+```
+/scratch: 0.3 GiB free (xla_dump_to)
+```
+
+## Fix
+
+Write elsewhere: `counterpoint run -o DIR`, or another directory in the setting.
+
+## Fix safety
+
+Nothing of the run changes.
+
+## References
+
+- https://openxla.org/xla/hlo_dumps
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from counterpoint.doctor.checks.compilation_cache import SETTING as CACHE
+from counterpoint.doctor.facts import Facts
+from counterpoint.doctor.verdict import Status, Verdict, ok, unknown
+
+CODE: Final = "DOC302"
+NAME: Final = "disk-space"
+SINCE: Final = "0.1"
+
+_LEAST: Final = 2 * 2**30
+
+
+def check(facts: Facts) -> Iterator[Verdict]:
+    """One for each directory without room."""
+    places = [one for one in facts.places if one.named_by != CACHE]
+    known = [one for one in places if one.free_bytes is not None]
+    if not known:
+        yield unknown("no directory could be looked at")
+        return
+    found = False
+    for place in places:
+        free = place.free_bytes
+        if not place.writable:
+            found = True
+            yield Verdict(
+                status=Status.WARNING if place.named_by else Status.NOTE,
+                found=f"{place.path} can't be written{_by(place.named_by)}",
+                wanted="a directory that this user can write",
+                why="what is written there would be lost",
+                remedy="counterpoint run -o DIR -- CMD",
+            )
+        elif free is not None and free < _LEAST:
+            found = True
+            yield Verdict(
+                status=Status.WARNING,
+                found=f"{place.path}: {free / 2**30:,.1f} GiB free{_by(place.named_by)}",
+                wanted="2 GiB (rule of thumb)",
+                why="profiles and dumps of a large step are hundreds of MB on each host",
+                remedy=f"df -h {place.path}",
+                source="https://openxla.org/xla/hlo_dumps",
+            )
+    if not found:
+        least = min(one.free_bytes or 0 for one in known)
+        yield ok(f"{least / 2**30:,.0f} GiB free for runs, dumps and profiles")
+
+
+def _by(setting: str) -> str:
+    return f" ({setting})" if setting else ""

@@ -1,0 +1,108 @@
+"""GPUs are slowed down, or not set up for long runs.
+
+## What it does
+
+Reads what nvidia-smi tells of each GPU: what slows its clocks, ECC, persistence.
+
+## Why it costs time
+
+One GPU that is too hot or short of power makes all others wait at each collective. Without
+persistence the driver sets a GPU up anew for each first program.
+
+## How it is detected
+
+Reasons for lower clocks: hardware slowdown, heat, the power brake are warnings. The power cap is
+not spoken of, since a GPU at work reaches it. ECC off and persistence off are notes.
+
+## Example
+
+```
+GPU 3: clocks lowered by heat
+```
+
+## Fix
+
+Heat and power are the administrator's: `nvidia-smi -q -d PERFORMANCE,TEMPERATURE`.
+
+## Fix safety
+
+Reading changes nothing.
+
+## False alarms
+
+It is a glance at one moment, mostly before any work: a GPU may become hot later. `explain` shows
+late ranks.
+
+## References
+
+- https://docs.nvidia.com/deploy/nvml-api/group__nvmlClocksEventReasons.html
+- https://docs.nvidia.com/deploy/driver-persistence/index.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from counterpoint.doctor.facts import Facts
+from counterpoint.doctor.verdict import Status, Verdict, not_applicable, ok, unknown
+
+CODE: Final = "DOC504"
+NAME: Final = "gpu-state"
+SINCE: Final = "0.1"
+
+_REASONS: Final = "https://docs.nvidia.com/deploy/nvml-api/group__nvmlClocksEventReasons.html"
+_PERSISTENCE: Final = "https://docs.nvidia.com/deploy/driver-persistence/index.html"
+
+
+def check(facts: Facts) -> Iterator[Verdict]:
+    """Slowed GPUs one by one, the rest together."""
+    gpus = facts.gpus
+    if not facts.has_driver:
+        yield not_applicable(gpus.why_none)
+        return
+    if not gpus.cards:
+        yield unknown(gpus.why_none)
+        return
+    found = [*_slowed(facts), *_off(facts)]
+    yield from found
+    if not found:
+        names = ", ".join(sorted({card.name for card in gpus.cards}))
+        yield ok(f"{len(gpus.cards)} x {names}, nothing slows them now")
+
+
+def _slowed(facts: Facts) -> Iterator[Verdict]:
+    for card in facts.gpus.cards:
+        if card.slowed_by:
+            yield Verdict(
+                status=Status.WARNING,
+                found=f"GPU {card.index}: clocks lowered by {', '.join(card.slowed_by)}",
+                wanted="full clocks",
+                why="all other GPUs wait for it at each collective",
+                remedy=f"nvidia-smi -i {card.index} -q -d PERFORMANCE,TEMPERATURE",
+                source=_REASONS,
+            )
+
+
+def _off(facts: Facts) -> Iterator[Verdict]:
+    cards = facts.gpus.cards
+    cold = [str(card.index) for card in cards if card.persistence is False]
+    bare = [str(card.index) for card in cards if card.ecc is False]
+    if cold:
+        yield Verdict(
+            status=Status.NOTE,
+            found=f"persistence is off on GPU {', '.join(cold)}",
+            wanted="on",
+            why="the first program after a pause waits until the driver has set the GPU up",
+            remedy="sudo nvidia-smi -pm 1",
+            source=_PERSISTENCE,
+        )
+    if bare:
+        yield Verdict(
+            status=Status.NOTE,
+            found=f"ECC is off on GPU {', '.join(bare)}",
+            wanted="on, for training",
+            why="a flipped bit is not noticed",
+            remedy="sudo nvidia-smi -e 1   # holds after the next start",
+            source="https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceCommands.html",
+        )

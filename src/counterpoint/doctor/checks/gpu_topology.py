@@ -1,0 +1,108 @@
+"""GPUs of one host don't reach each other by NVLink, though others of it do.
+
+## What it does
+
+Reads the matrix of `nvidia-smi topo -m`.
+
+## Why it costs time
+
+Collectives are as fast as the slowest link of the ring. A bridge that is missing between two GPUs,
+or a GPU of another board, sends part of the traffic over PCIe.
+
+## How it is detected
+
+A mixture of NVLink and PCIe among the pairs, and NVLink of different widths, are notes: on boards
+with bridges between pairs it is how they are built. GPUs of a kind that is built with NVLink (SXM)
+without any NVLink are a warning.
+
+## Example
+
+```
+GPU 0 and GPU 5: SYS, where other pairs have NV18
+```
+
+## Fix
+
+Choose GPUs that belong together (`CUDA_VISIBLE_DEVICES`), or let the links be looked at:
+`nvidia-smi nvlink -s`.
+
+## Fix safety
+
+Reading changes nothing.
+
+## References
+
+- https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+from counterpoint.doctor.facts import Facts
+from counterpoint.doctor.verdict import Status, Verdict, not_applicable, ok, unknown
+
+CODE: Final = "DOC505"
+NAME: Final = "gpu-topology"
+SINCE: Final = "0.1"
+
+_SOURCE: Final = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html"
+_WITH_NVLINK: Final = ("SXM", "HBM3", "NVL")
+"""Parts of names of GPUs that are built with NVLink; a PCIe card says PCIe."""
+
+
+def check(facts: Facts) -> Iterator[Verdict]:
+    """Pairs of GPUs."""
+    gpus = facts.gpus
+    if not facts.has_driver:
+        yield not_applicable(gpus.why_none)
+        return
+    if len(gpus.cards) < 2:
+        yield not_applicable("one GPU at most")
+        return
+    if not gpus.links:
+        yield unknown("`nvidia-smi topo -m` tells nothing")
+        return
+    kinds = Counter(kind for _, _, kind in gpus.links)
+    linked = [kind for kind in kinds if kind.startswith("NV")]
+    if not linked:
+        yield _without(facts)
+    elif len(kinds) > 1:
+        yield _mixed(facts, kinds)
+    else:
+        yield ok(f"all {len(gpus.links)} pairs of GPUs: {linked[0]}")
+
+
+def _without(facts: Facts) -> Verdict:
+    built = [
+        card.name
+        for card in facts.gpus.cards
+        if any(word in card.name for word in _WITH_NVLINK) and "PCIe" not in card.name
+    ]
+    kinds = ", ".join(sorted({kind for _, _, kind in facts.gpus.links}))
+    if not built:
+        return ok(f"GPUs reach each other over PCIe ({kinds})")
+    return Verdict(
+        status=Status.WARNING,
+        found=f"{built[0]}: no NVLink between GPUs ({kinds})",
+        wanted="NV in each pair",
+        why="collectives within the host go over PCIe",
+        remedy="nvidia-smi nvlink -s   # and: systemctl status nvidia-fabricmanager",
+        source=_SOURCE,
+    )
+
+
+def _mixed(facts: Facts, kinds: Counter[str]) -> Verdict:
+    least = min(kinds, key=lambda kind: (kinds[kind], kind))
+    one, other, _ = next(link for link in facts.gpus.links if link[2] == least)
+    usual = kinds.most_common(1)[0][0]
+    return Verdict(
+        status=Status.NOTE,
+        found=f"GPU {one} and GPU {other}: {least}, where most pairs have {usual}",
+        wanted="the same link between all that a collective spans",
+        why="a ring is as fast as its slowest link",
+        remedy="nvidia-smi topo -m",
+        source=_SOURCE,
+    )

@@ -1,0 +1,138 @@
+"""JAX's share of GPU memory leaves nothing for others, or is no share.
+
+## What it does
+
+Looks at `XLA_CLIENT_MEM_FRACTION` (formerly `XLA_PYTHON_CLIENT_MEM_FRACTION`),
+`XLA_PYTHON_CLIENT_PREALLOCATE` and `XLA_PYTHON_CLIENT_ALLOCATOR`.
+
+## Why it costs time
+
+NCCL's buffers, CUDA's context and the libraries' workspaces lie outside JAX's pool. With 0.98 of
+the memory they fail to be allocated, often at the first collective of a large run only.
+
+## How it is detected
+
+What the share leaves of the smallest GPU: less than 2 GiB is a warning, a rule of thumb (context
+and cuBLAS take several hundred MB, NCCL more with each communicator). Where the size is not known,
+a share above 0.95. A value that is no number ends JAX, and so do both names at once.
+
+## Example
+
+```sh
+export XLA_PYTHON_CLIENT_MEM_FRACTION=0.98
+```
+
+## Fix
+
+0.90 to 0.92 on a GPU of 80 GB.
+
+## Fix safety
+
+A smaller pool may be too small for the step: `counterpoint predict` says what the step needs.
+
+## False alarms
+
+A run on one GPU has no NCCL and gets along with less.
+
+## References
+
+- https://docs.jax.dev/en/latest/gpu_memory_allocation.html
+- https://github.com/jax-ml/jax/blob/main/jaxlib/xla_client.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from counterpoint.doctor.facts import Facts
+from counterpoint.doctor.verdict import Status, Verdict, not_applicable, ok
+
+CODE: Final = "DOC306"
+NAME: Final = "memory-fraction"
+SINCE: Final = "0.1"
+
+_NAMES: Final = ("XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION")
+_DEFAULT: Final = 0.75
+_LEAST: Final = 2 * 2**30
+_MOST: Final = 0.95
+_SOURCE: Final = "https://docs.jax.dev/en/latest/gpu_memory_allocation.html"
+_CODE: Final = "https://github.com/jax-ml/jax/blob/main/jaxlib/xla_client.py"
+
+
+def check(facts: Facts) -> Iterator[Verdict]:
+    """The share, then how the pool is made."""
+    if not facts.has_driver:
+        yield not_applicable(facts.gpus.why_none)
+        return
+    given = [name for name in _NAMES if facts.environment.get(name)]
+    found = [*_share(facts, given), *_pool(facts)]
+    yield from found
+    if not found:
+        said = f"{given[0]}={facts.environment[given[0]]}" if given else f"{_DEFAULT}, the default"
+        yield ok(f"JAX's share of GPU memory: {said}")
+
+
+def _share(facts: Facts, given: list[str]) -> Iterator[Verdict]:
+    if len(given) > 1:
+        yield _bad(
+            Status.ERROR,
+            f"both {' and '.join(given)} are set",
+            "one of them",
+            "JAX ends with a ValueError",
+            f"unset {given[1]}",
+            _CODE,
+        )
+    elif given:
+        yield from _value(facts, given[0], facts.environment[given[0]])
+
+
+def _value(facts: Facts, name: str, text: str) -> Iterator[Verdict]:
+    try:
+        share = float(text)
+    except ValueError:
+        why = "JAX ends with a ValueError"
+        yield _bad(Status.ERROR, f"{name}={text}", "a number", why, f"unset {name}", _CODE)
+        return
+    unified = facts.environment.get("TF_FORCE_UNIFIED_MEMORY", "") not in ("", "0", "false")
+    if not 0 < share <= 1 and not (unified and share > 1):
+        why = "a pool of that size can't be made, except with unified memory"
+        yield _bad(Status.ERROR, f"{name}={text}", "0 to 1", why, f"export {name}=0.9", _SOURCE)
+        return
+    if unified or facts.environment.get("XLA_PYTHON_CLIENT_ALLOCATOR", "").lower() == "platform":
+        return
+    sizes = [card.memory_bytes for card in facts.gpus.cards if card.memory_bytes]
+    left = (1 - share) * min(sizes) if sizes else None
+    if share > _MOST if left is None else left < _LEAST:
+        rest = "" if left is None else f", which leaves {left / 2**30:,.1f} GiB of a GPU"
+        several = len(facts.gpus.cards) > 1 or facts.hosts > 1
+        yield _bad(
+            Status.WARNING if several else Status.NOTE,
+            f"{name}={text}{rest}",
+            "2 GiB outside the pool (rule of thumb)",
+            "NCCL's buffers, CUDA's context and workspaces lie outside JAX's pool",
+            f"export {name}={_advised(sizes):.2f}",
+            _SOURCE,
+        )
+
+
+def _advised(sizes: list[int]) -> float:
+    """A share that leaves 10 %, or the 2 GiB where that is more."""
+    return min(0.9, 1 - _LEAST / min(sizes)) if sizes and min(sizes) > 2 * _LEAST else 0.9
+
+
+def _pool(facts: Facts) -> Iterator[Verdict]:
+    text = facts.environment.get("XLA_PYTHON_CLIENT_PREALLOCATE", "")
+    if text in ("false", "False", "0"):
+        yield _bad(
+            Status.NOTE,
+            f"XLA_PYTHON_CLIENT_PREALLOCATE={text}: the pool grows piece by piece",
+            "unset, for training",
+            "memory comes apart in pieces, and a large step may not fit where it did",
+            "unset XLA_PYTHON_CLIENT_PREALLOCATE",
+            _SOURCE,
+        )
+
+
+def _bad(status: Status, found: str, wanted: str, why: str, remedy: str, source: str) -> Verdict:
+    return Verdict(status=status, found=found, wanted=wanted, why=why, remedy=remedy, source=source)

@@ -1,0 +1,85 @@
+"""Packets are small on a fast interface between hosts.
+
+## What it does
+
+Looks at the MTU of the interfaces that are up and fast, where several hosts run together.
+
+## Why it costs time
+
+Each packet costs the processor the same. With 1,500 bytes a 100 Gb/s link has 8 million packets per
+second; with 9,000 a sixth of that.
+
+## How it is detected
+
+`/sys/class/net`: an interface with a device of its own, up, of 10 Gb/s or more (or on the default
+route), with an MTU of 1,500 or less. A note: whether the network carries larger packets can't be
+seen from here. That hosts differ is seen by `--cluster`, and is a warning.
+
+## Example
+
+```
+ens3: MTU 1460
+```
+
+## Fix
+
+`sudo ip link set dev ens3 mtu 8896`, after the network has been told the same: in Google Cloud the
+VPC takes up to 8,896, in other places 9,000 is usual.
+
+## Fix safety
+
+Where the network does not carry it, large packets are lost and connections hang: try
+`ping -M do -s 8868 HOST` first. It must be the same on all hosts.
+
+## References
+
+- https://docs.cloud.google.com/vpc/docs/mtu
+- https://docs.cloud.google.com/compute/docs/networking/tcp-optimization-for-network-performance-in-gcp-and-hybrid
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from counterpoint.doctor.facts import Facts, Interface
+from counterpoint.doctor.verdict import Status, Verdict, not_applicable, ok, unknown
+
+CODE: Final = "DOC405"
+NAME: Final = "mtu"
+SINCE: Final = "0.1"
+
+_SMALL: Final = 1500
+_FAST_MBPS: Final = 10_000
+
+
+def check(facts: Facts) -> Iterator[Verdict]:
+    """One for each interface with small packets."""
+    if facts.hosts == 1 and not facts.dcn:
+        yield not_applicable(
+            "one host: nothing goes over the network (--dcn: for a run on several)"
+        )
+        return
+    ways = [one for one in facts.network.interfaces if _carries(one, facts)]
+    if not ways:
+        yield unknown("no interface between hosts was found")
+        return
+    small = [one for one in ways if one.mtu is not None and one.mtu <= _SMALL]
+    for one in small:
+        yield Verdict(
+            status=Status.NOTE,
+            found=f"{one.name}: MTU {one.mtu:,}",
+            wanted="4,082 to 9,000, if the network carries it",
+            why="each packet costs the processor the same, however short it is",
+            remedy=f"sudo ip link set dev {one.name} mtu 8896   # on all hosts, after the network",
+            source="https://docs.cloud.google.com/vpc/docs/mtu",
+        )
+    if not small:
+        yield ok(", ".join(f"{one.name}: MTU {one.mtu:,}" for one in ways if one.mtu))
+
+
+def _carries(one: Interface, facts: Facts) -> bool:
+    if not one.up or not one.physical or one.name == "lo":
+        return False
+    fast = one.speed_mbps is not None and one.speed_mbps >= _FAST_MBPS
+    return fast or (one.speed_mbps is None and one.name in facts.network.default)

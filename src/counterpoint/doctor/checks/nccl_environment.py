@@ -1,0 +1,126 @@
+"""NCCL's variables take away a path, contradict each other, or were left over from debugging.
+
+## What it does
+
+Looks at the variables that switch transports of NCCL off, name network devices, or make it talk.
+
+## Why it costs time
+
+`NCCL_P2P_DISABLE=1` sends what NVLink would carry through the host's memory; `NCCL_IB_DISABLE=1`
+sends what InfiniBand would carry by TCP. Each makes every collective many times slower, and nobody
+says so.
+
+## How it is detected
+
+By name and value, and by what is there: `NCCL_IB_DISABLE=1` counts where a port is up, a device in
+`NCCL_IB_HCA` must exist. Which names NCCL knows and which values contradict is `flags`' (DOC105).
+
+## Example
+
+```sh
+export NCCL_P2P_DISABLE=1
+```
+
+## Fix
+
+`unset` what nobody needs any more.
+
+## Fix safety
+
+It may be there because something hung without it: try it in a short run first.
+
+## False alarms
+
+A host whose GPUs can't reach each other (some virtual machines) needs `NCCL_P2P_DISABLE=1`.
+
+## References
+
+- https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from counterpoint.doctor.facts import Facts
+from counterpoint.doctor.verdict import Status, Verdict, not_applicable, ok
+
+CODE: Final = "DOC401"
+NAME: Final = "nccl-environment"
+SINCE: Final = "0.1"
+
+_SOURCE: Final = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"
+_TALK: Final = ("info", "trace")
+
+
+def check(facts: Facts) -> Iterator[Verdict]:
+    """What is switched off, what names nothing, what talks."""
+    if not facts.has_driver:
+        yield not_applicable(facts.gpus.why_none)
+        return
+    found = [*_switched_off(facts), *_devices(facts), *_talk(facts)]
+    yield from found
+    if not found:
+        count = sum(name.startswith("NCCL_") for name in facts.environment)
+        yield ok(f"{count} variables of NCCL, none of them in the way")
+
+
+def _switched_off(facts: Facts) -> Iterator[Verdict]:
+    given = facts.environment
+    if given.get("NCCL_P2P_DISABLE") == "1" and len(facts.gpus.cards) != 1:
+        yield _bad("NCCL_P2P_DISABLE", given, "GPUs of a host talk through its memory, not NVLink")
+    if given.get("NCCL_SHM_DISABLE") == "1":
+        yield _bad(
+            "NCCL_SHM_DISABLE", given, "where GPUs can't reach each other the network is used"
+        )
+    if given.get("NCCL_IB_DISABLE") == "1" and facts.has_rdma:
+        yield _bad("NCCL_IB_DISABLE", given, "InfiniBand is up, and collectives go by TCP")
+    if given.get("NCCL_NET", "").lower() == "socket" and facts.has_rdma:
+        yield _bad("NCCL_NET", given, "InfiniBand is up, and collectives go by TCP")
+
+
+def _devices(facts: Facts) -> Iterator[Verdict]:
+    text = facts.environment.get("NCCL_IB_HCA", "")
+    here = sorted({port.device for port in facts.network.rdma})
+    if not text or text.startswith("^"):
+        return
+    exact = text.startswith("=")
+    for word in text.lstrip("=").split(","):
+        name = word.split(":")[0].strip()
+        hit = any(device == name if exact else device.startswith(name) for device in here)
+        if name and not hit:
+            yield Verdict(
+                status=Status.WARNING,
+                found=f"NCCL_IB_HCA={text} names {name}, which is not here",
+                wanted=", ".join(here) or "a device: /sys/class/infiniband is empty",
+                why="NCCL leaves that card out, or finds none and takes TCP",
+                remedy="ls /sys/class/infiniband   # then export NCCL_IB_HCA, or unset it",
+                source=_SOURCE,
+            )
+
+
+def _talk(facts: Facts) -> Iterator[Verdict]:
+    text = facts.environment.get("NCCL_DEBUG", "")
+    if text.lower() in _TALK:
+        yield Verdict(
+            status=Status.WARNING if text.lower() == "trace" else Status.NOTE,
+            found=f"NCCL_DEBUG={text} was left on",
+            wanted="WARN, or unset",
+            why="NCCL writes lines for each communicator on each rank"
+            if text.lower() == "info"
+            else "NCCL writes a line for every call",
+            remedy="export NCCL_DEBUG=WARN",
+            source=_SOURCE,
+        )
+
+
+def _bad(name: str, given: Mapping[str, str], why: str) -> Verdict:
+    return Verdict(
+        status=Status.WARNING,
+        found=f"{name}={given[name]}",
+        wanted="unset",
+        why=why,
+        remedy=f"unset {name}",
+        source=_SOURCE,
+    )

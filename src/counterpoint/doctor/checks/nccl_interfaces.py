@@ -1,0 +1,98 @@
+"""NCCL_SOCKET_IFNAME (or GLOO's, or TPU's) names no interface of this host that is up.
+
+## What it does
+
+Reads `NCCL_SOCKET_IFNAME` as NCCL does: prefixes with commas, `^` for "not these", `=` for
+"exactly".
+
+## Why it costs time
+
+With a name that is not here NCCL ends: "Bootstrap: no socket interface found". With an interface of
+a container or of virtual machines (`docker0`) it connects to addresses that others can't reach, and
+hangs.
+
+## How it is detected
+
+By `/sys/class/net`: does an interface match, and is it up. Without the variable, NCCL leaves out
+`lo` and `docker*` by itself: then nothing is wrong.
+
+## Example
+
+```sh
+export NCCL_SOCKET_IFNAME=eth1   # on a host with ens3 only
+```
+
+## Fix
+
+Name the interface of the default route, or unset the variable.
+
+## Fix safety
+
+All ranks must choose networks that reach each other.
+
+## False alarms
+
+An interface without a carrier that comes up later counts as down.
+
+## References
+
+- https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-socket-ifname
+- https://github.com/NVIDIA/nccl/blob/master/src/misc/socket.cc
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from counterpoint.doctor.facts import Facts, Interface
+from counterpoint.doctor.verdict import Status, Verdict, not_applicable, ok, unknown
+
+CODE: Final = "DOC402"
+NAME: Final = "nccl-interfaces"
+SINCE: Final = "0.1"
+
+_SOURCE: Final = (
+    "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-socket-ifname"
+)
+_NAME: Final = "NCCL_SOCKET_IFNAME"
+
+
+def matching(text: str, interfaces: tuple[Interface, ...]) -> tuple[Interface, ...]:
+    """The interfaces that a value chooses."""
+    unwanted = text.startswith("^")
+    rest = text.removeprefix("^")
+    exact = rest.startswith("=")
+    words = [word.strip() for word in rest.removeprefix("=").split(",") if word.strip()]
+
+    def named(one: Interface) -> bool:
+        return any(one.name == word if exact else one.name.startswith(word) for word in words)
+
+    return tuple(one for one in interfaces if named(one) is not unwanted)
+
+
+def check(facts: Facts) -> Iterator[Verdict]:
+    """The variable's interfaces, and whether they are up."""
+    text = facts.environment.get(_NAME, "").strip()
+    if not text:
+        yield not_applicable(f"{_NAME} is not set: NCCL chooses by itself")
+        return
+    if not facts.network.interfaces:
+        yield unknown("this host's network interfaces can't be listed")
+        return
+    found = matching(text, facts.network.interfaces)
+    up = [one.name for one in found if one.up]
+    if up:
+        yield ok(f"{_NAME}={text}: {', '.join(up)}")
+        return
+    here = [one.name for one in facts.network.interfaces if one.up and one.name != "lo"]
+    best = next((name for name in facts.network.default if name in here), (*here, "eth0")[0])
+    down = ", ".join(one.name for one in found)
+    yield Verdict(
+        status=Status.ERROR,
+        found=f"{_NAME}={text}: {f'{down} is down' if down else 'no such interface here'}",
+        wanted=f"one of those that are up: {', '.join(here) or 'none is'}",
+        why="NCCL finds no interface for its sockets and ends",
+        remedy=f"export {_NAME}={best}",
+        source=_SOURCE,
+    )

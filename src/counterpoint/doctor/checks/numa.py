@@ -1,0 +1,86 @@
+"""Processes may wander between the memories of a host.
+
+## What it does
+
+Looks at the NUMA nodes, at the cores this process may use, and at the kernel's automatic balancing.
+
+## Why it costs time
+
+A process that feeds a GPU from the other socket goes through the link between the sockets.
+Automatic balancing unmaps pages to see who uses them, which stalls the threads that launch
+kernels.
+
+## How it is detected
+
+Where there are GPUs and more than one node: several ranks on this host, and this one allowed on all
+cores, is a note; `kernel.numa_balancing = 1` is a note.
+
+## Example
+
+```
+2 NUMA nodes, 8 ranks here, each on all 96 cores
+```
+
+## Fix
+
+`srun --cpu-bind=...`, `mpirun --bind-to numa`, or `numactl --cpunodebind=N --membind=N CMD`.
+
+## Fix safety
+
+A rank bound to the wrong node is slower than a free one: `nvidia-smi topo -m` tells which is near.
+
+## References
+
+- https://docs.kernel.org/admin-guide/sysctl/kernel.html#numa-balancing
+- https://docs.nvidia.com/grace-perf-tuning-guide/os-settings.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from counterpoint.doctor.facts import Facts
+from counterpoint.doctor.verdict import Status, Verdict, not_applicable, ok
+
+CODE: Final = "DOC503"
+NAME: Final = "numa"
+SINCE: Final = "0.1"
+
+
+def check(facts: Facts) -> Iterator[Verdict]:
+    """Binding, then balancing."""
+    machine = facts.machine
+    if not facts.has_driver or machine.numa_nodes < 2:
+        yield not_applicable("no NVIDIA driver here" if not facts.has_driver else "one NUMA node")
+        return
+    found = [*_binding(facts), *_balancing(facts)]
+    yield from found
+    if not found:
+        yield ok(f"{machine.numa_nodes} NUMA nodes, {machine.cpus_allowed or '?'} cores allowed")
+
+
+def _binding(facts: Facts) -> Iterator[Verdict]:
+    machine = facts.machine
+    if facts.ranks_here > 1 and machine.cpus and machine.cpus_allowed == machine.cpus:
+        yield Verdict(
+            status=Status.NOTE,
+            found=f"{machine.numa_nodes} NUMA nodes, {facts.ranks_here} ranks here,"
+            f" this one on all {machine.cpus} cores",
+            wanted="each rank on the node of its GPU",
+            why="memory and launches of a rank may be on the other socket",
+            remedy="mpirun --bind-to numa ...   # Slurm: srun --cpu-bind=ldoms",
+            source="https://docs.nvidia.com/grace-perf-tuning-guide/os-settings.html",
+        )
+
+
+def _balancing(facts: Facts) -> Iterator[Verdict]:
+    if facts.network.sysctls.get("kernel.numa_balancing") == "1":
+        yield Verdict(
+            status=Status.NOTE,
+            found="kernel.numa_balancing = 1",
+            wanted="0 on hosts with GPUs",
+            why="pages are unmapped to see who uses them, which stalls threads",
+            remedy="sudo sysctl -w kernel.numa_balancing=0",
+            source="https://docs.nvidia.com/grace-perf-tuning-guide/os-settings.html",
+        )

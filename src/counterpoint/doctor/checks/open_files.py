@@ -1,0 +1,73 @@
+"""The limit on open files is low for connections to many hosts.
+
+## What it does
+
+Looks at `ulimit -n` of this process, which the run inherits.
+
+## Why it costs time
+
+Each connection is a file: NCCL's bootstrap and its sockets, gRPC's channels, data files of the
+input. At the limit a run ends with "Too many open files", at scale first.
+
+## How it is detected
+
+By the limit that holds. Below 4096 it is a note on one host and a warning on several; a rule of
+thumb: NCCL opens several sockets per peer, and file systems give one file to each reader.
+
+## Example
+
+```
+ulimit -n: 1024, up to 524288 without an administrator
+```
+
+## Fix
+
+`ulimit -n 65536` in the script that starts the run, or Slurm's `PropagateResourceLimits`.
+
+## Fix safety
+
+Nothing else changes. Programs that close all possible files when they start become slower.
+
+## References
+
+- https://man7.org/linux/man-pages/man2/getrlimit.2.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from counterpoint.doctor.facts import Facts
+from counterpoint.doctor.verdict import Status, Verdict, ok, unknown
+
+CODE: Final = "DOC303"
+NAME: Final = "open-files"
+SINCE: Final = "0.1"
+
+_LEAST: Final = 4096
+_WANTED: Final = 65536
+
+
+def check(facts: Facts) -> Iterator[Verdict]:
+    """The soft limit."""
+    limit = facts.machine.open_files
+    if limit is None:
+        yield unknown("the limit on open files can't be read")
+    elif limit.soft is None or limit.soft >= _LEAST:
+        yield ok(f"up to {_shown(limit.soft)} open files")
+    else:
+        most = _WANTED if limit.hard is None else min(_WANTED, limit.hard)
+        own = most > limit.soft
+        yield Verdict(
+            status=Status.WARNING if facts.hosts > 1 else Status.NOTE,
+            found=f"up to {limit.soft:,} open files (the run may raise it to {_shown(limit.hard)})",
+            wanted=f"{_LEAST:,} or more (rule of thumb)",
+            why="every connection to another host is a file",
+            remedy=f"ulimit -n {most}" if own else "ulimit -Hn   # an administrator raises it",
+            source="https://man7.org/linux/man-pages/man2/getrlimit.2.html",
+        )
+
+
+def _shown(limit: int | None) -> str:
+    return "any number of" if limit is None else f"{limit:,}"

@@ -1,0 +1,73 @@
+"""Something else holds, or may take, the GPU's profiling interface.
+
+## What it does
+
+Finds Nsight Systems around this process, injected CUDA tools, DCGM, compute-sanitizer and profilers
+that capture through JAX's server.
+
+## Why it costs time
+
+CUPTI serves one subscriber: the profile of the run comes out without kernels, and a PGLE profile
+made of it is empty. That shows only when the run is over.
+
+## How it is detected
+
+By environment variables (`NSYS_PROFILING_SESSION_ID`, `NVTX_INJECTION64_PATH`,
+`CUDA_INJECTION64_PATH`) and the names of running processes that may be looked at. What certainly
+prevents a profile is a warning; what depends on what the other does is a note.
+
+## Example
+
+```sh
+nsys profile counterpoint run -- python train.py
+```
+
+## Fix
+
+Measure without the other tool, or pause it: `dcgmi profile --pause`.
+
+## Fix safety
+
+Pausing DCGM stops what it records for others on this host.
+
+## False alarms
+
+DCGM that samples no profiling counters does no harm. Processes of other users may be invisible.
+
+## References
+
+- https://docs.nvidia.com/datacenter/dcgm/latest/user-guide/feature-overview.html
+- https://github.com/NVIDIA/DCGM/issues/56
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from counterpoint.doctor.facts import Facts
+from counterpoint.doctor.verdict import Status, Verdict, not_applicable, ok
+from counterpoint.pgle.contention import conflicts
+
+CODE: Final = "DOC201"
+NAME: Final = "profiler-conflicts"
+SINCE: Final = "0.1"
+
+
+def check(facts: Facts) -> Iterator[Verdict]:
+    """One for each tool."""
+    if not facts.has_driver:
+        yield not_applicable(facts.gpus.why_none)
+        return
+    found = conflicts(facts.environment, facts.processes, facts.software.packages.get("jaxlib"))
+    for one in found:
+        yield Verdict(
+            status=Status.WARNING if one.certain else Status.NOTE,
+            found=f"{one.who}: {one.shown_by}",
+            wanted="nobody else at the profiling interface while a profile is recorded",
+            why=one.effect,
+            remedy=one.next,
+            source="https://github.com/NVIDIA/DCGM/issues/56" if one.who == "DCGM" else "",
+        )
+    if not found:
+        yield ok("nobody else is seen at the profiling interface")

@@ -1,0 +1,99 @@
+"""TCP forgets its speed between bursts, or waits too long for what was lost.
+
+## What it does
+
+Holds how TCP behaves to what Google sets on hosts of multislice training, and to ESnet's advice.
+
+## Why it costs time
+
+A training step sends in bursts. After a pause the kernel lets a connection start slowly again; a
+lost packet is sent again after 200 ms, which may be longer than the step.
+
+## How it is detected
+
+By the kernel's settings; of the least retransmission time also by the default route (`rto_min`),
+and by `hystart_detect` of CUBIC. Where TCP carries a step's traffic, what costs time in each step
+is a warning, the rest notes. `tcp_mtu_probing` is not judged: the sources contradict each other.
+
+## Example
+
+```
+net.ipv4.tcp_slow_start_after_idle = 1
+```
+
+## Fix
+
+`sudo sysctl -w net.ipv4.tcp_slow_start_after_idle=0`, and so on: each line is given.
+
+## Fix safety
+
+They hold for all connections of the host, until it starts again. A short retransmission time is for
+networks within a data centre.
+
+## False alarms
+
+As for tcp-buffers: traffic that does not go by TCP is not touched.
+
+## References
+
+- https://github.com/AI-Hypercomputer/maxtext/blob/bee0290708472d7951d0b4fa456e5ef93efcd26a/rto_setup.sh
+- https://fasterdata.es.net/host-tuning/linux/
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from counterpoint.doctor.facts import Facts
+from counterpoint.doctor.recommended import BACKLOG, BEHAVIOUR, FAST_MBPS, MAXTEXT
+from counterpoint.doctor.sysctls import held
+from counterpoint.doctor.verdict import Status, Verdict
+
+CODE: Final = "DOC404"
+NAME: Final = "tcp-behaviour"
+SINCE: Final = "0.1"
+
+_RTO: Final = "net.ipv4.tcp_rto_min_us"
+_ACK_TRAIN: Final = 1
+_HYSTART: Final = "/sys/module/tcp_cubic/parameters/hystart_detect"
+
+
+def check(facts: Facts) -> Iterator[Verdict]:
+    """Settings of the kernel, of the default route, and of CUBIC."""
+    route = facts.network.route or ""
+    wanted = [one for one in BEHAVIOUR if one.name != _RTO or "rto_min" not in route]
+    if any((one.speed_mbps or 0) >= FAST_MBPS for one in facts.network.interfaces if one.up):
+        wanted.append(BACKLOG)
+    yield from held(facts, wanted, "TCP behaves as recommended")
+    if facts.hosts > 1 or facts.dcn:
+        yield from _retransmission(facts, route)
+        yield from _hystart(facts)
+
+
+def _retransmission(facts: Facts, route: str) -> Iterator[Verdict]:
+    """Kernels before 6.11 have no sysctl for it: there the route says it."""
+    if _RTO in facts.network.sysctls or not route or "rto_min" in route:
+        return
+    yield Verdict(
+        status=Status.NOTE,
+        found="the default route has no rto_min: a lost packet is sent again after 200 ms",
+        wanted="5 ms, within a data centre",
+        why="that is longer than many a step",
+        remedy="sudo ip route change $(ip -4 route show default | head -1) rto_min 5ms",
+        source=MAXTEXT,
+    )
+
+
+def _hystart(facts: Facts) -> Iterator[Verdict]:
+    text = facts.network.hystart_detect or ""
+    cubic = facts.network.sysctls.get("net.ipv4.tcp_congestion_control") == "cubic"
+    if cubic and text.isdecimal() and int(text) & _ACK_TRAIN:
+        yield Verdict(
+            status=Status.NOTE,
+            found=f"CUBIC's hystart_detect = {text}: it takes trains of ACKs for congestion",
+            wanted="2",
+            why="connections stop growing too early on fast links",
+            remedy=f'sudo sh -c "echo 2 > {_HYSTART}"',
+            source=MAXTEXT,
+        )

@@ -1,0 +1,62 @@
+"""TCP's buffers are smaller than traffic between hosts needs.
+
+## What it does
+
+Holds the kernel's limits on TCP buffers to recommended values.
+
+## Why it costs time
+
+A connection carries at most one window per round trip: 4 MB at 1 ms are 4 GB/s, at 10 ms a tenth of
+that. Megascale's transfers between slices, and collectives without RDMA, go by TCP.
+
+## How it is detected
+
+`tcp_rmem` and `tcp_wmem` below what kernels have by default (6 and 4 MB) are warnings where a
+step's traffic goes by TCP (several hosts without RDMA, or `--dcn`), else notes; the smaller ones
+of the recommended values are notes.
+
+## Example
+
+```
+net.ipv4.tcp_rmem = 4096 87380 212992
+```
+
+## Fix
+
+`sudo sysctl -w net.ipv4.tcp_rmem="4096 540000 15728640"`; in a container on its host, or by the
+pod's `securityContext.sysctls`. To keep it: a file in /etc/sysctl.d.
+
+## Fix safety
+
+Buffers are memory of the host, per connection, taken only when they fill.
+
+## False alarms
+
+NCCL over InfiniBand and over a plugin of a cloud's own does not use TCP for data.
+
+## References
+
+- https://github.com/AI-Hypercomputer/maxtext/blob/bee0290708472d7951d0b4fa456e5ef93efcd26a/rto_setup.sh
+- https://fasterdata.es.net/host-tuning/linux/
+- https://docs.cloud.google.com/compute/docs/networking/tcp-optimization-for-network-performance-in-gcp-and-hybrid
+- https://openxla.org/xprof/megascale_performance
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from counterpoint.doctor.facts import Facts
+from counterpoint.doctor.recommended import BUFFERS
+from counterpoint.doctor.sysctls import held
+from counterpoint.doctor.verdict import Verdict
+
+CODE: Final = "DOC403"
+NAME: Final = "tcp-buffers"
+SINCE: Final = "0.1"
+
+
+def check(facts: Facts) -> Iterator[Verdict]:
+    """One for each that is too small."""
+    yield from held(facts, BUFFERS, "TCP's buffers are as recommended")

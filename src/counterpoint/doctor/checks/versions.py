@@ -1,0 +1,115 @@
+"""Installed versions that don't fit together.
+
+## What it does
+
+Holds the versions of JAX, its plugins and NVIDIA's libraries to what their own metadata asks for.
+
+## Why it costs time
+
+A plugin of another version than jaxlib's is passed over with a warning, and the run uses the
+processor. Other combinations end at the first compilation, or crash in a library's call.
+
+## How it is detected
+
+From the metadata of what is installed where the doctor runs: `Requires-Dist` of jax, of its plugins
+and of flax, optax, orbax and their like. Plugin and jaxlib must bear the same number, which is what
+jaxlib itself checks. What an extra asks for (`jax[tpu]`, `with-cuda`) counts for what is installed.
+ROCm's plugins have numbers of their own and are left out, as jaxlib leaves them out.
+
+## Example
+
+```
+jax-cuda12-plugin 0.9.0 beside jaxlib 0.10.2
+```
+
+## Fix
+
+Install them in one command, so that pip settles all of them: `pip install -U "jax[cuda12]"`.
+
+## Fix safety
+
+Other versions compile other programs: measure again.
+
+## False alarms
+
+Requirements with markers that are not understood are not judged. A library that was replaced on
+purpose (a newer NCCL) is a warning as long as the metadata does not allow it.
+
+## References
+
+- https://github.com/jax-ml/jax/blob/main/jaxlib/plugin_support.py
+- https://docs.jax.dev/en/latest/installation.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from counterpoint.doctor.facts import Facts, Software
+from counterpoint.doctor.requirement import Requirement, normal, numbers, parse
+from counterpoint.doctor.verdict import Status, Verdict, not_applicable, ok
+
+CODE: Final = "DOC101"
+NAME: Final = "versions"
+SINCE: Final = "0.1"
+
+_SOURCE: Final = "the packages' own metadata"
+_PLUGIN: Final = "https://github.com/jax-ml/jax/blob/main/jaxlib/plugin_support.py"
+_MUST: Final = ("jaxlib", "jax", "jax-cuda12-pjrt", "jax-cuda13-pjrt")
+_EXTRAS: Final = ("with-cuda", "tpu")
+"""Extras that say what the package was built with; others may never have been asked for."""
+
+
+def check(facts: Facts) -> Iterator[Verdict]:
+    """Requirements that are not met, and plugins that jaxlib will pass over."""
+    software = facts.software
+    if "jax" not in software.packages and "jaxlib" not in software.packages:
+        yield not_applicable("no jax is installed for this Python; run the doctor in the run's own")
+        return
+    found = [*_plugins(software), *_unmet(software)]
+    yield from found
+    if not found:
+        jax, jaxlib = software.packages.get("jax", "?"), software.packages.get("jaxlib", "?")
+        yield ok(f"Python {software.python}, jax {jax}, jaxlib {jaxlib} and all that they ask for")
+
+
+def _plugins(software: Software) -> Iterator[Verdict]:
+    jaxlib = software.packages.get("jaxlib")
+    for name, version in software.packages.items():
+        if not (name.startswith("jax-cuda") and name.endswith("-plugin")) or jaxlib is None:
+            continue
+        if numbers(version) != numbers(jaxlib):
+            yield Verdict(
+                status=Status.ERROR,
+                found=f"{name} {version} beside jaxlib {jaxlib}",
+                wanted=f"{name} {jaxlib}",
+                why="jaxlib does not use a plugin of another version: JAX would run on the CPU",
+                remedy=f"pip install {name}=={jaxlib} {name.replace('plugin', 'pjrt')}=={jaxlib}",
+                source=_PLUGIN,
+            )
+
+
+def _unmet(software: Software) -> Iterator[Verdict]:
+    for owner, lines in software.requires.items():
+        for asked in filter(None, map(parse, lines)):
+            have = software.packages.get(asked.name)
+            if asked.extra and (asked.extra not in _EXTRAS or asked.name in _MUST or have is None):
+                continue
+            if have is None and normal(asked.name) in _MUST:
+                yield _verdict(owner, asked, "nothing", Status.ERROR)
+            elif have is not None and not asked.takes(have):
+                grave = asked.name in _MUST and asked.extra is None
+                yield _verdict(owner, asked, have, Status.ERROR if grave else Status.WARNING)
+
+
+def _verdict(owner: str, asked: Requirement, have: str, status: Status) -> Verdict:
+    extra = f"[{asked.extra}]" if asked.extra else ""
+    return Verdict(
+        status=status,
+        found=f"{asked.name} {have}, where {owner}{extra} asks for {asked.text or 'any'}",
+        wanted=f"{asked.name}{asked.text}",
+        why="they were not built or tested with each other",
+        remedy=f"pip install '{asked.name}{asked.text}'",
+        source=_SOURCE,
+    )

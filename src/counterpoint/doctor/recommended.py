@@ -1,0 +1,165 @@
+"""Recommended values of the kernel's TCP settings, each with its source.
+
+Two sources are followed. MaxText's `rto_setup.sh` is what Google runs on TPU hosts before
+multislice training (revision bee0290; its buffer sizes are from an earlier revision). ESnet's
+pages are for hosts with fast interfaces. Where the two contradict each other (tcp_mtu_probing),
+nothing is asked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+MAXTEXT: Final = "https://github.com/AI-Hypercomputer/maxtext/blob/bee0290708472d7951d0b4fa456e5ef93efcd26a/rto_setup.sh"
+ESNET: Final = "https://fasterdata.es.net/host-tuning/linux/"
+GOOGLE: Final = "https://docs.cloud.google.com/compute/docs/networking/tcp-optimization-for-network-performance-in-gcp-and-hybrid"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recommended:
+    """One sysctl. `least`: at least so much (of three numbers, the last); else `one_of` these.
+
+    `write` is what to set; `grave` where a wrong value costs time in each step that waits for TCP.
+    """
+
+    name: str
+    write: str
+    why: str
+    source: str
+    least: int | None = None
+    one_of: tuple[str, ...] = ()
+    grave: bool = False
+
+    def met(self, value: str) -> bool | None:
+        """Whether a value will do; None where it can't be read."""
+        words = value.split()
+        if self.one_of:
+            return value.strip() in self.one_of
+        if not words or not words[-1].isdecimal():
+            return None
+        return int(words[-1]) >= (self.least or 0)
+
+
+BUFFERS: Final = (
+    Recommended(
+        name="net.ipv4.tcp_rmem",
+        write="4096 540000 15728640",
+        least=6291456,
+        why="the window, and so bytes per round trip, ends there",
+        source=MAXTEXT,
+        grave=True,
+    ),
+    Recommended(
+        name="net.ipv4.tcp_wmem",
+        write="4096 262144 67108864",
+        least=4194304,
+        why="what may be under way unacknowledged ends there",
+        source=MAXTEXT,
+        grave=True,
+    ),
+    Recommended(
+        name="net.core.rmem_max",
+        write="67108864",
+        least=67108864,
+        why="programs that choose a receive buffer themselves (SO_RCVBUF) get no more",
+        source=ESNET,
+    ),
+    Recommended(
+        name="net.core.wmem_max",
+        write="67108864",
+        least=67108864,
+        why="programs that choose a send buffer themselves (SO_SNDBUF) get no more",
+        source=ESNET,
+    ),
+    Recommended(
+        name="net.core.optmem_max",
+        write="131072",
+        least=131072,
+        why="sends without a copy need memory for their bookkeeping",
+        source=MAXTEXT,
+    ),
+)
+"""Sizes. Autotuned TCP follows tcp_rmem and tcp_wmem; the kernel's defaults end at 6 and 4 MB."""
+
+BEHAVIOUR: Final = (
+    Recommended(
+        name="net.ipv4.tcp_slow_start_after_idle",
+        write="0",
+        one_of=("0",),
+        why="between the bursts of a step a connection forgets how fast it may send",
+        source=MAXTEXT,
+        grave=True,
+    ),
+    Recommended(
+        name="net.ipv4.tcp_congestion_control",
+        write="cubic",
+        one_of=("cubic", "bbr", "bbr2", "bbr3", "dctcp", "htcp"),
+        why="others grow too slowly on fast links",
+        source=ESNET,
+        grave=True,
+    ),
+    Recommended(
+        name="net.ipv4.tcp_window_scaling",
+        write="1",
+        one_of=("1",),
+        why="without it no window is larger than 64 KiB",
+        source=GOOGLE,
+        grave=True,
+    ),
+    Recommended(
+        name="net.ipv4.tcp_sack",
+        write="1",
+        one_of=("1",),
+        why="without it a loss sends much of a window again",
+        source=ESNET,
+        grave=True,
+    ),
+    Recommended(
+        name="net.ipv4.tcp_no_metrics_save",
+        write="1",
+        one_of=("1",),
+        why="a new connection would start as slowly as an old one ended",
+        source=MAXTEXT,
+    ),
+    Recommended(
+        name="net.core.somaxconn",
+        write="4096",
+        least=4096,
+        why="many hosts connect at once when a run starts",
+        source=MAXTEXT,
+    ),
+    Recommended(
+        name="net.ipv4.tcp_max_syn_backlog",
+        write="4096",
+        least=4096,
+        why="many hosts connect at once when a run starts",
+        source=MAXTEXT,
+    ),
+    Recommended(
+        name="net.ipv4.tcp_rto_min_us",
+        write="5000",
+        one_of=tuple(str(us) for us in range(1000, 20001, 1000)),
+        why="a lost packet is sent again after 200 ms, longer than many a step",
+        source=MAXTEXT,
+    ),
+)
+"""What TCP does, beside how much it may hold."""
+
+BACKLOG: Final = Recommended(
+    name="net.core.netdev_max_backlog",
+    write="250000",
+    least=250000,
+    why="a burst at 100 Gb/s overruns a shorter queue",
+    source=ESNET,
+)
+FAST_MBPS: Final = 100_000
+"""From this speed on, ESnet asks for the longer queue."""
+
+SYSCTLS: Final = (
+    *(one.name for one in (*BUFFERS, *BEHAVIOUR, BACKLOG)),
+    "net.core.default_qdisc",
+    "net.ipv4.tcp_mtu_probing",
+    "kernel.numa_balancing",
+)
+"""All that is read."""
