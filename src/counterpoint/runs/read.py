@@ -14,14 +14,21 @@ from counterpoint.timeline.read import Progress
 from counterpoint.timeline.read import read as read_profiles
 
 
-def read(*paths: str | PathLike[str], progress: Progress | None = None) -> Timeline:
+def read(
+    *paths: str | PathLike[str], progress: Progress | None = None, jobs: int | None = 1
+) -> Timeline:
     """Read profiles into one Timeline.
 
     A path may be a Run, a file (XPlane, Nsight Systems, trace.json), a profile directory, a stored
-    Timeline, a zip, a glob, or a URL that fsspec knows. Several files are several hosts of one run.
+    Timeline, a zip, a glob, or a URL that fsspec knows. Several files are several hosts of one run;
+    `jobs` processes read them (None: as many as there are cores, where that is worth it).
     """
+    if jobs is not None and jobs < 1:
+        raise UsageError(f"jobs counts processes from 1 on, not {jobs}", next="jobs=1")
     names = _profiles(paths)
-    return read_profiles(*names) if progress is None else read_profiles(*names, progress=progress)
+    if progress is None:
+        return read_profiles(*names, jobs=jobs)
+    return read_profiles(*names, progress=progress, jobs=jobs)
 
 
 def _profiles(paths: tuple[str | PathLike[str], ...]) -> Iterator[str | PathLike[str]]:

@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import Final, cast
 
 from counterpoint.core.errors import InputError, UsageError
-from counterpoint.timeline.assemble import assemble
+from counterpoint.timeline.assemble import finish
+from counterpoint.timeline.gather import Gathered, gather
 from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.parquet import is_timeline, read_parquet
 from counterpoint.timeline.recording import Recording
 from counterpoint.timeline.refuse import refuse_others
+from counterpoint.timeline.side_by_side import read_side_by_side, worthwhile_jobs
 from counterpoint.timeline.source import Source, find_sources
 from counterpoint.timeline.xplane.reader import is_xplane, read_xplane
 
@@ -42,37 +44,77 @@ def _nowhere(offset: int) -> None:
     del offset
 
 
-def read(*paths: str | PathLike[str], progress: Progress = _silent) -> Timeline:
+def read(
+    *paths: str | PathLike[str], progress: Progress = _silent, jobs: int | None = 1
+) -> Timeline:
     """Read profiles into one Timeline.
 
     A path may be a file (XPlane, Nsight Systems, trace.json), a profile directory, a stored
-    Timeline, a zip, a glob, or a URL that fsspec knows. Several files are several hosts of one run.
+    Timeline, a zip, a glob, or a URL that fsspec knows. Several files are several hosts of one run;
+    `jobs` processes read them (None: as many as pay for themselves).
     """
     names = _names(paths)
     if len(names) == 1 and is_timeline(Path(names[0])):
         return read_parquet(Path(names[0]))
-    recordings: list[Recording] = []
-    notes: list[str] = []
+    sources, notes = _sources(names)
+    gathered = Gathered()
+    empty: list[Recording] = []
     failures: list[InputError] = []
-    seen: set[str] = set()
+    for source, made in zip(sources, _read_all(sources, jobs, progress), strict=True):
+        if isinstance(made, InputError):
+            if not source.found:
+                raise made
+            failures.append(made)
+            continue
+        for recording in made:
+            if len(recording.spans):
+                gather(gathered, recording)
+            else:
+                empty.append(recording)
+    if not gathered.hosts:
+        if not empty:
+            raise failures[0]
+        for recording in empty:
+            gather(gathered, recording)
+        empty.clear()
+    notes += [f"left out: {failure.what}" for failure in failures]
+    notes += [f"left out: {one.source}: nothing ran on a device in it" for one in empty]
+    return finish(gathered, names, notes)
+
+
+def _sources(names: list[str]) -> tuple[list[Source], list[str]]:
+    """Every source once, and what should be said about the choice."""
+    found: dict[str, Source] = {}
+    notes: list[str] = []
     for name in names:
         sources, said = find_sources(name)
         notes += said
         for source in sources:
-            if source.identity in seen:
+            if source.identity in found:
                 notes.append(f"{source.name} is named twice and read once")
-                continue
-            seen.add(source.identity)
-            try:
-                recordings += _read_source(source, progress)
-            except InputError as failure:
-                if not source.found:
-                    raise
-                failures.append(failure)
-    if not recordings:
-        raise failures[0]
-    notes += [f"left out: {failure.what}" for failure in failures]
-    return assemble(recordings, names, notes)
+            found.setdefault(source.identity, source)
+    return list(found.values()), notes
+
+
+def _read_all(
+    sources: list[Source], jobs: int | None, progress: Progress
+) -> Iterator[list[Recording] | InputError]:
+    """What each source holds, or why it can't be read."""
+    count = len(sources)
+
+    def tell(number: int, done: int, total: int) -> None:
+        of = f" (host {number + 1} of {count})" if count > 1 else ""
+        progress(f"{sources[number].name}{of}", done, total)
+
+    jobs = min(count, worthwhile_jobs(sources) if jobs is None else jobs)
+    if jobs > 1:
+        yield from read_side_by_side(sources, jobs, tell)
+        return
+    for number, source in enumerate(sources):
+        try:
+            yield read_source(source, lambda _, done, of, at=number: tell(at, done, of))
+        except InputError as failure:
+            yield failure
 
 
 def _names(paths: tuple[object, ...]) -> list[str]:
@@ -93,7 +135,8 @@ def _names(paths: tuple[object, ...]) -> list[str]:
     return names
 
 
-def _read_source(source: Source, progress: Progress) -> list[Recording]:
+def read_source(source: Source, progress: Progress) -> list[Recording]:
+    """What one source holds: a Recording for each host, process or rank in it."""
     try:
         with source.opened() as (data, give_back):
 

@@ -1,0 +1,161 @@
+"""Several profiles read at the same time, each by a process of its own, given in their order.
+
+Fresh interpreters, not forks: polars has threads, and a fork of those may hang. Recordings come as
+Arrow files in a temporary directory, which is gone in the end like the processes, whatever happens.
+Of what is read ahead nothing lies in memory.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from queue import SimpleQueue
+from typing import IO, Any, Final, cast
+
+from counterpoint.core.errors import InputError
+from counterpoint.timeline.parcel import open_parcel
+from counterpoint.timeline.recording import Recording
+from counterpoint.timeline.source import Source
+
+Tell = Callable[[int, int, int], None]
+"""Told which source is being read, how many bytes of it are done, and of how many."""
+
+_MODULE: Final = "counterpoint.timeline.reading_process"
+_ALONE: Final = "read one profile at a time: --jobs 1"
+
+
+_WORTH: Final = 32 << 20
+"""Bytes that take about as long to read as it takes to start a process."""
+
+
+def worthwhile_jobs(sources: Sequence[Source]) -> int:
+    """How many processes are worth starting: one per core, and none for a little."""
+    size = sum(source.path.stat().st_size for source in sources if source.is_file)
+    return max(1, min(_cores(), len(sources), size // _WORTH))
+
+
+def _cores() -> int:
+    """Those that this process may use."""
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """One process, and the pipes to it."""
+
+    process: subprocess.Popen[str]
+    tasks: IO[str]
+    answers: IO[str]
+
+
+def read_side_by_side(
+    sources: Sequence[Source], jobs: int, tell: Tell
+) -> Iterator[list[Recording] | InputError]:
+    """The Recordings of each source, or why it can't be read; in the order of the sources."""
+    with ExitStack() as stack:
+        directory = Path(
+            stack.enter_context(
+                tempfile.TemporaryDirectory(prefix="counterpoint-", ignore_cleanup_errors=True)
+            )
+        )
+        (directory / "hlo").mkdir()
+        free: SimpleQueue[_Reader] = SimpleQueue()
+        pool = stack.enter_context(ThreadPoolExecutor(jobs))
+        for _ in range(jobs):
+            reader = _start(directory, jobs)
+            stack.callback(_stop, reader)
+            free.put(reader)
+
+        def read(number: int) -> list[Path] | InputError:
+            reader = free.get()
+            try:
+                return _ask(reader, sources[number], number, directory, tell)
+            finally:
+                free.put(reader)
+
+        waiting = [pool.submit(read, number) for number in range(len(sources))]
+        stack.callback(_forget, waiting)
+        known: dict[str, bytes] = {}
+        for future in waiting:
+            made = future.result()
+            if isinstance(made, InputError):
+                yield made
+            else:
+                yield [_fetch(place, directory, known) for place in made]
+
+
+def _start(directory: Path, jobs: int) -> _Reader:
+    threads = max(1, _cores() // jobs)
+    # As this process finds the package, so must that one.
+    path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)  # noqa: PTH109
+    process = subprocess.Popen(  # noqa: S603  our own module and interpreter
+        [sys.executable, "-P", "-m", _MODULE, str(directory)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+        env={**os.environ, "POLARS_MAX_THREADS": str(threads), "PYTHONPATH": path},
+    )
+    return _Reader(process, cast("IO[str]", process.stdin), cast("IO[str]", process.stdout))
+
+
+def _stop(reader: _Reader) -> None:
+    reader.process.kill()
+    reader.process.wait()
+
+
+def _forget(waiting: Sequence[Future[Any]]) -> None:
+    for future in waiting:
+        future.cancel()
+
+
+def _ask(
+    reader: _Reader, source: Source, number: int, directory: Path, tell: Tell
+) -> list[Path] | InputError:
+    try:
+        reader.tasks.write(json.dumps({"name": source.name, "number": number}) + "\n")
+        reader.tasks.flush()
+    except OSError:
+        raise _died(reader, source) from None
+    for line in reader.answers:
+        answer: dict[str, Any] = json.loads(line)
+        if "at" in answer:
+            tell(number, answer["at"], answer["of"])
+        elif "failed" in answer:
+            what, why, then = answer["failed"]
+            return InputError(what, why=why, next=then)
+        elif "lost" in answer:
+            raise InputError(
+                f"{source.name}: what was read could not be kept in {directory.parent}",
+                why=answer["lost"],
+                next=_ALONE,
+            )
+        else:
+            tell(number, 1, 1)
+            return [directory / f"{number}-{part}" for part in range(answer["made"])]
+    raise _died(reader, source)
+
+
+def _died(reader: _Reader, source: Source) -> InputError:
+    code = reader.process.wait()
+    how = f"signal {-code}" if code < 0 else f"exit code {code}"
+    return InputError(
+        f"{source.name}: the process that read it ended early ({how})",
+        why="perhaps there was not enough memory for several at a time",
+        next=_ALONE,
+    )
+
+
+def _fetch(place: Path, directory: Path, known: dict[str, bytes]) -> Recording:
+    recording = open_parcel(place, directory / "hlo", known)
+    shutil.rmtree(place)
+    return recording
