@@ -9,6 +9,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from counterpoint.cli.numbers import MaybeWholeNumber
 from counterpoint.cli.progress import Progress
 from counterpoint.cli.timeline_output import PARQUET, check_timeline_output, write_timeline
 from counterpoint.core.errors import UsageError
@@ -19,12 +20,14 @@ from counterpoint.timeline.url import refuse_url
 
 def convert(
     *paths: Annotated[str, Parameter(name="IN... OUT", negative=())],
+    jobs: MaybeWholeNumber = None,
     force: Annotated[bool, Parameter(show_default=False)] = False,
 ) -> None:
     """Keep profiles as Parquet tables, or as a trace for ui.perfetto.dev.
 
     Args:
         paths: What to read, and last where to write: .parquet, .json.gz, .json or .pftrace.
+        jobs: Read so many hosts at a time; by default one per core, where there is much to read.
         force: Overwrite what is there.
     """
     if len(paths) < 2:
@@ -42,7 +45,7 @@ def convert(
         def say(what: str, done: int, total: int) -> None:
             progress.say(f"reading {what.rpartition('/')[2]}, {done / max(total, 1):.0%}")
 
-        timeline = read(*inputs, progress=say)
+        timeline = read(*inputs, progress=say, jobs=jobs)
         progress.say(f"writing {out}")
         write_timeline(timeline, out, force=force)
     _tell(timeline, out)

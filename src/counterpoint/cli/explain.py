@@ -27,12 +27,13 @@ from counterpoint.runs.read import read
 ENDINGS = (".json", ".txt", ".md")
 
 
-def explain(
+def explain(  # noqa: PLR0913 - the options of the command
     *paths: str,
     step: MaybeWholeNumber = None,
     device: str | None = None,
     target: str | None = None,
     top: WholeNumber = 10,
+    jobs: MaybeWholeNumber = None,
     json: Annotated[bool, Parameter(show_default=False)] = False,
     out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
     force: Annotated[bool, Parameter(show_default=False)] = False,
@@ -45,6 +46,7 @@ def explain(
         device: Explain these devices alone: their numbers with commas between, e.g. 0,1.
         target: The machine it ran on, e.g. 8xH100 or 64x8xH100:8x400G: tells how fast links are.
         top: Rows in each table.
+        jobs: Read so many hosts at a time; by default one per core, where there is much to read.
         json: Print everything as JSON, uncut.
         out: Write to this file: .json as JSON, .txt or .md as text.
         force: Overwrite the file.
@@ -59,9 +61,8 @@ def explain(
         if json and out.suffix != ".json":
             raise UsageError(f"--json, but {out} is to be text", next="end its name in .json")
     run = find_run(paths)
-    explanation = _explain(
-        paths, Question(step, devices, run, None if target is None else parse_target(target))
-    )
+    known_target = None if target is None else parse_target(target)
+    explanation = _explain(paths, Question(step, devices, run, known_target), jobs)
     as_json = json or (out is not None and out.suffix == ".json")
     if out is None:
         _print(explanation, run, top, as_json=as_json)
@@ -93,14 +94,14 @@ class Question:
     target: Target | None
 
 
-def _explain(paths: tuple[str, ...], asked: Question) -> Explanation:
+def _explain(paths: tuple[str, ...], asked: Question, jobs: int | None) -> Explanation:
     with Progress("reading") as progress:
 
         def say(what: str, done: int, total: int) -> None:
             progress.say(f"reading {what.rpartition('/')[2]}, {done / max(total, 1):.0%}")
 
         try:
-            timeline = read(*paths, progress=say)
+            timeline = read(*paths, progress=say, jobs=jobs)
         except InputError:
             refuse_directory_of_runs(paths)
             raise

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from counterpoint.diagnose.metrics.attribution import IDLE, PHASES
-from counterpoint.diagnose.selection import Selection
+from counterpoint.diagnose.selection import Selection, device_slices
 from counterpoint.timeline.model import Lane
 
 
@@ -89,14 +89,15 @@ def breakdown(selection: Selection, attributed: pl.DataFrame) -> Breakdown:
 
 def device_breakdowns(selection: Selection, attributed: pl.DataFrame) -> dict[int, Breakdown]:
     """The same for each device alone, on one scale: their mean is the breakdown of all."""
-    windows = {device: len(rows) for (device,), rows in selection.windows.group_by("device")}
+    windows = device_slices(selection.windows)
     return {
         device: _parts(
-            attributed.filter(pl.col("device") == device),
-            selection.scale * selection.occurrences / windows[device],
+            attributed[rows],
+            selection.scale
+            * selection.occurrences
+            / (windows[device].stop - windows[device].start),
         )
-        for device in selection.devices
-        if device in windows
+        for device, rows in device_slices(attributed).items()
     }
 
 

@@ -18,7 +18,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counterpoint.diagnose.selection import Selection
+from counterpoint.diagnose.selection import Selection, device_slices
 from counterpoint.timeline.model import Lane
 
 STATES: Final = (Lane.COMPUTE, Lane.COLLECTIVE, Lane.COPY)
@@ -54,12 +54,9 @@ def attribute(selection: Selection, spans: pl.DataFrame) -> pl.DataFrame:
 def _by_device(
     selection: Selection, spans: pl.DataFrame
 ) -> Iterator[tuple[int, pl.DataFrame, pl.DataFrame]]:
-    devices = spans["device"].to_numpy()
-    for device in selection.devices:
-        windows = selection.windows.filter(pl.col("device") == device)
-        first, last = np.searchsorted(devices, [device, device + 1])
-        if len(windows):
-            yield device, windows, spans[int(first) : int(last)]
+    rows = device_slices(spans)
+    for device, windows in device_slices(selection.windows).items():
+        yield device, selection.windows[windows], spans[rows.get(device, slice(0, 0))]
 
 
 def _classes(selection: Selection) -> tuple[Longs, Longs]:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from counterpoint.core.basis import Basis
 from counterpoint.core.intervals import Intervals, union
 from counterpoint.diagnose.network.slack import slack_per_op
-from counterpoint.diagnose.selection import PS_PER_MS, Selection
+from counterpoint.diagnose.selection import PS_PER_MS, Selection, device_slices
 from counterpoint.timeline.meetings import meetings, number_collectives, stays
 from counterpoint.timeline.model import Lane
 from counterpoint.timeline.ranks import with_groups
@@ -97,22 +97,17 @@ def executions_of(spans: pl.DataFrame, ops: pl.DataFrame) -> pl.DataFrame:
 
 def _exposed(selection: Selection, spans: pl.DataFrame, found: pl.DataFrame) -> pl.Series:
     """Time of each collective span during which its device computes nothing."""
-    computing = np.isin(
-        spans["op"].to_numpy(),
-        selection.timeline.ops.with_row_index("row")
-        .filter(pl.col("lane") == Lane.COMPUTE)["row"]
-        .to_numpy(),
-    )
-    device = spans["device"].to_numpy()
+    lanes = selection.timeline.ops["lane"].eq_missing(Lane.COMPUTE).to_numpy()
+    computing = lanes[spans["op"].to_numpy()]
     start, duration = spans["start_ps"].to_numpy(), spans["dur_ps"].to_numpy()
-    own = found["device"].to_numpy()
     begin = found["start_ps"].to_numpy()
     end = begin + found["dur_ps"].to_numpy()
-    exposed: NDArray[np.int64] = np.zeros(len(found), np.int64)
-    for one in np.unique(own):
-        mine, busy = own == one, (device == one) & computing
+    exposed: NDArray[np.int64] = end - begin
+    rows = device_slices(spans)
+    for one, mine in device_slices(found).items():
+        busy = rows[one].start + np.flatnonzero(computing[rows[one]])
         compute: Intervals = union(start[busy], start[busy] + duration[busy])
-        exposed[mine] = (end - begin)[mine] - compute.covered(begin[mine], end[mine])
+        exposed[mine] -= compute.covered(begin[mine], end[mine])
     return pl.Series("exposed_ps", exposed, pl.Int64)
 
 
