@@ -62,6 +62,18 @@ COMMANDS: tuple[Command, ...] = (
         ),
     ),
     Command(
+        "compare",
+        "counterpoint.cli.compare:compare",
+        "Say what made one run slower than another: by op, phase, collective, schedule, settings.",
+        examples=(
+            "counterpoint compare runs/before runs/after",
+            "counterpoint compare before.xplane.pb after.xplane.pb --top 20",
+            "counterpoint compare runs/a1 runs/a2 runs/a3 --with runs/b1 runs/b2 runs/b3",
+            "counterpoint compare main.parquet change.parquet --fail-above 2%",
+            "counterpoint compare runs/before runs/after --json | jq .step",
+        ),
+    ),
+    Command(
         "convert",
         "counterpoint.cli.convert:convert",
         "Keep profiles as Parquet tables, or as a trace for ui.perfetto.dev.",

@@ -137,12 +137,10 @@ def _work(a: Side, b: Side) -> Work | Unknown:
         return cases
     items = [items_of(case) for case in cases]
     matches = match_items(*items)
-    bases: set[Basis] = {case.basis for case in cases}
     step = Change("step", cases[0].step_ms, cases[1].step_ms)
     parts = _parts(cases)
     idle = parts[-1]
-    steps = min(case.selection.windows["step"].n_unique() for case in cases)
-    rows = rows_of(matches, max(step.a_ms, step.b_ms), steps, bases)
+    rows = rows_of(matches, max(step.a_ms, step.b_ms), _measured_steps(cases))
     return Work(
         whole=cases[0].selection.step is not None,
         step=step,
@@ -154,6 +152,12 @@ def _work(a: Side, b: Side) -> Work | Unknown:
         collectives=networks_of(rows, cases),
         schedule=_schedule(cases, matches),
     )
+
+
+def _measured_steps(cases: Sequence[Case]) -> int | None:
+    """How many the side with fewer has; predictions have no noise."""
+    measured = [case.selection for case in cases if case.basis is Basis.MEASURED]
+    return min((it.windows["step"].n_unique() for it in measured), default=None)
 
 
 def _schedule(cases: tuple[Case, Case], matches: Sequence[Match]) -> Schedule:

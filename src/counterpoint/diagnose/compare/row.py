@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from counterpoint.core.basis import Basis
 from counterpoint.diagnose.compare.item import Item
 from counterpoint.diagnose.compare.matching import How, Match
 from counterpoint.runs.noise import RUNS_DIFFER, student
@@ -46,12 +45,9 @@ class Row:
         return self.match.how
 
 
-def rows_of(
-    matches: Iterable[Match], step_ms: float, steps: int, bases: set[Basis]
-) -> tuple[Row, ...]:
-    """The largest difference first; `steps` is how many the side with fewer has."""
-    measured = Basis.MEASURED in bases
-    made = [_row(match, step_ms, steps if measured else None) for match in matches]
+def rows_of(matches: Iterable[Match], step_ms: float, steps: int | None) -> tuple[Row, ...]:
+    """The largest difference first; `steps` is how many were measured, None: all is predicted."""
+    made = [_row(match, step_ms, steps) for match in matches]
     return tuple(sorted(made, key=lambda row: (-abs(row.difference_ms), row.shown.op)))
 
 

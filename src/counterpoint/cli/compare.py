@@ -1,0 +1,105 @@
+"""`counterpoint compare`: what made one run slower than another; a gate for CI."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from counterpoint.cli.explained_run import refuse_directory_of_runs
+from counterpoint.cli.numbers import WholeNumber
+from counterpoint.cli.output import check_output, write_output
+from counterpoint.cli.progress import Progress
+from counterpoint.core.errors import InputError, UsageError
+from counterpoint.diagnose.compare.comparison import Comparison
+from counterpoint.diagnose.compare.comparison import compare as compare_sides
+from counterpoint.report.compare_document import compare_document
+from counterpoint.report.compare_json import compare_json
+from counterpoint.report.terminal import plain_text, print_document
+
+ENDINGS = (".json", ".txt", ".md")
+
+
+def compare(
+    *paths: str,
+    with_: Annotated[tuple[str, ...], Parameter(name="--with", consume_multiple=True)] = (),
+    fail_above: str | None = None,
+    top: WholeNumber = 10,
+    json: Annotated[bool, Parameter(show_default=False)] = False,
+    out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
+    force: Annotated[bool, Parameter(show_default=False)] = False,
+) -> int:
+    """Say what made B slower or faster than A.
+
+    Args:
+        paths: A and B: Runs, profiles or stored predictions; with --with, several runs of A.
+        with_: Several runs of B.
+        fail_above: Exit with 1 where B is slower by more than this, e.g. 2%, and surely slower.
+        top: Rows in each table.
+        json: Print everything as JSON, uncut.
+        out: Write to this file: .json as JSON, .txt or .md as text.
+        force: Overwrite the file.
+    """
+    a, b = _sides(paths, with_)
+    limit = None if fail_above is None else _share(fail_above)
+    if top < 1:
+        raise UsageError(f"--top takes a number from 1 on, not {top}", next="--top 10")
+    if out is not None:
+        check_output(out, force=force, endings=ENDINGS)
+        if json and out.suffix != ".json":
+            raise UsageError(f"--json, but {out} is to be text", next="end its name in .json")
+    found = _compare(a, b)
+    _write(found, top, out, as_json=json)
+    if limit is None or not found.slower_by_more_than(limit):
+        return 0
+    print(f"B is slower than A by more than {limit:.3%} of the step", file=sys.stderr)
+    return 1
+
+
+def _sides(
+    paths: tuple[str, ...], with_: tuple[str, ...]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    if with_ and paths:
+        return paths, with_
+    if len(paths) == 2 and not with_:
+        return paths[:1], paths[1:]
+    raise UsageError(
+        f"two things are compared, and {len(paths) + len(with_)} were named",
+        why="several runs of each side are told apart by --with",
+        next="counterpoint compare A B, or counterpoint compare A1 A2 --with B1 B2",
+    )
+
+
+def _share(text: str) -> float:
+    written = re.fullmatch(r"\s*(\d{1,3}(?:\.\d+)?)\s*%\s*", text)
+    if written is None:
+        raise UsageError(f"--fail-above takes a percentage, not {text!r}", next="--fail-above 2%")
+    return float(written[1]) / 100
+
+
+def _compare(a: tuple[str, ...], b: tuple[str, ...]) -> Comparison:
+    with Progress("reading") as progress:
+
+        def say(what: str, done: int, total: int) -> None:
+            progress.say(f"reading {what.rpartition('/')[2]}, {done / max(total, 1):.0%}")
+
+        try:
+            return compare_sides(a, b, progress=say)
+        except InputError:
+            refuse_directory_of_runs((*a, *b))
+            raise
+
+
+def _write(found: Comparison, top: int, out: Path | None, *, as_json: bool) -> None:
+    if out is None and as_json:
+        sys.stdout.write(compare_json(found))
+    elif out is None:
+        print_document(compare_document(found, top), sys.stdout)
+    else:
+        text = plain_text(compare_document(found, top))
+        told = {".json": compare_json(found), ".md": f"```\n{text}```\n"}.get(out.suffix, text)
+        write_output(out, told)
+        print(f"wrote {out}", file=sys.stderr)

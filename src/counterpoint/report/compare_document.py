@@ -1,0 +1,155 @@
+"""`compare` as a Document: whether B is slower first, then what of it, then what else differs.
+
+Every difference is B less A. Tables show what is clearly more than noise, and sum up the rest; the
+JSON holds everything.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from typing import Final
+
+from counterpoint.core.basis import Unknown
+from counterpoint.diagnose.compare.comparison import Comparison, Work
+from counterpoint.diagnose.compare.experiment import About, Differs
+from counterpoint.diagnose.compare.side import Side
+from counterpoint.diagnose.compare.step_time import StepChange, Verdict
+from counterpoint.report import units
+from counterpoint.report.compare_tables import (
+    changes_table,
+    collectives_section,
+    differs_section,
+    ops_section,
+    schedule_section,
+)
+from counterpoint.report.document import (
+    Block,
+    Document,
+    Fact,
+    Facts,
+    Prose,
+    Section,
+    Tone,
+    printable,
+)
+
+_MS: Final = 1e3
+_NOTES: Final = 6
+_SOURCES: Final = {
+    "annotation": "the program's step annotations",
+    "api": "StepProfiler",
+    "log": "lines that name a step",
+    "profile": "the profile",
+    "prediction": "the simulator",
+}
+
+
+def compare_document(found: Comparison, top: int = 10) -> Document:
+    """The report, with `top` rows in each table."""
+    sections = [_head(found), _step(found)]
+    if isinstance(found.work, Unknown):
+        reason = Prose(printable(found.work.reason), Tone.QUIET)
+        sections.append(Section("Where the time goes", "not compared", (reason,)))
+    else:
+        sections += [
+            _parts(found.work),
+            ops_section(found.work, top),
+            collectives_section(found.work, top),
+            schedule_section(found.work.schedule, top),
+        ]
+    sections.append(differs_section(found, top))
+    return Document(sections=tuple(sections), legend=_LEGEND, next=_next(found))
+
+
+_LEGEND: Final = (
+    "times: ms of a median step, mean over devices; B-A is what the step of B is longer by. An op "
+    "holds the time in which the step waits for it: what runs hidden beside compute holds none"
+)
+
+
+def _head(found: Comparison) -> Section:
+    rows = [Fact("A", _side(found.a, found.runs[0])), Fact("B", _side(found.b, found.runs[1]))]
+    others = [it for it in found.differs if it.about is About.EXPERIMENT]
+    rows += [Fact("NOT THE SAME", _differs(it), Tone.WARNING) for it in others]
+    rows += [Fact("note", printable(note), Tone.WARNING) for note in found.notes[:_NOTES]]
+    more = len(found.notes) - _NOTES
+    if more > 0:
+        rows.append(Fact("", f"and {more} more notes: --json", Tone.QUIET))
+    said = "" if found.same_experiment else "not the same experiment: a difference proves little"
+    return Section("Compared", said, (Facts(tuple(rows)),))
+
+
+def _side(side: Side, runs: int) -> str:
+    what = "Run" if side.run is not None else "profile"
+    if side.timeline is not None:
+        basis = str(side.timeline.basis)
+        kinds = ", ".join(sorted({it.chip or it.kind for it in side.timeline.devices}))
+        what = f"{basis}, {len(side.timeline.devices)} x {kinds}"
+    several = f"; of {runs} runs the one in the middle" if runs > 1 else ""
+    return printable(f"{side.name} ({what}{several})")
+
+
+def _differs(it: Differs) -> str:
+    return printable(f"{it.what}: {it.a or 'none'} in A, {it.b or 'none'} in B")
+
+
+def _step(found: Comparison) -> Section:
+    step = found.step
+    if isinstance(step, Unknown):
+        return Section("Step time", f"unknown: {printable(step.reason)}")
+    rows = [
+        Fact("A", _time(step.a_s, found.a, found.runs[0])),
+        Fact("B", _time(step.b_s, found.b, found.runs[1])),
+        Fact("B against A", _change(step)),
+    ]
+    if not isinstance(step.of_steps, Unknown):
+        low, high = step.of_steps.low, step.of_steps.high
+        rows.append(Fact("by steps alone", f"{low:+.2%} to {high:+.2%}", Tone.QUIET))
+    rows.append(Fact("how", printable(step.how), Tone.QUIET))
+    return Section("Step time", _answer(step), (Facts(tuple(rows)),))
+
+
+def _time(seconds: float, side: Side, runs: int) -> str:
+    source = side.times.source if side.times else ""
+    count = len(side.times.each_s) if side.times else 0
+    counted = f"{runs} runs" if runs > 1 else f"{count:,} step{'s' if count != 1 else ''}"
+    return f"{units.milliseconds(seconds * _MS)}   ({counted}, by {_SOURCES.get(source, source)})"
+
+
+def _change(step: StepChange) -> str:
+    if isinstance(step.range, Unknown):
+        return f"{step.change:+.2%}, range not known: {printable(step.range.reason)}"
+    return f"{step.change:+.2%}, 95 % range {step.range.low:+.2%} to {step.range.high:+.2%}"
+
+
+def _answer(step: StepChange) -> str:
+    if step.verdict in (Verdict.FASTER, Verdict.SLOWER):
+        return f"B is {abs(step.change):.1%} {step.verdict}"
+    if step.change == 0:
+        return str(step.verdict)
+    way = "longer" if step.change > 0 else "shorter"
+    return f"{abs(step.change):.1%} {way}: {step.verdict}"
+
+
+def _parts(work: Work) -> Section:
+    what = "Where the profile goes" if work.whole else "Where a median step goes"
+    way = work.step.difference_ms
+    said = f"{units.milliseconds(abs(way))} {'longer' if way > 0 else 'shorter'} in B"
+    blocks: list[Block] = [changes_table("part", work.parts, work.step)]
+    if isinstance(work.phases, Unknown):
+        blocks.append(Prose(f"by phase: {printable(work.phases.reason)}", Tone.QUIET))
+    else:
+        blocks.append(changes_table("phase", work.phases, work.busy))
+    if work.whole:
+        blocks.append(Prose("no steps were found: whole profiles are compared", Tone.WARNING))
+    return Section(what, said if way else "equal", tuple(blocks))
+
+
+def _next(found: Comparison) -> str:
+    words: Sequence[str] = ["counterpoint", "compare", found.a.name, found.b.name, "--json"]
+    step = found.step
+    if isinstance(step, StepChange) and step.verdict in (Verdict.WITHIN, Verdict.OPEN):
+        words = ["counterpoint", "compare", found.a.name, "A2", "A3"]
+        words = [*words, "--with", found.b.name, "B2", "B3"]
+    return printable(shlex.join(words))
