@@ -8,10 +8,13 @@ hosts' clocks. How far single collectives stray from that median tells how sure 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import polars as pl
 
 from counterpoint.timeline.model import Lane
+
+_BY_HOST: Final = r"^(send|recv)(-done)?$"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +65,12 @@ def _ends(
     spans: pl.DataFrame, ops: pl.DataFrame, runs: pl.DataFrame, hosts: list[int]
 ) -> pl.DataFrame:
     everywhere = (pl.col("group_size") == len(hosts)) | pl.col("group_size").is_null()
+    # Parts of a transfer between slices end when their own host is ready for them.
+    by_host = pl.col("opcode").fill_null("").str.contains(_BY_HOST) & ~pl.col("collective").is_in(
+        ["send", "recv"]
+    )
     wanted = ops.with_row_index("row").filter(
-        (pl.col("lane") == Lane.COLLECTIVE) & ~pl.col("async_window") & everywhere
+        (pl.col("lane") == Lane.COLLECTIVE) & ~pl.col("async_window") & everywhere & ~by_host
     )
     members = spans.filter(pl.col("run").is_not_null()).join(
         wanted.select("row", "program", name="op"), left_on="op", right_on="row"
