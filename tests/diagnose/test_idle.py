@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import polars as pl
 import pytest
 from host_side import Event, Run, case, loop, made
 from hypothesis import given
@@ -10,14 +11,13 @@ from hypothesis import strategies as st
 from counterpoint.diagnose.host.causes import Cause, cause_of
 from counterpoint.diagnose.host.idle import idle
 from counterpoint.diagnose.selection import select
+from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.read import read
 
-STEP = 0.150  # milliseconds of a loop's step, of which it is busy for 90 us
 
-
-def parts(timeline: object) -> dict[str, float]:
+def parts(timeline: Timeline) -> dict[str, float]:
     """Microseconds by cause."""
-    found = idle(case(timeline)).parts  # type: ignore[arg-type]
+    found = idle(case(timeline)).parts.group_by("cause").agg(pl.col("ms").sum())
     return {row["cause"]: round(row["ms"] * 1e3, 6) for row in found.iter_rows(named=True)}
 
 
@@ -34,6 +34,16 @@ def test_a_helper_does_what_the_event_around_it_does() -> None:
 def test_next_inside_of_a_call_is_no_input() -> None:
     between = [Event("$builtins next", 52, 5)]
     assert parts(loop(between)) == {"unknown": 50, "dispatch": 10}
+
+
+def test_a_gap_is_held_from_the_wait_on() -> None:
+    held = idle(case(loop([Event("np.asarray(jax.Array)", -20, 30), Event("$a.py:1 f", 10, 40)])))
+    assert held.ms(Cause.PYTHON, held=True) == pytest.approx(0.040)
+    assert held.blocked_ms == pytest.approx(0.030)
+    later = idle(case(loop([Event("$a.py:1 f", 0, 30), Event("np.asarray(jax.Array)", 30, 5)])))
+    assert later.ms(Cause.PYTHON, held=False) == pytest.approx(0.030)
+    assert later.ms(*Cause, held=True) == pytest.approx(0.030)
+    assert later.blocked_ms == pytest.approx(0.005)
 
 
 def test_where_the_thread_waits_the_others_count() -> None:

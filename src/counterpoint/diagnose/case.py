@@ -22,6 +22,7 @@ from counterpoint.timeline.model import Timeline
 
 if TYPE_CHECKING:
     from counterpoint.diagnose.exposure.shares import Shares
+    from counterpoint.diagnose.host.idle import Idle
     from counterpoint.diagnose.savings import Savings
 
 _ROWS: Final = 5
@@ -84,6 +85,13 @@ class Case:
         return collective_profile(self.selection, self.spans)
 
     @cached_property
+    def slack(self) -> pl.DataFrame:
+        """How long each transfer may take before the device waits for it: `network.slack`."""
+        from counterpoint.diagnose.network.slack import slack_table
+
+        return slack_table(self)
+
+    @cached_property
     def network(self) -> pl.DataFrame:
         """What each collective asks of the links, and what binds it: `network.requirement`."""
         from counterpoint.diagnose.network.requirement import classify
@@ -96,6 +104,13 @@ class Case:
         from counterpoint.diagnose.exposure.shares import shares_of
 
         return shares_of(self)
+
+    @cached_property
+    def idle(self) -> Idle:
+        """Why devices have nothing to do: `host.idle`."""
+        from counterpoint.diagnose.host.idle import idle
+
+        return idle(self)
 
     @cached_property
     def savings(self) -> Savings:

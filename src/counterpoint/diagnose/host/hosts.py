@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -25,7 +26,7 @@ _PLAIN: Final = tuple(
 )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class HostSide:
     """What is known of one host."""
 
@@ -34,6 +35,11 @@ class HostSide:
     enqueues: pl.DataFrame  # events of all threads that put kernels on streams
     calling: Thread
     beside: dict[Cause, Intervals]  # what the other threads do
+
+    @cached_property
+    def blocked(self) -> Intervals:
+        """When the thread that launches waits for what a device computes."""
+        return self.calling.during(Cause.BLOCKED)
 
     def attribute(self, gaps: Intervals, anywhere: Intervals) -> dict[Cause, Intervals]:
         """Cut gaps up by cause; `anywhere`: when any device is busy."""

@@ -5,6 +5,9 @@ the run's kernels were still being launched. Between runs it is the device's own
 had been launched, or where the gap is no longer than a launch takes. What remains is the host's,
 and belongs to what the thread that launches does at that moment; where that thread waits, to what
 the other threads do. Every moment of idle time has one cause, so they add up to it.
+
+From the moment on at which the host waits for a result a gap is *held*: the host could have called
+the next run instead, and what it does in the rest of the gap would have been hidden.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from counterpoint.diagnose.host.causes import Cause
 from counterpoint.diagnose.host.hosts import HostSide, host_side
 from counterpoint.diagnose.host.launches import launched_at, while_launching
 
-PARTS: Final = {"device": pl.UInt16, "cause": pl.String, "ms": pl.Float64}
+PARTS: Final = {"device": pl.UInt16, "cause": pl.String, "held": pl.Boolean, "ms": pl.Float64}
 TOPS: Final = {"cause": pl.String, "what": pl.String, "ms": pl.Float64}
 
 _LAUNCH_PS: Final = 20_000_000
@@ -34,17 +37,20 @@ and as long until its end is known."""
 class Idle:
     """Milliseconds of a median step, mean over devices.
 
-    `parts` has one row per device and cause, `tops` the host's events that stand behind a cause,
-    the longest first. `seen` tells whether the thread that launches is known on every host.
+    `parts` has one row per device, cause and whether the gap was held, `tops` the host's events
+    that stand behind a cause, the longest first. `seen` tells whether the thread that launches is
+    known on every host, `blocked_ms` how long that waits for results, busy devices or not.
     """
 
     parts: pl.DataFrame
     tops: pl.DataFrame
     seen: bool
+    blocked_ms: float
 
-    def ms(self, *causes: Cause) -> float:
-        """Of these causes together."""
-        return float(self.parts.filter(pl.col("cause").is_in(causes))["ms"].sum())
+    def ms(self, *causes: Cause, held: bool | None = None) -> float:
+        """Of these causes together; of held gaps alone, or of all others."""
+        rows = self.parts.filter(pl.col("cause").is_in(causes))
+        return float((rows if held is None else rows.filter(pl.col("held") == held))["ms"].sum())
 
     @property
     def total_ms(self) -> float:
@@ -61,15 +67,25 @@ def idle(case: Case) -> Idle:
     """Attribute the idle time of the typical steps."""
     scale = case.selection.scale
     sides = {i: host_side(case, i) for i in sorted({d.host for d in case.timeline.devices})}
-    parts: list[tuple[int, Cause, float]] = []
+    parts: list[tuple[int, Cause, bool, float]] = []
+    blocked = 0
     tops: dict[tuple[Cause, int], int] = {}
     anywhere = busy_anywhere(case)
     for device, windows, spans in by_device(case):
         side = sides[case.timeline.devices[device].host]
         gaps = union(*windows) - busy(case, spans)
         own, late = _split(case, device, gaps, side)
-        causes = {**own, **side.attribute(late, anywhere)}
-        parts += [(device, cause, piece.total * scale) for cause, piece in causes.items()]
+        held = _from_wait(late, side.blocked)
+        free = late - held
+        for pieces, is_held in (
+            (own, False),
+            (side.attribute(free, anywhere), False),
+            (side.attribute(held, anywhere), True),
+        ):
+            parts += [
+                (device, cause, is_held, piece.total * scale) for cause, piece in pieces.items()
+            ]
+        blocked += (union(*windows) & side.blocked).total
         for key, ps in side.tops(late).items():
             tops[key] = tops.get(key, 0) + ps
     names = case.timeline.host_names
@@ -78,7 +94,17 @@ def idle(case: Case) -> Idle:
         parts=pl.DataFrame(parts, schema=PARTS, orient="row").filter(pl.col("ms") > 0),
         tops=pl.DataFrame(behind, schema=TOPS, orient="row").sort("ms", descending=True),
         seen=all(side.known for side in sides.values()),
+        blocked_ms=blocked * scale,
     )
+
+
+def _from_wait(gaps: Intervals, blocked: Intervals) -> Intervals:
+    """Each gap from the first moment on at which the host is blocked."""
+    if not len(blocked):
+        return EMPTY
+    first = np.searchsorted(blocked.end, gaps.start, side="right")
+    since = np.append(blocked.start, np.iinfo(np.int64).max)[first]
+    return union(np.maximum(since, gaps.start), gaps.end)
 
 
 def _split(
