@@ -125,7 +125,7 @@ def test_nobody_can_tell_without_the_program() -> None:
 
 def test_a_simulation_that_misses_the_measured_step_is_not_believed() -> None:
     # By this program the gather is waited for before fusion.1 starts: 23 ms instead of 18.
-    started_late: list[str] = HLO.replace("negate(%p)", "negate(%gather-done)").splitlines()
+    started_late = list[str](HLO.replace("negate(%p)", "negate(%gather-done)").splitlines())
     done = next(line for line in started_late if "%gather-done =" in line)
     fusion = next(line for line in started_late if "%fusion.1 =" in line)
     started_late.remove(done)

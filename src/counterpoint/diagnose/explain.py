@@ -114,9 +114,7 @@ def explain(
         ops=ops,
         collectives=collectives,
         utilisation=utilisation(selection, ops, parts.idle_ms if parts else None),
-        findings=(*judge(case), *largest_losses(selection, spans, parts, ops, collectives))
-        if parts
-        else (),
+        findings=(*judge(case), *largest_losses(selection, spans, parts, ops)) if parts else (),
     )
 
 

@@ -1,7 +1,7 @@
 """The largest losses of a step in plain words.
 
-Four ways to lose time that every profile shows: communication that nothing hides, waiting for a
-late device, copies that nothing hides, and a device with nothing to do. The price is an upper
+Ways to lose time that every profile shows: copies that nothing hides, and a device with nothing to
+do. The price is an upper
 bound, since how much can be hidden is not known from the profile alone: a range from zero.
 """
 
@@ -37,13 +37,10 @@ def largest_losses(
     spans: pl.DataFrame,
     breakdown: Breakdown,
     ops: pl.DataFrame,
-    collectives: pl.DataFrame,
 ) -> tuple[Finding, ...]:
     """Up to three findings, the dearest first."""
     evidence = _Evidence(selection, spans)
     found = [
-        *_exposed_collectives(breakdown, collectives, evidence, selection.timeline.basis),
-        *_late_devices(collectives, evidence, selection.timeline.basis),
         *_copies(breakdown, ops, evidence, selection.timeline.basis),
         *_idle(selection, breakdown),
     ]
@@ -77,63 +74,6 @@ class _Evidence:
             ms=float(cost) if isinstance(cost, float) else None,
             spans=tuple(rows),
         )
-
-
-def _exposed_collectives(
-    breakdown: Breakdown, collectives: pl.DataFrame, evidence: _Evidence, basis: Basis
-) -> Iterator[Finding]:
-    if not len(collectives) or not breakdown.collective_exposed_ms:
-        return
-    kinds = collectives.group_by("kind").agg(pl.col("exposed_ms").sum()).sort("exposed_ms")
-    kind, most = kinds.row(-1)
-    worst = collectives.filter(pl.col("kind").eq_missing(kind)).head(_ROWS)
-    hidden = breakdown.collective_hidden_ms
-    total = breakdown.collective_exposed_ms + hidden
-    first = worst.row(0, named=True)
-    yield Finding(
-        code="exposed-collective",
-        title=f"devices wait {breakdown.collective_exposed_ms:,.2f} ms per step for communication",
-        detail=(
-            f"{hidden / total:.0%} of {total:,.2f} ms of communication is hidden behind compute;"
-            f" most of the rest is {kind} ({most:,.2f} ms summed over ops), first"
-            f" {_place(first)}"
-        ),
-        saves_ms=Range(0.0, breakdown.collective_exposed_ms),
-        basis=basis,
-        evidence=tuple(evidence.of(row, "exposed_ms") for row in worst.iter_rows(named=True)),
-        remedy=Remedy(
-            "give the scheduler something to overlap: the latency-hiding scheduler with a PGLE"
-            " profile, pipelined collectives for scanned layers, larger combine thresholds for"
-            " many small ones"
-        ),
-    )
-
-
-def _late_devices(
-    collectives: pl.DataFrame, evidence: _Evidence, basis: Basis
-) -> Iterator[Finding]:
-    waiting = collectives.filter(pl.col("wait_ms") > 0).sort("wait_ms", descending=True)
-    if not len(waiting):
-        return
-    total, first = float(waiting["wait_ms"].sum()), waiting.row(0, named=True)
-    transfer = float(waiting["total_ms"].sum()) - total
-    yield Finding(
-        code="late-device",
-        title=f"collectives wait {total:,.2f} ms per step for the device that comes last",
-        detail=(
-            f"the transfers themselves take {transfer:,.2f} ms; the longest wait is in"
-            f" {_place(first)}. Part of the waiting may be hidden behind compute"
-        ),
-        saves_ms=Range(0.0, min(total, float(waiting["exposed_ms"].sum()))),
-        basis=basis,
-        evidence=tuple(
-            evidence.of(row, "wait_ms") for row in waiting.head(_ROWS).iter_rows(named=True)
-        ),
-        remedy=Remedy(
-            "find the device that starts its collectives last (`--device N`) and what it does"
-            " before: more work in its shard, a slower clock, or a host that launches late"
-        ),
-    )
 
 
 def _copies(

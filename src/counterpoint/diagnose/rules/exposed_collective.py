@@ -117,11 +117,13 @@ def _remedy(case: Case, rows: Rows) -> Remedy:
 
 
 def _words(scheduler: Scheduler, *, pipelined: bool) -> str:
-    first = (
-        f"let the latency-hiding scheduler run ({scheduler.why})"
-        if scheduler.ran is False
-        else "give the latency-hiding scheduler measured costs: a PGLE profile of this program"
-    )
+    costs = "give the latency-hiding scheduler measured costs: a PGLE profile of this program"
+    if scheduler.ran is False:
+        first = f"let the latency-hiding scheduler run: {scheduler.why}"
+    elif scheduler.ran is None:
+        first = f"make sure that the latency-hiding scheduler runs; then {costs}"
+    else:
+        first = costs
     more = "; move collectives of the loop to another of its turns" if pipelined else ""
     return f"{first}{more}"
 

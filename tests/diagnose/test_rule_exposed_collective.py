@@ -1,0 +1,100 @@
+"""STEP101: asynchronous collectives that their device waits for.
+
+Milliseconds; the reduce takes 8, of which 5 run beside work.2:
+
+              0      5       10   13     18 20
+    compute   work.1 work.2       work.3 work.4
+    reduce           =============
+"""
+
+from __future__ import annotations
+
+import pytest
+from made_step import Work, hlo, made, negate, reduce_done, reduce_start, told
+
+from counterpoint.core.basis import Basis, Range
+from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.finding import Finding
+from counterpoint.diagnose.judge import judge
+from counterpoint.diagnose.network.requirement import Bound
+from counterpoint.diagnose.rules import exposed_collective
+
+HLO = hlo(
+    negate("work.1", "p"),
+    reduce_start("start", "work.1"),
+    negate("work.2", "work.1"),
+    reduce_done("done", "start"),
+    negate("work.3", "done"),
+    root=negate("work.4", "work.3"),
+)
+LHS = "xla_gpu_enable_latency_hiding_scheduler"
+
+
+def step(reduce_ms: float) -> list[Work]:
+    ready = max(10.0, 5 + reduce_ms)
+    return [
+        ("work.1", 0, 5),
+        ("start", 5, reduce_ms),
+        ("work.2", 5, 5),
+        ("work.3", ready, 5),
+        ("work.4", ready + 5, 2),
+    ]
+
+
+def case(reduce_ms: float = 8, movable_ms: float | None = None, text: str | None = HLO) -> Case:
+    found = made(text, step(reduce_ms), 20, beside=["start"])
+    return told(found, start={"movable_ms": movable_ms, "bound": Bound.SCHEDULE})
+
+
+def ask(case: Case) -> list[Finding]:
+    return list(exposed_collective.check(case))
+
+
+def test_what_is_not_hidden_is_found_with_what_it_costs() -> None:
+    (found,) = ask(case())
+    assert found.title == "devices wait 3.00 ms per step for all-reduce"
+    assert "62% of 8.00 ms of communication is hidden" in found.detail
+    assert found.saves_ms == Range(0.0, 3.0)
+    assert found.basis is Basis.PREDICTED
+    assert [(it.what, it.ms) for it in found.evidence] == [("start", pytest.approx(3))]
+    assert found.evidence[0].spans
+
+
+def test_known_independent_work_makes_part_of_the_saving_sure() -> None:
+    (found,) = ask(case(movable_ms=2))
+    assert found.saves_ms == Range(2.0, 3.0)
+    assert "2.00 ms of other work" in found.detail
+
+
+def test_the_scheduler_is_asked_for_where_nobody_knows_that_it_ran() -> None:
+    (found,) = ask(case())
+    assert found.remedy.flags == ((LHS, "true"),)
+
+
+def test_without_hlo_the_saving_is_bounded_by_what_is_exposed() -> None:
+    found = ask(case(text=None))
+    assert all(it.doubt for it in found)
+    assert [it.basis for it in found] == [Basis.MEASURED] * len(found)
+
+
+def test_what_is_hidden_is_not_found() -> None:
+    assert not ask(case(reduce_ms=5))
+
+
+def test_a_hundredth_of_the_step_is_not_worth_a_word() -> None:
+    assert not [it for it in judge(case(reduce_ms=5.15)) if it.code == exposed_collective.CODE]
+
+
+def test_waiting_for_a_late_device_is_no_exposure_of_the_schedule() -> None:
+    def late(device: int, number: int) -> list[Work]:
+        del number
+        shift = 3 * device
+        return [
+            ("work.1", shift, 5),
+            ("start", 5 + shift, 8 - shift),
+            ("work.2", 5 + shift, 5),
+            ("work.3", 13, 5),
+            ("work.4", 18, 2),
+        ]
+
+    assert not ask(made(HLO, late, 20, beside=["start"]))

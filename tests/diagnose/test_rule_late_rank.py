@@ -1,0 +1,99 @@
+"""STEP105: devices that come late. Milliseconds; device 1 comes to the reduce 3 later:
+
+            0      10     13  15     20
+device 0    work.1 reduce ... work.2
+device 1    work.1 ...... reduce work.2
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from made_step import Work, hlo, made, negate, reduce
+
+from counterpoint.core.basis import Basis, Range
+from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.finding import Finding
+from counterpoint.diagnose.judge import judge
+from counterpoint.diagnose.rules import late_rank
+
+HLO = hlo(negate("work.1", "p"), reduce("reduce", "work.1"), root=negate("work.2", "reduce"))
+
+
+def step(late: Callable[[int], float], *, slow: bool) -> Callable[[int, int], list[Work]]:
+    """Device 1 is late by so much in a step, because its work takes longer or starts later."""
+
+    def of(device: int, number: int) -> list[Work]:
+        by = late(number)
+        mine = by if device else 0.0
+        return [
+            ("work.1", 0 if slow else mine, 10 + (mine if slow else 0)),
+            ("reduce", 10 + mine, 2 + by - mine),
+            ("work.2", 12 + by, 5),
+        ]
+
+    return of
+
+
+def case(late: Callable[[int], float], *, slow: bool = False) -> Case:
+    return made(HLO, step(late, slow=slow), 20, steps=10, flags={}, jaxlib="0.10.2")
+
+
+def ask(case: Case) -> list[Finding]:
+    return list(late_rank.check(case))
+
+
+def test_a_device_that_starts_late_is_named_with_what_it_costs() -> None:
+    (found,) = ask(case(lambda _: 3.0))
+    # Device 0 waits 3, device 1 does not: a mean of 1.5.
+    assert found.title == "devices wait 1.50 ms per step for the one that comes last"
+    assert isinstance(found.saves_ms, Range)
+    assert found.saves_ms.low == pytest.approx(1.5)
+    assert found.saves_ms.high == pytest.approx(1.5)
+    assert found.basis is Basis.MEASURED
+    assert "Device 1 (host0) is persistent: last in 100% of its meetings" in found.detail
+    assert "starts late" in found.detail
+    assert "host of device 1" in found.remedy.text
+    assert [it.what for it in found.evidence] == ["reduce"]
+
+
+def test_a_device_whose_own_work_takes_longer_is_slow() -> None:
+    (found,) = ask(case(lambda _: 3.0, slow=True))
+    assert "longer than the median device's" in found.detail
+    assert "clocks" in found.remedy.text
+
+
+def test_one_that_is_late_now_and_then_is_sporadic() -> None:
+    (found,) = ask(case(lambda number: 4.0 if number % 3 == 0 else 0.0))
+    assert "Device 1 (host0) is sporadic" in found.detail
+
+
+def test_nobody_waits_where_all_come_together() -> None:
+    assert not ask(case(lambda _: 0.0))
+
+
+def test_a_hundredth_of_the_step_is_not_worth_a_word() -> None:
+    found = judge(case(lambda _: 0.2))
+    assert late_rank.CODE not in [it.code for it in found]
+
+
+def test_what_waits_hidden_beside_compute_costs_nothing() -> None:
+    text = hlo(
+        negate("work.1", "p"),
+        reduce("reduce", "work.1").replace("all-reduce(", "all-reduce-start("),
+        negate("beside", "work.1"),
+        "%done = f32[1024]{0} all-reduce-done(%reduce)",
+        root=negate("work.2", "done"),
+    )
+
+    def of(device: int, number: int) -> list[Work]:
+        del number
+        return [
+            ("work.1", 0, 5),
+            ("reduce", 5 + device, 3 - device),
+            ("beside", 5, 6),
+            ("work.2", 11, 5),
+        ]
+
+    assert not ask(made(text, of, 20, beside=["reduce"], flags={}, jaxlib="0.10.2"))

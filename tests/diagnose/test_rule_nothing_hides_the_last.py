@@ -1,0 +1,103 @@
+"""STEP104: one large collective at an end of the step. Milliseconds:
+
+          0       40      46      48
+main      work.1  reduce  update
+"""
+
+from __future__ import annotations
+
+from made_step import GROUPS, Work, hlo, made, negate, reduce, told
+
+from counterpoint.core.basis import Range
+from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.finding import Finding
+from counterpoint.diagnose.network.requirement import Bound
+from counterpoint.diagnose.rules import nothing_hides_the_last
+from counterpoint.flags.advice.thresholds import flag_of
+
+SIZE = 1 << 20
+VALUE = f"f32[{SIZE}]{{0}}"
+AT_END = hlo(
+    negate("work.1", "p", SIZE),
+    reduce("reduce", "work.1", SIZE),
+    root=negate("update", "reduce", SIZE),
+    size=SIZE,
+)
+
+
+def case(text: str, step: list[Work]) -> Case:
+    found = made(text, step, step[-1][1] + step[-1][2], flags={}, jaxlib="0.10.2")
+    return told(found, reduce={"movable_ms": 0.0, "bound": Bound.BANDWIDTH})
+
+
+def at_end(update: float = 2.0, reduce_ms: float = 6.0) -> list[Work]:
+    ready = 40 + reduce_ms
+    return [("work.1", 0, 40), ("reduce", 40, reduce_ms), ("update", ready, update)]
+
+
+def ask(case: Case) -> list[Finding]:
+    return list(nothing_hides_the_last.check(case))
+
+
+def test_one_at_the_end_is_found_with_what_it_costs() -> None:
+    (found,) = ask(case(AT_END, at_end()))
+    assert found.title == "devices wait 6.00 ms at the end of each step for one all-reduce"
+    assert "behind it the program computes 2.00 ms" in found.detail
+    assert isinstance(found.saves_ms, Range)
+    assert found.saves_ms == Range(0.0, found.saves_ms.high)
+    assert 5.9 < found.saves_ms.high <= 6.0
+    assert "layer by layer" in found.remedy.text
+    assert found.remedy.flags == ()
+
+
+def test_one_at_the_start_is_found_too() -> None:
+    text = hlo(
+        reduce("reduce", "p", SIZE),
+        negate("work.1", "reduce", SIZE),
+        root=negate("update", "work.1", SIZE),
+        size=SIZE,
+    )
+    (found,) = ask(case(text, [("reduce", 0, 6), ("work.1", 6, 40), ("update", 46, 2)]))
+    assert "at the start of each step" in found.title
+    assert "before it the program computes 0.00 ms" in found.detail
+
+
+def test_what_was_merged_into_it_is_taken_apart_by_a_threshold() -> None:
+    names = [f"part.{at}" for at in range(8)]
+    merged = (
+        f"%reduce = ({', '.join([VALUE] * 8)}) all-reduce({', '.join(f'%{it}' for it in names)}),"
+        f" channel_id=1, {GROUPS}, to_apply=%add"
+    )
+    text = hlo(
+        negate("work.1", "p", SIZE),
+        *(negate(name, "work.1", SIZE) for name in names),
+        merged,
+        f"%sum.0 = {VALUE} get-tuple-element(%reduce), index=0",
+        root=negate("update", "sum.0", SIZE),
+        size=SIZE,
+    )
+    (found,) = ask(case(text, at_end()))
+    assert "merged of 8 values" in found.detail
+    assert found.remedy.flags == ((flag_of("all-reduce"), str(2 * SIZE * 4)),)
+
+
+def test_with_much_to_compute_behind_it_another_rule_speaks() -> None:
+    assert not ask(case(AT_END, at_end(update=10)))
+
+
+def test_a_small_one_at_the_end_is_left_alone() -> None:
+    assert not ask(case(AT_END, at_end(reduce_ms=0.5)))
+
+
+def test_one_that_is_hidden_is_left_alone() -> None:
+    text = hlo(
+        negate("half", "p", SIZE),
+        f"%reduce = {VALUE} all-reduce-start(%half), channel_id=1, {GROUPS}, to_apply=%add",
+        negate("work.1", "half", SIZE),
+        f"%done = {VALUE} all-reduce-done(%reduce)",
+        root=negate("update", "done", SIZE),
+        size=SIZE,
+    )
+    step: list[Work] = [("half", 0, 30), ("reduce", 30, 6), ("work.1", 30, 7), ("update", 37, 2)]
+    found = made(text, step, 39, beside=["reduce"], flags={}, jaxlib="0.10.2")
+    assert not ask(told(found, reduce={"bound": Bound.SCHEDULE}))

@@ -1,0 +1,176 @@
+"""STEP102: synchronous collectives, and why each is one. Milliseconds; the reduce runs alone:
+
+          0      5      8      13     15
+main      work.1 reduce work.2 work.3
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from made_step import A100, GROUPS, H100, Work, hlo, made, negate, reduce, told
+
+from counterpoint.core.basis import Range
+from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.finding import Finding
+from counterpoint.diagnose.network.requirement import Bound
+from counterpoint.diagnose.rules import synchronous_collective
+
+LHS = "xla_gpu_enable_latency_hiding_scheduler"
+DISABLED = "xla_gpu_disable_async_collectives"
+STEP: list[Work] = [("work.1", 0, 5), ("reduce", 5, 3), ("work.2", 8, 5), ("work.3", 13, 2)]
+
+
+def program(*more: str, sum_: str | None = None) -> str:
+    return hlo(
+        negate("work.1", "p"),
+        sum_ or reduce("reduce", "work.1"),
+        *more,
+        negate("work.2", "reduce"),
+        root=negate("work.3", "work.2"),
+    )
+
+
+def case(
+    text: str | None = None,
+    *,
+    flags: Mapping[str, str] | None = None,
+    jaxlib: str | None = "0.10.2",
+    chip: str = H100,
+    movable_ms: float | None = 0.0,
+    bound: Bound = Bound.SCHEDULE,
+) -> Case:
+    found = made(text or program(), STEP, 16, chip=chip, flags=flags, jaxlib=jaxlib)
+    return told(found, reduce={"movable_ms": movable_ms, "bound": bound})
+
+
+def ask(case: Case) -> list[Finding]:
+    return list(synchronous_collective.check(case))
+
+
+def test_a_flag_that_asks_for_it_is_named_and_taken_back() -> None:
+    (found,) = ask(case(flags={DISABLED: "ALLREDUCE,ALLGATHER"}))
+    assert found.title == "devices wait 3.00 ms per step for synchronous all-reduce"
+    assert f"because --{DISABLED}=ALLREDUCE,ALLGATHER asks for it" in found.detail
+    assert found.remedy.flags == ((DISABLED, "ALLGATHER"),)
+    assert found.saves_ms == Range(0.0, 3.0)
+    assert [it.what for it in found.evidence] == ["reduce"]
+
+
+def test_on_chips_where_nobody_asked_for_the_scheduler_it_is_asked_for() -> None:
+    (found,) = ask(case(flags={}, chip=A100))
+    assert "did not run: on NVIDIA A100-SXM4-80GB jaxlib 0.10.2 runs it only if asked" in (
+        found.detail
+    )
+    assert found.remedy.flags == ((LHS, "true"),)
+
+
+@pytest.mark.parametrize(
+    ("flags", "why"),
+    [
+        ({"xla_disable_hlo_passes": "latency-hiding-scheduler"}, "--xla_disable_hlo_passes"),
+        ({LHS: "false"}, f"--{LHS}=false"),
+    ],
+)
+def test_what_switched_the_scheduler_off_is_named(flags: dict[str, str], why: str) -> None:
+    (found,) = ask(case(flags=flags, jaxlib="0.12.0"))
+    assert f"did not run: {why} switches it off" in found.detail
+
+
+def test_a_kind_that_xla_has_no_model_of_leaves_the_scheduler_off() -> None:
+    broadcast = f"%cast = f32[1024]{{0}} collective-broadcast(%p), channel_id=9, {GROUPS[:24]}"
+    (found,) = ask(case(program(broadcast), flags={}))
+    assert "XLA has no model of collective-broadcast (cast)" in found.detail
+    assert found.remedy.flags == ((LHS, "true"),)
+
+
+def test_sends_and_receives_leave_the_scheduler_on() -> None:
+    token, sent = "%token = token[] after-all()", "%sent = (f32[1024]{0}, u32[], token[]) send"
+    text = program(token, f"{sent}(%p, %token), channel_id=7")
+    (found,) = ask(case(text, flags={}))
+    assert "did not run" not in found.detail
+
+
+def test_work_that_the_scheduler_left_unused_is_told() -> None:
+    (found,) = ask(case(flags={}, movable_ms=2.0))
+    assert "the scheduler put nothing beside it, though 2 ms of work need it not" in found.detail
+    assert found.saves_ms == Range(2.0, 3.0)
+    assert "PGLE" in found.remedy.text
+
+
+def test_where_nothing_can_run_beside_it_fewer_bytes_are_advised() -> None:
+    (found,) = ask(case(flags={}))
+    assert "all work before it feeds it, and all behind it needs it" in found.detail
+    assert "fewer bytes" in found.remedy.text
+    assert found.saves_ms == Range(0.0, 3.0)
+
+
+def test_in_a_loop_it_is_pipelined() -> None:
+    state = "(s32[], f32[1024])"
+    body = (
+        f"%body (state: {state}) -> {state} {{\n  %state = {state} parameter(0)\n"
+        "  %i = s32[] get-tuple-element(%state), index=0\n"
+        "  %q = f32[1024]{0} get-tuple-element(%state), index=1\n"
+        f"  {negate('work.1', 'q')}\n  {reduce('reduce', 'work.1')}\n"
+        f"  {negate('work.2', 'reduce')}\n"
+        f"  ROOT %next = {state} tuple(%i, %work.2)\n}}\n\n"
+        f"%goes_on (asked: {state}) -> pred[] {{\n  %asked = {state} parameter(0)\n"
+        '  ROOT %more = pred[] custom-call(%asked), custom_call_target="ask"\n}\n\n'
+    )
+    text = hlo(
+        "%zero = s32[] constant(0)",
+        f"%first = {state} tuple(%zero, %p)",
+        f"%loop = {state} while(%first), condition=%goes_on, body=%body,"
+        ' backend_config={"known_trip_count":{"n":"2"}}',
+        "%last = f32[1024]{0} get-tuple-element(%loop), index=1",
+        root=negate("work.3", "last"),
+        before=body,
+    )
+    turn = [("work.1", 0, 3), ("reduce", 3, 2), ("work.2", 5, 2)]
+    step = [(op, at + shift, length) for shift in (0, 7) for op, at, length in turn]
+    found = told(
+        made(text, [*step, ("work.3", 14, 1)], 16, flags={}, jaxlib="0.10.2"),
+        reduce={"movable_ms": 0.0, "bound": Bound.SCHEDULE},
+    )
+    (one,) = ask(found)
+    assert "the turn of its loop needs its result at once, and it is not pipelined" in one.detail
+    assert one.remedy.flags == (("xla_gpu_enable_pipelined_all_reduce", "true"),)
+
+
+def test_an_asynchronous_one_is_none() -> None:
+    text = hlo(
+        negate("work.1", "p"),
+        f"%reduce = f32[1024]{{0}} all-reduce-start(%work.1), {GROUPS}, to_apply=%add",
+        "%done = f32[1024]{0} all-reduce-done(%reduce)",
+        negate("work.2", "done"),
+        root=negate("work.3", "work.2"),
+    )
+    assert not ask(case(text, flags={}))
+
+
+def test_one_in_two_halves_that_xla_marked_synchronous_is_one() -> None:
+    text = hlo(
+        negate("work.1", "p"),
+        f"%reduce = f32[1024]{{0}} all-reduce-start(%work.1), {GROUPS}, to_apply=%add,"
+        ' backend_config={"collective_backend_config":{"is_sync":true}}',
+        "%done = f32[1024]{0} all-reduce-done(%reduce)",
+        negate("work.2", "done"),
+        root=negate("work.3", "work.2"),
+    )
+    assert len(ask(case(text, flags={}))) == 1
+
+
+def test_of_what_the_links_rule_out_another_rule_speaks() -> None:
+    assert not ask(case(flags={}, bound=Bound.BANDWIDTH))
+
+
+def test_a_synchronous_one_that_only_waits_for_a_late_device_is_left_out() -> None:
+    def late(device: int, number: int) -> list[Work]:
+        del number
+        if device:
+            return [("work.1", 3, 5), ("reduce", 8, 0.001), ("work.2", 8.001, 5)]
+        return [("work.1", 0, 5), ("reduce", 5, 3.001), ("work.2", 8.001, 5)]
+
+    found = ask(made(program(), late, 16, flags={}, jaxlib="0.10.2"))
+    assert sum(it.saves_ms.high for it in found if isinstance(it.saves_ms, Range)) < 0.01

@@ -1,0 +1,71 @@
+"""STEP106 and STEP107: what the links rule out. The network analysis tells it, and is tested apart.
+
+          0      5      9      13
+main      work.1 reduce work.2
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+from made_step import Work, hlo, made, negate, reduce, told
+
+from counterpoint.core.basis import Basis, Range
+from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.network.requirement import Bound
+from counterpoint.diagnose.rules import bandwidth_bound, latency_bound
+
+HLO = hlo(negate("work.1", "p"), reduce("reduce", "work.1"), root=negate("work.2", "reduce"))
+STEP: list[Work] = [("work.1", 0, 5), ("reduce", 5, 4), ("work.2", 9, 4)]
+WHY = "48 of 50 GB/s"
+
+
+def case(bound: Bound | None, movable_ms: float = 0.0) -> Case:
+    found = made(HLO, STEP, 13, flags={}, jaxlib="0.10.2")
+    row = {"bound": bound, "why": WHY, "movable_ms": movable_ms}
+    return told(found, reduce=row)
+
+
+def in_environment(environment: Mapping[str, str]) -> Case:
+    found = case(Bound.LATENCY)
+    context = replace(found.context, environment=environment)
+    return told(replace(found, context=context), reduce={"bound": Bound.LATENCY, "why": WHY})
+
+
+def test_half_the_bytes_save_at_most_half_of_what_bandwidth_binds() -> None:
+    (found,) = bandwidth_bound.check(case(Bound.BANDWIDTH))
+    assert found.title == "devices wait 4.00 ms per step for the bytes of all-reduce"
+    assert WHY in found.detail
+    assert isinstance(found.saves_ms, Range)
+    assert (found.saves_ms.low, found.saves_ms.high) == (0.0, pytest.approx(2.0, rel=0.06))
+    assert found.basis is Basis.PREDICTED
+    assert [it.what for it in found.evidence] == ["reduce"]
+
+
+def test_of_what_latency_binds_all_may_be_saved() -> None:
+    (found,) = latency_bound.check(case(Bound.LATENCY))
+    assert found.title == "devices wait 4.00 ms per step for 1 small all-reduce"
+    assert WHY in found.detail
+    assert found.saves_ms == Range(0.0, 4.0)
+
+
+@pytest.mark.parametrize("bound", [None, Bound.SCHEDULE, Bound.HIDDEN, Bound.UNKNOWN])
+def test_without_such_a_bound_both_are_silent(bound: Bound | None) -> None:
+    assert not [*bandwidth_bound.check(case(bound)), *latency_bound.check(case(bound))]
+
+
+def test_each_speaks_of_its_own() -> None:
+    assert not list(latency_bound.check(case(Bound.BANDWIDTH)))
+    assert not list(bandwidth_bound.check(case(Bound.LATENCY)))
+
+
+def test_what_the_scheduler_could_hide_is_left_to_another_rule() -> None:
+    assert not list(bandwidth_bound.check(case(Bound.BANDWIDTH, movable_ms=3.0)))
+
+
+@pytest.mark.parametrize(("name", "value"), [("NCCL_NVLS_ENABLE", "0"), ("NCCL_PROTO", "Simple")])
+def test_variables_that_forbid_fast_paths_are_named(name: str, value: str) -> None:
+    (found,) = latency_bound.check(in_environment({name: value}))
+    assert f"{name}={value} forbids" in found.remedy.text
