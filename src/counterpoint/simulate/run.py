@@ -18,6 +18,7 @@ from counterpoint.simulate.layout import lay_out
 from counterpoint.simulate.plan import Seconds
 from counterpoint.simulate.prices import ask
 from counterpoint.simulate.simulation import Simulation, Uncounted, Unpriced
+from counterpoint.simulate.stands_for import stands_for
 from counterpoint.simulate.streams import Load
 from counterpoint.timeline.device import Device, Host
 
@@ -49,8 +50,7 @@ def simulate(
     talks, exposed = communicating_s(program, case, course)
     uncounted = tuple(_uncounted(program, case))
     notes = tuple(_notes(case, course, engine, uncounted, device_name or _name(target)))
-    all_of = f"{target.devices:,} of {target}" if target else "all"
-    host = Host(name=f"one device stands for {all_of}", source=program.name)
+    host = Host(name=stands_for(target), source=program.name)
     where = (host, _device(target, device_name))
     return Simulation(
         draw=lambda: draw(program, case, course, step_s, where, notes, hlo),

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from typing import Final
+
+_PROCESS: Final = re.compile(r" (#\d+|\(process \d+\))$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,5 +38,4 @@ class Host:
     @property
     def machine(self) -> str:
         """The name without the number that tells processes of one machine apart."""
-        name, apart, number = self.name.rpartition(" #")
-        return name if apart and number.isdecimal() else self.name
+        return _PROCESS.sub("", self.name)

@@ -93,7 +93,9 @@ class _Work:
         return self.measured.get(it.name, 0.0) + sum(inner)
 
 
-def _reached(first: Instruction, beyond: Callable[[Instruction], Iterable[Instruction]]) -> set[str]:
+def _reached(
+    first: Instruction, beyond: Callable[[Instruction], Iterable[Instruction]]
+) -> set[str]:
     """Names of all instructions that one leads to, step by step, with its own."""
     seen, front = {first.name}, [first]
     while front:

@@ -1,36 +1,24 @@
-"""What each collective asks of the links against what they give, and what binds it."""
+"""What each collective asks of the links against what they give, and what binds it.
+
+required   = what a device sends / slack: with less the collective can't be hidden
+achieved   = what a device sends / transfer, the stay of the device that comes last
+capacity   = what the link carries at most, of one device in one direction
+"""
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
+from counterpoint.diagnose.network.bound import Bound, Facts, judge
+from counterpoint.diagnose.network.movable import movable_work
+from counterpoint.diagnose.network.slack import NO_SLACK_PS
+from counterpoint.diagnose.network.wire import Link, Wire, wires
+from counterpoint.diagnose.selection import PS_PER_MS
+
 if TYPE_CHECKING:
     from counterpoint.diagnose.case import Case
-
-
-class Bound(StrEnum):
-    """What a collective's exposed time is due to."""
-
-    HIDDEN = "hidden"
-    BANDWIDTH = "bandwidth"
-    LATENCY = "latency"
-    SCHEDULE = "exposed by schedule"
-    LATE_RANK = "waiting for a late rank"
-    UNKNOWN = "unknown"
-
-
-class Link(StrEnum):
-    """What carries a collective."""
-
-    DOMAIN = "domain"  # NVLink, Infinity Fabric, or PCIe where there is none
-    NETWORK = "network"  # NICs between hosts
-    ICI = "ici"  # between the chips of a TPU slice
-    DCN = "dcn"  # between TPU slices
-    HOST = "host"  # between a device and its host
-
 
 SCHEMA: Final = {
     "program": pl.UInt16,
@@ -50,8 +38,69 @@ SCHEMA: Final = {
     "why": pl.String,  # with the figures that it was told by
 }
 
+_GIGA: Final = 1e9
+
 
 def classify(case: Case) -> pl.DataFrame:
     """One row per collective, in the order of `case.collectives`: SCHEMA."""
-    del case
-    return pl.DataFrame(schema=SCHEMA)
+    keys = ["program", "op"]
+    slack = case.slack.select(*keys, "slack_p5_ms", "slack_p95_ms", "no_slack_share")
+    movable = movable_work(case).select(*keys, "movable_ms")
+    joined = case.collectives.join(
+        slack, on=keys, how="left", nulls_equal=True, maintain_order="left"
+    ).join(movable, on=keys, how="left", nulls_equal=True, maintain_order="left")
+    found = wires(case)
+    busy = _busy(case, found)
+    rows = [
+        _row(row, wire, busy.get(wire.link, 0.0) / case.step_ms if case.step_ms else 0.0)
+        for row, wire in zip(joined.iter_rows(named=True), found, strict=True)
+    ]
+    return pl.DataFrame(rows, schema=SCHEMA, orient="row")
+
+
+def _busy(case: Case, found: list[Wire]) -> dict[Link | None, float]:
+    """Milliseconds of a median step in which each link carries a collective."""
+    busy: dict[Link | None, float] = {}
+    for row, wire in zip(case.collectives.iter_rows(named=True), found, strict=True):
+        busy[wire.link] = busy.get(wire.link, 0.0) + row["total_ms"] - (row["wait_ms"] or 0.0)
+    return busy
+
+
+def _row(row: dict[str, Any], wire: Wire, link_busy: float) -> dict[str, Any]:
+    required = _rate(wire.bytes, row["slack_ms"], at_least_ms=NO_SLACK_PS / PS_PER_MS)
+    achieved = _rate(wire.bytes, row["transfer_ms"])
+    facts = Facts(
+        total_ms=row["total_ms"] / row["count"],
+        exposed_ms=row["exposed_ms"] / row["count"],
+        wait_ms=None if row["wait_ms"] is None else row["wait_ms"] / row["count"],
+        transfer_ms=row["transfer_ms"],
+        slack_ms=row["slack_ms"],
+        movable_ms=row["movable_ms"],
+        achieved=achieved,
+        wire=wire,
+        ranks=row["group_size"],
+        kind=row["kind"],
+        link_busy=link_busy,
+    )
+    told: tuple[Bound, str] = judge(facts)
+    return {
+        **{name: row.get(name) for name in SCHEMA},
+        "link": wire.link,
+        "wire_bytes": wire.bytes,
+        "required_gbps": _giga(required),
+        "achieved_gbps": _giga(achieved),
+        "capacity_gbps": _giga(wire.capacity),
+        "bound": told[0],
+        "why": told[1],
+    }
+
+
+def _rate(sent: float | None, ms: float | None, at_least_ms: float = 0.0) -> float | None:
+    """Bytes per second."""
+    if sent is None or ms is None or ms <= at_least_ms:
+        return None
+    return sent / ms * 1e3
+
+
+def _giga(rate: float | None) -> float | None:
+    return None if rate is None else rate / _GIGA

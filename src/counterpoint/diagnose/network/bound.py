@@ -1,0 +1,172 @@
+"""Bound: what a collective's exposed time is due to, and by which figures that is told.
+
+exposed?  ── hardly, or but in gaps of the work beside it ► hidden
+  │ most of it is waiting for the device that comes last ──► waiting for a late rank
+  │ there is work that could run beside it, and the links
+  │ have time left ────────────────────────────────────────► exposed by schedule
+  │ its time hardly depends on its size ───────────────────► latency-bound
+  │ as fast as the links let such a message be ────────────► bandwidth-bound
+  └ none of these, or figures are missing ─────────────────► unknown, with the reason
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from counterpoint.cost import Price
+from counterpoint.cost.collectives.nccl import steps
+from counterpoint.diagnose.network.wire import Link, Wire
+
+
+class Bound(StrEnum):
+    """What a collective's exposed time is due to."""
+
+    HIDDEN = "hidden"
+    BANDWIDTH = "bandwidth"
+    LATENCY = "latency"
+    SCHEDULE = "exposed by schedule"
+    LATE_RANK = "waiting for a late rank"
+    UNKNOWN = "unknown"
+
+
+HIDDEN: Final = 0.05
+"""Share of a collective's time up to which what shows of it is the seam between two ops."""
+
+_MOST: Final = 0.5
+_FULL: Final = 0.9
+"""Share of the step from which a link is in use so long that no other schedule hides its load."""
+
+_NEAR: Final = 0.7
+"""Share of the expected rate from which a collective counts as fast as its links let it be: what
+runs beside compute loses up to a quarter against a benchmark."""
+
+_ICI_NEAR: Final = 0.5
+"""The same for ICI, of all links of a chip: an axis of a 2-D torus has half of them."""
+
+_HOP_MS: Final = 1e-3
+"""From one TPU chip to the next, about a microsecond (Austin et al., How to Scale Your Model)."""
+
+
+_SPELT: Final = {
+    Link.DOMAIN: "links within a domain carry",
+    Link.NETWORK: "network between hosts carries",
+    Link.ICI: "links between chips carry",
+    Link.DCN: "network between slices carries",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """Of one execution, in milliseconds; None is not known."""
+
+    total_ms: float
+    exposed_ms: float
+    wait_ms: float | None
+    transfer_ms: float | None
+    slack_ms: float | None
+    movable_ms: float | None
+    achieved: float | None  # bytes per second
+    wire: Wire
+    ranks: int | None
+    kind: str
+    link_busy: float  # share of the step in which its link carries anything
+
+
+def judge(facts: Facts) -> tuple[Bound, str]:
+    """The bound, and the figures for it."""
+    if facts.exposed_ms <= HIDDEN * facts.total_ms:
+        share = facts.exposed_ms / facts.total_ms if facts.total_ms else 0.0
+        return Bound.HIDDEN, f"{share:.0%} of its {facts.total_ms:.3g} ms are exposed"
+    if facts.slack_ms is not None and facts.slack_ms >= facts.total_ms:
+        return Bound.HIDDEN, (
+            f"{facts.slack_ms:.3g} ms of slack for {facts.total_ms:.3g} ms: what is exposed are"
+            " gaps between the ops beside it"
+        )
+    late = min(facts.wait_ms or 0.0, facts.exposed_ms)
+    if late > _MOST * facts.exposed_ms:
+        return Bound.LATE_RANK, (
+            f"{late:.3g} of {facts.exposed_ms:.3g} ms exposed pass before the last device comes"
+        )
+    return _by_schedule(facts) or _by_links(facts)
+
+
+def _by_schedule(facts: Facts) -> tuple[Bound, str] | None:
+    slack, movable, needs = facts.slack_ms, facts.movable_ms, facts.transfer_ms
+    if slack is None or movable is None or needs is None or slack >= needs:
+        return None
+    if movable < needs - slack or facts.link_busy >= _FULL:
+        return None
+    return Bound.SCHEDULE, (
+        f"{slack:.3g} ms of slack for a transfer of {needs:.3g} ms, though up to {movable:.3g} ms"
+        " of independent work stand elsewhere"
+    )
+
+
+def _by_links(facts: Facts) -> tuple[Bound, str]:
+    if facts.transfer_ms is None or facts.achieved is None:
+        missing = "how long the transfer takes" if facts.wire.bytes else "how many bytes it carries"
+        return Bound.UNKNOWN, f"not known: {missing}"
+    if facts.wire.price is not None:
+        return _against_price(facts, facts.wire.price, facts.transfer_ms, facts.achieved)
+    if facts.wire.link is Link.ICI and facts.wire.capacity is not None:
+        return _on_ici(facts, facts.transfer_ms, facts.achieved, facts.wire.capacity)
+    carries = f"{facts.achieved / 1e9:.3g} GB/s are achieved"
+    if facts.wire.link is None:
+        return Bound.UNKNOWN, f"{carries}; which links carry it is not known"
+    return Bound.UNKNOWN, f"{carries}; what the {_SPELT[facts.wire.link]} at most is not known"
+
+
+def _against_price(
+    facts: Facts, price: Price, transfer_ms: float, achieved: float
+) -> tuple[Bound, str]:
+    """By what the cost model expects of such a message; sheets' rates no message reaches."""
+    expected_ms = price.seconds * 1e3
+    if price.bound_by == "latency" and transfer_ms <= price.high * 1e3:
+        return Bound.LATENCY, (
+            f"{transfer_ms:.3g} ms for {_bytes(facts)}, of which its size decides little: about"
+            f" {expected_ms:.2g} ms are expected of any message so small ({price.how})"
+        )
+    said = _share(facts, achieved)
+    if price.bound_by != "latency" and expected_ms >= _NEAR * transfer_ms:
+        return Bound.BANDWIDTH, (
+            f"{said}, {expected_ms / transfer_ms:.0%} of what {_bytes(facts)} can be expected to"
+            f" reach ({price.how})"
+        )
+    return Bound.UNKNOWN, (
+        f"{transfer_ms:.3g} ms, {transfer_ms / expected_ms:.2g} times what {_bytes(facts)} can be"
+        f" expected to take ({price.how}); {said}"
+    )
+
+
+def _on_ici(
+    facts: Facts, transfer_ms: float, achieved: float, capacity: float
+) -> tuple[Bound, str]:
+    latency_ms = steps(facts.kind, facts.ranks or 2) * _HOP_MS
+    sends_ms = (facts.wire.bytes or 0.0) / capacity * 1e3
+    if latency_ms > sends_ms and transfer_ms <= 2 * (latency_ms + sends_ms):
+        return Bound.LATENCY, (
+            f"{transfer_ms:.3g} ms for {_bytes(facts)}: about {latency_ms:.2g} ms of hops from chip"
+            " to chip, whatever the size"
+        )
+    said = _share(facts, achieved)
+    if achieved >= _ICI_NEAR * capacity:
+        return Bound.BANDWIDTH, f"{said}: all links of a chip in one direction"
+    return Bound.UNKNOWN, f"{said}; how many of a chip's links its group uses is not known"
+
+
+def _share(facts: Facts, achieved: float) -> str:
+    capacity = facts.wire.capacity
+    said = f"{achieved / 1e9:.3g} GB/s"
+    if not capacity:
+        return said
+    return f"{said} of {capacity / 1e9:.3g} GB/s, {achieved / capacity:.0%}"
+
+
+def _bytes(facts: Facts) -> str:
+    size = facts.wire.bytes or 0.0
+    for unit, scale in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if size >= scale:
+            return f"{size / scale:.3g} {unit}"
+    return f"{size:.0f} bytes"
