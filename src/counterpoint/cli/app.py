@@ -113,6 +113,17 @@ COMMANDS: tuple[Command, ...] = (
         ),
     ),
     Command(
+        "doctor",
+        "counterpoint.cli.doctor:doctor",
+        "Check before a run: versions, flags, profiler, cache, network, clocks, limits, GPUs.",
+        examples=(
+            "counterpoint doctor",
+            "counterpoint doctor --only nccl-interfaces,DOC5",
+            "srun --ntasks-per-node=1 counterpoint doctor --cluster",
+            "mpirun --map-by ppr:1:node counterpoint doctor --cluster --json",
+        ),
+    ),
+    Command(
         "calibrate",
         "counterpoint.cli.calibrate:calibrate",
         "Fit the few numbers of the cost model to what was measured on your GPUs.",

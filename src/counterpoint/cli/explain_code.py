@@ -34,7 +34,7 @@ def explain_code(
             near = ", ".join(near_codes(RULES, code))
             raise UsageError(
                 f"{code}: no such code",
-                why=f"near it: {near}" if near else "codes are FLAG or STEP and three digits",
+                why=f"near it: {near}" if near else "codes are FLAG, STEP or DOC and three digits",
                 next="counterpoint explain-code, for a list",
             )
         pages = [read_page(rule)]

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from counterpoint.core.errors import UsageError
-from counterpoint.core.rulebook import near_codes
+from counterpoint.core.rulebook import Documented, near_codes
 from counterpoint.doctor.checks import CHECKS, Check
 from counterpoint.doctor.facts import Facts
 from counterpoint.doctor.verdict import Verdict
+
+Rule = TypeVar("Rule", bound=Documented)
 
 
 def examine(facts: Facts, checks: Sequence[Check] = CHECKS) -> tuple[Verdict, ...]:
@@ -17,11 +20,25 @@ def examine(facts: Facts, checks: Sequence[Check] = CHECKS) -> tuple[Verdict, ..
     return tuple(_stamped(facts, checks))
 
 
-def chosen(only: Sequence[str], skip: Sequence[str]) -> tuple[Check, ...]:
-    """The checks of these names or codes, or how codes begin; without `only` all, less `skip`."""
-    wanted = _matching(only, "--only") if only else CHECKS
-    unwanted = _matching(skip, "--skip")
-    return tuple(check for check in wanted if check not in unwanted)
+def chosen(rules: Sequence[Rule], only: Sequence[str], skip: Sequence[str]) -> tuple[Rule, ...]:
+    """Those of these names or codes, or how codes begin; without `only` all, less `skip`."""
+    wanted = _words(only)
+    unwanted = _words(skip)
+    return tuple(
+        rule for rule in rules if (not only or _named(rule, wanted)) and not _named(rule, unwanted)
+    )
+
+
+def refuse_unknown(rules: Sequence[Documented], texts: Sequence[str], option: str) -> None:
+    """Each text must name a rule."""
+    for word in _words(texts):
+        if not any(_named(rule, (word,)) for rule in rules):
+            near = near_codes(rules, word)
+            raise UsageError(
+                f"{option} {word}: no such check",
+                why="a check has a name and a code, as `counterpoint doctor` prints them",
+                next=f"{option} {near[0]}" if near else "counterpoint explain-code",
+            )
 
 
 def _stamped(facts: Facts, checks: Sequence[Check]) -> Iterator[Verdict]:
@@ -30,21 +47,10 @@ def _stamped(facts: Facts, checks: Sequence[Check]) -> Iterator[Verdict]:
             yield replace(verdict, code=check.CODE, name=check.NAME)
 
 
-def _matching(texts: Sequence[str], option: str) -> tuple[Check, ...]:
-    found: list[Check] = []
-    for text in (part.strip() for one in texts for part in one.split(",")):
-        wanted = text.lower()
-        matching = [
-            check
-            for check in CHECKS
-            if wanted == check.NAME or (wanted and check.CODE.lower().startswith(wanted))
-        ]
-        if not matching:
-            near = near_codes(CHECKS, text)
-            raise UsageError(
-                f"{option} {text}: no such check",
-                why="a check has a name and a code, as `counterpoint doctor` prints them",
-                next=f"{option} {near[0]}" if near else "counterpoint explain-code",
-            )
-        found += matching
-    return tuple(check for check in CHECKS if check in found)
+def _words(texts: Sequence[str]) -> tuple[str, ...]:
+    return tuple(part.strip().lower() for one in texts for part in one.split(","))
+
+
+def _named(rule: Documented, words: Sequence[str]) -> bool:
+    code = rule.CODE.lower()
+    return any(word == rule.NAME or (word and code.startswith(word)) for word in words)

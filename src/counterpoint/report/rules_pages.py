@@ -7,13 +7,15 @@ from typing import Final
 
 from counterpoint.core.rulebook import Documented, as_markdown, index_markdown, read_page
 from counterpoint.diagnose.rules import RULES as STEP_RULES
+from counterpoint.doctor.checks import CHECKS
+from counterpoint.doctor.cluster.merged import COMPARISONS
 from counterpoint.flags.rules import RULES as FLAG_RULES
 
-RULES: Final[tuple[Documented, ...]] = (*FLAG_RULES, *STEP_RULES)
+RULES: Final[tuple[Documented, ...]] = (*FLAG_RULES, *STEP_RULES, *CHECKS, *COMPARISONS)
 """All there are."""
 
 _INTRODUCTION: Final = """\
-What `counterpoint flags check` (FLAG) and `counterpoint explain` (STEP) may say.
+What `counterpoint flags check` (FLAG), `explain` (STEP) and `doctor` (DOC) may say.
 `counterpoint explain-code CODE` prints the same pages. They are made of the rules' docstrings: change those, and run `make docs`."""
 
 

@@ -1,0 +1,100 @@
+"""Facts of this host, all of them."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+
+from counterpoint.capture.world import World, find_world
+from counterpoint.core.errors import CounterpointError
+from counterpoint.doctor.facts import Clock, Facts
+from counterpoint.doctor.gather.files import names_in, text_of
+from counterpoint.doctor.gather.gpus import gather_gpus
+from counterpoint.doctor.gather.machine import gather_machine
+from counterpoint.doctor.gather.network import gather_network
+from counterpoint.doctor.gather.places import gather_places
+from counterpoint.doctor.gather.programs import Ask, ask
+from counterpoint.doctor.gather.settings import gather_flags, seen_environment
+from counterpoint.doctor.gather.software import gather_software
+from counterpoint.flags.live.interpreter import find_interpreter
+from counterpoint.pgle.contention import processes_here
+
+
+def gather(
+    environment: Mapping[str, str],
+    *,
+    root: Path = Path("/"),
+    ask: Ask = ask,
+    python: Path | None = None,
+    probe: bool = True,
+    dcn: bool = False,
+    clock: Clock | None = None,
+) -> Facts:
+    """Facts of this host. `dcn`: a step's traffic between hosts is known to go by TCP."""
+    host = socket.gethostname()
+    hosts, ranks_here = _counts(environment)
+    interpreter = find_interpreter(python, environment)
+    slices = environment.get("MEGASCALE_NUM_SLICES", "")
+    return Facts(
+        host=host,
+        hosts=hosts,
+        ranks_here=ranks_here,
+        dcn=dcn or (slices.isdecimal() and int(slices) > 1),
+        tpu=_has_tpu(root),
+        privileged=_privileged(root),
+        environment=seen_environment(environment),
+        processes=processes_here(root / "proc"),
+        software=gather_software(environment, interpreter.python if interpreter else None, ask),
+        flags=gather_flags(environment, interpreter, probe=probe),
+        network=gather_network(root, ask, host),
+        gpus=gather_gpus(root, ask),
+        machine=gather_machine(root, clock),
+        places=gather_places(root, environment, Path.cwd()),
+    )
+
+
+def _counts(environment: Mapping[str, str]) -> tuple[int, int]:
+    """How many hosts run together, and how many ranks on this one, as launchers say."""
+    try:
+        world = find_world(environment)
+    except CounterpointError:
+        return 1, 1
+    if world is None:
+        return 1, 1
+    here = _number(environment, "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
+    here = here or _slurm_ranks_here(environment, world)
+    hosts = _number(environment, "SLURM_STEP_NUM_NODES", "SLURM_NNODES")
+    if "OMPI_COMM_WORLD_LOCAL_SIZE" in environment or not hosts:
+        hosts = -(-world.size // here)
+    return min(hosts, world.size), here
+
+
+def _slurm_ranks_here(environment: Mapping[str, str], world: World) -> int:
+    """Of `4(x2),3` the first number: enough to say whether there are several."""
+    first = environment.get("SLURM_STEP_TASKS_PER_NODE", "").partition(",")[0].partition("(")[0]
+    return int(first) if first.isdecimal() and int(first) else world.size
+
+
+def _number(environment: Mapping[str, str], *names: str) -> int:
+    texts = (environment.get(name, "") for name in names)
+    return next((int(text) for text in texts if text.isdecimal() and int(text)), 0)
+
+
+def _has_tpu(root: Path) -> bool:
+    """Google's vendor number on a PCI device that is an accelerator, or its device files."""
+    if any(name.startswith("accel") for name in names_in(root / "dev")):
+        return True
+    return bool(set(names_in(root / "dev/vfio")) - {"vfio"}) and _google(root)
+
+
+def _google(root: Path) -> bool:
+    return "Google" in (text_of(root / "sys/class/dmi/id/product_name") or "")
+
+
+def _privileged(root: Path) -> bool:
+    for line in (text_of(root / "proc/self/status") or "").splitlines():
+        if line.startswith("CapEff:"):
+            return bool(int(line.split()[1], 16) & (1 << 21))  # CAP_SYS_ADMIN
+    return os.geteuid() == 0

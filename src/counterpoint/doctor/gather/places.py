@@ -1,0 +1,71 @@
+"""Directories that a run writes to: where they are, who can write them, how much room is left."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from counterpoint.core.errors import CounterpointError
+from counterpoint.doctor.checks.compilation_cache import SETTING as CACHE
+from counterpoint.doctor.facts import Place
+from counterpoint.doctor.gather.files import text_of
+from counterpoint.flags import inherited_settings
+
+_NOWHERE: Final = ("", "-", "sponge", "test_undeclared_outputs_dir")
+"""Values of xla_dump_to that are no directory."""
+
+
+def gather_places(root: Path, environment: Mapping[str, str], here: Path) -> tuple[Place, ...]:
+    """The working directory, the cache, and where dumps go."""
+    mounts = tuple(_mounts(root))
+    return tuple(_place(path, setting, mounts) for path, setting in _wanted(environment, here))
+
+
+def _wanted(environment: Mapping[str, str], here: Path) -> Iterator[tuple[Path, str]]:
+    yield here, ""
+    cache = environment.get(CACHE, "")
+    if cache and "://" not in cache:
+        yield here / Path(cache).expanduser(), CACHE
+    try:
+        dump = inherited_settings(environment).flags.get("xla_dump_to", "")
+    except CounterpointError:
+        dump = ""  # `flags` says what is wrong with them
+    if dump not in _NOWHERE and "://" not in dump:
+        yield here / dump, "xla_dump_to"
+
+
+def _place(path: Path, setting: str, mounts: tuple[tuple[str, str], ...]) -> Place:
+    existing = next((one for one in (path, *path.parents) if one.is_dir()), Path("/"))
+    try:
+        about = os.statvfs(existing)
+        free = about.f_bavail * about.f_frsize
+    except OSError:
+        free = None
+    return Place(
+        path=str(path),
+        named_by=setting,
+        exists=path.is_dir(),
+        writable=os.access(existing, os.W_OK | os.X_OK) and (not path.exists() or path.is_dir()),
+        filesystem=_filesystem(existing, mounts),
+        free_bytes=free,
+    )
+
+
+def _mounts(root: Path) -> Iterator[tuple[str, str]]:
+    for line in (text_of(root / "proc/mounts") or "").splitlines():
+        words = line.split()
+        if len(words) > 2:
+            yield words[1].replace("\\040", " "), words[2]
+
+
+def _filesystem(path: Path, mounts: tuple[tuple[str, str], ...]) -> str:
+    """The type of the mount that the path is on: the longest that it begins with, the last."""
+    real = os.path.realpath(path)
+    best = ("", "")
+    for point, kind in mounts:
+        inside = real == point or real.startswith(point.rstrip("/") + "/")
+        if inside and len(point) >= len(best[0]):
+            best = (point, kind)
+    return best[1]
