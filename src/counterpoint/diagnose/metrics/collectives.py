@@ -53,7 +53,7 @@ def collective_profile(selection: Selection, spans: pl.DataFrame) -> pl.DataFram
     found = executions_of(spans, ops)
     if not len(found):
         return pl.DataFrame(schema=SCHEMA)
-    found = found.with_columns(exposed_ps=_exposed(selection, spans, found))
+    found = found.with_columns(exposed_ps=exposed_parts(selection, spans, found))
     transfers = stays(found, "step")
     costs = found.group_by("collective").agg(
         (pl.col("exposed_ps").sum() * selection.scale).alias("exposed_ms"),
@@ -95,7 +95,7 @@ def executions_of(spans: pl.DataFrame, ops: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _exposed(selection: Selection, spans: pl.DataFrame, found: pl.DataFrame) -> pl.Series:
+def exposed_parts(selection: Selection, spans: pl.DataFrame, found: pl.DataFrame) -> pl.Series:
     """Time of each collective span during which its device computes nothing."""
     lanes = selection.timeline.ops["lane"].eq_missing(Lane.COMPUTE).to_numpy()
     computing = lanes[spans["op"].to_numpy()]
