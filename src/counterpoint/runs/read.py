@@ -5,10 +5,11 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 from os import PathLike
+from pathlib import Path
 from typing import cast
 
-from counterpoint.core.errors import UsageError
-from counterpoint.runs.reader import is_run, profiles_of, read_run
+from counterpoint.core.errors import InputError, UsageError
+from counterpoint.runs.reader import find_runs, is_run, profiles_of, read_run
 from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.read import Progress
 from counterpoint.timeline.read import read as read_profiles
@@ -41,9 +42,25 @@ def _profiles(paths: tuple[str | PathLike[str], ...]) -> Iterator[str | PathLike
     for path in paths:
         if _is_run(path):
             yield from profiles_of(read_run(path))
+        elif _holds_runs(path):
+            raise InputError(
+                f"{path}: no profile, but a directory of runs",
+                next=f"counterpoint runs {shlex.quote(str(path))}",
+            )
         else:
             yield path  # what is no path is refused where all are
 
 
 def _is_run(path: object) -> bool:
     return isinstance(path, str | PathLike) and is_run(cast("str | PathLike[str]", path))
+
+
+def _holds_runs(path: object) -> bool:
+    """A directory of Runs, whose profiles are not of one run; a log directory is none."""
+    if not isinstance(path, str | PathLike):
+        return False
+    place = Path(path)
+    try:
+        return place.is_dir() and not (place / "plugins").is_dir() and bool(find_runs(place))
+    except (OSError, ValueError, InputError):
+        return False  # whoever reads it says why it can't be

@@ -15,6 +15,7 @@ from typing import Final
 
 from counterpoint.core.errors import InputError
 from counterpoint.timeline.parquet import MANIFEST, is_timeline
+from counterpoint.timeline.sessions import find_sessions, in_order, newest_run
 from counterpoint.timeline.url import fetch
 
 ENDINGS: Final = (
@@ -123,19 +124,13 @@ def _in_directory(directory: Path) -> tuple[list[Source], list[str]]:
     """The newest run in a log directory, or the profiles that lie in the directory itself."""
     try:
         _refuse_timeline(directory)
-        runs = sorted(run for run in directory.glob("plugins/profile/*") if run.is_dir())
-        notes: list[str] = []
-        if runs:
-            directory = runs[-1]
-            if len(runs) > 1:
-                notes.append(
-                    f"{len(runs)} runs found, the newest is read: {directory.name}"
-                    f" (others: {', '.join(run.name for run in runs[:-1][-3:])})"
-                )
-        for endings in ENDINGS:
-            matches = sorted(p for p in directory.iterdir() if p.name.endswith(endings))
-            if matches:
-                return [Source(str(match), found=True) for match in matches], notes
+        profiles, notes = _profiles_in(directory), list[str]()
+        # What a profiler wrote into a log directory goes before what lies beside it.
+        if not profiles or (directory / "plugins").is_dir():
+            sessions = find_sessions(directory, _profiles_in)
+            profiles, notes = newest_run(sessions) if sessions else (profiles, notes)
+        if profiles:
+            return [Source(str(path), found=True) for path in profiles], notes
         names = sorted(p.name for p in directory.iterdir())
         inside = ", ".join(names[:5]) or "nothing"
     except PermissionError as failure:
@@ -152,6 +147,15 @@ def _in_directory(directory: Path) -> tuple[list[Source], list[str]]:
         why=f"looked for {looked_for}, and for runs under plugins/profile/",
         next="name the profile itself, or the log directory given to jax.profiler.start_trace",
     )
+
+
+def _profiles_in(directory: Path) -> list[Path]:
+    """The profiles that lie in the directory itself, all of one kind."""
+    files = list(directory.iterdir())
+    for endings in ENDINGS:
+        if found := [path for path in files if path.name.endswith(endings)]:
+            return in_order(found)
+    return []
 
 
 def _refuse_timeline(directory: Path) -> None:
