@@ -24,13 +24,24 @@ from numpy.typing import NDArray
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "timeline"))
 sys.path.insert(0, str(Path(__file__).parent))
 
-from xspace_builder import Plane, Ref, Unsigned, Value, metadata, nvidia, tpu, xspace
+from xspace_builder import (
+    Plane,
+    Ref,
+    Unsigned,
+    Value,
+    metadata,
+    nvidia,
+    task_environment,
+    tpu,
+    xspace,
+)
 
 from packed_lines import EventColumns, PackedLine
 from synthetic_step import MODULE, US, Longs, Op, Ran, hlo_text, make_ops, run_steps
 
 PROGRAM: Final = 7
 _BEGIN_NS: Final = 1_700_000_000_000_000_000
+_EARLY_NS: Final = 30_000_000
 _COMPUTE, _NETWORK = "Stream #20(Compute)", "Stream #24(Collective)"
 _THREADS: Final = ("python", "tf_XLAEigen/1", "tf_data_iterator/2", "pjrt_launch/3")
 _LAUNCH: Final = 8 * US
@@ -58,24 +69,36 @@ def host_spaces(cluster: Cluster) -> Iterator[tuple[str, bytes]]:
     shape = (cluster.hosts, cluster.devices)
     ran = run_steps(ops, cluster.steps, *shape, cluster.slow, cluster.seed)
     hlo = hlo_text(ops, *shape)
-    offsets = np.random.default_rng(cluster.seed + 1).normal(0, cluster.clocks_ms, cluster.hosts)
+    random = np.random.default_rng(cluster.seed + 1)
+    clocks = random.normal(0, cluster.clocks_ms, cluster.hosts)
+    early = random.integers(0, _EARLY_NS, cluster.hosts)
     for host in range(cluster.hosts):
-        begin_ns = _BEGIN_NS + round(float(offsets[host]) * 1e6)
-        yield f"host-{host:02d}", _space(cluster, ran, hlo, host, begin_ns)
+        began = _Began(_BEGIN_NS + round(float(clocks[host]) * 1e6), int(early[host]))
+        yield f"host-{host:02d}", _space(cluster, ran, hlo, host, began)
 
 
-def _space(cluster: Cluster, ran: Ran, hlo: bytes, host: int, begin_ns: int) -> bytes:
+@dataclass(frozen=True, slots=True)
+class _Began:
+    """When the run began by a host's clock, and how long before the host began to record."""
+
+    clock_ns: int
+    early_ns: int
+
+
+def _space(cluster: Cluster, ran: Ran, hlo: bytes, host: int, began: _Began) -> bytes:
     make = _gpu if cluster.kind == "gpu" else _tpu
     planes = [
-        make(ran, host * cluster.devices + ordinal, ordinal, begin_ns)
+        make(ran, host * cluster.devices + ordinal, ordinal, began.early_ns)
         for ordinal in range(cluster.devices)
     ]
-    planes.append(_host(cluster, ran, begin_ns, cluster.seed + host))
+    planes.append(_host(cluster, ran, began.early_ns, cluster.seed + host))
     planes.append(metadata({(MODULE, PROGRAM): hlo}, jax_version="0.10.2"))
+    started = began.clock_ns - began.early_ns
+    planes.append(task_environment(started, started + int(ran.end.max()) // 1000))
     return xspace(*planes, hostnames=[f"host-{host:02d}"])
 
 
-def _gpu(ran: Ran, device: int, ordinal: int, begin_ns: int) -> Plane:
+def _gpu(ran: Ran, device: int, ordinal: int, early_ns: int) -> Plane:
     plane = nvidia(ordinal)
     number = plane.stat_id("correlation_id")
     names = [_kernel(op) for op in ran.ops]
@@ -93,7 +116,7 @@ def _gpu(ran: Ran, device: int, ordinal: int, begin_ns: int) -> Plane:
             stats=stats,
             numbered=number,
         )
-        _add_line(plane, stream, begin_ns, events)
+        _add_line(plane, stream, early_ns, events)
     return plane
 
 
@@ -116,7 +139,7 @@ def _annotation(op: Op) -> dict[str, Value]:
     return told | ({"name": Ref(op.scope)} if op.scope else {})
 
 
-def _tpu(ran: Ran, device: int, ordinal: int, begin_ns: int) -> Plane:
+def _tpu(ran: Ran, device: int, ordinal: int, early_ns: int) -> Plane:
     """One line of ops, with dones that wait; modules and steps on lines of their own."""
     plane = tpu(ordinal)
     told: dict[str, Value] = {"hlo_module": MODULE, "program_id": Unsigned(PROGRAM)}
@@ -131,7 +154,7 @@ def _tpu(ran: Ran, device: int, ordinal: int, begin_ns: int) -> Plane:
         ids=np.array([plane.event_id(_tpu_name(op)) for op in ran.ops]),
         stats=[b""] * len(ran.ops),
     )
-    _add_line(plane, "XLA Ops", begin_ns, events)
+    _add_line(plane, "XLA Ops", early_ns, events)
     steps = np.arange(len(ran.step_starts))
     first, last = np.searchsorted(ran.step, [steps, steps + 1])
     length = end[last - 1] - start[first]
@@ -141,7 +164,7 @@ def _tpu(ran: Ran, device: int, ordinal: int, begin_ns: int) -> Plane:
     ):
         ids = np.array([plane.event_id(name) for name in names])
         told_runs = [plane.stats({"run_id": step + 1}, number=4) for step in steps.tolist()]
-        _add_line(plane, line, begin_ns, EventColumns(steps, start[first], length, ids, told_runs))
+        _add_line(plane, line, early_ns, EventColumns(steps, start[first], length, ids, told_runs))
     return plane
 
 
@@ -149,7 +172,7 @@ def _tpu_name(op: Op) -> str:
     return f"%{op.name} = f32[4194304]{{0}} {op.opcode}(%before)"
 
 
-def _host(cluster: Cluster, ran: Ran, begin_ns: int, seed: int) -> Plane:
+def _host(cluster: Cluster, ran: Ran, early_ns: int, seed: int) -> Plane:
     """Threads: one launches and marks steps, the others are busy with what hosts do."""
     plane = Plane("/host:CPU")
     steps = len(ran.step_starts)
@@ -159,7 +182,7 @@ def _host(cluster: Cluster, ran: Ran, begin_ns: int, seed: int) -> Plane:
     launch = EventColumns(
         np.arange(steps), ran.step_starts, np.minimum(length, 90_000 * US), train, marks
     )
-    _add_line(plane, _THREADS[0], begin_ns, launch)
+    _add_line(plane, _THREADS[0], early_ns, launch)
     random = np.random.default_rng(seed)
     per_thread = cluster.host_events * steps // (len(_THREADS) - 1)
     for thread in _THREADS[1:]:
@@ -173,7 +196,7 @@ def _host(cluster: Cluster, ran: Ran, begin_ns: int, seed: int) -> Plane:
             ids=ids,
             stats=[b""] * len(names),
         )
-        _add_line(plane, thread, begin_ns, events)
+        _add_line(plane, thread, early_ns, events)
     return plane
 
 
@@ -182,8 +205,8 @@ def _spread(random: np.random.Generator, ran: Ran, count: int) -> Longs:
     return np.sort(times)
 
 
-def _add_line(plane: Plane, name: str, begin_ns: int, events: EventColumns) -> None:
-    line = PackedLine(name, begin_ns, id=len(plane.lines) + 1, packed=[events.encode()])
+def _add_line(plane: Plane, name: str, early_ns: int, events: EventColumns) -> None:
+    line = PackedLine(name, early_ns, id=len(plane.lines) + 1, packed=[events.encode()])
     plane.lines[name] = line
 
 

@@ -59,7 +59,7 @@ def _holds_runs(path: object) -> bool:
     """A directory of Runs, whose profiles are not of one run; a log directory is none."""
     if not isinstance(path, str | PathLike):
         return False
-    place = Path(path)
+    place = Path(cast("str | PathLike[str]", path))
     try:
         return place.is_dir() and not (place / "plugins").is_dir() and bool(find_runs(place))
     except (OSError, ValueError, InputError):

@@ -14,7 +14,8 @@ What each plane holds (docs/formats/xplane.md):
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from counterpoint.core.errors import InputError
@@ -37,6 +38,8 @@ _OP_STATS: Final = ("hlo_op", "hlo_module", "program_id", "run_id")
 _DEVICE_STATS: Final = (*_OP_STATS, "prefix", "name", GRAPH_STAT)
 _HOST_STATS: Final = (*_OP_STATS, "device_ordinal", "step_num")
 _PROTO_STATS: Final = ("Hlo Proto", "HLO Proto")
+
+_SINCE_1970_NS: Final = 10**17  # 1973: no time since a machine or a profiler started is as long
 
 _MODULE_LINE: Final = "XLA Modules"
 _STEP_LINE: Final = "Steps"
@@ -82,7 +85,8 @@ def _read(data: memoryview, source: str, reached: Reached) -> Recording:
     environment: dict[str, str] = {}
     notes: list[str] = []
     planes = list(read_planes(data))
-    collector.set_origin([line.timestamp_ns for plane in planes for line in plane.lines])
+    stamps = [line.timestamp_ns for plane in planes for line in plane.lines]
+    collector.set_origin(stamps)
     for plane in planes:
         device = _DEVICE.match(plane.name)
         if device:
@@ -103,7 +107,7 @@ def _read(data: memoryview, source: str, reached: Reached) -> Recording:
     if not any(plane.name for plane in planes):
         raise Malformed("it holds no planes with names")
     texts = read_texts(data)
-    return collector.finish(
+    made = collector.finish(
         source=source,
         host=texts.hostnames[0] if texts.hostnames else source,
         programs=programs,
@@ -111,6 +115,15 @@ def _read(data: memoryview, source: str, reached: Reached) -> Recording:
         notes=[*_passed_on(texts), *notes, *_warn(collector, planes)],
         truncated=any("dropped" in warning for warning in texts.warnings),
     )
+    return replace(made, zero_ns=_zero_ns(stamps, environment))
+
+
+def _zero_ns(stamps: Sequence[int], environment: Mapping[str, str]) -> int | None:
+    """When the times of the Recording begin: lines count from 1970, or from the profile's start."""
+    if max(stamps, default=0) > _SINCE_1970_NS:
+        return min(stamp for stamp in stamps if stamp)
+    started = environment.get("profile_start_time", "")
+    return int(started) if started.isdecimal() and int(started) > _SINCE_1970_NS else None
 
 
 def _passed_on(texts: SpaceTexts) -> list[str]:
