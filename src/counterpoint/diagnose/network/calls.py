@@ -1,0 +1,162 @@
+"""Remote calls: how long messages between slices are under way, against what they need to be.
+
+    expected = 1 ms + carried / rate
+    carried  = bytes that came to the same host meanwhile, its own included: each call's bytes are
+               spread evenly over the time it took
+    rate     = of the host's network: the Target's, else 12.5 GB/s
+
+So a call that shares a busy network is not slow: bandwidth is another matter (STEP106). 12.5 GB/s
+is what xprof takes for a host (dcn_analysis.h, kMaxHostDcnBw); 1 ms is generous to TCP and gRPC
+within a data centre, where a round trip takes some tenths. Both are rules of thumb.
+
+A call is slow when it takes three times that; or, where most calls are quicker than expected, three
+times as long for its load as the median call and off by more than six of their median deviations.
+If most calls are slow the network is always so (sustained), else now and then (sporadic).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from counterpoint.diagnose.network.occasions import with_steps
+from counterpoint.diagnose.selection import PS_PER_MS
+from counterpoint.timeline.model import Action
+
+if TYPE_CHECKING:
+    from counterpoint.hardware import Target
+    from counterpoint.timeline.model import Timeline
+
+BASE_MS: Final = 1.0
+RATE: Final = 12.5e9  # bytes per second of one host
+TIMES: Final = 3.0
+_DEVIATIONS: Final = 6 * 1.4826  # medians of absolute deviations, as standard deviations
+_TAIL: Final = 0.95
+
+CALLS: Final = {
+    "host": pl.UInt16,
+    "device": pl.UInt16,
+    "peer": pl.String,
+    "name": pl.String,
+    "step": pl.Int32,  # null: outside of steps
+    "steady": pl.Boolean,
+    "start_ps": pl.Int64,  # when it was sent
+    "end_ps": pl.Int64,
+    "bytes": pl.Int64,
+    "latency_ms": pl.Float64,
+    "expected_ms": pl.Float64,
+    "excess_ms": pl.Float64,  # over what it should have taken; 0 unless it is slow
+    "slow": pl.Boolean,
+}
+
+Longs = NDArray[np.int64]
+
+
+class Pattern(StrEnum):
+    """When calls are slow."""
+
+    NORMAL = "normal"
+    SPORADIC = "sporadic"
+    SUSTAINED = "sustained"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Calls:
+    """All remote calls of a profile; `rate` in bytes per second of one host."""
+
+    rows: pl.DataFrame  # CALLS
+    rate: float
+    rate_source: str
+
+    @property
+    def pattern(self) -> Pattern:
+        """Over all of them."""
+        return _pattern(self.rows["slow"])
+
+    @property
+    def links(self) -> pl.DataFrame:
+        """One row per host and peer: calls, median_ms, p95_ms, max_ms, slow_share, pattern."""
+        grouped = self.rows.group_by("host", "peer", maintain_order=True).agg(*_statistics())
+        return grouped.with_columns(
+            pattern=pl.when(pl.col("slow_share") > 0.5)
+            .then(pl.lit(Pattern.SUSTAINED.value))
+            .when(pl.col("slow_share") > 0)
+            .then(pl.lit(Pattern.SPORADIC.value))
+            .otherwise(pl.lit(Pattern.NORMAL.value))
+        ).sort("median_ms", descending=True)
+
+    @property
+    def by_step(self) -> pl.DataFrame:
+        """The timeline of latency: one row per step, with the same columns as links."""
+        inside = self.rows.filter(pl.col("step").is_not_null())
+        return inside.group_by("step").agg(*_statistics()).sort("step")
+
+
+def _statistics() -> tuple[pl.Expr, ...]:
+    latency = pl.col("latency_ms")
+    return (
+        pl.len().alias("calls"),
+        latency.median().alias("median_ms"),
+        latency.quantile(_TAIL, "linear").alias("p95_ms"),
+        latency.max().alias("max_ms"),
+        pl.col("slow").mean().alias("slow_share"),
+    )
+
+
+def _pattern(slow: pl.Series) -> Pattern:
+    if not slow.any():
+        return Pattern.NORMAL
+    return Pattern.SUSTAINED if 2 * slow.sum() > len(slow) else Pattern.SPORADIC
+
+
+def remote_calls(timeline: Timeline, target: Target | None = None) -> Calls:
+    """What the runtime tells of its messages; those without a transport time are not among them."""
+    rate, source = RATE, "rule of thumb: 100 Gb/s per host"
+    if target is not None:
+        rate = target.links.nic_bytes_per_s * target.links.nics_per_host
+        source = f"target: {target.links.network_source}"
+    known = timeline.transfers.filter(
+        (pl.col("action") == Action.RECEIVE) & (pl.col("latency_ps") > 0)
+    )
+    if not len(known):
+        return Calls(pl.DataFrame(schema=CALLS), rate, source)
+    end = pl.col("start_ps") + pl.col("dur_ps")
+    rows = with_steps(
+        timeline, known.with_columns(end_ps=end, start_ps=end - pl.col("latency_ps"))
+    ).sort("host", "start_ps")
+    carried = np.concatenate(
+        [_carried(part) for _, part in rows.group_by("host", maintain_order=True)]
+    )
+    latency = pl.col("latency_ps") / PS_PER_MS
+    rows = rows.with_columns(
+        latency_ms=latency, expected_ms=BASE_MS + pl.Series(carried) / rate * 1e3
+    )
+    return Calls(_judged(rows).select(*CALLS).cast({**CALLS}), rate, source)
+
+
+def _judged(rows: pl.DataFrame) -> pl.DataFrame:
+    ratio = pl.col("latency_ms") / pl.col("expected_ms")
+    middle = ratio.median()
+    deviation = (ratio - middle).abs().median()
+    unusual = (ratio > TIMES * middle) & (ratio > middle + _DEVIATIONS * deviation)
+    slow = (ratio > TIMES) | unusual
+    usual = pl.col("expected_ms") * pl.min_horizontal(middle, pl.lit(1.0))
+    excess = pl.when(slow).then(pl.col("latency_ms") - usual).otherwise(0.0)
+    return rows.with_columns(slow=slow, excess_ms=excess)
+
+
+def _carried(calls: pl.DataFrame) -> NDArray[np.float64]:
+    """Bytes that one host received during each call."""
+    start, end = calls["start_ps"].to_numpy(), calls["end_ps"].to_numpy()
+    rate = calls["bytes"].fill_null(0).to_numpy() / (end - start)
+    at = np.concatenate([start, end])
+    order = np.argsort(at, kind="stable")
+    slope = np.cumsum(np.concatenate([rate, -rate])[order])
+    at = at[order]
+    received = np.concatenate([[0.0], np.cumsum(slope[:-1] * np.diff(at))])
+    return np.interp(end, at, received) - np.interp(start, at, received)

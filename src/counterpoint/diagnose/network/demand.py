@@ -1,0 +1,237 @@
+"""Demand: bytes per second over a median step, link by link, mean over devices and steps.
+
+pieces       stretches of constant demand; their bytes add up to all that a step sends
+bursts       stretches in which anything is sent, with what is due to them
+saturated    stretches in which a link carries nearly all it can, or, where nobody says how
+             much that is, nearly the most it was seen to carry
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from counterpoint.diagnose.network.bound import HIDDEN, Bound
+from counterpoint.diagnose.network.sending import sendings
+
+if TYPE_CHECKING:
+    from counterpoint.diagnose.case import Case
+
+PIECES: Final = {
+    "link": pl.String,
+    "start_ms": pl.Float64,
+    "end_ms": pl.Float64,
+    "gbps": pl.Float64,  # gigabytes per second of one device
+    "bytes": pl.Float64,
+}
+
+BURSTS: Final = {
+    "link": pl.String,
+    "start_ms": pl.Float64,
+    "length_ms": pl.Float64,
+    "bytes": pl.Float64,  # of one device
+    "mean_gbps": pl.Float64,
+    "peak_gbps": pl.Float64,
+    "exposed_ms": pl.Float64,  # of its collectives, per device
+    "bound": pl.String,  # of Bound, that of most of the exposed time
+    "collectives": pl.List(pl.String),  # the largest, by bytes
+}
+
+SATURATED: Final = {
+    "link": pl.String,
+    "start_ms": pl.Float64,
+    "length_ms": pl.Float64,
+    "mean_gbps": pl.Float64,
+    "limit_gbps": pl.Float64,  # what it is compared with
+    "limit_is": pl.String,  # "capacity", or "highest seen" where that is not known
+}
+
+SATURATION: Final = 0.7
+"""Share of a link's sheet rate from which it is full: the best that NCCL reaches is about 0.8."""
+
+_SEEN: Final = 0.9
+"""Share of the highest demand seen from which a link counts as full where its rate is unknown."""
+
+_GRID: Final = 2000
+"""Most pieces of a link: beyond, demand is averaged over as many equal parts of the step."""
+
+_SEAM: Final = 1e-3
+"""Of a step: a shorter pause does not end a burst."""
+
+_NAMED: Final = 5
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Demand:
+    """All three tables, and the length of the step that they are laid on."""
+
+    step_ms: float
+    pieces: pl.DataFrame
+    bursts: pl.DataFrame
+    saturated: pl.DataFrame
+
+
+def demand(case: Case) -> Demand:
+    """Of the typical steps of a case."""
+    sent = sendings(case)
+    pieces: list[dict[str, Any]] = []
+    bursts: list[dict[str, Any]] = []
+    full: list[dict[str, Any]] = []
+    bounds = {(row["program"], row["op"]): row["bound"] for row in case.network.to_dicts()}
+    for (link,), mine in sorted(sent.group_by("link"), key=lambda it: str(it[0][0])):
+        course = _course(mine)
+        pieces += _pieces(link, course, case.step_ms)
+        bursts += _bursts(link, course, mine, case.step_ms, bounds)
+        full += _full(link, course, case)
+    return Demand(
+        case.step_ms,
+        pl.DataFrame(pieces, schema=PIECES, orient="row"),
+        pl.DataFrame(bursts, schema=BURSTS, orient="row"),
+        pl.DataFrame(full, schema=SATURATED, orient="row"),
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Course:
+    """Bytes between edges, which run from 0 to 1 step."""
+
+    edges: Floats
+    bytes: Floats
+
+    def gbps(self, step_ms: float) -> Floats:
+        return self.bytes / (np.diff(self.edges) * step_ms) / 1e6
+
+
+def _course(sent: pl.DataFrame) -> _Course:
+    begin, size = sent["begin"].to_numpy(), sent["bytes"].to_numpy()
+    end = np.maximum(sent["end"].to_numpy(), begin + 1e-12)
+    at = np.unique(np.concatenate([[0.0, 1.0], begin % 1, end % 1]))
+    edges = at if len(at) <= _GRID + 1 else np.linspace(0.0, 1.0, _GRID + 1)
+    whole = np.zeros(len(edges) - 1)
+    for turn in range(int(np.floor(end.max())) + 1):
+        whole += np.diff(_sent_before(edges + turn, begin, end, size))
+    # Differences of large sums leave crumbs.
+    return _Course(edges, np.where(whole > 1e-9 * whole.sum(), whole, 0.0))
+
+
+def _sent_before(at: Floats, begin: Floats, end: Floats, size: Floats) -> Floats:
+    """Bytes that are through at each moment."""
+    rate = size / (end - begin)
+
+    def since(moments: Floats) -> Floats:
+        order = np.argsort(moments)
+        index = np.searchsorted(moments[order], at, side="right")
+        rates = np.concatenate([[0.0], np.cumsum(rate[order])])
+        offsets = np.concatenate([[0.0], np.cumsum((rate * moments)[order])])
+        return rates[index] * at - offsets[index]
+
+    return since(begin) - since(end)
+
+
+def _pieces(link: Any, course: _Course, step_ms: float) -> list[dict[str, Any]]:
+    columns = (course.edges[:-1], course.edges[1:], course.gbps(step_ms), course.bytes)
+    return [
+        {
+            "link": link,
+            "start_ms": first * step_ms,
+            "end_ms": last * step_ms,
+            "gbps": gbps,
+            "bytes": size,
+        }
+        for first, last, gbps, size in zip(*(it.tolist() for it in columns), strict=True)
+    ]
+
+
+def _stretches(kept: NDArray[np.bool_], edges: Floats, seam: float = 0.0) -> list[tuple[int, int]]:
+    """Runs of pieces that are kept, first and behind the last; short pauses join them."""
+    change = np.flatnonzero(np.diff(np.concatenate([[False], kept, [False]]).astype(np.int8)))
+    runs: list[tuple[int, int]] = []
+    for first, last in change.reshape(-1, 2).tolist():
+        if runs and edges[first] - edges[runs[-1][1]] < seam:
+            runs[-1] = (runs[-1][0], last)
+        else:
+            runs.append((first, last))
+    return runs
+
+
+def _bursts(
+    link: Any,
+    course: _Course,
+    sent: pl.DataFrame,
+    step_ms: float,
+    bounds: dict[tuple[int | None, str], str],
+) -> list[dict[str, Any]]:
+    runs = _stretches(course.bytes > 0, course.edges, _SEAM)
+    starts = np.array([course.edges[first] for first, _ in runs])
+    middle = (sent["begin"] + sent["end"]).to_numpy() / 2 % 1
+    at = np.maximum(np.searchsorted(starts, middle, side="right") - 1, 0)
+    members = (
+        sent.with_columns(burst=pl.Series(at, dtype=pl.Int64))
+        .group_by("burst", "program", "op")
+        .agg(pl.col("bytes", "exposed_ms").sum())
+        .sort("bytes", "op", descending=[True, False])
+    )
+    gbps = course.gbps(step_ms)
+    found: list[dict[str, Any]] = []
+    for number, (first, last) in enumerate(runs):
+        inside = members.filter(pl.col("burst") == number).to_dicts()
+        length = float(course.edges[last] - course.edges[first]) * step_ms
+        size = float(course.bytes[first:last].sum())
+        found.append(
+            {
+                "link": link,
+                "start_ms": float(course.edges[first]) * step_ms,
+                "length_ms": length,
+                "bytes": size,
+                "mean_gbps": size / length / 1e6,
+                "peak_gbps": float(gbps[first:last].max()),
+                "exposed_ms": sum(row["exposed_ms"] for row in inside),
+                "bound": _bound(inside, length, bounds),
+                "collectives": [row["op"] for row in inside[:_NAMED]],
+            }
+        )
+    return found
+
+
+def _bound(
+    inside: list[dict[str, Any]], length: float, bounds: dict[tuple[int | None, str], str]
+) -> str:
+    """What most of a burst's exposed time is due to."""
+    due: dict[str, float] = {}
+    for row in inside:
+        bound = bounds[row["program"], row["op"]]
+        due[bound] = due.get(bound, 0.0) + row["exposed_ms"]
+    exposed = {bound: ms for bound, ms in due.items() if bound != Bound.HIDDEN}
+    if sum(exposed.values()) <= HIDDEN * length:
+        return Bound.HIDDEN
+    return max(exposed, key=lambda bound: exposed[bound])
+
+
+def _full(link: Any, course: _Course, case: Case) -> list[dict[str, Any]]:
+    capacity = case.network.filter(pl.col("link").eq_missing(link))["capacity_gbps"].max()
+    known = isinstance(capacity, float)
+    gbps = course.gbps(case.step_ms)
+    limit = capacity if isinstance(capacity, float) else float(gbps.max())
+    if not limit:
+        return []
+    runs = _stretches(gbps >= limit * (SATURATION if known else _SEEN), course.edges)
+    found: list[dict[str, Any]] = []
+    for first, last in runs:
+        length = float(course.edges[last] - course.edges[first]) * case.step_ms
+        found.append(
+            {
+                "link": link,
+                "start_ms": float(course.edges[first]) * case.step_ms,
+                "length_ms": length,
+                "mean_gbps": float(course.bytes[first:last].sum()) / length / 1e6,
+                "limit_gbps": limit,
+                "limit_is": "capacity" if known else "highest seen",
+            }
+        )
+    return found

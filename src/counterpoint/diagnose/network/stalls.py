@@ -1,0 +1,189 @@
+"""Stalls: how long devices wait for what comes from other TPU slices, and for whom.
+
+A transfer lasts from its send to the end of its recv-done. As far as the runtime tells, that is
+
+    fetch     the host takes the data from the device (DeviceToHost)
+    late      the peer's message left only then: it sent later than we did
+    network   the message was under way (`network_transport_latency_us`, or `duration_us`)
+    deliver   from its arrival to the end of recv-done: HostToDevice, waiting for the device
+
+and the device had `slack` of other work before it came to wait. What it waited is laid to the peer
+as far as it was late, then to the network as far as that took longer than it need (`calls`), and
+the rest to the schedule, which leaves too little work between send and recv-done. Where the runtime
+tells nothing, only bytes and slack do: what the network needs for all devices of a host at once is
+the schedule's, and what is beyond nobody can tell.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from counterpoint.diagnose.exposure.shares import BETWEEN_SLICES
+from counterpoint.diagnose.network.calls import BASE_MS, Calls, remote_calls
+from counterpoint.diagnose.selection import PS_PER_MS
+from counterpoint.timeline.host_transfers import host_transfers
+from counterpoint.timeline.model import Action
+
+if TYPE_CHECKING:
+    from counterpoint.diagnose.case import Case
+
+_KEYS: Final = ("device", "run", "program", "name", "turn")
+_TIMES: Final = ("late_ms", "network_ms", "deliver_ms", "slow_ms")
+
+
+class Cause(StrEnum):
+    """What a wait is laid to."""
+
+    PEER = "the other slices send late"
+    NETWORK = "the network is slow"
+    SCHEDULE = "too little runs between send and recv-done"
+    UNTOLD = "late senders or a slow network"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stall:
+    """One transfer; milliseconds of one execution by the median, `waits_ms` of a median step."""
+
+    row: dict[str, Any]  # of case.collectives, with its share
+    waits_ms: float
+    slack_ms: float | None
+    lasts_ms: float
+    needed_ms: float | None  # by what the network needs for it; null: bytes are not known
+    late_ms: float | None
+    network_ms: float | None
+    by_cause: dict[Cause, float]  # of a median step; they add up to `waits_ms`
+
+    @property
+    def cause(self) -> Cause:
+        """The one with the largest part."""
+        return max(self.by_cause, key=lambda cause: self.by_cause[cause])
+
+
+def stalls(case: Case) -> tuple[Stall, ...]:
+    """Transfers between slices for which devices wait, the dearest first."""
+    rows = case.shares.of(BETWEEN_SLICES)
+    if not rows:
+        return ()
+    calls = remote_calls(case.timeline, case.context.target)
+    told = _told(case, calls)
+    return tuple(
+        _stall(case, row, told.get((row["program"], row["op"]), {}), calls) for row in rows
+    )
+
+
+def _stall(case: Case, row: dict[str, Any], told: dict[str, float | None], calls: Calls) -> Stall:
+    count = row["count"] or 1.0
+    wire = (row["bytes"] or 0) * (_factor(case, row) or 0.0)
+    needed = BASE_MS + wire * _devices_of_a_host(case) / calls.rate * 1e3 if wire else None
+    waits = row["own_ms"] / count
+    parts = _parts(waits, row["slack_ms"], needed, told)
+    return Stall(
+        row=row,
+        waits_ms=row["own_ms"],
+        slack_ms=row["slack_ms"],
+        lasts_ms=row["median_ms"],
+        needed_ms=needed,
+        late_ms=told.get("late_ms"),
+        network_ms=told.get("network_ms"),
+        by_cause={cause: ms * count for cause, ms in parts.items()},
+    )
+
+
+def _parts(
+    waits: float, slack: float | None, needed: float | None, told: dict[str, float | None]
+) -> dict[Cause, float]:
+    late, slow = told.get("late_ms"), told.get("slow_ms")
+    if late is not None and slow is not None:
+        by_peer = min(waits, late)
+        by_network = min(waits - by_peer, slow)
+        return {
+            Cause.SCHEDULE: waits - by_peer - by_network,
+            Cause.PEER: by_peer,
+            Cause.NETWORK: by_network,
+        }
+    if needed is None or slack is None:
+        return {Cause.UNTOLD: waits}
+    scheduled = min(waits, max(0.0, needed - slack))
+    return {Cause.SCHEDULE: scheduled, Cause.UNTOLD: waits - scheduled}
+
+
+def _factor(case: Case, row: dict[str, Any]) -> float | None:
+    ops = case.timeline.ops.filter(
+        (pl.col("pair") == row["op"]) & pl.col("program").eq_missing(pl.lit(row["program"]))
+    )
+    factors = ops["bus_factor"].drop_nulls()
+    return float(factors[0]) if len(factors) else None
+
+
+def _devices_of_a_host(case: Case) -> int:
+    hosts = [device.host for device in case.timeline.devices]
+    return max((hosts.count(host) for host in set(hosts)), default=1)
+
+
+def _told(case: Case, calls: Calls) -> dict[tuple[int, str], dict[str, float | None]]:
+    """Medians of what the runtime tells, per transfer."""
+    executions = _executions(case)
+    if not len(executions) or not len(calls.rows):
+        return {}
+    arrivals = (
+        calls.rows.filter(pl.col("device").is_not_null())
+        .select("device", rendezvous="name", sent_ps="start_ps", came_ps="end_ps",
+                latency_ms="latency_ms", slow_ms="excess_ms")
+        .sort("came_ps")
+    )  # fmt: skip
+    fetch = _fetches(case)
+    joined = (
+        executions.sort("done_ps")
+        .join_asof(
+            arrivals,
+            left_on="done_ps",
+            right_on="came_ps",
+            by=["device", "rendezvous"],
+            strategy="backward",
+            check_sortedness=False,
+        )
+        .filter(pl.col("came_ps") >= pl.col("send_ps"))
+        .join(fetch, on=["rendezvous"], how="left")
+        .with_columns(
+            late_ms=(
+                (pl.col("sent_ps") - pl.col("send_ps") - pl.col("fetch_ps").fill_null(0))
+                / PS_PER_MS
+            ).clip(0),
+            network_ms="latency_ms",
+            deliver_ms=(pl.col("done_ps") - pl.col("came_ps")) / PS_PER_MS,
+        )
+    )
+    medians = joined.group_by("program", "name").agg(pl.col(*_TIMES).median())
+    return {
+        (row["program"], row["name"]): {name: row[name] for name in _TIMES}
+        for row in medians.iter_rows(named=True)
+    }
+
+
+def _executions(case: Case) -> pl.DataFrame:
+    """One row per execution: when it was sent, and when its recv-done ended."""
+    parts = host_transfers(case.timeline).drop_nulls("rendezvous")
+    end = pl.col("start_ps") + pl.col("dur_ps")
+    return (
+        case.spans.filter(pl.col("step").is_not_null())
+        .join(parts, left_on="op", right_on="row")
+        .sort("start_ps")
+        .with_columns(turn=pl.int_range(pl.len()).over("device", "run", "op"))
+        .group_by(*_KEYS)
+        .agg(
+            pl.col("rendezvous").first(),
+            send_ps=pl.col("start_ps").filter(pl.col("role") == "send").min(),
+            done_ps=end.filter(pl.col("role") == "recv-done").max(),
+        )
+        .drop_nulls(["send_ps", "done_ps"])
+    )
+
+
+def _fetches(case: Case) -> pl.DataFrame:
+    """How long the host takes to fetch what is sent, by the median."""
+    rows = case.timeline.transfers.filter(pl.col("action") == Action.DEVICE_TO_HOST)
+    return rows.group_by(rendezvous="name").agg(fetch_ps=pl.col("dur_ps").median())
