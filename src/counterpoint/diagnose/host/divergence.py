@@ -19,7 +19,6 @@ from counterpoint.hlo import Program
 from counterpoint.hlo.instruction import Instruction
 from counterpoint.timeline.model import Timeline
 
-_EXAMPLES: Final = 5
 _IDS: Final = ("operation_queue_id", "wait_on_operation_queues", "reification_cost", "stats")
 """Of backend configurations, what does not change how an instruction runs."""
 
@@ -39,7 +38,6 @@ class Divergence:
     opcodes: tuple[tuple[str, int], ...]
     order: bool
     tuned: tuple[str, ...]
-    tuned_count: int
 
     @property
     def structural(self) -> bool:
@@ -78,8 +76,7 @@ def _compare(timeline: Timeline, index: int) -> Divergence | None:
         instructions=tuple(len(list(programs[hosts[0]].instructions)) for _, hosts in ordered),
         opcodes=opcodes,
         order=first[0] != other[0] and not opcodes,
-        tuned=tuned[:_EXAMPLES],
-        tuned_count=len(tuned),
+        tuned=tuned,
     )
 
 

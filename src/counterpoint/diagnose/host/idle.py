@@ -28,6 +28,20 @@ from counterpoint.diagnose.host.launches import launched_at, while_launching
 PARTS: Final = {"device": pl.UInt16, "cause": pl.String, "held": pl.Boolean, "ms": pl.Float64}
 TOPS: Final = {"cause": pl.String, "what": pl.String, "ms": pl.Float64}
 
+WORTH: Final = 0.01
+"""Share of a step below which idle time is not worth a word."""
+
+_HIDEABLE: Final = (
+    Cause.BLOCKED,
+    Cause.RUNTIME,
+    Cause.TRANSFER,
+    Cause.DISPATCH,
+    Cause.PYTHON,
+    Cause.UNKNOWN,
+)
+"""What a host that does not wait for results does behind a busy device; input and compiling have
+rules of their own."""
+
 _LAUNCH_PS: Final = 20_000_000
 """Shorter gaps between runs are there whoever launches in time: a kernel's launch takes some 5 us,
 and as long until its end is known."""
@@ -51,6 +65,20 @@ class Idle:
         """Of these causes together; of held gaps alone, or of all others."""
         rows = self.parts.filter(pl.col("cause").is_in(causes))
         return float((rows if held is None else rows.filter(pl.col("held") == held))["ms"].sum())
+
+    @property
+    def hidden_by_not_waiting_ms(self) -> float:
+        """What a step could gain at most if the host did not wait for results.
+
+        It could be ahead by as long as it waited, no longer.
+        """
+        return min(self.ms(*_HIDEABLE, held=True), self.blocked_ms)
+
+    def host_ms(self, cause: Cause) -> float:
+        """Of this cause, without the part that not waiting for results would hide."""
+        held = self.ms(*_HIDEABLE, held=True)
+        left = 1 - self.hidden_by_not_waiting_ms / held if held and cause in _HIDEABLE else 1.0
+        return self.ms(cause, held=False) + left * self.ms(cause, held=True)
 
     @property
     def total_ms(self) -> float:

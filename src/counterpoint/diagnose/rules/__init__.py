@@ -22,10 +22,19 @@ from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.rules import (
     bandwidth_bound,
+    blocking_read,
+    clocks_apart,
     exposed_collective,
+    host_bound,
+    input_bound,
+    late_batch,
     late_rank,
     latency_bound,
     nothing_hides_the_last,
+    profile_truncated,
+    profiler_overhead,
+    ranks_differ,
+    recompilation,
     small_collectives,
     synchronous_collective,
 )
@@ -47,5 +56,14 @@ RULES: Final[tuple[Rule, ...]] = (
     late_rank,
     bandwidth_bound,
     latency_bound,
+    host_bound,
+    input_bound,
+    recompilation,
+    blocking_read,
+    late_batch,
+    profile_truncated,
+    profiler_overhead,
+    ranks_differ,
+    clocks_apart,
 )
 """In order of their codes."""

@@ -1,0 +1,89 @@
+"""The host waits for a result in each step, and devices then wait for the host.
+
+## What it does
+
+Finds steps in which the thread that launches waits for what a device computes (`loss.item()`,
+`float(loss)`, `np.asarray`, `device_get`, `block_until_ready`) before it calls the next step.
+
+## Why it costs time
+
+JAX launches ahead, and that hides the host's part of a step behind the device's. A host that waits
+for a step's result can't: between two steps the device waits until the result has come, until
+Python has looked at it, and until the next call is launched.
+
+## How it is detected
+
+Idle time between two runs, from the moment on at which the thread that launches is in such a wait,
+except for input and compiling. Without the wait the host could have been ahead by as long as it
+waited, no longer: the smaller of the two is what the step can gain.
+
+## Example
+
+```python
+for batch in batches:
+    state, loss = step(state, batch)
+    print(loss.item())  # waits for the step to end
+```
+
+## Fix
+
+Look at results one or more steps later, or every hundredth: keep `loss` as an array, and read the
+one of the step before after calling the next. Leave `block_until_ready` to benchmarks.
+
+## Fix safety
+
+The numbers are the same, a step later. Errors (NaN checks) are seen a step later, too.
+
+## False alarms
+
+A benchmark waits on purpose, and a loop that needs the result on the host for its next step (an
+environment, a sampler) has to.
+
+## References
+
+- https://docs.jax.dev/en/latest/async_dispatch.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from counterpoint.core.basis import Range
+from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.finding import Evidence, Finding, Remedy
+from counterpoint.diagnose.host.causes import Cause
+from counterpoint.diagnose.host.idle import WORTH
+
+CODE: Final = "STEP304"
+NAME: Final = "blocking-read"
+SINCE: Final = "0.1"
+
+
+def check(case: Case) -> Iterator[Finding]:
+    """At most one."""
+    idle = case.idle
+    waiting = idle.hidden_by_not_waiting_ms
+    if waiting <= WORTH * case.step_ms:
+        return
+    rows = idle.top(Cause.BLOCKED)
+    inside = idle.ms(Cause.BLOCKED)
+    yield Finding(
+        code=CODE,
+        title=(
+            f"devices have nothing to do for {waiting:,.2f} ms per step because the host waits for"
+            " a result"
+        ),
+        detail=(
+            f"the thread that launches waits {idle.blocked_ms:,.2f} ms per step, {inside:,.2f} ms"
+            " of that while no device works, and calls the next step only then"
+        ),
+        saves_ms=Range(0.0, waiting),
+        basis=case.basis,
+        evidence=tuple(Evidence(what=what, ms=ms) for what, ms in rows)
+        or (Evidence(what="gaps after the wait", ms=waiting),),
+        remedy=Remedy(
+            "call the next step before you look at the last one's results: read `loss` a step"
+            " later or every hundredth step, and leave block_until_ready to benchmarks"
+        ),
+    )

@@ -1,0 +1,158 @@
+"""Devices wait for the host to launch their next work.
+
+## What it does
+
+Takes the time of a step in which a device has nothing to do because its next program, or the next
+kernel of a program that has begun, came late, and tells what the thread that launches did instead.
+On a predicted step, which has no host, it counts the gaps between kernels.
+
+## Why it costs time
+
+JAX launches ahead: while a device runs one step, the host calls the next. A host that needs longer
+for its own part of a step than the device for its, leaves the device idle for the difference.
+
+## How it is detected
+
+Idle time between two runs counts, unless the call of the later one had returned before the gap
+began, or the gap is no longer than a launch takes (20 us). Idle time within a run counts while the
+event that enqueues its kernels is still going on. Each moment belongs to the innermost event of the
+thread that launches. What the host does after it waited for a result is STEP304's as far as that
+wait could have hidden it; input is STEP302's, compiling STEP303's, copying to devices STEP305's.
+
+## Example
+
+```text
+device    | step 7 |                    | step 8 |
+python             | $train.py:88 log_metrics | PjitFunction(step)
+```
+
+## Fix
+
+Python: take logging, metrics and bookkeeping out of the loop, or let a thread do it. Dispatch: few
+large jitted functions in place of many small ones. Launching: command buffers launch many kernels
+at once. Nothing recorded: profile with the Python tracer (`python_tracer_level=1`) and look again.
+
+## Fix safety
+
+Work moved out of the loop changes no numbers. Command buffers don't either, but a profile then
+shows less of single ops.
+
+## False alarms
+
+The Python tracer itself slows Python down, often by a multiple: compare step times with and without
+a profile (STEP606) before you rewrite a loop. A profile that holds no host threads does not tell
+who is late: then the range begins at zero.
+
+## References
+
+- https://docs.jax.dev/en/latest/async_dispatch.html
+- https://docs.jax.dev/en/latest/profiling.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from counterpoint.core.basis import Basis, Range
+from counterpoint.diagnose.advise import advise
+from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.finding import Evidence, Finding, Remedy
+from counterpoint.diagnose.host.causes import Cause
+from counterpoint.diagnose.host.idle import WORTH, Idle
+
+CODE: Final = "STEP301"
+NAME: Final = "host-bound"
+SINCE: Final = "0.1"
+
+_CAUSES: Final = (
+    Cause.PYTHON,
+    Cause.DISPATCH,
+    Cause.LAUNCHING,
+    Cause.RUNTIME,
+    Cause.UNKNOWN,
+)
+_SAID: Final = {
+    Cause.PYTHON: "in Python",
+    Cause.DISPATCH: "calling jitted functions",
+    Cause.LAUNCHING: "launching kernels of a program that has begun",
+    Cause.RUNTIME: "held back by the runtime",
+    Cause.UNKNOWN: "in nothing that the profile records",
+}
+_REMEDIES: Final = {
+    Cause.PYTHON: "take this Python out of the training loop, or let a thread do it",
+    Cause.DISPATCH: "call few large jitted functions in place of many small ones",
+    Cause.LAUNCHING: "let command buffers launch many kernels at once, or give kernels more work",
+    Cause.RUNTIME: "find what the runtime waits for: device memory, or too many launches in flight",
+    Cause.UNKNOWN: "record the host's Python too (python_tracer_level=1), and look again",
+}
+_BUFFERS: Final = "xla_gpu_enable_command_buffer"
+_TRACED: Final = "$"
+"""The Python tracer's events begin with it."""
+
+
+def check(case: Case) -> Iterator[Finding]:
+    """At most one."""
+    if not case.selection.occurrences:
+        return
+    if case.basis is Basis.PREDICTED:
+        yield from _gaps(case, case.breakdown.idle_ms)
+    else:
+        yield from _late(case, case.idle)
+
+
+def _late(case: Case, idle: Idle) -> Iterator[Finding]:
+    by_cause = {cause: idle.host_ms(cause) for cause in _CAUSES}
+    total = sum(by_cause.values())
+    if total <= WORTH * case.step_ms:
+        return
+    ranked = sorted((c for c in _CAUSES if by_cause[c] > 0), key=lambda c: -by_cause[c])
+    known = total - by_cause[Cause.UNKNOWN]
+    yield Finding(
+        code=CODE,
+        title=f"devices wait {total:,.2f} ms per step for the host to launch",
+        detail=(
+            f"{total / case.step_ms:.0%} of the step; meanwhile the host is "
+            + ", ".join(f"{_SAID[c]} {by_cause[c]:,.2f} ms" for c in ranked)
+        ),
+        saves_ms=Range(0.0, total),
+        basis=case.basis,
+        evidence=tuple(Evidence(what=what, ms=ms) for what, ms in idle.top(*_CAUSES))
+        or (Evidence(what="gaps before runs that were launched late", ms=total),),
+        remedy=_remedy(case, ranked[0]),
+        doubt=_doubt(case, idle, known),
+    )
+
+
+def _remedy(case: Case, cause: Cause) -> Remedy:
+    switched_off = (case.context.flags or {}).get(_BUFFERS) == ""
+    if cause is Cause.LAUNCHING and switched_off:
+        return Remedy(f"command buffers are switched off (--{_BUFFERS}=): switch them on again")
+    return advise(case, _REMEDIES[cause])
+
+
+def _doubt(case: Case, idle: Idle, known: float) -> str | None:
+    if not idle.seen:
+        return "the profile does not show which thread launches"
+    if not known:
+        return "what the host does in the gaps is not recorded"
+    if any(name.startswith(_TRACED) for name in case.timeline.host_names):
+        return "the Python tracer was on: it slows Python down, and the gaps may be its own"
+    return None
+
+
+def _gaps(case: Case, idle_ms: float) -> Iterator[Finding]:
+    if idle_ms <= WORTH * case.step_ms:
+        return
+    yield Finding(
+        code=CODE,
+        title=f"devices have nothing to do for {idle_ms:,.2f} ms per step",
+        detail=(
+            f"{idle_ms / case.step_ms:.0%} of the step: nothing runs on the device, so it goes from"
+            " one kernel to the next; a host that launches late is not predicted"
+        ),
+        saves_ms=Range(0.0, idle_ms),
+        basis=case.basis,
+        evidence=(Evidence(what="gaps between kernels", ms=idle_ms),),
+        remedy=Remedy("fewer and larger kernels: more work per device, or settings that fuse more"),
+    )

@@ -1,0 +1,86 @@
+"""Devices wait for input: the next batch is not ready when the step ends.
+
+## What it does
+
+Takes the time of a step in which a device has nothing to do and the thread that launches is in the
+input pipeline: `next` of an iterator, tf.data, grain, a PyTorch DataLoader, or what the program
+itself calls data loading.
+
+## Why it costs time
+
+A step can't begin before its batch is there. Where batches come more slowly than steps run, the
+device waits for the difference in each step, however fast the program is.
+
+## How it is detected
+
+Idle time between two runs, where the call of the later one came late, and the innermost event with
+a meaning on the thread that launches is one of the input pipeline's. Names are in
+diagnose/host/causes.toml.
+
+## Example
+
+```text
+device    | step 7 |                | step 8 |
+python             | data loading   | PjitFunction(step)
+```
+
+## Fix
+
+Prepare batches ahead in other threads or processes (`prefetch`, grain's `num_workers` and
+`prefetch_buffer_size`, `num_parallel_calls=AUTOTUNE`), and put them on devices one step ahead. If
+one worker's time per batch exceeds the step, add workers; if reading does, store data nearer.
+
+## Fix safety
+
+Reading ahead changes no batch; it takes host memory for those that wait.
+
+## False alarms
+
+A profile early in the run may see buffers that are still filling. A wait inside `next` is input
+only if the iterator is one: JAX's own `next` calls within a jitted call are not counted.
+
+## References
+
+- https://github.com/openxla/xprof/blob/master/docs/input_pipeline_analyzer.md
+- https://google-grain.readthedocs.io/en/latest/
+- https://www.tensorflow.org/guide/data_performance
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from counterpoint.core.basis import Range
+from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.finding import Evidence, Finding, Remedy
+from counterpoint.diagnose.host.causes import Cause
+from counterpoint.diagnose.host.idle import WORTH
+
+CODE: Final = "STEP302"
+NAME: Final = "input-bound"
+SINCE: Final = "0.1"
+
+
+def check(case: Case) -> Iterator[Finding]:
+    """At most one."""
+    waiting = case.idle.host_ms(Cause.INPUT)
+    if waiting <= WORTH * case.step_ms:
+        return
+    rows = case.idle.top(Cause.INPUT)
+    yield Finding(
+        code=CODE,
+        title=f"devices wait {waiting:,.2f} ms per step for input",
+        detail=(
+            f"{waiting / case.step_ms:.0%} of the step: the host fetches the next batch while no"
+            f" work is left, longest in {rows[0][0]}, {rows[0][1]:,.2f} ms"
+        ),
+        saves_ms=Range(0.0, waiting),
+        basis=case.basis,
+        evidence=tuple(Evidence(what=what, ms=ms) for what, ms in rows),
+        remedy=Remedy(
+            "prepare batches ahead: more workers and a prefetch buffer in the input pipeline, and"
+            " the next batch put on the devices before the step that runs is over"
+        ),
+        doubt=None,
+    )

@@ -1,0 +1,162 @@
+"""Hosts run different builds of one program.
+
+## What it does
+
+Compares the HLO of a program on all hosts: the same instructions in the same order, configured in
+the same way? Names, ids, fingerprints and metadata do not count.
+
+## Why it costs time
+
+All ranks wait for the slowest at each collective. A rank whose autotuner chose another algorithm
+for a matrix multiplication may be that one; ranks whose collectives differ in order hang.
+
+## How it is detected
+
+The profiles carry each host's HLO. Computations are compared from the entry on: opcodes, shapes,
+operands by position, replica groups, called computations; then backend configurations. Where only
+the latter differ, ranks are tuned differently, and measured times of those ops tell what it costs.
+
+## Example
+
+```text
+gemm_fusion_dot.460    ranks 0 to 2: block_m 128, 4 stages
+                       rank 3:       block_m 256, 3 stages
+```
+
+## Fix
+
+Tune once for all: leave `--xla_gpu_shard_autotuning` on, or write autotune results on one rank
+(`--xla_gpu_dump_autotune_results_to`) and load them on all
+(`--xla_gpu_load_autotune_results_from`). Where instructions differ: give all ranks the same flags,
+versions and code.
+
+## Fix safety
+
+Other algorithms round differently; with one file all ranks round alike, and so do all runs.
+
+## False alarms
+
+Programs that differ on purpose (pipeline stages by host) have different HLO under one name.
+
+## References
+
+- https://openxla.org/xla/persisted_autotuning
+- https://github.com/openxla/xla/issues/7716
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import polars as pl
+
+from counterpoint.core.basis import Range, Unknown
+from counterpoint.diagnose.advise import advise
+from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.finding import Evidence, Finding, Remedy
+from counterpoint.diagnose.host.divergence import Divergence, divergences
+from counterpoint.diagnose.host.idle import WORTH
+
+CODE: Final = "STEP607"
+NAME: Final = "ranks-differ"
+SINCE: Final = "0.1"
+
+_LISTED: Final = 4
+
+
+def check(case: Case) -> Iterator[Finding]:
+    """One per program that ran in the steps and differs between hosts."""
+    ran = set(case.timeline.runs.filter(pl.col("step").is_not_null())["program"].to_list())
+    for one in divergences(case.timeline):
+        if one.program in ran:
+            yield _structural(case, one) if one.structural else _tuned(case, one)
+
+
+def _structural(case: Case, one: Divergence) -> Finding:
+    more = ", ".join(f"{count:+d} {opcode}" for opcode, count in one.opcodes[:_LISTED])
+    return Finding(
+        code=CODE,
+        title=f"{_few(case, one)} of {_all(one)} hosts run another build of {one.name}",
+        detail=(
+            f"{one.instructions[1]:,} instructions there, {one.instructions[0]:,} elsewhere: "
+            + (more or "the same ones in another order")
+        ),
+        saves_ms=Unknown("what the same build on all hosts would take is not known"),
+        basis=case.basis,
+        evidence=_hosts(case, one),
+        remedy=Remedy("start all ranks with the same flags, versions, code and autotune results"),
+    )
+
+
+def _tuned(case: Case, one: Divergence) -> Finding:
+    took = [_took(case, one, hosts) for hosts in one.hosts[:2]]
+    known = [ms for ms in took if ms is not None]
+    apart = abs(known[0] - known[1]) if len(known) == len(took) else None
+    times = (
+        f"; they take {took[1]:,.2f} ms per step there and {took[0]:,.2f} ms elsewhere"
+        if apart is not None
+        else ""
+    )
+    return Finding(
+        code=CODE,
+        title=(
+            f"{_few(case, one)} of {_all(one)} hosts are tuned differently:"
+            f" {len(one.tuned)} instructions of {one.name}"
+        ),
+        detail=(
+            f"the HLO is the same but for its configuration, the first in {one.tuned[0]}: each rank"
+            f" chose for itself{times}"
+        ),
+        saves_ms=_saved(case, apart),
+        basis=case.basis,
+        evidence=tuple(Evidence(what=it, ms=None) for it in one.tuned[:_LISTED]),
+        remedy=advise(
+            case,
+            "tune once for all ranks: keep autotuning sharded, or load one file of autotune results"
+            " on all of them (--xla_gpu_load_autotune_results_from)",
+            {"xla_gpu_shard_autotuning": "true"},
+        ),
+    )
+
+
+def _saved(case: Case, apart: float | None) -> Range | Unknown:
+    if apart is None:
+        return Unknown("the profile does not show these ops")
+    if apart <= WORTH * case.step_ms:
+        return Unknown(f"these ops take only {apart:,.2f} ms longer on one build than on the other")
+    return Range(0.0, apart)
+
+
+def _few(case: Case, one: Divergence) -> str:
+    few = [case.timeline.hosts[host].name for hosts in one.hosts[1:] for host in hosts]
+    return f"{len(few)} ({', '.join(few[:_LISTED])}{', ...' if few[_LISTED:] else ''})"
+
+
+def _all(one: Divergence) -> int:
+    return sum(len(hosts) for hosts in one.hosts)
+
+
+def _hosts(case: Case, one: Divergence) -> tuple[Evidence, ...]:
+    return tuple(
+        Evidence(what=f"{case.timeline.hosts[hosts[0]].name}: {count:,} instructions", ms=None)
+        for hosts, count in zip(one.hosts, one.instructions, strict=True)
+    )
+
+
+def _took(case: Case, one: Divergence, hosts: tuple[int, ...]) -> float | None:
+    """Milliseconds of a step that the differently tuned ops take on these hosts, mean by device."""
+    devices = [i for i, device in enumerate(case.timeline.devices) if device.host in hosts]
+    ops = case.timeline.ops.with_row_index("row").filter(
+        (pl.col("program") == one.program) & pl.col("op").is_in(one.tuned)
+    )
+    spans = case.spans.filter(
+        pl.col("device").is_in(devices)
+        & pl.col("op").is_in(ops["row"].to_list())
+        & pl.col("step").is_not_null()
+    )
+    windows = case.selection.windows.filter(pl.col("device").is_in(devices))
+    if not len(spans) or not len(windows):
+        return None
+    whole = case.selection.scale * case.selection.occurrences
+    return float(spans["dur_ps"].sum()) * whole / len(windows)
