@@ -15,6 +15,7 @@ from counterpoint.diagnose.finding import Evidence
 from counterpoint.hlo import Instruction, Program, launches
 
 _SHOWN: Final = 5
+_DEEPEST: Final = 32
 _THROUGH: Final = ("bitcast", "get-tuple-element", "tuple", "opt-barrier", "optimization-barrier")
 
 
@@ -39,7 +40,12 @@ class Ran:
 
 def ran(case: Case, of: pl.Expr) -> Iterator[Ran]:
     """Rows of the op profile that the expression picks, the longest first."""
-    for row in case.ops.filter(of & pl.col("program").is_not_null()).iter_rows(named=True):
+    return behind(case, case.ops.filter(of))
+
+
+def behind(case: Case, rows: pl.DataFrame) -> Iterator[Ran]:
+    """Those of some rows of the op profile whose instruction is known, in their order."""
+    for row in rows.filter(pl.col("program").is_not_null()).iter_rows(named=True):
         index: int = row["program"]
         program = case.timeline.programs[index].hlo()
         instruction = program.instruction(row["op"]) if program is not None else None
@@ -73,6 +79,19 @@ def readers(program: Program, instruction: Instruction) -> Iterator[tuple[Instru
                 front.append(user)
             elif launches(user) and not value.shape.is_tuple:
                 yield user, value.shape.bytes
+
+
+def writer_of(program: Program, instruction: Instruction) -> Instruction | None:
+    """The work, or the parameter, whose value it reads first."""
+    seen = instruction
+    for _ in range(_DEEPEST):
+        sources = program.operands(seen)
+        if not sources:
+            return None
+        seen = sources[0]
+        if seen.opcode not in _THROUGH:
+            return seen
+    return None
 
 
 def gain_without(case: Case, found: Iterable[Ran], most: float) -> tuple[Range, Basis]:

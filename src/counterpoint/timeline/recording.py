@@ -19,6 +19,9 @@ from counterpoint.timeline.device import Device
 
 Schema = dict[str, type[pl.DataType]]
 
+IN_GRAPHS: Final = "inside CUDA graphs"
+"""What every note on work in CUDA graphs that names no instruction says."""
+
 SPANS: Final[Schema] = {
     "device": pl.UInt16,  # index into Recording.devices
     "line": pl.UInt32,  # index into Recording.lines: a stream, a thread, a TPU line

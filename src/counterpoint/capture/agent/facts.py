@@ -80,10 +80,21 @@ def peak_memory(jax: ModuleType | None) -> dict[str, int]:
     import resource
 
     peak = {"host": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}  # Linux: KiB
+    return peak | _of_devices(jax, "peak_bytes_in_use")
+
+
+def memory_limit(jax: ModuleType | None) -> dict[str, int]:
+    """The most bytes that each device's allocator may hand out, where it has a limit."""
+    return _of_devices(jax, "bytes_limit")
+
+
+def _of_devices(jax: ModuleType | None, figure: str) -> dict[str, int]:
+    """One figure of each device's allocator, as `device <id>`."""
+    found: dict[str, int] = {}
     for device in jax.local_devices() if jax is not None else ():
         stats: dict[str, int] = {}
         with suppress(Exception):  # not every backend keeps count, and some say so by raising
             stats = device.memory_stats() or {}
-        if "peak_bytes_in_use" in stats:
-            peak[f"device {device.id}"] = stats["peak_bytes_in_use"]
-    return peak
+        if figure in stats:
+            found[f"device {device.id}"] = stats[figure]
+    return found

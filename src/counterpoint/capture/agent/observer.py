@@ -336,6 +336,7 @@ class Observer:
             "began": self._began_s,
             **self._known,
             "peak_memory": facts.peak_memory(self._jax if up else None),
+            "memory_limit": facts.memory_limit(self._jax if up else None),
             "compiles": self._compiles.facts(),
             "steps": self._steps.facts(),
             "autopgle": self._remarks.facts(),

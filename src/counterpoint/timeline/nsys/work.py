@@ -13,6 +13,7 @@ from counterpoint.timeline.nsys.database import Database
 from counterpoint.timeline.nsys.host_ranges import HostRanges
 from counterpoint.timeline.nsys.launches import find_xla_ranges, link, read_nodes
 from counterpoint.timeline.nsys.tables import Clock, build_executions
+from counterpoint.timeline.recording import IN_GRAPHS
 
 WORK_KEYS: Final = ("name", "thunk", "module", "hint")
 """What makes two pieces of work the same op."""
@@ -109,13 +110,13 @@ def _on_graphs(rows: pl.DataFrame, database: Database) -> list[str]:
     unknown = nodes["thunk"].null_count()
     if unknown:
         notes.append(
-            f"{unknown:,} of {len(nodes):,} GPU activities inside CUDA graphs have an unknown op:"
+            f"{unknown:,} of {len(nodes):,} GPU activities {IN_GRAPHS} have an unknown op:"
             f" the profile did not see XLA put them there under its name; {_SEE_OPS}"
         )
     whole = rows.filter(pl.col("hint") == "graph")
     if GRAPHS in database.tables and len(whole):
         notes.append(
-            f"{len(whole):,} launches of CUDA graphs were recorded whole, so what ran in them is"
-            f" unknown: profile with nsys profile --cuda-graph-trace=node; {_SEE_OPS}"
+            f"{len(whole):,} launches of CUDA graphs were recorded whole, so what ran {IN_GRAPHS}"
+            f" is unknown: profile with nsys profile --cuda-graph-trace=node; {_SEE_OPS}"
         )
     return notes

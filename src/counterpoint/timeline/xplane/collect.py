@@ -17,6 +17,7 @@ from counterpoint.timeline.model import Action
 from counterpoint.timeline.recording import (
     EXECUTIONS,
     HOST_EVENTS,
+    IN_GRAPHS,
     MARKERS,
     OPS,
     SPANS,
@@ -170,7 +171,7 @@ class Collector:
         notes: list[str] = []
         if self._ops.nameless_in_graphs:
             notes.append(
-                f"{self._ops.nameless_in_graphs:,} spans ran inside CUDA graphs and name no"
+                f"{self._ops.nameless_in_graphs:,} spans ran {IN_GRAPHS} and name no"
                 " instruction; XLA_FLAGS=--xla_enable_command_buffers_during_profiling=false"
                 " launches them one by one while the profiler runs"
             )

@@ -1,0 +1,129 @@
+"""XLA recomputes on its own, because the step would not fit into memory.
+
+## What it does
+
+Says which instructions XLA's own rematerialisation repeats, what that costs, and whether it gave
+up below its limit.
+
+## Why it costs time
+
+Near the limit of memory XLA clones instructions to free what they made, in whatever order helps
+memory: it knows neither which are dear nor what communication they stand behind. One buffer more or
+less crosses the limit, so a small change of the model, or of a flag, costs several percent.
+
+## How it is detected
+
+Clones carry `.remat` in their names. In a Run, XLA's warning "Can't reduce memory use below" tells
+that repeating did not suffice. What the step gains without the clones is asked of the simulator
+where the profile carries the HLO.
+
+## Example
+
+```text
+Can't reduce memory use below 51.28GiB by rematerialization; only reduced to 61.92GiB
+```
+
+## Fix
+
+Give XLA more memory (`XLA_PYTHON_CLIENT_MEM_FRACTION=0.92` instead of 0.75, GPU), or need less:
+donate the state, checkpoint by a policy of your own, a smaller batch per device, more sharding.
+
+## Fix safety
+
+A larger share leaves less for NCCL, cuBLAS and CUDA graphs: 5 to 10 % of the device have to stay.
+
+## False alarms
+
+Clones of cheap instructions cost nothing; then the figure is small.
+
+## References
+
+- https://github.com/openxla/xla/blob/main/xla/hlo/transforms/simplifiers/hlo_rematerialization.cc
+- https://docs.jax.dev/en/latest/gpu_memory_allocation.html
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+import polars as pl
+
+from counterpoint.compile.allocator import VARIABLES
+from counterpoint.core.basis import Range, Unknown
+from counterpoint.diagnose.advise import advise
+from counterpoint.diagnose.case import Case, place_of
+from counterpoint.diagnose.finding import Evidence, Finding, Remedy
+from counterpoint.diagnose.instructions import behind, gain_without, rows_as_evidence
+from counterpoint.diagnose.recomputed import by_compiler, original
+from counterpoint.runs.variables import variables_of
+
+CODE: Final = "STEP402"
+NAME: Final = "compiler-remat"
+SINCE: Final = "0.1"
+
+_GAVE_UP: Final = re.compile(r"Can't reduce memory use below (?P<wanted>\S+) .*?to (?P<got>\S+)")
+_MORE: Final = "0.92"
+"""Of the device's memory; the rest is for NCCL, cuBLAS and CUDA graphs."""
+
+
+def check(case: Case) -> Iterator[Finding]:
+    """At most one: clones that ran, or else the compiler's word that it would have needed more."""
+    rows, warning = by_compiler(case), _warning(case)
+    if len(rows):
+        yield _of_clones(case, rows, warning)
+    elif warning:
+        yield Finding(
+            code=CODE,
+            title="XLA could not bring the step below the memory it may use",
+            detail=f"{warning}: the step may run out of memory, and is scheduled to save it",
+            saves_ms=Unknown("no instruction in this profile was repeated"),
+            basis=case.basis,
+            evidence=(Evidence(what=warning, ms=None),),
+            remedy=_remedy(case),
+        )
+
+
+def _of_clones(case: Case, rows: pl.DataFrame, warning: str | None) -> Finding:
+    total = float(rows["ms"].sum())
+    known = list(behind(case, rows))
+    saves, basis = gain_without(case, known, total) if known else (Range(0.0, total), case.basis)
+    first = rows.row(0, named=True)
+    said = f". {warning}" if warning else ""
+    return Finding(
+        code=CODE,
+        title=f"XLA computes again what did not fit into memory: {total:,.2f} ms per step",
+        detail=(
+            f"{len(rows)} instructions are clones that its rematerialisation made, the longest"
+            f" {place_of(first)} of {original(first)}, {first['ms']:,.2f} ms{said}"
+        ),
+        saves_ms=saves,
+        basis=basis,
+        evidence=rows_as_evidence(case, rows.iter_rows(named=True)),
+        remedy=_remedy(case),
+    )
+
+
+def _warning(case: Case) -> str | None:
+    """What XLA said last, of the ranks of the Run."""
+    run = case.context.run
+    lines = (line.text for rank in run.ranks for line in rank.compiler_lines) if run else ()
+    found = [match for line in lines if (match := _GAVE_UP.search(line))]
+    if not found:
+        return None
+    return f"XLA was to stay below {found[-1]['wanted']} and came down to {found[-1]['got']}"
+
+
+def _remedy(case: Case) -> Remedy:
+    """More memory for XLA on GPUs that did not give it, else less need."""
+    less = "donate the state, checkpoint by a policy of your own, or give each device less"
+    kinds = {device.kind for device in case.timeline.devices}
+    run = case.context.run
+    known = dict(case.context.environment or {}) | (variables_of(run) if run else {})
+    if kinds != {"gpu"} or any(known.get(name) for name in VARIABLES):
+        return advise(case, less)
+    return Remedy(
+        f"give XLA more of the device's memory than the default 75 %, or {less}",
+        environment=(("XLA_PYTHON_CLIENT_MEM_FRACTION", _MORE),),
+    )

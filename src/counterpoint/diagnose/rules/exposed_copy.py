@@ -1,0 +1,238 @@
+"""Copies hold the device up, and nothing computes beside them.
+
+## What it does
+
+Adds up the time in which a device does nothing but copy: to and from the host, from one of its
+buffers to another, and says which copies, why they are there and at what rate they go.
+
+## Why it costs time
+
+Between host and device there are some 25 to 60 GB/s, a hundredth of the device's memory. Copies are
+asynchronous, but somebody waits for their end: an offloaded activation that is fetched when it is
+needed, not before. A copy on the device costs twice its bytes; most are there because a buffer must
+not be overwritten: an argument that was not donated.
+
+## How it is detected
+
+By spans: time of copies that no kernel and no collective covers. Host copies by their memory space
+in the HLO, or by the name that the profiler gives. Undonated arguments by the module's
+input_output_alias. Copies into another layout are STEP504's. What the step gains is asked of the
+simulator where the profile carries the HLO, else at most what is exposed.
+
+## Example
+
+```python
+step = jax.jit(train_step)                        # and not donate_argnums=0
+state, loss = step(state, batch)
+```
+
+## Fix
+
+Donate what the step gives back new: `jax.jit(step, donate_argnums=0)`. Offload: fewer bytes, or
+fetched a layer ahead. Input: `jax.device_put` of the next batch while this step runs.
+
+## Fix safety
+
+A donated array can't be used after the call.
+
+## False alarms
+
+Copies that a profiler adds; offloading that is the only way to fit.
+
+## References
+
+- https://docs.jax.dev/en/latest/buffer_donation.html
+- https://docs.jax.dev/en/latest/notebooks/host-offloading.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+import polars as pl
+
+from counterpoint.core.basis import Range
+from counterpoint.diagnose.advise import advise
+from counterpoint.diagnose.case import Case, place_of
+from counterpoint.diagnose.finding import Finding, Remedy
+from counterpoint.diagnose.instructions import (
+    Ran,
+    gain_without,
+    ran,
+    rows_as_evidence,
+    writer_of,
+)
+from counterpoint.diagnose.metrics.attribution import attribute
+from counterpoint.diagnose.rules.layout_copies import relaid
+from counterpoint.hlo import Instruction, Program, is_done, start_of
+from counterpoint.timeline.model import Lane
+
+CODE: Final = "STEP505"
+NAME: Final = "exposed-copy"
+SINCE: Final = "0.1"
+
+_HOST_MEMORY: Final = 5  # XLA's number of the host's memory in a layout
+_LEAST_SHARE: Final = 0.001
+"""Of the step: less is not worth a look for its reason."""
+_WORTH_NAMING: Final = 0.01
+
+
+class _Way(StrEnum):
+    TO_DEVICE = "from the host to the device"
+    TO_HOST = "from the device to the host"
+    UNDONATED = "of an argument that is not donated"
+    ON_DEVICE = "within the device"
+
+
+@dataclass(frozen=True, slots=True)
+class _Moved:
+    """Copies of one way in a step; 0 bytes where nobody tells."""
+
+    way: _Way
+    ms: float
+    bytes: float
+
+    def __str__(self) -> str:
+        much = f" ({self.bytes / 1e9:,.2f} GB)" if self.bytes else ""
+        return f"{self.ms:,.2f} ms{much} {self.way}"
+
+
+_NAMES: Final = (("h2d", _Way.TO_DEVICE), ("htod", _Way.TO_DEVICE), ("d2h", _Way.TO_HOST),
+                 ("dtoh", _Way.TO_HOST))  # fmt: skip
+
+
+def check(case: Case) -> Iterator[Finding]:
+    """At most one, over all copies."""
+    exposed, rows = _exposed(case)
+    if exposed <= _LEAST_SHARE * case.step_ms or not rows:
+        return
+    known = {(it.row["program"], it.row["op"]): it for it in ran(case, pl.col("lane") == Lane.COPY)}
+    ways = _ways(rows, known)
+    copied = [it for row in rows if (it := known.get((row["program"], row["op"])))]
+    saves, basis = (
+        gain_without(case, copied, exposed)
+        if len(copied) == len(rows)
+        else (Range(0.0, exposed), case.basis)
+    )
+    yield Finding(
+        code=CODE,
+        title=f"copies that nothing hides take {exposed:,.2f} ms per step",
+        detail=_detail(case, exposed, rows, ways),
+        saves_ms=saves,
+        basis=basis,
+        evidence=rows_as_evidence(case, rows),
+        remedy=_remedy(case, ways[0].way, exposed),
+    )
+
+
+def _exposed(case: Case) -> tuple[float, list[dict[str, Any]]]:
+    """Exposed milliseconds of a step and the copies, without those that STEP504 speaks of."""
+    other = {(it.row["program"], it.row["op"]) for it in relaid(case)}
+    copies = case.ops.filter(pl.col("lane") == Lane.COPY).rows(named=True)
+    rows = [row for row in copies if (row["program"], row["op"]) not in other]
+    if len(rows) == len(copies):
+        return case.breakdown.copy_exposed_ms, rows
+    theirs = [
+        code for row in copies if (row["program"], row["op"]) in other for code in case.rows_of(row)
+    ]
+    attributed = attribute(case.selection, case.spans.filter(~pl.col("op").is_in(theirs)))
+    ps = attributed.filter(pl.col("state") == Lane.COPY)["ps"].sum()
+    return float(ps) * case.selection.scale, rows
+
+
+def _ways(rows: Sequence[dict[str, Any]], known: Mapping[tuple[int, str], Ran]) -> list[_Moved]:
+    """Time and bytes by way, the longest first."""
+    ms: dict[_Way, float] = {}
+    moved: dict[_Way, float] = {}
+    for row in rows:
+        one = known.get((row["program"], row["op"]))
+        way = _way(row, one)
+        ms[way] = ms.get(way, 0.0) + float(row["self_ms"])
+        moved[way] = moved.get(way, 0.0) + (_bytes(one) * float(row["count"]) if one else 0.0)
+    listed = [_Moved(way, ms[way], moved[way]) for way in ms]
+    return sorted(listed, key=lambda it: -it.ms)
+
+
+def _bytes(one: Ran) -> int:
+    """Of a copy; of an asynchronous one they count with its end."""
+    if one.instruction.opcode.endswith("-start"):
+        return 0
+    return next(one.instruction.shape.leaves, one.instruction.shape).bytes
+
+
+def _way(row: dict[str, Any], known: Ran | None) -> _Way:
+    if known is None:
+        name = str(row["op"]).lower()
+        return next((way for mark, way in _NAMES if mark in name), _Way.ON_DEVICE)
+    program, instruction = known.program, known.instruction
+    start = start_of(program, instruction) if is_done(instruction) else instruction
+    if start is None:
+        return _Way.ON_DEVICE
+    result = next(start.shape.leaves, start.shape)
+    source = next(iter(program.operands(start)), None)
+    if result.memory_space == _HOST_MEMORY:
+        return _Way.TO_HOST
+    if source is not None and source.shape.memory_space == _HOST_MEMORY:
+        return _Way.TO_DEVICE
+    return _Way.UNDONATED if _is_undonated(program, start) else _Way.ON_DEVICE
+
+
+def _is_undonated(program: Program, copy: Instruction) -> bool:
+    writer = writer_of(program, copy)
+    if writer is None or writer.opcode != "parameter" or writer.computation != program.entry:
+        return False
+    return all(alias.parameter != writer.parameter_number for alias in program.aliases)
+
+
+def _detail(
+    case: Case, exposed: float, rows: Sequence[dict[str, Any]], ways: Sequence[_Moved]
+) -> str:
+    least = _WORTH_NAMING * exposed
+    text = ", ".join(str(it) for it in ways if it.ms > least) or str(ways[0])
+    text += f"; {_longest(rows)}"
+    computing = case.breakdown.compute_ms
+    if exposed > computing:
+        text += (
+            f". Kernels run for {computing:,.2f} ms: so much at most could hide copies, the rest"
+            " has to go"
+        )
+    return text
+
+
+def _longest(rows: Sequence[dict[str, Any]]) -> str:
+    """The longest copy, or the line that many small ones come from."""
+    total = sum(float(row["self_ms"]) for row in rows)
+    lines: dict[str, list[float]] = {}
+    for row in rows:
+        lines.setdefault(str(row["source"] or row["scope"] or row["op"]), []).append(row["self_ms"])
+    line, times = max(lines.items(), key=lambda it: sum(it[1]))
+    first = rows[0]
+    if first["self_ms"] > _WORTH_NAMING * total * 10 or len(times) < 2:
+        return f"the longest is {place_of(first)}, {first['self_ms']:,.2f} ms per step"
+    return f"{len(times)} of {len(rows)} come from {line}, {sum(times):,.2f} ms per step"
+
+
+def _remedy(case: Case, way: _Way, exposed: float) -> Remedy:
+    if way is _Way.UNDONATED:
+        text = "donate the argument (jax.jit(step, donate_argnums=...)): its buffer is then reused"
+    elif way is _Way.ON_DEVICE:
+        text = (
+            "look at the line that asks for it: a sharding change between two uses, a buffer that"
+            " is not donated, a slice out of a stack of layers"
+        )
+    elif exposed > case.breakdown.compute_ms:
+        text = (
+            "move less: keep what fits on the device, move it as bfloat16, offload only what is"
+            " not needed soon; there is too little computing to hide the copies behind"
+        )
+    elif way is _Way.TO_DEVICE:
+        text = (
+            "start earlier: fetch offloaded values a layer ahead, jax.device_put the next batch"
+            " while this step runs"
+        )
+    else:
+        text = "offload earlier and less, and read metrics from the device only every some steps"
+    return advise(case, text)

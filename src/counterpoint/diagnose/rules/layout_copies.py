@@ -1,0 +1,161 @@
+"""Kernels do nothing but write data in another order.
+
+## What it does
+
+Lists copies and transposes that only change the order of data in memory, on the device and on the
+host, with the lines they come from and who reads the result.
+
+## Why it costs time
+
+The same numbers are read and written once more, at the speed of memory. A transpose reaches less of
+it than a plain copy.
+
+## How it is detected
+
+On the device: in the HLO, copies into another layout, transposes, and fusions that hold nothing
+else; those that move no order (a buffer that must not change) are STEP505's. Profiles without HLO
+tell transposes by their name. On the host: `Transpose` events, which the runtime records while it
+brings arrays into the device's layout or back. Only those in steps count, and threads side by side
+once: at start-up they come by the hundred, and cost no step anything.
+
+## Example
+
+```python
+x = jnp.transpose(x, (0, 4, 1, 2, 3))    # features first, and cuDNN wants them last
+y = jax.lax.conv_general_dilated(x, w, ...)
+```
+
+## Fix
+
+Keep data in the order in which it is used most: channels last for convolutions, weights stored as
+the product reads them, an einsum instead of transpose and product, the right `dimension_numbers`.
+For a step's arguments: `jax.experimental.layout` with automatic layouts. On the host: arrays in
+plain row-major order (`np.ascontiguousarray`), and copied once, not in every step.
+
+## Fix safety
+
+Results stay the same. Stored parameters change their order: convert checkpoints.
+
+## False alarms
+
+An order that another kernel needs, once for many uses, is worth its copy.
+
+## References
+
+- https://docs.jax.dev/en/latest/notebooks/layout.html
+- https://github.com/openxla/xla/blob/main/xla/service/layout_assignment.h
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import polars as pl
+
+from counterpoint.core.basis import Basis, Range
+from counterpoint.diagnose.advise import advise
+from counterpoint.diagnose.case import Case, place_of
+from counterpoint.diagnose.finding import Evidence, Finding
+from counterpoint.diagnose.instructions import (
+    Ran,
+    evidence_of,
+    gain_without,
+    ran,
+    readers,
+    writer_of,
+)
+from counterpoint.diagnose.layouts import moves_only
+from counterpoint.diagnose.metrics.host_transposes import HostTransposes, host_transposes
+from counterpoint.hlo import Shape
+
+CODE: Final = "STEP504"
+NAME: Final = "layout-copies"
+SINCE: Final = "0.1"
+
+_LEAST_SHARE: Final = 0.0002
+"""Of the step, of one kernel: many small ones add up, thousands of tiny ones need no list."""
+
+
+def check(case: Case) -> Iterator[Finding]:
+    """At most one of the device and one of the host."""
+    found = relaid(case)
+    if found:
+        yield _on_device(case, found)
+    on_host = host_transposes(case)
+    if on_host.in_steps_ms > 0:
+        yield _in_steps(case, on_host)
+
+
+def relaid(case: Case) -> list[Ran]:
+    """Kernels of the device whose only work is another order in memory, the longest first."""
+    long = (pl.col("category") == "copy") & (pl.col("share") > _LEAST_SHARE)
+    return [one for one in ran(case, long) if moves_only(one.program, one.instruction)]
+
+
+def _on_device(case: Case, found: Sequence[Ran]) -> Finding:
+    total = sum(it.ms for it in found)
+    moved = sum((it.row["bytes_accessed"] or 0) * it.row["count"] for it in found)
+    saves, basis = gain_without(case, found, total)
+    first = found[0]
+    return Finding(
+        code=CODE,
+        title=f"writing data in another order takes {total:,.2f} ms per step",
+        detail=(
+            f"{len(found)} kernels move {moved / 1e9:,.2f} GB and compute nothing; the longest is"
+            f" {place_of(first.row)}, {first.ms:,.2f} ms: {_shapes(first)}, {_for_whom(first)}"
+        ),
+        saves_ms=saves,
+        basis=basis,
+        evidence=evidence_of(case, found),
+        remedy=advise(
+            case,
+            "keep data in the order in which it is used: channels last for convolutions, an einsum"
+            " instead of transpose and product, weights stored as they are read",
+        ),
+        doubt="an order needed once for many uses is worth its copy",
+    )
+
+
+def _shapes(one: Ran) -> str:
+    given = next((it.shape for it in one.program.operands(one.instruction)), None)
+    result = next(one.instruction.shape.leaves, one.instruction.shape)
+    return f"{_ordered(given)} to {_ordered(result)}" if given is not None else _ordered(result)
+
+
+def _ordered(shape: Shape) -> str:
+    """As HLO writes it, the fastest dimension first."""
+    return f"{shape}{{{','.join(map(str, shape.minor_to_major))}}}"
+
+
+def _for_whom(one: Ran) -> str:
+    """Who wants the other order: those that read it, or else who wrote the first one."""
+    wanting = [it.custom_call_target or it.name for it, _ in readers(one.program, one.instruction)]
+    if wanting:
+        return f"read by {', '.join(dict.fromkeys(wanting[:3]))}"
+    writer = writer_of(one.program, one.instruction)
+    if writer is None or writer.opcode == "parameter":
+        return "an argument that the step gives back in another order"
+    called = f" ({writer.custom_call_target})" if writer.custom_call_target else ""
+    return f"since {writer.name}{called} writes a result of the step in an order of its own"
+
+
+def _in_steps(case: Case, on_host: HostTransposes) -> Finding:
+    idle = case.breakdown.idle_ms + case.breakdown.copy_exposed_ms
+    return Finding(
+        code=CODE,
+        title=f"the host writes arrays in another order for {on_host.in_steps_ms:,.2f} ms per step",
+        detail=(
+            "it brings them into the device's layout, or back; in the meantime devices wait or copy"
+            f" for {idle:,.2f} ms per step. Before the first step it did so for"
+            f" {on_host.before_ms:,.0f} ms"
+        ),
+        saves_ms=Range(0.0, min(on_host.in_steps_ms, idle)),
+        basis=Basis.MEASURED,
+        evidence=(Evidence(what=on_host.name, ms=on_host.in_steps_ms),),
+        remedy=advise(
+            case,
+            "keep what steps need on the device, and give arrays in plain row-major order"
+            " (np.ascontiguousarray)",
+        ),
+    )

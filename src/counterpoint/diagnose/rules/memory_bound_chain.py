@@ -1,0 +1,195 @@
+"""Kernels that only move data hand large buffers to each other through memory.
+
+## What it does
+
+Looks for chains of kernels that memory bounds (elementwise work, reductions, the small products of
+attention) in which one writes a buffer larger than the chip's cache and the next reads it. Says how
+long they take, how fast they move data, and what one kernel for the whole chain would save.
+
+## Why it costs time
+
+Such a kernel takes as long as its bytes do. XLA joins elementwise work by itself, but not across a
+reduction whose result all elements need (softmax, norms), nor a product and what surrounds it:
+attention written out in jnp writes and reads its scores, length times length of them, many times.
+
+## How it is detected
+
+In the HLO, with bytes and operations of each kernel and the chip's rates: bound by memory if bytes
+take longer. Two kernels of one part of the step (forward; backward with what it recomputes) are
+joined where one reads from the other more than 64 MiB. What a chain could save at most is each
+kernel's time by the share of its bytes that are handed over. Where a chain holds batched products
+it is attention, and at most what a flash attention kernel would not take is saved.
+
+## Example
+
+```python
+scores = jnp.einsum("bqhd,bkhd->bhqk", q, k)
+probabilities = jax.nn.softmax(scores.astype(jnp.float32)).astype(jnp.bfloat16)
+mixed = jnp.einsum("bhqk,bkhd->bqhd", probabilities, v)
+```
+
+## Fix
+
+Attention: `jax.nn.dot_product_attention(q, k, v, implementation="cudnn")`, Transformer Engine's or
+a Pallas kernel. Norms: a Pallas or Transformer Engine kernel, cuDNN's layer norm. A loss over a
+large vocabulary: compute it in parts over the tokens.
+
+## Fix safety
+
+Another order of sums: results differ in the last bits. Flash kernels want certain head sizes.
+
+## False alarms
+
+A fused kernel that doesn't exist for what is computed. A chain that already moves data at the
+memory's rate is still a chain: it is the bytes that are too many.
+
+## References
+
+- https://docs.jax.dev/en/latest/_autosummary/jax.nn.dot_product_attention.html
+- https://arxiv.org/abs/2205.14135 (FlashAttention)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Final
+
+from counterpoint.core.basis import Basis, Range
+from counterpoint.cost.compute.gemm_shape import gemms
+from counterpoint.diagnose.advise import advise
+from counterpoint.diagnose.case import Case, place_of
+from counterpoint.diagnose.finding import Finding, Remedy
+from counterpoint.diagnose.instructions import Ran, evidence_of
+from counterpoint.diagnose.machines import chip_of, gpu_machine
+from counterpoint.diagnose.metrics.chains import Chain, chains
+from counterpoint.hardware import Chip
+
+CODE: Final = "STEP503"
+NAME: Final = "memory-bound-chain"
+SINCE: Final = "0.1"
+
+_ATTENTION: Final = "attention"
+_LEAST_SHARE: Final = 0.02
+"""Of the step, in what could be saved at most: a kernel of one's own is work."""
+_MOST: Final = 3
+_FLASH_RATE: Final = 0.5
+"""Of a chip's bf16 rate, what flash attention reaches where no kernel was looked at."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Kind:
+    """Chains of one sort: those of all layers."""
+
+    name: str
+    chains: tuple[Chain, ...]
+
+    @property
+    def members(self) -> list[Ran]:
+        found = {id(one): one for chain in self.chains for one in chain.members}
+        return sorted(found.values(), key=lambda one: -one.ms)
+
+
+def check(case: Case) -> Iterator[Finding]:
+    """One for each sort of chain, the dearest three."""
+    chip = chip_of(case)
+    if chip is None or not case.step_ms:
+        return
+    found = [(kind, _saves(case, kind, chip)) for kind in _sorts(chains(case, chip))]
+    worth = [it for it in found if it[1].high > _LEAST_SHARE * case.step_ms]
+    worth.sort(key=lambda it: -it[1].high)
+    for kind, saves in worth[:_MOST]:
+        yield _finding(case, kind, saves, chip)
+
+
+def _finding(case: Case, kind: _Kind, saves: Range, chip: Chip) -> Finding:
+    members = kind.members
+    ms = sum(it.ms for it in members)
+    moved = sum(it.row["bytes_accessed"] * it.row["count"] for it in members)
+    handed = sum(chain.handed_ms for chain in kind.chains)
+    rate = moved / ms * 1e3
+    what = "attention" if kind.name == _ATTENTION else kind.name
+    return Finding(
+        code=CODE,
+        title=f"{ms:,.2f} ms per step go to kernels that move {what} through memory",
+        detail=(
+            f"{len(members)} kernels in {len(kind.chains)} chains move {moved / 1e9:,.1f} GB per"
+            f" step at {rate / 1e12:,.2f} TB/s ({rate / chip.hbm_bytes:.0%} of {chip.name}'s); for"
+            f" {handed:,.2f} ms of it one kernel writes what the next reads, as"
+            f" {_pair(kind.chains[0])}"
+        ),
+        saves_ms=saves,
+        basis=Basis.RULE_OF_THUMB,
+        evidence=evidence_of(case, members),
+        remedy=_remedy(case, kind),
+    )
+
+
+def _sorts(found: Sequence[Chain]) -> list[_Kind]:
+    sorts: dict[str, list[Chain]] = {}
+    for chain in found:
+        sorts.setdefault(_sort(chain), []).append(chain)
+    return [_Kind(name, tuple(of)) for name, of in sorts.items()]
+
+
+def _sort(chain: Chain) -> str:
+    """Attention, or by the place in the user's code that takes most of it."""
+    if _is_attention(chain):
+        return _ATTENTION
+    row = chain.members[0].row
+    source = row["source"]
+    if source:
+        path, _, line = source.rpartition(":")
+        return f"what {PurePath(path).name}:{line} computes"
+    return f"what {row['scope']} computes" if row["scope"] else "intermediate results"
+
+
+def _is_attention(chain: Chain) -> bool:
+    """Batched products next to a softmax: low-rank products and experts have no such reduction."""
+    products = [it for it in chain.members if it.row["category"] == "matmul"]
+    batched = any(gemm.batch > 1 for it in products for gemm in gemms(it.program, it.instruction))
+    return batched and any(it.row["category"] == "reduction" for it in chain.members)
+
+
+def _saves(case: Case, kind: _Kind, chip: Chip) -> Range:
+    if kind.name != _ATTENTION:
+        return Range(0.0, sum(chain.handed_ms for chain in kind.chains))
+    machine = gpu_machine(case)
+    shared = machine.attention("backward") if machine else _FLASH_RATE
+    flops = sum(
+        (it.row["flops"] or 0.0) * it.row["count"]
+        for it in kind.members
+        if it.row["category"] == "matmul"
+    )
+    fused_ms = flops / (chip.bf16_flops * shared) * 1e3
+    return Range(0.0, max(0.0, sum(it.ms for it in kind.members) - fused_ms))
+
+
+def _pair(chain: Chain) -> str:
+    first = max(chain.handovers, key=lambda it: it.ms)
+    return (
+        f"{place_of(first.writer.row)} does for {first.reader.row['op']}"
+        f" ({first.bytes / 1e6:,.0f} MB)"
+    )
+
+
+def _remedy(case: Case, kind: _Kind) -> Remedy:
+    if kind.name == _ATTENTION:
+        return advise(
+            case,
+            'a flash attention kernel: jax.nn.dot_product_attention(..., implementation="cudnn"),'
+            " Transformer Engine's, or one in Pallas",
+        )
+    words = " ".join(str(it.row["scope"]).lower() for it in kind.members)
+    if "norm" in words:
+        return advise(
+            case,
+            "one kernel for the norm: Transformer Engine's, one in Pallas, or cuDNN's",
+            {"xla_gpu_enable_cudnn_layer_norm": "true"},
+        )
+    return advise(
+        case,
+        "one kernel for the chain (Pallas, Triton), or less to move: bfloat16 instead of float32,"
+        " a loss in parts over the tokens",
+    )

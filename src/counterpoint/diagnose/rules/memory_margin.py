@@ -1,0 +1,126 @@
+"""The devices' memory is nearly full, or half of it is never used.
+
+## What it does
+
+Compares the most memory that was in use on any device with what the program may have.
+
+## Why it costs time
+
+Nearly full: buffers that don't fit where they should make the run end out of memory after hours,
+XLA's scheduler keeps fewer collectives in flight to stay below its limit, and its rematerialisation
+repeats work. Half empty: recomputation and small batches per device are paid for nothing.
+
+## How it is detected
+
+From a Run: JAX's allocator tells each device's peak and its limit. Above 95 % of the limit is too
+near; below half of the whole chip is much left. Silent without a Run, and where the limit is known
+neither from the allocator nor from `XLA_PYTHON_CLIENT_MEM_FRACTION`.
+
+## Example
+
+```text
+peak 71.9 GiB of 74.4 GiB (H100, XLA_PYTHON_CLIENT_MEM_FRACTION=0.94)
+```
+
+## Fix
+
+Too near: a larger share if the chip has more, else donated state, a checkpoint policy, more
+sharding. Much left: a larger batch per device, or a policy that keeps more.
+
+## Fix safety
+
+Leave 5 to 10 % of the chip for NCCL, cuBLAS and CUDA graphs. A larger batch changes training.
+
+## False alarms
+
+The peak is that of the whole process: start-up, evaluation and checkpoints count, too.
+
+## References
+
+- https://docs.jax.dev/en/latest/gpu_memory_allocation.html
+- https://github.com/openxla/xla/blob/main/xla/service/latency_hiding_scheduler.cc (memory limit)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from counterpoint.core.basis import Unknown
+from counterpoint.diagnose.advise import advise
+from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.finding import Evidence, Finding, Remedy
+from counterpoint.diagnose.memory import GIB, Memory, memory_of
+from counterpoint.diagnose.recomputed import by_compiler, by_request
+
+CODE: Final = "STEP403"
+NAME: Final = "memory-margin"
+SINCE: Final = "0.1"
+
+_NEAR: Final = 0.95
+"""Of the limit: XLA's own scheduler keeps 5 % free (xla_gpu_memory_limit_slop_factor=95)."""
+_LITTLE: Final = 0.5
+_FRACTION: Final = "XLA_PYTHON_CLIENT_MEM_FRACTION"
+_MORE: Final = 0.92
+_ROOM: Final = 0.02  # of the chip, that a larger share has to bring
+
+
+def check(case: Case) -> Iterator[Finding]:
+    """At most one."""
+    memory = memory_of(case)
+    if memory is None:
+        return
+    if memory.limit is not None and memory.peak > _NEAR * memory.limit:
+        yield _near(case, memory, memory.limit)
+    elif memory.whole is not None and memory.peak < _LITTLE * memory.whole:
+        yield _much_left(case, memory, memory.whole)
+
+
+def _near(case: Case, memory: Memory, limit: int) -> Finding:
+    repeated = float(by_compiler(case)["ms"].sum())
+    also = f"; XLA repeats work for {repeated:,.2f} ms per step to stay below" if repeated else ""
+    return Finding(
+        code=CODE,
+        title=f"{memory.peak / limit:.0%} of the memory that the program may have is in use",
+        detail=(
+            f"the fullest device had {_gib(memory.peak)} in use of {_gib(limit)}: a little more,"
+            f" or memory in pieces, and it runs out{also}"
+        ),
+        saves_ms=Unknown("a risk, and a schedule that saves memory first"),
+        basis=case.basis,
+        evidence=(Evidence(what=f"peak {_gib(memory.peak)} of {_gib(limit)}", ms=None),),
+        remedy=_more(case, memory, limit),
+    )
+
+
+def _more(case: Case, memory: Memory, limit: int) -> Remedy:
+    less = "donate the state, keep less for the backward pass, or shard more"
+    whole, kinds = memory.whole, {device.kind for device in case.timeline.devices}
+    if whole is None or kinds != {"gpu"} or limit > (_MORE - _ROOM) * whole:
+        return advise(case, less)
+    return Remedy(
+        f"a larger share of the chip's {_gib(whole)}, or {less}",
+        environment=((_FRACTION, str(_MORE)),),
+    )
+
+
+def _much_left(case: Case, memory: Memory, whole: int) -> Finding:
+    repeated = float(by_request(case)["ms"].sum())
+    use = (
+        f"keep more for the backward pass, which computes {repeated:,.2f} ms per step again"
+        if repeated
+        else "a larger batch per device, where training allows it"
+    )
+    return Finding(
+        code=CODE,
+        title=f"{1 - memory.peak / whole:.0%} of the devices' memory is never used",
+        detail=f"the fullest device had {_gib(memory.peak)} in use of the chip's {_gib(whole)}",
+        saves_ms=Unknown("depends on what the memory is used for"),
+        basis=case.basis,
+        evidence=(Evidence(what=f"peak {_gib(memory.peak)} of {_gib(whole)}", ms=None),),
+        remedy=advise(case, use),
+    )
+
+
+def _gib(size: int) -> str:
+    return f"{size / GIB:,.1f} GiB"

@@ -1,0 +1,89 @@
+"""STEP505: copies that nothing hides, and why they are there."""
+
+from __future__ import annotations
+
+import pytest
+from compute_step import made, priced, where
+
+from counterpoint.core.basis import Basis
+from counterpoint.diagnose.rules.exposed_copy import check
+
+OFFLOADED = f"""
+double {{
+  a = f32[67108864]{{0}} parameter(0)
+  ROOT b = f32[67108864]{{0}} add(a, a)
+}}
+
+ENTRY main {{
+  kept = f32[67108864]{{0:S(5)}} parameter(0)
+  x = f32[67108864]{{0}} parameter(1)
+  fetch = (f32[67108864]{{0}}, f32[67108864]{{0:S(5)}}, u32[]) copy-start(kept), \
+{where("jvp(layer)/fetch", 12)}
+  work = f32[67108864]{{0}} fusion(x), kind=kLoop, calls=double
+  fetched = f32[67108864]{{0}} copy-done(fetch)
+  ROOT last = f32[67108864]{{0}} fusion(fetched), kind=kLoop, calls=double
+}}
+"""
+
+
+def test_a_fetch_that_starts_too_late() -> None:
+    lines = [("fetch", 0, 1, 0), ("work", 1, 6_000, 0), ("fetched", 6_001, 3_000, 0),
+             ("last", 9_001, 999, 0)]  # fmt: skip
+    (finding,) = check(made(OFFLOADED, lines))
+    assert finding.code == "STEP505"
+    assert finding.title == "copies that nothing hides take 3.00 ms per step"
+    assert "3.00 ms (0.27 GB) from the host to the device" in finding.detail
+    assert "mlp.py:12" in finding.detail
+    assert "start earlier" in str(finding.remedy)
+    assert priced(finding).high == pytest.approx(3.0, rel=0.06)
+
+
+def test_copies_that_no_computing_could_hide() -> None:
+    lines = [("fetch", 0, 1, 0), ("work", 1, 500, 0), ("fetched", 501, 9_000, 0)]
+    (finding,) = check(made(OFFLOADED, lines))
+    assert "Kernels run for 0.50 ms" in finding.detail
+    assert "move less" in str(finding.remedy)
+
+
+def test_a_copy_behind_computing_is_fine() -> None:
+    lines = [("fetch", 0, 3_000, 1), ("work", 0, 6_000, 0), ("last", 6_000, 1_000, 0)]
+    assert not list(check(made(OFFLOADED, lines)))
+
+
+UPDATED = f"""%s
+ENTRY main {{
+  x = f32[67108864]{{0}} parameter(0)
+  saved = f32[67108864]{{0}} copy(x), {where("update", 3)}
+  ROOT gone = f32[67108864]{{0}} custom-call(saved), custom_call_target="step"
+}}
+"""
+
+
+def test_an_argument_that_is_not_donated() -> None:
+    (finding,) = check(made(UPDATED % "", {"saved": 500, "gone": 4_500}))
+    assert "0.50 ms (0.27 GB) of an argument that is not donated" in finding.detail
+    assert "donate_argnums" in str(finding.remedy)
+
+
+def test_without_hlo_the_profilers_names_tell_the_way() -> None:
+    (finding,) = check(made(None, {"loop_fusion": 9_000, "MemcpyD2H": 1_000}))
+    assert "1.00 ms from the device to the host" in finding.detail
+    saves = priced(finding)
+    assert (saves.low, saves.high) == pytest.approx((0.0, 1.0))
+    assert finding.basis is Basis.MEASURED
+
+
+def test_copies_into_another_layout_are_another_rules() -> None:
+    hlo = """
+ENTRY main {
+  x = bf16[4096,8192]{1,0} parameter(0)
+  gone = bf16[4096,8192]{1,0} custom-call(x), custom_call_target="step"
+  ROOT turned = bf16[4096,8192]{0,1} copy(gone)
+}
+"""
+    assert not list(check(made(hlo, {"gone": 900, "turned": 100})))
+
+
+def test_copies_without_any_computing_are_told_all_the_same() -> None:
+    (finding,) = check(made(None, {"MemcpyH2D": 1_000}))
+    assert priced(finding).high == pytest.approx(1.0)

@@ -1,0 +1,108 @@
+"""STEP501: products of float32 matrices, and what is none."""
+
+from __future__ import annotations
+
+import pytest
+from compute_step import made, priced, where
+
+from counterpoint.core.basis import Basis
+from counterpoint.diagnose.rules.float32_matmul import check
+
+N = 8192
+FLOPS = 2 * N**3
+
+
+def product(dtype: str, result: str = "f32", config: str = "") -> str:
+    extra = f", backend_config={config}" if config else ""
+    return f"""
+ENTRY main {{
+  a = {dtype}[{N},{N}]{{1,0}} parameter(0)
+  b = {dtype}[{N},{N}]{{1,0}} parameter(1)
+  gemm = ({result}[{N},{N}]{{1,0}}, s8[1024]{{0}}) custom-call(a, b), \
+custom_call_target="__cublas$gemm", {where("jvp(head)/dot_general", 31)}{extra}
+  ROOT out = {result}[{N},{N}]{{1,0}} get-tuple-element(gemm), index=0
+}}
+"""
+
+
+CONTRACTS = """\
+{"gemm_backend_config":{"dot_dimension_numbers":{"lhs_contracting_dimensions":["1"],\
+"rhs_contracting_dimensions":["0"],"lhs_batch_dimensions":[],"rhs_batch_dimensions":[]}%s}}"""
+DEFAULT = CONTRACTS % ""
+HIGHEST = CONTRACTS % ',"precision_config":{"operand_precision":["HIGHEST","HIGHEST"]}'
+
+
+def test_a_product_of_float32_could_be_twice_as_fast() -> None:
+    # 1.1 TFLOP at 440 TFLOP/s, as TF32 on H100 goes: 2.5 ms.
+    (finding,) = check(made(product("f32", config=DEFAULT), {"gemm": 2_500}))
+    assert finding.code == "STEP501"
+    assert finding.title == "products of float32 matrices take 2.50 ms per step"
+    assert "8192x8192x8192 tf32" in finding.detail
+    assert "multiplied as TF32" in finding.detail
+    assert finding.evidence[0].what == "gemm (/home/me/model/mlp.py:31)"
+    saves = priced(finding)
+    # At most half, the ratio of 989 and 495 TFLOP/s; at least that without casting 2 x 8192^2.
+    assert saves.high == pytest.approx(1.25, rel=0.03)
+    assert 0.7 < saves.low < saves.high
+    assert finding.basis is Basis.RULE_OF_THUMB
+
+
+def test_precision_highest_is_plain_float32_and_saves_more() -> None:
+    (finding,) = check(made(product("f32", config=HIGHEST), {"gemm": 20_000}))
+    assert "plain float32" in finding.detail
+    assert priced(finding).high == pytest.approx(20 * (1 - 66.9 / 989.4), rel=0.01)
+
+
+def test_a_dot_within_a_fusion_counts_too() -> None:
+    hlo = f"""
+inside {{
+  a.1 = f32[{N},{N}]{{1,0}} parameter(0)
+  b.1 = f32[{N},{N}]{{1,0}} parameter(1)
+  ROOT dot = f32[{N},{N}]{{1,0}} dot(a.1, b.1), lhs_contracting_dims={{1}}, \
+rhs_contracting_dims={{0}}
+}}
+
+ENTRY main {{
+  a = f32[{N},{N}]{{1,0}} parameter(0)
+  ROOT fused = f32[{N},{N}]{{1,0}} fusion(a, a), kind=kCustom, calls=inside
+}}
+"""
+    (finding,) = check(made(hlo, {"fused": 2_500}))
+    assert finding.evidence[0].what.startswith("fused")
+
+
+def test_amd_multiplies_float32_as_such() -> None:
+    (finding,) = check(made(product("f32", config=DEFAULT), {"gemm": 9_000}, chip="AMD MI300X"))
+    assert "plain float32" in finding.detail
+
+
+def test_bfloat16_products_are_fine() -> None:
+    assert not list(check(made(product("bf16", "bf16", DEFAULT), {"gemm": 1_400})))
+
+
+def test_a_float32_sum_of_bfloat16_products_is_fine() -> None:
+    assert not list(check(made(product("bf16", "f32", DEFAULT), {"gemm": 1_400})))
+
+
+def test_a_router_in_float32_is_not_worth_a_word() -> None:
+    hlo = f"""
+ENTRY main {{
+  x = f32[4096,1024]{{1,0}} parameter(0)
+  w = f32[1024,8]{{1,0}} parameter(1)
+  router = f32[4096,8]{{1,0}} dot(x, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+  y = bf16[{N},{N}]{{1,0}} parameter(2)
+  ROOT rest = bf16[{N},{N}]{{1,0}} dot(y, y), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+}}
+"""
+    assert not list(check(made(hlo, {"router": 8, "rest": 14_000})))
+
+
+def test_what_is_faster_than_float32_can_be_was_not_multiplied_as_such() -> None:
+    # 1.1 TFLOP in 1.4 ms are 785 TFLOP/s: an algorithm that the HLO text does not tell.
+    assert not list(check(made(product("f32", config=DEFAULT), {"gemm": 1_400})))
+
+
+@pytest.mark.parametrize(("kind", "chip"), [("gpu", None), ("tpu", "TPU v6 lite")])
+def test_silent_where_the_rates_are_not_known(kind: str, chip: str | None) -> None:
+    case = made(product("f32", config=DEFAULT), {"gemm": 2_500}, kind=kind, chip=chip)
+    assert not list(check(case))

@@ -1,0 +1,96 @@
+"""STEP504: kernels that only write data in another order, and the host's."""
+
+from __future__ import annotations
+
+import pytest
+from compute_step import made, priced, where
+
+from counterpoint.core.basis import Basis
+from counterpoint.diagnose.metrics.host_transposes import host_transposes
+from counterpoint.diagnose.rules.layout_copies import check
+
+
+def turned(inside: str, order: str = "{0,1}") -> str:
+    return f"""
+turn {{
+  a = bf16[4096,8192]{{1,0}} parameter(0)
+  {inside}
+}}
+
+ENTRY main {{
+  x = bf16[4096,8192]{{1,0}} parameter(0)
+  moved = bf16[8192,4096]{{1,0}} fusion(x), kind=kInput, calls=turn, \
+{where("jvp(conv)/transpose", 9)}
+  viewed = bf16[8192,4096]{{1,0}} bitcast(moved)
+  conv = bf16[8192,4096]{{1,0}} custom-call(viewed), custom_call_target="__cudnn$convForward"
+  ROOT copied = bf16[8192,4096]{order} copy(conv), {where("jvp(conv)/out", 10)}
+}}
+"""
+
+
+TRANSPOSE = "ROOT b = bf16[8192,4096]{1,0} transpose(a), dimensions={1,0}"
+TIMES = {"moved": 60, "conv": 900, "copied": 50}
+
+
+def test_a_transpose_and_a_copy_into_another_layout() -> None:
+    (finding,) = check(made(turned(TRANSPOSE), TIMES))
+    assert finding.code == "STEP504"
+    assert finding.title == "writing data in another order takes 0.11 ms per step"
+    assert (
+        "bf16[4096,8192]{1,0} to bf16[8192,4096]{1,0}, read by __cudnn$convForward"
+        in finding.detail
+    )
+    assert {it.what for it in finding.evidence} == {
+        "moved (/home/me/model/mlp.py:9)",
+        "copied (/home/me/model/mlp.py:10)",
+    }
+    assert priced(finding).high == pytest.approx(0.11, rel=0.06)
+
+
+def test_who_wrote_a_result_in_another_order_is_named() -> None:
+    (finding,) = check(made(turned(TRANSPOSE), {"moved": 10, "conv": 900, "copied": 90}))
+    assert "bf16[8192,4096]{1,0} to bf16[8192,4096]{0,1}" in finding.detail
+    assert "conv (__cudnn$convForward) writes a result of the step" in finding.detail
+
+
+def test_a_fusion_that_converts_on_the_way_would_run_anyway() -> None:
+    inside = "c = f32[4096,8192]{1,0} convert(a)\n  n = f32[4096,8192]{1,0} negate(c)\n"
+    inside += "  d = bf16[4096,8192]{1,0} convert(n)\n"
+    inside += "  ROOT b = bf16[8192,4096]{1,0} transpose(d), dimensions={1,0}"
+    assert not list(check(made(turned(inside, "{1,0}"), TIMES)))
+
+
+def test_a_copy_that_keeps_the_order_is_none_of_them() -> None:
+    hlo = turned("ROOT b = bf16[8192,4096]{1,0} bitcast(a)", "{1,0}")
+    assert not list(check(made(hlo, TIMES)))
+
+
+def test_a_transpose_of_dimensions_of_one_moves_nothing() -> None:
+    hlo = """
+ENTRY main {
+  x = bf16[1,8192]{1,0} parameter(0)
+  ROOT moved = bf16[8192,1]{1,0} transpose(x), dimensions={1,0}
+}
+"""
+    assert not list(check(made(hlo, {"moved": 50})))
+
+
+def test_the_host_turns_arrays_in_every_step() -> None:
+    host = [("TransposePlan::ExecuteTyped", n * 10_000 + 6_000, 3_000) for n in range(3)]
+    host += [("Transpose::Execute", n * 10_000 + 6_000, 3_500) for n in range(3)]
+    case = made(None, {"work": 5_000}, step=10_000, host=host)
+    (finding,) = check(case)
+    assert finding.title == "the host writes arrays in another order for 3.50 ms per step"
+    assert finding.basis is Basis.MEASURED
+    assert priced(finding).high == pytest.approx(3.5)
+
+
+def test_what_the_host_turns_at_start_up_costs_no_step() -> None:
+    host = [("TransposePlan::ExecuteTyped", -50_000 + n, 30_000) for n in range(8)]
+    case = made(None, {"work": 5_000}, step=10_000, host=host)
+    assert not list(check(case))
+    found = host_transposes(case)
+    # Eight threads side by side: 240 ms together, 30 of the clock.
+    assert found.busy_ms == pytest.approx(240)
+    assert found.before_ms == pytest.approx(30.007)
+    assert found.in_steps_ms == 0

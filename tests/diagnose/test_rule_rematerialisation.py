@@ -1,0 +1,81 @@
+"""STEP401: what the backward pass computes again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from compute_step import made, priced, where
+from runs_with_memory import run_with
+
+from counterpoint.core.basis import Basis
+from counterpoint.diagnose.rules.rematerialisation import check
+
+N = 8192  # a product's result: 134 MB
+
+
+def layer(marked: str) -> str:
+    return f"""
+ENTRY main {{
+  x = bf16[{N},{N}]{{1,0}} parameter(0)
+  first = bf16[{N},{N}]{{1,0}} dot(x, x), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}, \
+{where("jvp(mlp)/dot_general", 7)}
+  again = bf16[{N},{N}]{{1,0}} dot(x, x), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}, \
+{where(f"{marked}/dot_general", 7)}
+  eased = bf16[{N},{N}]{{1,0}} tanh(again), {where(f"{marked}/tanh", 8)}
+  ROOT grad = bf16[{N},{N}]{{1,0}} dot(eased, first), lhs_contracting_dims={{1}}, \
+rhs_contracting_dims={{0}}, {where("transpose(jvp(mlp))/dot_general", 7)}
+}}
+"""
+
+
+REMAT = layer("transpose(jvp(mlp))/rematted_computation/mlp")
+TIMES = {"first": 1_400, "again": 1_400, "eased": 100, "grad": 1_400}
+
+
+def test_a_checkpointed_layer_runs_twice() -> None:
+    (finding,) = check(made(REMAT, TIMES))
+    assert finding.code == "STEP401"
+    assert finding.title == "computing again what was not kept takes 1.50 ms per step"
+    assert "35% of the step" in finding.detail
+    # 8192 x 8192 of bf16 are 0.125 GiB.
+    assert "Keeping what again makes takes 0.12 GiB and saves 1.40 ms" in finding.detail
+    assert finding.evidence[0].what == "again (/home/me/model/mlp.py:7)"
+    saves = priced(finding)
+    assert saves.low == 0
+    assert saves.high == pytest.approx(1.5, rel=0.06)
+    assert finding.doubt is not None
+    assert "mlp.py:7" in str(finding.remedy)
+    assert "offload" in str(finding.remedy)
+
+
+def test_memory_that_was_never_used_makes_some_of_it_certain(tmp_path: Path) -> None:
+    run = run_with(tmp_path, peak=40, limit=60)
+    (finding,) = check(made(REMAT, TIMES, run=run))
+    saves = priced(finding)
+    assert saves.low == pytest.approx(1.4)
+    assert saves.high == pytest.approx(1.5, rel=0.06)
+    assert finding.basis is Basis.RULE_OF_THUMB
+    assert "20.0 GiB of the device's memory were never used" in finding.detail
+    assert "save_only_these_names" in str(finding.remedy)
+
+
+def test_no_room_for_a_result_makes_nothing_certain(tmp_path: Path) -> None:
+    run = run_with(tmp_path, peak=59.9, limit=60)
+    (finding,) = check(made(REMAT, TIMES, run=run))
+    assert priced(finding).low == 0
+
+
+def test_a_backward_pass_that_keeps_everything_is_fine() -> None:
+    assert not list(check(made(layer("transpose(jvp(mlp))"), TIMES)))
+
+
+def test_a_little_recomputation_is_what_checkpointing_is_for() -> None:
+    times = {"first": 3_000, "again": 40, "eased": 20, "grad": 3_000}
+    assert not list(check(made(REMAT, times)))
+
+
+def test_clones_of_the_compiler_are_another_rules() -> None:
+    hlo = layer("transpose(jvp(mlp))").replace("again", "first.remat")
+    times = {"first": 1_400, "first.remat": 1_400, "eased": 100, "grad": 1_400}
+    assert not list(check(made(hlo, times)))

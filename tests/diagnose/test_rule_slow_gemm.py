@@ -1,0 +1,73 @@
+"""STEP502: products far behind others of their shape."""
+
+from __future__ import annotations
+
+import pytest
+from compute_step import made, priced, where
+
+from counterpoint.diagnose.rules.slow_gemm import check
+
+CONFIG = """\
+{"gemm_backend_config":{"dot_dimension_numbers":{"lhs_contracting_dimensions":["1"],\
+"rhs_contracting_dimensions":["0"],"lhs_batch_dimensions":[],"rhs_batch_dimensions":[]}}}"""
+
+
+def product(m: int, n: int, k: int) -> str:
+    return f"""
+ENTRY main {{
+  a = bf16[{m},{k}]{{1,0}} parameter(0)
+  b = bf16[{k},{n}]{{1,0}} parameter(1)
+  shard = bf16[2048,8192]{{1,0}} parameter(2)
+  gather = (bf16[2048,8192]{{1,0}}, bf16[8192,8192]{{1,0}}) all-gather-start(shard), \
+channel_id=1, replica_groups={{{{0,1,2,3}}}}, dimensions={{0}}, use_global_device_ids=true
+  gemm = (bf16[{m},{n}]{{1,0}}, s8[1024]{{0}}) custom-call(a, b), \
+custom_call_target="__cublas$gemm", {where("jvp(head)/dot_general", 31)}, backend_config={CONFIG}
+  gather.done = bf16[8192,8192]{{1,0}} all-gather-done(gather)
+  ROOT out = bf16[{m},{n}]{{1,0}} get-tuple-element(gemm), index=0
+}}
+"""
+
+
+def test_a_product_at_a_third_of_what_its_shape_reaches() -> None:
+    # 8192^3 in bf16 takes some 1.4 ms on H100 in a step.
+    (finding,) = check(made(product(8192, 8192, 8192), {"gemm": 4_500}))
+    assert finding.code == "STEP502"
+    assert "4.50 ms per step" in finding.title
+    assert "8192x8192x8192 bf16" in finding.detail
+    assert finding.evidence[0].what == "gemm (/home/me/model/mlp.py:31)"
+    saves = priced(finding)
+    assert 2.3 < saves.low < saves.high < 3.6
+    assert "cuBLASLt" in str(finding.remedy)
+
+
+def test_odd_dimensions_are_named_as_the_cause() -> None:
+    (finding,) = check(made(product(8192, 50257, 4096), {"gemm": 20_000}))
+    assert "pad dimensions" in str(finding.remedy)
+    assert "50257" in str(finding.remedy)
+
+
+def test_autotuning_that_was_switched_off_is_the_remedy() -> None:
+    case = made(product(8192, 8192, 8192), {"gemm": 4_500}, flags={"xla_gpu_autotune_level": "0"})
+    (finding,) = check(case)
+    assert finding.remedy.flags == (("xla_gpu_autotune_level", "4"),)
+
+
+def test_a_product_at_the_rate_of_its_shape_is_fine() -> None:
+    assert not list(check(made(product(8192, 8192, 8192), {"gemm": 1_500})))
+
+
+def test_a_flat_product_is_bound_by_memory_and_not_slow() -> None:
+    # 16 x 8192 x 8192 is 2 % of the peak at best: 134 MB of weights at 3.35 TB/s are 40 us.
+    assert not list(check(made(product(16, 8192, 8192), {"gemm": 65})))
+
+
+def test_a_collective_beside_it_takes_its_cores() -> None:
+    lines = [("gather", 0, 4_000, 1), ("gemm", 0, 4_500, 0)]
+    assert not list(check(made(product(8192, 8192, 8192), lines)))
+    later = [("gather", 4_500, 400, 1), ("gemm", 0, 4_500, 0)]
+    assert len(list(check(made(product(8192, 8192, 8192), later)))) == 1
+
+
+@pytest.mark.parametrize("chip", [None, "NVIDIA T1000"])
+def test_silent_where_the_chip_is_not_known(chip: str | None) -> None:
+    assert not list(check(made(product(8192, 8192, 8192), {"gemm": 9_000}, chip=chip)))
