@@ -84,7 +84,9 @@ def demand(case: Case) -> Demand:
     bursts: list[dict[str, Any]] = []
     full: list[dict[str, Any]] = []
     bounds = {(row["program"], row["op"]): row["bound"] for row in case.network.to_dicts()}
-    for (link,), mine in sorted(sent.group_by("link"), key=lambda it: str(it[0][0])):
+    links: list[str | None] = sent["link"].unique().sort().to_list()
+    for link in links:
+        mine = sent.filter(pl.col("link").eq_missing(pl.lit(link, pl.String)))
         course = _course(mine)
         pieces += _pieces(link, course, case.step_ms)
         bursts += _bursts(link, course, mine, case.step_ms, bounds)
@@ -134,7 +136,7 @@ def _sent_before(at: Floats, begin: Floats, end: Floats, size: Floats) -> Floats
     return since(begin) - since(end)
 
 
-def _pieces(link: Any, course: _Course, step_ms: float) -> list[dict[str, Any]]:
+def _pieces(link: str | None, course: _Course, step_ms: float) -> list[dict[str, Any]]:
     columns = (course.edges[:-1], course.edges[1:], course.gbps(step_ms), course.bytes)
     return [
         {
@@ -161,7 +163,7 @@ def _stretches(kept: NDArray[np.bool_], edges: Floats, seam: float = 0.0) -> lis
 
 
 def _bursts(
-    link: Any,
+    link: str | None,
     course: _Course,
     sent: pl.DataFrame,
     step_ms: float,
@@ -213,8 +215,10 @@ def _bound(
     return max(exposed, key=lambda bound: exposed[bound])
 
 
-def _full(link: Any, course: _Course, case: Case) -> list[dict[str, Any]]:
-    capacity = case.network.filter(pl.col("link").eq_missing(link))["capacity_gbps"].max()
+def _full(link: str | None, course: _Course, case: Case) -> list[dict[str, Any]]:
+    capacity = case.network.filter(pl.col("link").eq_missing(pl.lit(link, pl.String)))[
+        "capacity_gbps"
+    ].max()
     known = isinstance(capacity, float)
     gbps = course.gbps(case.step_ms)
     limit = capacity if isinstance(capacity, float) else float(gbps.max())
