@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Sequence
 from typing import Final
 
-from counterpoint.core.basis import Unknown
+from counterpoint.core.basis import Basis, Unknown
 from counterpoint.diagnose.compare.comparison import Comparison, Work
 from counterpoint.diagnose.compare.experiment import About, Differs
 from counterpoint.diagnose.compare.side import Side
@@ -33,9 +33,11 @@ from counterpoint.report.document import (
     Tone,
     printable,
 )
+from counterpoint.timeline.model import Timeline
 
 _MS: Final = 1e3
 _NOTES: Final = 6
+_MANY: Final = 2.0  # from here on a percentage is no way to say it
 _SOURCES: Final = {
     "annotation": "the program's step annotations",
     "api": "StepProfiler",
@@ -53,7 +55,7 @@ def compare_document(found: Comparison, top: int = 10) -> Document:
         sections.append(Section("Where the time goes", "not compared", (reason,)))
     else:
         sections += [
-            _parts(found.work),
+            _parts(found, found.work),
             ops_section(found.work, top),
             collectives_section(found.work, top),
             schedule_section(found.work.schedule, top),
@@ -83,11 +85,16 @@ def _head(found: Comparison) -> Section:
 def _side(side: Side, runs: int) -> str:
     what = "Run" if side.run is not None else "profile"
     if side.timeline is not None:
-        basis = str(side.timeline.basis)
-        kinds = ", ".join(sorted({it.chip or it.kind for it in side.timeline.devices}))
-        what = f"{basis}, {len(side.timeline.devices)} x {kinds}"
+        what = _devices(side.timeline)
     several = f"; of {runs} runs the one in the middle" if runs > 1 else ""
     return printable(f"{side.name} ({what}{several})")
+
+
+def _devices(timeline: Timeline) -> str:
+    kinds = ", ".join(sorted({it.chip or it.kind for it in timeline.devices}))
+    if timeline.basis is Basis.PREDICTED and timeline.hosts:
+        return f"predicted: {timeline.hosts[0].name}, {kinds}"
+    return f"measured, {len(timeline.devices)} x {kinds}"
 
 
 def _differs(it: Differs) -> str:
@@ -120,19 +127,24 @@ def _time(seconds: float, side: Side, runs: int) -> str:
 def _change(step: StepChange) -> str:
     if isinstance(step.range, Unknown):
         return f"{step.change:+.2%}, range not known: {printable(step.range.reason)}"
-    return f"{step.change:+.2%}, 95 % range {step.range.low:+.2%} to {step.range.high:+.2%}"
+    return f"{step.change:+.2%}, range {step.range.low:+.2%} to {step.range.high:+.2%}"
 
 
 def _answer(step: StepChange) -> str:
     if step.verdict in (Verdict.FASTER, Verdict.SLOWER):
-        return f"B is {abs(step.change):.1%} {step.verdict}"
+        return f"B is {step.verdict}: {_way(step.change)}"
     if step.change == 0:
         return str(step.verdict)
-    way = "longer" if step.change > 0 else "shorter"
-    return f"{abs(step.change):.1%} {way}: {step.verdict}"
+    return f"{_way(step.change)}: {step.verdict}"
 
 
-def _parts(work: Work) -> Section:
+def _way(change: float) -> str:
+    if change > _MANY:
+        return f"{1 + change:,.1f} times as long"
+    return f"{abs(change):.1%} {'longer' if change > 0 else 'shorter'}"
+
+
+def _parts(found: Comparison, work: Work) -> Section:
     what = "Where the profile goes" if work.whole else "Where a median step goes"
     way = work.step.difference_ms
     said = f"{units.milliseconds(abs(way))} {'longer' if way > 0 else 'shorter'} in B"
@@ -141,6 +153,8 @@ def _parts(work: Work) -> Section:
         blocks.append(Prose(f"by phase: {printable(work.phases.reason)}", Tone.QUIET))
     else:
         blocks.append(changes_table("phase", work.phases, work.busy))
+    if {"annotation", "api", "log"} & {it.times.source for it in (found.a, found.b) if it.times}:
+        blocks.append(Prose("of the profiled steps: profiling takes time, too", Tone.QUIET))
     if work.whole:
         blocks.append(Prose("no steps were found: whole profiles are compared", Tone.WARNING))
     return Section(what, said if way else "equal", tuple(blocks))

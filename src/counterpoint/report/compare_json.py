@@ -145,7 +145,7 @@ def _network(of: Network) -> dict[str, Any]:
         "b": [one.op for one in of.row.match.b],
         "matched_by": str(of.row.how),
         "kind": it.kind,
-        "bytes": it.bytes,
+        "bytes": of.row.volume,
         "group_size": it.group_size,
         **{name: [_ms(figure) for figure in pair] for name, pair in pairs.items()},
         "clear": of.row.clear,

@@ -22,6 +22,7 @@ _NAME: Final = 40
 _NOISY: Final = 3
 _VALUE: Final = 60
 _HOW: Final = {
+    How.LOOPED: "loop rolled up",
     How.SAME: "",
     How.NAME: "by name",
     How.WORK: "same work",
@@ -129,6 +130,8 @@ def _how(row: Row) -> str:
         return "only in A" if row.match.a else "only in B"
     if row.how is How.MERGED:
         return "split" if len(row.match.a) < len(row.match.b) else "combined"
+    if row.how is How.LOOPED and len(row.match.a) < len(row.match.b):
+        return "loop unrolled"
     if row.how is How.FUSED and len(row.match.a) < len(row.match.b):
         return "fell apart"
     return _HOW[row.how]
@@ -163,7 +166,7 @@ def collectives_section(work: Work, top: int) -> Section:
         [_names(it.row) for it in rows],
         [_how(it.row) for it in rows],
         [it.row.shown.kind or units.UNKNOWN for it in rows],
-        [units.size(it.row.shown.bytes) for it in rows],
+        [units.size(it.row.volume) for it in rows],
         [units.count(it.row.shown.group_size) for it in rows],
         *_both(rows, lambda it: it.exposed_ms),
         signed([(it.exposed_ms[1] or 0.0) - (it.exposed_ms[0] or 0.0) for it in rows]),

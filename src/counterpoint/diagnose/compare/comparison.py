@@ -7,7 +7,7 @@ Every difference is B less A. Rows of `ops` add up to the difference of the busy
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -110,8 +110,17 @@ def compare(
         ),
         differs=differences(first, second),
         work=_work(first, second),
-        notes=tuple(dict.fromkeys(note for it in (*mine, *theirs) for note in it.missing)),
+        notes=tuple(dict.fromkeys((*_mixed(first, second), *_missing([*mine, *theirs])))),
     )
+
+
+def _mixed(a: Side, b: Side) -> Iterator[str]:
+    if a.timeline is not None and b.timeline is not None and a.basis is not b.basis:
+        yield f"A is {a.basis}, B {b.basis}: what differs holds the error of the prediction, too"
+
+
+def _missing(sides: Sequence[Side]) -> Iterator[str]:
+    return (note for side in sides for note in side.missing)
 
 
 def _sides(given: Input | Sequence[Input], progress: Progress | None) -> list[Side]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from counterpoint.core.basis import Basis
 from counterpoint.core.errors import CounterpointError
 from counterpoint.diagnose.compare.side import Side
 from counterpoint.flags import Settings, parse_xla_flags
@@ -28,6 +29,8 @@ _OWN: Final = (
     *("PYTHONPATH", "COUNTERPOINT_", "JAX_DUMP_IR_TO", "PYTHONUNBUFFERED", "PYTHONFAULTHANDLER"),
     *("SLURM_", "OMPI_", "PMI", "XLA_FLAGS"),
 )
+_OF_ITSELF: Final = ("profile_", "process_id", "EXPORT_")
+"""What a profile says of its own making."""
 _SHOWN: Final = 3
 
 
@@ -64,25 +67,33 @@ def differences(a: Side, b: Side) -> tuple[Differs, ...]:
 
 def _machines(a: Timeline, b: Timeline) -> Iterator[Differs]:
     told: tuple[tuple[str, str | None, str | None], ...] = (
-        ("basis", str(a.basis), str(b.basis)),
         ("devices are", _kinds(a), _kinds(b)),
         ("chip", _chips(a), _chips(b)),
     )
     for what, mine, theirs in told:
         if mine != theirs and mine is not None and theirs is not None:
             yield Differs(About.EXPERIMENT, what, mine, theirs)
+    if Basis.PREDICTED is a.basis is b.basis and a.hosts[0].name != b.hosts[0].name:
+        yield Differs(About.EXPERIMENT, "simulated", a.hosts[0].name, b.hosts[0].name)
     if a.basis is b.basis and len(a.devices) != len(b.devices):
         counts = str(len(a.devices)), str(len(b.devices))
         yield Differs(About.EXPERIMENT, "devices in the profile", *counts)
     for name, mine, theirs in _unequal(_told(a), _told(b)):
-        yield Differs(About.VERSION, name, mine, theirs)
+        about = About.SETTING if _is_variable(name) else About.VERSION
+        yield Differs(about, name, mine, theirs)
     given = (_flags(it.environment.get("XLA_FLAGS", "")) for it in (a, b))
     for changed in difference(*map(_without_ours, given)):
         yield Differs(About.SETTING, changed.name, changed.before, changed.after)
 
 
 def _told(timeline: Timeline) -> dict[str, str]:
-    return {name: it for name, it in timeline.environment.items() if name != "XLA_FLAGS"}
+    """What a profile tells of its circumstances, without what differs in every one."""
+    told = timeline.environment.items()
+    return {name: it for name, it in told if not name.startswith((*_OWN, *_OF_ITSELF))}
+
+
+def _is_variable(name: str) -> bool:
+    return name.isupper() and not name.endswith("_VERSION")
 
 
 def _flags(text: str) -> dict[str, str]:

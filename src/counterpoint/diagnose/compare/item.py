@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
+from itertools import groupby
 from statistics import stdev
 from typing import Any, Final
 
@@ -177,5 +178,6 @@ def _atom(program: Program, it: Instruction) -> Atom | None:
     if not it.op_name or it.opcode in ("parameter", "constant"):
         return None
     where = provenance(program, it)
-    place = where.scope or where.source or ""
+    # A layer of an unrolled loop bears its name twice: `layers/layers/mlp`.
+    place = "/".join(part for part, _ in groupby(where.scope.split("/"))) or where.source or ""
     return (place, where.primitive, str(where.phase)) if place or where.primitive else None

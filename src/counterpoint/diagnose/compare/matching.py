@@ -3,6 +3,7 @@
 Names mean nothing across two compiles: XLA counts its fusions as it makes them. So ops are paired
 in stages, the surest first, and a stage sees what earlier ones have left:
 
+    looped    instructions of one scope, primitive and result, as often in all, but fewer or more
     same      equal key and content; those that bear one name first, then in order of the schedule
     work      equal scope, primitive, content and result, whatever instruction carries it out
     name      equal names, where one side's HLO is not known
@@ -25,6 +26,7 @@ from typing import Final
 
 from counterpoint.diagnose.compare.fused import fused_groups
 from counterpoint.diagnose.compare.item import Item
+from counterpoint.diagnose.compare.looped import looped_groups
 from counterpoint.diagnose.compare.merged import merged_groups
 
 _NUMBERING: Final = re.compile(r"([._](\d+|clone|remat\d*))+$")
@@ -33,6 +35,7 @@ _NUMBERING: Final = re.compile(r"([._](\d+|clone|remat\d*))+$")
 class How(StrEnum):
     """By what ops were matched."""
 
+    LOOPED = "looped"
     SAME = "same"
     NAME = "name"
     WORK = "work"
@@ -59,7 +62,7 @@ Identity = Callable[[Item], Hashable]
 def match_items(a: Sequence[Item], b: Sequence[Item]) -> tuple[Match, ...]:
     """Every item of both sides, in exactly one match."""
     left = _Left(list(a), list(b))
-    found: list[Match] = []
+    found = left.group(How.LOOPED, looped_groups(left.a, left.b))
     for how, identity in (*_FIRST, (How.NAME, _name_unless(_told_of(a) & _told_of(b)))):
         found += left.pair(how, identity)
     found += left.group(How.MERGED, merged_groups(left.a, left.b))

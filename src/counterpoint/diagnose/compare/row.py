@@ -41,6 +41,13 @@ class Row:
         return max(self.match.a or self.match.b, key=lambda it: it.held_ms)
 
     @property
+    def volume(self) -> int | None:
+        """Bytes of a collective: of one execution, of all in a group."""
+        few = min(filter(None, (self.match.a, self.match.b)), key=len)
+        sizes = [it.bytes for it in few]
+        return None if None in sizes else sum(it for it in sizes if it is not None)
+
+    @property
     def how(self) -> How:
         return self.match.how
 

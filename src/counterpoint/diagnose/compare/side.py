@@ -44,6 +44,11 @@ class Side:
     times: StepTimes | None
     missing: tuple[str, ...] = ()
 
+    @property
+    def basis(self) -> Basis:
+        """Of its time: a Run was measured."""
+        return Basis.MEASURED if self.timeline is None else self.timeline.basis
+
 
 def side_of(given: Input, progress: Progress | None = None) -> Side:
     """Read what was named: a Run, a profile, a stored Timeline; or take what was read already."""

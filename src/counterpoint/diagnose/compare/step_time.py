@@ -117,7 +117,7 @@ def _of_runs(a: Sequence[float], b: Sequence[float]) -> tuple[Range, str]:
     freedom = len(a) + len(b) - 2
     squares = sum((it - fmean(side)) ** 2 for side in (a, b) for it in side)
     spread = math.sqrt(squares / freedom * (1 / len(a) + 1 / len(b)))
-    how = f"medians of {len(a)} and {len(b)} runs: Student's t on their logarithms"
+    how = f"95 %, by Student's t on the logarithms of the medians of {len(a)} and {len(b)} runs"
     return _around(fmean(b) - fmean(a), student(freedom) * spread), how
 
 
@@ -135,7 +135,8 @@ def _of_steps(a: Sequence[float], b: Sequence[float], moved: float) -> _Told:
     low, high = min(float(low), moved), max(float(high), moved)
     down, up = math.hypot(moved - low, RUNS_DIFFER), math.hypot(high - moved, RUNS_DIFFER)
     reach = Range(math.expm1(moved - down), math.expm1(moved + up))
-    how = f"{len(a)} and {len(b)} steps of one run each, which hold no run-to-run noise; {added}"
+    seen = f"95 %, by {len(a)} and {len(b)} steps of one run each, which hold no run-to-run noise"
+    how = f"{seen}; {added}"
     return reach, Range(math.expm1(low), math.expm1(high)), how
 
 

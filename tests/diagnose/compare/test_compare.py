@@ -1,0 +1,131 @@
+"""A against B on hand-made pairs in which every figure can be counted.
+
+           0    1    2    3    4    5    6    7    8    9    10
+    A      |    |    |    |    |    |    |    |    |    |    |
+      first ==========
+      reduce     ====================
+      second                         ===============
+    B, where `first` takes 3 ms instead of 2
+      first ===============
+      reduce     ====================
+      second                         ===============
+
+A: compute 5, exposed reduce 3 (from 2 to 5), idle 2. B: compute 6, exposed 2, idle 2. In both the
+step takes 10, so what `first` costs more the reduce costs less.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from compare_pairs import program, reduce_done, reduce_start, sine, timeline, work_of
+
+import counterpoint
+from counterpoint.core.basis import Unknown
+from counterpoint.core.errors import InputError
+from counterpoint.diagnose.compare.comparison import Work
+from counterpoint.diagnose.compare.experiment import About
+from counterpoint.diagnose.compare.matching import How
+from counterpoint.diagnose.compare.step_time import Verdict
+from counterpoint.timeline.model import Timeline
+from timelines import two_devices, two_devices_without_hlo
+
+HLO = program(
+    sine("first", "mlp/sin"),
+    reduce_start("reduce", "grads/psum", 1024),
+    sine("second", "head/sin"),
+    reduce_done("reduced", "reduce", 1024),
+)
+A_SPANS = (("first", 0, 2, 0), ("reduce", 1, 4, 1), ("second", 5, 3, 0))
+B_SPANS = (("first", 0, 3, 0), *A_SPANS[1:])
+
+
+def test_every_figure_is_as_counted() -> None:
+    work = work_of(timeline(HLO, A_SPANS), timeline(HLO, B_SPANS))
+    rows = {row.shown.op: (row.a_ms, row.b_ms, row.difference_ms) for row in work.ops}
+    assert rows["first"] == pytest.approx((2, 3, 1))
+    assert rows["second"] == pytest.approx((3, 3, 0))
+    assert rows["reduce"] == pytest.approx((3, 2, -1))
+    parts = {it.what: (it.a_ms, it.b_ms) for it in work.parts}
+    assert parts["compute"] == pytest.approx((5, 6))
+    assert parts["exposed collective"] == pytest.approx((3, 2))
+    assert parts["idle"] == pytest.approx((2, 2))
+    assert work.busy.difference_ms == pytest.approx(0)
+    assert {row.how for row in work.ops} == {How.SAME}
+
+
+def test_only_what_exceeds_noise_is_clear() -> None:
+    work = work_of(timeline(HLO, A_SPANS), timeline(HLO, B_SPANS))
+    clear = {row.shown.op for row in work.ops if row.clear}
+    assert clear == {"first", "reduce"}
+    near = (("first", 0, 2.02, 0), *A_SPANS[1:])  # 1 % of itself: identical runs differ by more
+    assert not any(row.clear for row in work_of(timeline(HLO, A_SPANS), timeline(HLO, near)).ops)
+
+
+@pytest.mark.parametrize("made", [two_devices(), two_devices_without_hlo(), timeline(HLO, A_SPANS)])
+def test_the_same_twice_differs_in_nothing(made: Timeline) -> None:
+    found = counterpoint.compare(made, made)
+    assert isinstance(found.work, Work)
+    assert not isinstance(found.step, Unknown)
+    assert (found.step.change, found.step.verdict) == (0, Verdict.SAME)
+    assert found.differs == ()
+    assert found.notes == ()
+    assert all(row.difference_ms == 0 and not row.clear for row in found.work.ops)
+    assert all(it.difference_ms == 0 for it in found.work.parts)
+    assert found.work.schedule.moves == () or isinstance(found.work.schedule.moves, Unknown)
+    assert found.work.schedule.regrouped == ()
+    assert not any(row.how is How.ALONE for row in found.work.ops)
+
+
+def test_a_profile_without_hlo_is_matched_by_name() -> None:
+    work = work_of(two_devices(), two_devices_without_hlo())
+    assert {row.how for row in work.ops} == {How.NAME}
+    assert work.busy.difference_ms == pytest.approx(0)
+    assert isinstance(work.phases, Unknown)
+    assert isinstance(work.schedule.moves, Unknown)
+
+
+def test_what_only_one_has_is_listed_with_its_time() -> None:
+    other = program(sine("first", "mlp/sin"), sine("third", "elsewhere/sin"))
+    work = work_of(
+        timeline(HLO, A_SPANS), timeline(other, [("first", 0, 2, 0), ("third", 3, 4, 0)])
+    )
+    alone = {row.shown.op: row.difference_ms for row in work.ops if row.how is How.ALONE}
+    assert alone == pytest.approx({"second": -3, "reduce": -3, "third": 4})
+
+
+def test_other_devices_and_shapes_are_another_experiment() -> None:
+    wide = HLO.replace("p = f32[256]{0} parameter", "p = f32[512]{0} parameter")
+    found = counterpoint.compare(timeline(HLO, A_SPANS), timeline(wide, A_SPANS, devices=2))
+    assert not found.same_experiment
+    said = {it.what: (it.a, it.b) for it in found.differs if it.about is About.EXPERIMENT}
+    assert said["devices in the profile"] == ("1", "2")
+    assert said["inputs of a device"] == ("1 x f32[256]", "1 x f32[512]")
+    assert isinstance(found.work, Work)
+    assert found.work.busy.difference_ms == pytest.approx(0)
+
+
+def test_profiles_of_several_devices_are_compared_by_their_mean() -> None:
+    a, b = timeline(HLO, A_SPANS, devices=2), timeline(HLO, B_SPANS)
+    rows = {row.shown.op: row.difference_ms for row in work_of(a, b).ops}
+    assert rows == pytest.approx({"first": 1, "second": 0, "reduce": -1})
+
+
+def test_without_steps_whole_profiles_are_compared_and_the_step_is_unknown() -> None:
+    whole = timeline(HLO, A_SPANS, steps=1)
+    bare = replace(whole, steps=whole.steps.clear())
+    found = counterpoint.compare(bare, timeline(HLO, A_SPANS, steps=1))
+    assert isinstance(found.step, Unknown)
+    assert isinstance(found.work, Work)
+    assert found.work.whole
+    assert found.work.busy.difference_ms == pytest.approx(0)
+    with pytest.raises(InputError, match="not known"):
+        found.slower_by_more_than(0.02)
+
+
+def test_a_profile_without_devices_is_refused() -> None:
+    full = timeline(HLO, A_SPANS)
+    empty = replace(full, devices=(), spans=full.spans.clear(), inputs=("empty.xplane.pb",))
+    with pytest.raises(InputError, match=r"empty.xplane.pb: no device"):
+        counterpoint.compare(full, empty)

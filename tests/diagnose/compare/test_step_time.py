@@ -1,0 +1,119 @@
+"""Noise is no win: what the times of steps allow to be said."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import pytest
+
+from counterpoint.core.basis import Basis, Range, Unknown
+from counterpoint.diagnose.compare.step_time import StepChange, StepTimes, Verdict, step_change
+
+
+def run(*seconds: float, basis: Basis = Basis.MEASURED) -> StepTimes:
+    return StepTimes(seconds, "annotation", basis)
+
+
+def changed(a: Sequence[StepTimes], b: Sequence[StepTimes]) -> StepChange:
+    found = step_change(a, b)
+    assert isinstance(found, StepChange)
+    return found
+
+
+STEADY = (1.000, 1.001, 0.999, 1.000, 1.002, 0.998, 1.000, 1.001)
+
+
+def scaled(by: float) -> StepTimes:
+    return run(*(by * it for it in STEADY))
+
+
+@pytest.mark.parametrize(
+    ("by", "verdict"),
+    [
+        (1.0, Verdict.SAME),
+        (1.001, Verdict.WITHIN),
+        (1.012, Verdict.WITHIN),
+        (0.99, Verdict.WITHIN),
+        (1.05, Verdict.SLOWER),
+        (0.95, Verdict.FASTER),
+    ],
+)
+def test_one_run_each_is_judged_with_what_identical_runs_differ_by(
+    by: float, verdict: Verdict
+) -> None:
+    found = changed([scaled(1.0)], [scaled(by)])
+    assert found.change == pytest.approx(by - 1)
+    assert found.verdict is verdict
+
+
+def test_steps_alone_would_have_called_noise_a_loss() -> None:
+    found = changed([scaled(1.0)], [scaled(1.012)])
+    assert isinstance(found.of_steps, Range)
+    assert isinstance(found.range, Range)
+    assert found.of_steps.low > 0 > found.range.low
+    assert "1.3%" in found.how
+
+
+def test_the_range_is_the_quadrature_of_both() -> None:
+    found = changed([run(*[1.0] * 8)], [run(*[1.02] * 8)])
+    assert isinstance(found.range, Range)
+    assert found.range.low == pytest.approx(1.02 / 2.718281828**0.013 - 1, abs=1e-6)
+    assert isinstance(found.of_steps, Range)
+    assert (found.of_steps.low, found.of_steps.high) == pytest.approx((0.02, 0.02))
+
+
+def test_slow_steps_that_come_together_widen_the_range() -> None:
+    apart = [1.0, 1.1] * 30
+    together = [1.0] * 30 + [1.1] * 30
+    widths: list[float] = []
+    for steps in (apart, together):
+        found = changed([run(*steps)], [run(*[1.0] * 60)])
+        assert isinstance(found.of_steps, Range)
+        widths.append(found.of_steps.high - found.of_steps.low)
+    assert widths[1] >= widths[0]
+
+
+def test_several_runs_tell_their_own_noise() -> None:
+    # By hand: logs differ by 0.03; spread of both sides 0.01, t(4) 2.776, error 0.00816.
+    a = [run(*[2.718281828**it] * 3) for it in (-0.01, 0.0, 0.01)]
+    b = [run(*[2.718281828**it] * 3) for it in (0.02, 0.03, 0.04)]
+    found = changed(a, b)
+    assert isinstance(found.range, Range)
+    assert found.change == pytest.approx(0.030455, abs=1e-5)
+    assert found.range.low == pytest.approx(0.0073575, abs=2e-5)
+    assert found.verdict is Verdict.SLOWER
+
+
+def test_runs_of_one_thing_are_called_different_in_one_of_twenty_studies() -> None:
+    chance = random.Random(3)  # noqa: S311 (no secret)
+    called = 0
+    for _ in range(400):
+        sides = [[run(*[chance.gauss(1.0, 0.006)] * 3) for _ in range(3)] for _ in range(2)]
+        called += changed(*sides).verdict in (Verdict.FASTER, Verdict.SLOWER)
+    assert called / 400 < 0.08
+
+
+def test_two_predictions_that_are_close_are_tied() -> None:
+    def predicted(seconds: float) -> list[StepTimes]:
+        return [run(seconds, basis=Basis.PREDICTED)]
+
+    assert changed(predicted(1.0), predicted(1.0)).verdict is Verdict.SAME
+    assert changed(predicted(1.0), predicted(1.01)).verdict is Verdict.TIED
+    assert changed(predicted(1.0), predicted(1.03)).verdict is Verdict.SLOWER
+
+
+def test_measured_against_predicted_has_no_range_and_no_verdict() -> None:
+    found = changed([scaled(1.0)], [run(1.5, basis=Basis.PREDICTED)])
+    assert found.change == pytest.approx(0.5)
+    assert isinstance(found.range, Unknown)
+    assert found.verdict is Verdict.OPEN
+
+
+def test_few_steps_have_no_range() -> None:
+    assert isinstance(changed([run(1.0, 1.1)], [scaled(2.0)]).range, Unknown)
+
+
+@pytest.mark.parametrize(("a", "b"), [([], [run(1.0)]), ([run(1.0)], [])])
+def test_without_steps_nothing_is_known(a: list[StepTimes], b: list[StepTimes]) -> None:
+    assert isinstance(step_change(a, b), Unknown)
