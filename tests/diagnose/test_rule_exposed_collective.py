@@ -60,10 +60,21 @@ def test_what_is_not_hidden_is_found_with_what_it_costs() -> None:
     assert found.evidence[0].spans
 
 
-def test_known_independent_work_makes_part_of_the_saving_sure() -> None:
-    (found,) = ask(case(movable_ms=2))
-    assert found.saves_ms == Range(2.0, 3.0)
-    assert "2.00 ms of other work" in found.detail
+def test_independent_work_that_could_go_on_meanwhile_bounds_the_saving() -> None:
+    # 2 ms of other work stand behind the done: that much could be hidden, of 3 exposed.
+    text = HLO.replace("negate(%work.3)", "negate(%p)")
+    found = made(text, step(8), 20, beside=["start"])
+    (one,) = ask(told(found, start={"movable_ms": 2.0, "bound": Bound.SCHEDULE}))
+    assert isinstance(one.saves_ms, Range)
+    assert (one.saves_ms.low, one.saves_ms.high) == (0.0, pytest.approx(2.1))
+    assert "2.00 ms of other work" in one.detail
+
+
+def test_where_all_behind_it_needs_it_no_scheduler_is_called_for() -> None:
+    (found,) = ask(case(movable_ms=0.0))
+    assert "all other work of its computation feeds it or needs it" in found.detail
+    assert "fewer bytes" in found.remedy.text
+    assert found.remedy.flags == ()
 
 
 def test_the_scheduler_is_asked_for_where_nobody_knows_that_it_ran() -> None:

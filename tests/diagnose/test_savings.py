@@ -132,3 +132,21 @@ def test_a_simulation_that_misses_the_measured_step_is_not_believed() -> None:
     started_late.insert(started_late.index(fusion), done)
     text = "\n".join(started_late).replace("f32[256]{0} negate", "f32[512]{0} negate")
     assert savings(hlo=text).without(["reduce"]) is None
+
+
+def test_beside_what_does_not_need_it_a_collective_costs_less() -> None:
+    # The last piece of work needs nothing of the reduce: 2 of its 3 could go on meanwhile.
+    text = HLO.replace("negate(%reduce)", "negate(%fusion.2)")
+    assert middle(savings(hlo=text).beside(["reduce"])) == pytest.approx(2)
+
+
+def test_work_that_needs_it_can_not_go_on() -> None:
+    assert savings().beside(["reduce"]) == Range(0.0, 0.0)
+
+
+def test_of_an_asynchronous_one_what_stands_behind_its_done_can_go_on() -> None:
+    # fusion.2 reads the parameter instead: 3 of its 5 fit beside the rest of the gather.
+    text = HLO.replace("negate(%gather-done)", "negate(%p2)").replace(
+        "  %fusion.1", "  %p2 = f32[512]{0} broadcast(%p), dimensions={}\n  %fusion.1"
+    )
+    assert middle(savings(hlo=text).beside(["gather"])) == pytest.approx(3)

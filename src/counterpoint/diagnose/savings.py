@@ -18,7 +18,8 @@ import polars as pl
 from counterpoint.core.basis import Range
 from counterpoint.core.errors import CounterpointError
 from counterpoint.diagnose.selection import PS_PER_MS
-from counterpoint.simulate import Replay, replay
+from counterpoint.hlo import Program
+from counterpoint.simulate import Replay, overlap_gain_s, replay
 from counterpoint.timeline.model import Lane
 
 if TYPE_CHECKING:
@@ -41,6 +42,10 @@ class Savings(Protocol):
         """If these took no time; None where nobody can tell."""
         ...
 
+    def beside(self, collectives: Iterable[str]) -> Range | None:
+        """If all work that does not need these went on meanwhile; None where nobody can tell."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class _Unasked:
@@ -49,11 +54,15 @@ class _Unasked:
     def without(self, instructions: Iterable[str]) -> Range | None:
         del instructions
 
+    def beside(self, collectives: Iterable[str]) -> Range | None:
+        del collectives
+
 
 @dataclass(frozen=True, eq=False)
 class Simulated:
     """Asks the simulator; `error` is by which share its step misses the measured one."""
 
+    program: Program
     replay: Replay
     now_ms: float
     error: float
@@ -63,7 +72,16 @@ class Simulated:
         names = frozenset(instructions)
         if not names & self._names():
             return None
-        saved = max(0.0, self.now_ms - self._step_ms(names))
+        return self._around(max(0.0, self.now_ms - self._step_ms(names)))
+
+    def beside(self, collectives: Iterable[str]) -> Range | None:
+        """If all work that does not need these went on meanwhile, as far as memory allows."""
+        names = frozenset(collectives) & self._names()
+        if not names:
+            return None
+        return self._around(overlap_gain_s(self.program, self.replay, names) * 1e3)
+
+    def _around(self, saved: float) -> Range:
         reach = self.error + _REACH
         return Range(saved * max(0.0, 1 - reach), saved * (1 + reach))
 
@@ -90,7 +108,7 @@ def savings_of(case: Case) -> Savings:
         return _Unasked()
     now_ms = own.step_s() * 1e3
     error = abs(now_ms / measured_ms - 1)
-    return Simulated(own, now_ms, error) if error <= _BELIEVED else _Unasked()
+    return Simulated(case.program, own, now_ms, error) if error <= _BELIEVED else _Unasked()
 
 
 def _costs(case: Case) -> Mapping[str, float]:

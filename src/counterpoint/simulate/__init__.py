@@ -1,6 +1,7 @@
 """The simulator: a scheduled Program on a cost model, as a Timeline."""
 
 from counterpoint.simulate.jitter import Jitter as Jitter
+from counterpoint.simulate.overlap import overlap_gain_s as overlap_gain_s
 from counterpoint.simulate.replay import Replay as Replay
 from counterpoint.simulate.replay import replay as replay
 from counterpoint.simulate.run import simulate as simulate

@@ -1,4 +1,4 @@
-"""Which XLA flags the profiled step was compiled with, as far as anybody knows."""
+"""What the profiled step was compiled with and for, as far as anybody knows."""
 
 from __future__ import annotations
 
@@ -26,3 +26,8 @@ def is_true(flags: Mapping[str, str], name: str) -> bool | None:
     """What a flag that is on or off was set to; None where it was not given."""
     value = flags.get(name)
     return None if value is None else value.lower() in ("true", "1", "")
+
+
+def on_gpu(case: Case) -> bool:
+    """Whether XLA:GPU made the program: flags and passes of it say nothing of other compilers."""
+    return all(device.kind == "gpu" for device in case.timeline.devices)

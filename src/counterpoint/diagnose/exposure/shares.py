@@ -3,6 +3,7 @@
 exposed time of a collective
   ├─ `late_ms`  waiting for the device that comes last ............ STEP105
   └─ `own_ms`   the rest, to the first rule that applies:
+       between TPU slices ......................................... STEP201
        small, and others could be merged with it .................. STEP103
        synchronous by a setting ................................... STEP102
        large, at an end of the step ............................... STEP104
@@ -23,6 +24,7 @@ from counterpoint.diagnose.exposure.ends import AtEnd, at_ends
 from counterpoint.diagnose.exposure.merging import Merger, mergers
 from counterpoint.diagnose.exposure.synchrony import Synchronous, synchronous
 from counterpoint.diagnose.network.requirement import Bound
+from counterpoint.timeline.host_transfers import host_transfers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,6 +37,7 @@ SMALL: Final = "STEP103"
 AT_END: Final = "STEP104"
 BANDWIDTH: Final = "STEP106"
 LATENCY: Final = "STEP107"
+BETWEEN_SLICES: Final = "STEP201"
 
 _BOUNDS: Final = {Bound.BANDWIDTH: BANDWIDTH, Bound.LATENCY: LATENCY}
 _TOLD: Final = ("movable_ms", "required_gbps", "achieved_gbps", "capacity_gbps", "bound", "why")
@@ -58,12 +61,17 @@ class Shares:
 def shares_of(case: Case) -> Shares:
     """Of all collectives of the typical steps."""
     rows = _exposed(case)
-    own = [row for row in rows if row["program"] == case.timeline.step_program]
+    slices = set(host_transfers(case.timeline).select("program", "name").unique().rows())
+    between = [row for row in rows if (row["program"], row["op"]) in slices]
+    within = [row for row in rows if (row["program"], row["op"]) not in slices]
+    own = [row for row in within if row["program"] == case.timeline.step_program]
     why = synchronous(case, own)
     merged = mergers(case, own)
     small = {name for merger in merged for one in merger.sets for name in one}
     ends = at_ends(case, own)
-    for row in rows:
+    for row in between:
+        row["code"] = BETWEEN_SLICES if row["own_ms"] > 0 else None
+    for row in within:
         mine = row["program"] == case.timeline.step_program
         name = str(row["op"]) if mine else ""
         row["code"] = _code(row, why.get(name), small=name in small, at_end=name in ends)
@@ -71,7 +79,9 @@ def shares_of(case: Case) -> Shares:
 
 
 def _exposed(case: Case) -> list[dict[str, Any]]:
-    late = pl.min_horizontal(pl.col("wait_ms").fill_null(0.0), "exposed_ms").clip(lower_bound=0.0)
+    wait = pl.min_horizontal(pl.col("wait_ms").fill_null(0.0), "exposed_ms").clip(lower_bound=0.0)
+    # What waits while compute goes on costs nothing.
+    late = pl.when(pl.col("bound").eq_missing(Bound.HIDDEN)).then(0.0).otherwise(wait)
     return (
         case.collectives.filter(pl.col("exposed_ms") > 0)
         .join(

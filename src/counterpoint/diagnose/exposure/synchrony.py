@@ -3,7 +3,8 @@
 XLA makes every collective a start and a done, then the scheduler moves work between them. Where
 nothing stands there in the end, or where a flag asks for it, both become one synchronous
 instruction. So the cause is found by exclusion: the flag; a kernel that runs among the others; a
-scheduler that did not run; work that it could have moved and did not; no such work.
+scheduler that did not run; work that it could have moved and did not; no such work. Other compilers
+than XLA:GPU have other flags: of theirs, only what stands around the collective is told.
 
 Source: xla/hlo/transforms/collectives/convert_async_collectives_to_sync.cc,
 xla/backends/gpu/transforms/collectives/convert_async_collectives_to_sync.cc.
@@ -16,11 +17,14 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final
 
+import polars as pl
+
 from counterpoint.diagnose.case import Case
-from counterpoint.diagnose.exposure.given import given_flags, is_true
+from counterpoint.diagnose.exposure.given import given_flags, is_true, on_gpu
 from counterpoint.diagnose.exposure.scheduler import Scheduler, scheduler_of
 from counterpoint.flags.version import SYNCHRONOUS
 from counterpoint.hlo import Instruction, Program, collective, in_loop
+from counterpoint.timeline.model import Lane
 
 PIPELINED: Final = ("all-gather", "all-reduce", "reduce-scatter")
 """Kinds that XLA can move to the iteration before, or behind, of their loop."""
@@ -38,6 +42,7 @@ class Cause(IntEnum):
     LEFT_ALONE = 4
     LOOP = 5
     NOTHING = 6
+    UNTOLD = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,23 +59,46 @@ class Synchronous:
     @property
     def can_change(self) -> bool:
         """Whether a setting or the scheduler could hide it with the program as it is."""
-        return self.cause not in (Cause.NOTHING, Cause.KERNEL)
+        return self.cause not in (Cause.NOTHING, Cause.KERNEL, Cause.UNTOLD)
 
 
 def synchronous(case: Case, rows: list[dict[str, Any]]) -> Mapping[str, Synchronous]:
     """Which of the step's collectives are so, by name; `rows` tell their `movable_ms`."""
     program = case.program
-    if program is None or any(device.kind != "gpu" for device in case.timeline.devices):
-        return {}
+    if program is None:
+        named = _without_done(case)
+        return {row["op"]: _UNTOLD for row in rows if row["op"] in named}
     flags = given_flags(case) or {}
     scheduler = scheduler_of(case)
     found: dict[str, Synchronous] = {}
     for row in rows:
         it = program.instruction(row["op"])
         talk = collective(program, it) if it is not None else None
-        if it is not None and talk is not None and not talk.is_async:
+        if it is None or talk is None or talk.is_async or it.opcode == "fusion":
+            continue
+        if on_gpu(case):
             found[row["op"]] = _cause(program, it, row, scheduler, flags)
+        else:
+            found[row["op"]] = _by_surroundings(program, it, row, flags)
     return found
+
+
+_UNTOLD: Final = Synchronous(
+    Cause.UNTOLD, "it has no done; why it has none is not told without the program's HLO"
+)
+
+
+def _without_done(case: Case) -> set[str]:
+    """Names of collectives whose instruction the profile tells, and that are in one piece."""
+    ops = case.timeline.ops.filter(pl.col("lane") == Lane.COLLECTIVE)
+    plain = (
+        (pl.col("opcode") == pl.col("collective"))
+        & pl.col("pair").is_null()
+        & ~pl.col("async_window").fill_null(value=False)
+        & pl.col("done_position").is_null()
+    )
+    plain &= ~pl.col("collective").is_in(["send", "recv"])
+    return set(ops.filter(plain).select(pl.coalesce("op", "name")).to_series().to_list())
 
 
 def _cause(

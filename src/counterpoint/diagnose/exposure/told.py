@@ -12,6 +12,9 @@ from counterpoint.diagnose.finding import Evidence
 
 _SHOWN: Final = 5
 
+_LITTLE: Final = 0.1
+"""Share of what collectives hold up, below which moving other work beside them is no remedy."""
+
 Rows = Sequence[dict[str, Any]]
 
 
@@ -29,14 +32,17 @@ def exposed_ms(rows: Rows) -> float:
 
 
 def hiding(case: Case, rows: Rows) -> Saving:
-    """If they ran beside compute: at most as if they took no time.
+    """If they ran beside compute: at most what work that does not need them can cover.
 
-    Surely what the one of them gains that the most independent work is known for; the same work
-    can't hide two.
+    Nothing of it is sure: the scheduler may lack the memory, or know costs too badly. Where next to
+    no such work is there, only doing without them helps, or their loop's next turn.
     """
     gone = removing(case, rows)
-    covered = max((min(row["own_ms"], _movable(row)) for row in rows), default=0.0)
-    return Saving(Range(min(covered, gone.ms.low), gone.ms.high), gone.basis)
+    step = case.timeline.step_program
+    told = case.savings.beside(row["op"] for row in rows if row["program"] == step)
+    little = told is None or told.high < _LITTLE * gone.ms.high
+    high = gone.ms.high if told is None or little else min(gone.ms.high, told.high)
+    return Saving(Range(0.0, high), gone.basis)
 
 
 def removing(case: Case, rows: Rows) -> Saving:
@@ -70,7 +76,3 @@ def kinds(rows: Rows) -> str:
     named = sorted(sums, key=lambda kind: -sums[kind])
     most = named[:3]
     return " and ".join([", ".join(most[:-1]), most[-1]] if len(most) > 1 else most)
-
-
-def _movable(row: dict[str, Any]) -> float:
-    return (row["movable_ms"] or 0.0) * row["count"]

@@ -16,9 +16,9 @@ Time of a collective during which no compute runs on its device, less what it wa
 that comes last (STEP105). Left out are those that a more special rule explains: synchronous ones
 (STEP102), small ones that could be merged (STEP103), large ones at an end of the step (STEP104),
 and those that the links can't carry faster (STEP106, STEP107). Work that could be moved is what
-stands in the same computation, neither feeds the collective nor needs it, and runs neither before
-nor behind it for a reason. The saving is what the simulator says of the same schedule without these
-collectives, at least what known independent work could cover of one of them.
+stands in the same computation, and neither feeds the collective nor needs it. The saving is at most
+what the simulator says of the same schedule in which all such work goes on meanwhile; in a loop, or
+without such work, what it says of a step without these collectives.
 
 ## Example
 
@@ -50,15 +50,17 @@ beside it. The saving is then only bounded by what is exposed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
 
+from counterpoint.core.basis import Range
 from counterpoint.diagnose.advise import advise
 from counterpoint.diagnose.case import Case, place_of
+from counterpoint.diagnose.exposure.given import on_gpu
 from counterpoint.diagnose.exposure.scheduler import Scheduler, scheduler_of
 from counterpoint.diagnose.exposure.shares import EXPOSED
 from counterpoint.diagnose.exposure.synchrony import PIPELINED, pipelining_flag
-from counterpoint.diagnose.exposure.told import Rows, evidence, exposed_ms, hiding, kinds
+from counterpoint.diagnose.exposure.told import Rows, evidence, exposed_ms, hiding, kinds, removing
 from counterpoint.diagnose.finding import Finding, Remedy
 from counterpoint.flags.version import LHS
 from counterpoint.hlo import in_loop
@@ -67,13 +69,19 @@ CODE: Final = EXPOSED
 NAME: Final = "exposed-collective"
 SINCE: Final = "0.1"
 
+_ELSEWHERE: Final = (
+    "give it more to run beside: start it earlier in the program, compute two halves of the batch"
+    " in turn, or send fewer bytes"
+)
+
 
 def check(case: Case) -> Iterator[Finding]:
     """At most one, over all of them."""
     rows = case.shares.of(CODE)
     if not rows:
         return
-    saving = hiding(case, rows)
+    looped = [row["kind"] for row in rows if _is_looped(case, row["op"])]
+    saving = removing(case, rows) if looped else hiding(case, rows)
     parts = case.breakdown
     whole = parts.collective_exposed_ms + parts.collective_hidden_ms
     hidden = parts.collective_hidden_ms / whole if whole else 0.0
@@ -83,37 +91,36 @@ def check(case: Case) -> Iterator[Finding]:
         title=f"devices wait {exposed_ms(rows):,.2f} ms per step for {kinds(rows)}",
         detail=(
             f"{hidden:.0%} of {whole:,.2f} ms of communication is hidden behind compute; of what"
-            f" is not, {place_of(first)} holds up {first['own_ms']:,.2f} ms. {_beside(rows)}"
+            f" is not, {place_of(first)} holds up {first['own_ms']:,.2f} ms:"
+            f" {first['why'] or _beside(first)}"
         ),
-        saves_ms=saving.ms,
+        saves_ms=Range(0.0, saving.ms.high),
         basis=saving.basis,
         evidence=evidence(case, rows),
-        remedy=_remedy(case, rows),
+        remedy=_remedy(case, rows, looped),
         doubt=None
         if case.program
         else "the profile holds no HLO: what could run beside them is not known",
     )
 
 
-def _beside(rows: Rows) -> str:
-    known = [row for row in rows if row["movable_ms"] is not None]
-    if not known:
-        return "What else could run beside them is not known"
-    most = max(known, key=lambda row: row["movable_ms"] * row["count"])
-    if not most["movable_ms"]:
-        return "No other work of their computations is independent of them"
-    return (
-        f"Beside {most['op']} could run {most['movable_ms'] * most['count']:,.2f} ms of other work"
-        " that neither feeds it nor needs it"
-    )
+def _beside(row: dict[str, Any]) -> str:
+    """In words what could run beside it, where the network analysis says nothing."""
+    if row["movable_ms"] is None:
+        return "what else could run beside it is not known"
+    if not row["movable_ms"]:
+        return "all other work of its computation feeds it or needs it"
+    return f"{row['movable_ms']:,.2f} ms of other work of its computation could run beside it"
 
 
-def _remedy(case: Case, rows: Rows) -> Remedy:
+def _remedy(case: Case, rows: Rows, looped: Sequence[str]) -> Remedy:
+    nothing = all(row["movable_ms"] == 0 for row in rows) and not looped
+    if nothing or not on_gpu(case):
+        return advise(case, _ELSEWHERE)
     scheduler = scheduler_of(case)
     flags = {} if scheduler.ran else {LHS: "true"}
-    looped = [row["kind"] for row in rows if _is_looped(case, row["op"])]
     flags |= {pipelining_flag(kind): "true" for kind in dict.fromkeys(looped) if kind in PIPELINED}
-    return advise(case, _words(scheduler, pipelined=bool(looped)), flags if _on_gpu(case) else None)
+    return advise(case, _words(scheduler, pipelined=bool(looped)), flags)
 
 
 def _words(scheduler: Scheduler, *, pipelined: bool) -> str:
@@ -132,7 +139,3 @@ def _is_looped(case: Case, name: str) -> bool:
     program = case.program
     it = program.instruction(name) if program is not None else None
     return program is not None and it is not None and in_loop(program, it.computation)
-
-
-def _on_gpu(case: Case) -> bool:
-    return all(device.kind == "gpu" for device in case.timeline.devices)

@@ -48,6 +48,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+from counterpoint.core.basis import Range
 from counterpoint.diagnose.advise import advise
 from counterpoint.diagnose.case import Case, place_of
 from counterpoint.diagnose.exposure.given import given_flags
@@ -87,7 +88,7 @@ def _finding(case: Case, row: dict[str, Any]) -> Finding:
             f"{place_of(row)}{merged} stands where nothing can run beside it: {side} it the program"
             f" computes {end.beside_ms:,.2f} ms"
         ),
-        saves_ms=type(saving.ms)(0.0, saving.ms.high),
+        saves_ms=Range(0.0, saving.ms.high),
         basis=saving.basis,
         evidence=evidence(case, [row]),
         remedy=_remedy(case, row, sizes),

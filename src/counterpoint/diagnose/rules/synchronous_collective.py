@@ -16,7 +16,8 @@ kernel of its own. The latency-hiding scheduler did not run: it was switched off
 only if asked to, or the program holds something that it has no model of (collective-broadcast,
 ragged-all-to-all, computation on the host). It ran and put nothing between start and done, though
 independent work is there. The turn of a loop needs the result at once. Or nothing is left that
-could run beside it.
+could run beside it. On TPUs, and where the profile names instructions without their HLO, flags and
+passes are not looked at.
 
 ## Example
 
@@ -51,9 +52,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from counterpoint.core.basis import Range
 from counterpoint.diagnose.advise import advise
 from counterpoint.diagnose.case import Case, place_of
-from counterpoint.diagnose.exposure.given import given_flags
+from counterpoint.diagnose.exposure.given import given_flags, on_gpu
 from counterpoint.diagnose.exposure.shares import SYNCHRONOUS
 from counterpoint.diagnose.exposure.synchrony import PIPELINED, Cause, pipelining_flag
 from counterpoint.diagnose.exposure.told import Rows, evidence, exposed_ms, hiding, kinds, removing
@@ -65,15 +67,19 @@ CODE: Final = SYNCHRONOUS
 NAME: Final = "synchronous-collective"
 SINCE: Final = "0.1"
 
+_FEWER: Final = (
+    "send fewer bytes: a smaller type, another sharding, or once for several micro-batches"
+)
 _WORDS: Final[Mapping[Cause, str]] = {
     Cause.ASKED: f"drop --{DISABLED}",
     Cause.KERNEL: "nothing to change where it is short; else larger shards, fewer of them",
     Cause.SCHEDULER_OFF: "let the latency-hiding scheduler run",
-    Cause.LEFT_ALONE: "give the scheduler measured costs: a PGLE profile of this program; if it"
+    Cause.LEFT_ALONE: "give XLA's scheduler measured costs: a PGLE profile of this program; if it"
     " had no memory for more, less of it in other places",
     Cause.LOOP: "move it to another turn of its loop",
-    Cause.NOTHING: "send fewer bytes: a smaller type, another sharding, or once for several"
-    " micro-batches",
+    Cause.NOTHING: _FEWER,
+    Cause.UNTOLD: "give it something to run beside, such as the other half of the batch; or"
+    f" {_FEWER}",
 }
 
 
@@ -89,8 +95,8 @@ def check(case: Case) -> Iterator[Finding]:
 def _finding(case: Case, cause: Cause, rows: Rows) -> Finding:
     first = rows[0]
     found = case.shares.synchronous[first["op"]]
-    saving = hiding(case, rows) if found.can_change else removing(case, rows)
-    low = saving.ms.low if found.can_change else 0.0
+    within = found.can_change and cause is not Cause.LOOP
+    saving = hiding(case, rows) if within else removing(case, rows)
     return Finding(
         code=CODE,
         title=f"devices wait {exposed_ms(rows):,.2f} ms per step for synchronous {kinds(rows)}",
@@ -98,7 +104,7 @@ def _finding(case: Case, cause: Cause, rows: Rows) -> Finding:
             f"{_many(rows)}, first {place_of(first)} with {first['own_ms']:,.2f} ms: synchronous"
             f" because {found.why}"
         ),
-        saves_ms=type(saving.ms)(low, saving.ms.high),
+        saves_ms=Range(0.0, saving.ms.high),
         basis=saving.basis,
         evidence=evidence(case, rows),
         remedy=_remedy(case, cause, rows),
@@ -119,7 +125,7 @@ def _remedy(case: Case, cause: Cause, rows: Rows) -> Remedy:
     elif cause is Cause.LOOP:
         kept = dict.fromkeys(row["kind"] for row in rows if row["kind"] in PIPELINED)
         flags = {pipelining_flag(kind): "true" for kind in kept}
-    return advise(case, _WORDS[cause], flags)
+    return advise(case, _WORDS[cause], flags if on_gpu(case) else None)
 
 
 def _without(case: Case, kinds_: set[str]) -> str:
