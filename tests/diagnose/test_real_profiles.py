@@ -153,7 +153,7 @@ def test_two_modules_fusion_3_stay_two_ops(shared: Path) -> None:
 
 def test_the_tpu_waits_for_host_copies(shared: Path) -> None:
     explained = explain(read(shared / "data/traces/jax_inference_v6e_4tpu.xplane.pb"))
-    assert explained.findings[0].code == "exposed-copy"
+    assert explained.findings[0].code == "STEP505"
     assert explained.utilisation.chip == "TPU v6e"
     assert explained.breakdown is not None
     assert explained.breakdown.copy_exposed_ms > 0.9 * (explained.steps.median_ms or 0)

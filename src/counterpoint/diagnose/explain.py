@@ -92,7 +92,7 @@ def explain(
     _require_device(timeline)
     selection = select(timeline, step=step, devices=devices)
     case = Case(selection=selection, context=context_of(run, target))
-    spans, attributed, ops, collectives = case.spans, case.attributed, case.ops, case.collectives
+    attributed, ops, collectives = case.attributed, case.ops, case.collectives
     parts = case.breakdown if selection.occurrences else None
     how = timeline.step_rule if step is None else f"step {step} alone; {timeline.step_rule}"
     return Explanation(
@@ -114,7 +114,7 @@ def explain(
         ops=ops,
         collectives=collectives,
         utilisation=utilisation(selection, ops, parts.idle_ms if parts else None),
-        findings=(*judge(case), *largest_losses(selection, spans, parts, ops)) if parts else (),
+        findings=(*judge(case), *largest_losses(selection, parts)) if parts else (),
     )
 
 
