@@ -7,11 +7,11 @@ A transfer lasts from its send to the end of its recv-done. As far as the runtim
     network   the message was under way (`network_transport_latency_us`, or `duration_us`)
     deliver   from its arrival to the end of recv-done: HostToDevice, waiting for the device
 
-and the device had `slack` of other work before it came to wait. What it waited is laid to the peer
-as far as it was late, then to the network as far as that took longer than it need (`calls`), and
-the rest to the schedule, which leaves too little work between send and recv-done. Where the runtime
-tells nothing, only bytes and slack do: what the network needs for all devices of a host at once is
-the schedule's, and what is beyond nobody can tell.
+and the device had `slack` of other work before it came to wait. What each execution waited is laid
+to the peer as far as it was late, then to the network as far as that took longer than it need
+(`calls`), and the rest to the schedule, which leaves too little work between send and recv-done.
+Where the runtime tells nothing, only bytes and slack do: what the network needs for all devices of
+a host at once is the schedule's, and what is beyond nobody can tell.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from counterpoint.diagnose.case import Case
 
 _KEYS: Final = ("device", "run", "program", "name", "turn")
-_TIMES: Final = ("late_ms", "network_ms", "deliver_ms", "slow_ms")
+_TOLD: Final = ("late_ms", "network_ms")
+_SHARES: Final = ("by_peer", "by_network")
 
 
 class Cause(StrEnum):
@@ -70,44 +71,44 @@ def stalls(case: Case) -> tuple[Stall, ...]:
         return ()
     calls = remote_calls(case.timeline, case.context.target)
     told = _told(case, calls)
-    return tuple(
-        _stall(case, row, told.get((row["program"], row["op"]), {}), calls) for row in rows
-    )
+    return tuple(_stall(case, row, told.get((row["program"], row["op"])), calls) for row in rows)
 
 
-def _stall(case: Case, row: dict[str, Any], told: dict[str, float | None], calls: Calls) -> Stall:
+def _stall(case: Case, row: dict[str, Any], told: dict[str, Any] | None, calls: Calls) -> Stall:
     count = row["count"] or 1.0
     wire = (row["bytes"] or 0) * (_factor(case, row) or 0.0)
     needed = BASE_MS + wire * _devices_of_a_host(case) / calls.rate * 1e3 if wire else None
-    waits = row["own_ms"] / count
-    parts = _parts(waits, row["slack_ms"], needed, told)
+    if told is not None:
+        parts = _told_parts(row["own_ms"], told)
+    else:
+        parts = _untold_parts(row["own_ms"], row["slack_ms"], needed, count)
     return Stall(
         row=row,
         waits_ms=row["own_ms"],
         slack_ms=row["slack_ms"],
         lasts_ms=row["median_ms"],
         needed_ms=needed,
-        late_ms=told.get("late_ms"),
-        network_ms=told.get("network_ms"),
-        by_cause={cause: ms * count for cause, ms in parts.items()},
+        late_ms=told["late_ms"] if told else None,
+        network_ms=told["network_ms"] if told else None,
+        by_cause=parts,
     )
 
 
-def _parts(
-    waits: float, slack: float | None, needed: float | None, told: dict[str, float | None]
+def _told_parts(waits: float, told: dict[str, Any]) -> dict[Cause, float]:
+    by_peer, by_network = waits * told["by_peer"], waits * told["by_network"]
+    return {
+        Cause.SCHEDULE: max(0.0, waits - by_peer - by_network),
+        Cause.PEER: by_peer,
+        Cause.NETWORK: by_network,
+    }
+
+
+def _untold_parts(
+    waits: float, slack: float | None, needed: float | None, count: float
 ) -> dict[Cause, float]:
-    late, slow = told.get("late_ms"), told.get("slow_ms")
-    if late is not None and slow is not None:
-        by_peer = min(waits, late)
-        by_network = min(waits - by_peer, slow)
-        return {
-            Cause.SCHEDULE: waits - by_peer - by_network,
-            Cause.PEER: by_peer,
-            Cause.NETWORK: by_network,
-        }
     if needed is None or slack is None:
         return {Cause.UNTOLD: waits}
-    scheduled = min(waits, max(0.0, needed - slack))
+    scheduled = min(waits, max(0.0, needed - slack) * count)
     return {Cause.SCHEDULE: scheduled, Cause.UNTOLD: waits - scheduled}
 
 
@@ -124,19 +125,34 @@ def _devices_of_a_host(case: Case) -> int:
     return max((hosts.count(host) for host in set(hosts)), default=1)
 
 
-def _told(case: Case, calls: Calls) -> dict[tuple[int, str], dict[str, float | None]]:
-    """Medians of what the runtime tells, per transfer."""
+def _told(case: Case, calls: Calls) -> dict[tuple[int, str], dict[str, Any]]:
+    """Per transfer: medians of what the runtime tells, and shares of the waiting by its cause."""
     executions = _executions(case)
     if not len(executions) or not len(calls.rows):
         return {}
+    waits, late, slow = pl.col("wait_ms"), pl.col("late_ms"), pl.col("slow_ms")
+    by_peer = pl.min_horizontal(waits, late)
+    told = _with_arrivals(case, executions, calls).with_columns(
+        by_peer=by_peer, by_network=pl.min_horizontal(waits - by_peer, slow)
+    )
+    found = (
+        told.group_by("program", "name")
+        .agg(pl.col(*_TOLD).median(), *(pl.col(share).sum() / waits.sum() for share in _SHARES))
+        .filter(pl.col("by_peer").is_not_nan())
+    )
+    return {(row["program"], row["name"]): row for row in found.iter_rows(named=True)}
+
+
+def _with_arrivals(case: Case, executions: pl.DataFrame, calls: Calls) -> pl.DataFrame:
+    """Executions with the last message that came for each: those of which it is known."""
     arrivals = (
         calls.rows.filter(pl.col("device").is_not_null())
-        .select("device", rendezvous="name", sent_ps="start_ps", came_ps="end_ps",
-                latency_ms="latency_ms", slow_ms="excess_ms")
+        .rename({"name": "rendezvous", "start_ps": "sent_ps", "end_ps": "came_ps"})
+        .select("device", "rendezvous", "sent_ps", "came_ps", "latency_ms", "excess_ms")
         .sort("came_ps")
-    )  # fmt: skip
-    fetch = _fetches(case)
-    joined = (
+    )
+    after = pl.col("sent_ps") - pl.col("send_ps") - pl.col("fetch_ps").fill_null(0)
+    return (
         executions.sort("done_ps")
         .join_asof(
             arrivals,
@@ -147,21 +163,11 @@ def _told(case: Case, calls: Calls) -> dict[tuple[int, str], dict[str, float | N
             check_sortedness=False,
         )
         .filter(pl.col("came_ps") >= pl.col("send_ps"))
-        .join(fetch, on=["rendezvous"], how="left")
+        .join(_fetches(case), on="rendezvous", how="left")
         .with_columns(
-            late_ms=(
-                (pl.col("sent_ps") - pl.col("send_ps") - pl.col("fetch_ps").fill_null(0))
-                / PS_PER_MS
-            ).clip(0),
-            network_ms="latency_ms",
-            deliver_ms=(pl.col("done_ps") - pl.col("came_ps")) / PS_PER_MS,
+            late_ms=(after / PS_PER_MS).clip(0), network_ms="latency_ms", slow_ms="excess_ms"
         )
     )
-    medians = joined.group_by("program", "name").agg(pl.col(*_TIMES).median())
-    return {
-        (row["program"], row["name"]): {name: row[name] for name in _TIMES}
-        for row in medians.iter_rows(named=True)
-    }
 
 
 def _executions(case: Case) -> pl.DataFrame:
@@ -178,6 +184,7 @@ def _executions(case: Case) -> pl.DataFrame:
             pl.col("rendezvous").first(),
             send_ps=pl.col("start_ps").filter(pl.col("role") == "send").min(),
             done_ps=end.filter(pl.col("role") == "recv-done").max(),
+            wait_ms=pl.col("dur_ps").sum() / PS_PER_MS,
         )
         .drop_nulls(["send_ps", "done_ps"])
     )

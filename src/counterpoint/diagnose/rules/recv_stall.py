@@ -1,0 +1,170 @@
+"""Devices of a TPU slice stand still in recv-done, for data from other slices.
+
+## What it does
+
+Adds up what devices wait for transfers between slices, and says for each what the waiting is due
+to: too little work between its send and its recv-done, other slices that send late, or a network
+that takes longer than it need.
+
+## Why it costs time
+
+XLA makes of a collective between slices a `send` to the host and a `recv` from it; the host's
+network does the rest while the device computes. What the device computes until `recv-done` is the
+transfer's slack. Data that is not there by then stops it.
+
+## How it is detected
+
+By the exposed time of send, recv and their dones, which belong together by rendezvous or channel.
+The slack is what runs between send and recv-done without needing the network. Where the runtime
+tells when each message left and arrived (the plane "Megascale Trace", or `MegaScale:` events), a
+wait is laid to the peer as far as its message left later than ours, then to the network as far as
+the message was slower than its load explains (STEP204), and the rest to the schedule. Else what the
+bytes of all devices of a host need at 12.5 GB/s, xprof's figure for a host and a rule of thumb, is
+laid to the schedule as far as it exceeds the slack.
+
+## Example
+
+```text
+send.3          0.01 ms      hands 128 MiB of gradients to the host
+fusion.2       10 ms         all there is to do meanwhile
+recv-done.4    30 ms         waits for the gradients of the other slices
+```
+
+## Fix
+
+The schedule: send earlier, need later, or send less. Gradients can go out layer by layer while the
+backward pass runs, in bfloat16, once per several micro-batches. Late peers: find what the other
+slice does before its send. The network: STEP204.
+
+## Fix safety
+
+Accumulating gradients over micro-batches changes the batch that an update sees, unless the batch
+is cut into them. Sums in bfloat16 round.
+
+## False alarms
+
+The first steps after a compile or a checkpoint; slices that run different programs on purpose
+(pipelining), where waiting for the other is the schedule's bubble.
+
+## References
+
+- https://openxla.org/xla/megascale/debugging_workflow
+- https://cloud.google.com/tpu/docs/troubleshooting/troubleshoot-multislice
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from counterpoint.core.basis import Basis, Range
+from counterpoint.diagnose.advise import advise
+from counterpoint.diagnose.case import Case, place_of
+from counterpoint.diagnose.exposure.shares import BETWEEN_SLICES
+from counterpoint.diagnose.finding import Finding, Remedy
+from counterpoint.diagnose.network.stalls import Cause, Stall, stalls
+
+CODE: Final = BETWEEN_SLICES
+NAME: Final = "recv-stall"
+SINCE: Final = "0.1"
+
+_SHOWN: Final = 5
+
+_REMEDIES: Final = {
+    Cause.SCHEDULE: (
+        "give {op} more work to hide behind: send each layer's gradients while the backward pass"
+        " still runs, send fewer bytes (bfloat16), or less often (gradient accumulation)"
+    ),
+    Cause.PEER: (
+        "find what the slower slice does before its send: its compute, input, or a straggler in it"
+        " (explain the profiles of all slices together)"
+    ),
+    Cause.NETWORK: (
+        "check the hosts' network: `counterpoint doctor --cluster` compares TCP settings, MTU and"
+        " interfaces with what is recommended between slices"
+    ),
+    Cause.UNTOLD: (
+        "profile all slices and keep Megascale's own trace: it tells whether the peers send late or"
+        " the network is slow; meanwhile check the hosts with `counterpoint doctor --cluster`"
+    ),
+}
+
+
+def check(case: Case) -> Iterator[Finding]:
+    """At most one, over all transfers."""
+    found = stalls(case)
+    if not found:
+        return
+    waits = sum(stall.waits_ms for stall in found)
+    sums = _by_cause(found)
+    cause = next(iter(sums))
+    saves, basis = _saves(case, found, waits)
+    yield Finding(
+        code=CODE,
+        title=f"devices wait {waits:,.2f} ms per step for data of other slices: {cause}",
+        detail=f"Of it, {_causes(sums)}. {_describe(found[0])}",
+        saves_ms=saves,
+        basis=basis,
+        evidence=tuple(case.evidence(stall.row, "own_ms") for stall in found[:_SHOWN]),
+        remedy=_remedy(case, cause, found[0]),
+        doubt=_doubt(case),
+    )
+
+
+def _by_cause(found: Sequence[Stall]) -> dict[Cause, float]:
+    """The dearest first."""
+    sums: dict[Cause, float] = {}
+    for stall in found:
+        for cause, ms in stall.by_cause.items():
+            sums[cause] = sums.get(cause, 0.0) + ms
+    return dict(sorted(sums.items(), key=lambda item: -item[1]))
+
+
+def _saves(case: Case, found: Sequence[Stall], waits: float) -> tuple[Range, Basis]:
+    step = case.timeline.step_program
+    told = case.savings.without(
+        str(stall.row["op"]) for stall in found if stall.row["program"] == step
+    )
+    if told is None:
+        return Range(0.0, waits), case.basis
+    high = min(told.high, waits)
+    return Range(0.0, high), Basis.PREDICTED
+
+
+def _causes(sums: dict[Cause, float]) -> str:
+    return "; ".join(f"{ms:,.2f} ms because {cause}" for cause, ms in sums.items() if ms > 0)
+
+
+def _describe(stall: Stall) -> str:
+    """The figures of the dearest, to be checked by hand."""
+    row = stall.row
+    parts = [
+        f"{place_of(row)} ({row['kind']}) lasts {stall.lasts_ms:,.2f} ms from send to recv-done"
+    ]
+    if stall.slack_ms is not None:
+        parts.append(f"{stall.slack_ms:,.2f} ms of other work run meanwhile")
+    if stall.late_ms is not None and stall.network_ms is not None:
+        parts.append(
+            f"the peer's message leaves {stall.late_ms:,.2f} ms after ours and is"
+            f" {stall.network_ms:,.2f} ms under way"
+        )
+    if stall.needed_ms is not None:
+        parts.append(f"the network needs some {stall.needed_ms:,.2f} ms (rule of thumb)")
+    return "; ".join(parts)
+
+
+def _remedy(case: Case, cause: Cause, stall: Stall) -> Remedy:
+    words = _REMEDIES[cause].format(op=stall.row["op"])
+    if case.program is None:
+        words += (
+            "; to see what could run meanwhile dump the HLO on one worker: --xla_dump_to=/tmp/hlo"
+            " in XLA_FLAGS"
+        )
+    return advise(case, words)
+
+
+def _doubt(case: Case) -> str | None:
+    lost = [host.name for host in case.timeline.hosts[1:] if host.clock_offset_ps is None]
+    if lost and len(case.timeline.hosts) > 1:
+        return "the slices' clocks are not aligned: who is late rests on the runtime's own times"
+    return None

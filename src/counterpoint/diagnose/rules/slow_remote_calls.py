@@ -1,0 +1,161 @@
+"""Messages between slices are longer under way than their bytes explain.
+
+## What it does
+
+Follows the latency of remote calls through the profile and says whether it is always high or now
+and then, between whom, and how long devices wait meanwhile.
+
+## Why it costs time
+
+A message that takes ten times what the network needs for it delays the collective it belongs to,
+and all slices wait for the slowest. TCP with small buffers, with a slow start after each pause
+between two steps, or with lost packets does that while the network itself is idle.
+
+## How it is detected
+
+By the transport time that the runtime tells of each message, against 1 ms and what the host's
+network needs for all that came to it meanwhile (at the Target's rate, else at 12.5 GB/s, xprof's
+figure for a host): so messages that share a busy network are not slow. Slow is three times that. If
+most calls are, latency is high throughout; else now and then, and then calls count too that take
+three times as long for their load as the usual one and lie outside of its scatter. What a step
+could gain is the time in which slow calls were overdue and devices of the same host waited.
+
+## Example
+
+```text
+NetworkReceive   8.4 MB     4.1 ms under way     as it should be
+NetworkReceive   8.4 MB    61.0 ms               step 5: a lost packet, and a timeout
+```
+
+## Fix
+
+`counterpoint doctor --cluster` on the hosts: TCP buffers, slow start after idle, congestion
+control, MTU. High throughout: check also that the runtime uses all NICs. Now and then: look for
+lost packets (`nstat`) and for other traffic at those times.
+
+## Fix safety
+
+Kernel settings hold for the whole host.
+
+## False alarms
+
+Where the network is slower than 100 Gb/s per host, all calls with many bytes look slow: say so with
+`--target`. Between regions the way alone takes more than a millisecond.
+
+## References
+
+- https://openxla.org/xla/megascale/debugging_workflow
+- https://github.com/AI-Hypercomputer/maxtext/blob/main/src/dependencies/scripts/rto_setup.sh
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import polars as pl
+
+from counterpoint.core.basis import Range
+from counterpoint.core.intervals import union
+from counterpoint.diagnose.advise import advise
+from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.finding import Evidence, Finding, Remedy
+from counterpoint.diagnose.network.calls import Calls, Pattern, remote_calls
+from counterpoint.diagnose.selection import PS_PER_MS
+from counterpoint.timeline.host_transfers import host_transfers
+
+CODE: Final = "STEP204"
+NAME: Final = "slow-remote-calls"
+SINCE: Final = "0.1"
+
+_SHOWN: Final = 3
+_WHEN: Final = {Pattern.SUSTAINED: "throughout", Pattern.SPORADIC: "now and then"}
+
+
+def check(case: Case) -> Iterator[Finding]:
+    """At most one."""
+    calls = remote_calls(case.timeline, case.context.target)
+    inside = calls.rows.filter(pl.col("steady"))
+    steady = Calls(inside, calls.rate, calls.rate_source)
+    if steady.pattern is Pattern.NORMAL:
+        return
+    slow = inside.filter("slow")
+    yield Finding(
+        code=CODE,
+        title=(
+            f"{len(slow):,} of {len(inside):,} messages between slices are slow,"
+            f" {_WHEN[steady.pattern]}: {slow['latency_ms'].max():,.1f} ms at most"
+        ),
+        detail=_detail(case, steady, slow),
+        saves_ms=Range(0.0, _waited_ms(case, slow)),
+        basis=case.basis,
+        evidence=tuple(_link(case, row) for row in _slow_links(steady)),
+        remedy=_remedy(case, steady.pattern),
+        doubt=None
+        if case.context.target
+        else f"what a message should take rests on a {calls.rate_source}",
+    )
+
+
+def _detail(case: Case, calls: Calls, slow: pl.DataFrame) -> str:
+    rows = calls.rows
+    latency, expected = rows["latency_ms"], rows["expected_ms"].median()
+    steps = slow["step"].n_unique()
+    whole = rows["step"].n_unique()
+    links = calls.links.filter(pl.col("slow_share") > 0)
+    where = f"{len(links)} of {len(calls.links)} links"
+    if len(links) == 1:
+        where = f"one link, {_name(case, links.row(0, named=True))}"
+    return (
+        f"the median message is {latency.median():,.2f} ms under way, 5 % take more than"
+        f" {latency.quantile(0.95, 'linear'):,.2f} ms; the median load explains {expected:,.2f} ms."
+        f" Slow ones are in {steps} of {whole} steady steps and on {where}"
+    )
+
+
+def _slow_links(calls: Calls) -> list[dict[str, Any]]:
+    links = calls.links.filter(pl.col("slow_share") > 0).sort("p95_ms", descending=True)
+    return links.head(_SHOWN).to_dicts()
+
+
+def _link(case: Case, row: dict[str, Any]) -> Evidence:
+    what = (
+        f"{_name(case, row)}: median {row['median_ms']:,.2f} ms, 95 % within {row['p95_ms']:,.2f}"
+        f" ms, {row['slow_share']:.0%} slow"
+    )
+    return Evidence(what=what, ms=None)
+
+
+def _name(case: Case, row: dict[str, Any]) -> str:
+    return (
+        f"from {row['peer'] or 'an unknown peer'} to {case.timeline.hosts[int(row['host'])].name}"
+    )
+
+
+def _waited_ms(case: Case, slow: pl.DataFrame) -> float:
+    """Per median step: while a call to a device's host was overdue, it stood in a send or recv."""
+    parts = host_transfers(case.timeline)["row"].to_list()
+    spans = case.spans.filter(pl.col("op").is_in(parts) & pl.col("step").is_not_null())
+    total = 0
+    for (device,), waits in spans.group_by("device"):
+        host = case.timeline.devices[int(str(device))].host
+        late = slow.filter(pl.col("host") == host)
+        excess = (late["excess_ms"] * PS_PER_MS).cast(pl.Int64).to_numpy()
+        end = late["end_ps"].to_numpy()
+        overdue = union(end - excess, end)
+        start = waits["start_ps"].to_numpy()
+        total += (overdue & union(start, start + waits["dur_ps"].to_numpy())).total
+    return total * case.selection.scale
+
+
+def _remedy(case: Case, pattern: Pattern) -> Remedy:
+    more = (
+        "make sure that Megascale uses all NICs of a host"
+        if pattern is Pattern.SUSTAINED
+        else "look for lost packets and other traffic at those times"
+    )
+    return advise(
+        case,
+        "run `counterpoint doctor --cluster` on the hosts and set TCP as it says (buffers, slow"
+        f" start after idle, congestion control, MTU); {more}",
+    )
