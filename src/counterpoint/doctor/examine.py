@@ -36,8 +36,8 @@ def refuse_unknown(rules: Sequence[Documented], texts: Sequence[str], option: st
             near = near_codes(rules, word)
             raise UsageError(
                 f"{option} {word}: no such check",
-                why="a check has a name and a code, as `counterpoint doctor` prints them",
-                next=f"{option} {near[0]}" if near else "counterpoint explain-code",
+                why=f"checks are: {', '.join(rule.NAME for rule in rules)}",
+                next=f"{option} {near[0]}" if near else "counterpoint explain-code DOC101",
             )
 
 

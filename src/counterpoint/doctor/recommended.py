@@ -11,16 +11,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-MAXTEXT: Final = "https://github.com/AI-Hypercomputer/maxtext/blob/bee0290708472d7951d0b4fa456e5ef93efcd26a/rto_setup.sh"
+MAXTEXT: Final = "https://github.com/AI-Hypercomputer/maxtext/blob/bee0290/rto_setup.sh"
 ESNET: Final = "https://fasterdata.es.net/host-tuning/linux/"
 GOOGLE: Final = "https://docs.cloud.google.com/compute/docs/networking/tcp-optimization-for-network-performance-in-gcp-and-hybrid"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recommended:
-    """One sysctl. `least`: at least so much (of three numbers, the last); else `one_of` these.
+    """One sysctl. `least`, `most`: of three numbers the last counts; else `one_of` these.
 
-    `write` is what to set; `grave` where a wrong value costs time in each step that waits for TCP.
+    `write` is what to set. `grave` where a wrong value costs time in each step that waits for TCP,
+    or a value below `grave_below` does.
     """
 
     name: str
@@ -28,8 +29,10 @@ class Recommended:
     why: str
     source: str
     least: int | None = None
+    most: int | None = None
     one_of: tuple[str, ...] = ()
     grave: bool = False
+    grave_below: int | None = None
 
     def met(self, value: str) -> bool | None:
         """Whether a value will do; None where it can't be read."""
@@ -38,25 +41,32 @@ class Recommended:
             return value.strip() in self.one_of
         if not words or not words[-1].isdecimal():
             return None
-        return int(words[-1]) >= (self.least or 0)
+        value_now = int(words[-1])
+        return (self.least or 0) <= value_now <= (value_now if self.most is None else self.most)
+
+    def is_grave(self, value: str) -> bool:
+        """Whether a value that will not do costs much."""
+        if self.grave_below is None:
+            return self.grave
+        return int(value.split()[-1]) < self.grave_below
 
 
 BUFFERS: Final = (
     Recommended(
         name="net.ipv4.tcp_rmem",
         write="4096 540000 15728640",
-        least=6291456,
+        least=15728640,
+        grave_below=6291456,
         why="the window, and so bytes per round trip, ends there",
         source=MAXTEXT,
-        grave=True,
     ),
     Recommended(
         name="net.ipv4.tcp_wmem",
         write="4096 262144 67108864",
-        least=4194304,
+        least=67108864,
+        grave_below=4194304,
         why="what may be under way unacknowledged ends there",
         source=MAXTEXT,
-        grave=True,
     ),
     Recommended(
         name="net.core.rmem_max",
@@ -80,7 +90,7 @@ BUFFERS: Final = (
         source=MAXTEXT,
     ),
 )
-"""Sizes. Autotuned TCP follows tcp_rmem and tcp_wmem; the kernel's defaults end at 6 and 4 MB."""
+"""Sizes. Autotuned TCP follows tcp_rmem and tcp_wmem; less than the kernel's defaults is grave."""
 
 BEHAVIOUR: Final = (
     Recommended(
@@ -139,7 +149,7 @@ BEHAVIOUR: Final = (
     Recommended(
         name="net.ipv4.tcp_rto_min_us",
         write="5000",
-        one_of=tuple(str(us) for us in range(1000, 20001, 1000)),
+        most=20000,
         why="a lost packet is sent again after 200 ms, longer than many a step",
         source=MAXTEXT,
     ),

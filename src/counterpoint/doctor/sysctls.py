@@ -20,11 +20,11 @@ def held(facts: Facts, wanted: Sequence[Recommended], fine: str) -> Iterator[Ver
         return
     bad = [(one, value) for one, value in known if one.met(value) is False]
     for one, value in bad:
-        grave = one.grave and facts.by_tcp
+        grave = one.is_grave(value) and facts.by_tcp
         yield Verdict(
             status=Status.WARNING if grave else Status.NOTE,
             found=f"{one.name} = {' '.join(value.split())}",
-            wanted=one.write if one.least is None else f"{one.write} (at least {one.least:,})",
+            wanted=one.write,
             why=one.why + ("" if facts.by_tcp else "; little of a step's traffic is TCP's here"),
             remedy=f"sudo sysctl -w {one.name}={_quoted(one.write)}",
             source=one.source,

@@ -36,7 +36,7 @@ As for tcp-buffers: traffic that does not go by TCP is not touched.
 
 ## References
 
-- https://github.com/AI-Hypercomputer/maxtext/blob/bee0290708472d7951d0b4fa456e5ef93efcd26a/rto_setup.sh
+- https://github.com/AI-Hypercomputer/maxtext/blob/bee0290/rto_setup.sh
 - https://fasterdata.es.net/host-tuning/linux/
 """
 

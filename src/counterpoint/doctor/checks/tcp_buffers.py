@@ -12,8 +12,8 @@ that. Megascale's transfers between slices, and collectives without RDMA, go by 
 ## How it is detected
 
 `tcp_rmem` and `tcp_wmem` below what kernels have by default (6 and 4 MB) are warnings where a
-step's traffic goes by TCP (several hosts without RDMA, or `--dcn`), else notes; the smaller ones
-of the recommended values are notes.
+step's traffic goes by TCP (several hosts without RDMA, or `--dcn`), else notes. What is above the
+defaults and below the recommended values is a note.
 
 ## Example
 
@@ -36,7 +36,7 @@ NCCL over InfiniBand and over a plugin of a cloud's own does not use TCP for dat
 
 ## References
 
-- https://github.com/AI-Hypercomputer/maxtext/blob/bee0290708472d7951d0b4fa456e5ef93efcd26a/rto_setup.sh
+- https://github.com/AI-Hypercomputer/maxtext/blob/bee0290/rto_setup.sh
 - https://fasterdata.es.net/host-tuning/linux/
 - https://docs.cloud.google.com/compute/docs/networking/tcp-optimization-for-network-performance-in-gcp-and-hybrid
 - https://openxla.org/xprof/megascale_performance

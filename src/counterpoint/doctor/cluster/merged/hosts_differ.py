@@ -88,7 +88,8 @@ def check(gathering: Gathering) -> Iterator[Verdict]:
             yield _verdict(name, having)
     if not found:
         hosts = len({report.host for report in reports})
-        yield ok(f"{len(reports)} ranks on {hosts} hosts have the same versions and settings")
+        where = "one host" if hosts == 1 else f"{hosts} hosts"
+        yield ok(f"{len(reports)} ranks on {where} have the same versions and settings")
 
 
 def _having(gathering: Gathering, name: str) -> Mapping[str, list[str]]:
