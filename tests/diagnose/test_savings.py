@@ -150,3 +150,9 @@ def test_of_an_asynchronous_one_what_stands_behind_its_done_can_go_on() -> None:
         "  %fusion.1", "  %p2 = f32[512]{0} broadcast(%p), dimensions={}\n  %fusion.1"
     )
     assert middle(savings(hlo=text).beside(["gather"])) == pytest.approx(3)
+
+
+def test_of_two_the_second_of_which_needs_the_first_each_can_hide() -> None:
+    # Beside the reduce fusion.3 can go on, 2 long; beside the gather nothing more.
+    text = HLO.replace("negate(%reduce)", "negate(%fusion.2)")
+    assert middle(savings(hlo=text).beside(["gather", "reduce"])) == pytest.approx(2)

@@ -108,12 +108,8 @@ class _Run:
         ahead: deque[Instruction] = deque()
         behind: deque[Instruction] = deque()
         for it in instructions:
-            if it.name in self.walk.asked:
+            needs = bool(needing.intersection(it.operands))
+            (behind if needs else ahead).append(it)
+            if needs or it.name in self.walk.asked:
                 needing.add(it.name)
-                ahead.append(it)
-            elif needing.intersection(it.operands):
-                needing.add(it.name)
-                behind.append(it)
-            else:
-                ahead.append(it)
         return ahead, behind

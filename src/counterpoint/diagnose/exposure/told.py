@@ -32,17 +32,35 @@ def exposed_ms(rows: Rows) -> float:
 
 
 def hiding(case: Case, rows: Rows) -> Saving:
-    """If they ran beside compute: at most what work that does not need them can cover.
+    """If they ran beside compute: at most what independent work is known for.
 
     Nothing of it is sure: the scheduler may lack the memory, or know costs too badly. Where next to
     no such work is there, only doing without them helps, or their loop's next turn.
     """
     gone = removing(case, rows)
+    covered = _covered(rows)
+    if covered is None or covered < _LITTLE * gone.ms.high:
+        return gone
+    return Saving(Range(0.0, min(gone.ms.high, covered)), gone.basis)
+
+
+def meanwhile(case: Case, rows: Rows) -> str:
+    """A sentence on what the schedule itself would allow; none where the simulator can't tell."""
     step = case.timeline.step_program
     told = case.savings.beside(row["op"] for row in rows if row["program"] == step)
-    little = told is None or told.high < _LITTLE * gone.ms.high
-    high = gone.ms.high if told is None or little else min(gone.ms.high, told.high)
-    return Saving(Range(0.0, high), gone.basis)
+    if told is None or told.high < _LITTLE * exposed_ms(rows):
+        return ""
+    return (
+        ". In the order of the schedule as it is, going on with what does not need them would gain"
+        f" {told.low:,.2f} to {told.high:,.2f} ms"
+    )
+
+
+def _covered(rows: Rows) -> float | None:
+    """What other work could cover of each, added up: the same work may cover several."""
+    if any(row["movable_ms"] is None for row in rows):
+        return None
+    return sum(min(row["own_ms"], row["movable_ms"] * row["count"]) for row in rows)
 
 
 def removing(case: Case, rows: Rows) -> Saving:

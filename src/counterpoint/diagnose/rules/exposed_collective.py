@@ -17,8 +17,8 @@ that comes last (STEP105). Left out are those that a more special rule explains:
 (STEP102), small ones that could be merged (STEP103), large ones at an end of the step (STEP104),
 and those that the links can't carry faster (STEP106, STEP107). Work that could be moved is what
 stands in the same computation, and neither feeds the collective nor needs it. The saving is at most
-what the simulator says of the same schedule in which all such work goes on meanwhile; in a loop, or
-without such work, what it says of a step without these collectives.
+what the simulator says of the same schedule without these collectives, and what such work covers.
+What going on with work that does not need them would gain, in the order as it is, is told beside.
 
 ## Example
 
@@ -60,7 +60,15 @@ from counterpoint.diagnose.exposure.given import on_gpu
 from counterpoint.diagnose.exposure.scheduler import Scheduler, scheduler_of
 from counterpoint.diagnose.exposure.shares import EXPOSED
 from counterpoint.diagnose.exposure.synchrony import PIPELINED, pipelining_flag
-from counterpoint.diagnose.exposure.told import Rows, evidence, exposed_ms, hiding, kinds, removing
+from counterpoint.diagnose.exposure.told import (
+    Rows,
+    evidence,
+    exposed_ms,
+    hiding,
+    kinds,
+    meanwhile,
+    removing,
+)
 from counterpoint.diagnose.finding import Finding, Remedy
 from counterpoint.flags.version import LHS
 from counterpoint.hlo import in_loop
@@ -92,7 +100,7 @@ def check(case: Case) -> Iterator[Finding]:
         detail=(
             f"{hidden:.0%} of {whole:,.2f} ms of communication is hidden behind compute; of what"
             f" is not, {place_of(first)} holds up {first['own_ms']:,.2f} ms:"
-            f" {first['why'] or _beside(first)}"
+            f" {first['why'] or _beside(first)}{meanwhile(case, rows)}"
         ),
         saves_ms=Range(0.0, saving.ms.high),
         basis=saving.basis,

@@ -58,7 +58,15 @@ from counterpoint.diagnose.case import Case, place_of
 from counterpoint.diagnose.exposure.given import given_flags, on_gpu
 from counterpoint.diagnose.exposure.shares import SYNCHRONOUS
 from counterpoint.diagnose.exposure.synchrony import PIPELINED, Cause, pipelining_flag
-from counterpoint.diagnose.exposure.told import Rows, evidence, exposed_ms, hiding, kinds, removing
+from counterpoint.diagnose.exposure.told import (
+    Rows,
+    evidence,
+    exposed_ms,
+    hiding,
+    kinds,
+    meanwhile,
+    removing,
+)
 from counterpoint.diagnose.finding import Finding, Remedy
 from counterpoint.flags.version import LHS
 from counterpoint.flags.version import SYNCHRONOUS as DISABLED
@@ -102,7 +110,7 @@ def _finding(case: Case, cause: Cause, rows: Rows) -> Finding:
         title=f"devices wait {exposed_ms(rows):,.2f} ms per step for synchronous {kinds(rows)}",
         detail=(
             f"{_many(rows)}, first {place_of(first)} with {first['own_ms']:,.2f} ms: synchronous"
-            f" because {found.why}"
+            f" because {found.why}{meanwhile(case, rows) if found.can_change else ''}"
         ),
         saves_ms=Range(0.0, saving.ms.high),
         basis=saving.basis,
