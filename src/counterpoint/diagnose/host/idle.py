@@ -20,7 +20,7 @@ import polars as pl
 
 from counterpoint.core.intervals import EMPTY, Intervals, union
 from counterpoint.diagnose.case import Case
-from counterpoint.diagnose.host.busy import busy, busy_anywhere, by_device
+from counterpoint.diagnose.host.busy import Longs, busy, busy_anywhere, by_device
 from counterpoint.diagnose.host.causes import Cause
 from counterpoint.diagnose.host.hosts import HostSide, host_side
 from counterpoint.diagnose.host.launches import launched_at, while_launching
@@ -42,6 +42,12 @@ _HIDEABLE: Final = (
 """What a host that does not wait for results does behind a busy device; input and compiling have
 rules of their own."""
 
+_ROWS: Final = 5
+
+_BEHIND: Final = 0.1
+"""A host that can't keep up leaves gaps everywhere. Where less than this share of the time in which
+it launches a run is idle, it was ahead, and waited for room in the queue."""
+
 _LAUNCH_PS: Final = 20_000_000
 """Shorter gaps between runs are there whoever launches in time: a kernel's launch takes some 5 us,
 and as long until its end is known."""
@@ -53,13 +59,15 @@ class Idle:
 
     `parts` has one row per device, cause and whether the gap was held, `tops` the host's events
     that stand behind a cause, the longest first. `seen` tells whether the thread that launches is
-    known on every host, `blocked_ms` how long that waits for results, busy devices or not.
+    known on every host, `blocked_ms` how long that waits for results, busy devices or not. `after`
+    are rows of the spans that end the longest of the host's gaps.
     """
 
     parts: pl.DataFrame
     tops: pl.DataFrame
     seen: bool
     blocked_ms: float
+    after: tuple[int, ...]
 
     def ms(self, *causes: Cause, held: bool | None = None) -> float:
         """Of these causes together; of held gaps alone, or of all others."""
@@ -97,12 +105,13 @@ def idle(case: Case) -> Idle:
     sides = {i: host_side(case, i) for i in sorted({d.host for d in case.timeline.devices})}
     parts: list[tuple[int, Cause, bool, float]] = []
     blocked = 0
+    ends: list[tuple[int, int]] = []
     tops: dict[tuple[Cause, int], int] = {}
     anywhere = busy_anywhere(case)
     for device, windows, spans in by_device(case):
         side = sides[case.timeline.devices[device].host]
         gaps = union(*windows) - busy(case, spans)
-        own, late = _split(case, device, gaps, side)
+        own, late = _split(case, device, windows, gaps, side)
         held = _from_wait(late, side.blocked)
         free = late - held
         for pieces, is_held in (
@@ -113,6 +122,7 @@ def idle(case: Case) -> Idle:
             parts += [
                 (device, cause, is_held, piece.total * scale) for cause, piece in pieces.items()
             ]
+        ends += _ended(late, spans)
         blocked += (union(*windows) & side.blocked).total
         for key, ps in side.tops(late).items():
             tops[key] = tops.get(key, 0) + ps
@@ -123,7 +133,18 @@ def idle(case: Case) -> Idle:
         tops=pl.DataFrame(behind, schema=TOPS, orient="row").sort("ms", descending=True),
         seen=all(side.known for side in sides.values()),
         blocked_ms=blocked * scale,
+        after=tuple(row for _, row in sorted(ends, reverse=True)[:_ROWS]),
     )
+
+
+def _ended(gaps: Intervals, spans: pl.DataFrame) -> list[tuple[int, int]]:
+    """Length of the longest gaps, and the row of the span that each ends with."""
+    length = gaps.end - gaps.start
+    longest = np.argsort(-length, kind="stable")[:_ROWS]
+    at = np.searchsorted(spans["start_ps"].to_numpy(), gaps.end[longest])
+    inside = at < len(spans)
+    rows = spans["row"].to_numpy()[at[inside]]
+    return list(zip(length[longest][inside].tolist(), rows.tolist(), strict=True))
 
 
 def _from_wait(gaps: Intervals, blocked: Intervals) -> Intervals:
@@ -136,7 +157,7 @@ def _from_wait(gaps: Intervals, blocked: Intervals) -> Intervals:
 
 
 def _split(
-    case: Case, device: int, gaps: Intervals, side: HostSide
+    case: Case, device: int, windows: tuple[Longs, Longs], gaps: Intervals, side: HostSide
 ) -> tuple[dict[Cause, Intervals], Intervals]:
     """What no host is asked about, and the rest: gaps before runs that were launched late."""
     runs = case.timeline.runs.filter(pl.col("device") == device).sort("start_ps")
@@ -144,7 +165,10 @@ def _split(
         return {Cause.DEVICE: EMPTY}, gaps
     start, end = runs["start_ps"].to_numpy(), runs["end_ps"].to_numpy()
     inside = gaps & union(start, end)
-    launching = inside & while_launching(runs, side.enqueues)
+    during = while_launching(runs, side.enqueues) & union(*windows)
+    launching = inside & during
+    if launching.total < _BEHIND * during.total:
+        launching = EMPTY
     between = gaps - inside
     short = between.end - between.start <= _LAUNCH_PS
     following = np.searchsorted(start, between.start, side="right")

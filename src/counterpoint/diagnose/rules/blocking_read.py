@@ -80,8 +80,10 @@ def check(case: Case) -> Iterator[Finding]:
         ),
         saves_ms=Range(0.0, waiting),
         basis=case.basis,
-        evidence=tuple(Evidence(what=what, ms=ms) for what, ms in rows)
-        or (Evidence(what="gaps after the wait", ms=waiting),),
+        evidence=(
+            Evidence(what="gaps while the host waits", ms=waiting, spans=idle.after),
+            *(Evidence(what=what, ms=ms) for what, ms in rows),
+        ),
         remedy=Remedy(
             "call the next step before you look at the last one's results: read `loss` a step"
             " later or every hundredth step, and leave block_until_ready to benchmarks"

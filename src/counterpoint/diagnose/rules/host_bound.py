@@ -4,7 +4,6 @@
 
 Takes the time of a step in which a device has nothing to do because its next program, or the next
 kernel of a program that has begun, came late, and tells what the thread that launches did instead.
-On a predicted step, which has no host, it counts the gaps between kernels.
 
 ## Why it costs time
 
@@ -15,9 +14,10 @@ for its own part of a step than the device for its, leaves the device idle for t
 
 Idle time between two runs counts, unless the call of the later one had returned before the gap
 began, or the gap is no longer than a launch takes (20 us). Idle time within a run counts while the
-event that enqueues its kernels is still going on. Each moment belongs to the innermost event of the
-thread that launches. What the host does after it waited for a result is STEP304's as far as that
-wait could have hidden it; input is STEP302's, compiling STEP303's, copying to devices STEP305's.
+event that enqueues its kernels is still going on, if it is more than a tenth of that: else the host
+was ahead, and waited for room in the queue (STEP306). Each moment belongs to the innermost event of
+the thread that launches. What the host does after it waited for a result is STEP304's as far as
+that wait could have hidden it; input is STEP302's, compiling STEP303's, copying STEP305's.
 
 ## Example
 
@@ -92,16 +92,10 @@ _TRACED: Final = "$"
 
 
 def check(case: Case) -> Iterator[Finding]:
-    """At most one."""
-    if not case.selection.occurrences:
-        return
+    """At most one. A predicted step has no host."""
     if case.basis is Basis.PREDICTED:
-        yield from _gaps(case, case.breakdown.idle_ms)
-    else:
-        yield from _late(case, case.idle)
-
-
-def _late(case: Case, idle: Idle) -> Iterator[Finding]:
+        return
+    idle = case.idle
     by_cause = {cause: idle.host_ms(cause) for cause in _CAUSES}
     total = sum(by_cause.values())
     if total <= WORTH * case.step_ms:
@@ -117,8 +111,10 @@ def _late(case: Case, idle: Idle) -> Iterator[Finding]:
         ),
         saves_ms=Range(0.0, total),
         basis=case.basis,
-        evidence=tuple(Evidence(what=what, ms=ms) for what, ms in idle.top(*_CAUSES))
-        or (Evidence(what="gaps before runs that were launched late", ms=total),),
+        evidence=(
+            Evidence(what="gaps before work that was launched late", ms=total, spans=idle.after),
+            *(Evidence(what=what, ms=ms) for what, ms in idle.top(*_CAUSES)),
+        ),
         remedy=_remedy(case, ranked[0]),
         doubt=_doubt(case, idle, known),
     )
@@ -139,20 +135,3 @@ def _doubt(case: Case, idle: Idle, known: float) -> str | None:
     if any(name.startswith(_TRACED) for name in case.timeline.host_names):
         return "the Python tracer was on: it slows Python down, and the gaps may be its own"
     return None
-
-
-def _gaps(case: Case, idle_ms: float) -> Iterator[Finding]:
-    if idle_ms <= WORTH * case.step_ms:
-        return
-    yield Finding(
-        code=CODE,
-        title=f"devices have nothing to do for {idle_ms:,.2f} ms per step",
-        detail=(
-            f"{idle_ms / case.step_ms:.0%} of the step: nothing runs on the device, so it goes from"
-            " one kernel to the next; a host that launches late is not predicted"
-        ),
-        saves_ms=Range(0.0, idle_ms),
-        basis=case.basis,
-        evidence=(Evidence(what="gaps between kernels", ms=idle_ms),),
-        remedy=Remedy("fewer and larger kernels: more work per device, or settings that fuse more"),
-    )

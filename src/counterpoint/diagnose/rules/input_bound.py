@@ -77,7 +77,10 @@ def check(case: Case) -> Iterator[Finding]:
         ),
         saves_ms=Range(0.0, waiting),
         basis=case.basis,
-        evidence=tuple(Evidence(what=what, ms=ms) for what, ms in rows),
+        evidence=(
+            Evidence(what="gaps before the next step", ms=waiting, spans=case.idle.after),
+            *(Evidence(what=what, ms=ms) for what, ms in rows),
+        ),
         remedy=Remedy(
             "prepare batches ahead: more workers and a prefetch buffer in the input pipeline, and"
             " the next batch put on the devices before the step that runs is over"

@@ -74,8 +74,10 @@ def check(case: Case) -> Iterator[Finding]:
         ),
         saves_ms=Range(0.0, waiting),
         basis=case.basis,
-        evidence=tuple(Evidence(what=what, ms=ms) for what, ms in rows)
-        or (Evidence(what="transfers on other threads", ms=waiting),),
+        evidence=(
+            Evidence(what="gaps before the next step", ms=waiting, spans=case.idle.after),
+            *(Evidence(what=what, ms=ms) for what, ms in rows),
+        ),
         remedy=Remedy(
             "put the next batch on the devices while a step runs (jax.device_put with the sharding"
             " that the step expects), so that the call itself moves nothing"

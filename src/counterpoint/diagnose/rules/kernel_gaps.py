@@ -1,0 +1,86 @@
+"""Devices have nothing to do from one kernel of a program to the next.
+
+## What it does
+
+Sums the gaps between kernels that no host is to blame for: their program had been launched. On a
+predicted step, which has no host, all idle time is of this kind.
+
+## Why it costs time
+
+A GPU takes a microsecond or two from the end of one kernel to the start of the next, whatever they
+do. Thousands of short kernels per step leave thousands of such gaps. On a TPU they are waits within
+the program.
+
+## How it is detected
+
+Idle time within runs of programs whose kernels had been enqueued, and between runs that had been
+launched before the gap began.
+
+## Example
+
+```text
+2,600 kernels per step x 1.2 us = 3.1 ms
+```
+
+## Fix
+
+Fewer and larger kernels: more work per device, settings that fuse more, command buffers that launch
+many kernels at once.
+
+## Fix safety
+
+Command buffers change no numbers; a larger batch per device changes training.
+
+## False alarms
+
+Tracing each kernel stretches the gaps: they are shorter without a profile. Spans of a bundle that
+holds whole thunks leave out what lies within them.
+
+## References
+
+- https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#cuda-graphs
+- https://github.com/openxla/xla/blob/main/xla/service/gpu/transforms/command_buffer_scheduling.cc
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from counterpoint.core.basis import Basis, Range
+from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.finding import Evidence, Finding, Remedy
+from counterpoint.diagnose.host.causes import Cause
+from counterpoint.diagnose.host.idle import WORTH
+
+CODE: Final = "STEP306"
+NAME: Final = "kernel-gaps"
+SINCE: Final = "0.1"
+
+
+def check(case: Case) -> Iterator[Finding]:
+    """At most one."""
+    if not case.selection.occurrences:
+        return
+    predicted = case.basis is Basis.PREDICTED
+    gaps = case.breakdown.idle_ms if predicted else case.idle.ms(Cause.DEVICE)
+    if gaps <= WORTH * case.step_ms:
+        return
+    yield Finding(
+        code=CODE,
+        title=f"devices have nothing to do for {gaps:,.2f} ms per step between kernels",
+        detail=(
+            f"{gaps / case.step_ms:.0%} of the step: nothing runs on the device, so it goes from"
+            " one kernel to the next; "
+            + (
+                "a host that launches late is not predicted"
+                if predicted
+                else "the host had launched them"
+            )
+        ),
+        saves_ms=Range(0.0, gaps),
+        basis=case.basis,
+        evidence=(Evidence(what="gaps between kernels", ms=gaps),),
+        remedy=Remedy("fewer and larger kernels: more work per device, or settings that fuse more"),
+        doubt=None if predicted else "tracing each kernel stretches the gaps between them",
+    )
