@@ -1,0 +1,108 @@
+"""Which PGLE profile the step was compiled with, as far as anybody knows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from counterpoint.core.errors import CounterpointError
+from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.exposure.given import given_flags, on_gpu
+from counterpoint.diagnose.exposure.shares import EXPOSED
+from counterpoint.diagnose.exposure.told import Rows
+from counterpoint.diagnose.finding import Evidence
+from counterpoint.flags.version import PROFILE
+from counterpoint.flags.xla_flags import parse_xla_flags
+from counterpoint.pgle.check import Coverage, check_profile
+from counterpoint.pgle.evidence import read_evidence
+from counterpoint.pgle.files import read_profile
+from counterpoint.pgle.measured import measured_times
+from counterpoint.runs import Run
+from counterpoint.runs.debug_options import effective_flags
+from counterpoint.runs.variables import variables_of
+
+AUTO: Final = "JAX_ENABLE_PGLE"
+_SHOWN: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """`path` is the profile that was given, None where none was; `auto` where JAX made its own."""
+
+    path: str | None
+    auto: bool
+
+
+def use_of(case: Case) -> Use | None:
+    """What the settings say, inherited ones too; None where nobody noted them."""
+    given = given_flags(case)
+    flags = dict(given or {})
+    variables = dict(case.timeline.environment) | dict(case.context.environment or {})
+    guided = False
+    run = case.context.run
+    if run is not None:
+        flags |= _flags_read(run)
+        variables = variables_of(run) | variables
+        guided = any(_was_guided(line) for line in _logs(run))
+    if given is None and run is None:
+        return None
+    auto = variables.get(AUTO, "").lower() in ("true", "1", "yes", "on", "y", "t")
+    return Use(flags.get(PROFILE) or None, auto or (guided and not flags.get(PROFILE)))
+
+
+def _flags_read(run: Run) -> Mapping[str, str]:
+    """What was inherited is not among a Run's settings: the compiler's report has it."""
+    if run.ranks and (effective := effective_flags(run.ranks[0])):
+        return {PROFILE: effective[PROFILE]} if PROFILE in effective else {}
+    try:
+        return dict(parse_xla_flags(variables_of(run).get("XLA_FLAGS", "")))
+    except CounterpointError:  # damaged, or in a file that is elsewhere
+        return {}
+
+
+def _logs(run: Run) -> Iterable[str]:
+    for rank in run.ranks[:1]:
+        try:
+            yield rank.stderr.read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            continue
+
+
+def _was_guided(log: str) -> bool:
+    """Whether XLA says that it took costs from a profile."""
+    return any(it.guided for it in read_evidence(log).modules)
+
+
+def coverage_of(case: Case, path: str) -> Coverage | None:
+    """What the profile at that path gives to the step's program; None where it can't be told."""
+    program, index = case.program, case.timeline.step_program
+    if program is None or index is None or not on_gpu(case):
+        return None
+    run = case.context.run
+    place = Path(path) if run is None else Path(run.cwd) / path
+    told = {} if case.context.jaxlib is None else {"jaxlib": case.context.jaxlib}
+    measured = measured_times(case.timeline, index)
+    try:
+        return check_profile(read_profile(place), program, measured, told)
+    except CounterpointError:  # not here any more, or not read by XLA either: FLAG406 says that
+        return None
+
+
+def ill_informed(case: Case) -> Rows:
+    """Exposed collectives that the scheduler might hide, if it knew better; those of STEP101."""
+    return [row for row in case.shares.of(EXPOSED) if row["movable_ms"] != 0]
+
+
+def missing_costs(case: Case, coverage: Coverage) -> tuple[Evidence, ...]:
+    """The dearest instructions without a cost, collectives first."""
+    missing = {it.lookup.instruction.name for it in coverage.missing}
+    own = case.timeline.step_program
+    rows: list[dict[str, Any]] = [
+        row
+        for row in case.ops.iter_rows(named=True)
+        if row["program"] == own and row["op"] in missing
+    ]
+    rows.sort(key=lambda row: (row["collective"] is None, -(row["self_ms"] or 0.0)))
+    return tuple(case.evidence(row, "self_ms") for row in rows[:_SHOWN])

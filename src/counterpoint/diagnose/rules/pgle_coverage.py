@@ -1,0 +1,110 @@
+"""The PGLE profile lacks costs that the scheduler asks for.
+
+## What it does
+
+Counts what of the step's program the given profile has a cost of: instructions, collectives, time.
+
+## Why it costs time
+
+What is missing XLA prices by its own model. For small work that is good enough; a collective
+without a cost is the one thing that the scheduler can't hide well, and a long kernel without one
+makes it believe that nothing is there to hide behind.
+
+## How it is detected
+
+On GPUs, where the program's HLO is there, the profile still lies where the settings say, and was
+made of this program (else STEP603). It is asked the way XLA asks. Said is where it has fewer than
+nine of ten collectives, or nine tenths of the measured time, in a step that waits for asynchronous
+collectives. At most what is exposed of those is saved (STEP101; not to be added).
+
+## Example
+
+```text
+costs of 2,104 of 2,130 instructions, of 12 of 23 collectives
+```
+
+## Fix
+
+Make the profile of a recording without command buffers
+(`--xla_enable_command_buffers_during_profiling=false`), of whole steps, of all hosts; then hold it
+against the program with `counterpoint pgle check`.
+
+## Fix safety
+
+Numbers do not change; the schedule and its memory do, as with any profile.
+
+## False alarms
+
+What is missing may not matter: XLA's model of it may be right.
+
+## References
+
+- https://github.com/openxla/xla/blob/main/xla/service/profile_guided_latency_estimator.cc
+- docs/guide/pgle-check.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from counterpoint.core.basis import Range, Unknown
+from counterpoint.diagnose.advise import advise
+from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.exposure.told import hiding
+from counterpoint.diagnose.finding import Finding
+from counterpoint.diagnose.pgle_use import coverage_of, ill_informed, missing_costs, use_of
+from counterpoint.pgle.check import Coverage
+from counterpoint.pgle.judgement import COVERAGE, TIME
+from counterpoint.pgle.staleness import Fit
+
+CODE: Final = "STEP604"
+NAME: Final = "pgle-coverage"
+SINCE: Final = "0.1"
+
+
+def check(case: Case) -> Iterator[Finding]:
+    """At most one."""
+    rows = ill_informed(case)
+    use = use_of(case)
+    if not rows or use is None or use.path is None:
+        return
+    coverage = coverage_of(case, use.path)
+    if coverage is None or coverage.staleness.fit in (Fit.STALE, Fit.FOREIGN):
+        return
+    lacking = _lacking(coverage)
+    if lacking is None:
+        return
+    saving = hiding(case, rows)
+    yield Finding(
+        code=CODE,
+        title=f"the PGLE profile lacks the cost of {lacking}",
+        detail=f"{use.path} has costs of {_counted(coverage)}; XLA guesses the others",
+        saves_ms=Range(0.0, saving.ms.high),
+        basis=saving.basis,
+        evidence=missing_costs(case, coverage),
+        remedy=advise(
+            case,
+            "make the profile of whole steps recorded without command buffers, of all hosts, and"
+            " hold it against the program: counterpoint pgle check",
+            {"xla_enable_command_buffers_during_profiling": "false"},
+        ),
+    )
+
+
+def _lacking(coverage: Coverage) -> str | None:
+    """What is missing, where that is too much."""
+    talks, time = coverage.collectives, coverage.time
+    if talks.share < COVERAGE:
+        return f"{talks.whole - talks.found:,.0f} of {talks.whole:,.0f} collectives"
+    if not isinstance(time, Unknown) and time.share < TIME:
+        return f"work that takes {1 - time.share:.0%} of the measured time"
+    return None
+
+
+def _counted(coverage: Coverage) -> str:
+    parts = ((coverage.instructions, "instructions"), (coverage.collectives, "collectives"))
+    counts = [f"{it.found:,.0f} of {it.whole:,.0f} {what}" for it, what in parts]
+    if not isinstance(coverage.time, Unknown):
+        counts.append(f"{coverage.time.share:.0%} of the measured time")
+    return ", ".join(counts)
