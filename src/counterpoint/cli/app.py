@@ -62,6 +62,16 @@ COMMANDS: tuple[Command, ...] = (
         ),
     ),
     Command(
+        "network",
+        "counterpoint.cli.network:network",
+        "Say what a step asks of the network: slack, bandwidth, demand, bursts, what binds each.",
+        examples=(
+            "counterpoint network logdir --target 4x8xH100:400G",
+            "counterpoint network rank*.zip --top 20",
+            "counterpoint network predicted.parquet --json | jq .collectives",
+        ),
+    ),
+    Command(
         "compare",
         "counterpoint.cli.compare:compare",
         "Say what made one run slower than another: by op, phase, collective, schedule, settings.",

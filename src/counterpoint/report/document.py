@@ -1,6 +1,6 @@
 """The view model: what a report says and in which order, before anything is drawn.
 
-    Document ── sections ──► Section ── blocks ──► Facts | Breakdown | Table | Prose | Log | Entry
+    Document ── sections ──► Section ── blocks ──► Facts | Breakdown | Table | Chart | ...
 
 All text is final (units chosen, unknown figures `?`) and printable: names come from files, and a
 control character in one must not reach a terminal. Colours, widths and shortening are the drawer's.
@@ -96,6 +96,24 @@ class Table:
     total: tuple[str, ...] | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Course:
+    """A figure over time: `levels` are shares of its scale, each of an equal part of the time."""
+
+    label: str
+    levels: tuple[float, ...]
+    remark: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chart:
+    """Courses under each other over one time, from `first` to `last`."""
+
+    courses: tuple[Course, ...]
+    first: str
+    last: str
+
+
 @dataclass(frozen=True, slots=True)
 class Prose:
     """A paragraph."""
@@ -122,7 +140,7 @@ class Entry:
     rows: tuple[Fact, ...]
 
 
-Block = Facts | Breakdown | Table | Prose | Log | Entry
+Block = Facts | Breakdown | Chart | Table | Prose | Log | Entry
 
 
 @dataclass(frozen=True, slots=True)

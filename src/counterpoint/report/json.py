@@ -163,6 +163,12 @@ def _record(row: Mapping[str, str | float | int | bool | None]) -> dict[str, Jso
     }
 
 
+def rounded(value: float | None) -> float | None:
+    """A figure to the sixth decimal; None for what is no number."""
+    figure = units.known(value)
+    return None if figure is None else round(figure, _DECIMALS)
+
+
 def _figure(key: str, value: float | None) -> float | None:
     figure = units.known(value)
     if figure is None:

@@ -16,8 +16,10 @@ from rich.console import Console
 from rich.text import Text
 
 from counterpoint.report.bar import BLOCKS, LETTERS, Pattern, bar_cells
+from counterpoint.report.chart import chart_lines
 from counterpoint.report.document import (
     Breakdown,
+    Chart,
     Document,
     Entry,
     Fact,
@@ -105,6 +107,10 @@ def _section(section: Section, paper: _Paper) -> Iterator[Text]:
                 yield from _facts(rows, paper, _INDENT)
             case Breakdown():
                 yield from _breakdown(block, paper)
+            case Chart():
+                ascii_only = paper.pattern is LETTERS
+                for line in chart_lines(block, paper.prose - len(_INDENT), ascii_only=ascii_only):
+                    yield Text(_INDENT + line)
             case Table():
                 yield from _table(block, paper)
             case Prose(text, tone):

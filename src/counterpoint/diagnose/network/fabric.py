@@ -57,8 +57,14 @@ def fabric_of(case: Case) -> Fabric:
         domain_known=known,
         network_known=links is not None and links.network_source == "asked for",
         ici=None,
-        source=links.source if links else f"nothing is known of the links of {chip or 'this chip'}",
+        source=links.source if links else _why_unknown(chip, target),
     )
+
+
+def _why_unknown(chip: str | None, target: Target | None) -> str:
+    if target is None and chip is not None:
+        return "how many devices share a host is not known; --target says it, as in 4x8xH100"
+    return f"nothing is known of the links of {chip or 'this chip'}"
 
 
 def _made_up(case: Case, chip_name: str | None) -> Target | None:

@@ -1,0 +1,93 @@
+"""`analyse`: what a step asks of the network, as records and frames that a notebook can use."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from counterpoint.core.errors import InputError
+from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.context import context_of
+from counterpoint.diagnose.network.calls import Calls, remote_calls
+from counterpoint.diagnose.network.demand import Demand, demand
+from counterpoint.diagnose.network.fabric import fabric_of
+from counterpoint.diagnose.selection import select
+from counterpoint.hardware import Target
+from counterpoint.runs import Run
+from counterpoint.timeline.model import Timeline
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class NetworkAnalysis:
+    """Of a median step, mean over devices. `slack`, `network`: `network.slack`, `.requirement`.
+
+    `collectives` is the table of `explain`, in the order of `network`. `links_source` says where
+    capacities come from, or why there are none. `calls` is empty where no runtime told of any.
+    """
+
+    inputs: tuple[str, ...]
+    notes: tuple[str, ...]
+    basis: str
+    step: int | None
+    selected_devices: tuple[int, ...] | None
+    hosts: int
+    devices: int
+    device_kind: str
+    step_ms: float
+    links_source: str
+    slack: pl.DataFrame
+    collectives: pl.DataFrame
+    network: pl.DataFrame
+    demand: Demand
+    calls: Calls
+
+
+def analyse(
+    timeline: Timeline,
+    *,
+    step: int | None = None,
+    devices: Sequence[int] | None = None,
+    run: Run | None = None,
+    target: Target | None = None,
+) -> NetworkAnalysis:
+    """What a typical step, or step `step`, asks of the network; on all devices or on some."""
+    if not timeline.devices:
+        raise InputError(
+            f"{', '.join(timeline.inputs)}: no device did anything in this profile",
+            why="; ".join(timeline.notes) or "it holds host events only",
+            next="capture again while steps run, e.g. from step 3 on, after compilation",
+        )
+    selection = select(timeline, step=step, devices=devices)
+    case = Case(selection=selection, context=context_of(run, target))
+    return NetworkAnalysis(
+        inputs=timeline.inputs,
+        notes=(*timeline.notes, *_more_notes(case)),
+        basis=str(timeline.basis),
+        step=step,
+        selected_devices=None if devices is None else selection.devices,
+        hosts=len(timeline.hosts),
+        devices=len(selection.devices),
+        device_kind=" and ".join(sorted({d.kind for d in timeline.devices})),
+        step_ms=case.step_ms,
+        links_source=fabric_of(case).source,
+        slack=case.slack,
+        collectives=case.collectives,
+        network=case.network,
+        demand=demand(case),
+        calls=remote_calls(timeline, target),
+    )
+
+
+def _more_notes(case: Case) -> list[str]:
+    notes: list[str] = []
+    if not case.selection.occurrences:
+        notes.append("no complete step was found: nothing can be said per step")
+    unsized = len(case.network.filter(pl.col("wire_bytes").is_null()))
+    if unsized:
+        notes.append(
+            f"of {unsized:,} of {len(case.network):,} collectives the bytes are not known: they are"
+            " not part of the demand"
+        )
+    return notes

@@ -1,0 +1,145 @@
+"""`network` as a Document: who has no slack, what the links would have to give, when they are used.
+
+Tables are cut to the first rows and say of how many; the JSON is never cut.
+"""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any, Final
+
+import polars as pl
+
+from counterpoint.diagnose.network.analysis import NetworkAnalysis
+from counterpoint.diagnose.network.requirement import Bound
+from counterpoint.report import units
+from counterpoint.report.document import (
+    Document,
+    Fact,
+    Facts,
+    Prose,
+    Section,
+    Tone,
+    printable,
+)
+from counterpoint.report.network_calls import calls_section
+from counterpoint.report.network_demand import bursts_section, demand_section
+from counterpoint.report.network_tables import SPELT, Told, names, table
+
+_NOTES: Final = 8
+_INPUTS: Final = 3
+
+
+def network_document(analysis: NetworkAnalysis, top: int) -> Document:
+    """The report, with `top` rows in each table."""
+    sections = [_profile(analysis), _slack(analysis, top)]
+    if len(analysis.network):
+        sections += [_bandwidth(analysis, top), _bounds(analysis, top)]
+    if len(analysis.demand.pieces):
+        sections += [demand_section(analysis), bursts_section(analysis, top)]
+    if len(analysis.calls.rows):
+        sections.append(calls_section(analysis.calls, top))
+    inputs = " ".join(shlex.quote(path) for path in analysis.inputs)
+    return Document(
+        sections=tuple(sections),
+        legend=f"all figures are {analysis.basis}; GB are 1e9 bytes, of one device in one direction"
+        f"; {units.UNKNOWN} is not known",
+        next=printable(f"counterpoint explain {inputs}"),
+    )
+
+
+def _profile(analysis: NetworkAnalysis) -> Section:
+    devices = f"{analysis.devices:,} {analysis.device_kind} on {analysis.hosts:,} host"
+    plural = "s" if analysis.hosts != 1 else ""
+    what = "a median step" if analysis.step is None else f"step {analysis.step}"
+    rows = [
+        Fact("figures", f"{analysis.basis}, of {what} of {units.milliseconds(analysis.step_ms)}"),
+        Fact("devices", devices + plural),
+        Fact("links", printable(analysis.links_source)),
+    ]
+    rows += [Fact("note", printable(note), Tone.QUIET) for note in analysis.notes[:_NOTES]]
+    return Section("Network", printable(_inputs(analysis.inputs)), (Facts(tuple(rows)),))
+
+
+def _inputs(paths: tuple[str, ...]) -> str:
+    more = len(paths) - _INPUTS
+    return ", ".join(paths[:_INPUTS]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _slack(analysis: NetworkAnalysis, top: int) -> Section:
+    """The least slack first, where it is too short for the transfer."""
+    slack = analysis.slack
+    if not len(slack):
+        return Section("Slack", "no collective and no host transfer ran in a step")
+    moved = analysis.network.select("program", "op", "movable_ms")
+    lasts = analysis.collectives.select("program", "op", "transfer_ms")
+    keys = ["program", "op"]
+    rows = (
+        slack.join(moved, on=keys, how="left", nulls_equal=True, maintain_order="left")
+        .join(lasts, on=keys, how="left", nulls_equal=True, maintain_order="left")
+        .head(top)
+        .to_dicts()
+    )
+    none = len(slack.filter(pl.col("no_slack_share") > 0.5))
+    summary = (
+        f"{len(rows)} of {len(slack):,} transfers, the least first; {none:,} have none in most"
+        " executions; times in ms of one execution"
+    )
+    told = [
+        Told("op", names(rows, "op")),
+        Told("kind", names(rows, "kind"), rank=2),
+        Told("median", units.column(row["slack_ms"] for row in rows), number=True),
+        Told("p5", units.column(row["slack_p5_ms"] for row in rows), number=True, rank=1),
+        Told("p95", units.column(row["slack_p95_ms"] for row in rows), number=True, rank=1),
+        Told("no slack", [units.percent(row["no_slack_share"], 0) for row in rows], number=True),
+        Told("transfer", units.column(row["transfer_ms"] for row in rows), number=True),
+        Told("could move in", units.column(row["movable_ms"] for row in rows), number=True),
+        Told("worst device", [_device(row["worst_device"]) for row in rows], number=True, rank=3),
+    ]
+    meaning = Prose(
+        "slack: from the start to where the device needs the data, less waiting for other"
+        " transfers; what takes no longer is hidden. could move in: independent work that stands"
+        " elsewhere, at most.",
+        Tone.QUIET,
+    )
+    return Section("Slack", summary, (meaning, table(told)))
+
+
+def _device(number: int | None) -> str:
+    return "-" if number is None else str(number)
+
+
+def _bandwidth(analysis: NetworkAnalysis, top: int) -> Section:
+    rows = analysis.network.with_columns(analysis.collectives["exposed_ms"]).head(top).to_dicts()
+    told = [
+        Told("op", names(rows, "op")),
+        Told("link", [SPELT.get(row["link"], units.UNKNOWN) for row in rows]),
+        Told("sends", [units.size(row["wire_bytes"]) for row in rows], number=True),
+        Told("required", _gbps(rows, "required_gbps"), number=True),
+        Told("achieved", _gbps(rows, "achieved_gbps"), number=True),
+        Told("capacity", _gbps(rows, "capacity_gbps"), number=True),
+        Told("exposed ms", units.column(row["exposed_ms"] for row in rows), number=True),
+        Told("bound", names(rows, "bound")),
+    ]
+    summary = (
+        f"{len(rows)} of {len(analysis.network):,} collectives, the most exposed first; rates in"
+        " GB/s; required is what one device sends, over its slack"
+    )
+    return Section("Bandwidth", summary, (table(told),))
+
+
+def _gbps(rows: list[dict[str, Any]], name: str) -> list[str]:
+    return units.column((row[name] for row in rows), 1)
+
+
+def _bounds(analysis: NetworkAnalysis, top: int) -> Section:
+    """What the exposed time is due to, by kind and for the dearest."""
+    rows = analysis.network.with_columns(analysis.collectives["exposed_ms"])
+    due = rows.group_by("bound").agg(pl.col("exposed_ms").sum()).sort("exposed_ms", descending=True)
+    summary = "   ".join(f"{bound} {units.milliseconds(ms)}" for bound, ms in due.rows())
+    shown = rows.filter(pl.col("bound") != Bound.HIDDEN.value).head(top)
+    facts = tuple(
+        Fact(printable(str(row["op"])), printable(f"{row['bound']}: {row['why']}"))
+        for row in shown.iter_rows(named=True)
+    )
+    return Section("Exposed time is due to", summary, (Facts(facts),) if facts else ())
