@@ -83,10 +83,12 @@ def made(
     jaxlib: str | None = None,
     steps: int = 5,
     devices: int = 2,
+    said: Mapping[str, str] | None = None,
 ) -> Case:
     """The Case of some steps, alike unless `step` tells them by device and number.
 
-    `beside` has what runs on a stream of its own.
+    `beside` has what runs on a stream of its own; `said` the HLO that the profiler tells of single
+    instructions.
     """
     spans = [
         Span(
@@ -109,7 +111,10 @@ def made(
     embedded = {} if text is None else {MODULE: EmbeddedProgram(MODULE, text.encode)}
     recorded = recording(spans, markers=markers, programs=embedded)
     chips = tuple(Device(ordinal=index, kind="gpu", chip=chip) for index in range(devices))
-    timeline = assemble([replace(recorded, devices=chips)], ["made"])
+    ops = recorded.ops.with_columns(
+        text=pl.col("op").replace_strict(said or {}, default=None, return_dtype=pl.String)
+    )
+    timeline = assemble([replace(recorded, devices=chips, ops=ops)], ["made"])
     return Case(selection=select(timeline), context=Context(flags=flags, jaxlib=jaxlib))
 
 

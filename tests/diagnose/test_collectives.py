@@ -115,10 +115,11 @@ def test_the_step_adds_up(explained: Explanation) -> None:
 
 def test_each_exposed_nanosecond_goes_to_one_rule_the_dearest_first(explained: Explanation) -> None:
     found = {it.code: it for it in explained.findings if it.code.startswith("STEP1")}
-    # The reduce at the end, what of the gather is no waiting, and the waiting.
-    assert list(found) == ["STEP104", "STEP101", "STEP105"]
+    # The reduce at the end, the waiting in the gather, and what of it is no waiting.
+    assert list(found) == ["STEP104", "STEP105", "STEP101"]
     most = [it.saves_ms.high * 1e6 for it in found.values() if isinstance(it.saves_ms, Range)]
-    assert most == pytest.approx([20, 5, 5])
+    # Who waits 5 on the mean of two waits 10: so late is the other.
+    assert most == pytest.approx([20, 10, 5])
     assert found["STEP104"].evidence[0].what == "all-reduce"
     assert found["STEP104"].evidence[0].spans
 

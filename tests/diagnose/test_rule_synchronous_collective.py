@@ -176,3 +176,16 @@ def test_a_synchronous_one_that_only_waits_for_a_late_device_is_left_out() -> No
 
     found = ask(made(program(), late, 16, flags={}, jaxlib="0.10.2"))
     assert sum(it.saves_ms.high for it in found if isinstance(it.saves_ms, Range)) < 0.01
+
+
+def test_without_the_program_the_instruction_itself_tells_that_it_has_no_done() -> None:
+    said = {"reduce": reduce("reduce", "work.1")}
+    found = made(None, STEP, 16, said=said, flags={}, jaxlib="0.10.2")
+    (one,) = ask(told(found, reduce={"bound": Bound.UNKNOWN}))
+    assert "why it has none is not told without the program's HLO" in one.detail
+    assert one.saves_ms == Range(0.0, 3.0)
+
+
+def test_a_name_alone_tells_nothing() -> None:
+    found = made(None, STEP, 16, flags={}, jaxlib="0.10.2")
+    assert not ask(told(found, reduce={"bound": Bound.UNKNOWN}))

@@ -13,9 +13,10 @@ No collective ends before its last participant has come. All others wait, whatev
 
 Each execution of a collective on all devices of its group, on clocks that were brought together:
 the stay of the last is the transfer, what the others stay longer is waiting. A device that comes
-last in most meetings is persistent, one that does so now and then sporadic. Where its own compute
-takes longer than that of the median device, it is slow (a lower clock, more work in its shard);
-else it starts late (its host, its input).
+last in most meetings is persistent, one that does so now and then sporadic. What is saved lies
+between the waiting that is surely exposed, a mean over devices, and the delay itself. Where its own
+compute takes longer than that of the median device, it is slow (a lower clock, more work in its
+shard); else it starts late (its host, its input).
 
 ## Example
 
@@ -57,13 +58,16 @@ from counterpoint.diagnose.advise import advise
 from counterpoint.diagnose.case import Case, place_of
 from counterpoint.diagnose.exposure.told import evidence
 from counterpoint.diagnose.finding import Finding, Remedy
-from counterpoint.diagnose.host.stragglers import stragglers
+from counterpoint.diagnose.host.stragglers import lateness, stragglers
+from counterpoint.timeline.meetings import number_collectives
+from counterpoint.timeline.model import Lane
 
 CODE: Final = "STEP105"
 NAME: Final = "late-rank"
 SINCE: Final = "0.1"
 
 _NAMED: Final = 3
+_MOSTLY: Final = 0.5
 _OWN_WORK: Final = 0.5
 """Share of its lateness that a device's longer compute must explain for it to be called slow."""
 
@@ -87,7 +91,7 @@ def check(case: Case) -> Iterator[Finding]:
             f" longest wait is in {place_of(rows[0])}, {rows[0]['late_ms']:,.2f} ms."
             f" {_who(case, late)}"
         ),
-        saves_ms=Range(min(certain, possible), possible),
+        saves_ms=Range(min(certain, possible), sum(_delay(case, row) for row in rows)),
         basis=case.basis,
         evidence=evidence(case, rows, "late_ms"),
         remedy=_remedy(case, late),
@@ -97,6 +101,13 @@ def check(case: Case) -> Iterator[Finding]:
 
 def _transfer(row: dict[str, Any]) -> float:
     return float(row["total_ms"] - (row["wait_ms"] or 0.0))
+
+
+def _delay(case: Case, row: dict[str, Any]) -> float:
+    """How late the last comes, where the waiting is a mean over all: itself it waits for nobody."""
+    devices = len(case.timeline.devices)
+    met = max(2, min(row["group_size"] or devices, devices))
+    return float(row["late_ms"]) * met / (met - 1)
 
 
 def _late(case: Case) -> list[dict[str, Any]]:
@@ -122,8 +133,27 @@ def _one(case: Case, row: dict[str, Any]) -> str:
     return (
         f"Device {row['device']} ({host}) is {row['kind']}: last in {row['last_share']:.0%} of its"
         f" meetings, {row['late_ms']:+,.3g} ms by the median and {row['p95_ms']:+,.3g} ms at the"
-        f" 95th percentile, which costs {row['caused_ms']:,.2f} ms per step; {why}"
+        f" 95th percentile, which costs {row['caused_ms']:,.2f} ms per step"
+        f"{_where(case, row['device'])}; {why}"
     )
+
+
+def _where(case: Case, device: int) -> str:
+    """The collective at which a device costs the others most, where that is most of it."""
+    caused = (
+        lateness(case)
+        .filter(pl.col("device") == device)
+        .group_by("collective")
+        .agg(pl.col("caused_ps").sum())
+        .sort("caused_ps", "collective", descending=[True, False])
+    )
+    costs: list[int] = caused["caused_ps"].to_list()
+    whole, most = sum(costs), costs[0]
+    if not most or most < _MOSTLY * whole:
+        return ""
+    ops = number_collectives(case.timeline.ops.filter(pl.col("lane") == Lane.COLLECTIVE))
+    name = ops.filter(pl.col("collective") == caused["collective"][0])["name"][0]
+    return f", {most / whole:.0%} of it at {name}"
 
 
 def _is_slow(row: dict[str, Any]) -> bool:
