@@ -61,10 +61,27 @@ def shared_ends(
     )
 
 
+def step_ends(
+    spans: pl.DataFrame, ops: pl.DataFrame, runs: pl.DataFrame, hosts: list[int], program: int
+) -> pl.DataFrame:
+    """When one collective, the same in every run of a program, ended on each host.
+
+    Columns host, index, end_ps; none where no collective is of all devices.
+    """
+    ends = _ends(spans, ops, runs, hosts).filter(pl.col("program") == program)
+    most = (
+        ends.group_by("op", "turn").len().sort("len", "op", "turn", descending=[True, False, True])
+    )
+    return ends.join(most.head(1), on=["op", "turn"], how="semi").select("host", "index", "end_ps")
+
+
 def _ends(
     spans: pl.DataFrame, ops: pl.DataFrame, runs: pl.DataFrame, hosts: list[int]
 ) -> pl.DataFrame:
-    everywhere = (pl.col("group_size") == len(hosts)) | pl.col("group_size").is_null()
+    # With some hosts missing, a collective of everybody has more members than there are devices.
+    largest = ops.filter(pl.col("lane") == Lane.COLLECTIVE)["group_size"].max()
+    everybody = max(len(hosts), largest) if isinstance(largest, int) else len(hosts)
+    everywhere = (pl.col("group_size") == everybody) | pl.col("group_size").is_null()
     # Parts of a transfer between slices end when their own host is ready for them.
     by_host = pl.col("opcode").fill_null("").str.contains(_BY_HOST) & ~pl.col("collective").is_in(
         ["send", "recv"]

@@ -14,14 +14,16 @@ import numpy as np
 import polars as pl
 
 from counterpoint.core.basis import Basis
-from counterpoint.timeline.align import Offset, find_offsets
+from counterpoint.timeline.align import Offset, find_offsets, step_ends
+from counterpoint.timeline.attendance import absent_hosts, differing_chips, other_times
+from counterpoint.timeline.counterparts import LAST, match_hosts
 from counterpoint.timeline.device import Host
 from counterpoint.timeline.gather import Gathered, gather
 from counterpoint.timeline.kinship import strangers, suspect_copies
 from counterpoint.timeline.model import RUNS, Timeline
 from counterpoint.timeline.origin import Origin
 from counterpoint.timeline.recording import Recording
-from counterpoint.timeline.steps import find_steps
+from counterpoint.timeline.steps import dominant, find_steps
 from counterpoint.timeline.turns import number_runs
 
 
@@ -58,10 +60,13 @@ def finish(gathered: Gathered, inputs: Sequence[str], notes: Sequence[str]) -> T
         *gathered.damaged.values(),
         *gathered.notes,
     ]
+    matched_by = LAST
     if len(hosts) > 1:
+        tables, matched_by = _matched(tables, gathered)
         tables, hosts, offsets = _on_one_clock(tables, hosts, gathered)
         said += offsets
     names = [entry.name for entry in gathered.programs]
+    said += _attendance(gathered, dominant(tables.runs))
     found = find_steps(
         tables.runs,
         names,
@@ -69,7 +74,7 @@ def finish(gathered: Gathered, inputs: Sequence[str], notes: Sequence[str]) -> T
         _extent(tables.spans),
         [device.host for device in gathered.devices],
     )
-    said += _uneven(tables.runs, names, found.program)
+    said += _uneven(tables.runs, names, found.program, matched_by)
     return Timeline(
         basis=gathered.hosts[0].basis if gathered.hosts else Basis.MEASURED,
         inputs=tuple(inputs),
@@ -90,6 +95,16 @@ def finish(gathered: Gathered, inputs: Sequence[str], notes: Sequence[str]) -> T
         notes=tuple(dict.fromkeys([*said, *found.notes])),
         truncated=any(host.truncated for host in gathered.hosts),
     )
+
+
+def _attendance(gathered: Gathered, program: int | None) -> list[str]:
+    """What is said of who is there and who is not; a prediction has one device for all."""
+    if any(host.basis is Basis.PREDICTED for host in gathered.hosts):
+        return []
+    names = [host.host for host in gathered.hosts]
+    hlo = None if program is None else gathered.hlo(program, 0)
+    notes = [*absent_hosts(hlo, gathered.devices, names), *differing_chips(gathered.devices)]
+    return notes + (other_times(gathered.hosts) if len(gathered.hosts) > 1 else [])
 
 
 def _without_false_forward(ops: pl.DataFrame) -> pl.DataFrame:
@@ -127,6 +142,23 @@ def _concatenate(gathered: Gathered) -> _Tables:
     )
     gathered.spans.clear()
     return tables
+
+
+def _matched(tables: _Tables, gathered: Gathered) -> tuple[_Tables, str]:
+    """Give runs of the step's program the same number on all hosts, and say what told it."""
+    program = dominant(tables.runs)
+    if program is None:
+        return tables, LAST
+    hosts = [device.host for device in gathered.devices]
+    runs, told_by = match_hosts(
+        tables.runs,
+        program,
+        tables.markers,
+        step_ends(tables.spans, tables.ops, tables.runs, hosts, program),
+        hosts,
+        one_origin=all(host.zero_ns is not None for host in gathered.hosts),
+    )
+    return replace(tables, runs=runs), told_by
 
 
 def _on_one_clock(
@@ -198,7 +230,9 @@ def _shift(frame: pl.DataFrame, of: str, offsets: dict[int, int]) -> pl.DataFram
     return frame.with_columns(pl.col(name) - offset for name in times)
 
 
-def _uneven(runs: pl.DataFrame, names: list[str], step_program: int | None) -> list[str]:
+def _uneven(
+    runs: pl.DataFrame, names: list[str], step_program: int | None, matched_by: str
+) -> list[str]:
     """Say so when devices saw a program run a different number of times."""
     counts = runs.group_by("program", "device").len()
     uneven = (
@@ -209,7 +243,7 @@ def _uneven(runs: pl.DataFrame, names: list[str], step_program: int | None) -> l
     )
     notes = [
         f"{names[int(program)]} ran {least} times on some devices and {most} times on others: runs"
-        " are matched from the last on"
+        f" are matched {matched_by if matched_by == LAST else f'by {matched_by}'}"
         for program, least, most in uneven.rows()
         if program == step_program
     ]

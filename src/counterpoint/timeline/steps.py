@@ -50,7 +50,7 @@ def find_steps(
     `extent` gives first start and last end on each device, for profiles that name no program.
     """
     on_device = markers.filter(pl.col("device").is_not_null())
-    program = _dominant(runs)
+    program = dominant(runs)
     if len(on_device):
         found = on_device.select(
             pl.col("step").cast(pl.Int32),
@@ -79,7 +79,8 @@ def find_steps(
     return replace(found, notes=(*notes, *found.notes))
 
 
-def _dominant(runs: pl.DataFrame) -> int | None:
+def dominant(runs: pl.DataFrame) -> int | None:
+    """The program on whose runs devices spend most time."""
     if not len(runs):
         return None
     time = runs.group_by("program").agg((pl.col("end_ps") - pl.col("start_ps")).sum().alias("time"))

@@ -13,7 +13,7 @@ import polars as pl
 
 
 def number_runs(runs: pl.DataFrame, host_of_device: Sequence[int]) -> pl.DataFrame:
-    """Runs with the column `index`, in the order given; `key` is dropped."""
+    """Runs with the column `index`, in the order given."""
     hosts = dict(enumerate(host_of_device))
     runs = runs.with_row_index("row").with_columns(
         host=pl.col("device").replace_strict(hosts, default=None, return_dtype=pl.UInt32)
@@ -45,5 +45,5 @@ def number_runs(runs: pl.DataFrame, host_of_device: Sequence[int]) -> pl.DataFra
             .cast(pl.UInt32)
         )
         .sort("row")
-        .select("device", "program", "index", "start_ps", "end_ps")
+        .select("device", "program", "index", "key", "start_ps", "end_ps")
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -30,19 +31,17 @@ class Utilisation:
 
 def utilisation(selection: Selection, ops: pl.DataFrame, idle_ms: float | None) -> Utilisation:
     """Utilisation from the op profile and the idle time of a median step."""
-    device = _common_device(selection)
+    chips = [_peaks(selection.timeline.devices[index]) for index in selection.devices]
+    peak_flops = _mean([chip.flops for chip in chips])
+    peak_bytes = _mean([chip.bytes for chip in chips])
     seconds = selection.median_ms / 1e3 if selection.lengths_ms else 0.0
     computing = ops.filter(~pl.col("category").is_in(["collective", "control"]))
     flops = _rate(computing, "flops", seconds)
     accessed = _rate(computing, "bytes_accessed", seconds)
     known = float(computing.filter(pl.col("flops").is_not_null())["self_ms"].sum())
     total = float(computing["self_ms"].sum())
-    chip = find_chip(device.chip) if device else None
-    peak_flops = chip.bf16_flops if chip else (device.peak_flops if device else None)
-    # What GPU profiles give as bandwidth assumes double data rate, half the truth for HBM3 on AMD.
-    peak_bytes = chip.hbm_bytes if chip else (device.peak_bytes if device else None)
     return Utilisation(
-        chip=(chip.name if chip else device.chip) if device else None,
+        chip=" and ".join(names) if (names := _names(chips)) else None,
         busy_share=None if idle_ms is None or not seconds else 1 - idle_ms / 1e3 / seconds,
         flops_per_s=flops,
         flops_known_share=known / total if total and flops is not None else None,
@@ -59,8 +58,30 @@ def _rate(ops: pl.DataFrame, of: str, seconds: float) -> float | None:
     return float((known[of] * known["count"]).sum()) / seconds
 
 
-def _common_device(selection: Selection) -> Device | None:
-    """The device all selected ones are like; None when they differ."""
-    chosen = [selection.timeline.devices[index] for index in selection.devices]
-    alike = {(device.chip, device.peak_flops, device.peak_bytes) for device in chosen}
-    return chosen[0] if len(alike) == 1 else None
+@dataclass(frozen=True, slots=True)
+class _Peaks:
+    """What one device can do at most; None where nobody tells."""
+
+    name: str | None
+    flops: float | None
+    bytes: float | None
+
+
+def _peaks(device: Device) -> _Peaks:
+    # What GPU profiles give as bandwidth assumes double data rate, half the truth for HBM3 on AMD.
+    chip = find_chip(device.chip)
+    if chip is None:
+        return _Peaks(device.chip, device.peak_flops, device.peak_bytes)
+    return _Peaks(chip.name, chip.bf16_flops, chip.hbm_bytes)
+
+
+def _mean(peaks: Sequence[float | None]) -> float | None:
+    """What all together can do, per device: chips may differ, but each must be known."""
+    known = [peak for peak in peaks if peak]
+    return sum(known) / len(known) if known and len(known) == len(peaks) else None
+
+
+def _names(chips: Sequence[_Peaks]) -> list[str]:
+    """The chips' names; none where some have none."""
+    names = list(dict.fromkeys(chip.name for chip in chips if chip.name))
+    return names if all(chip.name for chip in chips) else []

@@ -1,0 +1,210 @@
+"""Which run on one host is the counterpart of which on another.
+
+Hosts start their profiles at different moments, and one may miss steps that another recorded. Told,
+in this order, by the profiler's run ids, where hosts share them; by the user's step numbers; by the
+sequence of collectives, since the time from one to the next is the same on all hosts and differs
+from step to step; else by the clocks, if profiles tell when they began. Otherwise runs count from
+the last one recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+Longs = NDArray[np.int64]
+
+_SHARED: Final = 0.5
+"""Of the runs of the host that has fewer, how many must have a counterpart."""
+
+_FEWEST: Final = 3
+"""Runs that must have counterparts for their times to be compared."""
+
+_CLEARLY: Final = 0.5
+"""The best match must stray at most this much of what the next best does."""
+
+
+_NEAR: Final = 0.25
+"""Of the time between runs: how far apart clocks may put runs that belong together."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HostRuns:
+    """One host's runs of a program, in order of `index`: each with what may tell it.
+
+    `end` is when a collective of all devices ended in it, `key` the profiler's id, `step` the
+    user's number. Each is empty where not every run has one.
+    """
+
+    index: Longs
+    start: Longs
+    end: Longs
+    key: Longs
+    step: Longs
+
+
+@dataclass(frozen=True, slots=True)
+class Shifts:
+    """What to add to the index of each host's runs, and what told it."""
+
+    by_host: dict[int, int]
+    told_by: str
+
+
+LAST: Final = "from the last on"
+
+
+def find_shifts(hosts: dict[int, HostRuns], *, one_origin: bool) -> Shifts:
+    """Match the runs of each host with those of the first; `one_origin`: clocks are roughly one."""
+    first = next(iter(hosts))
+    for told_by, numbers in (
+        ("run ids", {host: runs.key for host, runs in hosts.items()}),
+        ("step numbers", {host: runs.step for host, runs in hosts.items()}),
+    ):
+        found = {
+            host: _by_number(hosts[first].index, numbers[first], runs.index, numbers[host])
+            for host, runs in hosts.items()
+        }
+        known = {host: shift for host, shift in found.items() if shift is not None}
+        if len(known) == len(hosts):
+            return Shifts(known, told_by)
+    by_sequence = {host: _by_sequence(hosts[first], runs) for host, runs in hosts.items()}
+    known = {host: shift for host, shift in by_sequence.items() if shift is not None}
+    if len(known) == len(hosts):
+        return Shifts(known, "the sequence of collectives")
+    counts = {len(runs.index) for runs in hosts.values()}
+    if one_origin and len(counts) > 1:
+        by_clock = {host: _by_clock(hosts[first], runs) for host, runs in hosts.items()}
+        known = {host: shift for host, shift in by_clock.items() if shift is not None}
+        if len(known) == len(hosts):
+            return Shifts(known, "their clocks")
+    return Shifts(dict.fromkeys(hosts, 0), LAST)
+
+
+def _by_number(index: Longs, numbers: Longs, other: Longs, others: Longs) -> int | None:
+    """Runs of one number belong together, if all of them say the same."""
+    both, at, there = np.intersect1d(numbers, others, return_indices=True)
+    if not len(both) or len(both) < _SHARED * min(len(index), len(other)):
+        return None
+    apart = index[at] - other[there]
+    return int(apart[0]) if (apart == apart[0]).all() else None
+
+
+def _by_sequence(first: HostRuns, own: HostRuns) -> int | None:
+    """The shift at which the ends of collectives stray least, where one is clearly the best."""
+    if first is own:
+        return 0
+    if not len(first.end) or not len(own.end):
+        return None
+    strays = sorted(
+        (_stray(first.end[mine] - own.end[theirs]), abs(shift), shift)
+        for shift, mine, theirs in _overlaps(first.index, own.index)
+    )
+    if not strays:
+        return None
+    best = strays[0]
+    clear = len(strays) == 1 or best[0] <= _CLEARLY * strays[1][0]
+    return best[2] if clear and (len(strays) > 1 or best[2] == 0) else None
+
+
+def _stray(apart: Longs) -> float:
+    return float(np.median(np.abs(apart - np.median(apart))))
+
+
+def _by_clock(first: HostRuns, own: HostRuns) -> int | None:
+    """The shift at which runs start closest together, if that is close."""
+    apart = [
+        (abs(float(np.median(first.start[mine] - own.start[theirs]))), abs(shift), shift)
+        for shift, mine, theirs in _overlaps(first.index, own.index)
+    ]
+    if not apart or len(first.start) < 2:
+        return None
+    nearest = min(apart)
+    period = float(np.median(np.diff(first.start)))
+    return nearest[2] if nearest[0] <= _NEAR * period else None
+
+
+def _overlaps(first: Longs, own: Longs) -> list[tuple[int, Longs, Longs]]:
+    """Every shift at which enough runs have a counterpart, with the rows of those."""
+    enough = max(_FEWEST, int(np.ceil(_SHARED * min(len(first), len(own)))))
+    found: list[tuple[int, Longs, Longs]] = []
+    for shift in range(int(first[0] - own[-1]), int(first[-1] - own[0]) + 1):
+        _, mine, theirs = np.intersect1d(first, own + shift, return_indices=True)
+        if len(mine) >= enough:
+            found.append((shift, mine, theirs))
+    return found
+
+
+def match_hosts(
+    runs: pl.DataFrame,
+    program: int,
+    markers: pl.DataFrame,
+    ends: pl.DataFrame,
+    host_of_device: Sequence[int],
+    *,
+    one_origin: bool,
+) -> tuple[pl.DataFrame, str]:
+    """The runs with the same `index` for counterparts, and what told them apart.
+
+    `ends` holds host, index and end_ps of a collective of all devices.
+    """
+    of_host = pl.col("device").replace_strict(dict(enumerate(host_of_device)), default=None)
+    mine = runs.filter(pl.col("program") == program).with_columns(host=of_host)
+    hosts = {
+        int(host): _host_runs(
+            mine.filter(pl.col("host") == host),
+            markers.filter(pl.col("host") == host),
+            ends.filter(pl.col("host") == host),
+        )
+        for host in mine["host"].unique().sort().to_list()
+    }
+    shifts = find_shifts(hosts, one_origin=one_origin)
+    by_host = shifts.by_host
+    least = min(int(own.index[0]) + by_host[host] for host, own in hosts.items())
+    shift = of_host.replace_strict(by_host, default=0, return_dtype=pl.Int64) - least
+    index = pl.when(pl.col("program") == program).then(pl.col("index") + shift).otherwise("index")
+    return runs.with_columns(index=index.cast(pl.UInt32)), shifts.told_by
+
+
+def _host_runs(runs: pl.DataFrame, markers: pl.DataFrame, ends: pl.DataFrame) -> HostRuns:
+    """Of one host's runs of the program on all its devices."""
+    table = (
+        runs.group_by("index")
+        .agg(
+            pl.col("start_ps").min(),
+            pl.when(pl.col("key").n_unique() == 1).then(pl.col("key").first()).alias("key"),
+        )
+        .join(ends.select("index", "end_ps"), on="index", how="left")
+        .sort("index")
+    )
+    start = table["start_ps"].to_numpy()
+
+    def known(name: str) -> Longs:
+        column = table[name]
+        return np.empty(0, np.int64) if column.null_count() else column.to_numpy().astype(np.int64)
+
+    return HostRuns(
+        index=table["index"].to_numpy().astype(np.int64),
+        start=start,
+        end=known("end_ps"),
+        key=known("key"),
+        step=_steps(start, markers.filter(pl.col("device").is_null()).sort("start_ps")),
+    )
+
+
+def _steps(start: Longs, markers: pl.DataFrame) -> Longs:
+    """The number of the marker in whose time each run starts; empty unless each has its own."""
+    none = np.empty(0, np.int64)
+    if not len(markers):
+        return none
+    begin = markers["start_ps"].to_numpy()
+    at = np.searchsorted(begin, start, side="right") - 1
+    if (at < 0).any() or len(np.unique(at)) < len(at):
+        return none
+    inside = start < begin[at] + markers["dur_ps"].to_numpy()[at]
+    return markers["step"].to_numpy()[at] if inside.all() else none
