@@ -39,7 +39,10 @@ def test_a_checkpointed_layer_runs_twice() -> None:
     assert finding.title == "computing again what was not kept takes 1.50 ms per step"
     assert "35% of the step" in finding.detail
     # 8192 x 8192 of bf16 are 0.125 GiB.
-    assert "Keeping what again makes takes 0.12 GiB and saves 1.40 ms" in finding.detail
+    assert (
+        "Keeping what again makes (bf16[8192,8192]) takes 0.12 GiB and saves 1.40 ms"
+        in finding.detail
+    )
     assert finding.evidence[0].what == "again (/home/me/model/mlp.py:7)"
     saves = priced(finding)
     assert saves.low == 0

@@ -65,6 +65,11 @@ def rows_as_evidence(case: Case, rows: Iterable[dict[str, Any]]) -> tuple[Eviden
     )
 
 
+def counted(number: int, noun: str) -> str:
+    """`1 kernel`, `2 kernels`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def readers(program: Program, instruction: Instruction) -> Iterator[tuple[Instruction, int]]:
     """The work that reads its value, each with the bytes of the value or of the part it is given.
 

@@ -55,7 +55,7 @@ from counterpoint.core.basis import Range, Unknown
 from counterpoint.diagnose.advise import advise
 from counterpoint.diagnose.case import Case, place_of
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
-from counterpoint.diagnose.instructions import behind, gain_without, rows_as_evidence
+from counterpoint.diagnose.instructions import behind, counted, gain_without, rows_as_evidence
 from counterpoint.diagnose.recomputed import by_compiler, original
 from counterpoint.runs.variables import variables_of
 
@@ -95,7 +95,7 @@ def _of_clones(case: Case, rows: pl.DataFrame, warning: str | None) -> Finding:
         code=CODE,
         title=f"XLA computes again what did not fit into memory: {total:,.2f} ms per step",
         detail=(
-            f"{len(rows)} instructions are clones that its rematerialisation made, the longest"
+            f"{counted(len(rows), 'clone')} that its rematerialisation made; the longest is"
             f" {place_of(first)} of {original(first)}, {first['ms']:,.2f} ms{said}"
         ),
         saves_ms=saves,

@@ -64,7 +64,7 @@ from counterpoint.cost.compute.gemm_shape import gemms
 from counterpoint.diagnose.advise import advise
 from counterpoint.diagnose.case import Case, place_of
 from counterpoint.diagnose.finding import Finding
-from counterpoint.diagnose.instructions import Ran, evidence_of, ran
+from counterpoint.diagnose.instructions import Ran, counted, evidence_of, ran
 from counterpoint.diagnose.machines import gpu_machine
 
 CODE: Final = "STEP501"
@@ -106,9 +106,9 @@ def check(case: Case) -> Iterator[Finding]:
         code=CODE,
         title=f"products of float32 matrices take {total:,.2f} ms per step",
         detail=(
-            f"{len(wide)} of them, multiplied as {hows}; the longest is {place_of(first.row)},"
-            f" {_shape(first, machine)}, {first.ms:,.2f} ms per step. bfloat16 operands would save"
-            f" {saves.low:,.2f} ms with a cast before each product, up to {saves.high:,.2f} without"
+            f"{counted(len(wide), 'product')}, multiplied as {hows}; the longest is"
+            f" {place_of(first.row)}, {_shape(first, machine)}, {first.ms:,.2f} ms per step."
+            f" bfloat16 operands would save {saves.low:,.2f} ms with a cast before each product, up to {saves.high:,.2f} without"
         ),
         saves_ms=saves,
         basis=Basis.RULE_OF_THUMB,

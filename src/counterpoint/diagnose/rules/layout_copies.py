@@ -59,6 +59,7 @@ from counterpoint.diagnose.case import Case, place_of
 from counterpoint.diagnose.finding import Evidence, Finding
 from counterpoint.diagnose.instructions import (
     Ran,
+    counted,
     evidence_of,
     gain_without,
     ran,
@@ -102,8 +103,9 @@ def _on_device(case: Case, found: Sequence[Ran]) -> Finding:
         code=CODE,
         title=f"writing data in another order takes {total:,.2f} ms per step",
         detail=(
-            f"{len(found)} kernels move {moved / 1e9:,.2f} GB and compute nothing; the longest is"
-            f" {place_of(first.row)}, {first.ms:,.2f} ms: {_shapes(first)}, {_for_whom(first)}"
+            f"{counted(len(found), 'kernel')}, {moved / 1e9:,.2f} GB read and written, nothing"
+            f" computed; the longest is {place_of(first.row)}, {first.ms:,.2f} ms:"
+            f" {_shapes(first)}, {_for_whom(first)}"
         ),
         saves_ms=saves,
         basis=basis,

@@ -61,7 +61,7 @@ from counterpoint.cost.compute.gemm_shape import gemms
 from counterpoint.diagnose.advise import advise
 from counterpoint.diagnose.case import Case, place_of
 from counterpoint.diagnose.finding import Finding, Remedy
-from counterpoint.diagnose.instructions import Ran, evidence_of
+from counterpoint.diagnose.instructions import Ran, counted, evidence_of
 from counterpoint.diagnose.machines import chip_of, gpu_machine
 from counterpoint.diagnose.metrics.chains import Chain, chains
 from counterpoint.hardware import Chip
@@ -114,10 +114,10 @@ def _finding(case: Case, kind: _Kind, saves: Range, chip: Chip) -> Finding:
         code=CODE,
         title=f"{ms:,.2f} ms per step go to kernels that move {what} through memory",
         detail=(
-            f"{len(members)} kernels in {len(kind.chains)} chains move {moved / 1e9:,.1f} GB per"
-            f" step at {rate / 1e12:,.2f} TB/s ({rate / chip.hbm_bytes:.0%} of {chip.name}'s); for"
-            f" {handed:,.2f} ms of it one kernel writes what the next reads, as"
-            f" {_pair(kind.chains[0])}"
+            f"{counted(len(members), 'kernel')} in {counted(len(kind.chains), 'chain')} move"
+            f" {moved / 1e9:,.1f} GB per step at {rate / 1e12:,.2f} TB/s"
+            f" ({rate / chip.hbm_bytes:.0%} of {chip.name}'s); for {handed:,.2f} ms of it one"
+            f" kernel writes what the next reads, as {_pair(kind.chains[0])}"
         ),
         saves_ms=saves,
         basis=Basis.RULE_OF_THUMB,

@@ -50,7 +50,8 @@ outside of this step.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
@@ -62,6 +63,7 @@ from counterpoint.diagnose.finding import Finding, Remedy
 from counterpoint.diagnose.instructions import Ran, behind, gain_without, rows_as_evidence
 from counterpoint.diagnose.memory import GIB, Memory, memory_of
 from counterpoint.diagnose.recomputed import by_request
+from counterpoint.hlo import Shape
 
 CODE: Final = "STEP401"
 NAME: Final = "rematerialisation"
@@ -72,7 +74,29 @@ _LEAST_SHARE: Final = 0.02
 _SLACK: Final = 0.9
 """Part of the memory left over that may be filled: the allocator needs room between buffers."""
 _NAMED: Final = 3
+_LARGE: Final = 0.05
+"""Of all recomputation: what is named as worth keeping makes a difference."""
 _HEAVY: Final = ("matmul", "attention", "convolution")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Result:
+    """Instructions of one line that make alike values."""
+
+    makers: list[Ran]
+
+    @property
+    def ms(self) -> float:
+        return sum(float(it.row["ms"]) for it in self.makers)
+
+    @property
+    def bytes(self) -> float:
+        return sum(map(_size, self.makers))
+
+    @property
+    def place(self) -> str:
+        row = self.makers[0].row
+        return str(row["source"] or row["scope"] or row["op"])
 
 
 def check(case: Case) -> Iterator[Finding]:
@@ -84,38 +108,44 @@ def check(case: Case) -> Iterator[Finding]:
     known = list(behind(case, rows))
     saves, basis = gain_without(case, known, total) if known else (Range(0.0, total), case.basis)
     memory = memory_of(case)
-    fitting = _fitting(known, memory)
+    results = _results(known)
+    fitting = _fitting(results, memory)
     certain = min(sum(it.ms for it in fitting), saves.high)
     yield Finding(
         code=CODE,
         title=f"computing again what was not kept takes {total:,.2f} ms per step",
-        detail=_detail(case, rows, total, known, memory),
+        detail=_detail(case, rows, total, results, memory),
         saves_ms=Range(certain if memory else 0.0, saves.high),
         basis=Basis.RULE_OF_THUMB if certain else basis,
         evidence=rows_as_evidence(case, rows.iter_rows(named=True)),
-        remedy=_remedy(case, known, fitting),
+        remedy=_remedy(case, results, fitting),
         doubt=None if fitting else "it may be what makes the step fit into memory",
     )
 
 
 def _detail(
-    case: Case, rows: pl.DataFrame, total: float, known: Sequence[Ran], memory: Memory | None
+    case: Case, rows: pl.DataFrame, total: float, results: Sequence[_Result], memory: Memory | None
 ) -> str:
     where = _places(rows)
     text = f"{total / case.step_ms:.0%} of the step, most of it in {where}"
     talking = float(rows.filter(pl.col("category") == "collective")["ms"].sum())
     if talking:
         text += f"; {talking:,.2f} ms of it are collectives that run again"
-    dear = _dearest(known)
-    if dear:
-        best = dear[0]
+    worth = [it for it in results if it.ms > _LARGE * total]
+    if worth:
+        best = worth[0]
         text += (
-            f". Keeping what {best.row['op']} makes takes {_size(best) / GIB:,.2f} GiB and saves"
-            f" {best.ms:,.2f} ms"
+            f". Keeping what {best.makers[0].row['op']} makes ({_made(best.makers[0])}"
+            f"{_and_alike(best)}) takes {best.bytes / GIB:,.2f} GiB and saves {best.ms:,.2f} ms"
         )
     if memory is not None and memory.spare is not None:
         text += f"; {memory.spare / GIB:,.1f} GiB of the device's memory were never used"
     return text
+
+
+def _and_alike(result: _Result) -> str:
+    more = len(result.makers) - 1
+    return f", and {more} alike" if more else ""
 
 
 def _places(rows: pl.DataFrame) -> str:
@@ -130,37 +160,44 @@ def _places(rows: pl.DataFrame) -> str:
     return ", ".join(named)
 
 
-def _dearest(known: Sequence[Ran]) -> list[Ran]:
-    """Heavy results, the most time per byte first."""
-    heavy = [it for it in known if it.row["category"] in _HEAVY and _size(it)]
-    return sorted(heavy, key=lambda it: -it.ms / _size(it))
+def _results(known: Iterable[Ran]) -> list[_Result]:
+    """Dear results, alike ones of all layers together; the most time per byte first."""
+    alike: dict[tuple[str, str], list[Ran]] = {}
+    for it in known:
+        if it.row["category"] in _HEAVY and _size(it):
+            place = str(it.row["source"] or it.row["scope"] or it.row["op"])
+            alike.setdefault((place, str(_made(it))), []).append(it)
+    return sorted(map(_Result, alike.values()), key=lambda it: -it.ms / it.bytes)
 
 
-def _fitting(known: Sequence[Ran], memory: Memory | None) -> list[Ran]:
+def _fitting(results: Sequence[_Result], memory: Memory | None) -> list[_Result]:
     """What the memory that was never used would hold."""
     left = _SLACK * (memory.spare or 0) if memory is not None else 0.0
-    kept: list[Ran] = []
-    for it in _dearest(known):
-        if _size(it) <= left:
-            left -= _size(it)
+    kept: list[_Result] = []
+    for it in results:
+        if it.bytes <= left:
+            left -= it.bytes
             kept.append(it)
     return kept
 
 
 def _size(one: Ran) -> float:
     """Bytes of its result, kept for every execution of a step."""
-    result = next(one.instruction.shape.leaves, one.instruction.shape)
-    return result.bytes * max(float(one.row["count"]), 1.0)
+    return _made(one).bytes * max(float(one.row["count"]), 1.0)
 
 
-def _remedy(case: Case, known: Sequence[Ran], fitting: Sequence[Ran]) -> Remedy:
-    wanted = fitting or _dearest(known)
-    lines = dict.fromkeys(str(it.row["source"]) for it in wanted if it.row["source"])
-    at = f" (results of {', '.join(list(lines)[:_NAMED])})" if lines else ""
+def _made(one: Ran) -> Shape:
+    """Its result; what else a library call writes is its workspace, or small."""
+    return next(one.instruction.shape.leaves, one.instruction.shape)
+
+
+def _remedy(case: Case, results: Sequence[_Result], fitting: Sequence[_Result]) -> Remedy:
+    lines = list(dict.fromkeys(it.place for it in fitting or results))
+    at = f" (of {', '.join(lines[:_NAMED])})" if lines else ""
     policy = "save_only_these_names" if fitting else "save_and_offload_only_these_names"
     room = "there is room for them" if fitting else "or save_only_these_names where memory allows"
     return advise(
         case,
         f"mark the dearest results{at} with checkpoint_name and keep them:"
-        f" jax.checkpoint(..., policy=jax.checkpoint_policies.{policy}(...)): {room}",
+        f" jax.checkpoint(..., policy=jax.checkpoint_policies.{policy}(...)); {room}",
     )

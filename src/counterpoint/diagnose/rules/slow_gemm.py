@@ -59,7 +59,7 @@ from counterpoint.cost.price import Family, Price
 from counterpoint.diagnose.advise import advise
 from counterpoint.diagnose.case import Case, place_of
 from counterpoint.diagnose.finding import Finding, Remedy
-from counterpoint.diagnose.instructions import Ran, evidence_of, ran
+from counterpoint.diagnose.instructions import Ran, counted, evidence_of, ran
 from counterpoint.diagnose.machines import gpu_machine
 from counterpoint.diagnose.metrics.company import shares_beside
 
@@ -113,7 +113,7 @@ def check(case: Case) -> Iterator[Finding]:
         code=CODE,
         title=f"matrix products far below the rate of their shapes take {total:,.2f} ms per step",
         detail=(
-            f"{len(slow)} of them; {place_of(first.ran.row)}, {_shapes(first)}, takes"
+            f"{counted(len(slow), 'product')}; {place_of(first.ran.row)}, {_shapes(first)}, takes"
             f" {first.ran.once_ms:,.3f} ms, {first.times:.1f} times what such a product takes on"
             f" {machine.chip} ({first.price.low * 1e3:,.3f} to {first.price.high * 1e3:,.3f} ms)"
         ),
