@@ -105,6 +105,7 @@ class Scene:
     late_ms: float = 0.0  # by which slice 2 computes longer before it sends
     registered: Callable[[int], float] = _nothing  # buffers of 8 MiB per chip, 0.4 ms each
     copied: Callable[[int], float] = _nothing  # copies of 8 MiB per chip, 0.3 ms each
+    sized: bool = True  # registrations in steps tell their size
     skewed: bool = False  # the hosts' clocks differ by more than a message takes
     loopback: bool = False  # each slice also sends itself what it sends the other
     plane: bool = True  # Megascale's own plane
@@ -257,7 +258,8 @@ def _threads(scene: Scene, slice_id: int, steps: list[_Step]) -> Plane:
             line = f"{thread}/{chip}"
             at = step.send + 0.5
             for _ in range(round(scene.registered(step.number))):
-                threads.add(line, "MapDmaBuffer", *_ps(at, at + 0.4), {"size": "8.39MB"})
+                told = {"size": "8.39MB"} if scene.sized else {}
+                threads.add(line, "MapDmaBuffer", *_ps(at, at + 0.4), told)
                 at += 0.4
             for _ in range(round(scene.copied(step.number))):
                 sized = {"payload_size_bytes": BYTES}

@@ -9,7 +9,8 @@ A transfer lasts from its send to the end of its recv-done. As far as the runtim
 
 and the device had `slack` of other work before it came to wait. What each execution waited is laid
 to the peer as far as it was late, then to the network as far as that took longer than it need
-(`calls`), and the rest to the schedule, which leaves too little work between send and recv-done.
+(`calls`), to the host as far as it registered or copied buffers in that time (STEP202, STEP203),
+and the rest to the schedule, which leaves too little work between send and recv-done.
 Where the runtime tells nothing, only bytes and slack do: what the network needs for all devices of
 a host at once is the schedule's, and what is beyond nobody can tell.
 """
@@ -20,8 +21,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import polars as pl
 
+from counterpoint.core.intervals import union
 from counterpoint.diagnose.exposure.shares import BETWEEN_SLICES
 from counterpoint.diagnose.network.calls import BASE_MS, Calls, remote_calls
 from counterpoint.diagnose.selection import PS_PER_MS
@@ -33,7 +36,8 @@ if TYPE_CHECKING:
 
 _KEYS: Final = ("device", "run", "program", "name", "turn")
 _TOLD: Final = ("late_ms", "network_ms")
-_SHARES: Final = ("by_peer", "by_network")
+_SHARES: Final = ("by_peer", "by_network", "by_host")
+_WORK: Final = (Action.MAP_BUFFER, Action.MEMORY_COPY)
 
 
 class Cause(StrEnum):
@@ -41,6 +45,7 @@ class Cause(StrEnum):
 
     PEER = "the other slices send late"
     NETWORK = "the network is slow"
+    HOST = "hosts register or copy buffers first"
     SCHEDULE = "too little runs between send and recv-done"
     UNTOLD = "late senders or a slow network"
 
@@ -95,11 +100,12 @@ def _stall(case: Case, row: dict[str, Any], told: dict[str, Any] | None, calls: 
 
 
 def _told_parts(waits: float, told: dict[str, Any]) -> dict[Cause, float]:
-    by_peer, by_network = waits * told["by_peer"], waits * told["by_network"]
+    by_peer, by_network, by_host = (waits * told[share] for share in _SHARES)
     return {
-        Cause.SCHEDULE: max(0.0, waits - by_peer - by_network),
+        Cause.SCHEDULE: max(0.0, waits - by_peer - by_network - by_host),
         Cause.PEER: by_peer,
         Cause.NETWORK: by_network,
+        Cause.HOST: by_host,
     }
 
 
@@ -130,11 +136,11 @@ def _told(case: Case, calls: Calls) -> dict[tuple[int, str], dict[str, Any]]:
     executions = _executions(case)
     if not len(executions) or not len(calls.rows):
         return {}
-    waits, late, slow = pl.col("wait_ms"), pl.col("late_ms"), pl.col("slow_ms")
-    by_peer = pl.min_horizontal(waits, late)
-    told = _with_arrivals(case, executions, calls).with_columns(
-        by_peer=by_peer, by_network=pl.min_horizontal(waits - by_peer, slow)
-    )
+    waits, rest = pl.col("wait_ms"), pl.col("wait_ms")
+    told = _with_host_work(case, _with_arrivals(case, executions, calls))
+    for share, ms in zip(_SHARES, ("late_ms", "slow_ms", "host_ms"), strict=True):
+        told = told.with_columns(pl.min_horizontal(rest, ms).alias(share))
+        rest = rest - pl.col(share)
     found = (
         told.group_by("program", "name")
         .agg(pl.col(*_TOLD).median(), *(pl.col(share).sum() / waits.sum() for share in _SHARES))
@@ -168,6 +174,21 @@ def _with_arrivals(case: Case, executions: pl.DataFrame, calls: Calls) -> pl.Dat
             late_ms=(after / PS_PER_MS).clip(0), network_ms="latency_ms", slow_ms="excess_ms"
         )
     )
+
+
+def _with_host_work(case: Case, executions: pl.DataFrame) -> pl.DataFrame:
+    """With `host_ms`, in which the device's host did such work between send and recv-done."""
+    work = case.timeline.transfers.filter(pl.col("action").is_in([*_WORK]))
+    spent = np.zeros(len(executions), np.int64)
+    host_of = [device.host for device in case.timeline.devices]
+    own = np.array(host_of, np.int64)[executions["device"].to_numpy()]
+    for (host,), rows in work.group_by("host"):
+        start = rows["start_ps"].to_numpy()
+        busy = union(start, start + rows["dur_ps"].to_numpy())
+        mine = own == int(str(host))
+        sent, done = (executions[name].to_numpy()[mine] for name in ("send_ps", "done_ps"))
+        spent[mine] = busy.covered(sent, done)
+    return executions.with_columns(host_ms=pl.Series(spent) / PS_PER_MS)
 
 
 def _executions(case: Case) -> pl.DataFrame:

@@ -18,9 +18,10 @@ By the exposed time of send, recv and their dones, which belong together by rend
 The slack is what runs between send and recv-done without needing the network. Where the runtime
 tells when each message left and arrived (the plane "Megascale Trace", or `MegaScale:` events), a
 wait is laid to the peer as far as its message left later than ours, then to the network as far as
-the message was slower than its load explains (STEP204), and the rest to the schedule. Else what the
-bytes of all devices of a host need at 12.5 GB/s, xprof's figure for a host and a rule of thumb, is
-laid to the schedule as far as it exceeds the slack.
+the message was slower than its load explains (STEP204), then to what the host registered or copied
+meanwhile (STEP202, STEP203), and the rest to the schedule. Else what the bytes of all devices of a
+host need at 12.5 GB/s, xprof's figure for a host and a rule of thumb, is laid to the schedule as
+far as it exceeds the slack.
 
 ## Example
 
@@ -82,6 +83,9 @@ _REMEDIES: Final = {
     Cause.NETWORK: (
         "check the hosts' network: `counterpoint doctor --cluster` compares TCP settings, MTU and"
         " interfaces with what is recommended between slices"
+    ),
+    Cause.HOST: (
+        "let Megascale register enough memory ahead: see STEP202 and STEP203 for how much"
     ),
     Cause.UNTOLD: (
         "profile all slices and keep Megascale's own trace: it tells whether the peers send late or"

@@ -43,15 +43,20 @@ _TRANSPORT_LINE: Final = "communication transport"
 _COPY: Final = re.compile(r"memory copy|memcpy", re.IGNORECASE)
 
 
-def message_action(event: str, line: str = "") -> Action | None:
-    """What a host event of that name, on a line of that name, tells of; None: of no transfer."""
-    lower = event.lower()
-    if lower.startswith(_PREFIX):
-        known = _MESSAGES.get(lower.removeprefix(_PREFIX).strip(" ."))
+def message_action(event: str) -> Action | None:
+    """What a host event of that name tells of; None: of no transfer."""
+    if event[: len(_PREFIX)].lower() == _PREFIX:
+        known = _MESSAGES.get(event[len(_PREFIX) :].lower().strip(" ."))
         if known is not None:
             return known
-    if _MAP.search(event):
-        return Action.MAP_BUFFER
-    if _TRANSPORT_LINE in line.lower() and _COPY.search(event):
-        return Action.MEMORY_COPY
-    return None
+    return Action.MAP_BUFFER if "MapDmaBuffer" in event and _MAP.search(event) else None
+
+
+def is_transport(line: str) -> bool:
+    """Whether a host line is one of Megascale's, on which every memory copy is a transfer's."""
+    return _TRANSPORT_LINE in line.lower()
+
+
+def is_copy(event: str) -> bool:
+    """Whether an event on such a line copies memory."""
+    return _COPY.search(event) is not None

@@ -26,7 +26,7 @@ from counterpoint.timeline.xplane.annotation import GRAPH_STAT
 from counterpoint.timeline.xplane.collect import Collector
 from counterpoint.timeline.xplane.events import Wanted, read_events
 from counterpoint.timeline.xplane.planes import Line, Plane, SpaceTexts, read_planes, read_texts
-from counterpoint.timeline.xplane.transfers import wanted_actions, wanted_messages
+from counterpoint.timeline.xplane.transfers import Messages, wanted_actions
 from counterpoint.timeline.xplane.wire import Malformed
 
 _DEVICE: Final = re.compile(r"/device:(GPU|TPU):(\d+)$")
@@ -177,14 +177,14 @@ def _is_ops_line(line: Line) -> bool:
 
 
 def _read_host(data: memoryview, plane: Plane, collector: Collector, reached: Reached) -> list[str]:
-    wanted = _wanted(plane, _HOST_STATS)
+    wanted, messages = _wanted(plane, _HOST_STATS), Messages(plane)
     skipped = 0
     for line in plane.lines:
         collector.open_line(f"{plane.name}/{line.name}")
         for events, dropped in read_events(data, line.start, line.end, wanted, plane.strings):
             skipped += dropped
             collector.add_host_events(plane, line, events)
-        told = wanted_messages(plane, line.name)
+        told = messages.of(line.name)
         if told is not None:
             few, tells = told
             for events, _ in read_events(data, line.start, line.end, few, plane.strings):

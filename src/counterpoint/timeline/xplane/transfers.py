@@ -14,7 +14,14 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counterpoint.core.numbering import distinct
-from counterpoint.timeline.megascale.told import NUMBERS, TEXTS, TOLD, message_action
+from counterpoint.timeline.megascale.told import (
+    NUMBERS,
+    TEXTS,
+    TOLD,
+    is_copy,
+    is_transport,
+    message_action,
+)
 from counterpoint.timeline.model import Action
 from counterpoint.timeline.xplane.events import Events, Stat, Wanted
 from counterpoint.timeline.xplane.planes import EventName, Plane
@@ -27,17 +34,27 @@ def wanted_actions(plane: Plane) -> Wanted:
     return Wanted(_stat_ids(plane), frozenset())
 
 
-def wanted_messages(plane: Plane, line: str) -> tuple[Wanted, Mapping[str, Action]] | None:
-    """Those events of a host line that tell of transfers, if the plane names any such."""
-    tells = {
-        key: action
-        for key, event in plane.event_names.items()
-        if (action := message_action(_name(event), line)) is not None
-    }
-    if not tells:
-        return None
-    names = {_name(plane.event_names[key]): action for key, action in tells.items()}
-    return Wanted(_stat_ids(plane), frozenset(plane.event_names.keys() - tells)), names
+class Messages:
+    """Which events of a host plane's lines tell of transfers; names are looked at once."""
+
+    def __init__(self, plane: Plane) -> None:
+        self._plane = plane
+        self._tells = {
+            key: action
+            for key, event in plane.event_names.items()
+            if (action := message_action(_name(event))) is not None
+        }
+
+    def of(self, line: str) -> tuple[Wanted, Mapping[str, Action]] | None:
+        """What to read of a line, and what each name tells of; None: no such event is named."""
+        events, tells = self._plane.event_names, self._tells
+        if is_transport(line):
+            copies = (key for key, event in events.items() if is_copy(_name(event)))
+            tells = dict.fromkeys(copies, Action.MEMORY_COPY) | tells
+        if not tells:
+            return None
+        names = {_name(events[key]): action for key, action in tells.items()}
+        return Wanted(_stat_ids(self._plane), frozenset(events.keys() - tells)), names
 
 
 def table(plane: Plane, line: int, events: Events, start_ps: NDArray[np.int64]) -> pl.DataFrame:

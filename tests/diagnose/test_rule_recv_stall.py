@@ -1,0 +1,94 @@
+"""STEP201: how long devices wait for other slices, and for what."""
+
+from __future__ import annotations
+
+import pytest
+from megascale_fixture import Scene
+from slices import case_of
+
+from counterpoint.core.basis import Range
+from counterpoint.diagnose.judge import judge
+from counterpoint.diagnose.network.stalls import Cause, stalls
+from counterpoint.diagnose.rules import recv_stall
+
+
+def codes(scene: Scene) -> list[str]:
+    """Of findings that cost time."""
+    return [it.code for it in judge(case_of(scene)) if isinstance(it.saves_ms, Range)]
+
+
+@pytest.mark.parametrize("scene", [Scene(), Scene(plane=False, messages=True), Scene(hlo=False)])
+def test_a_transfer_that_its_slack_covers_is_no_stall(scene: Scene) -> None:
+    assert not codes(scene)
+
+
+def test_just_enough_slack_is_enough() -> None:
+    # 0.5 to fetch, 4 on the way, 0.5 to deliver, from the send on: 0.03 of that are its own.
+    assert not codes(Scene(slack_ms=4.97))
+    assert codes(Scene(slack_ms=4.5)) == ["STEP201"]
+
+
+def test_too_little_slack_is_the_schedules() -> None:
+    case = case_of(Scene(slack_ms=1))
+    (stall,) = stalls(case)
+    # 5 from the send to the end of recv-done, of which fusion.2 hides 1.
+    assert stall.waits_ms == pytest.approx(4.0)
+    assert stall.slack_ms == pytest.approx(1.0)
+    assert stall.by_cause[Cause.SCHEDULE] == pytest.approx(4.0)
+    (finding,) = recv_stall.check(case)
+    assert finding.title == (
+        "devices wait 4.00 ms per step for data of other slices:"
+        " too little runs between send and recv-done"
+    )
+    assert isinstance(finding.saves_ms, Range)
+    assert finding.saves_ms.high == pytest.approx(4.0)
+    assert finding.evidence[0].what == "send.3"
+    assert finding.evidence[0].spans
+    assert "send.3" in finding.remedy.text
+
+
+def test_a_late_peer_is_told_from_a_short_schedule() -> None:
+    # Slice 2 sends 6 later: slice 1 waits 5 + 6 - 3, slice 2 only 5 - 3; mean 5, of it 3 lateness.
+    (stall,) = stalls(case_of(Scene(late_ms=6, slack_ms=3)))
+    assert stall.waits_ms == pytest.approx(5.0)
+    assert stall.by_cause[Cause.PEER] == pytest.approx(3.0)
+    assert stall.by_cause[Cause.SCHEDULE] == pytest.approx(2.0)
+    assert stall.cause is Cause.PEER
+
+
+def test_a_slow_network_is_told_from_both() -> None:
+    case = case_of(Scene(network_ms=40))
+    (stall,) = stalls(case)
+    assert stall.cause is Cause.NETWORK
+    assert stall.network_ms == pytest.approx(40.0)
+    # 1 ms and four times 8.39 MB at 12.5 GB/s.
+    assert stall.needed_ms == pytest.approx(1 + 4 * 8.388608 / 12.5)
+    (finding,) = recv_stall.check(case)
+    assert "doctor" in finding.remedy.text
+
+
+def test_registrations_on_the_way_are_told_too() -> None:
+    (stall,) = stalls(case_of(Scene(slack_ms=4, registered=lambda _: 4)))
+    assert stall.by_cause[Cause.HOST] == pytest.approx(1.6)
+    assert stall.by_cause[Cause.SCHEDULE] == pytest.approx(1.0)
+
+
+def test_a_network_that_is_slow_now_and_then_is_not_laid_to_the_schedule() -> None:
+    scene = Scene(steps=20, extra_network_ms=lambda step: 30 if step % 3 == 0 else 0)
+    (stall,) = stalls(case_of(scene))
+    assert stall.cause is Cause.NETWORK
+
+
+def test_without_the_runtimes_word_late_and_slow_are_not_told_apart() -> None:
+    case = case_of(Scene(network_ms=40, plane=False))
+    (stall,) = stalls(case)
+    assert stall.cause is Cause.UNTOLD
+    assert stall.late_ms is None
+    (finding,) = recv_stall.check(case)
+    assert "late senders or a slow network" in finding.title
+
+
+def test_without_hlo_the_stall_is_seen_and_a_dump_is_asked_for() -> None:
+    (finding,) = recv_stall.check(case_of(Scene(slack_ms=1, hlo=False)))
+    assert "4.00 ms" in finding.title
+    assert "--xla_dump_to" in finding.remedy.text

@@ -1,0 +1,68 @@
+"""STEP204: messages between slices that take longer than their bytes explain."""
+
+from __future__ import annotations
+
+import pytest
+from megascale_fixture import BYTES, Scene
+from slices import case_of, timeline_of
+
+from counterpoint.core.basis import Range
+from counterpoint.diagnose.judge import judge
+from counterpoint.diagnose.network.calls import Pattern, remote_calls
+from counterpoint.diagnose.rules import slow_remote_calls
+
+
+def codes(scene: Scene) -> set[str]:
+    return {finding.code for finding in judge(case_of(scene))}
+
+
+def test_latency_is_followed_over_steps_and_links() -> None:
+    calls = remote_calls(timeline_of(Scene(steps=5, network_ms=3)))
+    assert calls.pattern is Pattern.NORMAL
+    assert calls.links.select("calls", "median_ms", "max_ms", "pattern").unique().rows() == [
+        (5, 3.0, 3.0, "normal")
+    ]
+    assert len(calls.links) == 8
+    assert calls.by_step.select("step", "calls", "p95_ms").rows() == [
+        (step, 8, 3.0) for step in range(5)
+    ]
+    # Four messages at once: each waits for the bytes of all.
+    assert calls.rows["expected_ms"][0] == pytest.approx(1 + 4 * BYTES / 12.5e9 * 1e3)
+
+
+def test_high_latency_throughout_is_sustained() -> None:
+    case = case_of(Scene(network_ms=40))
+    (finding,) = slow_remote_calls.check(case)
+    assert "48 of 48 messages between slices are slow, throughout" in finding.title
+    # Overdue until they come, 40.5 after the send; then 0.5 more, which is not theirs.
+    assert isinstance(finding.saves_ms, Range)
+    assert finding.saves_ms.high == pytest.approx(30.5, abs=0.05)
+    assert finding.doubt is not None
+
+
+def test_high_latency_now_and_then_is_sporadic() -> None:
+    scene = Scene(steps=20, extra_network_ms=lambda step: 30 if step % 3 == 0 else 0)
+    (finding,) = slow_remote_calls.check(case_of(scene))
+    assert "48 of 144 messages between slices are slow, now and then" in finding.title
+    assert "in 6 of 18 steady steps" in finding.detail
+
+
+def test_unusual_calls_count_though_the_network_is_quick() -> None:
+    # 0.2 ms usually, 2.9 in some steps: less than three times what the bytes may need.
+    scene = Scene(steps=20, network_ms=0.2, extra_network_ms=lambda n: 2.7 if n % 4 == 0 else 0)
+    calls = remote_calls(timeline_of(scene))
+    assert calls.pattern is Pattern.SPORADIC
+    assert calls.rows["slow"].sum() == 5 * 8
+
+
+@pytest.mark.parametrize(
+    "scene",
+    [
+        Scene(),
+        Scene(plane=False, messages=True, skewed=True),  # without times nothing is known
+        Scene(network_ms=10, slack_ms=20),  # within three times of what they need
+        Scene(network_ms=40, slack_ms=60),  # slow, and nobody waits
+    ],
+)
+def test_usual_unknown_and_hidden_latencies_are_no_finding(scene: Scene) -> None:
+    assert "STEP204" not in codes(scene)

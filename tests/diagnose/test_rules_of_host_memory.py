@@ -1,0 +1,149 @@
+"""STEP202 and STEP203: buffers registered, and data copied, for transfers in every step."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from megascale_fixture import Scene
+from slices import case_of
+from xspace_builder import MS, host, tpu, tpu_op, xspace
+
+from counterpoint.core.basis import Range
+from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.context import Context
+from counterpoint.diagnose.finding import Finding
+from counterpoint.diagnose.judge import judge
+from counterpoint.diagnose.network.host_work import host_work
+from counterpoint.diagnose.rules import copies_in_transfers, dma_registration
+from counterpoint.diagnose.selection import select
+from counterpoint.timeline.assemble import assemble
+from counterpoint.timeline.model import Action
+from counterpoint.timeline.read import read
+from counterpoint.timeline.xplane.reader import read_xplane
+
+SLACK = 4.0
+"""Of which 1 ms is lacking: so whatever delays a transfer is waited for."""
+
+
+def most(finding: Finding) -> float:
+    """What a step can gain at most; nothing is certain."""
+    assert isinstance(finding.saves_ms, Range)
+    assert finding.saves_ms.low == 0
+    return finding.saves_ms.high
+
+
+def codes(case: Case) -> set[str]:
+    return {finding.code for finding in judge(case)}
+
+
+def test_registrations_at_start_up_are_as_they_should_be() -> None:
+    case = case_of(Scene(slack_ms=SLACK))
+    work = host_work(case, Action.MAP_BUFFER)
+    assert work is not None
+    assert (work.before.count, work.before.bytes, work.before.ms) == (8, 8 * 4.29e9, 8 * 50)
+    assert (work.steps, work.per_step.count) == (0, 0)
+    assert not list(dma_registration.check(case))
+
+
+def test_registrations_in_every_step_are_found_with_what_they_cost() -> None:
+    case = case_of(Scene(slack_ms=SLACK, registered=lambda _: 4))
+    (finding,) = dma_registration.check(case)
+    # Four on each of four threads, one after the other and all threads at once: 4 x 0.4.
+    assert finding.title == ("each step registers 16.0 host buffers for DMA, which takes 1.60 ms")
+    assert most(finding) == pytest.approx(1.6)
+    assert "6 of 6 steady steps have such calls, from step 1 on" in finding.detail
+    assert "16.0 per step (134.2 MB)" in finding.detail
+    assert "40 calls (34,588.5 MB) took 413 ms" in finding.detail  # 8 and those of step 0
+
+
+def test_the_region_to_register_ahead_is_computed() -> None:
+    (finding,) = dma_registration.check(case_of(Scene(slack_ms=SLACK, registered=lambda _: 4)))
+    # 4 GiB, the default, and 16 x 8.39 MB: the next power of two is 8 GiB.
+    assert finding.remedy.environment == (
+        ("LIBTPU_INIT_ARGS", "--megascale_grpc_premap_memory_bytes=8589934592"),
+    )
+    assert "its default, nothing else being known" in finding.remedy.text
+
+
+def test_what_libtpu_was_given_is_kept_and_built_upon() -> None:
+    given = "--xla_tpu_x=1 --megascale_grpc_premap_memory_bytes=17179869184"
+    scene = Scene(slack_ms=SLACK, registered=lambda _: 4)
+    (finding,) = dma_registration.check(case_of(scene, {"LIBTPU_INIT_ARGS": given}))
+    assert finding.remedy.environment == (
+        ("LIBTPU_INIT_ARGS", "--xla_tpu_x=1 --megascale_grpc_premap_memory_bytes=34359738368"),
+    )
+
+
+@pytest.mark.parametrize("every", [3, 4])
+def test_registrations_in_a_few_steps_are_no_steady_state(every: int) -> None:
+    scene = Scene(slack_ms=SLACK, steps=14, registered=lambda step: step % every == 0)
+    assert "STEP202" not in codes(case_of(scene))
+
+
+def test_registrations_that_nothing_waits_for_cost_nothing() -> None:
+    assert "STEP202" not in codes(case_of(Scene(slack_ms=12, registered=lambda _: 4)))
+
+
+def test_copies_in_every_step_are_found_with_what_they_cost() -> None:
+    (finding,) = copies_in_transfers.check(case_of(Scene(slack_ms=SLACK, copied=lambda _: 4)))
+    assert most(finding) == pytest.approx(1.2)
+    assert "16.0 per step of 134.2 MB together" in finding.detail
+    assert "Devices wait 2.20 ms per step" in finding.detail
+    assert finding.remedy.environment[0][1].endswith("=8589934592")
+
+
+@pytest.mark.parametrize(
+    "scene",
+    [
+        Scene(slack_ms=SLACK),
+        Scene(slack_ms=12, copied=lambda _: 4),
+        Scene(slack_ms=SLACK, copied=lambda step: 4 if step == 3 else 0),
+    ],
+)
+def test_no_copies_hidden_copies_and_copies_in_one_step_are_left_alone(scene: Scene) -> None:
+    assert "STEP203" not in codes(case_of(scene))
+
+
+def one_slice(registered_ms: float, size: str | None = "1.07GB") -> Case:
+    """Steps of 20 ms on one chip, with 10 ms of compute, that register a buffer each."""
+    core, threads = tpu(0), host()
+    for step in range(6):
+        start = 20 * step * MS
+        core.add("XLA Modules", "jit_f(1)", start, 19 * MS, {"run_id": step})
+        text = "%fusion.1 = f32[8]{0} fusion(f32[8]{0} %p), kind=kLoop, calls=%c"
+        tpu_op(core, text, start, 10 * MS, hlo_category="loop fusion")
+        told = {} if size is None else {"size": size}
+        length = round(registered_ms * MS)
+        threads.add("pjrt", "MapDmaBuffer", start + 11 * MS, length, told)
+    recording = read_xplane(memoryview(xspace(core, threads)), "one.xplane.pb")
+    return Case(selection=select(assemble([recording], ["one"])), context=Context())
+
+
+def test_without_slices_registrations_are_not_laid_to_megascale() -> None:
+    (finding,) = dma_registration.check(one_slice(8))
+    assert most(finding) == pytest.approx(8.0)
+    assert not finding.remedy.environment
+    assert "megascale" not in finding.remedy.text
+    assert finding.doubt is not None
+    assert "nothing here tells of transfers between slices" in finding.doubt
+
+
+def test_without_sizes_no_value_is_made_up() -> None:
+    scene = Scene(slack_ms=SLACK, registered=lambda _: 4, sized=False)
+    (finding,) = dma_registration.check(case_of(scene))
+    assert not finding.remedy.environment
+    assert "tells no sizes" in finding.remedy.text
+
+
+def test_the_real_tpu_registers_at_start_up_and_next_to_nothing_in_steps(shared: Path) -> None:
+    timeline = read(shared / "data/traces/jax_inference_v6e_4tpu.xplane.pb")
+    case = Case(selection=select(timeline), context=Context())
+    work = host_work(case, Action.MAP_BUFFER)
+    assert work is not None
+    assert len(timeline.transfers) == 525
+    assert work.before.ms == pytest.approx(35_721, abs=1)
+    assert work.before.bytes == pytest.approx(198.4e9, rel=0.001)
+    # In steps: buffers of 32 bytes, some 30 us each, on threads that run ahead.
+    assert work.host_ms < 0.1
+    assert "STEP202" not in codes(case)
