@@ -1,0 +1,147 @@
+"""`counterpoint compare` as a user meets it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from compare_pairs import program, sine, timeline
+
+from counterpoint.cli.app import Command, main
+
+COMPARE = Command("compare", "counterpoint.cli.compare:compare", "Compare.")
+
+Run = Callable[..., tuple[int, str, str]]
+
+HLO = program(sine("first", "mlp/sin"), sine("second", "head/sin"))
+LENGTHS = (10.0, 10.01, 9.99, 10.0, 10.02, 9.98, 10.0)
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run `counterpoint compare`: exit code, stdout, stderr."""
+
+    def run(*arguments: str | Path) -> tuple[int, str, str]:
+        code = main(["compare", *map(str, arguments)], [COMPARE])
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return run
+
+
+def stored(directory: Path, name: str, by: float = 1.0) -> Path:
+    """A Timeline whose steps and whose first op take so much longer."""
+    made = timeline(
+        HLO,
+        [("first", 0, 4 + 10 * (by - 1), 0), ("second", 6, 2, 0)],
+        step_ms=[by * it for it in LENGTHS],
+    )
+    return made.to_parquet(directory / f"{name}.parquet")
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> tuple[Path, Path]:
+    """B is 5 % slower."""
+    return stored(tmp_path, "a"), stored(tmp_path, "b", 1.05)
+
+
+def test_the_report_says_first_whether_b_is_slower_and_then_why(
+    run: Run, pair: tuple[Path, Path]
+) -> None:
+    code, out, err = run(*pair)
+    assert (code, err) == (0, "")
+    assert "B is slower: 5.0% longer" in out
+    assert "no run-to-run noise" in out
+    assert out.index("B is slower") < out.index("Where a median step goes") < out.index("Ops")
+    assert "1 of 2 differ by more than noise" in out
+
+
+@pytest.mark.parametrize(("limit", "code"), [("2%", 1), ("4.9%", 1), ("5.1%", 0), ("0%", 1)])
+def test_a_gate_fails_where_b_is_slower_by_more_and_surely(
+    run: Run, pair: tuple[Path, Path], limit: str, code: int
+) -> None:
+    assert run(*pair, "--fail-above", limit)[0] == code
+    assert run(*reversed(pair), "--fail-above", limit)[0] == 0
+
+
+def test_a_gate_is_not_tripped_by_noise(run: Run, tmp_path: Path) -> None:
+    noisy = stored(tmp_path, "a"), stored(tmp_path, "b", 1.01)
+    assert run(*noisy, "--fail-above", "0.5%")[0] == 0
+
+
+def test_a_gate_that_cannot_tell_is_an_error_after_the_report(run: Run, tmp_path: Path) -> None:
+    few = timeline(HLO, [("first", 0, 4, 0)], steps=2).to_parquet(tmp_path / "few.parquet")
+    code, out, err = run(stored(tmp_path, "a"), few, "--fail-above", "2%")
+    assert code == 3
+    assert "Where a median step goes" in out
+    assert "can't be told from noise: 2 steps are too few" in err
+    assert "--with" in err
+
+
+@pytest.mark.parametrize("limit", ["2", "0.02", "much", "-1%", "nan%", "%"])
+def test_a_limit_is_a_percentage(run: Run, pair: tuple[Path, Path], limit: str) -> None:
+    code, _, err = run(*pair, f"--fail-above={limit}")
+    assert code == 2
+    assert "--fail-above 2%" in err
+
+
+def test_json_holds_every_row_and_they_add_up(run: Run, pair: tuple[Path, Path]) -> None:
+    code, out, _ = run(*pair, "--json")
+    data = json.loads(out)
+    assert code == 0
+    assert data["schema"] == "counterpoint.compare/1"
+    assert data["step"]["verdict"] == "slower"
+    assert data["step"]["change"] == pytest.approx(0.05)
+    assert [row["a"] for row in data["ops"]] == [["first"], ["second"]]
+    assert sum(row["difference_ms"] for row in data["ops"]) == pytest.approx(
+        data["work"]["busy"]["difference_ms"], abs=1e-5
+    )
+    assert sum(it["difference_ms"] for it in data["parts"]) == pytest.approx(
+        data["work"]["step"]["difference_ms"], abs=1e-5
+    )
+
+
+def test_several_runs_of_each_side(run: Run, tmp_path: Path) -> None:
+    a = [stored(tmp_path, f"a{k}", 1 + k / 1000) for k in range(3)]
+    b = [stored(tmp_path, f"b{k}", 1.02 + k / 1000) for k in range(3)]
+    code, out, _ = run(*a, "--with", *b, "--fail-above", "1%")
+    assert code == 1
+    assert "by Student's t on the logarithms of the medians of 3 and 3 runs" in out
+    assert "of 3 runs the one in the middle" in " ".join(out.split())
+
+
+@pytest.mark.parametrize("end", [".json", ".txt", ".md"])
+def test_the_report_goes_into_a_file(
+    run: Run, pair: tuple[Path, Path], tmp_path: Path, end: str
+) -> None:
+    file = tmp_path / f"report{end}"
+    code, out, err = run(*pair, "-o", file)
+    assert (code, out) == (0, "")
+    assert str(file) in err
+    assert "slower" in file.read_text(encoding="utf-8")
+    assert run(*pair, "-o", file)[0] == 2  # nothing is overwritten unasked
+
+
+def test_what_is_missing_is_named(run: Run, pair: tuple[Path, Path], tmp_path: Path) -> None:
+    code, _, err = run(tmp_path / "gone.xplane.pb", pair[1])
+    assert code == 3
+    assert "gone.xplane.pb" in err
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_two_things_are_compared(run: Run, pair: tuple[Path, Path], count: int) -> None:
+    code, _, err = run(*[pair[0]] * count)
+    assert code == 2
+    assert "--with" in err
+
+
+def test_the_report_of_another_command_is_not_read(
+    run: Run, pair: tuple[Path, Path], tmp_path: Path
+) -> None:
+    file = tmp_path / "prediction.json"
+    file.write_text('{\n"schema": "counterpoint.predict/1",\n"inputs": []\n}\n', encoding="utf-8")
+    code, _, err = run(pair[0], file)
+    assert code == 3
+    assert "-o prediction.parquet" in err

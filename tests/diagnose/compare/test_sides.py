@@ -1,0 +1,90 @@
+"""Runs as sides: their steps, their settings, and what is missing of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from compare_pairs import program, sine, timeline
+from runs_with_memory import run_with
+
+from counterpoint.core.basis import Basis, Unknown
+from counterpoint.diagnose.compare.comparison import Work, compare
+from counterpoint.diagnose.compare.experiment import About
+from counterpoint.diagnose.compare.step_time import StepChange, Verdict
+from counterpoint.runs import Run
+from counterpoint.runs.run import Given, StepStart
+from counterpoint.timeline.device import Host
+
+HLO = program(sine("first", "mlp/sin"))
+SPANS = [("first", 0.0, 4.0, 0)]
+
+
+def run(path: Path, seconds: float = 1.0, **flags: str) -> Run:
+    """A Run that left steps and no profile."""
+    made = run_with(path)
+    starts = tuple(StepStart(number, number * seconds, "annotation") for number in range(9))
+    return replace(
+        made,
+        ranks=(replace(made.ranks[0], steps=starts),),
+        settings=Given(tuple(flags.items()), ()),
+    )
+
+
+def test_runs_without_profiles_are_compared_by_their_steps(tmp_path: Path) -> None:
+    found = compare(run(tmp_path / "a"), run(tmp_path / "b", 1.1))
+    assert isinstance(found.step, StepChange)
+    assert found.step.verdict is Verdict.SLOWER
+    assert (found.step.a_s, found.step.b_s) == pytest.approx((1.0, 1.1))
+    assert isinstance(found.work, Unknown)
+    assert any("no profile" in note for note in found.notes)
+
+
+def test_settings_and_versions_that_differ_are_said(tmp_path: Path) -> None:
+    b = run(tmp_path / "b", xla_gpu_autotune_level="0")
+    newer = replace(b.ranks[0].processes[0], versions={"jaxlib": "0.11.0"})
+    b = replace(b, ranks=(replace(b.ranks[0], processes=(newer,)),))
+    found = compare(run(tmp_path / "a"), b)
+    told = {(it.about, it.what): (it.a, it.b) for it in found.differs}
+    assert told[About.SETTING, "xla_gpu_autotune_level"] == (None, "0")
+    assert told[About.VERSION, "jaxlib"] == ("0.10.2", "0.11.0")
+    assert found.same_experiment
+
+
+def test_where_runs_keep_their_dumps_is_no_setting(tmp_path: Path) -> None:
+    a = run(tmp_path / "a", xla_dump_to=str(tmp_path / "a"))
+    b = run(tmp_path / "b", xla_dump_to=str(tmp_path / "b"))
+    assert compare(a, b).differs == ()
+
+
+def test_more_ranks_are_another_experiment(tmp_path: Path) -> None:
+    found = compare(run(tmp_path / "a"), replace(run(tmp_path / "b"), world_size=2))
+    assert not found.same_experiment
+
+
+def test_a_measurement_against_a_prediction_is_said_to_be_one() -> None:
+    made = timeline(HLO, SPANS)
+    predicted = replace(made, basis=Basis.PREDICTED, hosts=(Host(name="8xH100", source=""),))
+    found = compare(made, predicted)
+    assert isinstance(found.step, StepChange)
+    assert found.step.verdict is Verdict.OPEN
+    assert isinstance(found.step.range, Unknown)
+    assert any("error of the prediction" in note for note in found.notes)
+    assert isinstance(found.work, Work)
+
+
+def test_predictions_for_other_targets_are_another_experiment() -> None:
+    made = replace(timeline(HLO, SPANS), basis=Basis.PREDICTED)
+    sides = [replace(made, hosts=(Host(name=it, source=""),)) for it in ("8xH100", "8xB200")]
+    (differs,) = compare(*sides).differs
+    assert (differs.what, differs.a, differs.b) == ("simulated", "8xH100", "8xB200")
+
+
+def test_flags_that_a_profile_tells_are_compared_without_our_own() -> None:
+    made = timeline(HLO, SPANS)
+    a = replace(made, environment={"XLA_FLAGS": "--xla_a=1 --xla_dump_to=/a", "process_id": "1"})
+    b = replace(made, environment={"XLA_FLAGS": "--xla_a=2 --xla_dump_to=/b", "process_id": "2"})
+    (differs,) = compare(a, b).differs
+    assert (differs.about, differs.what) == (About.SETTING, "xla_a")
+    assert (differs.a, differs.b) == ("1", "2")
