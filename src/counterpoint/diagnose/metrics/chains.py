@@ -50,17 +50,8 @@ class Chain:
     handovers: tuple[Handover, ...]
 
     @property
-    def ms(self) -> float:
-        return sum(it.ms for it in self.members)
-
-    @property
     def handed_ms(self) -> float:
         return sum(it.ms for it in self.handovers)
-
-    @property
-    def bytes(self) -> float:
-        """Moved in a step."""
-        return sum(it.row["bytes_accessed"] * it.row["count"] for it in self.members)
 
 
 def chains(case: Case, chip: Chip) -> list[Chain]:

@@ -108,7 +108,8 @@ def check(case: Case) -> Iterator[Finding]:
         detail=(
             f"{counted(len(wide), 'product')}, multiplied as {hows}; the longest is"
             f" {place_of(first.row)}, {_shape(first, machine)}, {first.ms:,.2f} ms per step."
-            f" bfloat16 operands would save {saves.low:,.2f} ms with a cast before each product, up to {saves.high:,.2f} without"
+            f" bfloat16 operands would save {saves.low:,.2f} ms with a cast before each product,"
+            f" up to {saves.high:,.2f} without"
         ),
         saves_ms=saves,
         basis=Basis.RULE_OF_THUMB,
