@@ -13,8 +13,10 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
+from counterpoint.core.basis import Range
 from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.context import Context
+from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.selection import select
 from counterpoint.timeline.assemble import assemble
 from counterpoint.timeline.model import Timeline
@@ -101,6 +103,13 @@ def made(
 def case(timeline: Timeline, context: Context | None = None) -> Case:
     """What rules look at."""
     return Case(selection=select(timeline), context=context or Context())
+
+
+def most(finding: Finding) -> float:
+    """The upper end of what a finding saves, which begins at zero."""
+    assert isinstance(finding.saves_ms, Range)
+    assert finding.saves_ms.low == 0
+    return finding.saves_ms.high
 
 
 def loop(

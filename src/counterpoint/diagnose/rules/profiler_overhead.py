@@ -100,6 +100,7 @@ def _lengths(rank: Rank) -> tuple[list[float], list[float]]:
     opened, closed = window.opened_s, window.closed_s
     inside: list[float] = []
     outside: list[float] = []
+    later = 0
     for before, after in zip(rank.steps[_WARM:], rank.steps[_WARM + 1 :], strict=False):
         apart = 1 if before.step is None or after.step is None else after.step - before.step
         if apart != 1:
@@ -108,6 +109,9 @@ def _lengths(rank: Rank) -> tuple[list[float], list[float]]:
         if before.start_s >= opened and (closed is None or after.start_s <= closed):
             inside.append(took)
         elif after.start_s <= opened:
-            # After the window the profile is written, and steps may wait for that.
             outside.append(took)
+        elif closed is not None and before.start_s >= closed:
+            later += 1
+            # The profile is written first, and steps may wait for that.
+            outside += [took] if later > _WARM else []
     return inside, outside

@@ -1,0 +1,189 @@
+"""Stragglers, clocks and builds: what hosts are compared by, and STEP607 and STEP608."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from healthy import DEVICES, MODULE, healthy, hlo
+from healthy import recorded as healthy_host
+from host_side import case
+
+from counterpoint.core.basis import Range, Unknown
+from counterpoint.diagnose.host.clocks import clocks
+from counterpoint.diagnose.host.divergence import divergences
+from counterpoint.diagnose.host.stragglers import stragglers
+from counterpoint.diagnose.rules import clocks_apart, ranks_differ
+from counterpoint.timeline.assemble import assemble
+from counterpoint.timeline.model import Timeline
+from counterpoint.timeline.recording import EmbeddedProgram, Recording
+from recordings import Span, recording
+
+STEPS = 20
+STEP = 1_000_000  # ns
+ENTRY = "bf16[8192,8192]{1,0} fusion(%batch, %weight), kind=kOutput"
+
+
+def group(late: Sequence[Sequence[int]], *, slow: Sequence[int] = (0, 0, 0, 0)) -> Timeline:
+    """Four devices that meet once per step; `late[step][device]` in ns; `slow` more compute."""
+    spans: list[Span] = []
+    for step in range(STEPS):
+        begin = step * STEP
+        comes = [300_000 + it for it in late[step % len(late)]]
+        for device in range(4):
+            spans += [
+                Span("fusion", begin, 200_000 + slow[device], device, 2 * device),
+                Span(
+                    "all-reduce",
+                    begin + comes[device],
+                    max(comes) + 100_000 - comes[device],
+                    device,
+                    2 * device + 1,
+                ),
+            ]
+    markers = [(d, n, n * STEP, STEP) for d in range(4) for n in range(STEPS)]
+    return assemble([recording(spans, markers=markers)], ["made"])
+
+
+def kinds(timeline: Timeline) -> dict[int, str]:
+    return {row["device"]: row["kind"] for row in stragglers(case(timeline)).to_dicts()}
+
+
+def test_who_always_comes_last_is_persistent() -> None:
+    rows = stragglers(case(group([(0, 0, 50_000, 0)], slow=(0, 0, 50_000, 0)))).to_dicts()
+    first = rows[0]
+    assert (first["device"], first["kind"], first["last_share"]) == (2, "persistent", 1.0)
+    assert first["late_ms"] == first["p95_ms"] == pytest.approx(0.050)
+    assert first["caused_ms"] == pytest.approx(0.050)
+    assert first["slower_compute_ms"] == pytest.approx(0.050)
+    assert {row["kind"] for row in rows[1:]} == {"none"}
+
+
+def test_who_comes_late_now_and_then_is_sporadic() -> None:
+    calm = (0, 0, 0, 0)
+    found = kinds(group([calm, calm, (0, 200_000, 0, 0), calm]))
+    assert found == {0: "none", 1: "sporadic", 2: "none", 3: "none"}
+
+
+def test_lateness_of_a_few_microseconds_is_nobodys_fault() -> None:
+    assert set(kinds(group([(0, 0, 4_000, 0)])).values()) == {"none"}
+
+
+def two_hosts(
+    stray: int = 0, drift: float = 0.0, late: int = 0, offset: int = 0, shared: bool = True
+) -> Timeline:
+    """Two hosts of one device; ends of the second stray by +-`stray` ns, its clock drifts.
+
+    `late`: when the second host comes to each meeting, after the first.
+    """
+    hosts: list[Recording] = []
+    for host in range(2):
+        spans: list[Span] = []
+        for step in range(STEPS):
+            wrong = host * (offset + stray * (step % 3 - 1) + round(drift * step * STEP))
+            begin = (step + 1) * STEP + wrong
+            kind = "all-reduce" if shared else f"all-reduce.{host}"
+            spans += [
+                Span("fusion", begin, 300_000, 0, 0),
+                Span(kind, begin + 300_000 + host * late, 400_000 - host * late, 0, 1),
+            ]
+        hosts.append(recording(spans, host=f"host{host}"))
+    return assemble(hosts, ["made"])
+
+
+def test_an_offset_of_seconds_is_taken_off() -> None:
+    timeline = two_hosts(offset=3_000_000_000, late=50_000)
+    row = clocks(timeline).row(1, named=True)
+    assert row["aligned"]
+    assert row["offset_ms"] == pytest.approx(3000)
+    assert row["spread_ms"] == 0
+    assert kinds(timeline) == {0: "none", 1: "persistent"}
+    assert not list(clocks_apart.check(case(timeline)))
+
+
+def test_lateness_below_the_clocks_uncertainty_is_nothing() -> None:
+    strays = two_hosts(stray=30_000, late=25_000)
+    assert clocks(strays).row(1, named=True)["spread_ms"] == pytest.approx(0.030)
+    assert stragglers(case(strays))["late_ms"].to_list() == [0, 0]
+    (finding,) = clocks_apart.check(case(strays))
+    assert finding.title == "clocks of 1 hosts are known to 0.03 ms only"
+    assert isinstance(finding.saves_ms, Unknown)
+
+
+def test_a_clock_that_drifts() -> None:
+    timeline = two_hosts(drift=100e-6)
+    row = clocks(timeline).row(1, named=True)
+    assert row["drift_ppm"] == pytest.approx(100, rel=0.01)
+    assert not list(clocks_apart.check(case(timeline)))
+    (finding,) = clocks_apart.check(case(two_hosts(drift=2e-3)))
+    assert "drifts by +2,0" in finding.detail
+
+
+def test_hosts_that_share_nothing_are_said_to_be_apart() -> None:
+    timeline = two_hosts(offset=5_000_000_000, shared=False)
+    (finding,) = clocks_apart.check(case(timeline))
+    assert finding.title.startswith("the clocks of 1 of 2 hosts can't be compared")
+    assert "up to 5.0 s" in finding.detail
+
+
+def test_one_host_has_one_clock() -> None:
+    assert not list(clocks_apart.check(case(healthy(1))))
+
+
+def builds(second: str) -> Timeline:
+    """Two hosts of the healthy step, the second with other HLO."""
+    hosts = [healthy_host(host, DEVICES // 2) for host in range(2)]
+    embedded = EmbeddedProgram(MODULE, second.encode, "another")
+    return assemble([hosts[0], replace(hosts[1], programs={MODULE: embedded})], ["a", "b"])
+
+
+def test_names_and_lines_make_no_difference() -> None:
+    renamed = hlo().replace("%dot.", "%gemm.").replace("source_line=12", "source_line=13")
+    timeline = builds(renamed)
+    assert divergences(timeline) == ()
+    assert not list(ranks_differ.check(case(timeline)))
+
+
+def test_another_schedule_is_another_build() -> None:
+    lines = hlo().splitlines(keepends=True)
+    at = next(i for i, line in enumerate(lines) if line.startswith("  %dot.7 ="))
+    start = next(i for i, line in enumerate(lines) if "all-reduce-start(" in line)
+    lines.insert(start, lines.pop(at))
+    (finding,) = ranks_differ.check(case(builds("".join(lines))))
+    assert finding.title == "1 (host1) of 2 hosts run another build of jit_train_step"
+    assert "the same ones in another order" in finding.detail
+
+
+def test_more_instructions_are_counted() -> None:
+    more = hlo().replace("  %shard =", "  %unused = bf16[2,2]{1,0} constant({...})\n  %shard =")
+    (finding,) = ranks_differ.check(case(builds(more)))
+    assert "+1 constant" in finding.detail
+
+
+def tuned(block: int) -> str:
+    config = f', backend_config={{"fusion_backend_config":{{"block_m":"{block}"}}}}'
+    return hlo().replace(f"{ENTRY}, calls=%multiply.1", f"{ENTRY}, calls=%multiply.1{config}")
+
+
+def test_tuning_alone_is_told_apart() -> None:
+    hosts = [healthy_host(host, DEVICES // 2) for host in range(2)]
+    made = [
+        replace(one, programs={MODULE: EmbeddedProgram(MODULE, tuned(block).encode, str(block))})
+        for one, block in zip(hosts, (128, 256), strict=True)
+    ]
+    (finding,) = ranks_differ.check(case(assemble(made, ["a", "b"])))
+    assert "are tuned differently: 1 instructions" in finding.title
+    assert "dot.1" in finding.detail
+    assert isinstance(finding.saves_ms, Unknown | Range)
+
+
+def test_the_odd_rank_of_a_real_run_is_tuned_differently(shared: object) -> None:
+    """nsys-jax takes its step for another program; 12 GEMMs have other tiles, no more."""
+    from counterpoint.timeline.read import read
+
+    files = [f"{shared}/data/traces/pax_fsdp4_4proc_proc{n}.zip" for n in range(4)]
+    (one,) = (it for it in divergences(read(*files)) if "step_fn" in it.name)
+    assert one.hosts == ((0, 1, 2), (3,))
+    assert not one.structural
+    assert len(one.tuned) == 12

@@ -1,0 +1,77 @@
+"""STEP301: devices wait for the host to launch."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from host_side import Event, Run, case, loop, made, most
+
+from counterpoint.core.basis import Basis
+from counterpoint.diagnose.finding import Finding
+from counterpoint.diagnose.rules import host_bound
+from counterpoint.timeline.model import Timeline
+
+LOG = Event("$train.py:88 log_metrics", 0, 40)
+
+
+def found(timeline: Timeline) -> list[Finding]:
+    return list(host_bound.check(case(timeline)))
+
+
+def test_python_between_steps() -> None:
+    (finding,) = found(loop([LOG]))
+    assert finding.title == "devices wait 0.06 ms per step for the host to launch"
+    assert "in Python 0.04 ms" in finding.detail
+    assert most(finding) == pytest.approx(0.060)
+    assert "out of the training loop" in finding.remedy.text
+    assert finding.evidence[0].spans
+    assert any(it.what == "$train.py:88 log_metrics" for it in finding.evidence)
+    assert finding.doubt is not None
+    assert "Python tracer" in finding.doubt
+
+
+def test_many_calls() -> None:
+    (finding,) = found(loop([Event("PjitFunction(norm)", 0, 45)], call=15))
+    assert "calling jitted functions 0.06 ms" in finding.detail
+    assert "few large" in finding.remedy.text
+    assert finding.doubt is None
+
+
+def test_nothing_recorded_is_said() -> None:
+    (finding,) = found(made([Run(n * 150, 90) for n in range(5)]))
+    assert finding.doubt == "the profile does not show which thread launches"
+
+
+def test_kernels_that_are_launched_one_by_one() -> None:
+    runs = [Run(n * 100, 100, busy=((0, 20), (50, 20), (80, 20))) for n in range(4)]
+    launches = [Event("GpuExecutable::ExecuteThunks", n * 100 - 5, 90) for n in range(4)]
+    (finding,) = found(made(runs, launches, [(n * 100, 100) for n in range(4)]))
+    assert "launching kernels of a program that has begun 0.04 ms" in finding.detail
+    assert "command buffers" in finding.remedy.text
+
+
+def test_a_full_queue_is_no_late_launch() -> None:
+    """The launching goes on all the time, since the queue is full: 2 us of 100 are idle."""
+    runs = [Run(n * 100, 100, busy=((0, 48), (50, 48), (98, 2))) for n in range(4)]
+    launches = [Event("GpuExecutable::ExecuteThunks", n * 100 - 5, 100) for n in range(4)]
+    assert not found(made(runs, launches, [(n * 100, 100) for n in range(4)]))
+
+
+def test_a_host_that_is_ahead_is_not_to_blame() -> None:
+    runs = [Run(n * 150, 90) for n in range(5)]
+    calls = [Event("PjitFunction(step)", n * 150 - 100, 10) for n in range(5)]
+    steps = [(n * 150, 150) for n in range(5)]
+    assert not found(made(runs, [*calls, Event("$log.py:1 f", 0, 700)], steps))
+
+
+def test_a_gap_no_longer_than_a_launch() -> None:
+    assert not found(loop([Event("$train.py:88 log", 0, 15)], gap=20, call=5))
+
+
+def test_what_a_wait_for_a_result_explains_is_left_to_its_rule() -> None:
+    assert not found(loop([Event("np.asarray(jax.Array)", -80, 90), Event("$a.py:1 f", 10, 40)]))
+
+
+def test_a_prediction_has_no_host() -> None:
+    assert not found(replace(loop([LOG]), basis=Basis.PREDICTED))

@@ -1,0 +1,136 @@
+"""STEP303: functions are compiled again while training runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import pairwise
+from pathlib import Path
+
+import polars as pl
+import pytest
+from host_side import Event, case, made, most, recorded
+from host_side import Run as Execution
+
+from counterpoint.diagnose.context import Context
+from counterpoint.diagnose.finding import Finding
+from counterpoint.diagnose.rules import recompilation
+from counterpoint.runs.outcome import Outcome, OutcomeKind
+from counterpoint.runs.run import Compile, Given, Rank, Run, StepStart
+from counterpoint.timeline.assemble import assemble
+from counterpoint.timeline.model import Timeline
+from counterpoint.timeline.recording import EmbeddedProgram
+
+STEP = 10_000  # us
+COMPILE = Event("XlaCompile:#module=jit_step,program_id=7#", 3 * STEP + 100, 5_000)
+
+HLO = """\
+HloModule jit_step, is_scheduled=true
+
+ENTRY %main (p: f32[SIZE]) -> f32[SIZE] {
+  %p = f32[SIZE]{0} parameter(0)
+  ROOT %fusion.0 = f32[SIZE]{0} negate(%p)
+}
+"""
+
+
+def training(*events: Event) -> Timeline:
+    """Ten steps of 10 ms; the fourth, in which the host compiles, takes 15."""
+    starts = [n * STEP + (5_000 if n > 3 else 0) for n in range(11)]
+    runs = [Execution(start, STEP) for start in starts[:-1]]
+    steps = [(one, two - one) for one, two in pairwise(starts)]
+    calls = [Event("PjitFunction(step)", start - 50, 40) for start in starts]
+    return made(runs, [*calls, *events], steps)
+
+
+def found(timeline: Timeline, run: Run | None = None) -> list[Finding]:
+    return list(recompilation.check(case(timeline, Context(run=run))))
+
+
+def a_run(*compiles: Compile) -> Run:
+    """Twenty steps, a second each, from 100 s on."""
+    steps = tuple(StepStart(n, 100.0 + n, "annotation") for n in range(20))
+    rank = Rank(0, "host0", Path("rank0"), ENDED, steps=steps, compiles=compiles)
+    return Run(
+        path=Path("run"),
+        name="run",
+        command=("python", "train.py"),
+        cwd="/",
+        started=datetime(2026, 1, 1, tzinfo=UTC),
+        ended=None,
+        settings=Given(),
+        launcher="local",
+        outcome=ENDED,
+        ranks=(rank,),
+    )
+
+
+ENDED = Outcome(OutcomeKind.OK, 0)
+FIRST = Compile("jit_step", 30.0, "backend", 60.0)
+AGAIN = Compile("jit_step", 20.0, "backend", 112.5)
+
+
+def test_a_compile_within_a_step() -> None:
+    (finding,) = found(training(COMPILE))
+    assert finding.title == "the host compiles for 5.0 ms within 1 of the profile's steps"
+    assert finding.detail.startswith("jit_step; these steps take longer")
+    assert most(finding) == pytest.approx(5.0 / 8)  # the first and the last step do not count
+
+
+def test_the_function_is_named_by_the_call_around_it() -> None:
+    call = Event("PjitFunction(evaluate)", 3 * STEP, 6_000)
+    compile_ = Event("backend_compile", 3 * STEP + 100, 5_000)
+    both = training(call, compile_)
+    assert "evaluate" in found(both)[0].detail
+
+
+def test_a_look_into_the_cache_is_no_compile() -> None:
+    assert not found(training(replace(COMPILE, length=900)))
+
+
+def test_a_compile_before_the_steps_is_none_in_them() -> None:
+    assert not found(training(replace(COMPILE, start=-9_000)))
+
+
+def test_shapes_that_differ_are_named() -> None:
+    events = [COMPILE]
+    runs = [Execution(n * STEP, STEP) for n in range(8)]
+    other = [Execution(8 * STEP, 1, program="jit_step")]
+    recording = recorded([*runs, *other], events, [(n * STEP, STEP) for n in range(8)])
+    keyed = replace(
+        recording,
+        ops=recording.ops.with_columns(
+            program_key=pl.lit("a"),
+        ),
+        executions=recording.executions.with_columns(
+            program_key=pl.when(pl.col("start_ps") < 8 * STEP * 10**6)
+            .then(pl.lit("a"))
+            .otherwise(pl.lit("b"))
+        ),
+        programs={
+            key: EmbeddedProgram("jit_step", HLO.replace("SIZE", size).encode)
+            for key, size in (("a", "256"), ("b", "200"))
+        },
+    )
+    (finding,) = found(assemble([keyed], ["made"]))
+    assert "an argument of jit_step is f32[256] and then f32[200]" in finding.detail
+
+
+def test_a_run_that_compiled_its_step_again() -> None:
+    (finding,) = found(training(), a_run(FIRST, AGAIN))
+    assert finding.title == "1 compiles after the run's first steps take 20.0 s"
+    assert most(finding) == pytest.approx(1000.0)
+
+
+@pytest.mark.parametrize(
+    "compiles",
+    [
+        (FIRST,),
+        (FIRST, replace(AGAIN, at_s=101.5)),
+        (FIRST, replace(AGAIN, name="jit_evaluate")),
+        (FIRST, replace(AGAIN, kind="cache_hit")),
+    ],
+    ids=["once", "within the first steps", "another function", "from the cache"],
+)
+def test_runs_that_did_not(compiles: tuple[Compile, ...]) -> None:
+    assert not found(training(), a_run(*compiles))

@@ -1,0 +1,85 @@
+"""STEP605 and STEP606: a profile that lost events, and one that shows its own cost."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from healthy import healthy
+from host_side import case
+
+from counterpoint.core.basis import Unknown
+from counterpoint.diagnose.context import Context
+from counterpoint.diagnose.finding import Finding
+from counterpoint.diagnose.rules import profile_truncated, profiler_overhead
+from counterpoint.runs.outcome import Outcome, OutcomeKind
+from counterpoint.runs.run import Given, Process, ProfileWindow, Rank, Run, StepStart
+
+CUT = "cut at 1,000,000 events, as many as XLA writes to a trace.json"
+ENDED = Outcome(OutcomeKind.OK, 0)
+
+
+def test_a_profile_that_lost_events() -> None:
+    timeline = replace(healthy(), truncated=True, notes=(CUT, "another note"))
+    (finding,) = profile_truncated.check(case(timeline))
+    assert finding.detail == CUT
+    assert isinstance(finding.saves_ms, Unknown)
+
+
+def test_a_whole_profile_with_notes() -> None:
+    timeline = replace(healthy(), notes=("step 0 is left out of the statistics",))
+    assert not list(profile_truncated.check(case(timeline)))
+
+
+def overhead(inside_ms: int, before: int = 6) -> list[Finding]:
+    """Steps of 100 ms, then four of `inside_ms` in a profile, at last one while it is written."""
+    starts = [0.0]
+    for took in (*[100] * before, *[inside_ms] * 4, 9_000):
+        starts.append(starts[-1] + took / 1e3)
+    window = ProfileWindow("done", opened_s=starts[before], closed_s=starts[before + 4])
+    process = Process(
+        pid=1,
+        versions={},
+        platform=None,
+        devices=(),
+        process_index=None,
+        process_count=None,
+        peak_memory={},
+        window=window,
+        facts={},
+    )
+    steps_ = tuple(StepStart(n, start, "annotation") for n, start in enumerate(starts))
+    rank = Rank(0, "host0", Path("rank0"), ENDED, processes=(process,), steps=steps_)
+    run = Run(
+        path=Path("run"),
+        name="run",
+        command=("python", "train.py"),
+        cwd="/",
+        started=datetime(2026, 1, 1, tzinfo=UTC),
+        ended=None,
+        settings=Given(),
+        launcher="local",
+        outcome=ENDED,
+        ranks=(rank,),
+    )
+    return list(profiler_overhead.check(case(healthy(), Context(run=run))))
+
+
+def test_steps_that_are_slower_inside_the_profile() -> None:
+    (finding,) = overhead(140)
+    assert finding.title == "steps take 40.0 ms longer while they are profiled"
+    assert "140.0 ms by the median of 4 steps inside" in finding.detail
+    assert isinstance(finding.saves_ms, Unknown)
+
+
+def test_steps_that_are_hardly_slower() -> None:
+    assert not overhead(104)
+
+
+def test_too_few_steps_to_tell() -> None:
+    assert not overhead(140, before=4)
+
+
+def test_no_run_no_verdict() -> None:
+    assert not list(profiler_overhead.check(case(healthy())))

@@ -1,0 +1,98 @@
+"""STEP302, 304, 305 and 306: input, results, batches, and nobody's gaps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from host_side import Event, Run, case, loop, made, most
+
+from counterpoint.core.basis import Basis
+from counterpoint.diagnose.rules import (
+    blocking_read,
+    host_bound,
+    input_bound,
+    kernel_gaps,
+    late_batch,
+)
+
+READ = Event("np.asarray(jax.Array)", -80, 90)  # until 10 us after the device's end
+NEXT = Event("$loader.py:5 __next__", 0, 50)
+PUT = Event("$api.py:9 device_put", 0, 50)
+
+
+def test_input_bound() -> None:
+    (finding,) = input_bound.check(case(loop([NEXT])))
+    assert finding.title == "devices wait 0.05 ms per step for input"
+    assert most(finding) == pytest.approx(0.050)
+    assert finding.evidence[1].what == "$loader.py:5 __next__"
+    assert "prefetch" in finding.remedy.text
+
+
+def test_input_that_is_fetched_while_the_device_works() -> None:
+    assert not list(input_bound.check(case(loop([replace(NEXT, start=-70)]))))
+
+
+def test_next_inside_of_jit_is_no_input() -> None:
+    inside = [Event("PjitFunction(f)", 0, 55), Event("$builtins next", 5, 45)]
+    assert not list(input_bound.check(case(loop(inside))))
+
+
+def test_blocking_read() -> None:
+    """The host waits 90 us per step: as much as it could be ahead; 60 are idle."""
+    looked = case(loop([READ, Event("$train.py:5 log", 10, 40)]))
+    (finding,) = blocking_read.check(looked)
+    assert most(finding) == pytest.approx(0.060)
+    assert "waits 0.09 ms per step" in finding.detail
+    assert not list(host_bound.check(looked))
+
+
+def test_a_read_of_what_is_there_already_saves_no_more_than_it_takes() -> None:
+    looked = case(loop([Event("np.asarray(jax.Array)", 0, 1), Event("$train.py:5 log", 1, 49)]))
+    assert not list(blocking_read.check(looked))
+    (finding,) = host_bound.check(looked)
+    assert most(finding) == pytest.approx(0.058, rel=0.01)
+
+
+def test_a_read_behind_a_busy_device_costs_nothing() -> None:
+    """The next step had been called before: the device goes on."""
+    runs = [Run(n * 90, 90) for n in range(6)]
+    calls = [Event("PjitFunction(step)", n * 90 - 100, 10) for n in range(6)]
+    reads = [Event("np.asarray(jax.Array)", n * 90 + 5, 80) for n in range(6)]
+    steps = [(n * 90, 90) for n in range(6)]
+    assert not list(blocking_read.check(case(made(runs, [*calls, *reads], steps))))
+
+
+def test_late_batch() -> None:
+    (finding,) = late_batch.check(case(loop([PUT])))
+    assert finding.title == "devices wait 0.05 ms per step while the host copies data to them"
+    assert "device_put" in finding.remedy.text
+
+
+def test_a_batch_that_is_put_while_the_device_works() -> None:
+    assert not list(late_batch.check(case(loop([replace(PUT, start=-80)]))))
+
+
+def test_kernel_gaps() -> None:
+    runs = [Run(n * 100, 100, busy=((0, 48), (50, 48), (98, 2))) for n in range(4)]
+    looked = case(made(runs, [], [(n * 100, 100) for n in range(4)]))
+    (finding,) = kernel_gaps.check(looked)
+    assert finding.title == "devices have nothing to do for 0.00 ms per step between kernels"
+    assert most(finding) == pytest.approx(0.002)
+    assert "the host had launched them" in finding.detail
+
+
+def test_kernels_that_follow_closely() -> None:
+    runs = [Run(n * 1000, 1000, busy=((0, 499), (500, 500))) for n in range(4)]
+    looked = case(made(runs, [], [(n * 1000, 1000) for n in range(4)]))
+    assert not list(kernel_gaps.check(looked))
+
+
+def test_gaps_of_a_prediction_are_between_kernels() -> None:
+    (finding,) = kernel_gaps.check(case(replace(loop([]), basis=Basis.PREDICTED)))
+    assert "a host that launches late is not predicted" in finding.detail
+    assert most(finding) == pytest.approx(0.060)
+
+
+def test_gaps_before_late_launches_are_not_the_devices() -> None:
+    assert not list(kernel_gaps.check(case(loop([Event("$train.py:5 log", 0, 50)]))))
