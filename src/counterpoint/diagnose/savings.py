@@ -127,7 +127,9 @@ def _without_waiting(case: Case) -> float:
         case.selection.windows, on=["step", "device"], how="semi"
     )
     whole = int((runs["end_ps"] - runs["start_ps"]).sum()) * case.selection.scale
-    waits = case.collectives.select(pl.min_horizontal("wait_ms", "exposed_ms").fill_null(0.0))
+    waits = case.collectives.select(
+        pl.min_horizontal(pl.col("wait_ms").fill_null(0.0), "exposed_ms")
+    )
     return max(0.0, whole - float(waits.to_series().sum()))
 
 

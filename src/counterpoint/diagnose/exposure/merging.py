@@ -19,8 +19,8 @@ from counterpoint.flags.advice.combiner import DEFAULT, MOST_IN_ONE, Merging
 from counterpoint.flags.advice.thresholds import flag_of
 
 SMALL_BYTES: Final = 1 << 20
-"""What one rank gives or gets, up to which starting a collective outweighs carrying it: NCCL comes
-to half its bandwidth at several MiB (nccl-tests on 8 H100 and on A100)."""
+"""Up to which starting a collective outweighs carrying it: NCCL comes to half its bandwidth at
+several MiB (nccl-tests on 8 H100 and on A100)."""
 
 _WALKED: Final = 4096
 """Collectives in one computation up to which it is asked; beyond, answers take minutes."""
@@ -43,13 +43,7 @@ class Merger:
 
 def mergers(case: Case, rows: Sequence[Mapping[str, Any]]) -> tuple[Merger, ...]:
     """Of the step's exposed collectives, which `rows` are."""
-    small = {
-        row["op"]: int(row["message_bytes"])
-        for row in rows
-        if row["message_bytes"] is not None
-        and row["message_bytes"] <= SMALL_BYTES
-        and row["kind"] in KINDS
-    }
+    small = {row["op"] for row in rows if row["kind"] in KINDS and _is_small(row)}
     if case.program is None or len(small) < 2:
         return ()
     flags = given_flags(case)
@@ -59,8 +53,13 @@ def mergers(case: Case, rows: Sequence[Mapping[str, Any]]) -> tuple[Merger, ...]
         for kind in KINDS
         if kind in kinds
         for place in places(case.program, kind)
-        if (found := _merger(kind, place, small.keys(), _in_force(kind, flags))) is not None
+        if (found := _merger(kind, place, small, _in_force(kind, flags))) is not None
     )
+
+
+def _is_small(row: Mapping[str, Any]) -> bool:
+    """By what all ranks end up with, or start with."""
+    return row["bytes"] is not None and row["bytes"] <= SMALL_BYTES
 
 
 def _in_force(kind: str, flags: Mapping[str, str] | None) -> int:

@@ -2,7 +2,7 @@
 
 ## What it does
 
-Finds collectives of at most 1 MiB per rank that nothing hides and that XLA's combiner would merge
+Finds collectives of at most 1 MiB that nothing hides and that XLA's combiner would merge
 at a larger threshold, and computes that threshold.
 
 ## Why it costs time

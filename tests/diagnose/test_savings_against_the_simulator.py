@@ -1,0 +1,58 @@
+"""Savings of predicted steps, against what the simulator says when a price is really zero."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.context import Context
+from counterpoint.diagnose.selection import select
+from counterpoint.hlo import read_program
+from counterpoint.simulate import simulate
+from hand_made import Told, compute, done, entry, loop, run_loop, start
+
+IN_A_LOOP = loop(
+    compute("first"), start("gather"), compute("second"), done("gather"), compute("third")
+) + entry(compute("before"), run_loop(5), compute("after"))
+STRAIGHT = entry(
+    compute("first"),
+    start("gather"),
+    compute("second"),
+    done("gather"),
+    start("alone", sync=True),
+    done("alone"),
+    compute("third"),
+)
+SECONDS: Mapping[str, float] = {
+    "before": 0.010,
+    "first": 0.004,
+    "gather": 0.009,
+    "second": 0.005,
+    "alone": 0.003,
+    "third": 0.002,
+    "after": 0.001,
+    "result": 0.001,
+}
+
+
+def step_ms(text: str, seconds: Mapping[str, float]) -> tuple[float, Case]:
+    module = f"HloModule made, is_scheduled=true, num_partitions=2\n{text}"
+    program = read_program(module.encode())
+    simulation = simulate(program, Told(seconds), hlo=module.encode())
+    case = Case(selection=select(simulation.timeline), context=Context())
+    return simulation.step_s * 1e3, case
+
+
+@pytest.mark.parametrize("text", [STRAIGHT, IN_A_LOOP], ids=["straight", "in a loop"])
+@pytest.mark.parametrize("name", ["gather", "alone", "first", "second", "third"])
+def test_what_a_step_would_gain_is_what_the_simulator_says(text: str, name: str) -> None:
+    if name == "alone" and text is IN_A_LOOP:
+        pytest.skip("the loop has none")
+    now, case = step_ms(text, SECONDS)
+    then, _ = step_ms(text, {**SECONDS, name: 0.0})
+    found = case.savings.without([name])
+    assert found is not None
+    assert found.low - 1e-6 <= now - then <= found.high + 1e-6
+    assert found.high - found.low <= 0.11 * (now - then) + 1e-6
