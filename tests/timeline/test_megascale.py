@@ -7,8 +7,20 @@ from pathlib import Path
 import polars as pl
 import pytest
 from megascale_fixture import BYTES, RENDEZVOUS, Scene, files, write
-from xspace_builder import MS, US, Plane, Unsigned, host, tpu, tpu_op, xspace
+from xspace_builder import (
+    MS,
+    US,
+    Plane,
+    Unsigned,
+    field_bytes,
+    host,
+    message,
+    tpu,
+    tpu_op,
+    xspace,
+)
 
+from counterpoint.timeline.assemble import assemble
 from counterpoint.timeline.host_transfers import host_transfers
 from counterpoint.timeline.model import Action, Timeline
 from counterpoint.timeline.parquet import read_parquet
@@ -195,6 +207,32 @@ def test_the_text_of_each_op_is_enough(tmp_path: Path) -> None:
     assert ops["pair"].to_list() == ["send.3"] * 4
     assert ops["collective"].unique().to_list() == ["all-reduce"]
     assert host_transfers(timeline)["rendezvous"].to_list() == [None] * 4
+
+
+def test_the_profilers_note_tells_the_slices_where_the_text_does_not() -> None:
+    attributes = (
+        'frontend_attributes={_xla_host_transfer_rendezvous="x_0",'
+        '_xla_megascale_transfer_type="REDUCE_SCATTER"}'
+    )
+    endpoints = b"".join(field_bytes(1, message((1, slice_id))) for slice_id in (1, 2, 3, 4))
+    note = message((1, 3), (2, endpoints), (2, b""))
+    core = tpu(0)
+    for name, text in (
+        (
+            "send",
+            f"(f32[1024]{{0}}, u32[], token[]) send(f32[1024]{{0}} %p, token[] %t), {attributes}",
+        ),
+        ("recv", f"(f32[256]{{0}}, u32[], token[]) recv(token[] %t), {attributes}"),
+    ):
+        told = f"%{name}.1 = {text}, channel_id=1, is_host_transfer=true, {attributes}"
+        core.describe(told, {"hlo_category": f"host {name}", "dcn_collective_info": note})
+        core.add("XLA Ops", told, 0, US)
+    recording = recorded(core)
+    ops = assemble([recording], ["x"]).ops
+    # Received 1 KiB of 4 KiB in all, of which each of four sends three quarters.
+    assert ops.select("collective", "bytes", "group_size", "bus_factor").unique().rows() == [
+        ("reduce-scatter", 4096, 4, 0.75)
+    ]
 
 
 def test_transfers_are_stored_and_older_timelines_open_without_them(tmp_path: Path) -> None:

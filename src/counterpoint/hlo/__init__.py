@@ -10,6 +10,7 @@ from counterpoint.hlo.asyncs import start_of as start_of
 from counterpoint.hlo.category import Category as Category
 from counterpoint.hlo.category import category as category
 from counterpoint.hlo.collective import Collective as Collective
+from counterpoint.hlo.collective import between_slices as between_slices
 from counterpoint.hlo.collective import collective as collective
 from counterpoint.hlo.collective import replica_groups as replica_groups
 from counterpoint.hlo.identity import StableKey as StableKey

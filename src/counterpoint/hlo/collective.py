@@ -57,7 +57,7 @@ def collective(program: Program, instruction: Instruction) -> Collective | None:
     """The collective which an instruction starts, runs or waits for; None when it is none."""
     transfer = transfer_of(program, instruction)
     if transfer is not None:
-        return _between_slices(instruction, transfer)
+        return between_slices(transfer, instruction.channel_id)
     if is_done(instruction):
         start = start_of(program, instruction)
         return collective(program, start) if start else None
@@ -67,6 +67,19 @@ def collective(program: Program, instruction: Instruction) -> Collective | None:
     if kind in ("fusion", "async"):
         return _inside(program, instruction)
     return None
+
+
+def between_slices(transfer: Transfer, channel_id: int | None = None) -> Collective:
+    """A transfer between TPU slices as the collective that it is, among slices."""
+    counted = transfer.bytes(transfer.slices)
+    return Collective(
+        kind=transfer.kind,
+        bytes=transfer.buffer_bytes if counted is None else counted,
+        group_size=transfer.slices,
+        is_async=True,
+        channel_id=channel_id,
+        instruction=transfer.name or "",
+    )
 
 
 def replica_groups(program: Program, instruction: Instruction) -> Groups:
@@ -106,18 +119,6 @@ def _of(program: Program, instruction: Instruction, kind: str) -> Collective:
         is_async=is_start(instruction) and not instruction.is_sync,
         channel_id=instruction.channel_id,
         instruction=instruction.name,
-    )
-
-
-def _between_slices(instruction: Instruction, transfer: Transfer) -> Collective:
-    counted = transfer.bytes(transfer.slices)
-    return Collective(
-        kind=transfer.kind,
-        bytes=transfer.buffer_bytes if counted is None else counted,
-        group_size=transfer.slices,
-        is_async=True,
-        channel_id=instruction.channel_id,
-        instruction=transfer.name or instruction.name,
     )
 
 

@@ -7,6 +7,7 @@ each op; else told by the op's name (`naming`), which knows no bytes, groups or 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import polars as pl
@@ -16,6 +17,7 @@ from counterpoint.hlo import (
     Program,
     Transfer,
     async_pairs,
+    between_slices,
     bytes_accessed,
     category,
     collective,
@@ -117,7 +119,7 @@ def _by_program(row: Row, program: Program, instruction: Instruction) -> Row:
         "phase": origin.phase,
         "flops": row["flops"] if row["flops"] is not None else known_flops,
         "bytes_accessed": row["bytes"] if row["bytes"] is not None else accessed,
-        **_collective(program, instruction),
+        **_collective(program, instruction, row.get("said_group_size")),
         **_schedule(program, instruction),
     }
 
@@ -127,10 +129,13 @@ def _scope(op_name: str | None) -> str | None:
     return scope(op_name.rstrip(":")).path or None if op_name else None
 
 
-def _collective(program: Program, instruction: Instruction) -> Row:
+def _collective(program: Program, instruction: Instruction, said_size: int | None) -> Row:
     of = collective(program, instruction)
     if of is None:
         return {}
+    transfer = transfer_of(program, instruction)
+    if transfer is not None and transfer.slices is None and said_size:
+        of = between_slices(replace(transfer, slices=said_size))
     return {
         "collective": of.kind,
         "bytes": of.bytes,

@@ -27,6 +27,7 @@ from counterpoint.timeline.recording import (
 )
 from counterpoint.timeline.xplane import annotation, transfers
 from counterpoint.timeline.xplane.annotation import GRAPH_STAT
+from counterpoint.timeline.xplane.endpoints import COLLECTIVE_STAT, group_size
 from counterpoint.timeline.xplane.events import Events, Stat
 from counterpoint.timeline.xplane.planes import EventName, Line, Plane, StatValue
 from counterpoint.timeline.xplane.wire import Malformed
@@ -281,6 +282,7 @@ class _Ops:
         # Batches of one plane name the same ops by the same ids: a row is made but once of these.
         self._met: dict[tuple[Plane, bool], dict[tuple[int, ...], int]] = {}
         self._nameless: set[int] = set()
+        self._slices: dict[int, int] = {}
         self.nameless_in_graphs = 0
 
     def codes(self, plane: Plane, events: Events, is_async: bool) -> NDArray[np.uint32]:
@@ -338,10 +340,17 @@ class _Ops:
         index = self._rows.setdefault(row, len(self._rows))
         if op is None:
             self._nameless.add(index)
+        slices = group_size(event.stats.get(COLLECTIVE_STAT))
+        if slices is not None:
+            self._slices[index] = slices
         return index
 
     def frame(self) -> pl.DataFrame:
-        return pl.DataFrame(list(self._rows), schema=OPS, orient="row")
+        frame = pl.DataFrame(list(self._rows), schema=OPS, orient="row")
+        if not self._slices:
+            return frame
+        sizes = [self._slices.get(index) for index in range(len(frame))]
+        return frame.with_columns(pl.Series("said_group_size", sizes, pl.UInt32))
 
 
 def _event_name(plane: Plane, metadata: int) -> EventName:
