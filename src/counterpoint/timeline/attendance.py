@@ -14,6 +14,8 @@ from counterpoint.timeline.origin import Origin
 _LISTED: Final = 3
 _NUMBER: Final = re.compile(r"(.*?)(\d+)(\D*)$")
 _S: Final = 1e9
+_APART_NS: Final = 60 * 10**9
+"""Clocks may be off by so much on machines that nobody looks after; alignment puts that right."""
 
 
 def absent_hosts(program: Program | None, devices: Sequence[Device], names: list[str]) -> list[str]:
@@ -72,7 +74,7 @@ def other_times(hosts: Sequence[Origin]) -> list[str]:
     apart: list[tuple[float, str]] = []
     for host in hosts[1:]:
         own = host.interval_ns
-        if own is not None and (own[0] > first[1] or own[1] < first[0]):
+        if own is not None and max(own[0] - first[1], first[0] - own[1]) > _APART_NS:
             apart.append(((own[0] - first[0]) / _S, host.source))
     if not apart:
         return []

@@ -108,7 +108,7 @@ def _by_sequence(first: HostRuns, own: HostRuns) -> int | None:
     if not strays:
         return None
     best = strays[0]
-    clear = len(strays) == 1 or best[0] <= _CLEARLY * strays[1][0]
+    clear = len(strays) == 1 or best[0] < _CLEARLY * strays[1][0]
     return best[2] if clear and (len(strays) > 1 or best[2] == 0) else None
 
 

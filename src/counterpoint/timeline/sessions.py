@@ -113,6 +113,6 @@ def _notes(run: list[Session], others: list[Session]) -> list[str]:
         notes.append(
             f"{len(others) + 1} runs found, the newest is read: {newest} (others: {names})"
             if len(run) == 1
-            else f"{len(others)} older sessions are left out: {names}"
+            else f"left out, of earlier runs: {names}"
         )
     return notes

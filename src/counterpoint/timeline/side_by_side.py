@@ -109,8 +109,8 @@ def _start(directory: Path, jobs: int) -> _Reader:
 
 
 def _stop(reader: _Reader) -> None:
-    reader.process.kill()
-    reader.process.wait()
+    with reader.process as process:  # closes the pipes
+        process.kill()
 
 
 def _forget(waiting: Sequence[Future[Any]]) -> None:
