@@ -17,6 +17,7 @@ import polars as pl
 
 from counterpoint.core.basis import Range
 from counterpoint.core.errors import CounterpointError
+from counterpoint.cost.scalars import default_scalars
 from counterpoint.diagnose.selection import PS_PER_MS
 from counterpoint.hlo import Program
 from counterpoint.simulate import Replay, overlap_gain_s, replay
@@ -32,7 +33,7 @@ _LONGEST_GAP_PS: Final = 10_000_000
 """Between two kernels that were launched in time there is a microsecond or two; more is waiting."""
 
 _REACH: Final = 0.05
-"""Of every answer: what falls away slowed down what ran beside it, which is not looked at."""
+"""Of every answer: what a measured cost may be off in another run (cost/measured.py)."""
 
 
 class Savings(Protocol):
@@ -60,19 +61,24 @@ class _Unasked:
 
 @dataclass(frozen=True, eq=False)
 class Simulated:
-    """Asks the simulator; `error` is by which share its step misses the measured one."""
+    """Asks the simulator; `error` is by which share its step misses the measured one.
+
+    `relief_ms` is what compute beside a collective may gain without it, by its name.
+    """
 
     program: Program
     replay: Replay
     now_ms: float
     error: float
+    relief_ms: Mapping[str, float]
 
     def without(self, instructions: Iterable[str]) -> Range | None:
         """If these took no time; None where none of them has a place in the schedule."""
         names = frozenset(instructions)
         if not names & self._names():
             return None
-        return self._around(max(0.0, self.now_ms - self._step_ms(names)))
+        relief = sum(self.relief_ms.get(name, 0.0) for name in names)
+        return self._around(max(0.0, self.now_ms - self._step_ms(names)), relief)
 
     def beside(self, collectives: Iterable[str]) -> Range | None:
         """If all work that does not need these went on meanwhile, as far as memory allows."""
@@ -81,9 +87,9 @@ class Simulated:
             return None
         return self._around(overlap_gain_s(self.program, self.replay, names) * 1e3)
 
-    def _around(self, saved: float) -> Range:
+    def _around(self, saved: float, relief: float = 0.0) -> Range:
         reach = self.error + _REACH
-        return Range(saved * max(0.0, 1 - reach), saved * (1 + reach))
+        return Range(saved * max(0.0, 1 - reach), saved * (1 + reach) + relief)
 
     @lru_cache(maxsize=256)  # noqa: B019 - lives as long as the explanation
     def _step_ms(self, names: frozenset[str]) -> float:
@@ -108,7 +114,9 @@ def savings_of(case: Case) -> Savings:
         return _Unasked()
     now_ms = own.step_s() * 1e3
     error = abs(now_ms / measured_ms - 1)
-    return Simulated(case.program, own, now_ms, error) if error <= _BELIEVED else _Unasked()
+    if error > _BELIEVED:
+        return _Unasked()
+    return Simulated(case.program, own, now_ms, error, _relief(case))
 
 
 def _costs(case: Case) -> Mapping[str, float]:
@@ -119,6 +127,14 @@ def _costs(case: Case) -> Mapping[str, float]:
         "op", self_ms=pl.col("total_ms") - pl.col("wait_ms").fill_null(0.0)
     )
     return dict(pl.concat([work, talk]).drop_nulls().iter_rows())
+
+
+def _relief(case: Case) -> Mapping[str, float]:
+    """By collective, what compute beside it takes longer because of it, as a rule of thumb."""
+    slowdown = default_scalars(case.timeline.devices[0].chip or "").slowdown.value
+    hidden = (pl.col("total_ms") - pl.col("exposed_ms")).clip(lower_bound=0.0)
+    own = case.collectives.filter(pl.col("program") == case.timeline.step_program)
+    return dict(own.select("op", hidden * slowdown).iter_rows())
 
 
 def _without_waiting(case: Case) -> float:
