@@ -42,10 +42,11 @@ def made(
     notes: Sequence[str] = (),
     host: Sequence[tuple[str, int, int]] = (),
     nameless: Sequence[str] = (),
+    header: str = "",
 ) -> Case:
     """`host` has events as (name, start, length) from the first step's start.
 
-    `nameless` kernels name no instruction.
+    `nameless` kernels name no instruction; `header` is more of the module's first line.
     """
     lines = _in_order(times) if isinstance(times, Mapping) else list(times)
     length = step or max(start + long for _, start, long, _ in lines)
@@ -55,7 +56,7 @@ def made(
         for op, start, long, line in lines
     ]
     markers = [(0, n, n * length * US, length * US) for n in range(STEPS)]
-    text = f"HloModule {MODULE}, is_scheduled=true\n\n{hlo}" if hlo is not None else ""
+    text = f"HloModule {MODULE}, is_scheduled=true{header}\n\n{hlo}" if hlo is not None else ""
     embedded = {MODULE: EmbeddedProgram(MODULE, text.encode)} if text else {}
     recorded = recording(spans, markers=markers, programs=embedded)
     names = tuple(dict.fromkeys(name for name, _, _ in host))

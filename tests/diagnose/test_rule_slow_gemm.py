@@ -71,3 +71,18 @@ def test_a_collective_beside_it_takes_its_cores() -> None:
 @pytest.mark.parametrize("chip", [None, "NVIDIA T1000"])
 def test_silent_where_the_chip_is_not_known(chip: str | None) -> None:
     assert not list(check(made(product(8192, 8192, 8192), {"gemm": 9_000}, chip=chip)))
+
+
+@pytest.mark.parametrize(("length", "findings"), [(1_500, 0), (2_600, 0), (7_200, 1)])
+def test_a_tpu_is_judged_by_its_rates_alone(length: int, findings: int) -> None:
+    """1.1 TFLOP at 918 TFLOP/s are 1.2 ms on TPU v6e; six passes take 7.2."""
+    hlo = f"""
+ENTRY main {{
+  a = f32[8192,8192]{{1,0}} parameter(0)
+  ROOT product = f32[8192,8192]{{1,0}} dot(a, a), lhs_contracting_dims={{1}}, \
+rhs_contracting_dims={{0}}, {where("jvp(head)/dot_general", 31)}
+}}
+"""
+    found = list(check(made(hlo, {"product": length}, kind="tpu", chip="TPU v6 lite")))
+    assert len(found) == findings
+    assert all("HIGHEST" in str(finding.remedy) for finding in found)

@@ -14,7 +14,9 @@ of the matrix unit's, or rows that don't start at 16 bytes cost a factor, not a 
 
 Not by the distance to the chip's peak, which small or flat products never reach: by the cost model,
 which counts tiles in waves over the cores, and memory traffic where that is slower. A product is
-slow if it takes over 1.5 times the most that the model gives for it. Products beside which a
+slow if it takes over 1.5 times the most that the model gives for it. TPUs, whose tiling is not
+modelled, are given 1.6 times what operations or bytes take at the chip's rates, by what the
+profile counts; so a product there is slow from 2.4 times on. Products beside which a
 collective runs for more than a tenth of their time are left out: it takes cores from them.
 
 ## Example
@@ -26,7 +28,8 @@ logits = x @ head      # [8192, 4096] x [4096, 50257]: an odd vocabulary
 ## Fix
 
 Pad dimensions to multiples of 64, at least of 8 for bfloat16; let XLA autotune (level 4 is the
-default), also between cuBLASLt and Triton.
+default), also between cuBLASLt and Triton. TPUs multiply in tiles of 128 or 256, and float32 at
+precision HIGHEST in six passes.
 
 ## Fix safety
 
@@ -45,6 +48,7 @@ epilogues that read much more than the operands.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -52,16 +56,17 @@ from typing import Final
 import polars as pl
 
 from counterpoint.core.basis import Basis, Range
-from counterpoint.cost.compute import Machine, price_compute
+from counterpoint.cost.compute import price_compute
 from counterpoint.cost.compute.gemm_model import Gemm
 from counterpoint.cost.compute.gemm_shape import gemms
-from counterpoint.cost.price import Family, Price
+from counterpoint.cost.price import Family, Price, Source
 from counterpoint.diagnose.advise import advise
 from counterpoint.diagnose.case import Case, place_of
 from counterpoint.diagnose.finding import Finding, Remedy
 from counterpoint.diagnose.instructions import Ran, counted, evidence_of, ran
-from counterpoint.diagnose.machines import gpu_machine
+from counterpoint.diagnose.machines import chip_of, gpu_machine
 from counterpoint.diagnose.metrics.company import shares_beside
+from counterpoint.hardware import Chip
 
 CODE: Final = "STEP502"
 NAME: Final = "slow-gemm"
@@ -74,6 +79,8 @@ of 22 shapes that no collective disturbs are all below 1.2."""
 _IN_COMPANY: Final = 0.1
 _ALIGNED: Final = 8
 """Elements of 16 bits in 16 bytes: below, cuBLAS can't use its matrix units well."""
+_TILING: Final = 1.6
+"""What tiles of a TPU that are not full may cost; a rule of thumb."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,11 +106,9 @@ class _Slow:
 
 def check(case: Case) -> Iterator[Finding]:
     """At most one, over all products."""
-    machine = gpu_machine(case)
-    if machine is None:
-        return
-    slow = _alone(case, list(_slow(case, machine)))
-    if not slow:
+    chip = chip_of(case)
+    slow = _alone(case, list(_slow(case, chip))) if chip else []
+    if chip is None or not slow:
         return
     slow.sort(key=lambda it: -it.saves.high)
     total = sum(it.ran.ms for it in slow)
@@ -115,7 +120,7 @@ def check(case: Case) -> Iterator[Finding]:
         detail=(
             f"{counted(len(slow), 'product')}; {place_of(first.ran.row)}, {_shapes(first)}, takes"
             f" {first.ran.once_ms:,.3f} ms, {first.times:.1f} times what such a product takes on"
-            f" {machine.chip} ({first.price.low * 1e3:,.3f} to {first.price.high * 1e3:,.3f} ms)"
+            f" {chip.name} ({first.price.low * 1e3:,.3f} to {first.price.high * 1e3:,.3f} ms)"
         ),
         saves_ms=saves,
         basis=Basis.RULE_OF_THUMB,
@@ -125,15 +130,29 @@ def check(case: Case) -> Iterator[Finding]:
     )
 
 
-def _slow(case: Case, machine: Machine) -> Iterator[_Slow]:
+def _slow(case: Case, chip: Chip) -> Iterator[_Slow]:
+    machine = gpu_machine(case)
     long = (pl.col("category") == "matmul") & (pl.col("share") > _LEAST_SHARE)
     for one in ran(case, long):
         found = tuple(gemms(one.program, one.instruction))
         if not found or one.instruction.opcode == "ragged-dot":
             continue
-        price = price_compute(one.program, one.instruction, machine)
+        if machine is not None:
+            price = price_compute(one.program, one.instruction, machine)
+        else:
+            price = _by_rates(one, chip)
         if price.family is Family.MATMUL and one.once_ms > _SLOW * price.high * 1e3:
             yield _Slow(one, found, price)
+
+
+def _by_rates(one: Ran, chip: Chip) -> Price:
+    """By what the profile counts and the chip's rates; nothing is slow where it does not count."""
+    flops, moved = one.row["flops"], one.row["bytes_accessed"]
+    if not flops or moved is None:
+        return Price(math.inf, 0.0, math.inf, Source.ANALYTIC, Family.MATMUL)
+    least = max(flops / chip.bf16_flops, moved / chip.hbm_bytes)
+    likely = math.sqrt(_TILING) * least
+    return Price(likely, least, _TILING * least, Source.ANALYTIC, Family.MATMUL)
 
 
 def _alone(case: Case, slow: list[_Slow]) -> list[_Slow]:
@@ -154,6 +173,12 @@ def _remedy(case: Case, slow: list[_Slow]) -> Remedy:
     given = (case.context.flags or {}).get("xla_gpu_autotune_level", "4")
     flags = level if given in ("0", "1", "2", "3") else {}
     odd = [it for it in slow if _is_odd(it)]
+    if {device.kind for device in case.timeline.devices} == {"tpu"}:
+        return advise(
+            case,
+            "pad dimensions to multiples of 128 (of 256 from v6e on), and look for"
+            " precision=HIGHEST: float32 in six passes",
+        )
     if odd:
         text = f"pad dimensions to multiples of 64: {_shapes(odd[0])} starts rows off 16 bytes"
     elif flags:
