@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import polars as pl
@@ -241,3 +242,34 @@ def test_transfers_are_stored_and_older_timelines_open_without_them(tmp_path: Pa
     assert read_parquet(kept).transfers.equals(timeline.transfers)
     (kept / "transfers.parquet").unlink()
     assert not len(read_parquet(kept).transfers)
+
+
+def test_a_trace_json_tells_the_same_of_transfers(tmp_path: Path) -> None:
+    def event(process: int, name: str, start: float, length: float, **args: object) -> object:
+        return {"ph": "X", "pid": process, "tid": 1, "name": name, "ts": start, "dur": length,
+                "args": args}  # fmt: skip
+
+    def names(process: int, name: str, thread: str) -> list[object]:
+        return [
+            {"ph": "M", "pid": process, "name": "process_name", "args": {"name": name}},
+            {"ph": "M", "pid": process, "tid": 1, "name": "thread_name", "args": {"name": thread}},
+        ]
+
+    sizes = "s100001->200001d|$c0=1000"
+    told = {"graph_key": KEY, "action_duration_ns": "40000", "buffer_sizes": sizes,
+            "network_transport_latency_us": "30"}  # fmt: skip
+    events = [
+        *names(1, "/device:TPU:0", "XLA Ops"),
+        *names(2, "/host:CPU", "pjrt"),
+        *names(3, PLANE, "track"),
+        event(1, "fusion.1", 0, 900, hlo_category="fusion"),
+        event(2, "MapDmaBuffer", 10, 30, size="4.29GB"),
+        event(3, "NetworkReceive END", 90, 10, **told),
+    ]
+    path = tmp_path / "host.trace.json"
+    path.write_text(json.dumps({"traceEvents": events}))
+    rows = read(path).transfers.drop("host", "line", "name")
+    assert rows.rows() == [
+        (None, "map-dma-buffer", 10 * US, 30 * US, 4_290_000_000, None, None),
+        (0, "network-receive", 60 * US, 40 * US, 1000, 30 * US, "100001"),
+    ]

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from counterpoint.timeline.chrome.roles import DeviceKey, integer, step_of_kind
 from counterpoint.timeline.chrome.tracks import NO_RUN, Kind
 from counterpoint.timeline.device import Device
+from counterpoint.timeline.megascale.gatherer import Gatherer
+from counterpoint.timeline.megascale.told import NUMBERS, TOLD, message_action
 from counterpoint.timeline.model import Lane
 from counterpoint.timeline.recording import (
     EXECUTIONS,
@@ -55,6 +57,7 @@ class Columns:
         self._host_events: list[Rows] = []
         self._executions: list[tuple[object, ...]] = []
         self._markers: list[tuple[object, ...]] = []
+        self._transfers = Gatherer()
 
     def device(self, key: DeviceKey) -> int:
         """The index of a device, new or known."""
@@ -105,6 +108,22 @@ class Columns:
             mark = self._kinds[kind]
             self._markers.append((None, step_of_kind(mark), mark.name, start, duration))
 
+    def add_actions(self, line: int, rows: Rows) -> None:
+        """What Megascale did, as it tells itself."""
+        self._transfers.add_actions(self._told(line, rows))
+
+    def add_messages(self, line: int, rows: Rows) -> None:
+        """Events of a host thread that tell of transfers."""
+        told = self._told(line, rows)
+        named = {name: message_action(name) for name in told["event"].unique().to_list()}
+        tells = {name: action for name, action in named.items() if action is not None}
+        self._transfers.add_messages(told.filter(pl.col("event").is_in([*tells])), tells)
+
+    @property
+    def transfers(self) -> tuple[pl.DataFrame, tuple[str, ...]]:
+        """The table TRANSFERS, and notes."""
+        return self._transfers.finish(self.devices)
+
     @property
     def devices(self) -> tuple[Device, ...]:
         """Devices at their index."""
@@ -147,6 +166,19 @@ class Columns:
         """The table MARKERS."""
         return pl.DataFrame(self._markers, schema=MARKERS, orient="row")
 
+    def _told(self, line: int, rows: Rows) -> pl.DataFrame:
+        told = [
+            {
+                "event": self._kinds[kind].name,
+                "line": line,
+                "start_ps": start,
+                "dur_ps": duration,
+                **_args(self._kinds[kind]),
+            }
+            for kind, _, start, duration in cast("list[list[int]]", rows.tolist())
+        ]
+        return pl.DataFrame(told, schema=TOLD)
+
     def _op_row(self, kind: Kind, is_async: bool) -> tuple[object, ...]:
         row = _op_row(kind, is_async)
         return (*row, *_said(kind)) if self._ours else row
@@ -176,6 +208,12 @@ def _op_row(kind: Kind, is_async: bool) -> tuple[object, ...]:
         _number(kind.bytes_accessed),
         text if own else None,
     )
+
+
+def _args(kind: Kind) -> dict[str, object]:
+    """What an event tells of a transfer."""
+    args = cast("tuple[tuple[str, str], ...]", kind.carries or ())
+    return {name: integer(text) if name in NUMBERS else text for name, text in args}
 
 
 def _said(kind: Kind) -> tuple[object, ...]:

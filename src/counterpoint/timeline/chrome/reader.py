@@ -79,6 +79,7 @@ def _read(data: memoryview, source: str, reached: Reached) -> Recording:
             next="capture the profile again, or give the .xplane.pb beside it",
         )
     columns, left_out = sort_tracks(tracks, ours=ours)
+    transfers, told = columns.transfers
     return Recording(
         source=source,
         host=(written.host if written else None) or _host(source),
@@ -90,7 +91,12 @@ def _read(data: memoryview, source: str, reached: Reached) -> Recording:
         markers=columns.markers,
         host_events=columns.host_events,
         host_names=columns.host_names,
-        notes=(*_notes(tracks, columns, left_out, ours=ours), *(written.notes if written else ())),
+        transfers=transfers,
+        notes=(
+            *_notes(tracks, columns, left_out, ours=ours),
+            *told,
+            *(written.notes if written else ()),
+        ),
         truncated=tracks.cut is not None or (not ours and tracks.complete == MOST_EVENTS),
         basis=written.basis if written else Basis.MEASURED,
     )

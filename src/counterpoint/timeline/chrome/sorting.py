@@ -6,6 +6,7 @@ from collections import defaultdict
 from typing import Final, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from counterpoint.timeline.chrome.columns import DURATION, KIND, Columns, Rows
 from counterpoint.timeline.chrome.roles import (
@@ -18,6 +19,7 @@ from counterpoint.timeline.chrome.roles import (
     step_of_kind,
 )
 from counterpoint.timeline.chrome.tracks import Kind, Track, Tracks
+from counterpoint.timeline.megascale.told import PLANE as MEGASCALE
 
 # XLA writes a length of zero as one picosecond, so that viewers draw it.
 _NO_LENGTH_PS: Final = 1
@@ -36,7 +38,9 @@ def sort_tracks(tracks: Tracks, *, ours: bool = False) -> tuple[Columns, tuple[s
         rows: Rows = np.frombuffer(tracks.rows[track], np.int64).reshape(-1, 4)
         role = role_of(process, thread, naming[track[0]])
         device = device_of_process(process)
-        if role is Role.LEFT_OUT:
+        if process == MEGASCALE:
+            columns.add_actions(columns.line(f"{process}/{thread}"), rows)
+        elif role is Role.LEFT_OUT:
             # Newer derived lines are one per stream: `XLA Ops - from #16`.
             left_out.add(process if device is None else thread.partition(" - from ")[0])
         elif device is None:
@@ -68,7 +72,8 @@ def _add_host(columns: Columns, kinds: list[Kind], name: str, rows: Rows) -> Non
     columns.add_marks(marks)
     events = np.concatenate((of_group.pop(Role.HOST, rows[:0]), marks))
     events = events[events[:, DURATION] > _NO_LENGTH_PS]
-    if not of_group and not len(events):
+    telling = rows[_tells(kinds, rows)]
+    if not of_group and not len(events) and not len(telling):
         return
     line = columns.line(name)
     for group, mine in of_group.items():
@@ -76,6 +81,14 @@ def _add_host(columns: Columns, kinds: list[Kind], name: str, rows: Rows) -> Non
             columns.add_spans(columns.device(group), line, mine, False)
     if len(events):
         columns.add_host_events(line, events)
+    if len(telling):
+        columns.add_messages(line, telling)
+
+
+def _tells(kinds: list[Kind], rows: Rows) -> NDArray[np.bool_]:
+    """Which events tell of transfers."""
+    telling = np.array([kind.carries is not None for kind in kinds], bool)
+    return telling[rows[:, KIND]]
 
 
 def _split(kinds: list[Kind], rows: Rows) -> dict[Role | DeviceKey, Rows]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Final, NamedTuple, cast
@@ -20,6 +20,7 @@ from typing import Final, NamedTuple, cast
 from counterpoint.timeline.chrome.stream import Event
 from counterpoint.timeline.chrome.times import Clock, duration_ps
 from counterpoint.timeline.chrome.unpack import CutOff
+from counterpoint.timeline.megascale.told import NUMBERS, TELLING, TEXTS
 
 Track = tuple[int | str, int | str]
 """Process and thread."""
@@ -49,6 +50,7 @@ class Kind(NamedTuple):
     bytes_accessed: object = None
     long_name: object = None
     device: object = None  # Kineto's
+    carries: object = None  # args of an event that tells of a transfer, by their names
     # What a Timeline knew that was written as a trace.
     said_category: object = None
     said_phase: object = None
@@ -74,7 +76,7 @@ class Tracks:
     thread_names: dict[Track, str] = field(default_factory=dict[Track, str])
     rows: dict[Track, array[int]] = field(default_factory=dict[Track, "array[int]"])
     kinds: dict[tuple[object, ...], int] = field(default_factory=dict[tuple[object, ...], int])
-    arguments: Sequence[str] = _ARGS  # those of them that are read
+    ours: bool = False  # a Timeline was written here
     complete: int = 0  # events of phase X
     bookkeeping: int = 0
     unreadable: int = 0
@@ -97,7 +99,7 @@ class Tracks:
 
 def gather(events: Iterable[Event], *, ours: bool = False) -> Tracks:
     """Read every event; what comes before a cut counts. `ours`: a Timeline was written here."""
-    tracks = Tracks(arguments=(*_ARGS, *_SAID) if ours else _ARGS)
+    tracks = Tracks(ours=ours)
     clock, open_events = Clock(), dict[Track, list[tuple[Event, int]]]()
     try:
         for event in events:
@@ -135,11 +137,14 @@ def _put(tracks: Tracks, event: Event, start: int | None, duration: int | None) 
     args, run = event.get("args"), NO_RUN
     if isinstance(args, dict):
         known = cast(Mapping[str, object], args)
-        kind = (event.get("name"), event.get("cat"), *map(known.get, tracks.arguments))
+        name = event.get("name")
+        kind = (name, event.get("cat"), *map(known.get, _ARGS), _carried(name, known))
+        if tracks.ours:
+            kind += (*map(known.get, _SAID),)
         if "run_id" in known:
             run = _integer(known["run_id"])
     else:
-        kind = (event.get("name"), event.get("cat"), *(None,) * len(tracks.arguments))
+        kind = (event.get("name"), event.get("cat"), *(None,) * len(_ARGS))
     try:
         number = tracks.kinds.setdefault(kind, len(tracks.kinds))
     except TypeError:  # a list where a text belongs
@@ -149,6 +154,14 @@ def _put(tracks: Tracks, event: Event, start: int | None, duration: int | None) 
     if rows is None:
         rows = tracks.rows[process, thread] = array("q")
     rows.extend((number, run, start, duration))
+
+
+def _carried(name: object, args: Mapping[str, object]) -> object:
+    """Args of the few events that tell of transfers; they differ from event to event."""
+    if not isinstance(name, str) or not name.startswith(TELLING):
+        return None
+    known = ((arg, args[arg]) for arg in (*NUMBERS, *TEXTS) if arg in args)
+    return tuple((arg, str(value)) for arg, value in known)
 
 
 def _pair(

@@ -30,6 +30,12 @@ TOLD: Final[Schema] = {
 }
 """Args that an event lacks are null."""
 
+TELLING: Final = (
+    *("MapDmaBuffer", "MegaScale:", "Megascale:"),
+    *("DeviceToHost ", "NetworkSend ", "NetworkReceive ", "HostToDevice "),
+)
+"""How names of events begin that tell of transfers."""
+
 _PREFIX: Final = "megascale:"
 _MESSAGES: Final = {
     "communication transport receive": Action.RECEIVE,
