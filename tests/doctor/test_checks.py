@@ -8,14 +8,7 @@ from typing import Any
 
 import pytest
 
-from counterpoint.core.rulebook import read_page
-from counterpoint.doctor.checks import CHECKS
-from counterpoint.doctor.cluster.merged import COMPARISONS
-from counterpoint.doctor.examine import examine
-from counterpoint.doctor.facts import Clock, Facts, FlagRemark, Flags, Interface, Limit, RdmaPort
-from counterpoint.doctor.requirement import parse
-from counterpoint.doctor.verdict import BAD, Status
-from tests.doctor.hosts import (
+from checked_hosts import (
     GIB,
     SOFTWARE,
     SYSCTLS,
@@ -25,37 +18,46 @@ from tests.doctor.hosts import (
     with_environment,
     worst,
 )
+from counterpoint.core.rulebook import read_page
+from counterpoint.doctor.checks import CHECKS
+from counterpoint.doctor.cluster.merged import COMPARISONS
+from counterpoint.doctor.examine import examine
+from counterpoint.doctor.facts import Clock, Facts, FlagRemark, Flags, Interface, Limit, RdmaPort
+from counterpoint.doctor.requirement import parse
+from counterpoint.doctor.verdict import BAD, Status
 
 OK, NOTE, WARNING, ERROR = Status.OK, Status.NOTE, Status.WARNING, Status.ERROR
 UNKNOWN, NONE = Status.UNKNOWN, Status.NOT_APPLICABLE
 
 
 def packages(**versions: str) -> Facts:
-    merged = SOFTWARE.packages | {name.replace("_", "-"): text for name, text in versions.items()}
+    merged = {**SOFTWARE.packages} | {
+        name.replace("_", "-"): text for name, text in versions.items()
+    }
     kept = {name: text for name, text in merged.items() if text}
     return gpu_host(software=replace(SOFTWARE, packages=kept))
 
 
-def driver(version: str, **changes: Any) -> Facts:
+def driver(version: str, **changes: Any) -> Facts:  # noqa: ANN401
     return gpu_host(gpus=replace(gpu_host().gpus, driver=version), **changes)
 
 
-def sysctl(name: str, value: str, **changes: Any) -> Facts:
+def sysctl(name: str, value: str, **changes: Any) -> Facts:  # noqa: ANN401
     host = gpu_host()
     return gpu_host(
         network=replace(host.network, sysctls={**SYSCTLS, name: value}), **{"dcn": True, **changes}
     )
 
 
-def network(**changes: Any) -> Facts:
+def network(**changes: Any) -> Facts:  # noqa: ANN401
     return gpu_host(network=replace(gpu_host().network, **changes))
 
 
-def machine(base: Callable[..., Facts] = gpu_host, **changes: Any) -> Facts:
+def machine(base: Callable[..., Facts] = gpu_host, **changes: Any) -> Facts:  # noqa: ANN401
     return base(machine=replace(base().machine, **changes))
 
 
-def card(**changes: Any) -> Facts:
+def card(**changes: Any) -> Facts:  # noqa: ANN401
     gpus = gpu_host().gpus
     cards = (*gpus.cards[:3], replace(gpus.cards[3], **changes), *gpus.cards[4:])
     return gpu_host(gpus=replace(gpus, cards=cards))
@@ -67,7 +69,7 @@ def links(*kinds: str) -> Facts:
     return gpu_host(gpus=replace(gpus, links=pairs))
 
 
-def place(number: int, **changes: Any) -> Facts:
+def place(number: int, **changes: Any) -> Facts:  # noqa: ANN401
     places = list(gpu_host().places)
     places[number] = replace(places[number], **changes)
     return gpu_host(places=tuple(places))

@@ -48,7 +48,7 @@ class Recommended:
         """Whether a value that will not do costs much."""
         if self.grave_below is None:
             return self.grave
-        return int(value.split()[-1]) < self.grave_below
+        return int(value.rsplit(maxsplit=1)[-1]) < self.grave_below
 
 
 BUFFERS: Final = (

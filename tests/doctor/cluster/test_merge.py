@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from checked_hosts import SOFTWARE, SYSCTLS, gpu_host, with_environment
 from counterpoint.doctor.cluster.clock import Offset, Ping, offset
 from counterpoint.doctor.cluster.consult import merge
 from counterpoint.doctor.cluster.gathering import Gathering
@@ -17,7 +18,6 @@ from counterpoint.doctor.diagnosis import Diagnosis
 from counterpoint.doctor.examine import examine
 from counterpoint.doctor.facts import Facts
 from counterpoint.doctor.verdict import Status
-from tests.doctor.hosts import SOFTWARE, SYSCTLS, gpu_host, with_environment
 
 
 def reports(*hosts: Facts) -> tuple[Report, ...]:
@@ -84,10 +84,10 @@ def test_differences_of_settings_kernel_and_mtu_are_told() -> None:
         with_environment(host, XLA_FLAGS="--xla_gpu_enable_x=true", NCCL_ALGO="Ring"),
         network=replace(host.network, interfaces=(small,), sysctls=sysctls),
     )
-    found = dict(
-        (text.split(":")[0], status)
+    found = {
+        text.split(":")[0]: status
         for status, text in told(merged((host, host, odd)), "hosts-differ")
-    )
+    }
     assert found == {
         "MTU ens3": Status.WARNING,
         "NCCL_ALGO": Status.WARNING,

@@ -97,6 +97,13 @@ def _held(facts: Facts, driver: str, release: str) -> Verdict:
         + (", by the forward-compatibility package" if compatible else ""),
         wanted=f"driver {_SHOWN[release]} or later",
         why="an older driver does not load the kernels of a newer CUDA",
-        remedy="" if compatible or release == "12" else "pip install 'jax[cuda12]'",
+        remedy=_remedy(release, compatible),
         source=_SOURCE,
     )
+
+
+def _remedy(release: str, compatible: bool) -> str:
+    if compatible:
+        return "nvidia-smi   # the driver is the administrator's; the package does until then"
+    update = "sudo apt-get install nvidia-open   # or as the distribution names the driver"
+    return update if release == "12" else "pip install 'jax[cuda12]'   # or a newer driver"

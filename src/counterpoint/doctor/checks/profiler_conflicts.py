@@ -47,7 +47,6 @@ from typing import Final
 
 from counterpoint.doctor.facts import Facts
 from counterpoint.doctor.verdict import Status, Verdict, not_applicable, ok
-from counterpoint.pgle.contention import conflicts
 
 CODE: Final = "DOC201"
 NAME: Final = "profiler-conflicts"
@@ -59,6 +58,8 @@ def check(facts: Facts) -> Iterator[Verdict]:
     if not facts.has_driver:
         yield not_applicable(facts.gpus.why_none)
         return
+    from counterpoint.pgle.contention import conflicts  # here: it loads polars, for GPUs only
+
     found = conflicts(facts.environment, facts.processes, facts.software.packages.get("jaxlib"))
     for one in found:
         yield Verdict(

@@ -19,7 +19,6 @@ from counterpoint.doctor.gather.programs import Ask, ask
 from counterpoint.doctor.gather.settings import gather_flags, seen_environment
 from counterpoint.doctor.gather.software import gather_software
 from counterpoint.flags.live.interpreter import find_interpreter
-from counterpoint.pgle.contention import processes_here
 
 
 def gather(
@@ -35,6 +34,8 @@ def gather(
     """Facts of this host. `dcn`: a step's traffic between hosts is known to go by TCP."""
     host = socket.gethostname()
     hosts, ranks_here = _counts(environment)
+    from counterpoint.pgle.contention import processes_here  # here, since it loads polars
+
     interpreter = find_interpreter(python, environment)
     slices = environment.get("MEGASCALE_NUM_SLICES", "")
     return Facts(

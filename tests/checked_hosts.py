@@ -62,7 +62,7 @@ SOFTWARE: Final = Software(
 )
 
 
-def gpu_host(**changes: Any) -> Facts:
+def gpu_host(**changes: Any) -> Facts:  # noqa: ANN401
     """One of four hosts with eight GPUs, InfiniBand, and nothing wrong."""
     cards = tuple(
         Gpu(
@@ -120,7 +120,7 @@ def gpu_host(**changes: Any) -> Facts:
     return replace(facts, **changes)
 
 
-def laptop(**changes: Any) -> Facts:
+def laptop(**changes: Any) -> Facts:  # noqa: ANN401
     """A machine with a CPU, a jax, and nothing else."""
     packages = {"jax": "0.10.2", "jaxlib": "0.10.2"}
     facts = Facts(

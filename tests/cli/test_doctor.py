@@ -1,0 +1,98 @@
+"""`counterpoint doctor` as it is typed, on the machine that runs the tests."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from command_line import Counterpoint
+from counterpoint.cli.app import main
+from counterpoint.doctor.checks import CHECKS
+
+SILENT = ("XLA_", "JAX_", "NCCL_", "SLURM_", "OMPI_", "PMI", "LIBTPU", "TPU_")
+
+
+@pytest.fixture(autouse=True)
+def _plain(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in os.environ:
+        if name.startswith(SILENT):
+            monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+
+
+def test_each_check_says_something_of_this_machine(capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["doctor", "--json", "--no-probe"])
+    told = json.loads(capsys.readouterr().out)
+    assert told["schema"] == "counterpoint.doctor/1"
+    assert {one["name"] for one in told["verdicts"]} == {check.NAME for check in CHECKS}
+    assert code == int(told["failed"])
+    bad = [one for one in told["verdicts"] if one["status"] in ("error", "warning")]
+    assert bool(bad) is told["failed"]
+
+
+def test_the_page_has_what_is_bad_with_the_command_against_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XLA_FLAGS", "--xla_no_such_flag=1")
+    assert main(["doctor", "--no-probe", "--only", "flags"]) == 1
+    page = capsys.readouterr().out
+    assert "1 error" in page.splitlines()[0]
+    assert "xla_no_such_flag: no release" in page
+    assert "do      counterpoint flags check --env --fix" in page
+    assert page.splitlines()[-1] == "next: counterpoint explain-code DOC105"
+
+
+def test_checks_are_chosen_by_name_and_code(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["doctor", "--json", "--only", "DOC3,clock", "--skip", "DOC301"])
+    names = [one["name"] for one in json.loads(capsys.readouterr().out)["verdicts"]]
+    assert "clock" in names
+    assert "compilation-cache" not in names
+    assert {"open-files", "shared-memory"} < set(names)
+
+
+def test_a_check_that_is_none_is_refused_with_those_that_are(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["doctor", "--only", "tcp-buffer"]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("error: --only tcp-buffer: no such check")
+    assert "next: --only DOC403" in told
+
+
+@pytest.mark.parametrize("timeout", ["0", "-1", "nan", "inf"])
+def test_a_timeout_that_is_none_is_refused(
+    timeout: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["doctor", f"--timeout={timeout}"]) == 2
+    assert "--timeout takes seconds" in capsys.readouterr().err
+
+
+def test_the_report_is_written_to_a_file_and_not_over_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["doctor", "--only", "open-files", "-o"]
+    main([*words, "told.json"])
+    assert json.loads((tmp_path / "told.json").read_text())["verdicts"]
+    main([*words, "told.txt"])
+    assert (tmp_path / "told.txt").read_text().startswith("Doctor")
+    capsys.readouterr()
+    assert main([*words, "told.txt"]) == 2
+    assert "told.txt exists" in capsys.readouterr().err
+
+
+def test_a_name_of_an_interface_that_is_not_here_is_told(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NCCL_SOCKET_IFNAME", "=none\x1b[31m9")
+    assert main(["doctor", "--no-probe", "--only", "nccl-interfaces"]) == 1
+    page = capsys.readouterr().out
+    assert "no such interface here" in page
+    assert "\x1b" not in page
+
+
+def test_codes_are_explained(counterpoint: Counterpoint) -> None:
+    told = counterpoint("explain-code", "DOC403")
+    assert told.stdout.startswith("DOC403 tcp-buffers")
