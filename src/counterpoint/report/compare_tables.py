@@ -71,7 +71,8 @@ def ops_section(work: Work, top: int) -> Section:
     for side, name in enumerate("AB"):
         count, ms = _alone(work, side)
         if count:
-            said = f"only in {name}: {count:,} ops, {units.milliseconds(ms)}"
+            ops = "op" if count == 1 else "ops"
+            said = f"only in {name}: {count:,} {ops}, {units.milliseconds(ms)}"
             blocks.append(Prose(said, Tone.QUIET))
     differ = f"{len(clear):,} of {len(work.ops):,} differ" if clear else "none differs"
     return Section("Ops", f"{differ} by more than noise", tuple(blocks))

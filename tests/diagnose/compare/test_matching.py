@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import polars as pl
 import pytest
 from compare_pairs import (
     body,
@@ -17,6 +20,7 @@ from compare_pairs import (
 from counterpoint.core.basis import Unknown
 from counterpoint.diagnose.compare.comparison import Work
 from counterpoint.diagnose.compare.matching import How
+from counterpoint.timeline.model import Timeline
 
 
 def rows_of(work: Work) -> dict[tuple[tuple[str, ...], tuple[str, ...]], tuple[str, float]]:
@@ -167,3 +171,24 @@ def test_a_collective_that_became_sync_is_said() -> None:
     work = work_of(timeline(program(*SCHEDULE), SPANS), timeline(program(*sync), SPANS))
     assert [it.name for it in work.schedule.now_sync] == ["reduce"]
     assert work.schedule.now_async == ()
+
+
+def test_without_hlo_renamed_ops_are_told_by_their_operations_and_place() -> None:
+    """As a TPU's profile tells them: scope, source line, operations and bytes of each op."""
+    spans = [("fusion.1", 0.0, 2.0, 0), ("fusion.2", 3.0, 4.0, 0)]
+    swapped = [("fusion.2", 0.0, 2.0, 0), ("fusion.1", 3.0, 5.0, 0)]
+
+    def tell(made: Timeline, flops: dict[str, float]) -> Timeline:
+        names = made.ops["name"].to_list()
+        told = made.ops.with_columns(
+            pl.lit("layers/mlp").alias("scope"),
+            pl.Series("flops", [flops[name] for name in names], pl.Float64),
+        )
+        return replace(made, ops=told)
+
+    a = tell(timeline(None, spans), {"fusion.1": 1e9, "fusion.2": 4e9})
+    b = tell(timeline(None, swapped), {"fusion.2": 1e9, "fusion.1": 4e9})
+    assert rows_of(work_of(a, b)) == {
+        (("fusion.1",), ("fusion.2",)): ("work", 0.0),
+        (("fusion.2",), ("fusion.1",)): ("work", 1.0),
+    }

@@ -49,6 +49,7 @@ class Item:
     primitive: str
     result: str | None  # shape
     key: Hashable  # None where no HLO tells it
+    figures: Hashable  # what the profile itself says of its work; None where it says nothing
     content: frozenset[Atom]
     count: float
     self_ms: float
@@ -82,7 +83,7 @@ def items_of(case: Case) -> tuple[Item, ...]:
 
 _FACTS: Final = (
     *("opcode", "category", "lane", "collective", "bytes", "group_size"),
-    *("scope", "source", "phase", "position"),
+    *("scope", "source", "phase", "position", "flops", "bytes_accessed"),
 )
 
 
@@ -127,12 +128,20 @@ def _item(case: Case, row: dict[str, Any]) -> Item:
         primitive=known.primitive,
         result=known.result,
         key=known.key,
+        figures=_figures(row),
         content=known.content,
         count=row["count"] or 0.0,
         self_ms=row["self_ms"] or 0.0,
         held_ms=row["held_ps"],
         error_ms=_error(row["each_ps"], case),
     )
+
+
+def _figures(row: dict[str, Any]) -> Hashable:
+    told = (row["flops"], row["bytes_accessed"])
+    if not any(told) or not (row["scope"] or row["source"]):
+        return None
+    return (row["category"], row["scope"], row["source"], row["phase"], *told)
 
 
 def label_of(timeline: Timeline, program: int | None) -> str:

@@ -5,7 +5,8 @@ in stages, the surest first, and a stage sees what earlier ones have left:
 
     looped    instructions of one scope, primitive and result, as often in all, but fewer or more
     same      equal key and content; those that bear one name first, then in order of the schedule
-    work      equal scope, primitive, content and result, whatever instruction carries it out
+    work      equal scope, primitive, content and result, whatever instruction carries it out;
+              without HLO equal scope, source line, operations and bytes, as the profile tells them
     name      equal names, where one side's HLO is not known
     shapes    equal scope, primitive and content, other shapes
     merged    collectives of one kind and group, several for one with the same bytes in all
@@ -154,6 +155,15 @@ def _work(it: Item) -> Hashable:
     return (it.program, it.scope, it.primitive, it.phase, it.result, it.content)
 
 
+def _figures(it: Item) -> Hashable:
+    """Of an op without HLO."""
+    return None if it.key is not None or it.figures is None else (it.program, it.figures)
+
+
+def _figures_by_name(it: Item) -> Hashable:
+    return None if (known := _figures(it)) is None else (known, it.op)
+
+
 def _shapes(it: Item) -> Hashable:
     if it.is_collective or not it.content:
         return None
@@ -188,6 +198,8 @@ _FIRST: Final[tuple[tuple[How, Identity], ...]] = (
     (How.SAME, _exact_by_name),
     (How.SAME, _exact),
     (How.WORK, _work),
+    (How.WORK, _figures_by_name),
+    (How.WORK, _figures),
 )
 _SHAPES: Final[tuple[tuple[How, Identity], ...]] = ((How.SHAPES, _shapes),)
 _LAST: Final[tuple[tuple[How, Identity], ...]] = (

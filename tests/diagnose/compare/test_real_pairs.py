@@ -1,0 +1,56 @@
+"""Real profiles, and a real run: what is the same is said to be the same."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+import counterpoint
+from counterpoint.cli.app import main
+from counterpoint.core.basis import Unknown
+from counterpoint.diagnose.compare.comparison import Work
+from counterpoint.diagnose.compare.experiment import About
+from counterpoint.diagnose.compare.matching import How
+from counterpoint.diagnose.compare.step_time import StepChange, Verdict
+
+pytestmark = pytest.mark.slow
+
+EXAMPLE = Path(__file__).parents[3] / "examples" / "sharded_step.py"
+
+
+def test_ranks_of_one_run_do_not_differ(shared: Path) -> None:
+    """Rank 3 holds another build: 2,576 instructions, and each is found again."""
+    traces = shared / "data" / "traces"
+    found = counterpoint.compare(
+        traces / "pax_fsdp4_4proc_proc0.zip", traces / "pax_fsdp4_4proc_proc3.zip"
+    )
+    assert isinstance(found.step, StepChange)
+    assert found.step.verdict is Verdict.WITHIN
+    assert found.same_experiment
+    assert [(it.about, it.what) for it in found.differs] == [(About.PROGRAM, "fingerprint")]
+    work = found.work
+    assert isinstance(work, Work)
+    assert len(work.ops) == 2576
+    assert {row.how for row in work.ops} == {How.SAME}
+    assert not any(row.clear for row in work.ops)
+    rows = sum(row.difference_ms for row in work.ops)
+    assert rows == pytest.approx(work.busy.difference_ms, abs=1e-6)
+    assert not isinstance(work.schedule.moves, Unknown)
+    assert work.schedule.moves == ()
+
+
+def test_a_run_against_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = tmp_path / "run"
+    command = [sys.executable, str(EXAMPLE), "--steps", "12"]
+    window = ["--profile-start-step", "4", "--profile-steps", "5"]
+    assert main(["run", "-o", str(run), *window, "--", *command]) == 0
+    capsys.readouterr()
+    assert main(["compare", str(run), str(run), "--json", "--fail-above", "1%"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["step"]["verdict"] == "no difference"
+    assert (data["differs"], data["notes"], data["moves"]) == ([], [], [])
+    assert all(row["difference_ms"] == 0 for row in data["ops"])
+    assert any(row["kind"] == "all-reduce" for row in data["collectives"])
