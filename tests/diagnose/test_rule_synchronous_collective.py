@@ -66,6 +66,16 @@ def test_on_chips_where_nobody_asked_for_the_scheduler_it_is_asked_for() -> None
     assert found.remedy.flags == ((LHS, "true"),)
 
 
+def test_where_nobody_knows_whether_it_runs_unasked_the_scheduler_is_not_blamed() -> None:
+    for unknown in (
+        case(flags=None),
+        case(flags={}, jaxlib=None),
+        case(flags={}, chip="AMD Instinct MI300X"),
+    ):
+        (found,) = ask(unknown)
+        assert "did not run" not in found.detail
+
+
 @pytest.mark.parametrize(
     ("flags", "why"),
     [

@@ -1,7 +1,7 @@
 """Small collectives that XLA's combiner would merge at another threshold.
 
-What may be merged `flags.advice` computes as XLA does: of one computation, one kind, one group of
-devices, none waiting for another. Here it is asked which of those that are small now would go
+What may be merged `flags.advice` computes as XLA:GPU does: of one computation, one kind, one group
+of devices, none waiting for another. Here it is asked which of those that are small now would go
 together, and at which threshold the fewest of them are left. What was in force when the program was
 compiled did not merge them, so where that is known only larger thresholds are looked at.
 """
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from counterpoint.diagnose.case import Case
-from counterpoint.diagnose.exposure.given import given_flags
+from counterpoint.diagnose.exposure.given import given_flags, on_gpu
 from counterpoint.flags.advice.combinable import KINDS, Place, places
 from counterpoint.flags.advice.combiner import DEFAULT, MOST_IN_ONE, Merging
 from counterpoint.flags.advice.thresholds import flag_of
@@ -44,7 +44,7 @@ class Merger:
 def mergers(case: Case, rows: Sequence[Mapping[str, Any]]) -> tuple[Merger, ...]:
     """Of the step's exposed collectives, which `rows` are."""
     small = {row["op"] for row in rows if row["kind"] in KINDS and _is_small(row)}
-    if case.program is None or len(small) < 2:
+    if case.program is None or len(small) < 2 or not on_gpu(case):
         return ()
     flags = given_flags(case)
     kinds = {row["kind"] for row in rows if row["op"] in small}

@@ -11,6 +11,7 @@ Source: xla/service/gpu/gpu_hlo_schedule.cc, model/sol_latency_estimator.cc
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -28,6 +29,10 @@ from counterpoint.flags.version import (
 from counterpoint.hlo import Program, collective, is_start
 
 _UNMODELLED: Final = ("collective-broadcast", "ragged-all-to-all")
+
+
+_AMD: Final = re.compile(r"\bAMD\b|^MI\d|\bInstinct\b")
+"""Since some release it runs unasked on MI300, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +66,8 @@ def _by_settings(case: Case, program: Program, flags: Mapping[str, str]) -> Sche
         return Scheduler(False, f"{stopped} switches it off")
     if asked or PROFILE in flags:
         return Scheduler(True, f"--{LHS if asked else PROFILE} switches it on")
-    if version is None or chip is None:
-        return Scheduler(None, "the release of jaxlib or the chip is not known")
+    if version is None or chip is None or _AMD.search(chip):
+        return Scheduler(None, "whether it runs unasked on this chip and release is not known")
     return _unasked(program, version, chip)
 
 

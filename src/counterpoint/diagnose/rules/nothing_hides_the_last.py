@@ -51,7 +51,7 @@ from typing import Any, Final
 from counterpoint.core.basis import Range
 from counterpoint.diagnose.advise import advise
 from counterpoint.diagnose.case import Case, place_of
-from counterpoint.diagnose.exposure.given import given_flags
+from counterpoint.diagnose.exposure.given import given_flags, on_gpu
 from counterpoint.diagnose.exposure.shares import AT_END
 from counterpoint.diagnose.exposure.told import evidence, removing
 from counterpoint.diagnose.finding import Finding, Remedy
@@ -98,7 +98,7 @@ def _finding(case: Case, row: dict[str, Any]) -> Finding:
 
 def _sizes(case: Case, row: dict[str, Any]) -> list[int]:
     """Bytes of the values that it was merged of, as the combiner counts them."""
-    if case.program is None or row["kind"] not in KINDS:
+    if case.program is None or row["kind"] not in KINDS or not on_gpu(case):
         return []
     found = (part for place in places(case.program, row["kind"]) for part in place.parts)
     return [part.bytes for part in found if part.instruction == row["op"]]

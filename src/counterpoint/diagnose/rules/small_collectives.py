@@ -15,8 +15,9 @@ all ranks. Ten small ones pay that ten times.
 In the HLO, as XLA's combiner does it: collectives of one computation, one kind, one group of
 devices and (of reductions) one type and operation, none of which waits for another. Collectives in
 the body of a loop merge with those of the same body only. Where the threshold that the program was
-compiled with is known, only larger ones are looked at. What is saved is bounded by the fixed cost
-of each that falls away, for which the fastest of them stands.
+compiled with is known, only larger ones are looked at. TPUs have a combiner of their own: of them
+nothing is said. What is saved is bounded by the fixed cost of each that falls away, for which the
+fastest of them stands.
 
 ## Example
 
