@@ -16,6 +16,7 @@ from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.context import Context
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.selection import select
+from counterpoint.hardware import Target
 from counterpoint.runs import Run
 from counterpoint.timeline.assemble import assemble
 from counterpoint.timeline.device import Device
@@ -43,6 +44,7 @@ def made(
     host: Sequence[tuple[str, int, int]] = (),
     nameless: Sequence[str] = (),
     header: str = "",
+    target: Target | None = None,
 ) -> Case:
     """`host` has events as (name, start, length) from the first step's start.
 
@@ -73,7 +75,7 @@ def made(
         host_events=pl.DataFrame(events, schema=HOST_EVENTS, orient="row"),
         host_names=names,
     )
-    context = Context(run=run, flags=flags, environment={} if run else None)
+    context = Context(run=run, target=target, flags=flags, environment={} if run else None)
     return Case(selection=select(assemble([recorded], ["made.xplane.pb"])), context=context)
 
 

@@ -6,6 +6,7 @@ import pytest
 from compute_step import made, priced, where
 
 from counterpoint.diagnose.rules.memory_bound_chain import check
+from counterpoint.hardware import parse_target
 
 ROWS = 8192 * 4096  # of f32: 134 MB
 
@@ -112,3 +113,28 @@ def test_attention_that_is_written_out_wants_a_flash_kernel() -> None:
     # 2 x 25.8 GFLOP at flash attention's rate are 0.08 ms of the 0.66.
     assert priced(finding).high == pytest.approx(0.66 - 0.08, abs=0.02)
     assert finding.evidence[0].what == "weights (/home/me/model/mlp.py:41)"
+
+
+@pytest.mark.parametrize(
+    ("kind", "chip", "kernel"),
+    [
+        ("gpu", "AMD MI300X", "Transformer Engine"),
+        ("tpu", "TPU v6 lite", "splash_attention"),
+    ],
+)
+def test_each_chip_has_its_own_kernels(kind: str, chip: str, kernel: str) -> None:
+    times = {"scores": 180, "weights": 300, "mixed": 180}
+    (finding,) = check(made(ATTENTION, times, kind=kind, chip=chip))
+    assert kernel in str(finding.remedy)
+    assert "cudnn" not in str(finding.remedy)
+
+
+def test_the_users_target_names_the_chip_where_the_profile_does_not() -> None:
+    times = {"centred": 100, "scaled": 100}
+    (finding,) = check(made(chain(), times, chip=None, target=parse_target("8xH100")))
+    assert "H100" in finding.detail
+
+
+def test_a_norm_has_a_kernel_of_cudnns() -> None:
+    (finding,) = check(made(chain(), {"centred": 100, "scaled": 100}))
+    assert ("xla_gpu_enable_cudnn_layer_norm", "true") in finding.remedy.flags

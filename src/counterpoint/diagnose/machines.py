@@ -6,18 +6,32 @@ sheet's rates are: their compiler's tiling is not modelled.
 
 from __future__ import annotations
 
+from counterpoint.core.errors import UsageError
 from counterpoint.cost.compute import Machine, machine_of
 from counterpoint.cost.scalars import default_scalars
 from counterpoint.diagnose.case import Case
 from counterpoint.hardware import Chip, Target, find_chip
+from counterpoint.hardware.architecture import architecture_of
 from counterpoint.hardware.gpu import gpus, target_config
 from counterpoint.timeline.device import Device
 
 
 def chip_of(case: Case) -> Chip | None:
-    """What all chosen devices are; None where they differ or it is not known."""
+    """What all chosen devices are, or what the user says they are where the profile does not.
+
+    None where they differ or it is not known.
+    """
     device = _device(case)
-    return find_chip(device.chip) if device else None
+    if device is None or device.chip is not None:
+        return find_chip(device.chip) if device else None
+    return _named(case.context.target) if device.kind == "gpu" else None
+
+
+def is_nvidia(case: Case) -> bool:
+    """Whether they are GPUs of NVIDIA's, as far as it is known."""
+    device, chip = _device(case), chip_of(case)
+    amd = chip is not None and architecture_of(chip.name) == "cdna3"
+    return device is not None and device.kind == "gpu" and not amd
 
 
 def gpu_machine(case: Case) -> Machine | None:
@@ -32,6 +46,13 @@ def _device(case: Case) -> Device | None:
     chosen = [case.timeline.devices[index] for index in case.selection.devices]
     alike = {(device.kind, device.chip) for device in chosen}
     return chosen[0] if len(alike) == 1 else None
+
+
+def _named(target: Target | None) -> Chip | None:
+    try:
+        return target.chip if target is not None else None
+    except UsageError:  # described without rates
+        return None
 
 
 def _target(chip: Chip) -> Target:

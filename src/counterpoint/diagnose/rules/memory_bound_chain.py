@@ -62,7 +62,7 @@ from counterpoint.diagnose.advise import advise
 from counterpoint.diagnose.case import Case, place_of
 from counterpoint.diagnose.finding import Finding, Remedy
 from counterpoint.diagnose.instructions import Ran, counted, evidence_of
-from counterpoint.diagnose.machines import chip_of, gpu_machine
+from counterpoint.diagnose.machines import chip_of, gpu_machine, is_nvidia
 from counterpoint.diagnose.metrics.chains import Chain, chains
 from counterpoint.hardware import Chip
 
@@ -176,13 +176,9 @@ def _pair(chain: Chain) -> str:
 
 def _remedy(case: Case, kind: _Kind) -> Remedy:
     if kind.name == _ATTENTION:
-        return advise(
-            case,
-            'a flash attention kernel: jax.nn.dot_product_attention(..., implementation="cudnn"),'
-            " Transformer Engine's, or one in Pallas",
-        )
+        return advise(case, f"a flash attention kernel: {_flash(case)}")
     words = " ".join(str(it.row["scope"]).lower() for it in kind.members)
-    if "norm" in words:
+    if "norm" in words and is_nvidia(case):
         return advise(
             case,
             "one kernel for the norm: Transformer Engine's, one in Pallas, or cuDNN's",
@@ -193,3 +189,12 @@ def _remedy(case: Case, kind: _Kind) -> Remedy:
         "one kernel for the chain (Pallas, Triton), or less to move: bfloat16 instead of float32,"
         " a loss in parts over the tokens",
     )
+
+
+def _flash(case: Case) -> str:
+    if is_nvidia(case):
+        cudnn = 'jax.nn.dot_product_attention(..., implementation="cudnn")'
+        return f"{cudnn}, Transformer Engine's, or one in Pallas"
+    if {device.kind for device in case.timeline.devices} == {"tpu"}:
+        return "splash attention (jax.experimental.pallas.ops.tpu.splash_attention)"
+    return "Transformer Engine's, or one in Pallas"
