@@ -66,9 +66,15 @@ def _full(demand: Demand) -> str:
     said: list[str] = []
     for (link, limit_is), rows in demand.saturated.group_by("link", "limit_is"):
         ms = units.milliseconds(float(rows["length_ms"].sum()))
-        of = "the highest seen" if limit_is != "capacity" else f"{SATURATION:.0%} of its capacity"
+        known = limit_is == "capacity"
+        of = (
+            f"{SATURATION:.0%} of its capacity or more"
+            if known
+            else "nearly the most it was seen at"
+        )
         name = SPELT.get(str(link) if link else None, "a link that is not known")
-        said.append(f"{name}: near {of} for {ms}, in {len(rows):,} stretches")
+        stretches = "stretch" if len(rows) == 1 else "stretches"
+        said.append(f"{name}: {of} for {ms}, in {len(rows):,} {stretches}")
     return printable("   ".join(sorted(said)))
 
 

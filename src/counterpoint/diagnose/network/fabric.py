@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from counterpoint.hardware import Target, find_chip
+from counterpoint.hardware import Links, Target, find_chip
 from counterpoint.hardware.gpu import find_described, gpus, target_config
 from counterpoint.hardware.ici import Ici, find_ici
 from counterpoint.hardware.links import find_wiring
@@ -57,8 +57,17 @@ def fabric_of(case: Case) -> Fabric:
         domain_known=known,
         network_known=links is not None and links.network_source == "asked for",
         ici=None,
-        source=links.source if links else _why_unknown(chip, target),
+        source=_source(links, target.hosts) if links and target else _why_unknown(chip, target),
     )
+
+
+def _source(links: Links, hosts: int) -> str:
+    if hosts < 2:
+        return links.source
+    if links.network_source != "asked for":
+        return f"{links.source}; of the network between hosts nobody says the rate: --target does"
+    gbps = links.nic_bytes_per_s * 8 / 1e9
+    return f"{links.source}; {gbps:g} Gb/s a device between hosts, as asked for"
 
 
 def _why_unknown(chip: str | None, target: Target | None) -> str:

@@ -1,0 +1,90 @@
+"""What a collective is bound by, each verdict with a near miss."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from counterpoint.cost import Family, Source, around
+from counterpoint.diagnose.network.bound import Bound, Facts, judge
+from counterpoint.diagnose.network.wire import Link, Wire
+
+MIB = 2**20
+
+
+def facts(price_ms: float = 1.0, bound_by: str = "bandwidth", **changes: object) -> Facts:
+    """An exposed all-gather of 1 ms that takes what the cost model expects, and cannot move."""
+    price = around(price_ms / 1e3, 0.2, Source.TABLE, Family.DOMAIN, "8 ranks", bound_by)
+    made = Facts(
+        total_ms=1.0,
+        exposed_ms=1.0,
+        wait_ms=0.0,
+        transfer_ms=1.0,
+        slack_ms=0.0,
+        movable_ms=0.0,
+        achieved=300e9,
+        wire=Wire(link=Link.DOMAIN, bytes=300e6, capacity=450e9, price=price),
+        ranks=8,
+        kind="all-gather",
+        link_busy=0.3,
+    )
+    return replace(made, **changes)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("given", "bound"),
+    [
+        (facts(), Bound.BANDWIDTH),
+        (facts(price_ms=0.75), Bound.BANDWIDTH),
+        (facts(price_ms=0.6), Bound.UNKNOWN),  # far slower than such a message need be
+        (facts(exposed_ms=0.04), Bound.HIDDEN),
+        (facts(exposed_ms=0.06), Bound.BANDWIDTH),
+        (facts(exposed_ms=0.3, slack_ms=1.0), Bound.HIDDEN),  # in gaps of the work beside it
+        (facts(exposed_ms=0.3, slack_ms=0.9), Bound.BANDWIDTH),
+        (facts(wait_ms=0.6), Bound.LATE_RANK),
+        (facts(wait_ms=0.4), Bound.BANDWIDTH),
+        (facts(wait_ms=None), Bound.BANDWIDTH),
+        (facts(movable_ms=1.0), Bound.SCHEDULE),
+        (facts(movable_ms=0.9), Bound.BANDWIDTH),  # not enough to hide it
+        (facts(movable_ms=0.5, slack_ms=0.5), Bound.SCHEDULE),
+        (facts(movable_ms=1.0, link_busy=0.95), Bound.BANDWIDTH),  # no schedule has room for it
+        (facts(movable_ms=None), Bound.BANDWIDTH),
+        (facts(bound_by="latency"), Bound.LATENCY),
+        (facts(bound_by="latency", price_ms=0.5), Bound.UNKNOWN),  # twice what latency explains
+        (facts(transfer_ms=None, achieved=None), Bound.UNKNOWN),
+    ],
+)
+def test_the_verdict(given: Facts, bound: Bound) -> None:
+    assert judge(given)[0] is bound
+
+
+def test_the_reason_has_the_figures() -> None:
+    said = judge(facts())[1]
+    assert "300 GB/s of 450 GB/s" in said
+    assert "100% of what 286 MiB can be expected to reach" in said
+
+
+def test_without_a_rate_nothing_is_judged() -> None:
+    wire = Wire(link=Link.DCN, bytes=300e6)
+    bound, why = judge(facts(wire=wire))
+    assert bound is Bound.UNKNOWN
+    assert (
+        why == "300 GB/s are achieved; what the network between slices carries at most is not known"
+    )
+
+
+@pytest.mark.parametrize(
+    ("sent", "transfer_ms", "achieved", "bound"),
+    [
+        (300e6, 1.0, 300e9, Bound.BANDWIDTH),  # of 400
+        (100e6, 1.0, 100e9, Bound.UNKNOWN),  # one axis may have no more
+        (1024, 0.01, 1e8, Bound.LATENCY),  # 7 hops of a microsecond
+        (1024, 1.0, 1e6, Bound.UNKNOWN),
+    ],
+)
+def test_between_chips_of_a_tpu(
+    sent: float, transfer_ms: float, achieved: float, bound: Bound
+) -> None:
+    wire = Wire(link=Link.ICI, bytes=sent, capacity=400e9)
+    assert judge(facts(wire=wire, transfer_ms=transfer_ms, achieved=achieved))[0] is bound
