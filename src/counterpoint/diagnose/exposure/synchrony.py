@@ -84,7 +84,7 @@ def synchronous(case: Case, rows: list[dict[str, Any]]) -> Mapping[str, Synchron
 
 
 _UNTOLD: Final = Synchronous(
-    Cause.UNTOLD, "it has no done; why it has none is not told without the program's HLO"
+    Cause.UNTOLD, "the compiler left it in one piece; why, is not told without the program's HLO"
 )
 
 
