@@ -10,6 +10,7 @@ import pytest
 from counterpoint.timeline.assemble import assemble
 from counterpoint.timeline.counterparts import LAST, HostRuns, find_shifts
 from counterpoint.timeline.model import Timeline
+from counterpoint.timeline.recording import Recording
 from recordings import NS, Span, recording
 
 LENGTHS = (100, 130, 105, 160, 110, 95, 140, 120)
@@ -26,7 +27,7 @@ def host(
     marked: bool = False,
     clock: int = 0,
     zero: int | None = None,
-):
+) -> Recording:
     """A host that recorded steps `first` to `last`, each with one collective of both devices."""
     starts = [sum(LENGTHS[:step]) - sum(LENGTHS[:first]) + clock for step in range(first, last)]
     spans = [
