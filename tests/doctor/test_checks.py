@@ -255,6 +255,21 @@ def test_a_host_that_is_well_hears_nothing_bad() -> None:
         assert [one.name for one in loud] == expected
 
 
+def test_what_two_checks_know_is_said_once() -> None:
+    one = FlagRemark(
+        code="FLAG409", severity="warning", name="NCCL_P2P_DISABLE", message="slow", advice="drop"
+    )
+    flags = Flags(settings=3, release="0.10.2", remarks=(one,))
+    host = replace(env(NCCL_P2P_DISABLE="1"), flags=flags)
+    assert [it.name for it in examine(host) if it.status is WARNING] == ["nccl-environment"]
+
+
+def test_cards_with_bridges_may_have_none() -> None:
+    gpus = links("SYS", "PHB").gpus
+    cards = tuple(replace(card, name="NVIDIA H100 NVL") for card in gpus.cards)
+    assert worst(gpu_host(gpus=replace(gpus, cards=cards)), "gpu-topology") is OK
+
+
 def test_a_laptop_is_told_that_gpu_checks_do_not_apply() -> None:
     told = {one.name: one for one in examine(laptop())}
     for name in ("driver", "gpu-state", "gpu-topology", "memory-fraction", "nccl-environment"):

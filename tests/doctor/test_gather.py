@@ -151,6 +151,11 @@ def test_launchers_tell_how_many_hosts_there_are(tmp_path: Path) -> None:
     assert (facts.hosts, facts.ranks_here) == (3, 2)
 
 
+def test_a_slice_of_tpus_tells_its_hosts(tmp_path: Path) -> None:
+    facts = gathered(tmp_path, {}, TPU_WORKER_HOSTNAMES="t0,t1,t2,t3", MEGASCALE_NUM_SLICES="2")
+    assert (facts.hosts, facts.dcn) == (4, True)
+
+
 def test_only_settings_are_kept_of_the_environment(tmp_path: Path) -> None:
     given = {"XLA_FLAGS": "", "NCCL_DEBUG": "WARN", "HOME": "/root", "JAX_SECRET_TOKEN": "x"}
     assert set(gathered(tmp_path, {}, **given).environment) == {"XLA_FLAGS", "NCCL_DEBUG"}

@@ -106,6 +106,12 @@ def test_variables_of_ranks_and_devices_may_differ() -> None:
     assert not merged((one, two)).failed
 
 
+def test_dumps_may_go_elsewhere_on_each_rank() -> None:
+    one = with_environment(gpu_host(), XLA_FLAGS="--xla_dump_to=/tmp/0 --xla_gpu_x=1")
+    two = with_environment(gpu_host(), XLA_FLAGS="--xla_dump_to=/tmp/1 --xla_gpu_x=1")
+    assert not merged((one, two)).failed
+
+
 def test_the_same_words_of_several_hosts_are_one() -> None:
     bad = with_environment(gpu_host(), NCCL_P2P_DISABLE="1")
     diagnosis = merged((bad, bad, gpu_host()))

@@ -55,13 +55,18 @@ def check(facts: Facts) -> Iterator[Verdict]:
     if not flags.settings and not flags.remarks:
         yield not_applicable("no settings of XLA, JAX or NCCL in this environment")
         return
-    grave = [one for one in flags.remarks if one.severity != "note"]
+    grave = [one for one in flags.remarks if one.severity != "note" and not _elsewhere(one, facts)]
     yield from map(_verdict, grave)
     if not grave:
         notes = len(flags.remarks)
         asked = ", and by its compiler" if flags.probed else ""
         said = f"; {notes} notes by `counterpoint flags check --env`" if notes else ""
         yield ok(f"{flags.settings} settings taken by jaxlib {flags.release}{asked}{said}")
+
+
+def _elsewhere(one: FlagRemark, facts: Facts) -> bool:
+    """Whether nccl-environment says the same, knowing more of the host."""
+    return facts.has_driver and one.name in ("NCCL_P2P_DISABLE", "NCCL_DEBUG")
 
 
 def _verdict(one: FlagRemark) -> Verdict:

@@ -49,8 +49,8 @@ NAME: Final = "gpu-topology"
 SINCE: Final = "0.1"
 
 _SOURCE: Final = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html"
-_WITH_NVLINK: Final = ("SXM", "HBM3", "NVL")
-"""Parts of names of GPUs that are built with NVLink; a PCIe card says PCIe."""
+_WITH_NVLINK: Final = ("SXM", "HBM3")
+"""Parts of names of GPUs that are always built with NVLink; PCIe and NVL cards may lack bridges."""
 
 
 def check(facts: Facts) -> Iterator[Verdict]:

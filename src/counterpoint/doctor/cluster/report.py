@@ -17,6 +17,9 @@ _OWN: Final = re.compile(
 )
 """Names of variables that are meant to differ between ranks or hosts."""
 
+_PLACE: Final = re.compile(r"--xla_dump_to=\S*")
+"""A flag that may name another directory on each rank, and compiles nothing else."""
+
 
 @dataclass(frozen=True, slots=True)
 class Report:
@@ -66,7 +69,7 @@ def _compared(facts: Facts) -> Iterator[tuple[str, str]]:
     yield "python", facts.software.python
     yield from ((f"package {name}", version) for name, version in facts.software.packages.items())
     yield from (
-        (f"setting {name}", value)
+        (f"setting {name}", " ".join(_PLACE.sub("", value).split()))
         for name, value in facts.environment.items()
         if not _OWN.search(name)
     )

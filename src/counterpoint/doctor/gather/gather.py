@@ -63,7 +63,8 @@ def _counts(environment: Mapping[str, str]) -> tuple[int, int]:
     except CounterpointError:
         return 1, 1
     if world is None:
-        return 1, 1
+        names = environment.get("TPU_WORKER_HOSTNAMES", "")  # of a slice, where nobody launches
+        return max(1, len([name for name in names.split(",") if name.strip()])), 1
     here = _number(environment, "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
     here = here or _slurm_ranks_here(environment, world)
     hosts = _number(environment, "SLURM_STEP_NUM_NODES", "SLURM_NNODES")
