@@ -13,7 +13,12 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from counterpoint.core.basis import Range
+from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.context import Context
 from counterpoint.diagnose.explain import Explanation, explain
+from counterpoint.diagnose.metrics.host_transposes import host_transposes
+from counterpoint.diagnose.selection import select
 from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.read import read
 
@@ -157,3 +162,45 @@ def test_the_tpu_waits_for_host_copies(shared: Path) -> None:
     assert explained.utilisation.chip == "TPU v6e"
     assert explained.breakdown is not None
     assert explained.breakdown.copy_exposed_ms > 0.9 * (explained.steps.median_ms or 0)
+
+
+class TestCompute:
+    """Figures of docs/cases, each seen in the profile itself as well."""
+
+    def test_attention_written_out_is_the_dearest_on_pax(self, explained: Explanation) -> None:
+        first = explained.findings[0]
+        assert first.code == "STEP503"
+        assert "attention" in first.title
+        # 12 layers, forward and backward; buffers of 4 x 12 x 2048 x 2048 in bf16.
+        assert "in 24 chains" in first.detail
+        assert "(403 MB)" in first.detail
+        assert "praxis/layers/attentions.py" in first.evidence[0].what
+        assert isinstance(first.saves_ms, Range)
+        assert first.saves_ms.high == pytest.approx(49, rel=0.05)
+
+    def test_products_are_no_finding_on_pax(self, explained: Explanation) -> None:
+        codes = {finding.code for finding in explained.findings}
+        assert not codes & {"STEP401", "STEP402", "STEP501", "STEP502", "STEP505"}
+
+    def test_three_arrays_go_to_the_host_and_back_on_tpu(self, shared: Path) -> None:
+        timeline = opened(f"{shared}/data/traces/jax_inference_v6e_4tpu.xplane.pb")
+        first = explain(timeline).findings[0]
+        assert first.code == "STEP505"
+        # 3 x 5 x 1024 x 1024 x 256 of f32, each way.
+        assert "(16.11 GB) from the host to the device" in first.detail
+        assert "(16.11 GB) from the device to the host" in first.detail
+        assert "Kernels run for 23.84 ms" in first.detail
+
+    def test_the_tpus_host_transposes_at_start_up_only(self, shared: Path) -> None:
+        timeline = opened(f"{shared}/data/traces/jax_inference_v6e_4tpu.xplane.pb")
+        found = host_transposes(Case(selection=select(timeline), context=Context()))
+        assert found.busy_ms > 33_000  # of threads side by side
+        assert found.before_ms == pytest.approx(897, rel=0.01)  # of the clock
+        assert found.in_steps_ms == 0
+
+    def test_the_convolutions_result_is_turned_around(self, shared: Path) -> None:
+        timeline = opened(f"{shared}/data/traces/jax_conv_mi300x_8gpu.xplane.pb")
+        (turned,) = (it for it in explain(timeline).findings if it.code == "STEP504")
+        assert "cudnn-conv.1 (__cudnn$convForward) writes a result" in turned.detail
+        assert "generate_conv_trace.py:23" in turned.evidence[0].what
+        assert turned.evidence[0].ms == pytest.approx(0.259, rel=0.01)
