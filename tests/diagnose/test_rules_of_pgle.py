@@ -17,7 +17,12 @@ from counterpoint.core.basis import Range
 from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.network.requirement import Bound
-from counterpoint.diagnose.rules import pgle_coverage, pgle_missing, pgle_stale
+from counterpoint.diagnose.rules import (
+    exposed_collective,
+    pgle_coverage,
+    pgle_missing,
+    pgle_stale,
+)
 
 LHS = "xla_gpu_enable_latency_hiding_scheduler"
 PROFILE = "xla_gpu_pgle_profile_file_or_directory_path"
@@ -126,6 +131,13 @@ def test_a_profile_of_another_program_is_stale(tmp_path: Path) -> None:
     assert OTHER in found.detail
     assert isinstance(found.saves_ms, Range)
     assert (found.saves_ms.low, found.saves_ms.high) == pytest.approx((0.0, 3.0))
+
+
+def test_who_has_a_profile_is_not_told_to_give_one(tmp_path: Path) -> None:
+    (without,) = exposed_collective.check(case(ON))
+    (with_one,) = exposed_collective.check(case(profile(tmp_path)))
+    assert "give the latency-hiding scheduler measured costs" in without.remedy.text
+    assert "counterpoint pgle check" in with_one.remedy.text
 
 
 def test_a_stale_profile_that_costs_nothing_is_not_worth_a_word(tmp_path: Path) -> None:

@@ -70,6 +70,7 @@ from counterpoint.diagnose.exposure.told import (
     removing,
 )
 from counterpoint.diagnose.finding import Finding, Remedy
+from counterpoint.diagnose.pgle_use import use_of
 from counterpoint.flags.version import LHS
 from counterpoint.hlo import in_loop
 
@@ -128,11 +129,18 @@ def _remedy(case: Case, rows: Rows, looped: Sequence[str]) -> Remedy:
     scheduler = scheduler_of(case)
     flags = {} if scheduler.ran else {LHS: "true"}
     flags |= {pipelining_flag(kind): "true" for kind in dict.fromkeys(looped) if kind in PIPELINED}
-    return advise(case, _words(scheduler, pipelined=bool(looped)), flags)
+    return advise(case, _words(scheduler, _costs(case), pipelined=bool(looped)), flags)
 
 
-def _words(scheduler: Scheduler, *, pipelined: bool) -> str:
-    costs = "give the latency-hiding scheduler measured costs: a PGLE profile of this program"
+def _costs(case: Case) -> str:
+    """A profile, or where one was given a look at what it gives."""
+    use = use_of(case)
+    if use is not None and (use.path or use.auto):
+        return "see whether the PGLE profile fits this program: counterpoint pgle check"
+    return "give the latency-hiding scheduler measured costs: a PGLE profile of this program"
+
+
+def _words(scheduler: Scheduler, costs: str, *, pipelined: bool) -> str:
     if scheduler.ran is False:
         first = f"let the latency-hiding scheduler run: {scheduler.why}"
     elif scheduler.ran is None:
