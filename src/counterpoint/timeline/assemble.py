@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
 import polars as pl
 
 from counterpoint.core.basis import Basis
@@ -83,7 +82,7 @@ def finish(gathered: Gathered, inputs: Sequence[str], notes: Sequence[str]) -> T
         lines=tuple(gathered.lines),
         programs=tuple(gathered.programs),
         ops=_without_false_forward(tables.ops),
-        spans=_sorted(tables.spans),
+        spans=tables.spans,
         runs=tables.runs.with_columns(step=found.step_of_run).select(*RUNS).cast({**RUNS}),
         steps=found.steps,
         step_rule=found.rule,
@@ -178,14 +177,6 @@ def _on_one_clock(
         transfers=_shift(tables.transfers, "host", by_host),
     )
     return shifted, hosts, notes
-
-
-def _sorted(spans: pl.DataFrame) -> pl.DataFrame:
-    """By device and start. Lines come one after the other, each sorted: few runs to merge."""
-    device, start = spans["device"].to_numpy(), spans["start_ps"].to_numpy()
-    parts = [np.flatnonzero(device == one) for one in np.unique(device)]
-    order = [part[np.argsort(start[part], kind="stable")].astype(np.uint32) for part in parts]
-    return spans[pl.Series(np.concatenate(order))] if order else spans
 
 
 def _extent(spans: pl.DataFrame) -> pl.DataFrame:

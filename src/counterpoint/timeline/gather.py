@@ -114,17 +114,29 @@ def _append_spans(
     run_of = pl.Series("run", found.run_of, pl.UInt32)
     first_device = len(gathered.devices)
     run = pl.when(run_of != NO_RUN).then(run_of + gathered.run_count)
+    spans = recording.spans
     gathered.spans.append(
-        recording.spans.select(
+        spans.select(
             (pl.col("device") + first_device).cast(pl.UInt16),
             pl.col("line").cast(pl.UInt32) + len(gathered.lines),
             pl.Series("op", op_of_span, pl.UInt32),
             run.cast(pl.UInt32).alias("run"),
             "start_ps",
             "dur_ps",
-        ).select(*SPANS)
+        ).select(*SPANS)[_by_device_and_start(spans)]
     )
     gathered.runs.append(found.runs.with_columns(pl.col("device") + first_device))
+
+
+def _by_device_and_start(spans: pl.DataFrame) -> pl.Series:
+    """The order of a host's spans; hosts follow each other, so all are in order then.
+
+    Lines come one after the other, each sorted: few runs to merge.
+    """
+    device, start = spans["device"].to_numpy(), spans["start_ps"].to_numpy()
+    parts = [np.flatnonzero(device == one) for one in np.unique(device)]
+    order = [part[np.argsort(start[part], kind="stable")] for part in parts]
+    return pl.Series(np.concatenate([np.empty(0, np.int64), *order]), dtype=pl.UInt32)
 
 
 def _append_markers(gathered: Gathered, recording: Recording, host: int) -> None:

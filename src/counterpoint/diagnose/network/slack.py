@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from counterpoint.core.intervals import EMPTY, Intervals, union
 from counterpoint.diagnose.network.arrivals import arrivals, is_transfer
-from counterpoint.diagnose.selection import PS_PER_MS, Selection
+from counterpoint.diagnose.selection import PS_PER_MS, Selection, device_slices
 from counterpoint.timeline.model import Lane
 
 if TYPE_CHECKING:
@@ -118,11 +118,11 @@ def _other_waits(selection: Selection, spans: pl.DataFrame, found: pl.DataFrame)
     """Of each row of `arrivals`, the time before it in which only other transfers go on."""
     waits = np.zeros(len(found), np.int64)
     role = _roles(selection)[spans["op"].to_numpy()]
-    device, start = spans["device"].to_numpy(), spans["start_ps"].to_numpy()
+    own_rows, start = device_slices(spans), spans["start_ps"].to_numpy()
     end = start + spans["dur_ps"].to_numpy()
     asked = found.with_row_index("at").filter(pl.col("arrival_ps") > pl.col("start_ps"))
     for (one,), rows in asked.group_by("device"):
-        mine = slice(*np.searchsorted(device, [int(one), int(one) + 1]))
+        mine = own_rows.get(int(one), slice(0, 0))
         waiting = _waiting(role[mine], start[mine], end[mine])
         waits[rows["at"].to_numpy()] = _waits_of(rows, *waiting)
     return waits
