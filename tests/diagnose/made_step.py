@@ -79,6 +79,7 @@ def made(
     *,
     beside: Sequence[str] = (),
     chip: str = H100,
+    kind: str = "gpu",
     flags: Mapping[str, str] | None = None,
     jaxlib: str | None = None,
     steps: int = 5,
@@ -110,7 +111,7 @@ def made(
     ]
     embedded = {} if text is None else {MODULE: EmbeddedProgram(MODULE, text.encode)}
     recorded = recording(spans, markers=markers, programs=embedded)
-    chips = tuple(Device(ordinal=index, kind="gpu", chip=chip) for index in range(devices))
+    chips = tuple(Device(ordinal=index, kind=kind, chip=chip) for index in range(devices))
     ops = recorded.ops.with_columns(
         text=pl.col("op").replace_strict(said or {}, default=None, return_dtype=pl.String)
     )

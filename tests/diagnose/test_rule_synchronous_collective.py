@@ -199,3 +199,15 @@ def test_without_the_program_the_instruction_itself_tells_that_it_has_no_done() 
 def test_a_name_alone_tells_nothing() -> None:
     found = made(None, STEP, 16, flags={}, jaxlib="0.10.2")
     assert not ask(told(found, reduce={"bound": Bound.UNKNOWN}))
+
+
+def test_on_a_tpu_what_stands_around_it_is_told_and_no_flag_of_gpus() -> None:
+    found = made(program(), STEP, 16, kind="tpu", chip="TPU v5e", flags={DISABLED: "ALLREDUCE"})
+    (one,) = ask(told(found, reduce={"movable_ms": 0.0, "bound": Bound.SCHEDULE}))
+    assert "all work before it feeds it" in one.detail
+    assert one.remedy.flags == ()
+
+
+def test_on_virtual_cpus_there_are_no_others() -> None:
+    found = made(program(), STEP, 16, kind="cpu", flags={}, jaxlib="0.10.2")
+    assert not ask(told(found, reduce={"movable_ms": 0.0, "bound": Bound.SCHEDULE}))

@@ -64,6 +64,8 @@ class Synchronous:
 
 def synchronous(case: Case, rows: list[dict[str, Any]]) -> Mapping[str, Synchronous]:
     """Which of the step's collectives are so, by name; `rows` tell their `movable_ms`."""
+    if any(device.kind == "cpu" for device in case.timeline.devices):
+        return {}  # XLA:CPU knows no others
     program = case.program
     if program is None:
         named = _without_done(case)
