@@ -12,7 +12,7 @@ from typing import Final
 import polars as pl
 
 from counterpoint.diagnose.selection import Selection
-from counterpoint.hlo import Instruction, Program, async_pairs
+from counterpoint.hlo import Instruction, Program, async_pairs, transfer_of
 from counterpoint.timeline.model import Lane
 
 _CALLING: Final = ("while", "conditional", "call")
@@ -56,12 +56,20 @@ def _called(selection: Selection, starts: pl.DataFrame) -> _Called:
 
 def _between(program: Program, name: str) -> Iterator[str]:
     start = program.instruction(name)
-    done = program.instruction(async_pairs(program).get(name, ""))
+    done = done_of(program, start) if start else None
     if start is None or done is None:
         return
     instructions = program.computations[start.computation].instructions
     for it in instructions[start.index + 1 : done.index]:
         yield from callees(program, it)
+
+
+def done_of(program: Program, start: Instruction) -> Instruction | None:
+    """What waits for a start: of a transfer between slices, the end of what it receives."""
+    transfer = transfer_of(program, start)
+    if transfer is not None:
+        return program.instruction(transfer.recv_done or transfer.send_done or "")
+    return program.instruction(async_pairs(program).get(start.name, ""))
 
 
 def callees(program: Program, instruction: Instruction) -> Iterator[str]:

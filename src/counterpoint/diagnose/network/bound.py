@@ -93,8 +93,10 @@ def judge(facts: Facts) -> tuple[Bound, str]:
 
 
 def _by_schedule(facts: Facts) -> tuple[Bound, str] | None:
-    slack, movable, needs = facts.slack_ms, facts.movable_ms, facts.transfer_ms
-    if slack is None or movable is None or needs is None or slack >= needs:
+    slack, movable = facts.slack_ms, facts.movable_ms
+    # Where nobody knows who waited for whom, work has to cover the waiting too.
+    needs = facts.transfer_ms if facts.transfer_ms is not None else facts.total_ms
+    if slack is None or movable is None or slack >= needs:
         return None
     if movable < needs - slack or facts.link_busy >= _FULL:
         return None
@@ -107,7 +109,7 @@ def _by_schedule(facts: Facts) -> tuple[Bound, str] | None:
 def _by_links(facts: Facts) -> tuple[Bound, str]:
     if facts.transfer_ms is None or facts.achieved is None:
         missing = "how long the transfer takes" if facts.wire.bytes else "how many bytes it carries"
-        return Bound.UNKNOWN, f"not known: {missing}"
+        return Bound.UNKNOWN, f"nothing tells {missing}"
     if facts.wire.price is not None:
         return _against_price(facts, facts.wire.price, facts.transfer_ms, facts.achieved)
     if facts.wire.link is Link.ICI and facts.wire.capacity is not None:

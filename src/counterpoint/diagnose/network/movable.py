@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from counterpoint.diagnose.network.between import callees
-from counterpoint.hlo import Instruction, Program, async_pairs
+from counterpoint.diagnose.network.between import callees, done_of
+from counterpoint.hlo import Instruction, Program
 from counterpoint.timeline.model import Lane
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class _Work:
         start = self.program.instruction(op)
         if start is None:
             return None
-        done = self.program.instruction(async_pairs(self.program).get(start.name, "")) or start
+        done = done_of(self.program, start) or start
         bound = _reached(start, self.program.operands) | _reached(done, self.program.users)
         instructions = self.program.computations[start.computation].instructions
         outer = (*instructions[: start.index], *instructions[done.index + 1 :])
