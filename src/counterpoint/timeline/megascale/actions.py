@@ -29,8 +29,8 @@ _ACTIONS: Final = {
 }
 _NETWORK: Final = (Action.SEND, Action.RECEIVE)
 _KEY: Final = r"^device_(\d{1,18})_gid_([^$]+)"
-_CHUNK: Final = re.compile(r"s(\d{1,18})->(\d{1,18})d\|\$c\d+=(\d{1,18})")
-_BARE_CHUNK: Final = re.compile(r"\$c\d+=(\d{1,18})")
+_CHUNK: Final = re.compile(r"s(\d{1,18})->(\d{1,18})d\|\$c\d+=(\d{1,15})(?!\d)")
+_BARE_CHUNK: Final = re.compile(r"\$c\d+=(\d{1,15})(?!\d)")
 _LONGEST_NS: Final = 1 << 50
 _PS_PER_NS, _PS_PER_US = 1_000, 1_000_000
 
