@@ -33,11 +33,14 @@ class Score:
 
 def score(run: Run) -> Score | Unknown:
     """The median step time of a run."""
+    return score_of_steps(run) or _of_profile(run)
+
+
+def score_of_steps(run: Run) -> Score | None:
+    """By steps that were seen while it ran; None where too few were."""
     found = [it for rank in run.ranks if (it := _of_rank(rank)) is not None]
-    if found:
-        # Ranks go in lockstep; one that is late makes all of them late.
-        return max(found, key=lambda it: it.seconds)
-    return _of_profile(run)
+    # Ranks go in lockstep; one that is late makes all of them late.
+    return max(found, key=lambda it: it.seconds, default=None)
 
 
 def _of_rank(rank: Rank) -> Score | None:

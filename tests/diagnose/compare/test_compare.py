@@ -20,10 +20,12 @@ from dataclasses import replace
 
 import pytest
 from compare_pairs import program, reduce_done, reduce_start, sine, timeline, work_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import counterpoint
 from counterpoint.core.basis import Unknown
-from counterpoint.core.errors import InputError
+from counterpoint.core.errors import InputError, UsageError
 from counterpoint.diagnose.compare.comparison import Work
 from counterpoint.diagnose.compare.experiment import About
 from counterpoint.diagnose.compare.matching import How
@@ -122,6 +124,30 @@ def test_without_steps_whole_profiles_are_compared_and_the_step_is_unknown() -> 
     assert found.work.busy.difference_ms == pytest.approx(0)
     with pytest.raises(InputError, match="not known"):
         found.slower_by_more_than(0.02)
+
+
+def test_copies_of_one_run_are_not_several() -> None:
+    with pytest.raises(UsageError, match="named twice"):
+        counterpoint.compare(["a.xplane.pb", "a.xplane.pb"], "b.xplane.pb")
+
+
+SPAN = st.tuples(
+    st.sampled_from(["first", "second", "reduce", "unknown"]),
+    st.floats(0, 9.5),
+    st.floats(0.001, 4),
+    st.integers(0, 2),
+)
+
+
+@given(st.lists(SPAN, min_size=1, max_size=12), st.lists(SPAN, min_size=1, max_size=12))
+@settings(max_examples=10)
+def test_whatever_overlaps_rows_add_up_to_the_difference(
+    a: list[tuple[str, float, float, int]], b: list[tuple[str, float, float, int]]
+) -> None:
+    mine = timeline(HLO, a, steps=3, devices=2)
+    work_of(mine, timeline(HLO, b, steps=3))
+    same = work_of(mine, mine)
+    assert all(row.difference_ms == 0 for row in same.ops)
 
 
 def test_a_profile_without_devices_is_refused() -> None:

@@ -74,6 +74,10 @@ def test_slow_steps_that_come_together_widen_the_range() -> None:
     assert widths[1] >= widths[0]
 
 
+def test_a_long_run_is_no_matter_of_memory() -> None:
+    assert changed([run(*STEADY * 20_000)], [scaled(1.05)]).verdict is Verdict.SLOWER
+
+
 def test_several_runs_tell_their_own_noise() -> None:
     # By hand: logs differ by 0.03; spread of both sides 0.01, t(4) 2.776, error 0.00816.
     a = [run(*[2.718281828**it] * 3) for it in (-0.01, 0.0, 0.01)]

@@ -14,7 +14,7 @@ from statistics import median
 import polars as pl
 
 from counterpoint.core.basis import Basis, Unknown
-from counterpoint.core.errors import InputError
+from counterpoint.core.errors import InputError, UsageError
 from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.compare.experiment import About, Differs, differences, step_hlo
 from counterpoint.diagnose.compare.item import items_of
@@ -127,6 +127,13 @@ def _sides(given: Input | Sequence[Input], progress: Progress | None) -> list[Si
     several = given if isinstance(given, list | tuple) else [given]
     if not several:
         raise InputError("a side of the comparison is empty", next="compare(a, b)")
+    for at, it in enumerate(several):
+        if isinstance(it, str) and it in several[:at]:
+            raise UsageError(
+                f"{it} is named twice on one side",
+                why="copies of one run would hide how much runs differ",
+                next="counterpoint compare A1 A2 --with B1 B2",
+            )
     return [side_of(it, progress) for it in several]  # pyright: ignore[reportArgumentType]
 
 

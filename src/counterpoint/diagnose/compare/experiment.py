@@ -61,6 +61,8 @@ def differences(a: Side, b: Side) -> tuple[Differs, ...]:
         found += _programs(a.timeline, b.timeline)
     if a.run is not None and b.run is not None:
         found += _runs(a.run, b.run)
+    elif a.timeline is not None and b.timeline is not None:
+        found += _circumstances(a.timeline, b.timeline)
     order = list(About)
     return tuple(sorted(found, key=lambda it: order.index(it.about)))
 
@@ -78,6 +80,10 @@ def _machines(a: Timeline, b: Timeline) -> Iterator[Differs]:
     if a.basis is b.basis and len(a.devices) != len(b.devices):
         counts = str(len(a.devices)), str(len(b.devices))
         yield Differs(About.EXPERIMENT, "devices in the profile", *counts)
+
+
+def _circumstances(a: Timeline, b: Timeline) -> Iterator[Differs]:
+    """As far as profiles note them."""
     for name, mine, theirs in _unequal(_told(a), _told(b)):
         about = About.SETTING if _is_variable(name) else About.VERSION
         yield Differs(about, name, mine, theirs)

@@ -24,7 +24,7 @@ from counterpoint.diagnose.context import context_of
 from counterpoint.diagnose.selection import PS_PER_MS, Selection, select
 from counterpoint.runs import Run, is_run, read_run
 from counterpoint.runs.read import read
-from counterpoint.runs.score import score
+from counterpoint.runs.score import score_of_steps
 from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.read import Progress
 
@@ -74,14 +74,13 @@ def _of_run(run: Run, progress: Progress | None) -> Side:
             timeline = read(run.path) if progress is None else read(run.path, progress=progress)
         except InputError as failure:
             missing.append(failure.what)
-    found = score(run)
-    if isinstance(found, Unknown):
-        times = None if timeline is None else _times(timeline)
-        missing += [] if times else [f"{run.path}: {found.reason}"]
-    elif found.source == "profile" and timeline is not None:
-        times = _times(timeline)  # by `explain`'s rules, as those of a bare profile
-    else:
+    found = score_of_steps(run)
+    if found is not None:
         times = StepTimes(found.each_s, found.source, Basis.MEASURED)
+    else:
+        times = None if timeline is None else _times(timeline)
+    if times is None:
+        missing.append(f"{run.path}: no step time: neither it nor its profile tells enough steps")
     if timeline is not None and not timeline.devices:
         missing.append(f"{run.path}: no device did anything in its profile")
         timeline = None

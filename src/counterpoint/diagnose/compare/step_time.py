@@ -25,6 +25,8 @@ PREDICTIONS_TIE: Final = 0.015
 """Predictions of two settings that are closer than this are not told apart (rule of thumb)."""
 _FEWEST: Final = 3
 _DRAWS: Final = 2000
+_AT_ONCE: Final = 2_000_000  # steps that are drawn at a time, for the memory's sake
+_MOST: Final = 10_000  # steps; of more, so many in the middle tell the same
 
 
 class Verdict(StrEnum):
@@ -130,7 +132,7 @@ def _of_steps(a: Sequence[float], b: Sequence[float], moved: float) -> _Told:
         few = Unknown(f"{min(len(a), len(b))} steps are too few for a range")
         return few, few, f"one run each, and too few steps; {added}"
     chance = np.random.default_rng(0)
-    drawn = _medians(b, chance) - _medians(a, chance)
+    drawn = _medians(_middle(b), chance) - _medians(_middle(a), chance)
     low, high = np.quantile(drawn, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
     low, high = min(float(low), moved), max(float(high), moved)
     down, up = math.hypot(moved - low, RUNS_DIFFER), math.hypot(high - moved, RUNS_DIFFER)
@@ -145,10 +147,20 @@ def _medians(steps: Sequence[float], chance: np.random.Generator) -> NDArray[np.
     values = np.log(np.asarray(steps, np.float64))
     long = max(round(len(values) ** (1 / 3)), 1)
     blocks = -(-len(values) // long)
-    firsts: NDArray[np.int64] = chance.integers(0, len(values), (_DRAWS, blocks, 1))
     within = np.arange(long, dtype=np.int64)
-    at = (firsts + within).reshape((_DRAWS, blocks * long)) % len(values)
-    return np.median(values[at[:, : len(values)]], axis=1)
+    at_once = max(_AT_ONCE // len(values), 1)
+    found: list[NDArray[np.float64]] = []
+    for drawn in range(0, _DRAWS, at_once):
+        draws = min(at_once, _DRAWS - drawn)
+        firsts: NDArray[np.int64] = chance.integers(0, len(values), (draws, blocks, 1))
+        at = (firsts + within).reshape((draws, blocks * long)) % len(values)
+        found.append(np.median(values[at[:, : len(values)]], axis=1))
+    return np.concatenate(found)
+
+
+def _middle(steps: Sequence[float]) -> Sequence[float]:
+    first = max(len(steps) - _MOST, 0) // 2
+    return steps[first : first + _MOST]
 
 
 def _around(middle: float, half: float) -> Range:
