@@ -100,9 +100,12 @@ def _by_schedule(facts: Facts) -> tuple[Bound, str] | None:
         return None
     if movable < needs - slack or facts.link_busy >= _FULL:
         return None
+    lasts = f"a transfer of {needs:.3g} ms"
+    if facts.transfer_ms is None:
+        lasts = f"{needs:.3g} ms, any waiting for others included"
     return Bound.SCHEDULE, (
-        f"{slack:.3g} ms of slack for a transfer of {needs:.3g} ms, though up to {movable:.3g} ms"
-        " of independent work stand elsewhere"
+        f"{slack:.3g} ms of slack for {lasts}, though up to {movable:.3g} ms of independent work"
+        " stand elsewhere"
     )
 
 
