@@ -13,7 +13,6 @@ from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.context import context_of
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.judge import judge
-from counterpoint.diagnose.losses import largest_losses
 from counterpoint.diagnose.metrics.utilisation import Utilisation, utilisation
 from counterpoint.diagnose.selection import Selection, select
 from counterpoint.diagnose.step import (
@@ -114,7 +113,7 @@ def explain(
         ops=ops,
         collectives=collectives,
         utilisation=utilisation(selection, ops, parts.idle_ms if parts else None),
-        findings=(*judge(case), *largest_losses(selection, parts)) if parts else (),
+        findings=judge(case) if parts else (),
     )
 
 

@@ -86,6 +86,7 @@ _REMEDIES: Final = {
     Cause.RUNTIME: "find what the runtime waits for: device memory, or too many launches in flight",
     Cause.UNKNOWN: "record the host's Python too (python_tracer_level=1), and look again",
 }
+_WORTH_NAMING: Final = 0.05
 _BUFFERS: Final = "xla_gpu_enable_command_buffer"
 _TRACED: Final = "$"
 """The Python tracer's events begin with it."""
@@ -100,7 +101,8 @@ def check(case: Case) -> Iterator[Finding]:
     total = sum(by_cause.values())
     if total <= WORTH * case.step_ms:
         return
-    ranked = sorted((c for c in _CAUSES if by_cause[c] > 0), key=lambda c: -by_cause[c])
+    told = [cause for cause in _CAUSES if by_cause[cause] > _WORTH_NAMING * total]
+    ranked = sorted(told, key=lambda cause: -by_cause[cause])
     known = total - by_cause[Cause.UNKNOWN]
     yield Finding(
         code=CODE,
