@@ -104,6 +104,7 @@ def _start(directory: Path, jobs: int) -> _Reader:
         text=True,
         encoding="utf-8",
         env={**os.environ, "POLARS_MAX_THREADS": str(threads), "PYTHONPATH": path},
+        process_group=0,  # Ctrl-C is for us to handle: it need not know what it may leave behind
     )
     return _Reader(process, cast("IO[str]", process.stdin), cast("IO[str]", process.stdout))
 
