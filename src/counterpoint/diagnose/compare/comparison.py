@@ -81,9 +81,10 @@ class Comparison:
         if isinstance(self.step, Unknown):
             raise InputError(f"whether B is slower is not known: {self.step.reason}")
         if isinstance(self.step.range, Unknown):
+            more = "compare several runs of each: counterpoint compare A1 A2 --with B1 B2"
             raise InputError(
                 f"whether B is slower can't be told from noise: {self.step.range.reason}",
-                next="compare several runs of each: counterpoint compare A1 A2 --with B1 B2",
+                next=more if self.a.basis is self.b.basis else "compare two of one kind",
             )
         return self.step.change > limit and self.step.range.low > 0
 
