@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from counterpoint.flags import Settings
 from counterpoint.hardware import Target
 from counterpoint.runs import Run
 
@@ -20,8 +21,17 @@ class Context:
     jaxlib: str | None = None  # its version, e.g. 0.10.2
 
 
-def context_of(run: Run | None = None, target: Target | None = None) -> Context:
-    """What a Run tells; nothing where there is none."""
+def context_of(
+    run: Run | None = None, target: Target | None = None, settings: Settings | None = None
+) -> Context:
+    """What a Run or Settings tell; nothing where there are none."""
+    if settings is not None:
+        return Context(
+            run=run,
+            target=target,
+            flags={**settings.flags, **dict(settings.options)},
+            environment=settings.variables,
+        )
     if run is None:
         return Context(target=target)
     return Context(

@@ -23,6 +23,7 @@ from counterpoint.diagnose.step import (
     phases,
     step_times,
 )
+from counterpoint.flags import Settings
 from counterpoint.hardware import Target
 from counterpoint.runs import Run
 from counterpoint.timeline.device import Host
@@ -83,14 +84,16 @@ def explain(
     devices: Sequence[int] | None = None,
     run: Run | None = None,
     target: Target | None = None,
+    settings: Settings | None = None,
 ) -> Explanation:
     """Say where the step goes: of a typical step, or of step `step`; on all devices or on some.
 
-    `run` tells the settings it ran under, `target` the links between devices and hosts.
+    `run` tells the settings it ran under, unless `settings` do; `target` tells the links between
+    devices and hosts.
     """
     _require_device(timeline)
     selection = select(timeline, step=step, devices=devices)
-    case = Case(selection=selection, context=context_of(run, target))
+    case = Case(selection=selection, context=context_of(run, target, settings))
     attributed, ops, collectives = case.attributed, case.ops, case.collectives
     parts = case.breakdown if selection.occurrences else None
     how = timeline.step_rule if step is None else f"step {step} alone; {timeline.step_rule}"

@@ -51,12 +51,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.core.basis import Range
+from counterpoint.core.basis import Unknown
 from counterpoint.diagnose.advise import advise
 from counterpoint.diagnose.case import Case, place_of
 from counterpoint.diagnose.exposure.given import on_gpu
 from counterpoint.diagnose.exposure.scheduler import scheduler_of
-from counterpoint.diagnose.exposure.told import evidence, exposed_ms, hiding
+from counterpoint.diagnose.exposure.told import evidence, exposed_ms
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.pgle_use import ill_informed, use_of
 
@@ -76,17 +76,15 @@ def check(case: Case) -> Iterator[Finding]:
     scheduler = scheduler_of(case)
     if not scheduler.ran:
         return
-    saving = hiding(case, rows)
     yield Finding(
         code=CODE,
         title=f"{exposed_ms(rows):,.2f} ms per step are exposed in a schedule made by guesses",
         detail=(
             f"the latency-hiding scheduler ran ({scheduler.why}) and no PGLE profile is given, so"
-            f" it did not know what {place_of(rows[0])} takes, nor the work beside it; the same"
-            " time as that of STEP101"
+            f" it did not know what {place_of(rows[0])} takes, nor the work beside it"
         ),
-        saves_ms=Range(0.0, saving.ms.high),
-        basis=saving.basis,
+        saves_ms=Unknown("this time is counted under STEP101"),
+        basis=case.basis,
         evidence=evidence(case, rows),
         remedy=advise(
             case,

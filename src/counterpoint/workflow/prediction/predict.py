@@ -87,7 +87,7 @@ def predict(
             origin=subject.origin,
             target=where,
             base=base,
-            explanation=explain(base.simulation.timeline),
+            explanation=explain(base.simulation.timeline, target=where, settings=base.settings),
             basis=shares(base.simulation),
             candidates=made.standings,
             what_if=tuple(it for it in answered if isinstance(it, Answer)),
