@@ -49,7 +49,7 @@ def _table(text: str, heading: str) -> Iterator[tuple[str, str]]:
             yield first.strip("`"), second
 
 
-def _at(data: Any, path: str) -> Any:
+def _at(data: Any, path: str) -> Any:  # noqa: ANN401  any JSON
     """`ops[copy-done.2].self_ms`: by keys, by numbers, and by name where rows have one."""
     for key, index in re.findall(r"(\w+)(?:\[([^\]]+)\])?", path):
         data = data[key]
