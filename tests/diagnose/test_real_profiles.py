@@ -191,6 +191,13 @@ class TestCompute:
         assert "(16.11 GB) from the device to the host" in first.detail
         assert "Kernels run for 23.84 ms" in first.detail
 
+    def test_what_the_host_did_before_the_steps_is_told_as_start_up(self, shared: Path) -> None:
+        timeline = opened(f"{shared}/data/traces/jax_inference_v6e_4tpu.xplane.pb")
+        registered, transposed = (it for it in explain(timeline).notes if "start-up" in it)
+        assert "249 DMA registrations of 198.4 GB took 35.72 s" in registered
+        assert "steady steps have 2.7 each, 0.08 ms" in registered
+        assert "none of it in the steps" in transposed
+
     def test_the_tpus_host_transposes_at_start_up_only(self, shared: Path) -> None:
         timeline = opened(f"{shared}/data/traces/jax_inference_v6e_4tpu.xplane.pb")
         found = host_transposes(Case(selection=select(timeline), context=Context()))

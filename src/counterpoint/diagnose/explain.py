@@ -12,6 +12,7 @@ from counterpoint.core.errors import InputError
 from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.context import context_of
 from counterpoint.diagnose.finding import Finding
+from counterpoint.diagnose.host.startup import startup
 from counterpoint.diagnose.judge import judge
 from counterpoint.diagnose.metrics.utilisation import Utilisation, utilisation
 from counterpoint.diagnose.selection import Selection, select
@@ -99,7 +100,7 @@ def explain(
     how = timeline.step_rule if step is None else f"step {step} alone; {timeline.step_rule}"
     return Explanation(
         inputs=timeline.inputs,
-        notes=(*timeline.notes, *_more_notes(timeline, selection)),
+        notes=(*timeline.notes, *_more_notes(timeline, selection), *startup(case)),
         step=step,
         selected_devices=None if devices is None else selection.devices,
         hosts=timeline.hosts,

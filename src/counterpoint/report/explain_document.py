@@ -209,11 +209,11 @@ def _finding(number: int, finding: Finding, median: float | None, basis: str) ->
     ]
     return Entry(
         number=number,
-        title=printable(finding.title),
+        title=f"{finding.code} {printable(finding.title)}",
         price=price,
         text=printable(finding.detail),
         rows=(
-            Fact("shown by", ", ".join(shown), Tone.QUIET),
+            *([Fact("shown by", ", ".join(shown), Tone.QUIET)] if shown else []),
             *_doubt(finding),
             Fact("remedy", printable(finding.remedy.text)),
             *_settings(finding.remedy),
