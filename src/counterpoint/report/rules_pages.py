@@ -16,7 +16,8 @@ RULES: Final[tuple[Documented, ...]] = (*FLAG_RULES, *STEP_RULES, *CHECKS, *COMP
 
 _INTRODUCTION: Final = """\
 What `counterpoint flags check` (FLAG), `explain` (STEP) and `doctor` (DOC) may say.
-`counterpoint explain-code CODE` prints the same pages. They are made of the rules' docstrings: change those, and run `make docs`."""
+`counterpoint explain-code CODE` prints the same pages. They are made
+of the rules' docstrings: change those, and run `make docs`."""
 
 
 def rules_pages(rules: Sequence[Documented]) -> Mapping[str, str]:
