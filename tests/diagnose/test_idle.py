@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from counterpoint.diagnose.host.causes import Cause, cause_of
-from counterpoint.diagnose.host.idle import idle
+from counterpoint.diagnose.host.idle import idle_of
 from counterpoint.diagnose.selection import select
 from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.read import read
@@ -17,7 +17,7 @@ from counterpoint.timeline.read import read
 
 def parts(timeline: Timeline) -> dict[str, float]:
     """Microseconds by cause."""
-    found = idle(case(timeline)).parts.group_by("cause").agg(pl.col("ms").sum())
+    found = idle_of(case(timeline)).parts.group_by("cause").agg(pl.col("ms").sum())
     return {row["cause"]: round(row["ms"] * 1e3, 6) for row in found.iter_rows(named=True)}
 
 
@@ -37,10 +37,12 @@ def test_next_inside_of_a_call_is_no_input() -> None:
 
 
 def test_a_gap_is_held_from_the_wait_on() -> None:
-    held = idle(case(loop([Event("np.asarray(jax.Array)", -20, 30), Event("$a.py:1 f", 10, 40)])))
+    held = idle_of(
+        case(loop([Event("np.asarray(jax.Array)", -20, 30), Event("$a.py:1 f", 10, 40)]))
+    )
     assert held.ms(Cause.PYTHON, held=True) == pytest.approx(0.040)
     assert held.blocked_ms == pytest.approx(0.030)
-    later = idle(case(loop([Event("$a.py:1 f", 0, 30), Event("np.asarray(jax.Array)", 30, 5)])))
+    later = idle_of(case(loop([Event("$a.py:1 f", 0, 30), Event("np.asarray(jax.Array)", 30, 5)])))
     assert later.ms(Cause.PYTHON, held=False) == pytest.approx(0.030)
     assert later.ms(*Cause, held=True) == pytest.approx(0.030)
     assert later.blocked_ms == pytest.approx(0.005)
@@ -94,7 +96,7 @@ def test_other_devices_that_work_meanwhile_are_waited_for() -> None:
 
 
 def test_a_profile_without_host_events_says_that_it_does_not_know() -> None:
-    found = idle(case(made([Run(n * 150, 90) for n in range(4)])))
+    found = idle_of(case(made([Run(n * 150, 90) for n in range(4)])))
     assert not found.seen
     assert found.ms(Cause.UNKNOWN) == pytest.approx(found.total_ms)
 
@@ -154,7 +156,7 @@ def test_causes_add_up_to_the_idle_time(events: list[Event], lengths: list[int])
         for device in range(2)
     ]
     looked = case(made(runs, events))
-    assert idle(looked).total_ms == pytest.approx(looked.breakdown.idle_ms, abs=1e-9)
+    assert idle_of(looked).total_ms == pytest.approx(looked.breakdown.idle_ms, abs=1e-9)
 
 
 @pytest.mark.parametrize("name", ["jax_conv_mi300x_8gpu.xplane.pb", "jax_gemm_mi300x.xplane.pb"])
@@ -162,4 +164,4 @@ def test_causes_of_real_profiles_add_up(shared: object, name: str) -> None:
     timeline = read(f"{shared}/data/traces/{name}")
     looked = case(timeline)
     assert looked.selection.lengths_ms == select(timeline).lengths_ms
-    assert idle(looked).total_ms == pytest.approx(looked.breakdown.idle_ms)
+    assert idle_of(looked).total_ms == pytest.approx(looked.breakdown.idle_ms)

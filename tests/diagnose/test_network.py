@@ -36,7 +36,8 @@ import pytest
 from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.context import Context
 from counterpoint.diagnose.network.demand import demand
-from counterpoint.diagnose.network.requirement import Bound, Link
+from counterpoint.diagnose.network.requirement import Bound, Link, classify
+from counterpoint.diagnose.network.slack import slack_table
 from counterpoint.diagnose.selection import select
 from counterpoint.hardware import parse_target
 from counterpoint.timeline.assemble import assemble
@@ -116,7 +117,10 @@ def test_it_has_twelve_spans(made: Case) -> None:
 
 
 def test_slack_over_devices(made: Case) -> None:
-    gather, scatter = row_of(made.slack, "gather"), row_of(made.slack, "scatter")
+    gather, scatter = (
+        row_of(made.ask(slack_table), "gather"),
+        row_of(made.ask(slack_table), "scatter"),
+    )
     assert gather["slack_ms"] == pytest.approx(1.5)
     assert gather["slack_p5_ms"] == pytest.approx(1.05)
     assert gather["slack_p95_ms"] == pytest.approx(1.95)
@@ -127,7 +131,7 @@ def test_slack_over_devices(made: Case) -> None:
 
 
 def test_bandwidth_required_and_achieved(made: Case) -> None:
-    gather, scatter = row_of(made.network, "gather"), row_of(made.network, "scatter")
+    gather, scatter = row_of(made.ask(classify), "gather"), row_of(made.ask(classify), "scatter")
     assert gather["link"] == scatter["link"] == Link.DOMAIN
     assert gather["wire_bytes"] == scatter["wire_bytes"] == WIRE
     assert gather["required_gbps"] == pytest.approx(34.953, rel=1e-4)
@@ -185,29 +189,29 @@ def test_a_collective_over_the_end_of_a_step_is_wrapped_to_its_beginning() -> No
 
 
 def test_without_a_chip_no_capacity_is_made_up() -> None:
-    network = case_of(twelve_spans(chip=None)).network
+    network = case_of(twelve_spans(chip=None)).ask(classify)
     assert network["capacity_gbps"].to_list() == [None, None]
     assert network["link"].to_list() == [Link.DOMAIN] * 2
     assert all("not known" in why for why in network["why"] if why.startswith("20.2"))
 
 
 def test_the_target_says_what_joins_hosts() -> None:
-    named = case_of(twelve_spans(), "2x1xH100:400G").network
+    named = case_of(twelve_spans(), "2x1xH100:400G").ask(classify)
     assert named["link"].to_list() == [Link.NETWORK] * 2
     assert named["capacity_gbps"].to_list() == [50, 50]
-    unnamed = case_of(twelve_spans(), "2x1xH100").network
+    unnamed = case_of(twelve_spans(), "2x1xH100").ask(classify)
     assert unnamed["link"].to_list() == [Link.NETWORK] * 2
     assert unnamed["capacity_gbps"].to_list() == [None, None]
 
 
 def test_a_tpu_has_the_rate_of_its_links_between_chips() -> None:
-    network = case_of(twelve_spans("TPU v6 Lite", "tpu")).network
+    network = case_of(twelve_spans("TPU v6 Lite", "tpu")).ask(classify)
     assert network["link"].to_list() == [Link.ICI] * 2
     assert network["capacity_gbps"].to_list() == [400, 400]
 
 
 def test_what_a_chain_allows_to_be_moved(made: Case) -> None:
-    gather, scatter = row_of(made.network, "gather"), row_of(made.network, "scatter")
+    gather, scatter = row_of(made.ask(classify), "gather"), row_of(made.ask(classify), "scatter")
     # d depends on neither c nor the gather; a and b stand within already. c needs the gather.
     assert gather["movable_ms"] == pytest.approx(2)
     # a and b could stand beside the scatter.

@@ -7,12 +7,13 @@ from megascale_fixture import BYTES, Scene
 from slices import case_of
 
 from counterpoint.diagnose.network.demand import demand
-from counterpoint.diagnose.network.requirement import Bound, Link
+from counterpoint.diagnose.network.requirement import Bound, Link, classify
+from counterpoint.diagnose.network.slack import slack_table
 
 
 def test_slack_is_the_work_between_send_and_recv_done() -> None:
     case = case_of(Scene(slack_ms=7))
-    (row,) = case.slack.to_dicts()
+    (row,) = case.ask(slack_table).to_dicts()
     assert row["kind"] == "all-reduce"
     assert row["slack_ms"] == pytest.approx(7)
     assert row["no_slack_share"] == 0
@@ -20,7 +21,7 @@ def test_slack_is_the_work_between_send_and_recv_done() -> None:
 
 def test_a_device_sends_its_gradients_over_the_network_between_slices() -> None:
     case = case_of(Scene(slack_ms=8))
-    (row,) = case.network.to_dicts()
+    (row,) = case.ask(classify).to_dicts()
     assert row["link"] == Link.DCN
     assert row["wire_bytes"] == BYTES  # 2 S (n - 1) / n, of two slices
     assert row["required_gbps"] == pytest.approx(BYTES / 8e-3 / 1e9)
@@ -29,14 +30,14 @@ def test_a_device_sends_its_gradients_over_the_network_between_slices() -> None:
 
 
 def test_what_its_slack_covers_is_hidden() -> None:
-    assert case_of(Scene()).network["bound"].to_list() == [Bound.HIDDEN]
-    assert case_of(Scene(slack_ms=1)).network["bound"].to_list() != [Bound.HIDDEN]
+    assert case_of(Scene()).ask(classify)["bound"].to_list() == [Bound.HIDDEN]
+    assert case_of(Scene(slack_ms=1)).ask(classify)["bound"].to_list() != [Bound.HIDDEN]
 
 
 def test_what_reads_nothing_of_the_received_could_hide_it() -> None:
     # 4 of the 5 ms show; fusion.3, 4 ms, reads fusion.2 alone.
-    (row,) = case_of(Scene(slack_ms=1)).network.to_dicts()
+    (row,) = case_of(Scene(slack_ms=1)).ask(classify).to_dicts()
     assert row["movable_ms"] == pytest.approx(4)
     assert row["bound"] == Bound.SCHEDULE
-    (short,) = case_of(Scene(slack_ms=0.5)).network.to_dicts()
+    (short,) = case_of(Scene(slack_ms=0.5)).ask(classify).to_dicts()
     assert short["bound"] == Bound.UNKNOWN

@@ -16,7 +16,7 @@ from runs_with_memory import run_with
 from counterpoint.core.basis import Range, Unknown
 from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.finding import Finding
-from counterpoint.diagnose.network.requirement import Bound
+from counterpoint.diagnose.network.requirement import Bound, classify
 from counterpoint.diagnose.rules import (
     exposed_collective,
     pgle_coverage,
@@ -115,7 +115,7 @@ def test_a_profile_that_jax_makes_itself_is_one(tmp_path: Path) -> None:
 
 def replace_context(of: Case, context: object) -> Case:
     made_of = Case(selection=of.selection, context=context)  # pyright: ignore[reportArgumentType]
-    made_of.__dict__["network"] = of.network
+    made_of.made[classify] = of.ask(classify)
     return made_of
 
 

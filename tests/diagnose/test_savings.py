@@ -18,7 +18,7 @@ import pytest
 from counterpoint.core.basis import Range
 from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.context import Context
-from counterpoint.diagnose.savings import Savings
+from counterpoint.diagnose.savings import Savings, savings_of
 from counterpoint.diagnose.selection import select
 from counterpoint.timeline.assemble import assemble
 from counterpoint.timeline.recording import EmbeddedProgram
@@ -77,7 +77,7 @@ def savings(idle: float = 0.0, late: float = 0.0, hlo: str | None = HLO) -> Savi
     ]
     programs = {"jit_step": EmbeddedProgram("jit_step", hlo.encode)} if hlo else {}
     made = recording(spans, markers=markers, programs=programs)
-    return Case(selection=select(assemble([made], ["made"])), context=Context()).savings
+    return Case(selection=select(assemble([made], ["made"])), context=Context()).ask(savings_of)
 
 
 def middle(found: Range | None) -> float:

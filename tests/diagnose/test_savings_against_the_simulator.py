@@ -8,6 +8,7 @@ import pytest
 
 from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.context import Context
+from counterpoint.diagnose.savings import savings_of
 from counterpoint.diagnose.selection import select
 from counterpoint.hlo import read_program
 from counterpoint.simulate import simulate
@@ -55,7 +56,7 @@ def step_ms(text: str, seconds: Mapping[str, float]) -> tuple[float, Case]:
 def test_what_a_step_would_gain_is_what_the_simulator_says(text: str, name: str) -> None:
     now, case = step_ms(text, SECONDS)
     then, _ = step_ms(text, {**SECONDS, name: 0.0})
-    found = case.savings.without([name])
+    found = case.ask(savings_of).without([name])
     assert found is not None
     assert found.low - 1e-6 <= now - then <= found.high + 1e-6
     assert found.high - found.low <= 0.11 * (now - then) + (0.7 * 5 if name == "gather" else 1e-6)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, TypeVar, cast
 
 import polars as pl
 
@@ -13,17 +13,13 @@ from counterpoint.core.basis import Basis
 from counterpoint.diagnose.context import Context
 from counterpoint.diagnose.finding import Evidence
 from counterpoint.diagnose.metrics.attribution import attribute
-from counterpoint.diagnose.metrics.collectives import collective_profile
 from counterpoint.diagnose.metrics.ops import op_profile
 from counterpoint.diagnose.selection import Selection
 from counterpoint.diagnose.step import Breakdown, breakdown
 from counterpoint.hlo import Program
 from counterpoint.timeline.model import Timeline
 
-if TYPE_CHECKING:
-    from counterpoint.diagnose.exposure.shares import Shares
-    from counterpoint.diagnose.host.idle import Idle
-    from counterpoint.diagnose.savings import Savings
+_T = TypeVar("_T")
 
 _ROWS: Final = 5
 
@@ -38,6 +34,9 @@ class Case:
 
     selection: Selection
     context: Context
+    made: dict[Callable[[Case], Any], Any] = field(
+        default_factory=dict[Callable[["Case"], Any], Any], repr=False
+    )
 
     @property
     def timeline(self) -> Timeline:
@@ -79,45 +78,14 @@ class Case:
         """The op profile: `metrics.ops`."""
         return op_profile(self.selection, self.spans)
 
-    @cached_property
-    def collectives(self) -> pl.DataFrame:
-        """One row per collective: `metrics.collectives`."""
-        return collective_profile(self.selection, self.spans)
+    def ask(self, make: Callable[[Case], _T]) -> _T:
+        """What is made of this case by a function, made once: `case.ask(slack_table)`.
 
-    @cached_property
-    def slack(self) -> pl.DataFrame:
-        """How long each transfer may take before the device waits for it: `network.slack`."""
-        from counterpoint.diagnose.network.slack import slack_table
-
-        return slack_table(self)
-
-    @cached_property
-    def network(self) -> pl.DataFrame:
-        """What each collective asks of the links, and what binds it: `network.requirement`."""
-        from counterpoint.diagnose.network.requirement import classify
-
-        return classify(self)
-
-    @cached_property
-    def shares(self) -> Shares:
-        """What exposed communication is due to, each millisecond to one rule."""
-        from counterpoint.diagnose.exposure.shares import shares_of
-
-        return shares_of(self)
-
-    @cached_property
-    def idle(self) -> Idle:
-        """Why devices have nothing to do: `host.idle`."""
-        from counterpoint.diagnose.host.idle import idle
-
-        return idle(self)
-
-    @cached_property
-    def savings(self) -> Savings:
-        """What the step would gain if a cause were gone: asks the simulator where it can."""
-        from counterpoint.diagnose.savings import savings_of
-
-        return savings_of(self)
+        Tables that know cases stay above this module that way, whoever shares them.
+        """
+        if make not in self.made:
+            self.made[make] = make(self)
+        return cast("_T", self.made[make])
 
     def evidence(self, row: dict[str, Any], ms: str) -> Evidence:
         """A row of `ops` or `collectives` as evidence; `ms` names the column of its cost."""

@@ -14,6 +14,7 @@ from counterpoint.diagnose.context import context_of
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.host.startup import startup
 from counterpoint.diagnose.judge import judge
+from counterpoint.diagnose.metrics.collectives import collective_profile
 from counterpoint.diagnose.metrics.utilisation import Utilisation, utilisation
 from counterpoint.diagnose.selection import Selection, select
 from counterpoint.diagnose.step import (
@@ -95,7 +96,7 @@ def explain(
     _require_device(timeline)
     selection = select(timeline, step=step, devices=devices)
     case = Case(selection=selection, context=context_of(run, target, settings))
-    attributed, ops, collectives = case.attributed, case.ops, case.collectives
+    attributed, ops, collectives = case.attributed, case.ops, case.ask(collective_profile)
     parts = case.breakdown if selection.occurrences else None
     how = timeline.step_rule if step is None else f"step {step} alone; {timeline.step_rule}"
     return Explanation(

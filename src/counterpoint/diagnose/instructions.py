@@ -12,6 +12,7 @@ import polars as pl
 from counterpoint.core.basis import Basis, Range
 from counterpoint.diagnose.case import Case, place_of
 from counterpoint.diagnose.finding import Evidence
+from counterpoint.diagnose.savings import savings_of
 from counterpoint.hlo import Instruction, Program, launches
 
 _SHOWN: Final = 5
@@ -103,7 +104,7 @@ def gain_without(case: Case, found: Iterable[Ran], most: float) -> tuple[Range, 
     """What the step gains if these took no time: asked of the simulator, else bounded."""
     step = case.timeline.step_program
     names = [it.instruction.name for it in found if it.row["program"] == step]
-    asked = case.savings.without(names) if names else None
+    asked = case.ask(savings_of).without(names) if names else None
     if asked is None:
         return Range(0.0, most), case.basis
     return Range(min(asked.low, most), min(asked.high, most)), Basis.PREDICTED

@@ -10,7 +10,7 @@ from typing import Any, Final
 from counterpoint.core.errors import CounterpointError
 from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.exposure.given import given_flags, on_gpu
-from counterpoint.diagnose.exposure.shares import EXPOSED
+from counterpoint.diagnose.exposure.shares import EXPOSED, shares_of
 from counterpoint.diagnose.exposure.told import Rows
 from counterpoint.diagnose.finding import Evidence
 from counterpoint.flags.version import PROFILE
@@ -92,7 +92,7 @@ def coverage_of(case: Case, path: str) -> Coverage | None:
 
 def ill_informed(case: Case) -> Rows:
     """Exposed collectives that the scheduler might hide, if it knew better; those of STEP101."""
-    return [row for row in case.shares.of(EXPOSED) if row["movable_ms"] != 0]
+    return [row for row in case.ask(shares_of).of(EXPOSED) if row["movable_ms"] != 0]
 
 
 def missing_costs(case: Case, coverage: Coverage) -> tuple[Evidence, ...]:

@@ -12,6 +12,7 @@ from typing import Any, Final
 import polars as pl
 
 from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.metrics.collectives import collective_profile
 from counterpoint.hlo import Phase
 
 _CLONE: Final = r"\.remat\d*(_(un)?compressed)?(\.\d+)*$"
@@ -35,7 +36,7 @@ def original(row: dict[str, Any]) -> str:
 
 def _with_ms(case: Case, rows: pl.DataFrame) -> pl.DataFrame:
     """Collectives by what is exposed of them, the rest by its own time; the dearest first."""
-    exposed = case.collectives.select("program", "op", "exposed_ms")
+    exposed = case.ask(collective_profile).select("program", "op", "exposed_ms")
     return (
         rows.join(exposed, on=["program", "op"], how="left", nulls_equal=True)
         .with_columns(ms=pl.coalesce("exposed_ms", "self_ms"))

@@ -11,20 +11,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 import polars as pl
 
 from counterpoint.core.basis import Range
 from counterpoint.core.errors import CounterpointError
 from counterpoint.cost.scalars import default_scalars
+from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.metrics.collectives import collective_profile
 from counterpoint.diagnose.selection import PS_PER_MS
 from counterpoint.hlo import Program
 from counterpoint.simulate import Replay, overlap_gain_s, replay
 from counterpoint.timeline.model import Lane
-
-if TYPE_CHECKING:
-    from counterpoint.diagnose.case import Case
 
 _BELIEVED: Final = 0.15
 """Share by which the simulated step may miss the measured one; beyond, it is another machine's."""
@@ -123,8 +122,10 @@ def _costs(case: Case) -> Mapping[str, float]:
     """Milliseconds of a step by instruction; of collectives the transfer, without the waiting."""
     own = pl.col("program") == case.timeline.step_program
     work = case.ops.filter(own & (pl.col("lane") != Lane.COLLECTIVE)).select("op", "self_ms")
-    talk = case.collectives.filter(own).select(
-        "op", self_ms=pl.col("total_ms") - pl.col("wait_ms").fill_null(0.0)
+    talk = (
+        case.ask(collective_profile)
+        .filter(own)
+        .select("op", self_ms=pl.col("total_ms") - pl.col("wait_ms").fill_null(0.0))
     )
     return dict(pl.concat([work, talk]).drop_nulls().iter_rows())
 
@@ -133,7 +134,7 @@ def _relief(case: Case) -> Mapping[str, float]:
     """By collective, what compute beside it takes longer because of it, as a rule of thumb."""
     slowdown = default_scalars(case.timeline.devices[0].chip or "").slowdown.value
     hidden = (pl.col("total_ms") - pl.col("exposed_ms")).clip(lower_bound=0.0)
-    own = case.collectives.filter(pl.col("program") == case.timeline.step_program)
+    own = case.ask(collective_profile).filter(pl.col("program") == case.timeline.step_program)
     return dict(own.select("op", hidden * slowdown).iter_rows())
 
 
@@ -143,7 +144,7 @@ def _without_waiting(case: Case) -> float:
         case.selection.windows, on=["step", "device"], how="semi"
     )
     whole = int((runs["end_ps"] - runs["start_ps"]).sum()) * case.selection.scale
-    waits = case.collectives.select(
+    waits = case.ask(collective_profile).select(
         pl.min_horizontal(pl.col("wait_ms").fill_null(0.0), "exposed_ms")
     )
     return max(0.0, whole - float(waits.to_series().sum()))

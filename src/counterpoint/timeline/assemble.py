@@ -54,7 +54,7 @@ def finish(gathered: Gathered, inputs: Sequence[str], notes: Sequence[str]) -> T
     hosts = _hosts(gathered.hosts)
     said = [
         *suspect_copies(gathered.hosts),
-        *strangers(gathered),
+        *strangers(gathered.devices, gathered.hosts_of_program),
         *notes,
         *gathered.damaged.values(),
         *gathered.notes,

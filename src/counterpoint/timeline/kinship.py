@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Mapping, Sequence
 
 from counterpoint.core.basis import Basis
 from counterpoint.core.errors import InputError
+from counterpoint.timeline.device import Device
 from counterpoint.timeline.origin import Origin
-
-if TYPE_CHECKING:
-    from counterpoint.timeline.gather import Gathered
 
 
 def suspect_copies(hosts: Sequence[Origin]) -> list[str]:
@@ -52,10 +49,12 @@ def require_same_kind(hosts: Sequence[Origin], new: Origin) -> None:
         )
 
 
-def strangers(gathered: Gathered) -> list[str]:
+def strangers(
+    devices: Sequence[Device], hosts_of_program: Mapping[int, Collection[int]]
+) -> list[str]:
     """A warning when no program ran on more than one host."""
-    hosts = {device.host for device in gathered.devices}
-    if len(hosts) < 2 or any(len(ran_on) > 1 for ran_on in gathered.hosts_of_program.values()):
+    hosts = {device.host for device in devices}
+    if len(hosts) < 2 or any(len(ran_on) > 1 for ran_on in hosts_of_program.values()):
         return []
     return [
         (

@@ -16,6 +16,7 @@ from typing import Any, Final
 import polars as pl
 
 from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.metrics.collectives import collective_profile
 from counterpoint.diagnose.metrics.holding import holding
 from counterpoint.hlo import Instruction, Program, provenance, stable_key
 from counterpoint.timeline.model import Lane, Timeline
@@ -98,7 +99,7 @@ def _named(case: Case) -> pl.DataFrame:
 def _costs(case: Case) -> pl.DataFrame:
     """Executions and own time; of collectives that show as windows alone, those of the windows."""
     own = case.ops.select("program", pl.col("op").alias("name"), "count", "self_ms")
-    windows = case.collectives.select(
+    windows = case.ask(collective_profile).select(
         "program", pl.col("op").alias("name"), "count", pl.col("total_ms").alias("self_ms")
     )
     both = pl.concat([own, windows], how="vertical_relaxed")

@@ -10,6 +10,7 @@ from typing import Any
 from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.compare.item import Item, label_of
 from counterpoint.diagnose.compare.row import Row
+from counterpoint.diagnose.metrics.collectives import collective_profile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +47,7 @@ def networks_of(rows: Iterable[Row], cases: tuple[Case, Case]) -> tuple[Network,
 def _told(case: Case) -> _Told:
     return {
         (label_of(case.timeline, row["program"]), row["op"]): row
-        for row in case.collectives.iter_rows(named=True)
+        for row in case.ask(collective_profile).iter_rows(named=True)
     }
 
 

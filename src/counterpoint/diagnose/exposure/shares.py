@@ -23,7 +23,8 @@ import polars as pl
 from counterpoint.diagnose.exposure.ends import AtEnd, at_ends
 from counterpoint.diagnose.exposure.merging import Merger, mergers
 from counterpoint.diagnose.exposure.synchrony import Synchronous, synchronous
-from counterpoint.diagnose.network.requirement import Bound
+from counterpoint.diagnose.metrics.collectives import collective_profile
+from counterpoint.diagnose.network.requirement import Bound, classify
 from counterpoint.timeline.host_transfers import host_transfers
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ _TOLD: Final = ("movable_ms", "required_gbps", "achieved_gbps", "capacity_gbps",
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shares:
-    """`rows` are those of `case.collectives` that are exposed, with `late_ms`, `own_ms`, `code`."""
+    """`rows` are collectives that are exposed, with `late_ms`, `own_ms` and `code`."""
 
     rows: tuple[dict[str, Any], ...]
     synchronous: Mapping[str, Synchronous]
@@ -83,9 +84,10 @@ def _exposed(case: Case) -> list[dict[str, Any]]:
     # What waits while compute goes on costs nothing.
     late = pl.when(pl.col("bound").eq_missing(Bound.HIDDEN)).then(0.0).otherwise(wait)
     return (
-        case.collectives.filter(pl.col("exposed_ms") > 0)
+        case.ask(collective_profile)
+        .filter(pl.col("exposed_ms") > 0)
         .join(
-            case.network.select("program", "op", *_TOLD),
+            case.ask(classify).select("program", "op", *_TOLD),
             on=["program", "op"],
             how="left",
             nulls_equal=True,

@@ -9,6 +9,7 @@ from typing import Any, Final
 from counterpoint.core.basis import Basis, Range
 from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.finding import Evidence
+from counterpoint.diagnose.savings import savings_of
 
 _SHOWN: Final = 5
 
@@ -47,7 +48,7 @@ def hiding(case: Case, rows: Rows) -> Saving:
 def meanwhile(case: Case, rows: Rows) -> str:
     """A sentence on what the schedule itself would allow; none where the simulator can't tell."""
     step = case.timeline.step_program
-    told = case.savings.beside(row["op"] for row in rows if row["program"] == step)
+    told = case.ask(savings_of).beside(row["op"] for row in rows if row["program"] == step)
     if told is None or told.high < _LITTLE * exposed_ms(rows):
         return ""
     return (
@@ -67,7 +68,7 @@ def removing(case: Case, rows: Rows) -> Saving:
     """If they took no time: what the simulator says, bounded by what is exposed."""
     exposed = exposed_ms(rows)
     step = case.timeline.step_program
-    told = case.savings.without(row["op"] for row in rows if row["program"] == step)
+    told = case.ask(savings_of).without(row["op"] for row in rows if row["program"] == step)
     if told is None:
         return Saving(Range(0.0, exposed), case.basis)
     high = min(told.high, exposed)

@@ -99,7 +99,7 @@ class Idle:
         return [(what, ms) for what, ms in rows.select("what", "ms").head(count).rows()]
 
 
-def idle(case: Case) -> Idle:
+def idle_of(case: Case) -> Idle:
     """Attribute the idle time of the typical steps."""
     scale = case.selection.scale
     sides = {i: host_side(case, i) for i in sorted({d.host for d in case.timeline.devices})}

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from counterpoint.core.basis import Basis
 from counterpoint.core.intervals import Intervals, union
+from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.network.slack import slack_per_op
 from counterpoint.diagnose.selection import PS_PER_MS, Selection, device_slices
 from counterpoint.timeline.meetings import meetings, number_collectives, stays
@@ -47,8 +48,9 @@ SCHEMA: Final = {
 }
 
 
-def collective_profile(selection: Selection, spans: pl.DataFrame) -> pl.DataFrame:
+def collective_profile(case: Case) -> pl.DataFrame:
     """One row per collective instruction, the most exposed first."""
+    selection, spans = case.selection, case.spans
     ops = selection.timeline.ops.with_row_index("row").filter(pl.col("lane") == Lane.COLLECTIVE)
     found = executions_of(spans, ops)
     if not len(found):

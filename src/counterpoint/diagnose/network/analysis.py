@@ -10,9 +10,12 @@ import polars as pl
 from counterpoint.core.errors import InputError
 from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.context import context_of
+from counterpoint.diagnose.metrics.collectives import collective_profile
 from counterpoint.diagnose.network.calls import Calls, remote_calls
 from counterpoint.diagnose.network.demand import Demand, demand
 from counterpoint.diagnose.network.fabric import fabric_of
+from counterpoint.diagnose.network.requirement import classify
+from counterpoint.diagnose.network.slack import slack_table
 from counterpoint.diagnose.selection import select
 from counterpoint.hardware import Target
 from counterpoint.runs import Run
@@ -72,9 +75,9 @@ def analyse(
         device_kind=" and ".join(sorted({d.kind for d in timeline.devices})),
         step_ms=case.step_ms,
         links_source=fabric_of(case).source,
-        slack=case.slack,
-        collectives=case.collectives,
-        network=case.network,
+        slack=case.ask(slack_table),
+        collectives=case.ask(collective_profile),
+        network=case.ask(classify),
         demand=demand(case),
         calls=remote_calls(timeline, target),
     )
@@ -84,10 +87,10 @@ def _more_notes(case: Case) -> list[str]:
     notes: list[str] = []
     if not case.selection.occurrences:
         notes.append("no complete step was found: nothing can be said per step")
-    unsized = len(case.network.filter(pl.col("wire_bytes").is_null()))
+    unsized = len(case.ask(classify).filter(pl.col("wire_bytes").is_null()))
     if unsized:
         notes.append(
-            f"of {unsized:,} of {len(case.network):,} collectives the bytes are not known: they are"
-            " not part of the demand"
+            f"of {unsized:,} of {len(case.ask(classify)):,} collectives the bytes are not known:"
+            " they are not part of the demand"
         )
     return notes

@@ -9,17 +9,16 @@ saturated    stretches in which a link carries nearly all it can, or, where nobo
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.network.bound import HIDDEN, Bound
+from counterpoint.diagnose.network.requirement import classify
 from counterpoint.diagnose.network.sending import sendings
-
-if TYPE_CHECKING:
-    from counterpoint.diagnose.case import Case
 
 PIECES: Final = {
     "link": pl.String,
@@ -83,7 +82,7 @@ def demand(case: Case) -> Demand:
     pieces: list[dict[str, Any]] = []
     bursts: list[dict[str, Any]] = []
     full: list[dict[str, Any]] = []
-    bounds = {(row["program"], row["op"]): row["bound"] for row in case.network.to_dicts()}
+    bounds = {(row["program"], row["op"]): row["bound"] for row in case.ask(classify).to_dicts()}
     links: list[str | None] = sent["link"].unique().sort().to_list()
     for link in links:
         mine = sent.filter(pl.col("link").eq_missing(pl.lit(link, pl.String)))
@@ -216,9 +215,11 @@ def _bound(
 
 
 def _full(link: str | None, course: _Course, case: Case) -> list[dict[str, Any]]:
-    capacity = case.network.filter(pl.col("link").eq_missing(pl.lit(link, pl.String)))[
-        "capacity_gbps"
-    ].max()
+    capacity = (
+        case.ask(classify)
+        .filter(pl.col("link").eq_missing(pl.lit(link, pl.String)))["capacity_gbps"]
+        .max()
+    )
     known = isinstance(capacity, float)
     gbps = course.gbps(case.step_ms)
     limit = capacity if isinstance(capacity, float) else float(gbps.max())

@@ -8,16 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from counterpoint.diagnose.case import Case
 from counterpoint.hardware import Links, Target, find_chip
 from counterpoint.hardware.gpu import find_described, gpus, target_config
 from counterpoint.hardware.ici import Ici, find_ici
 from counterpoint.hardware.links import find_wiring
 from counterpoint.simulate.stands_for import target_said
-
-if TYPE_CHECKING:
-    from counterpoint.diagnose.case import Case
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,19 +7,17 @@ more than it takes and no more than devices wait: that bounds what a step could 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import polars as pl
 
 from counterpoint.core.intervals import union
-from counterpoint.diagnose.exposure.shares import BETWEEN_SLICES
+from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.exposure.shares import BETWEEN_SLICES, shares_of
 from counterpoint.diagnose.network.occasions import with_steps
 from counterpoint.diagnose.selection import PS_PER_MS
 from counterpoint.timeline.host_transfers import host_transfers
 from counterpoint.timeline.model import Action
-
-if TYPE_CHECKING:
-    from counterpoint.diagnose.case import Case
 
 _MOST: Final = 0.5
 
@@ -106,7 +104,7 @@ def _busiest(rows: pl.DataFrame, steps: int) -> tuple[int, float]:
 
 def _waits(case: Case) -> float:
     if len(host_transfers(case.timeline)):
-        return sum(row["exposed_ms"] for row in case.shares.of(BETWEEN_SLICES))
+        return sum(row["exposed_ms"] for row in case.ask(shares_of).of(BETWEEN_SLICES))
     return case.step_ms - case.breakdown.compute_ms
 
 

@@ -12,16 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import polars as pl
 
+from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.metrics.collectives import collective_profile
 from counterpoint.diagnose.network.between import callees, done_of
 from counterpoint.hlo import Instruction, Program
 from counterpoint.timeline.model import Lane
-
-if TYPE_CHECKING:
-    from counterpoint.diagnose.case import Case
 
 SCHEMA: Final = {
     "program": pl.UInt16,
@@ -37,7 +36,7 @@ _Row = tuple[int | None, str, float | None, list[str]]
 
 def movable_work(case: Case) -> pl.DataFrame:
     """Per collective, independent work that stands outside its start and done: SCHEMA."""
-    asked = case.collectives.select("program", "op", "count")
+    asked = case.ask(collective_profile).select("program", "op", "count")
     works = {
         index: _Work(program, _measured(case, index))
         for index in asked["program"].drop_nulls().unique().to_list()

@@ -7,18 +7,17 @@ capacity   = what the link carries at most, of one device in one direction
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import polars as pl
 
+from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.metrics.collectives import collective_profile
 from counterpoint.diagnose.network.bound import Bound, Facts, judge
 from counterpoint.diagnose.network.movable import movable_work
-from counterpoint.diagnose.network.slack import NO_SLACK_PS
+from counterpoint.diagnose.network.slack import NO_SLACK_PS, slack_table
 from counterpoint.diagnose.network.wire import Link, Wire, wires
 from counterpoint.diagnose.selection import PS_PER_MS
-
-if TYPE_CHECKING:
-    from counterpoint.diagnose.case import Case
 
 SCHEMA: Final = {
     "program": pl.UInt16,
@@ -42,13 +41,15 @@ _GIGA: Final = 1e9
 
 
 def classify(case: Case) -> pl.DataFrame:
-    """One row per collective, in the order of `case.collectives`: SCHEMA."""
+    """One row per collective, in the order of `case.ask(collective_profile)`: SCHEMA."""
     keys = ["program", "op"]
-    slack = case.slack.select(*keys, "slack_p5_ms", "slack_p95_ms", "no_slack_share")
+    slack = case.ask(slack_table).select(*keys, "slack_p5_ms", "slack_p95_ms", "no_slack_share")
     movable = movable_work(case).select(*keys, "movable_ms")
-    joined = case.collectives.join(
-        slack, on=keys, how="left", nulls_equal=True, maintain_order="left"
-    ).join(movable, on=keys, how="left", nulls_equal=True, maintain_order="left")
+    joined = (
+        case.ask(collective_profile)
+        .join(slack, on=keys, how="left", nulls_equal=True, maintain_order="left")
+        .join(movable, on=keys, how="left", nulls_equal=True, maintain_order="left")
+    )
     found = wires(case)
     busy = _busy(case, found)
     rows = [
@@ -61,7 +62,7 @@ def classify(case: Case) -> pl.DataFrame:
 def _busy(case: Case, found: list[Wire]) -> dict[Link | None, float]:
     """Milliseconds of a median step in which each link carries a collective."""
     busy: dict[Link | None, float] = {}
-    for row, wire in zip(case.collectives.iter_rows(named=True), found, strict=True):
+    for row, wire in zip(case.ask(collective_profile).iter_rows(named=True), found, strict=True):
         busy[wire.link] = busy.get(wire.link, 0.0) + row["total_ms"] - (row["wait_ms"] or 0.0)
     return busy
 

@@ -8,17 +8,16 @@ over steps and devices. So what follows on another in each step does so here, an
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import polars as pl
 
+from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.metrics.collectives import executions_of, exposed_parts
+from counterpoint.diagnose.network.requirement import classify
 from counterpoint.timeline.meetings import meetings, number_collectives, stays
 from counterpoint.timeline.model import Lane
 from counterpoint.timeline.ranks import with_groups
-
-if TYPE_CHECKING:
-    from counterpoint.diagnose.case import Case
 
 SCHEMA: Final = {
     "program": pl.UInt16,
@@ -38,7 +37,7 @@ def sendings(case: Case) -> pl.DataFrame:
     selection = case.selection
     ops = case.timeline.ops.with_row_index("row").filter(pl.col("lane") == Lane.COLLECTIVE)
     found = executions_of(case.spans, ops)
-    asked = case.network.select("program", "op", "link", "wire_bytes")
+    asked = case.ask(classify).select("program", "op", "link", "wire_bytes")
     if not len(found) or not selection.occurrences:
         return pl.DataFrame(schema=SCHEMA)
     numbered = number_collectives(ops)

@@ -11,19 +11,17 @@ less send, less the transfers between them), of one device and by means alone.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from counterpoint.core.intervals import EMPTY, Intervals, union
+from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.network.arrivals import arrivals, is_transfer
 from counterpoint.diagnose.selection import PS_PER_MS, Selection, device_slices
 from counterpoint.timeline.model import Lane
-
-if TYPE_CHECKING:
-    from counterpoint.diagnose.case import Case
 
 SCHEMA: Final = {
     "program": pl.UInt16,

@@ -19,20 +19,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
 
 from counterpoint.core.intervals import union
-from counterpoint.diagnose.exposure.shares import BETWEEN_SLICES
+from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.exposure.shares import BETWEEN_SLICES, shares_of
 from counterpoint.diagnose.network.calls import BASE_MS, Calls, remote_calls
 from counterpoint.diagnose.selection import PS_PER_MS
 from counterpoint.timeline.host_transfers import host_transfers
 from counterpoint.timeline.model import Action
-
-if TYPE_CHECKING:
-    from counterpoint.diagnose.case import Case
 
 _KEYS: Final = ("device", "run", "program", "name", "turn")
 _TOLD: Final = ("late_ms", "network_ms")
@@ -54,7 +52,7 @@ class Cause(StrEnum):
 class Stall:
     """One transfer; milliseconds of one execution by the median, `waits_ms` of a median step."""
 
-    row: dict[str, Any]  # of case.collectives, with its share
+    row: dict[str, Any]  # of case.ask(collective_profile), with its share
     waits_ms: float
     slack_ms: float | None
     lasts_ms: float
@@ -71,7 +69,7 @@ class Stall:
 
 def stalls(case: Case) -> tuple[Stall, ...]:
     """Transfers between slices for which devices wait, the dearest first."""
-    rows = case.shares.of(BETWEEN_SLICES)
+    rows = case.ask(shares_of).of(BETWEEN_SLICES)
     if not rows:
         return ()
     calls = remote_calls(case.timeline, case.context.target)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import polars as pl
 
@@ -14,14 +14,13 @@ from counterpoint.cost.collectives.domain import price_within
 from counterpoint.cost.collectives.pairs import pairs_of
 from counterpoint.cost.collectives.placement import Placement, pair_placement, placements
 from counterpoint.cost.scalars import default_scalars
+from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.metrics.collectives import collective_profile
 from counterpoint.diagnose.network.fabric import Fabric, fabric_of
 from counterpoint.hardware import Target
 from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.collective import KINDS
 from counterpoint.timeline.host_transfers import host_transfers
-
-if TYPE_CHECKING:
-    from counterpoint.diagnose.case import Case
 
 
 class Link(StrEnum):
@@ -48,10 +47,10 @@ class Wire:
 
 
 def wires(case: Case) -> list[Wire]:
-    """Of each row of `case.collectives`."""
+    """Of each row of `case.ask(collective_profile)`."""
     fabric = fabric_of(case)
     between_slices = set(host_transfers(case.timeline).select("program", "name").rows())
-    rows = case.collectives.join(
+    rows = case.ask(collective_profile).join(
         _factors(case), on=["program", "op"], how="left", nulls_equal=True, maintain_order="left"
     )
     return [

@@ -50,7 +50,7 @@ from typing import Final
 
 from counterpoint.diagnose.advise import advise
 from counterpoint.diagnose.case import Case, place_of
-from counterpoint.diagnose.exposure.shares import BANDWIDTH
+from counterpoint.diagnose.exposure.shares import BANDWIDTH, shares_of
 from counterpoint.diagnose.exposure.told import evidence, exposed_ms, kinds, lessening
 from counterpoint.diagnose.finding import Finding
 
@@ -64,7 +64,7 @@ _HALF: Final = 0.5
 
 def check(case: Case) -> Iterator[Finding]:
     """At most one, over all of them."""
-    rows = case.shares.of(CODE)
+    rows = case.ask(shares_of).of(CODE)
     if not rows:
         return
     saving = lessening(case, rows, _HALF)

@@ -53,7 +53,7 @@ from counterpoint.core.basis import Range
 from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
 from counterpoint.diagnose.host.causes import Cause
-from counterpoint.diagnose.host.idle import WORTH
+from counterpoint.diagnose.host.idle import WORTH, idle_of
 
 CODE: Final = "STEP304"
 NAME: Final = "blocking-read"
@@ -62,7 +62,7 @@ SINCE: Final = "0.1"
 
 def check(case: Case) -> Iterator[Finding]:
     """At most one."""
-    idle = case.idle
+    idle = case.ask(idle_of)
     waiting = idle.hidden_by_not_waiting_ms
     if waiting <= WORTH * case.step_ms:
         return

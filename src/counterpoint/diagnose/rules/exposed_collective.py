@@ -58,7 +58,7 @@ from counterpoint.diagnose.advise import advise
 from counterpoint.diagnose.case import Case, place_of
 from counterpoint.diagnose.exposure.given import on_gpu
 from counterpoint.diagnose.exposure.scheduler import Scheduler, scheduler_of
-from counterpoint.diagnose.exposure.shares import EXPOSED
+from counterpoint.diagnose.exposure.shares import EXPOSED, shares_of
 from counterpoint.diagnose.exposure.synchrony import PIPELINED, pipelining_flag
 from counterpoint.diagnose.exposure.told import (
     Rows,
@@ -86,7 +86,7 @@ _ELSEWHERE: Final = (
 
 def check(case: Case) -> Iterator[Finding]:
     """At most one, over all of them."""
-    rows = case.shares.of(CODE)
+    rows = case.ask(shares_of).of(CODE)
     if not rows:
         return
     looped = [row["kind"] for row in rows if _is_looped(case, row["op"])]

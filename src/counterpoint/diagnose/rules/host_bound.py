@@ -59,7 +59,7 @@ from counterpoint.diagnose.advise import advise
 from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
 from counterpoint.diagnose.host.causes import Cause
-from counterpoint.diagnose.host.idle import WORTH, Idle
+from counterpoint.diagnose.host.idle import WORTH, Idle, idle_of
 
 CODE: Final = "STEP301"
 NAME: Final = "host-bound"
@@ -96,7 +96,7 @@ def check(case: Case) -> Iterator[Finding]:
     """At most one. A predicted step has no host."""
     if case.basis is Basis.PREDICTED:
         return
-    idle = case.idle
+    idle = case.ask(idle_of)
     by_cause = {cause: idle.host_ms(cause) for cause in _CAUSES}
     total = sum(by_cause.values())
     if total <= WORTH * case.step_ms:

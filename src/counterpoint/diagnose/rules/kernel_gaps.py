@@ -51,7 +51,7 @@ from counterpoint.core.basis import Basis, Range
 from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
 from counterpoint.diagnose.host.causes import Cause
-from counterpoint.diagnose.host.idle import WORTH
+from counterpoint.diagnose.host.idle import WORTH, idle_of
 
 CODE: Final = "STEP306"
 NAME: Final = "kernel-gaps"
@@ -63,7 +63,7 @@ def check(case: Case) -> Iterator[Finding]:
     if not case.selection.occurrences:
         return
     predicted = case.basis is Basis.PREDICTED
-    gaps = case.breakdown.idle_ms if predicted else case.idle.ms(Cause.DEVICE)
+    gaps = case.breakdown.idle_ms if predicted else case.ask(idle_of).ms(Cause.DEVICE)
     if gaps <= WORTH * case.step_ms:
         return
     yield Finding(

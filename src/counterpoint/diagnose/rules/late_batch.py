@@ -52,7 +52,7 @@ from counterpoint.core.basis import Range
 from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
 from counterpoint.diagnose.host.causes import Cause
-from counterpoint.diagnose.host.idle import WORTH
+from counterpoint.diagnose.host.idle import WORTH, idle_of
 
 CODE: Final = "STEP305"
 NAME: Final = "late-batch"
@@ -61,10 +61,10 @@ SINCE: Final = "0.1"
 
 def check(case: Case) -> Iterator[Finding]:
     """At most one."""
-    waiting = case.idle.host_ms(Cause.TRANSFER)
+    waiting = case.ask(idle_of).host_ms(Cause.TRANSFER)
     if waiting <= WORTH * case.step_ms:
         return
-    rows = case.idle.top(Cause.TRANSFER)
+    rows = case.ask(idle_of).top(Cause.TRANSFER)
     yield Finding(
         code=CODE,
         title=f"devices wait {waiting:,.2f} ms per step while the host copies data to them",
@@ -75,7 +75,7 @@ def check(case: Case) -> Iterator[Finding]:
         saves_ms=Range(0.0, waiting),
         basis=case.basis,
         evidence=(
-            Evidence(what="gaps before the next step", ms=waiting, spans=case.idle.after),
+            Evidence(what="gaps before the next step", ms=waiting, spans=case.ask(idle_of).after),
             *(Evidence(what=what, ms=ms) for what, ms in rows),
         ),
         remedy=Remedy(

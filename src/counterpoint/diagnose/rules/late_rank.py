@@ -56,6 +56,7 @@ import polars as pl
 from counterpoint.core.basis import Range
 from counterpoint.diagnose.advise import advise
 from counterpoint.diagnose.case import Case, place_of
+from counterpoint.diagnose.exposure.shares import shares_of
 from counterpoint.diagnose.exposure.told import evidence
 from counterpoint.diagnose.finding import Finding, Remedy
 from counterpoint.diagnose.host.stragglers import lateness, stragglers
@@ -75,7 +76,8 @@ _OWN_WORK: Final = 0.5
 def check(case: Case) -> Iterator[Finding]:
     """At most one: the waiting of all collectives."""
     rows = sorted(
-        (row for row in case.shares.rows if row["late_ms"] > 0), key=lambda row: -row["late_ms"]
+        (row for row in case.ask(shares_of).rows if row["late_ms"] > 0),
+        key=lambda row: -row["late_ms"],
     )
     if not rows:
         return

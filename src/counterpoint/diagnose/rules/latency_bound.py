@@ -51,7 +51,7 @@ from typing import Final
 from counterpoint.core.basis import Range
 from counterpoint.diagnose.advise import advise
 from counterpoint.diagnose.case import Case, place_of
-from counterpoint.diagnose.exposure.shares import LATENCY
+from counterpoint.diagnose.exposure.shares import LATENCY, shares_of
 from counterpoint.diagnose.exposure.told import evidence, exposed_ms, kinds, removing
 from counterpoint.diagnose.finding import Finding, Remedy
 
@@ -65,7 +65,7 @@ _PROTOCOL: Final = "NCCL_PROTO"
 
 def check(case: Case) -> Iterator[Finding]:
     """At most one, over all of them."""
-    rows = case.shares.of(CODE)
+    rows = case.ask(shares_of).of(CODE)
     if not rows:
         return
     saving = removing(case, rows)

@@ -52,7 +52,7 @@ from counterpoint.core.basis import Range
 from counterpoint.diagnose.advise import advise
 from counterpoint.diagnose.case import Case, place_of
 from counterpoint.diagnose.exposure.given import given_flags, on_gpu
-from counterpoint.diagnose.exposure.shares import AT_END
+from counterpoint.diagnose.exposure.shares import AT_END, shares_of
 from counterpoint.diagnose.exposure.told import evidence, removing
 from counterpoint.diagnose.finding import Finding, Remedy
 from counterpoint.flags.advice.combinable import KINDS, places
@@ -68,12 +68,12 @@ _PARTS: Final = 4
 
 def check(case: Case) -> Iterator[Finding]:
     """One per collective: there are at most a few that large."""
-    for row in case.shares.of(CODE):
+    for row in case.ask(shares_of).of(CODE):
         yield _finding(case, row)
 
 
 def _finding(case: Case, row: dict[str, Any]) -> Finding:
-    end = case.shares.ends[row["op"]]
+    end = case.ask(shares_of).ends[row["op"]]
     sizes = _sizes(case, row)
     saving = removing(case, [row])
     merged = f", merged of {len(sizes):,} values," if len(sizes) > 1 else ""

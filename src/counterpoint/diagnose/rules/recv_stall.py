@@ -64,6 +64,7 @@ from counterpoint.diagnose.case import Case, place_of
 from counterpoint.diagnose.exposure.shares import BETWEEN_SLICES
 from counterpoint.diagnose.finding import Finding, Remedy
 from counterpoint.diagnose.network.stalls import Cause, Stall, stalls
+from counterpoint.diagnose.savings import savings_of
 
 CODE: Final = BETWEEN_SLICES
 NAME: Final = "recv-stall"
@@ -126,7 +127,7 @@ def _by_cause(found: Sequence[Stall]) -> dict[Cause, float]:
 
 def _saves(case: Case, found: Sequence[Stall], waits: float) -> tuple[Range, Basis]:
     step = case.timeline.step_program
-    told = case.savings.without(
+    told = case.ask(savings_of).without(
         str(stall.row["op"]) for stall in found if stall.row["program"] == step
     )
     if told is None:

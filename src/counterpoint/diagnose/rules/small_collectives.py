@@ -55,7 +55,7 @@ from counterpoint.core.basis import Basis, Range
 from counterpoint.diagnose.advise import advise
 from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.exposure.merging import Merger
-from counterpoint.diagnose.exposure.shares import SMALL
+from counterpoint.diagnose.exposure.shares import SMALL, shares_of
 from counterpoint.diagnose.exposure.told import Rows, evidence, exposed_ms, kinds, removing
 from counterpoint.diagnose.finding import Finding
 
@@ -68,10 +68,10 @@ _NAMED: Final = 3
 
 def check(case: Case) -> Iterator[Finding]:
     """At most one, over all kinds."""
-    rows = case.shares.of(CODE)
+    rows = case.ask(shares_of).of(CODE)
     if not rows:
         return
-    mergers = case.shares.mergers
+    mergers = case.ask(shares_of).mergers
     fewer = sum(len(one) - 1 for merger in mergers for one in merger.sets)
     saves = _saves(case, mergers, rows)
     flags: dict[str, int] = {}

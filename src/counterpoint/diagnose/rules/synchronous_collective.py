@@ -56,7 +56,7 @@ from counterpoint.core.basis import Range
 from counterpoint.diagnose.advise import advise
 from counterpoint.diagnose.case import Case, place_of
 from counterpoint.diagnose.exposure.given import given_flags, on_gpu
-from counterpoint.diagnose.exposure.shares import SYNCHRONOUS
+from counterpoint.diagnose.exposure.shares import SYNCHRONOUS, shares_of
 from counterpoint.diagnose.exposure.synchrony import PIPELINED, Cause, pipelining_flag
 from counterpoint.diagnose.exposure.told import (
     Rows,
@@ -93,16 +93,16 @@ _WORDS: Final[Mapping[Cause, str]] = {
 
 def check(case: Case) -> Iterator[Finding]:
     """One per cause: each has a remedy of its own."""
-    rows = case.shares.of(CODE)
+    rows = case.ask(shares_of).of(CODE)
     for cause in Cause:
-        own = [row for row in rows if case.shares.synchronous[row["op"]].cause is cause]
+        own = [row for row in rows if case.ask(shares_of).synchronous[row["op"]].cause is cause]
         if own:
             yield _finding(case, cause, own)
 
 
 def _finding(case: Case, cause: Cause, rows: Rows) -> Finding:
     first = rows[0]
-    found = case.shares.synchronous[first["op"]]
+    found = case.ask(shares_of).synchronous[first["op"]]
     within = found.can_change and cause is not Cause.LOOP
     saving = hiding(case, rows) if within else removing(case, rows)
     return Finding(
