@@ -35,6 +35,11 @@ def break_down() -> None:
     raise ZeroDivisionError
 
 
+def break_pipe() -> None:
+    """Fail as one does whose child has died."""
+    raise BrokenPipeError
+
+
 def flood() -> None:
     """Print more than any pipe holds."""
     for _ in range(100_000):

@@ -160,6 +160,12 @@ def test_a_programmers_error_keeps_its_traceback(run: Run) -> None:
         run("break-down")
 
 
+def test_another_pipe_that_breaks_is_no_reader_that_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(HERE)
+    with pytest.raises(BrokenPipeError):
+        main(["break-pipe"], [Command("break-pipe", "commands:break_pipe", "")])
+
+
 def test_a_reader_that_leaves_is_no_error() -> None:
     program = (
         "import sys; from counterpoint.cli.app import Command, main;"

@@ -95,6 +95,19 @@ class TestSideBySide:
             read(small, jobs=jobs, progress=lambda what, _done, _of, told=told: told.append(what))
             assert any("(host 4 of 4)" in what for what in told)
 
+    def test_a_process_that_is_killed_is_named_with_what_it_read(
+        self, small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "killed_reader.py").write_text(
+            "import os, sys\nsys.stdin.readline()\nos.kill(os.getpid(), 9)\n"
+        )
+        monkeypatch.syspath_prepend(tmp_path)
+        monkeypatch.setattr("counterpoint.timeline.side_by_side._MODULE", "killed_reader")
+        with pytest.raises(InputError, match=r"host-0.*ended early \(signal 9\)") as failed:
+            read(small, jobs=2)
+        assert "memory" in (failed.value.why or "")
+        assert "--jobs 1" in (failed.value.next or "")
+
     def test_no_process_reads_nothing(self, small: Path) -> None:
         with pytest.raises(UsageError, match="from 1 on, not 0"):
             read(small, jobs=0)

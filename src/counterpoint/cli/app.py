@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import errno
 import os
+import select
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from counterpoint import __version__
 from counterpoint.cli.ending import Ended, ends_tidily
@@ -346,6 +347,8 @@ def _run(arguments: Sequence[str] | None, commands: Iterable[Command]) -> int:
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
+        if not _reader_has_gone():
+            raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return READER_GONE
     except OSError as failure:
@@ -355,6 +358,17 @@ def _run(arguments: Sequence[str] | None, commands: Iterable[Command]) -> int:
         print(f"error: can't write the result: {failure.strerror}", file=sys.stderr)
         return CounterpointError.exit_code
     return code or 0
+
+
+def _reader_has_gone() -> bool:
+    """Whether nobody reads stdout or stderr any more; another pipe may have broken."""
+    return any(_is_broken(stream) for stream in (sys.stdout, sys.stderr))
+
+
+def _is_broken(stream: TextIO) -> bool:
+    poll = select.poll()
+    poll.register(stream.fileno(), 0)  # errors and hang-ups are told unasked
+    return bool(poll.poll(0))
 
 
 def _let_interrupts_through() -> None:

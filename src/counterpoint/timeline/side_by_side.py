@@ -15,7 +15,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
@@ -110,7 +110,8 @@ def _start(directory: Path, jobs: int) -> _Reader:
 
 
 def _stop(reader: _Reader) -> None:
-    with reader.process as process:  # closes the pipes
+    """End a process and close the pipes, also one that died with a task still on its way to it."""
+    with suppress(BrokenPipeError), reader.process as process:
         process.kill()
 
 
@@ -151,7 +152,9 @@ def _died(reader: _Reader, source: Source) -> InputError:
     how = f"signal {-code}" if code < 0 else f"exit code {code}"
     return InputError(
         f"{source.name}: the process that read it ended early ({how})",
-        why="perhaps there was not enough memory for several at a time",
+        why="memory may not have sufficed for several at a time"
+        if code < 0
+        else "what it wrote to stderr tells why",
         next=_ALONE,
     )
 
