@@ -92,3 +92,11 @@ def test_without_hlo_the_stall_is_seen_and_a_dump_is_asked_for() -> None:
     (finding,) = recv_stall.check(case_of(Scene(slack_ms=1, hlo=False)))
     assert "4.00 ms" in finding.title
     assert "--xla_dump_to" in finding.remedy.text
+
+
+def test_registrations_go_before_the_network() -> None:
+    # 4 on the way, 8 before it and 1 at the ends, of which 5 are hidden: all of the 8 are waited.
+    (stall,) = stalls(case_of(Scene(slack_ms=5, registered=lambda _: 20)))
+    assert stall.waits_ms == pytest.approx(8.0, abs=0.01)
+    assert stall.by_cause[Cause.HOST] == pytest.approx(8.0, abs=0.01)
+    assert stall.by_cause[Cause.NETWORK] == 0

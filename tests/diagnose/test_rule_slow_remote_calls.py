@@ -66,3 +66,24 @@ def test_unusual_calls_count_though_the_network_is_quick() -> None:
 )
 def test_usual_unknown_and_hidden_latencies_are_no_finding(scene: Scene) -> None:
     assert "STEP204" not in codes(scene)
+
+
+@pytest.mark.parametrize(
+    "scene",
+    [
+        Scene(slack_ms=5, registered=lambda _: 20),  # 4 of network, 8 of registrations
+        Scene(slack_ms=5, copied=lambda _: 100),
+    ],
+)
+def test_what_the_host_registers_or_copies_first_is_not_laid_to_the_network(scene: Scene) -> None:
+    assert "STEP204" not in codes(scene)
+    calls = remote_calls(timeline_of(scene))
+    assert not calls.rows["slow"].any()
+    assert (calls.rows["latency_ms"] - calls.rows["host_ms"]).to_list() == pytest.approx(
+        [4.0] * len(calls.rows)
+    )
+
+
+def test_a_slow_network_is_seen_beside_registrations() -> None:
+    scene = Scene(slack_ms=5, network_ms=40, registered=lambda _: 20)
+    assert "STEP204" in codes(scene)

@@ -9,8 +9,12 @@ So a call that shares a busy network is not slow: bandwidth is another matter (S
 is what xprof takes for a host (dcn_analysis.h, kMaxHostDcnBw); 1 ms is generous to TCP and gRPC
 within a data centre, where a round trip takes some tenths. Both are rules of thumb.
 
-A call is slow when it takes three times that; or, where most calls are quicker than expected, three
-times as long for its load as the median call and off by more than six of their median deviations.
+The transport time that the runtime tells begins before a host has registered or copied its buffers.
+So what the receiving host spent on that while the call lasted is taken off before it is judged.
+
+A call is slow when the rest takes three times that; or, where most calls are quicker than expected,
+three times as long for its load as the median call and off by more than six of their median
+deviations.
 If most calls are slow the network is always so (sustained), else now and then (sporadic).
 """
 
@@ -24,6 +28,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from counterpoint.diagnose.network.host_busy import host_busy, spent_within
 from counterpoint.diagnose.network.occasions import with_steps
 from counterpoint.diagnose.selection import PS_PER_MS
 from counterpoint.timeline.model import Action
@@ -49,6 +54,7 @@ CALLS: Final = {
     "end_ps": pl.Int64,
     "bytes": pl.Int64,
     "latency_ms": pl.Float64,
+    "host_ms": pl.Float64,  # of it, while the host registered or copied buffers
     "expected_ms": pl.Float64,
     "excess_ms": pl.Float64,  # over what it should have taken; 0 unless it is slow
     "slow": pl.Boolean,
@@ -132,21 +138,25 @@ def remote_calls(timeline: Timeline, target: Target | None = None) -> Calls:
     carried = np.concatenate(
         [_carried(part) for _, part in rows.group_by("host", maintain_order=True)]
     )
-    latency = pl.col("latency_ps") / PS_PER_MS
+    hosts = rows["host"].to_numpy().astype(np.int64)
+    spent = spent_within(host_busy(timeline), hosts, rows["start_ps"], rows["end_ps"])
     rows = rows.with_columns(
-        latency_ms=latency, expected_ms=BASE_MS + pl.Series(carried) / rate * 1e3
+        latency_ms=pl.col("latency_ps") / PS_PER_MS,
+        host_ms=pl.Series(spent) / PS_PER_MS,
+        expected_ms=BASE_MS + pl.Series(carried) / rate * 1e3,
     )
     return Calls(_judged(rows).select(*CALLS).cast({**CALLS}), rate, source)
 
 
 def _judged(rows: pl.DataFrame) -> pl.DataFrame:
-    ratio = pl.col("latency_ms") / pl.col("expected_ms")
+    transport = pl.col("latency_ms") - pl.col("host_ms")
+    ratio = transport / pl.col("expected_ms")
     middle = ratio.median()
     deviation = (ratio - middle).abs().median()
     unusual = (ratio > TIMES * middle) & (ratio > middle + _DEVIATIONS * deviation)
     slow = (ratio > TIMES) | unusual
     usual = pl.col("expected_ms") * pl.min_horizontal(middle, pl.lit(1.0))
-    excess = pl.when(slow).then(pl.col("latency_ms") - usual).otherwise(0.0)
+    excess = pl.when(slow).then(transport - usual).otherwise(0.0)
     return rows.with_columns(slow=slow, excess_ms=excess)
 
 

@@ -8,9 +8,9 @@ A transfer lasts from its send to the end of its recv-done. As far as the runtim
     deliver   from its arrival to the end of recv-done: HostToDevice, waiting for the device
 
 and the device had `slack` of other work before it came to wait. What each execution waited is laid
-to the peer as far as it was late, then to the network as far as that took longer than it need
-(`calls`), to the host as far as it registered or copied buffers in that time (STEP202, STEP203),
-and the rest to the schedule, which leaves too little work between send and recv-done.
+to the peer as far as it was late, then to the host as far as it registered or copied buffers in
+that time (STEP202, STEP203), to the network as far as that took longer beside than it need
+(`calls`), and the rest to the schedule, which leaves too little work between send and recv-done.
 Where the runtime tells nothing, only bytes and slack do: what the network needs for all devices of
 a host at once is the schedule's, and what is beyond nobody can tell.
 """
@@ -24,18 +24,17 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
-from counterpoint.core.intervals import union
 from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.exposure.shares import BETWEEN_SLICES, shares_of
 from counterpoint.diagnose.network.calls import BASE_MS, Calls, remote_calls
+from counterpoint.diagnose.network.host_busy import host_busy, spent_within
 from counterpoint.diagnose.selection import PS_PER_MS
 from counterpoint.timeline.host_transfers import host_transfers
 from counterpoint.timeline.model import Action
 
 _KEYS: Final = ("device", "run", "program", "name", "turn")
 _TOLD: Final = ("late_ms", "network_ms")
-_SHARES: Final = ("by_peer", "by_network", "by_host")
-_WORK: Final = (Action.MAP_BUFFER, Action.MEMORY_COPY)
+_SHARES: Final = ("by_peer", "by_host", "by_network")
 
 
 class Cause(StrEnum):
@@ -98,7 +97,7 @@ def _stall(case: Case, row: dict[str, Any], told: dict[str, Any] | None, calls: 
 
 
 def _told_parts(waits: float, told: dict[str, Any]) -> dict[Cause, float]:
-    by_peer, by_network, by_host = (waits * told[share] for share in _SHARES)
+    by_peer, by_host, by_network = (waits * told[share] for share in _SHARES)
     return {
         Cause.SCHEDULE: max(0.0, waits - by_peer - by_network - by_host),
         Cause.PEER: by_peer,
@@ -136,7 +135,7 @@ def _told(case: Case, calls: Calls) -> dict[tuple[int, str], dict[str, Any]]:
         return {}
     waits, rest = pl.col("wait_ms"), pl.col("wait_ms")
     told = _with_host_work(case, _with_arrivals(case, executions, calls))
-    for share, ms in zip(_SHARES, ("late_ms", "slow_ms", "host_ms"), strict=True):
+    for share, ms in zip(_SHARES, ("late_ms", "host_ms", "slow_ms"), strict=True):
         told = told.with_columns(pl.min_horizontal(rest, ms).alias(share))
         rest = rest - pl.col(share)
     found = (
@@ -176,16 +175,10 @@ def _with_arrivals(case: Case, executions: pl.DataFrame, calls: Calls) -> pl.Dat
 
 def _with_host_work(case: Case, executions: pl.DataFrame) -> pl.DataFrame:
     """With `host_ms`, in which the device's host did such work between send and recv-done."""
-    work = case.timeline.transfers.filter(pl.col("action").is_in([*_WORK]))
-    spent = np.zeros(len(executions), np.int64)
     host_of = [device.host for device in case.timeline.devices]
     own = np.array(host_of, np.int64)[executions["device"].to_numpy()]
-    for (host,), rows in work.group_by("host"):
-        start = rows["start_ps"].to_numpy()
-        busy = union(start, start + rows["dur_ps"].to_numpy())
-        mine = own == int(str(host))
-        sent, done = (executions[name].to_numpy()[mine] for name in ("send_ps", "done_ps"))
-        spent[mine] = busy.covered(sent, done)
+    busy = host_busy(case.timeline)
+    spent = spent_within(busy, own, executions["send_ps"], executions["done_ps"])
     return executions.with_columns(host_ms=pl.Series(spent) / PS_PER_MS)
 
 

@@ -17,11 +17,11 @@ transfer's slack. Data that is not there by then stops it.
 By the exposed time of send, recv and their dones, which belong together by rendezvous or channel.
 The slack is what runs between send and recv-done without needing the network. Where the runtime
 tells when each message left and arrived (the plane "Megascale Trace", or `MegaScale:` events), a
-wait is laid to the peer as far as its message left later than ours, then to the network as far as
-the message was slower than its load explains (STEP204), then to what the host registered or copied
-meanwhile (STEP202, STEP203), and the rest to the schedule. Else what the bytes of all devices of a
-host need at 12.5 GB/s, xprof's figure for a host and a rule of thumb, is laid to the schedule as
-far as it exceeds the slack.
+wait is laid to the peer as far as its message left later than ours, then to what the host
+registered or copied meanwhile (STEP202, STEP203), then to the network as far as the message was
+slower beside than its load explains (STEP204), and the rest to the schedule. Else what the bytes of
+all devices of a host need at 12.5 GB/s, xprof's figure for a host and a rule of thumb, is laid to
+the schedule as far as it exceeds the slack.
 
 ## Example
 

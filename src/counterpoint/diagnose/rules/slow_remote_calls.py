@@ -13,7 +13,8 @@ between two steps, or with lost packets does that while the network itself is id
 
 ## How it is detected
 
-By the transport time that the runtime tells of each message, against 1 ms and what the host's
+By the transport time that the runtime tells of each message, less what the receiving host spent on
+registering and copying buffers meanwhile (STEP202, STEP203), against 1 ms and what the host's
 network needs for all that came to it meanwhile (at the Target's rate, else at 12.5 GB/s, xprof's
 figure for a host): so messages that share a busy network are not slow. Slow is three times that. If
 most calls are, latency is high throughout; else now and then, and then calls count too that take
@@ -39,7 +40,8 @@ Kernel settings hold for the whole host.
 
 ## False alarms
 
-Where the network is slower than 100 Gb/s per host, all calls with many bytes look slow: say so with
+A sender that registers or copies first, where the receiver does not: its messages look slow. Where
+the network is slower than 100 Gb/s per host, all calls with many bytes look slow: say so with
 `--target`. Between regions the way alone takes more than a millisecond.
 
 ## References
