@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import polars as pl
 import pytest
 from host_side import Event, Run, case, loop, made
@@ -84,6 +86,16 @@ def test_a_run_that_was_launched_before_the_gap_is_not_late() -> None:
     calls = [Event("PjitFunction(step)", n * 150 - 100, 10) for n in range(5)]
     steps = [(n * 150, 150) for n in range(5)]
     assert parts(made(runs, [*calls, Event("$log.py:1 f", 0, 700)], steps)) == {"device": 60}
+
+
+def test_late_calls_are_late_where_the_typical_steps_are_not_the_last() -> None:
+    """Eight steps of a host that launches late; the last two take longer, and are not typical."""
+    lengths = [90, 90, 90, 90, 90, 90, 200, 200]
+    starts = [sum(lengths[:n]) + 60 * n for n in range(9)]
+    runs = [Run(start, length) for start, length in zip(starts, lengths, strict=False)]
+    calls = [Event("PjitFunction(step)", start - 10, 10) for start in starts]
+    steps = [(one, two - one) for one, two in pairwise(starts)]
+    assert parts(made(runs, calls, steps)) == {"unknown": 50, "dispatch": 10}
 
 
 def test_other_devices_that_work_meanwhile_are_waited_for() -> None:

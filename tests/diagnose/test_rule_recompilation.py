@@ -73,8 +73,26 @@ AGAIN = Compile("jit_step", 20.0, "backend", 112.5)
 def test_a_compile_within_a_step() -> None:
     (finding,) = found(training(COMPILE))
     assert finding.title == "the host compiles for 5.0 ms within 1 of the profile's steps"
-    assert finding.detail.startswith("jit_step; these steps take longer")
+    assert finding.detail.startswith("jit_step; this makes steps 0.63 ms longer")
     assert most(finding) == pytest.approx(5.0 / 8)  # the first and the last step do not count
+
+
+def test_every_step_compiles() -> None:
+    """Then no step tells how long it takes without: it is the compiling."""
+    each = [replace(COMPILE, start=n * STEP + (5_000 if n > 3 else 0) + 100) for n in range(10)]
+    (finding,) = found(training(*each))
+    assert finding.title == "the host compiles for 40.0 ms within 8 of the profile's steps"
+    assert most(finding) == pytest.approx(5.0)
+
+
+def test_a_compile_that_the_next_step_waits_for_is_in_one_step() -> None:
+    (finding,) = found(training(replace(COMPILE, start=3 * STEP + 11_000)))
+    assert "within 1 of the profile's steps" in finding.title
+
+
+def test_only_compiles_of_the_profiles_first_steps_may_be_start_up() -> None:
+    assert found(training(replace(COMPILE, start=STEP + 100)))[0].doubt
+    assert found(training(COMPILE))[0].doubt is None
 
 
 def test_the_function_is_named_by_the_call_around_it() -> None:

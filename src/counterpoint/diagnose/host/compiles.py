@@ -19,7 +19,7 @@ from counterpoint.timeline.model import ProgramEntry
 
 _MODULE: Final = re.compile(r"(?:hlo_)?module=([^,#]+)")
 _CALL: Final = re.compile(r"^(?:TSL:)?PjitFunction\((.*)\)$")
-_WARM: Final = 3
+WARM: Final = 3
 """Steps of a Run within which compiles belong to the start: the first call, and the second where
 the first one's outputs have another layout or sharding than its inputs."""
 
@@ -33,7 +33,7 @@ class Compiled:
 
     names: tuple[str, ...]  # functions and modules, the longest first
     ms: float  # in all, where several compile at once counted once
-    steps: int  # how many steps it touched
+    steps: frozenset[int]  # that had to wait for it
     cost_ms: float  # of a step, on average over all steps: how much longer those took
 
 
@@ -52,25 +52,47 @@ def compiled_in_steps(case: Case) -> Compiled | None:
     start = events["start_ps"].to_numpy()
     times = union(start, start + events["dur_ps"].to_numpy())
     steps, cost = _cost(steady, times)
+    if not steps:
+        return None
     return Compiled(
         names=_functions(case, times, events), ms=times.total / PS_PER_MS, steps=steps, cost_ms=cost
     )
 
 
-def _cost(steady: pl.DataFrame, times: Intervals) -> tuple[int, float]:
-    """Steps that a compile touches, and by what they are longer than the median of the others."""
+def _cost(steady: pl.DataFrame, times: Intervals) -> tuple[frozenset[int], float]:
+    """Steps with a compile, and by what they are longer than the median of those without.
+
+    Where every step compiles, none tells how long it takes without; then it is the compiling.
+    Steps of devices begin at other moments: a compile counts as in the step that has most of it,
+    though the next one may wait for it, too.
+    """
     start, end = steady["start_ps"].to_numpy(), steady["end_ps"].to_numpy()
-    lengths = (
+    steps = (
         steady.with_columns(
             ms=(pl.col("end_ps") - pl.col("start_ps")) / PS_PER_MS,
-            touched=pl.Series(times.covered(start, end) > 0),
+            compiling=pl.Series(times.covered(start, end), dtype=pl.Int64) / PS_PER_MS,
         )
         .group_by("step")
-        .agg(pl.col("ms").mean(), pl.col("touched").any())
+        .agg(pl.col("ms").mean(), pl.col("compiling").mean())
     )
-    touched, others = lengths.filter("touched")["ms"], lengths.filter(~pl.col("touched"))["ms"]
-    usual = float(np.median(others)) if len(others) else float(np.min(lengths["ms"]))
-    return len(touched), float((touched - usual).clip(0).sum()) / len(lengths)
+    touched, others = steps.filter(pl.col("compiling") > 0), steps.filter(pl.col("compiling") == 0)
+    longer = touched["compiling"]
+    if len(others):
+        longer = (touched["ms"] - float(np.median(others["ms"].to_numpy()))).clip(0)
+    return _holding(steady, times), float(longer.sum()) / len(steps)
+
+
+def _holding(steady: pl.DataFrame, times: Intervals) -> frozenset[int]:
+    """The step that has most of each compile, by the median of the devices."""
+    windows = steady.group_by("step").agg(pl.col("start_ps", "end_ps").median())
+    inside = pl.DataFrame({"from": times.start, "to": times.end}).with_row_index("compile")
+    shared = (
+        windows.join(inside, how="cross")
+        .with_columns(ps=pl.min_horizontal("end_ps", "to") - pl.max_horizontal("start_ps", "from"))
+        .filter(pl.col("ps") > 0)
+    )
+    most = shared.sort("ps", "step", descending=[True, False]).unique("compile", keep="first")
+    return frozenset(int(step) for step in most["step"].to_list())
 
 
 def _functions(case: Case, times: Intervals, compiles: pl.DataFrame) -> tuple[str, ...]:
@@ -101,9 +123,9 @@ def compiled_in_run(run: Run) -> dict[str, tuple[int, float]]:
     One that had not been compiled before, an evaluation for instance, counts from its second time.
     """
     rank = run.timed
-    if rank is None or len(rank.steps) <= _WARM:
+    if rank is None or len(rank.steps) <= WARM:
         return {}
-    begun = rank.steps[_WARM].start_s
+    begun = rank.steps[WARM].start_s
     seen: set[str] = set()
     found: dict[str, tuple[int, float]] = {}
     for it in rank.compiles:

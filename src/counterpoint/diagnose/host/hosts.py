@@ -31,7 +31,7 @@ class HostSide:
     """What is known of one host."""
 
     known: bool  # the thread that launches
-    calls: pl.DataFrame  # its events
+    calls: pl.DataFrame  # its events, of the whole profile
     enqueues: pl.DataFrame  # events of all threads that put kernels on streams
     calling: Thread
     beside: dict[Cause, Intervals]  # what the other threads do
@@ -73,7 +73,7 @@ class HostSide:
 def host_side(case: Case, host: int) -> HostSide:
     """Read one host's events around the typical steps."""
     timeline, windows = case.timeline, case.selection.windows
-    events = timeline.host_events.filter(pl.col("host") == host)
+    everything = events = timeline.host_events.filter(pl.col("host") == host)
     if len(windows) and len(events):
         first, last = windows["start_ps"].min(), windows["end_ps"].max()
         end = pl.col("start_ps") + pl.col("dur_ps")
@@ -82,10 +82,12 @@ def host_side(case: Case, host: int) -> HostSide:
     own_cause = causes_of(timeline.host_names)
     others = events.filter(pl.col("line") != line) if line is not None else events
     mine = events.filter(pl.col("line") == line) if line is not None else events.clear()
+    # Calls are matched with runs by counting: those outside of the windows count, too.
+    calls = everything.filter(pl.col("line") == line) if line is not None else mine
     threads = [thread(one, own_cause) for (_,), one in others.group_by("line")]
     return HostSide(
         known=line is not None,
-        calls=mine,
+        calls=calls,
         enqueues=enqueuing(events, timeline.host_names),
         calling=thread(mine, own_cause),
         beside={cause: _together(threads, cause) for cause in _OTHERS_DO},

@@ -58,6 +58,7 @@ def launched_at(timeline: Timeline, calls: pl.DataFrame, runs: pl.DataFrame) -> 
     """When the call that launched each run had returned; never, where no call is known for it.
 
     `runs` are those of one device in order of start; `calls` the events of the calling thread.
+    Both have to be of the whole profile: a run behind the last call would look as if one was lost.
     """
     found = np.full(len(runs), _NEVER, np.int64)
     functions = np.array(

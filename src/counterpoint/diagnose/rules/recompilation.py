@@ -56,6 +56,8 @@ from counterpoint.core.basis import Range
 from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
 from counterpoint.diagnose.host.compiles import (
+    WARM,
+    Compiled,
     compiled_in_run,
     compiled_in_steps,
     per_step_ms,
@@ -82,19 +84,27 @@ def _in_profile(case: Case) -> Iterator[Finding]:
     what = ", ".join(seen.names[:_NAMED]) or "a function that the profile does not name"
     yield Finding(
         code=CODE,
-        title=f"the host compiles for {seen.ms:,.1f} ms within {seen.steps} of the profile's steps",
+        title=(
+            f"the host compiles for {seen.ms:,.1f} ms within {len(seen.steps)} of the profile's"
+            " steps"
+        ),
         detail=(
-            f"{what}; these steps take longer than the others by {seen.cost_ms:,.2f} ms per step,"
-            f" spread over all{_shapes(case, seen.names)}"
+            f"{what}; this makes steps {seen.cost_ms:,.2f} ms longer, spread over all"
+            f"{_shapes(case, seen.names)}"
         ),
         saves_ms=Range(0.0, seen.cost_ms),
         basis=case.basis,
         evidence=tuple(Evidence(what=name, ms=None) for name in seen.names[:_NAMED]),
         remedy=_remedy(),
-        doubt="all of it is the first steps' where the profile begins with them"
-        if case.context.run is None
-        else None,
+        doubt=_doubt(case, seen),
     )
+
+
+def _doubt(case: Case, seen: Compiled) -> str | None:
+    first = set(case.timeline.steps["step"].unique().sort().to_list()[:WARM])
+    if case.context.run is None and seen.steps <= first:
+        return "these are the profile's first steps: if the program's, too, they always compile"
+    return None
 
 
 def _in_run(case: Case) -> Iterator[Finding]:
