@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import polars as pl
 import pytest
 from compute_step import made, priced, where
 
 from counterpoint.core.basis import Basis
+from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.metrics.utilisation import utilisation
 from counterpoint.diagnose.rules.exposed_copy import check
+from counterpoint.diagnose.selection import select
 
 OFFLOADED = f"""
 double {{
@@ -36,6 +42,27 @@ def test_a_fetch_that_starts_too_late() -> None:
     assert "mlp.py:12" in finding.detail
     assert "start earlier" in str(finding.remedy)
     assert priced(finding).high == pytest.approx(3.0, rel=0.06)
+
+
+def test_bytes_are_told_of_the_copies_that_are_waited_for() -> None:
+    two = OFFLOADED.replace(
+        "  work =",
+        "  other = (f32[67108864]{0}, f32[67108864]{0:S(5)}, u32[]) copy-start(kept)\n  work =",
+    ).replace("  fetched =", "  early = f32[67108864]{0} copy-done(other)\n  fetched =")
+    lines = [("fetch", 0, 1, 0), ("other", 1, 1, 0), ("work", 2, 6_000, 0),
+             ("early", 6_002, 1, 0), ("fetched", 6_003, 3_000, 0)]  # fmt: skip
+    (finding,) = check(made(two, lines))
+    assert "3.00 ms (for 0.27 of 0.54 GB) from the host to the device" in finding.detail
+
+
+def test_a_copys_bytes_count_once_though_its_start_and_its_end_tell_them() -> None:
+    lines = [("fetch", 0, 1, 0), ("work", 1, 6_000, 0), ("fetched", 6_001, 3_999, 0)]
+    case = made(OFFLOADED, lines)
+    size = 4.0 * 67108864
+    both = pl.when(pl.col("op").is_in(["fetch", "fetched"])).then(size)
+    timeline = replace(case.timeline, ops=case.timeline.ops.with_columns(bytes_accessed=both))
+    told = Case(selection=select(timeline), context=case.context)
+    assert utilisation(told.selection, told.ops, None).bytes_per_s == pytest.approx(size / 10e-3)
 
 
 def test_copies_that_no_computing_could_hide() -> None:
@@ -70,6 +97,14 @@ def test_an_argument_that_is_donated_is_copied_for_another_reason() -> None:
     (finding,) = check(made(UPDATED, {"saved": 500, "gone": 4_500}, header=donated))
     assert "0.50 ms (0.27 GB) within the device" in finding.detail
     assert "donate_argnums" not in str(finding.remedy)
+
+
+def test_the_profilers_name_tells_the_way_of_an_instruction() -> None:
+    case = made(None, {"loop_fusion": 9_000, "copy.9": 1_000})
+    seen = pl.when(pl.col("op") == "copy.9").then(pl.lit("MemcpyD2H")).otherwise("name")
+    timeline = replace(case.timeline, ops=case.timeline.ops.with_columns(name=seen))
+    (finding,) = check(Case(selection=select(timeline), context=case.context))
+    assert "1.00 ms from the device to the host" in finding.detail
 
 
 def test_without_hlo_the_profilers_names_tell_the_way() -> None:

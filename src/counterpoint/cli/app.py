@@ -158,8 +158,12 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "explain-code",
         "counterpoint.cli.explain_code:explain_code",
-        "Say what a code of `flags check` stands for, and how to mend it.",
-        examples=("counterpoint explain-code FLAG102", "counterpoint explain-code"),
+        "Say what a code of a finding stands for, and how to mend it.",
+        examples=(
+            "counterpoint explain-code STEP101",
+            "counterpoint explain-code FLAG102",
+            "counterpoint explain-code",
+        ),
     ),
     Command(
         "pgle make",

@@ -23,7 +23,8 @@ def explain_code(
     """Say what a code stands for: what was found, why it matters, how to mend it.
 
     Args:
-        code: A code, or a rule's name; without one all are listed.
+        code: Of `explain` (STEP101), `flags check` (FLAG102) or `doctor` (DOC101), or a rule's
+            name; without one all are listed.
         json: Print it as JSON.
     """
     if code is None:

@@ -35,7 +35,9 @@ def utilisation(selection: Selection, ops: pl.DataFrame, idle_ms: float | None) 
     peak_flops = _mean([chip.flops for chip in chips])
     peak_bytes = _mean([chip.bytes for chip in chips])
     seconds = selection.median_ms / 1e3 if selection.lengths_ms else 0.0
-    computing = ops.filter(~pl.col("category").is_in(["collective", "control"]))
+    computing = _with_pairs(
+        selection, ops.filter(~pl.col("category").is_in(["collective", "control"]))
+    )
     flops = _rate(computing, "flops", seconds)
     accessed = _rate(computing, "bytes_accessed", seconds)
     known = float(computing.filter(pl.col("flops").is_not_null())["self_ms"].sum())
@@ -51,11 +53,22 @@ def utilisation(selection: Selection, ops: pl.DataFrame, idle_ms: float | None) 
     )
 
 
+def _with_pairs(selection: Selection, ops: pl.DataFrame) -> pl.DataFrame:
+    """With `work`: the start of what an op is a part of, else the op itself."""
+    named = pl.coalesce("op", "name").alias("op")
+    pairs = selection.timeline.ops.select("program", named, work="pair").drop_nulls("work")
+    return ops.join(
+        pairs.unique(["program", "op"]), on=["program", "op"], how="left", nulls_equal=True
+    ).with_columns(pl.coalesce("work", "op"))
+
+
 def _rate(ops: pl.DataFrame, of: str, seconds: float) -> float | None:
+    """Per second; TPU profiles give a copy's bytes with its start and once more with its end."""
     known = ops.filter(pl.col(of).is_not_null())
     if not seconds or not len(known):
         return None
-    return float((known[of] * known["count"]).sum()) / seconds
+    once = known.group_by("program", "work").agg((pl.col(of) * pl.col("count")).max())
+    return float(once[of].sum()) / seconds
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ not be overwritten: an argument that was not donated.
 
 ## How it is detected
 
-By spans: time of copies that no kernel and no collective covers. Host copies by their memory space
-in the HLO, or by the name that the profiler gives. Undonated arguments by the module's
+By spans: time of copies that no kernel and no collective covers. Host copies by the name that the
+profiler gives them, or by their memory space in the HLO. Undonated arguments by the module's
 input_output_alias. Copies into another layout are STEP504's. What the step gains is asked of the
 simulator where the profile carries the HLO, else at most what is exposed.
 
@@ -47,9 +47,11 @@ Copies that a profiler adds; offloading that is the only way to fit.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import starmap
 from typing import Any, Final
 
 import polars as pl
@@ -94,14 +96,19 @@ class _Moved:
     way: _Way
     ms: float
     bytes: float
+    awaited_bytes: float  # of those that take this time; the rest is done when it is asked for
 
     def __str__(self) -> str:
-        much = f" ({self.bytes / 1e9:,.2f} GB)" if self.bytes else ""
-        return f"{self.ms:,.2f} ms{much} {self.way}"
+        much = f"{self.bytes / 1e9:,.2f} GB"
+        if self.awaited_bytes < self.bytes:
+            much = f"for {self.awaited_bytes / 1e9:,.2f} of {much}"
+        return f"{self.ms:,.2f} ms{f' ({much})' if self.bytes else ''} {self.way}"
 
 
-_NAMES: Final = (("h2d", _Way.TO_DEVICE), ("htod", _Way.TO_DEVICE), ("d2h", _Way.TO_HOST),
-                 ("dtoh", _Way.TO_HOST))  # fmt: skip
+_NAMES: Final = (
+    (re.compile(r"H2D|HtoD|HostToDevice|(?<![a-z])h(2|to)d(?![a-z])"), _Way.TO_DEVICE),
+    (re.compile(r"D2H|DtoH|DeviceToHost|(?<![a-z])d(2|to)h(?![a-z])"), _Way.TO_HOST),
+)
 
 
 def check(case: Case) -> Iterator[Finding]:
@@ -110,7 +117,7 @@ def check(case: Case) -> Iterator[Finding]:
     if exposed <= _LEAST_SHARE * case.step_ms or not rows:
         return
     known = {(it.row["program"], it.row["op"]): it for it in ran(case, pl.col("lane") == Lane.COPY)}
-    ways = _ways(rows, known)
+    ways = _ways(case, rows, known)
     copied = [it for row in rows if (it := known.get((row["program"], row["op"])))]
     saves, basis = (
         gain_without(case, copied, exposed)
@@ -143,17 +150,22 @@ def _exposed(case: Case) -> tuple[float, list[dict[str, Any]]]:
     return float(ps) * case.selection.scale, rows
 
 
-def _ways(rows: Sequence[dict[str, Any]], known: Mapping[tuple[int, str], Ran]) -> list[_Moved]:
+def _ways(
+    case: Case, rows: Sequence[dict[str, Any]], known: Mapping[tuple[int, str], Ran]
+) -> list[_Moved]:
     """Time and bytes by way, the longest first."""
-    ms: dict[_Way, float] = {}
-    moved: dict[_Way, float] = {}
+    by_way: dict[_Way, list[tuple[float, float]]] = {}
     for row in rows:
         one = known.get((row["program"], row["op"]))
-        way = _way(row, one)
-        ms[way] = ms.get(way, 0.0) + float(row["self_ms"])
-        moved[way] = moved.get(way, 0.0) + (_bytes(one) * float(row["count"]) if one else 0.0)
-    listed = [_Moved(way, ms[way], moved[way]) for way in ms]
-    return sorted(listed, key=lambda it: -it.ms)
+        size = _bytes(one) * float(row["count"]) if one else 0.0
+        by_way.setdefault(_way(case, row, one), []).append((float(row["self_ms"]), size))
+    return sorted(starmap(_moved, by_way.items()), key=lambda it: -it.ms)
+
+
+def _moved(way: _Way, copies: Sequence[tuple[float, float]]) -> _Moved:
+    ms = sum(own for own, _ in copies)
+    awaited = sum(size for own, size in copies if own > _WORTH_NAMING * ms / len(copies))
+    return _Moved(way, ms, sum(size for _, size in copies), awaited)
 
 
 def _bytes(one: Ran) -> int:
@@ -163,10 +175,14 @@ def _bytes(one: Ran) -> int:
     return next(one.instruction.shape.leaves, one.instruction.shape).bytes
 
 
-def _way(row: dict[str, Any], known: Ran | None) -> _Way:
+def _way(case: Case, row: dict[str, Any], known: Ran | None) -> _Way:
+    """By what the profiler saw, which calls a copy by its ends; else by the HLO."""
+    names = case.timeline.ops["name"].gather(case.rows_of(row)).to_list()
+    for name in (str(row["op"]), *names):
+        if told := next((way for mark, way in _NAMES if mark.search(name)), None):
+            return told
     if known is None:
-        name = str(row["op"]).lower()
-        return next((way for mark, way in _NAMES if mark in name), _Way.ON_DEVICE)
+        return _Way.ON_DEVICE
     program, instruction = known.program, known.instruction
     start = start_of(program, instruction) if is_done(instruction) else instruction
     if start is None:
