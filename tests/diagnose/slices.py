@@ -14,13 +14,18 @@ from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.xplane.reader import read_xplane
 
 
-def timeline_of(scene: Scene) -> Timeline:
-    """The Timeline of both slices."""
+def timeline_of(scene: Scene, quiet: Scene | None = None) -> Timeline:
+    """The Timeline of both slices; the second's profile is that of `quiet`, where it is given."""
     names = ["slice-1.xplane.pb", "slice-2.xplane.pb"]
-    parts = zip(files(scene), names, strict=True)
+    first, second = files(scene)
+    parts = zip((first, files(quiet)[1] if quiet else second), names, strict=True)
     return assemble([read_xplane(memoryview(data), name) for data, name in parts], names)
 
 
-def case_of(scene: Scene, environment: Mapping[str, str] | None = None) -> Case:
+def case_of(
+    scene: Scene, environment: Mapping[str, str] | None = None, quiet: Scene | None = None
+) -> Case:
     """What a rule is asked about."""
-    return Case(selection=select(timeline_of(scene)), context=Context(environment=environment))
+    return Case(
+        selection=select(timeline_of(scene, quiet)), context=Context(environment=environment)
+    )

@@ -9,7 +9,7 @@ from slices import case_of
 from counterpoint.core.basis import Range
 from counterpoint.diagnose.judge import judge
 from counterpoint.diagnose.network.stalls import Cause, stalls
-from counterpoint.diagnose.rules import recv_stall
+from counterpoint.diagnose.rules import recv_stall, slow_remote_calls
 
 
 def codes(scene: Scene) -> list[str]:
@@ -100,3 +100,31 @@ def test_registrations_go_before_the_network() -> None:
     assert stall.waits_ms == pytest.approx(8.0, abs=0.01)
     assert stall.by_cause[Cause.HOST] == pytest.approx(8.0, abs=0.01)
     assert stall.by_cause[Cause.NETWORK] == 0
+
+
+def test_a_slice_that_computes_longer_is_named_with_what_it_costs() -> None:
+    # Slice 2 computes 30, slice 1 18; without that both steps take 18.05 instead of 30.05.
+    (finding,) = recv_stall.check(case_of(Scene(late_ms=12)))
+    assert "slice-2 computes 30.00 ms per step, other hosts 18.00 ms: 12.00 ms" in finding.detail
+    assert "slice-2" in finding.remedy.text
+    assert isinstance(finding.saves_ms, Range)
+    # What slice 1 waits in its recv-done and, for the next step, idle.
+    assert 12.0 <= finding.saves_ms.high <= 12.1
+
+
+def test_slices_that_compute_alike_are_not_accused() -> None:
+    (finding,) = recv_stall.check(case_of(Scene(slack_ms=1)))
+    assert "computes" not in finding.detail
+
+
+def test_a_slice_that_tells_nothing_of_its_messages_is_named() -> None:
+    case = case_of(Scene(network_ms=14), quiet=Scene(network_ms=14, plane=False))
+    (finding,) = recv_stall.check(case)
+    assert isinstance(finding.saves_ms, Range)
+    assert finding.saves_ms.high == pytest.approx(5.0, abs=0.05)
+    assert finding.doubt is not None
+    assert "slice-2 tells nothing of its messages" in finding.doubt
+    (calls,) = slow_remote_calls.check(case)
+    assert isinstance(calls.saves_ms, Range)
+    assert calls.saves_ms.high == pytest.approx(5.0, abs=0.05)
+    assert "slice-2 tells nothing" in (calls.doubt or "")

@@ -20,6 +20,7 @@ If most calls are slow the network is always so (sustained), else now and then (
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
@@ -42,6 +43,7 @@ RATE: Final = 12.5e9  # bytes per second of one host
 TIMES: Final = 3.0
 _DEVIATIONS: Final = 6 * 1.4826  # medians of absolute deviations, as standard deviations
 _TAIL: Final = 0.95
+_LISTED: Final = 4
 
 CALLS: Final = {
     "host": pl.UInt16,
@@ -146,6 +148,19 @@ def remote_calls(timeline: Timeline, target: Target | None = None) -> Calls:
         expected_ms=BASE_MS + pl.Series(carried) / rate * 1e3,
     )
     return Calls(_judged(rows).select(*CALLS).cast({**CALLS}), rate, source)
+
+
+def silent_hosts(timeline: Timeline, calls: Calls) -> tuple[str, ...]:
+    """Hosts that tell nothing of their messages where others do."""
+    telling = set(calls.rows["host"].to_list())
+    asked = sorted({device.host for device in timeline.devices}) if telling else []
+    return tuple(timeline.hosts[host].name for host in asked if host not in telling)
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first of them, and how many more."""
+    more = len(names) - _LISTED
+    return ", ".join(names[:_LISTED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _judged(rows: pl.DataFrame) -> pl.DataFrame:

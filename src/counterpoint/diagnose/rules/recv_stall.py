@@ -23,6 +23,9 @@ slower beside than its load explains (STEP204), and the rest to the schedule. El
 all devices of a host need at 12.5 GB/s, xprof's figure for a host and a rule of thumb, is laid to
 the schedule as far as it exceeds the slack.
 
+The step can gain at most what the device that waits longest waits; where other slices may be late,
+what it stands idle counts too, for the next step begins on all slices together.
+
 ## Example
 
 ```text
@@ -58,19 +61,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from counterpoint.core.basis import Basis, Range
+from counterpoint.core.basis import Range
 from counterpoint.diagnose.advise import advise
 from counterpoint.diagnose.case import Case, place_of
 from counterpoint.diagnose.exposure.shares import BETWEEN_SLICES
 from counterpoint.diagnose.finding import Finding, Remedy
+from counterpoint.diagnose.network.calls import listed, remote_calls, silent_hosts
+from counterpoint.diagnose.network.slower_host import SlowerHost, longest_wait_ms, slower_host
 from counterpoint.diagnose.network.stalls import Cause, Stall, stalls
-from counterpoint.diagnose.savings import savings_of
 
 CODE: Final = BETWEEN_SLICES
 NAME: Final = "recv-stall"
 SINCE: Final = "0.1"
 
 _SHOWN: Final = 5
+
+_OF_OTHERS: Final = (Cause.PEER, Cause.UNTOLD)
+"""Causes that may be another slice's lateness."""
 
 _REMEDIES: Final = {
     Cause.SCHEDULE: (
@@ -103,15 +110,15 @@ def check(case: Case) -> Iterator[Finding]:
     waits = sum(stall.waits_ms for stall in found)
     sums = _by_cause(found)
     cause = next(iter(sums))
-    saves, basis = _saves(case, found, waits)
+    slower = slower_host(case) if cause in _OF_OTHERS else None
     yield Finding(
         code=CODE,
         title=f"devices wait {waits:,.2f} ms per step for data of other slices: {cause}",
-        detail=f"Of it, {_causes(sums)}. {_describe(found[0])}",
-        saves_ms=saves,
-        basis=basis,
+        detail=f"Of it, {_causes(sums)}. {_slower(case, slower)}{_describe(found[0])}",
+        saves_ms=_saves(case, sums, waits),
+        basis=case.basis,
         evidence=tuple(case.evidence(stall.row, "own_ms") for stall in found[:_SHOWN]),
-        remedy=_remedy(case, cause, found[0]),
+        remedy=_remedy(case, cause, found[0], slower),
         doubt=_doubt(case),
     )
 
@@ -125,19 +132,23 @@ def _by_cause(found: Sequence[Stall]) -> dict[Cause, float]:
     return dict(sorted(sums.items(), key=lambda item: -item[1]))
 
 
-def _saves(case: Case, found: Sequence[Stall], waits: float) -> tuple[Range, Basis]:
-    step = case.timeline.step_program
-    told = case.ask(savings_of).without(
-        str(stall.row["op"]) for stall in found if stall.row["program"] == step
-    )
-    if told is None:
-        return Range(0.0, waits), case.basis
-    high = min(told.high, waits)
-    return Range(0.0, high), Basis.PREDICTED
+def _saves(case: Case, sums: dict[Cause, float], waits: float) -> Range:
+    """At most what the longest-waiting device waits; for late peers it stands idle too."""
+    late = any(sums.get(cause, 0.0) > 0 for cause in _OF_OTHERS)
+    return Range(0.0, max(waits, longest_wait_ms(case, idle=late)))
 
 
 def _causes(sums: dict[Cause, float]) -> str:
     return "; ".join(f"{ms:,.2f} ms because {cause}" for cause, ms in sums.items() if ms > 0)
+
+
+def _slower(case: Case, slower: SlowerHost | None) -> str:
+    if slower is None:
+        return ""
+    return (
+        f"{case.timeline.hosts[slower.host].name} computes {slower.compute_ms:,.2f} ms per step,"
+        f" other hosts {slower.others_ms:,.2f} ms: {slower.longer_ms:,.2f} ms more. "
+    )
 
 
 def _describe(stall: Stall) -> str:
@@ -158,8 +169,11 @@ def _describe(stall: Stall) -> str:
     return "; ".join(parts)
 
 
-def _remedy(case: Case, cause: Cause, stall: Stall) -> Remedy:
+def _remedy(case: Case, cause: Cause, stall: Stall, slower: SlowerHost | None) -> Remedy:
     words = _REMEDIES[cause].format(op=stall.row["op"])
+    if slower is not None:
+        name = case.timeline.hosts[slower.host].name
+        words = f"make {name} compute no longer than the others: compare its ops with theirs"
     if case.program is None:
         words += (
             "; to see what could run meanwhile dump the HLO on one worker: --xla_dump_to=/tmp/hlo"
@@ -169,7 +183,15 @@ def _remedy(case: Case, cause: Cause, stall: Stall) -> Remedy:
 
 
 def _doubt(case: Case) -> str | None:
-    lost = [host.name for host in case.timeline.hosts[1:] if host.clock_offset_ps is None]
-    if lost and len(case.timeline.hosts) > 1:
-        return "the slices' clocks are not aligned: who is late rests on the runtime's own times"
-    return None
+    said: list[str] = []
+    if any(host.clock_offset_ps is None for host in case.timeline.hosts[1:]):
+        said.append(
+            "the slices' clocks are not aligned: who is late rests on the runtime's own times"
+        )
+    silent = silent_hosts(case.timeline, remote_calls(case.timeline, case.context.target))
+    if silent:
+        said.append(
+            f"{listed(silent)} tells nothing of its messages (no Megascale events in its profile):"
+            " causes are those of the others' transfers"
+        )
+    return "; ".join(said) or None

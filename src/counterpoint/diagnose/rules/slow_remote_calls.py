@@ -19,7 +19,8 @@ network needs for all that came to it meanwhile (at the Target's rate, else at 1
 figure for a host): so messages that share a busy network are not slow. Slow is three times that. If
 most calls are, latency is high throughout; else now and then, and then calls count too that take
 three times as long for their load as the usual one and lie outside of its scatter. What a step
-could gain is the time in which slow calls were overdue and devices of the same host waited.
+could gain is the time in which slow calls were overdue and a device of the same
+host waited, of the device that lost most.
 
 ## Example
 
@@ -55,15 +56,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+import numpy as np
 import polars as pl
 
 from counterpoint.core.basis import Range
-from counterpoint.core.intervals import union
+from counterpoint.core.intervals import Intervals, union
 from counterpoint.diagnose.advise import advise
 from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
-from counterpoint.diagnose.network.calls import Calls, Pattern, remote_calls
-from counterpoint.diagnose.selection import PS_PER_MS
+from counterpoint.diagnose.network.calls import Calls, Pattern, listed, remote_calls, silent_hosts
+from counterpoint.diagnose.selection import PS_PER_MS, device_slices
 from counterpoint.timeline.host_transfers import host_transfers
 
 CODE: Final = "STEP204"
@@ -93,10 +95,18 @@ def check(case: Case) -> Iterator[Finding]:
         basis=case.basis,
         evidence=tuple(_link(case, row) for row in _slow_links(steady)),
         remedy=_remedy(case, steady.pattern),
-        doubt=None
-        if case.context.target
-        else f"what a message should take rests on a {calls.rate_source}",
+        doubt=_doubt(case, calls),
     )
+
+
+def _doubt(case: Case, calls: Calls) -> str | None:
+    said: list[str] = []
+    if case.context.target is None:
+        said.append(f"what a message should take rests on a {calls.rate_source}")
+    silent = silent_hosts(case.timeline, calls)
+    if silent:
+        said.append(f"{listed(silent)} tells nothing of its messages: only those of others count")
+    return "; ".join(said) or None
 
 
 def _detail(case: Case, calls: Calls, slow: pl.DataFrame) -> str:
@@ -135,19 +145,36 @@ def _name(case: Case, row: dict[str, Any]) -> str:
 
 
 def _waited_ms(case: Case, slow: pl.DataFrame) -> float:
-    """Per median step: while a call to a device's host was overdue, it stood in a send or recv."""
+    """Per median step: while a call to it was overdue it stood in a send or recv.
+
+    Of the device that lost most: where all wait for each other a step gains what that one does.
+    """
     parts = host_transfers(case.timeline)["row"].to_list()
     spans = case.spans.filter(pl.col("op").is_in(parts) & pl.col("step").is_not_null())
-    total = 0
-    for (device,), waits in spans.group_by("device"):
-        host = case.timeline.devices[int(str(device))].host
-        late = slow.filter(pl.col("host") == host)
-        excess = (late["excess_ms"] * PS_PER_MS).cast(pl.Int64).to_numpy()
-        end = late["end_ps"].to_numpy()
-        overdue = union(end - excess, end)
-        start = waits["start_ps"].to_numpy()
-        total += (overdue & union(start, start + waits["dur_ps"].to_numpy())).total
-    return total * case.selection.scale
+    windows = device_slices(case.selection.windows)
+    most = 0.0
+    for (index,), rows in spans.group_by("device"):
+        device = int(str(index))
+        late = slow.filter(pl.col("host") == case.timeline.devices[device].host)
+        start = rows["start_ps"].to_numpy()
+        waits = union(start, start + rows["dur_ps"].to_numpy())
+        steps = windows[device].stop - windows[device].start
+        most = max(most, (_overdue(late, waits) & waits).total / steps)
+    return most * case.selection.scale * case.selection.occurrences
+
+
+def _overdue(late: pl.DataFrame, waits: Intervals) -> Intervals:
+    """When a device would have gone on already, had the calls not been slow.
+
+    A wait lasts on after the message has come, while the host hands it over: that comes later too.
+    """
+    excess = (late["excess_ms"] * PS_PER_MS).cast(pl.Int64).to_numpy()
+    end = late["end_ps"].to_numpy()
+    if len(waits):
+        at = np.minimum(np.searchsorted(waits.end, end), len(waits) - 1)
+        waited_for = (waits.start[at] <= end) & (end <= waits.end[at])
+        end = np.where(waited_for, waits.end[at], end)
+    return union(end - excess, end)
 
 
 def _remedy(case: Case, pattern: Pattern) -> Remedy:
