@@ -84,7 +84,7 @@ def gpu_host(**changes: Any) -> Facts:  # noqa: ANN401
             "XLA_PYTHON_CLIENT_MEM_FRACTION": "0.9",
         },
         software=SOFTWARE,
-        flags=Flags(settings=3, release="0.10.2", probed=True),
+        flags=Flags(names=("xla_a", "xla_b", "NCCL_ALGO"), release="0.10.2", probed=True),
         network=Network(
             sysctls=SYSCTLS,
             interfaces=(

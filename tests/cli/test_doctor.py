@@ -44,6 +44,19 @@ def test_the_page_has_what_is_bad_with_the_command_against_it(
     assert page.splitlines()[-1] == "next: counterpoint explain-code DOC105"
 
 
+def test_a_remark_on_a_setting_has_a_reason_and_an_address(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NCCL_PROTO", "LL128,Simpel")
+    monkeypatch.setenv("LIBTPU_INIT_ARGS", "--xla_tpu_foo=1")
+    assert main(["doctor", "--no-probe", "--only", "flags", "--json"]) == 1
+    told = {one["status"]: one for one in json.loads(capsys.readouterr().out)["verdicts"]}
+    bad = told.get("error") or told["warning"]
+    assert (bad["source"].split("/")[0], bad["why"][-9:-4]) == ("https:", "(FLAG")
+    assert told["unknown"]["found"] == "only libtpu knows whether it takes xla_tpu_foo"
+    assert "ok" not in told
+
+
 def test_checks_are_chosen_by_name_and_code(capsys: pytest.CaptureFixture[str]) -> None:
     main(["doctor", "--json", "--only", "DOC3,clock", "--skip", "DOC301"])
     names = [one["name"] for one in json.loads(capsys.readouterr().out)["verdicts"]]

@@ -83,7 +83,7 @@ def remark(severity: str) -> Facts:
     one = FlagRemark(
         code="FLAG101", severity=severity, name="xla_foo", message="unknown", advice="drop it"
     )
-    return gpu_host(flags=Flags(settings=3, release="0.10.2", remarks=(one,)))
+    return gpu_host(flags=Flags(names=("xla_foo",), release="0.10.2", remarks=(one,)))
 
 
 DOWN = (Interface(name="ens3", up=False, mtu=8896), Interface(name="eth0", up=True, mtu=1500))
@@ -121,6 +121,7 @@ CASES = [
     ("flags", remark("warning"), WARNING),
     ("flags", remark("note"), OK),
     ("flags", gpu_host(flags=Flags(why_not="flags.txt can't be read")), UNKNOWN),
+    ("flags", gpu_host(flags=Flags(libtpu=("xla_tpu_foo",), release="0.10.2")), UNKNOWN),
     ("profiler-conflicts", env(NSYS_PROFILING_SESSION_ID="1"), WARNING),
     ("profiler-conflicts", gpu_host(processes=("nv-hostengine",)), NOTE),
     ("profiler-conflicts", gpu_host(processes=("nv-hostdriver", "bash")), OK),
@@ -149,6 +150,8 @@ CASES = [
     ("open-files", machine(open_files=Limit(1024, 524288)), WARNING),
     ("open-files", replace(machine(open_files=Limit(1024, 524288)), hosts=1), NOTE),
     ("open-files", machine(open_files=Limit(4096, 4096)), OK),
+    ("open-files", machine(laptop, open_files=Limit(1024, 1024)), NOTE),
+    ("open-files", machine(laptop, open_files=Limit(1023, 1023)), WARNING),
     ("open-files", machine(open_files=None), UNKNOWN),
     ("locked-memory", machine(locked=Limit(8 * 2**20, 8 * 2**20)), WARNING),
     ("locked-memory", machine(locked=Limit(GIB, GIB)), OK),
@@ -189,6 +192,9 @@ CASES = [
     ("nccl-interfaces", env(NCCL_SOCKET_IFNAME="^docker,lo"), OK),
     ("nccl-interfaces", env(NCCL_SOCKET_IFNAME="^ens,lo"), ERROR),
     ("nccl-interfaces", env(NCCL_SOCKET_IFNAME=""), NONE),
+    ("nccl-interfaces", env(NCCL_SOCKET_IFNAME="lo"), ERROR),
+    ("nccl-interfaces", env(NCCL_SOCKET_IFNAME="lo,ens"), OK),
+    ("nccl-interfaces", replace(env(NCCL_SOCKET_IFNAME="lo"), hosts=1), OK),
     ("nccl-interfaces", network(interfaces=DOWN), ERROR),
     ("nccl-interfaces", network(interfaces=()), UNKNOWN),
     ("tcp-buffers", sysctl("net.ipv4.tcp_rmem", "4096 87380 212992"), WARNING),
@@ -259,9 +265,59 @@ def test_what_two_checks_know_is_said_once() -> None:
     one = FlagRemark(
         code="FLAG409", severity="warning", name="NCCL_P2P_DISABLE", message="slow", advice="drop"
     )
-    flags = Flags(settings=3, release="0.10.2", remarks=(one,))
+    flags = Flags(names=("xla_foo",), release="0.10.2", remarks=(one,))
     host = replace(env(NCCL_P2P_DISABLE="1"), flags=flags)
     assert [it.name for it in examine(host) if it.status is WARNING] == ["nccl-environment"]
+
+
+def test_settings_that_are_well_are_named_and_those_of_libtpu_are_not_called_well() -> None:
+    flags = Flags(names=("xla_a",), libtpu=("xla_tpu_foo",), release="0.10.2")
+    told = {one.status: one.found for one in asked(gpu_host(flags=flags), "flags")}
+    assert told == {
+        UNKNOWN: "only libtpu knows whether it takes xla_tpu_foo",
+        OK: "nothing against 1 setting by the rules for jaxlib 0.10.2: xla_a",
+    }
+
+
+@pytest.mark.parametrize(
+    ("twelve", "thirteen", "driver", "dropped"),
+    [
+        ("0.9.0", "0.10.2", "580.95.05", "12"),
+        ("0.10.2", "0.9.0", "580.95.05", "13"),
+        ("0.10.2", "0.10.2", "580.95.05", "12"),
+        ("0.10.2", "0.10.2", "570.1", "13"),
+        ("0.9.0", "0.10.2", "570.1", "13"),
+    ],
+)
+def test_of_two_plugins_one_verdict_says_which_to_keep(
+    twelve: str, thirteen: str, driver: str, dropped: str
+) -> None:
+    host = packages(jax_cuda12_plugin=twelve, jax_cuda13_plugin=thirteen)
+    host = replace(host, gpus=replace(host.gpus, driver=driver))
+    (told,) = asked(host, "cuda-plugins")
+    assert told.remedy == f"pip uninstall -y jax-cuda{dropped}-plugin jax-cuda{dropped}-pjrt"
+    others = [one for one in asked(host, "versions") if one.status is ERROR]
+    assert not any(f"jax-cuda{dropped}" in one.remedy for one in others)
+    assert bool(others) is ("0.9.0" in (twelve if dropped == "13" else thirteen))
+
+
+@pytest.mark.parametrize(
+    ("mtu", "remedy"),
+    [
+        (1500, "mtu 9000   # only after the network"),
+        (1460, "mtu 8896   # only after the network"),
+        (1400, "ip -d link show dev ens3   # a tunnel"),
+    ],
+)
+def test_a_tunnel_s_small_packets_are_not_to_be_enlarged_on_the_host(mtu: int, remedy: str) -> None:
+    (told,) = asked(network(interfaces=(replace(SMALL[0], mtu=mtu),)), "mtu")
+    assert remedy in told.remedy
+
+
+def test_a_limit_that_can_t_be_raised_is_not_said_to_be_raised() -> None:
+    (told,) = asked(machine(open_files=Limit(256, 256)), "open-files")
+    assert told.found == "up to 256 open files (the run may not raise it)"
+    assert "sudo tee" in told.remedy
 
 
 def test_cards_with_bridges_may_have_none() -> None:

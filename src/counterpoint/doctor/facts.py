@@ -32,20 +32,26 @@ class Software:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlagRemark:
-    """What `flags check` says of one setting of this environment."""
+    """What `flags check` says of one setting of this environment; `why`, `source`: its rule's."""
 
     code: str
     severity: str  # error, warning, note
     name: str
     message: str
     advice: str
+    why: str = ""
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flags:
-    """What `flags check` says of the environment; `why_not` where it could not be read."""
+    """What `flags check` says of the environment; `why_not` where it could not be read.
 
-    settings: int = 0
+    `names`: the settings that were judged. `libtpu`: those that only libtpu can judge.
+    """
+
+    names: tuple[str, ...] = ()
+    libtpu: tuple[str, ...] = ()
     release: str = ""
     remarks: tuple[FlagRemark, ...] = ()
     probed: bool = False

@@ -11,7 +11,8 @@ they are found, and the libraries of the other may be loaded first.
 
 ## How it is detected
 
-By the names of installed packages: `jax-cuda12-plugin` and `jax-cuda13-plugin`.
+By the names of installed packages: `jax-cuda12-plugin` and `jax-cuda13-plugin`. The one to keep is
+one that the driver can run, then one of jaxlib's version, then the newer.
 
 ## Example
 
@@ -21,7 +22,7 @@ jax-cuda12-plugin 0.10.2 and jax-cuda13-plugin 0.10.2
 
 ## Fix
 
-Uninstall the one that the driver does not need: CUDA 13 needs driver 580 or later.
+Uninstall the one that does not fit the driver (CUDA 13 needs 580 or later) or jaxlib.
 
 ## Fix safety
 
@@ -37,7 +38,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.doctor.facts import Facts
+from counterpoint.doctor.facts import Facts, Software
 from counterpoint.doctor.requirement import numbers
 from counterpoint.doctor.verdict import Status, Verdict, not_applicable, ok
 
@@ -51,19 +52,38 @@ _THIRTEEN_FROM: Final = (580,)
 def check(facts: Facts) -> Iterator[Verdict]:
     """At most one."""
     packages = facts.software.packages
-    found = [name for name in packages if name.startswith("jax-cuda") and name.endswith("-plugin")]
+    found = plugins_of(facts.software)
     if not found:
         yield not_applicable("no CUDA plugin of JAX is installed")
     elif len(found) == 1:
         yield ok(f"{found[0]} {packages[found[0]]}")
     else:
-        driver = numbers(facts.gpus.driver or "")
-        old = "13" if driver and driver < _THIRTEEN_FROM else "12"
+        drop = superfluous(facts)
         yield Verdict(
             status=Status.ERROR if facts.has_driver else Status.WARNING,
-            found=" and ".join(f"{name} {packages[name]}" for name in sorted(found)),
-            wanted="one of them",
+            found=" and ".join(f"{name} {packages[name]}" for name in found),
+            wanted=f"one of them: {', '.join(name for name in found if name not in drop)}",
             why="both register the platform `cuda`: which one runs depends on their order",
-            remedy=f"pip uninstall -y jax-cuda{old}-plugin jax-cuda{old}-pjrt",
+            remedy="pip uninstall -y "
+            + " ".join(f"{name} {name.replace('-plugin', '-pjrt')}" for name in drop),
             source="https://docs.jax.dev/en/latest/installation.html",
         )
+
+
+def plugins_of(software: Software) -> tuple[str, ...]:
+    """CUDA plugins of JAX, by name."""
+    names = sorted(software.packages)
+    return tuple(name for name in names if name.startswith("jax-cuda") and name.endswith("-plugin"))
+
+
+def superfluous(facts: Facts) -> tuple[str, ...]:
+    """All plugins but the one to keep. What else is said of plugins is about that one only."""
+    packages = facts.software.packages
+    driver = numbers(facts.gpus.driver or "")
+    jaxlib = numbers(packages.get("jaxlib", ""))
+
+    def merit(name: str) -> tuple[bool, bool, str]:
+        runs = not driver or driver >= _THIRTEEN_FROM or name.startswith("jax-cuda12")
+        return runs, numbers(packages[name]) == jaxlib, name
+
+    return tuple(sorted(plugins_of(facts.software), key=merit)[:-1])

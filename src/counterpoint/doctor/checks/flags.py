@@ -13,6 +13,7 @@ are never unknown: a misspelt one does nothing.
 ## How it is detected
 
 By the FLAG rules; at the end the installed compiler's own parser is asked, unless `--no-probe`.
+Flags in `LIBTPU_INIT_ARGS` are libtpu's: which of them it takes can't be told here.
 
 ## Example
 
@@ -45,6 +46,8 @@ CODE: Final = "DOC105"
 NAME: Final = "flags"
 SINCE: Final = "0.1"
 
+_NAMED: Final = 4
+
 
 def check(facts: Facts) -> Iterator[Verdict]:
     """Each remark that is not a mere note, and how many notes there are."""
@@ -52,16 +55,30 @@ def check(facts: Facts) -> Iterator[Verdict]:
     if flags.why_not:
         yield unknown(f"the settings could not be read: {flags.why_not}")
         return
-    if not flags.settings and not flags.remarks:
+    if not flags.names and not flags.libtpu and not flags.remarks:
         yield not_applicable("no settings of XLA, JAX or NCCL in this environment")
         return
     grave = [one for one in flags.remarks if one.severity != "note" and not _elsewhere(one, facts)]
     yield from map(_verdict, grave)
-    if not grave:
+    if flags.libtpu:
+        yield unknown(f"only libtpu knows whether it takes {_listed(flags.libtpu)}")
+    if flags.names and not grave:
         notes = len(flags.remarks)
-        asked = ", and by its compiler" if flags.probed else ""
-        said = f"; {notes} notes by `counterpoint flags check --env`" if notes else ""
-        yield ok(f"{flags.settings} settings taken by jaxlib {flags.release}{asked}{said}")
+        asked = ", nor by its compiler" if flags.probed else ""
+        said = f"; {_counted(notes, 'note')} by `counterpoint flags check --env`" if notes else ""
+        yield ok(
+            f"nothing against {_counted(len(flags.names), 'setting')} by the rules for jaxlib"
+            f" {flags.release}{asked}: {_listed(flags.names)}{said}"
+        )
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
 
 
 def _elsewhere(one: FlagRemark, facts: Facts) -> bool:
@@ -74,7 +91,7 @@ def _verdict(one: FlagRemark) -> Verdict:
         status=Status.ERROR if one.severity == "error" else Status.WARNING,
         found=f"{one.name}: {one.message}" if one.name else one.message,
         wanted=one.advice,
-        why=f"{one.code}: counterpoint explain-code {one.code}",
+        why=f"{one.why} ({one.code})" if one.why else one.code,
         remedy="counterpoint flags check --env --fix",
-        source=one.code,
+        source=one.source or f"counterpoint explain-code {one.code}",
     )

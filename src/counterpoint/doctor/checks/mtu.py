@@ -13,7 +13,9 @@ second; with 9,000 a sixth of that.
 
 `/sys/class/net`: an interface with a device of its own, up, of 10 Gb/s or more (or on the default
 route), with an MTU of 1,500 or less. A note: whether the network carries larger packets can't be
-seen from here. That hosts differ is seen by `--cluster`, and is a warning.
+seen from here. Less than 1,500 is Google Cloud's default (1,460), or mostly a tunnel's that can
+carry no more: then nothing is to be set on the host. That hosts differ is seen by `--cluster`, and
+is a warning.
 
 ## Example
 
@@ -24,16 +26,18 @@ ens3: MTU 1460
 ## Fix
 
 `sudo ip link set dev ens3 mtu 8896`, after the network has been told the same: in Google Cloud the
-VPC takes up to 8,896, in other places 9,000 is usual.
+VPC takes up to 8,896, in other places 9,000 is usual. A tunnel (VPN, overlay of containers) gets it
+where it is made.
 
 ## Fix safety
 
-Where the network does not carry it, large packets are lost and connections hang: try
-`ping -M do -s 8868 HOST` first. It must be the same on all hosts.
+Where the network does not carry it, large packets are lost and connections hang: keep another way
+to the host open, and try `ping -M do -s 8868 HOST` at once. It must be the same on all hosts.
 
 ## References
 
 - https://docs.cloud.google.com/vpc/docs/mtu
+- https://fasterdata.es.net/network-tuning/mtu-issues/
 - https://docs.cloud.google.com/compute/docs/networking/tcp-optimization-for-network-performance-in-gcp-and-hybrid
 """
 
@@ -50,6 +54,7 @@ NAME: Final = "mtu"
 SINCE: Final = "0.1"
 
 _SMALL: Final = 1500
+_GOOGLE: Final = 1460
 _FAST_MBPS: Final = 10_000
 
 
@@ -65,17 +70,32 @@ def check(facts: Facts) -> Iterator[Verdict]:
         yield unknown("no interface between hosts was found")
         return
     small = [one for one in ways if one.mtu is not None and one.mtu <= _SMALL]
-    for one in small:
-        yield Verdict(
-            status=Status.NOTE,
-            found=f"{one.name}: MTU {one.mtu:,}",
-            wanted="4,082 to 9,000, if the network carries it",
-            why="each packet costs the processor the same, however short it is",
-            remedy=f"sudo ip link set dev {one.name} mtu 8896   # on all hosts, after the network",
-            source="https://docs.cloud.google.com/vpc/docs/mtu",
-        )
+    yield from map(_note, small)
     if not small:
         yield ok(", ".join(f"{one.name}: MTU {one.mtu:,}" for one in ways if one.mtu))
+
+
+def _note(one: Interface) -> Verdict:
+    google = one.mtu == _GOOGLE
+    tunnel = not google and one.mtu != _SMALL
+    wanted = "8,896, if the VPC is set to it" if google else "9,000, if the network carries it"
+    remedy = (
+        f"sudo ip link set dev {one.name} mtu {8896 if google else 9000}"
+        "   # only after the network, and on all hosts"
+    )
+    if tunnel:
+        wanted = "what the network below carries: so small an MTU is mostly a tunnel's"
+        remedy = f"ip -d link show dev {one.name}   # a tunnel gets its MTU where it is made"
+    return Verdict(
+        status=Status.NOTE,
+        found=f"{one.name}: MTU {one.mtu:,}",
+        wanted=wanted,
+        why="each packet costs the processor the same, however short it is",
+        remedy=remedy,
+        source="https://docs.cloud.google.com/vpc/docs/mtu"
+        if google
+        else "https://fasterdata.es.net/network-tuning/mtu-issues/",
+    )
 
 
 def _carries(one: Interface, facts: Facts) -> bool:

@@ -13,8 +13,9 @@ hangs.
 
 ## How it is detected
 
-By `/sys/class/net`: does an interface match, and is it up. Without the variable, NCCL leaves out
-`lo` and `docker*` by itself: then nothing is wrong.
+By `/sys/class/net`: does an interface match, and is it up. Where several hosts run together, `lo`
+alone reaches none of them. Without the variable, NCCL leaves out `lo` and `docker*` by itself: then
+nothing is wrong.
 
 ## Example
 
@@ -82,17 +83,25 @@ def check(facts: Facts) -> Iterator[Verdict]:
         return
     found = matching(text, facts.network.interfaces)
     up = [one.name for one in found if one.up]
-    if up:
+    if up == ["lo"] and facts.hosts > 1:
+        why = "other hosts are not reached by lo: ranks wait for each other, and the start hangs"
+        yield _bad(facts, f"{_NAME}={text}: lo only, and {facts.hosts} hosts", why)
+    elif up:
         yield ok(f"{_NAME}={text}: {', '.join(up)}")
-        return
+    else:
+        down = ", ".join(one.name for one in found)
+        what = f"{down} is down" if down else "no such interface here"
+        yield _bad(facts, f"{_NAME}={text}: {what}", "NCCL finds no interface and ends")
+
+
+def _bad(facts: Facts, found: str, why: str) -> Verdict:
     here = [one.name for one in facts.network.interfaces if one.up and one.name != "lo"]
     best = next((name for name in facts.network.default if name in here), (*here, "eth0")[0])
-    down = ", ".join(one.name for one in found)
-    yield Verdict(
+    return Verdict(
         status=Status.ERROR,
-        found=f"{_NAME}={text}: {f'{down} is down' if down else 'no such interface here'}",
+        found=found,
         wanted=f"one of those that are up: {', '.join(here) or 'none is'}",
-        why="NCCL finds no interface for its sockets and ends",
+        why=why,
         remedy=f"export {_NAME}={best}",
         source=_SOURCE,
     )

@@ -11,8 +11,9 @@ input. At the limit a run ends with "Too many open files", at scale first.
 
 ## How it is detected
 
-By the limit that holds. Below 4096 it is a note on one host and a warning on several; a rule of
-thumb: NCCL opens several sockets per peer, and file systems give one file to each reader.
+By the limit that holds. Below 4096 it is a note on one host and a warning on several; below 1024,
+which systems give by default, a warning anywhere. A rule of thumb: NCCL opens several sockets per
+peer, and file systems give one file to each reader.
 
 ## Example
 
@@ -46,7 +47,13 @@ NAME: Final = "open-files"
 SINCE: Final = "0.1"
 
 _LEAST: Final = 4096
+_USUAL: Final = 1024
 _WANTED: Final = 65536
+
+_RAISE: Final = (
+    f'echo "* - nofile {_WANTED}" | sudo tee /etc/security/limits.d/90-nofile.conf'
+    "   # then log in anew"
+)
 
 
 def check(facts: Facts) -> Iterator[Verdict]:
@@ -55,19 +62,21 @@ def check(facts: Facts) -> Iterator[Verdict]:
     if limit is None:
         yield unknown("the limit on open files can't be read")
     elif limit.soft is None or limit.soft >= _LEAST:
-        yield ok(f"up to {_shown(limit.soft)} open files")
+        yield ok(f"open files: {_shown(limit.soft)}")
     else:
         most = _WANTED if limit.hard is None else min(_WANTED, limit.hard)
         own = most > limit.soft
+        may = f"may raise it to {_shown(limit.hard)}" if own else "may not raise it"
+        low = limit.soft < _USUAL
         yield Verdict(
-            status=Status.WARNING if facts.hosts > 1 else Status.NOTE,
-            found=f"up to {limit.soft:,} open files (the run may raise it to {_shown(limit.hard)})",
+            status=Status.WARNING if facts.hosts > 1 or low else Status.NOTE,
+            found=f"up to {limit.soft:,} open files (the run {may})",
             wanted=f"{_LEAST:,} or more (rule of thumb)",
             why="every connection to another host is a file",
-            remedy=f"ulimit -n {most}" if own else "ulimit -Hn   # an administrator raises it",
+            remedy=f"ulimit -n {most}" if own else _RAISE,
             source="https://man7.org/linux/man-pages/man2/getrlimit.2.html",
         )
 
 
 def _shown(limit: int | None) -> str:
-    return "any number of" if limit is None else f"{limit:,}"
+    return "any number" if limit is None else f"{limit:,}"

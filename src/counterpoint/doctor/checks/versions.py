@@ -14,7 +14,8 @@ processor. Other combinations end at the first compilation, or crash in a librar
 From the metadata of what is installed where the doctor runs: `Requires-Dist` of jax, of its plugins
 and of flax, optax, orbax and their like. Plugin and jaxlib must bear the same number, which is what
 jaxlib itself checks. What an extra asks for (`jax[tpu]`, `with-cuda`) counts for what is installed.
-ROCm's plugins have numbers of their own and are left out, as jaxlib leaves them out.
+ROCm's plugins have numbers of their own and are left out, as jaxlib leaves them out. Of two CUDA
+plugins, the one that cuda-plugins has uninstalled is not judged.
 
 ## Example
 
@@ -46,6 +47,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from counterpoint.doctor.checks.cuda_plugins import plugins_of, superfluous
 from counterpoint.doctor.facts import Facts, Software
 from counterpoint.doctor.requirement import Requirement, normal, numbers, parse
 from counterpoint.doctor.verdict import Status, Verdict, not_applicable, ok
@@ -67,31 +69,34 @@ def check(facts: Facts) -> Iterator[Verdict]:
     if "jax" not in software.packages and "jaxlib" not in software.packages:
         yield not_applicable("no jax is installed for this Python; run the doctor in the run's own")
         return
-    found = [*_plugins(software), *_unmet(software)]
+    drop = superfluous(facts)
+    found = [*_plugins(software, drop), *_unmet(software, drop)]
     yield from found
     if not found:
         jax, jaxlib = software.packages.get("jax", "?"), software.packages.get("jaxlib", "?")
         yield ok(f"Python {software.python}, jax {jax}, jaxlib {jaxlib} and all that they ask for")
 
 
-def _plugins(software: Software) -> Iterator[Verdict]:
+def _plugins(software: Software, drop: tuple[str, ...]) -> Iterator[Verdict]:
     jaxlib = software.packages.get("jaxlib")
-    for name, version in software.packages.items():
-        if not (name.startswith("jax-cuda") and name.endswith("-plugin")) or jaxlib is None:
+    for name in plugins_of(software):
+        version = software.packages[name]
+        if name in drop or jaxlib is None or numbers(version) == numbers(jaxlib):
             continue
-        if numbers(version) != numbers(jaxlib):
-            yield Verdict(
-                status=Status.ERROR,
-                found=f"{name} {version} beside jaxlib {jaxlib}",
-                wanted=f"{name} {jaxlib}",
-                why="jaxlib does not use a plugin of another version: JAX would run on the CPU",
-                remedy=f"pip install {name}=={jaxlib} {name.replace('plugin', 'pjrt')}=={jaxlib}",
-                source=_PLUGIN,
-            )
+        yield Verdict(
+            status=Status.ERROR,
+            found=f"{name} {version} beside jaxlib {jaxlib}",
+            wanted=f"{name} {jaxlib}",
+            why="jaxlib does not use a plugin of another version: JAX would run on the CPU",
+            remedy=f"pip install {name}=={jaxlib} {name.replace('plugin', 'pjrt')}=={jaxlib}",
+            source=_PLUGIN,
+        )
 
 
-def _unmet(software: Software) -> Iterator[Verdict]:
+def _unmet(software: Software, drop: tuple[str, ...]) -> Iterator[Verdict]:
     for owner, lines in software.requires.items():
+        if owner.replace("-pjrt", "-plugin") in drop:
+            continue
         for asked in filter(None, map(parse, lines)):
             have = software.packages.get(asked.name)
             if asked.extra and (asked.extra not in _EXTRAS or asked.name in _MUST or have is None):
