@@ -88,3 +88,39 @@ def test_between_chips_of_a_tpu(
 ) -> None:
     wire = Wire(link=Link.ICI, bytes=sent, capacity=400e9)
     assert judge(facts(wire=wire, transfer_ms=transfer_ms, achieved=achieved))[0] is bound
+
+
+def test_of_what_latency_binds_the_part_of_its_bytes_is_told() -> None:
+    bound, why = judge(facts(bound_by="latency", ranks=512))
+    assert bound is Bound.LATENCY
+    assert "1 ms for 286 MiB, 67% of it for the bytes at 450 GB/s" in why
+    assert "its rounds among 512 ranks" in why
+    assert "so small" not in why
+
+
+@pytest.mark.parametrize(("achieved", "bound"), [(480e9, Bound.BANDWIDTH), (783e9, Bound.UNKNOWN)])
+def test_more_than_a_link_gives_is_no_proof_that_it_is_full(achieved: float, bound: Bound) -> None:
+    found, why = judge(facts(achieved=achieved))
+    assert found is bound
+    assert ("another link" in why) == (bound is Bound.UNKNOWN)
+
+
+@pytest.mark.parametrize(
+    ("sent", "transfer_ms", "bound"),
+    [
+        (896.0, 0.5, Bound.LATENCY),
+        (65536.0, 0.7, Bound.LATENCY),
+        (65536.0, 0.5, Bound.UNKNOWN),  # a slow link may need that long
+        (300e6, 5000.0, Bound.UNKNOWN),
+    ],
+)
+def test_next_to_no_bytes_are_latency_on_any_link(
+    sent: float, transfer_ms: float, bound: Bound
+) -> None:
+    given = facts(wire=Wire(bytes=sent), transfer_ms=transfer_ms, achieved=sent / transfer_ms * 1e3)
+    assert judge(given)[0] is bound
+
+
+def test_many_operands_come_before_the_schedule() -> None:
+    assert judge(facts(movable_ms=1.0, pieces="of 96"))[0] is Bound.OPERANDS
+    assert judge(facts(wait_ms=0.6, pieces="of 96"))[0] is Bound.LATE_RANK

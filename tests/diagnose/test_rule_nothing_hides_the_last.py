@@ -101,3 +101,18 @@ def test_one_that_is_hidden_is_left_alone() -> None:
     step: list[Work] = [("half", 0, 30), ("reduce", 30, 6), ("work.1", 30, 7), ("update", 37, 2)]
     found = made(text, step, 39, beside=["reduce"], flags={}, jaxlib="0.10.2")
     assert not ask(told(found, reduce={"bound": Bound.SCHEDULE}))
+
+
+def test_the_compute_behind_it_is_that_of_one_run() -> None:
+    step: list[Work] = [("fusion.1", 0, 40), ("all-reduce.1", 40, 6), ("fusion.2", 46, 2)]
+    (finding,) = ask(made(None, step, 48, flags={}, steps=4))
+    assert (
+        "next to nothing runs beside it: behind it the program computes 2.00 ms" in finding.detail
+    )
+    assert finding.doubt is not None
+
+
+def test_one_that_carries_next_to_nothing_is_another_rules() -> None:
+    found = made(AT_END, at_end(), 48, flags={}, jaxlib="0.10.2")
+    row = {"movable_ms": 0.0, "bound": Bound.LATENCY, "wire_bytes": 512.0}
+    assert not ask(told(found, reduce=row))

@@ -69,3 +69,39 @@ def test_what_the_scheduler_could_hide_is_left_to_another_rule() -> None:
 def test_variables_that_forbid_fast_paths_are_named(name: str, value: str) -> None:
     (found,) = latency_bound.check(in_environment({name: value}))
     assert f"{name}={value} forbids" in found.remedy.text
+
+
+def test_large_ones_are_not_called_small_and_need_fewer_ranks() -> None:
+    size = 1 << 20
+    text = hlo(
+        negate("work.1", "p", size),
+        reduce("reduce", "work.1", size),
+        root=negate("work.2", "reduce", size),
+        size=size,
+    )
+    found = told(made(text, STEP, 13, flags={}), reduce={"bound": Bound.LATENCY, "why": WHY})
+    (found,) = latency_bound.check(found)
+    assert found.title.endswith("for the starts and rounds of 1 all-reduce among 2 ranks")
+    assert "shard over fewer ranks" in found.remedy.text
+
+
+def test_of_a_chain_nothing_can_be_merged() -> None:
+    text = hlo(
+        reduce("reduce.1", "p"),
+        negate("work.1", "reduce.1"),
+        reduce("reduce.2", "work.1", channel=2),
+        root=negate("work.2", "reduce.2"),
+    )
+    step = [("reduce.1", 0, 4.0), ("work.1", 4, 5.0), ("reduce.2", 9, 4.0), ("work.2", 13, 5.0)]
+    bound = {"bound": Bound.LATENCY, "why": WHY, "wire_bytes": 512.0}
+    case = told(made(text, step, 18, flags={}), **{"reduce.1": bound, "reduce.2": bound})
+    (found,) = latency_bound.check(case)
+    assert "2 of them stand in a chain: each needs what the one before brings" in found.detail
+    assert "make the chain shorter" in found.remedy.text
+
+
+def test_the_rest_of_a_tiny_one_that_waits_is_bound_by_latency() -> None:
+    row = {"bound": Bound.LATE_RANK, "why": WHY, "wire_bytes": 512.0}
+    assert list(latency_bound.check(told(made(HLO, STEP, 13, flags={}), reduce=row)))
+    large = {**row, "wire_bytes": 5e8}
+    assert not list(latency_bound.check(told(made(HLO, STEP, 13, flags={}), reduce=large)))

@@ -13,6 +13,7 @@ from typing import Any, Final
 import polars as pl
 
 from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.selection import PS_PER_MS
 from counterpoint.timeline.model import Lane
 
 _AT_THE_END: Final = 0.1
@@ -28,7 +29,7 @@ _GIANT: Final = 0.02
 
 @dataclass(frozen=True, slots=True)
 class AtEnd:
-    """`where` is "end" or "start"; `beside_ms` the compute between it and that end."""
+    """`where` is "end" or "start"; `beside_ms` the compute between it and that end, in a run."""
 
     where: str
     beside_ms: float
@@ -48,17 +49,20 @@ def at_ends(case: Case, rows: list[dict[str, Any]]) -> Mapping[str, AtEnd]:
         return {}
     compute = _around(case, [row["op"] for row in giants])
     found: dict[str, AtEnd] = {}
-    for name, before, after in compute.iter_rows():
+    for name, runs, before, after in compute.iter_rows():
         whole = before + after
         if after <= _AT_THE_END * whole:
-            found[name] = AtEnd("end", after * case.selection.scale)
+            found[name] = AtEnd("end", after / runs / PS_PER_MS)
         elif before <= _AT_THE_END * whole:
-            found[name] = AtEnd("start", before * case.selection.scale)
+            found[name] = AtEnd("start", before / runs / PS_PER_MS)
     return found
 
 
 def _around(case: Case, names: list[str]) -> pl.DataFrame:
-    """Per name, picoseconds of computing before and after it in its runs, over all windows."""
+    """Per name, its runs on all devices, and picoseconds of computing before and after it there.
+
+    Windows need not be as many as the runs that they show parts of.
+    """
     ops = case.timeline.ops.with_row_index("row").with_columns(
         shown=pl.coalesce("pair", "op", "name")
     )
@@ -80,6 +84,7 @@ def _around(case: Case, names: list[str]) -> pl.DataFrame:
         mine.join(computing, on=["device", "run"])
         .group_by("shown")
         .agg(
+            pl.struct("device", "run").n_unique().alias("runs"),
             pl.col("dur_ps").filter(pl.col("start_ps") < pl.col("from_ps")).sum().alias("before"),
             pl.col("dur_ps").filter(pl.col("start_ps") >= pl.col("to_ps")).sum().alias("after"),
         )

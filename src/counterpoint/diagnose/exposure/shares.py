@@ -24,6 +24,7 @@ from counterpoint.diagnose.exposure.ends import AtEnd, at_ends
 from counterpoint.diagnose.exposure.merging import Merger, mergers
 from counterpoint.diagnose.exposure.synchrony import Synchronous, synchronous
 from counterpoint.diagnose.metrics.collectives import collective_profile
+from counterpoint.diagnose.network.bound import is_tiny
 from counterpoint.diagnose.network.requirement import Bound, classify
 from counterpoint.timeline.host_transfers import host_transfers
 
@@ -41,7 +42,9 @@ LATENCY: Final = "STEP107"
 BETWEEN_SLICES: Final = "STEP201"
 
 _BOUNDS: Final = {Bound.BANDWIDTH: BANDWIDTH, Bound.LATENCY: LATENCY}
-_TOLD: Final = ("movable_ms", "required_gbps", "achieved_gbps", "capacity_gbps", "bound", "why")
+_TOLD: Final = (
+    "wire_bytes", "movable_ms", "required_gbps", "achieved_gbps", "capacity_gbps", "bound", "why",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,11 +107,12 @@ def _code(row: dict[str, Any], why: Synchronous | None, *, small: bool, at_end: 
         return None
     if small:
         return SMALL
-    if why is not None and why.by_setting:
-        return SYNCHRONOUS
-    if at_end:
+    tiny = is_tiny(row["wire_bytes"], row["transfer_ms"])
+    asked = why is not None and why.by_setting
+    if at_end and not tiny and not asked:
         return AT_END
-    if why is not None and why.can_change:
+    if asked or (why is not None and why.can_change):
         return SYNCHRONOUS
-    other = SYNCHRONOUS if why is not None else EXPOSED
-    return _BOUNDS.get(row["bound"], other)
+    # What is left of one that waits for others most of its time is bound by something too.
+    bound = Bound.LATENCY if tiny and row["bound"] == Bound.LATE_RANK else row["bound"]
+    return _BOUNDS.get(bound, EXPOSED if why is None else SYNCHRONOUS)

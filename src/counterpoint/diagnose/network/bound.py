@@ -2,9 +2,11 @@
 
 exposed?  ── hardly, or but in gaps of the work beside it ► hidden
   │ most of it is waiting for the device that comes last ──► waiting for a late rank
+  │ others of its kind and size are faster, of fewer
+  │ operands ──────────────────────────────────────────────► many operands
   │ there is work that could run beside it, and the links
   │ have time left ────────────────────────────────────────► exposed by schedule
-  │ its time hardly depends on its size ───────────────────► latency-bound
+  │ starting it and its rounds take longer than its bytes ─► latency-bound
   │ as fast as the links let such a message be ────────────► bandwidth-bound
   └ none of these, or figures are missing ─────────────────► unknown, with the reason
 """
@@ -28,6 +30,7 @@ class Bound(StrEnum):
     LATENCY = "latency"
     SCHEDULE = "exposed by schedule"
     LATE_RANK = "waiting for a late rank"
+    OPERANDS = "many operands"
     UNKNOWN = "unknown"
 
 
@@ -48,6 +51,14 @@ _ICI_NEAR: Final = 0.5
 _HOP_MS: Final = 1e-3
 """From one TPU chip to the next, about a microsecond (Austin et al., How to Scale Your Model)."""
 
+
+_BEYOND: Final = 1.2
+"""Of the sheet's rate, what no message reaches: NVLink SHARP comes to 1.07 of it, by the bytes of a
+ring (480 GB/s on H200)."""
+
+_TINY_BYTES: Final = 1 << 16
+_SLOW_LINK: Final = 1e9
+"""Bytes per second that any link between devices carries: PCIe, 10 Gb/s Ethernet, memory."""
 
 _SPELT: Final = {
     Link.DOMAIN: "links within a domain carry",
@@ -72,6 +83,7 @@ class Facts:
     ranks: int | None
     kind: str
     link_busy: float  # share of the step in which its link carries anything
+    pieces: str | None = None  # of what it is made, where that makes it slower than its like
 
 
 def judge(facts: Facts) -> tuple[Bound, str]:
@@ -89,7 +101,16 @@ def judge(facts: Facts) -> tuple[Bound, str]:
         return Bound.LATE_RANK, (
             f"{late:.3g} of {facts.exposed_ms:.3g} ms exposed pass before the last device comes"
         )
+    if facts.pieces is not None:
+        return Bound.OPERANDS, facts.pieces
     return _by_schedule(facts) or _by_links(facts)
+
+
+def is_tiny(sent: float | None, transfer_ms: float | None) -> bool:
+    """Whether on the slowest of links its bytes would take but a tenth of what it took."""
+    if sent is None or not transfer_ms or sent > _TINY_BYTES:
+        return False
+    return sent / _SLOW_LINK * 1e3 <= 0.1 * transfer_ms
 
 
 def _by_schedule(facts: Facts) -> tuple[Bound, str] | None:
@@ -113,13 +134,32 @@ def _by_links(facts: Facts) -> tuple[Bound, str]:
     if facts.transfer_ms is None or facts.achieved is None:
         missing = "how long the transfer takes" if facts.wire.bytes else "how many bytes it carries"
         return Bound.UNKNOWN, f"nothing tells {missing}"
+    if facts.wire.capacity is None:
+        return _unheld(facts, facts.transfer_ms, facts.achieved)
+    if facts.achieved > _BEYOND * facts.wire.capacity:
+        return Bound.UNKNOWN, (
+            f"{_share(facts, facts.achieved)}, is more than the link gives: is it another link, or"
+            " another chip, than is taken here?"
+        )
     if facts.wire.price is not None:
         return _against_price(facts, facts.wire.price, facts.transfer_ms, facts.achieved)
-    if facts.wire.link is Link.ICI and facts.wire.capacity is not None:
+    if facts.wire.link is Link.ICI:
         return _on_ici(facts, facts.transfer_ms, facts.achieved, facts.wire.capacity)
-    carries = f"{facts.achieved / 1e9:.3g} GB/s are achieved"
+    return _unheld(facts, facts.transfer_ms, facts.achieved)
+
+
+def _unheld(facts: Facts, transfer_ms: float, achieved: float) -> tuple[Bound, str]:
+    """Where there is nothing to hold it against."""
+    if is_tiny(facts.wire.bytes, transfer_ms):
+        return Bound.LATENCY, (
+            f"{transfer_ms:.3g} ms for {_bytes(facts)}, which no link takes long to carry: starting"
+            f" it and meeting{_among(facts)} take the time"
+        )
+    carries = f"{achieved / 1e9:.3g} GB/s are achieved"
     if facts.wire.link is None:
         return Bound.UNKNOWN, f"{carries}; which links carry it is not known"
+    if facts.wire.capacity is not None:
+        return Bound.UNKNOWN, f"{_share(facts, achieved)}; what such a message needs is not known"
     return Bound.UNKNOWN, f"{carries}; what the {_SPELT[facts.wire.link]} at most is not known"
 
 
@@ -130,8 +170,9 @@ def _against_price(
     expected_ms = price.seconds * 1e3
     if price.bound_by == "latency" and transfer_ms <= price.high * 1e3:
         return Bound.LATENCY, (
-            f"{transfer_ms:.3g} ms for {_bytes(facts)}, of which its size decides little: about"
-            f" {expected_ms:.2g} ms are expected of any message so small ({price.how})"
+            f"{transfer_ms:.3g} ms for {_bytes(facts)}{_carried(facts, transfer_ms)}: the rest are"
+            f" its start and its rounds{_among(facts)}; {expected_ms:.2g} ms are expected of it"
+            f" ({price.how})"
         )
     said = _share(facts, achieved)
     if price.bound_by != "latency" and expected_ms >= _NEAR * transfer_ms:
@@ -159,6 +200,18 @@ def _on_ici(
     if achieved >= _ICI_NEAR * capacity:
         return Bound.BANDWIDTH, f"{said}: all links of a chip in one direction"
     return Bound.UNKNOWN, f"{said}; how many of a chip's links its group uses is not known"
+
+
+def _carried(facts: Facts, transfer_ms: float) -> str:
+    """What of its time its bytes would take at the link's full rate."""
+    if not facts.wire.capacity or facts.wire.bytes is None:
+        return ""
+    ms = min(facts.wire.bytes / facts.wire.capacity * 1e3, transfer_ms)
+    return f", {ms / transfer_ms:.0%} of it for the bytes at {facts.wire.capacity / 1e9:.3g} GB/s"
+
+
+def _among(facts: Facts) -> str:
+    return f" among {facts.ranks:,} ranks" if facts.ranks else ""
 
 
 def _share(facts: Facts, achieved: float) -> str:

@@ -15,6 +15,7 @@ from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.metrics.collectives import collective_profile
 from counterpoint.diagnose.network.bound import Bound, Facts, judge
 from counterpoint.diagnose.network.movable import movable_work
+from counterpoint.diagnose.network.pieces import many_pieces
 from counterpoint.diagnose.network.slack import NO_SLACK_PS, slack_table
 from counterpoint.diagnose.network.wire import Link, Wire, wires
 from counterpoint.diagnose.selection import PS_PER_MS
@@ -52,9 +53,15 @@ def classify(case: Case) -> pl.DataFrame:
     )
     found = wires(case)
     busy = _busy(case, found)
+    asked = joined.to_dicts()
+    pieces = many_pieces(case, asked, found)
     rows = [
-        _row(row, wire, busy.get(wire.link, 0.0) / case.step_ms if case.step_ms else 0.0)
-        for row, wire in zip(joined.iter_rows(named=True), found, strict=True)
+        _row(
+            {**row, "pieces": pieces.get((row["program"], row["op"]))},
+            wire,
+            busy.get(wire.link, 0.0) / case.step_ms if case.step_ms else 0.0,
+        )
+        for row, wire in zip(asked, found, strict=True)
     ]
     return pl.DataFrame(rows, schema=SCHEMA, orient="row")
 
@@ -82,6 +89,7 @@ def _row(row: dict[str, Any], wire: Wire, link_busy: float) -> dict[str, Any]:
         ranks=row["group_size"],
         kind=row["kind"],
         link_busy=link_busy,
+        pieces=row["pieces"],
     )
     told: tuple[Bound, str] = judge(facts)
     return {

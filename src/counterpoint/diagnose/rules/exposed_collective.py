@@ -19,6 +19,7 @@ and those that the links can't carry faster (STEP106, STEP107). Work that could 
 stands in the same computation, and neither feeds the collective nor needs it. The saving is at most
 what the simulator says of the same schedule without these collectives, and what such work covers.
 What going on with work that does not need them would gain, in the order as it is, is told beside.
+One that is made of many operands, and far slower than others of its kind and size, is told as such.
 
 ## Example
 
@@ -70,7 +71,10 @@ from counterpoint.diagnose.exposure.told import (
     removing,
 )
 from counterpoint.diagnose.finding import Finding, Remedy
+from counterpoint.diagnose.network.bound import Bound
 from counterpoint.diagnose.pgle_use import use_of
+from counterpoint.flags.advice.combinable import KINDS
+from counterpoint.flags.advice.thresholds import flag_of
 from counterpoint.flags.version import LHS
 from counterpoint.hlo import in_loop
 
@@ -101,7 +105,7 @@ def check(case: Case) -> Iterator[Finding]:
         detail=(
             f"{hidden:.0%} of {whole:,.2f} ms of communication is hidden behind compute; of what"
             f" is not, {place_of(first)} holds up {first['own_ms']:,.2f} ms:"
-            f" {first['why'] or _beside(first)}{meanwhile(case, rows)}"
+            f" {first['why'] or _beside(first)}{_too_long(first)}{meanwhile(case, rows)}"
         ),
         saves_ms=Range(0.0, saving.ms.high),
         basis=saving.basis,
@@ -122,7 +126,21 @@ def _beside(row: dict[str, Any]) -> str:
     return f"{row['movable_ms']:,.2f} ms of other work of its computation could run beside it"
 
 
+def _too_long(row: dict[str, Any]) -> str:
+    """That no schedule hides it, where that is so."""
+    parts = (row["transfer_ms"], row["slack_ms"], row["movable_ms"])
+    if None in parts or row["transfer_ms"] <= row["slack_ms"] + row["movable_ms"]:
+        return ""
+    return (
+        f". Its transfer of {row['transfer_ms']:,.3g} ms is longer than all the work that could run"
+        f" beside it: {row['slack_ms']:,.3g} ms that stand there, {row['movable_ms']:,.3g} ms"
+        " elsewhere"
+    )
+
+
 def _remedy(case: Case, rows: Rows, looped: Sequence[str]) -> Remedy:
+    if rows[0]["bound"] == Bound.OPERANDS:
+        return advise(case, _fewer(rows[0]["kind"]))
     nothing = all(row["movable_ms"] == 0 for row in rows) and not looped
     if nothing or not on_gpu(case):
         return advise(case, _ELSEWHERE)
@@ -130,6 +148,15 @@ def _remedy(case: Case, rows: Rows, looped: Sequence[str]) -> Remedy:
     flags = {} if scheduler.ran else {LHS: "true"}
     flags |= {pipelining_flag(kind): "true" for kind in dict.fromkeys(looped) if kind in PIPELINED}
     return advise(case, _words(scheduler, _costs(case), pipelined=bool(looped)), flags)
+
+
+def _fewer(kind: str) -> str:
+    """For what has many operands."""
+    flag = f" (a smaller --{flag_of(kind)})" if kind in KINDS else ""
+    return (
+        f"merge fewer values into one collective{flag}, or hold them in one array from the start"
+        " (stacked layers): then the scheduler has less to hide"
+    )
 
 
 def _costs(case: Case) -> str:

@@ -1,4 +1,4 @@
-"""Collectives that nothing hides are bound by latency: they are small, and each waits for a start.
+"""Collectives that nothing hides are bound by latency: starts and rounds take their time.
 
 ## What it does
 
@@ -8,12 +8,15 @@ far from what the links could carry.
 ## Why it costs time
 
 A collective of a few kilobytes takes as long as one of a megabyte. In a chain of small ones, each
-needed before the next can start, the links are idle and so is the device.
+needed before the next can start, the links are idle and so is the device. In a ring of hundreds of
+ranks each gets so small a part that even a large message is mostly rounds.
 
 ## How it is detected
 
 The rate that a transfer comes to, against what the target's links carry and against what latency
-alone explains. Those that could be merged are STEP103.
+alone explains. Where nobody knows the links: at most 64 KiB that take ten times as long as the
+slowest of links needs for them. Those that could be merged are STEP103; of those that need each
+other the HLO tells how long their chain is.
 
 ## Example
 
@@ -24,7 +27,9 @@ all-reduce.7   4 KiB among 64 devices, 48 us: 0.2 % of what the links carry
 ## Fix
 
 Fewer of them: one all-reduce of stacked values (losses, norms, statistics) in place of several, and
-once per step instead of once per layer or micro-batch. Smaller groups. On NVIDIA: NVLink SHARP
+once per step instead of once per layer or micro-batch. Of those in a chain, a shorter chain. Of
+large ones among many ranks: shards over fewer of them (within a host or a domain, with replicas
+across), or a larger batch per step. On NVIDIA: NVLink SHARP
 (`NCCL_NVLS_ENABLE`), which needs NVSwitch of Hopper or newer, and the low-latency protocols that
 NCCL chooses unless `NCCL_PROTO` forbids them.
 
@@ -46,13 +51,15 @@ holds all devices of a group, and can't be where it holds one.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 from counterpoint.core.basis import Range
 from counterpoint.diagnose.advise import advise
 from counterpoint.diagnose.case import Case, place_of
+from counterpoint.diagnose.exposure.chain import longest_chain
+from counterpoint.diagnose.exposure.merging import SMALL_BYTES
 from counterpoint.diagnose.exposure.shares import LATENCY, shares_of
-from counterpoint.diagnose.exposure.told import evidence, exposed_ms, kinds, removing
+from counterpoint.diagnose.exposure.told import Rows, evidence, exposed_ms, kinds, removing
 from counterpoint.diagnose.finding import Finding, Remedy
 
 CODE: Final = LATENCY
@@ -62,6 +69,9 @@ SINCE: Final = "0.1"
 _NVLS: Final = "NCCL_NVLS_ENABLE"
 _PROTOCOL: Final = "NCCL_PROTO"
 
+_CHAIN: Final = 2
+_MOST: Final = 0.5
+
 
 def check(case: Case) -> Iterator[Finding]:
     """At most one, over all of them."""
@@ -70,25 +80,70 @@ def check(case: Case) -> Iterator[Finding]:
         return
     saving = removing(case, rows)
     first = rows[0]
-    times = sum(row["count"] for row in rows)
+    depth = longest_chain(case, [row["op"] for row in rows if _of_step(case, row)])
     yield Finding(
         code=CODE,
-        title=(
-            f"devices wait {exposed_ms(rows):,.2f} ms per step for {times:,.0f} small {kinds(rows)}"
+        title=(f"devices wait {exposed_ms(rows):,.2f} ms per step for {_named(rows)}"),
+        detail=(
+            f"{place_of(first)} holds up {first['own_ms']:,.2f} ms: {first['why']}"
+            f"{_chain(rows, depth)}"
         ),
-        detail=f"{place_of(first)} holds up {first['own_ms']:,.2f} ms: {first['why']}",
         saves_ms=Range(0.0, saving.ms.high),
         basis=saving.basis,
         evidence=evidence(case, rows),
-        remedy=_remedy(case),
+        remedy=_remedy(case, rows, depth),
         doubt=None
         if any(row["wait_ms"] is not None for row in rows) or case.basis == "predicted"
         else "waiting for late devices may be in it: the profile does not show who came when",
     )
 
 
-def _remedy(case: Case) -> Remedy:
+def _of_step(case: Case, row: dict[str, Any]) -> bool:
+    return row["program"] == case.timeline.step_program
+
+
+def _is_small(row: dict[str, Any]) -> bool:
+    return row["bytes"] is not None and row["bytes"] <= SMALL_BYTES
+
+
+def _named(rows: Rows) -> str:
+    """Small ones by that name; others by what takes their time."""
+    times = sum(row["count"] for row in rows)
+    if all(_is_small(row) for row in rows):
+        return f"{times:,.0f} small {kinds(rows)}"
+    ranks = max(row["group_size"] or 0 for row in rows)
+    among = f" among {ranks:,} ranks" if ranks else ""
+    return f"the starts and rounds of {times:,.0f} {kinds(rows)}{among}"
+
+
+def _chain(rows: Rows, depth: int) -> str:
+    if not _is_chain(rows, depth):
+        return ""
+    return (
+        f". {depth:,} of them stand in a chain: each needs what the one before brings, so these"
+        " can't be merged"
+    )
+
+
+def _is_chain(rows: Rows, depth: int) -> bool:
+    """Whether most of them are one."""
+    return depth >= _CHAIN and depth > _MOST * len(rows)
+
+
+def _remedy(case: Case, rows: Rows, depth: int) -> Remedy:
     told = "have fewer of them: stack values that are reduced alike, and once per step"
+    large = sum(row["own_ms"] for row in rows if not _is_small(row))
+    if large > _MOST * exposed_ms(rows):
+        told = (
+            "shard over fewer ranks (within a host or a domain, with replicas across, as in HSDP),"
+            " so that each sends larger parts in fewer rounds; or compute more per step with a"
+            " larger batch"
+        )
+    elif _is_chain(rows, depth):
+        told = (
+            "make the chain shorter: reduce once what is reduced in several steps, or compute"
+            " on each device what all would send each other"
+        )
     given = case.context.environment or case.timeline.environment
     if given.get(_NVLS) == "0":
         told += f"; {_NVLS}=0 forbids the fast path within a host"

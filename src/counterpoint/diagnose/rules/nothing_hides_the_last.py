@@ -85,15 +85,22 @@ def _finding(case: Case, row: dict[str, Any]) -> Finding:
             f" {row['kind']}"
         ),
         detail=(
-            f"{place_of(row)}{merged} stands where nothing can run beside it: {side} it the program"
+            f"{place_of(row)}{merged} stands where {_alone(case)} beside it: {side} it the program"
             f" computes {end.beside_ms:,.2f} ms"
         ),
         saves_ms=Range(0.0, saving.ms.high),
         basis=saving.basis,
         evidence=evidence(case, [row]),
         remedy=_remedy(case, row, sizes),
-        doubt=None,
+        doubt=None
+        if case.program
+        else "the profile holds no HLO: what could run beside it is not known",
     )
+
+
+def _alone(case: Case) -> str:
+    """What is known of its place: without HLO, only what ran."""
+    return "nothing can run" if case.program else "next to nothing runs"
 
 
 def _sizes(case: Case, row: dict[str, Any]) -> list[int]:
