@@ -69,6 +69,29 @@ def test_no_room_for_a_result_makes_nothing_certain(tmp_path: Path) -> None:
     assert priced(finding).low == 0
 
 
+def test_collectives_that_run_again_are_told_apart_from_computing() -> None:
+    gathers = f"""
+  part = bf16[{N},{N // 8}]{{1,0}} parameter(1)
+  gather = bf16[{N},{N}]{{1,0}} all-gather(part), replica_groups={{{{0,1,2,3,4,5,6,7}}}}, \
+dimensions={{1}}, {where("transpose(jvp(mlp))/rematted_computation/mlp/w", 3)}
+  ROOT grad"""
+    hlo = REMAT.replace("\n  ROOT grad", gathers)
+    (finding,) = check(made(hlo, {**TIMES, "gather": 700}))
+    assert finding.title == (
+        "running again what was not kept takes 2.20 ms per step: 0.70 for collectives, 1.50 for"
+        " computing"
+    )
+    assert [(it.what, it.ms) for it in finding.evidence] == [
+        ("again (/home/me/model/mlp.py:7)", pytest.approx(1.4)),
+        ("gather (/home/me/model/mlp.py:3)", pytest.approx(0.7)),
+        ("eased (/home/me/model/mlp.py:8)", pytest.approx(0.1)),
+    ]
+    remedy = str(finding.remedy)
+    assert "for the collectives (/home/me/model/mlp.py:3)" in remedy
+    assert "for the computing: mark the results" in remedy
+    assert "mlp.py:7" in remedy
+
+
 def test_a_backward_pass_that_keeps_everything_is_fine() -> None:
     assert not list(check(made(layer("transpose(jvp(mlp))"), TIMES)))
 

@@ -51,16 +51,16 @@ outside of this step.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import polars as pl
 
 from counterpoint.core.basis import Basis, Range
 from counterpoint.diagnose.advise import advise
-from counterpoint.diagnose.case import Case
-from counterpoint.diagnose.finding import Finding, Remedy
-from counterpoint.diagnose.instructions import Ran, behind, gain_without, rows_as_evidence
+from counterpoint.diagnose.case import Case, place_of
+from counterpoint.diagnose.finding import Evidence, Finding, Remedy
+from counterpoint.diagnose.instructions import Ran, behind, gain_without
 from counterpoint.diagnose.memory import GIB, Memory, memory_of
 from counterpoint.diagnose.recomputed import by_request
 from counterpoint.hlo import Shape
@@ -76,6 +76,7 @@ _SLACK: Final = 0.9
 _NAMED: Final = 3
 _LARGE: Final = 0.05
 """Of all recomputation: what is named as worth keeping makes a difference."""
+_COLLECTIVE: Final = pl.col("category") == "collective"
 _HEAVY: Final = ("matmul", "attention", "convolution")
 
 
@@ -113,13 +114,37 @@ def check(case: Case) -> Iterator[Finding]:
     certain = min(sum(it.ms for it in fitting), saves.high)
     yield Finding(
         code=CODE,
-        title=f"computing again what was not kept takes {total:,.2f} ms per step",
+        title=_title(rows, total),
         detail=_detail(case, rows, total, results, memory),
         saves_ms=Range(certain if memory else 0.0, saves.high),
         basis=Basis.RULE_OF_THUMB if certain else basis,
-        evidence=rows_as_evidence(case, rows.iter_rows(named=True)),
-        remedy=_remedy(case, results, fitting),
+        evidence=_evidence(case, rows),
+        remedy=_remedy(case, rows, results, fitting),
         doubt=None if fitting else "it may be what makes the step fit into memory",
+    )
+
+
+def _title(rows: pl.DataFrame, total: float) -> str:
+    talking = _talking(rows)
+    if talking <= _LARGE * total:
+        return f"computing again what was not kept takes {total:,.2f} ms per step"
+    return (
+        f"running again what was not kept takes {total:,.2f} ms per step: {talking:,.2f} for"
+        f" collectives, {total - talking:,.2f} for computing"
+    )
+
+
+def _talking(rows: pl.DataFrame) -> float:
+    return float(rows.filter(_COLLECTIVE)["ms"].sum())
+
+
+def _evidence(case: Case, rows: pl.DataFrame) -> tuple[Evidence, ...]:
+    """The dearest of either kind."""
+    shown = pl.concat([rows.filter(of).head(_NAMED) for of in (_COLLECTIVE, ~_COLLECTIVE)])
+    dearest = shown.sort("ms", "op", descending=[True, False])
+    return tuple(
+        replace(case.evidence(row, "ms"), what=place_of(row))
+        for row in dearest.iter_rows(named=True)
     )
 
 
@@ -128,8 +153,8 @@ def _detail(
 ) -> str:
     where = _places(rows)
     text = f"{total / case.step_ms:.0%} of the step, most of it in {where}"
-    talking = float(rows.filter(pl.col("category") == "collective")["ms"].sum())
-    if talking:
+    talking = _talking(rows)
+    if 0.005 <= talking <= _LARGE * total:
         text += f"; {talking:,.2f} ms of it are collectives that run again"
     worth = [it for it in results if it.ms > _LARGE * total]
     if worth:
@@ -191,13 +216,29 @@ def _made(one: Ran) -> Shape:
     return next(one.instruction.shape.leaves, one.instruction.shape)
 
 
-def _remedy(case: Case, results: Sequence[_Result], fitting: Sequence[_Result]) -> Remedy:
+def _remedy(
+    case: Case, rows: pl.DataFrame, results: Sequence[_Result], fitting: Sequence[_Result]
+) -> Remedy:
+    text = _keep(results, fitting)
+    if _talking(rows) > _LARGE * float(rows["ms"].sum()):
+        again = rows.filter(_COLLECTIVE)
+        places = again.select(pl.coalesce("source", "scope", "op")).to_series()
+        at = ", ".join(places.unique(maintain_order=True).head(_NAMED).to_list())
+        talk = (
+            f"for the collectives ({at}): keep what they make by checkpoint_name, a gathered"
+            " parameter behind jax.lax.with_sharding_constraint; each takes its whole size on"
+            " every device"
+        )
+        text = f"{talk}; for the computing: {text}" if results else talk
+    return advise(case, text)
+
+
+def _keep(results: Sequence[_Result], fitting: Sequence[_Result]) -> str:
     lines = list(dict.fromkeys(it.place for it in fitting or results))
     at = f" (of {', '.join(lines[:_NAMED])})" if lines else ""
     policy = "save_only_these_names" if fitting else "save_and_offload_only_these_names"
     room = "there is room for them" if fitting else "or save_only_these_names where memory allows"
-    return advise(
-        case,
-        f"mark the dearest results{at} with checkpoint_name and keep them:"
-        f" jax.checkpoint(..., policy=jax.checkpoint_policies.{policy}(...)); {room}",
+    return (
+        f"mark the results that save most for their size{at} with checkpoint_name and keep them:"
+        f" jax.checkpoint(..., policy=jax.checkpoint_policies.{policy}(...)); {room}"
     )
