@@ -54,16 +54,26 @@ def test_registrations_in_every_step_are_found_with_what_they_cost() -> None:
     assert most(finding) == pytest.approx(1.6)
     assert "6 of 6 steady steps have such calls, from step 1 on" in finding.detail
     assert "16.0 per step (134.2 MB)" in finding.detail
-    assert "40 calls (34,588.5 MB) took 413 ms" in finding.detail  # 8 and those of step 0
+    # Of the same host: 4, and those of step 0.
+    assert "20 calls (17,294.2 MB) there took 206 ms" in finding.detail
 
 
 def test_the_region_to_register_ahead_is_computed() -> None:
     (finding,) = dma_registration.check(case_of(Scene(slack_ms=SLACK, registered=lambda _: 4)))
-    # 4 GiB, the default, and 16 x 8.39 MB: the next power of two is 8 GiB.
+    # 4 GiB, four times (for each chip), and 16 x 8.39 MB: the next power of two is 8 GiB.
     assert finding.remedy.environment == (
         ("LIBTPU_INIT_ARGS", "--megascale_grpc_premap_memory_bytes=8589934592"),
     )
-    assert "its default, nothing else being known" in finding.remedy.text
+    assert "4 GiB (as it is registered at start-up)" in finding.remedy.text
+
+
+def test_no_region_is_asked_for_that_no_host_can_spare() -> None:
+    given = "--megascale_grpc_premap_memory_bytes=68719476736"
+    scene = Scene(slack_ms=SLACK, registered=lambda _: 4)
+    (finding,) = dma_registration.check(case_of(scene, {"LIBTPU_INIT_ARGS": given}))
+    assert not finding.remedy.environment
+    assert "use buffers again" in finding.remedy.text
+    assert "128 GiB, more than a host can spare" in finding.remedy.text
 
 
 def test_what_libtpu_was_given_is_kept_and_built_upon() -> None:

@@ -17,7 +17,7 @@ from counterpoint.diagnose.exposure.shares import BETWEEN_SLICES, shares_of
 from counterpoint.diagnose.network.occasions import with_steps
 from counterpoint.diagnose.selection import PS_PER_MS
 from counterpoint.timeline.host_transfers import host_transfers
-from counterpoint.timeline.model import Action
+from counterpoint.timeline.model import Action, Timeline
 
 _MOST: Final = 0.5
 
@@ -33,16 +33,18 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class HostWork:
-    """Work of one kind. Per step: means over steady steps, of the host that has most of it."""
+    """Work of one kind, of the host that has most of it. Per step: means over steady steps."""
 
-    before: Work  # the first steady step: start-up, warm-up
+    before: Work  # the first steady step, of all hosts: start-up, warm-up
+    own_before: Work  # the same of this host
     per_step: Work
     host: int
     host_ms: float  # per step, of time in which at least one of its threads is at it
     steps: int  # steady ones with such work
     of_steps: int
     first_step: int | None
-    largest_bytes: int | None  # of one steady step on one host
+    largest_bytes: int | None  # of one steady step
+    region_bytes: int | None  # the largest buffer registered before all steps
     waits_ms: float  # that devices wait per step: for transfers, where there are any
 
     @property
@@ -69,16 +71,19 @@ def host_work(case: Case, action: Action) -> HostWork | None:
     of_steps = steady["step"].n_unique()
     host, host_ms = _busiest(inside, of_steps)
     own = inside.filter(pl.col("host") == host)
-    summed = inside.group_by("host", "step").agg(pl.col("bytes").sum())["bytes"].max()
+    summed = own.group_by("step").agg(pl.col("bytes").sum())["bytes"].max()
+    earlier = placed.filter(pl.col("start_ps") < first)
     return HostWork(
-        before=_work(placed.filter(pl.col("start_ps") < first), 1),
+        before=_work(earlier, 1),
+        own_before=_work(earlier.filter(pl.col("host") == host), 1),
         per_step=_work(own, of_steps),
         host=host,
         host_ms=host_ms,
-        steps=inside["step"].n_unique(),
+        steps=own["step"].n_unique(),
         of_steps=of_steps,
-        first_step=_whole(inside["step"].min()),
-        largest_bytes=_whole(summed) if inside["bytes"].null_count() < len(inside) else None,
+        first_step=_whole(own["step"].min()),
+        largest_bytes=_whole(summed) if own["bytes"].null_count() < len(own) else None,
+        region_bytes=_region(timeline, host),
         waits_ms=_waits(case),
     )
 
@@ -92,14 +97,27 @@ def _work(rows: pl.DataFrame, steps: int) -> Work:
     )
 
 
+def _region(timeline: Timeline, host: int) -> int | None:
+    """Each chip has the same region registered for itself, so they are not added up."""
+    began = timeline.steps["start_ps"].min()
+    rows = timeline.transfers.filter(
+        (pl.col("host") == host)
+        & (pl.col("action") == Action.MAP_BUFFER)
+        & (pl.col("start_ps") < began)
+    )
+    return _whole(rows["bytes"].max())
+
+
 def _busiest(rows: pl.DataFrame, steps: int) -> tuple[int, float]:
-    """The host with most such time, and how much per step."""
-    found = {0: 0.0}
+    """The host with most such time, and how much per step; one whose work goes on comes first."""
+    found = {0: (False, 0.0)}
     for (host,), part in rows.group_by("host", maintain_order=True):
         start = part["start_ps"].to_numpy()
         busy = union(start, start + part["dur_ps"].to_numpy()).total
-        found[int(str(host))] = busy / PS_PER_MS / steps
-    return max(found.items(), key=lambda item: item[1])
+        goes_on = part["step"].n_unique() > _MOST * steps
+        found[int(str(host))] = (goes_on, busy / PS_PER_MS / steps)
+    host = max(found, key=lambda one: found[one])
+    return host, found[host][1]
 
 
 def _waits(case: Case) -> float:

@@ -7,6 +7,7 @@ when they are needed. So it should hold what it holds now and what a step did no
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from typing import Final
@@ -24,6 +25,10 @@ FLAG: Final = "megascale_grpc_premap_memory_bytes"
 DEFAULT: Final = 4 << 30
 """flags/advice/recipes/megascale.toml, with its source."""
 
+MOST: Final = 64 << 30
+"""A rule of thumb: hosts of TPUs have some 200 to 1,500 GB, and more than a region to hold."""
+
+_NEARLY: Final = 0.01  # the runtime tells sizes in three digits: 4.29GB is 4 GiB
 _VARIABLE: Final = "LIBTPU_INIT_ARGS"
 _GIVEN: Final = re.compile(rf"--{FLAG}[= ](\d{{1,18}})")
 _MEGASCALES_OWN: Final = (
@@ -37,10 +42,10 @@ _MEGASCALES_OWN: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Premap:
-    """Bytes: what is set now, as far as known, and what should be."""
+    """Bytes: what is set now, how that is known, and what a step lacked."""
 
     now: int
-    is_known: bool
+    known_by: str
     lacked: int
 
     @property
@@ -48,11 +53,15 @@ class Premap:
         """The next power of two that holds both."""
         return 1 << (self.now + self.lacked - 1).bit_length()
 
+    @property
+    def is_possible(self) -> bool:
+        """Whether a host can have that much memory to spare."""
+        return self.value <= MOST
+
     def __str__(self) -> str:
-        now = "as it is set" if self.is_known else "its default, nothing else being known"
         return (
-            f"{self.now / 2**30:,.3g} GiB ({now}) and the {self.lacked / 1e6:,.1f} MB of one step,"
-            f" rounded up to a power of two: {self.value / 2**30:,.0f} GiB"
+            f"{self.now / 2**30:,.3g} GiB ({self.known_by}) and the {self.lacked / 1e6:,.1f} MB of"
+            f" one step, rounded up to a power of two: {self.value / 2**30:,.0f} GiB"
         )
 
 
@@ -70,8 +79,18 @@ def premap(case: Case, work: HostWork) -> Premap | None:
     given = _GIVEN.search((case.context.environment or {}).get(_VARIABLE, ""))
     flag = (case.context.flags or {}).get(FLAG, "")
     told = given[1] if given else flag
-    now = int(told) if told.isdecimal() else DEFAULT
-    return Premap(now, told.isdecimal(), work.largest_bytes)
+    if told.isdecimal():
+        return Premap(int(told), "as it is set", work.largest_bytes)
+    region = _rounded(work.region_bytes or 0)
+    if region >= DEFAULT:
+        return Premap(region, "as it is registered at start-up", work.largest_bytes)
+    return Premap(DEFAULT, "its default, nothing else being known", work.largest_bytes)
+
+
+def _rounded(size: int) -> int:
+    """As a power of two, where it is one but for its digits."""
+    power = 1 << max(0, round(math.log2(size))) if size else 0
+    return power if abs(size - power) <= _NEARLY * power else size
 
 
 def enlarged(case: Case, work: HostWork) -> Remedy:
@@ -82,6 +101,12 @@ def enlarged(case: Case, work: HostWork) -> Remedy:
             case,
             f"double --{FLAG} (in {_VARIABLE}; {DEFAULT >> 30} GiB where it is not set) and look"
             " again: the profile tells no sizes to compute a value from",
+        )
+    if not found.is_possible:
+        return advise(
+            case,
+            "use buffers again instead of new ones for each transfer, and send in fewer or smaller"
+            f" pieces: --{FLAG} would have to hold {found}, more than a host can spare",
         )
     given = (case.context.environment or {}).get(_VARIABLE, "")
     kept = _GIVEN.sub("", given).split()

@@ -55,16 +55,20 @@ def longest_wait_ms(case: Case, *, idle: bool) -> float:
     With `idle`, what it stands idle counts too: who waits for a late slice waits there as well.
     A step can't gain more: the longest-waiting device has nothing else to wait for.
     """
-    parts = host_transfers(case.timeline)["row"].to_list()
-    inside = case.spans.filter(pl.col("op").is_in(parts) & pl.col("step").is_not_null())
+    ops = host_transfers(case.timeline)["row"].to_list()
+    inside = case.spans.filter(pl.col("op").is_in(ops) & pl.col("step").is_not_null())
     waited = dict(inside.group_by("device").agg(pl.col("dur_ps").sum()).iter_rows())
     whole = case.selection.scale * case.selection.occurrences
-    own = device_breakdowns(case.selection, case.attributed)
+    slices = device_slices(case.selection.windows)
     return max(
         (
-            waited.get(device, 0) * whole / (rows.stop - rows.start)
-            + (own[device].idle_ms if idle and device in own else 0.0)
-            for device, rows in device_slices(case.selection.windows).items()
+            # A window of something asynchronous is no wait: what is exposed bounds it.
+            min(
+                waited.get(device, 0) * whole / (slices[device].stop - slices[device].start),
+                parts.collective_exposed_ms,
+            )
+            + (parts.idle_ms if idle else 0.0)
+            for device, parts in device_breakdowns(case.selection, case.attributed).items()
         ),
         default=0.0,
     )

@@ -26,7 +26,7 @@ MegaScale: Communication Transport Receive      4.3 ms
 ## Fix
 
 Raise `--megascale_grpc_premap_memory_bytes` (libtpu, LIBTPU_INIT_ARGS): to what it is now and the
-bytes of one step, rounded up to a power of two.
+bytes of one step, rounded up to a power of two; not beyond 64 GiB (STEP202).
 
 ```sh
 export LIBTPU_INIT_ARGS="--megascale_grpc_premap_memory_bytes=17179869184"
