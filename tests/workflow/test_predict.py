@@ -83,6 +83,8 @@ def test_costs_of_one_compile_move_to_another(lowered: Lowered, prediction: Pred
         lowered.ir, target="8xH100", profile=kept, settings=parse_settings([PIPELINED])
     )
     assert made.basis[Source.MEASURED] > 0.5
+    # Whoever explains the stored Timeline knows what it was compiled under.
+    assert PIPELINED in made.timeline.environment["XLA_FLAGS"]
 
 
 def test_a_misspelt_flag_of_the_base_names_its_like(lowered: Lowered) -> None:

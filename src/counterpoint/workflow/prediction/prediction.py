@@ -10,13 +10,14 @@ Prediction ── base ──► Forecast ── simulation ──► Timeline
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
 
 from counterpoint.core.basis import Range
 from counterpoint.core.errors import CounterpointError
 from counterpoint.cost import Source
 from counterpoint.flags import Settings
+from counterpoint.flags.xla_flags import render_xla_flags
 from counterpoint.hardware import Target
 from counterpoint.hlo import Program
 from counterpoint.workflow.prediction.memory_fit import MemoryFit
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from counterpoint.timeline.model import Timeline
     from counterpoint.workflow.prediction.against import Against
     from counterpoint.workflow.prediction.gain import Gain
+
+_STEERS: Final = ("XLA_", "JAX_", "NCCL_", "CUDA_")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -115,4 +118,18 @@ class Prediction:
 
     @property
     def timeline(self) -> Timeline:
-        return self.base.simulation.timeline
+        """The simulated step, with the settings that it was compiled under, if it was here."""
+        timeline = self.base.simulation.timeline
+        if self.base.compiled is None:
+            return timeline
+        return replace(timeline, environment=_noted(self.base.settings))
+
+
+def _noted(settings: Settings) -> dict[str, str]:
+    """Flags of the environment and of the compile alike, and what else steers XLA and JAX.
+
+    Nothing else is kept: a job's variables may hold secrets, and Timelines are passed on.
+    """
+    flags = {**settings.flags, **dict(settings.options)}
+    steering = {it: value for it, value in settings.variables.items() if it.startswith(_STEERS)}
+    return {**steering, "XLA_FLAGS": render_xla_flags(flags.items())}
