@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 
 import pytest
 from healthy import DEVICES, MODULE, healthy, hlo
 from healthy import recorded as healthy_host
 from host_side import case
+from megascale_fixture import Scene
+from slices import case_of
 
 from counterpoint.core.basis import Range, Unknown
 from counterpoint.diagnose.host.clocks import clocks
 from counterpoint.diagnose.host.divergence import divergences
-from counterpoint.diagnose.host.stragglers import stragglers
+from counterpoint.diagnose.host.stragglers import stragglers, waited_most_ms
 from counterpoint.diagnose.rules import clocks_apart, ranks_differ
 from counterpoint.timeline.assemble import assemble
+from counterpoint.timeline.device import Device
 from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.recording import EmbeddedProgram, Recording
 from recordings import Span, recording
@@ -46,28 +50,95 @@ def group(late: Sequence[Sequence[int]], *, slow: Sequence[int] = (0, 0, 0, 0)) 
     return assemble([recording(spans, markers=markers)], ["made"])
 
 
-def kinds(timeline: Timeline) -> dict[int, str]:
-    return {row["device"]: row["kind"] for row in stragglers(case(timeline)).to_dicts()}
+def named(timeline: Timeline) -> dict[int, bool]:
+    """Whether they are late in most steps, by number."""
+    return {one.number: one.persistent for one in stragglers(case(timeline))}
 
 
 def test_who_always_comes_last_is_persistent() -> None:
-    rows = stragglers(case(group([(0, 0, 50_000, 0)], slow=(0, 0, 50_000, 0)))).to_dicts()
-    first = rows[0]
-    assert (first["device"], first["kind"], first["last_share"]) == (2, "persistent", 1.0)
-    assert first["late_ms"] == first["p95_ms"] == pytest.approx(0.050)
-    assert first["caused_ms"] == pytest.approx(0.050)
-    assert first["slower_compute_ms"] == pytest.approx(0.050)
-    assert {row["kind"] for row in rows[1:]} == {"none"}
+    (found,) = stragglers(case(group([(0, 0, 50_000, 0)], slow=(0, 0, 50_000, 0))))
+    assert (found.number, found.whole_host, found.persistent) == (2, False, True)
+    assert (found.last, found.among) == (found.steps, 4)
+    assert found.others_wait_ms == pytest.approx(0.050)
+    assert found.most_ms == pytest.approx(0.050)
+    assert found.compute_ms - found.others_compute_ms == pytest.approx(0.050)
+    assert found.slow
 
 
 def test_who_comes_late_now_and_then_is_sporadic() -> None:
     calm = (0, 0, 0, 0)
-    found = kinds(group([calm, calm, (0, 200_000, 0, 0), calm]))
-    assert found == {0: "none", 1: "sporadic", 2: "none", 3: "none"}
+    assert named(group([calm, calm, (0, 200_000, 0, 0), calm])) == {1: False}
 
 
 def test_lateness_of_a_few_microseconds_is_nobodys_fault() -> None:
-    assert set(kinds(group([(0, 0, 4_000, 0)])).values()) == {"none"}
+    assert not named(group([(0, 0, 4_000, 0)]))
+
+
+def test_who_comes_last_by_turns_is_not_named() -> None:
+    turns = [tuple(50_000 * (device == turn) for device in range(4)) for turn in range(4)]
+    timeline = group(turns)
+    assert not named(timeline)
+    # In every step one comes 0.05 late, and each of the others waits as long.
+    assert waited_most_ms(case(timeline)) == pytest.approx(0.050)
+
+
+def test_a_device_that_another_one_holds_up_is_not_blamed() -> None:
+    """Two pairs on two hosts: 1 keeps 0 waiting, both are late to 2 and 3, who wait there."""
+    (found,) = stragglers(case(chained()))
+    assert (found.number, found.whole_host) == (1, False)
+    assert found.others_wait_ms == pytest.approx(0.2)
+
+
+def test_a_host_whose_devices_are_all_late_is_named_itself() -> None:
+    (found,) = stragglers(case(chained(both=True)))
+    assert (found.number, found.whole_host, found.among) == (0, True, 2)
+
+
+CHAINED = """\
+HloModule m, is_scheduled=true, num_partitions=4
+
+%add (a: f32[], b: f32[]) -> f32[] {
+  %a = f32[] parameter(0)
+  %b = f32[] parameter(1)
+  ROOT %sum = f32[] add(%a, %b)
+}
+
+ENTRY %main (p: f32[8]) -> f32[8] {
+  %p = f32[8]{0} parameter(0)
+  %inner = f32[8]{0} all-reduce(%p), channel_id=1, replica_groups={{0,1},{2,3}}, \
+use_global_device_ids=true, to_apply=%add
+  %outer = f32[8]{0} all-reduce(%inner), channel_id=2, replica_groups={{0,2},{1,3}}, \
+use_global_device_ids=true, to_apply=%add
+  ROOT %norm = f32[8]{0} all-reduce(%outer), channel_id=3, replica_groups={{0,1,2,3}}, \
+use_global_device_ids=true, to_apply=%add
+}
+"""
+
+
+def chained(*, both: bool = False) -> Timeline:
+    """Device 1 (or the first host) works 0.2 ms longer; its pair meets first, then hosts meet."""
+    hosts: list[Recording] = []
+    for host in range(2):
+        spans: list[Span] = []
+        for step, device in product(range(STEPS), range(2)):
+            begin = step * STEP
+            late = 200_000 * (host == 0 and (device == 1 or both))
+            pair = 200_000 * (host == 0)
+            for op, at, until, line in (
+                ("fusion", 0, 300_000 + late, 0),
+                ("inner", 300_000 + late, 350_000 + pair, 1),
+                ("outer", 350_000 + pair, 650_000, 1),
+                ("norm", 650_000, 700_000, 1),
+            ):
+                spans.append(
+                    Span(op, begin + at, until - at, device, 2 * device + line, module="m")
+                )
+        made = recording(
+            spans, host=f"host{host}", programs={"m": EmbeddedProgram("m", CHAINED.encode)}
+        )
+        chips = tuple(Device(ordinal=index, kind="gpu", chip=None) for index in range(2))
+        hosts.append(replace(made, devices=chips))
+    return assemble(hosts, ["a", "b"])
 
 
 def two_hosts(
@@ -98,14 +169,14 @@ def test_an_offset_of_seconds_is_taken_off() -> None:
     assert row["aligned"]
     assert row["offset_ms"] == pytest.approx(3000)
     assert row["spread_ms"] == 0
-    assert kinds(timeline) == {0: "none", 1: "persistent"}
+    assert named(timeline) == {1: True}
     assert not list(clocks_apart.check(case(timeline)))
 
 
 def test_lateness_below_the_clocks_uncertainty_is_nothing() -> None:
     strays = two_hosts(stray=30_000, late=25_000)
     assert clocks(strays).row(1, named=True)["spread_ms"] == pytest.approx(0.030)
-    assert stragglers(case(strays))["late_ms"].to_list() == [0, 0]
+    assert not stragglers(case(strays))
     (finding,) = clocks_apart.check(case(strays))
     assert finding.title == "clocks of 1 hosts are known to 0.03 ms only"
     assert isinstance(finding.saves_ms, Unknown)
@@ -125,6 +196,10 @@ def test_hosts_that_share_nothing_are_said_to_be_apart() -> None:
     (finding,) = clocks_apart.check(case(timeline))
     assert finding.title.startswith("the clocks of 1 of 2 hosts can't be compared")
     assert "up to 5.0 s" in finding.detail
+
+
+def test_slices_that_work_at_the_same_time_need_no_common_clock() -> None:
+    assert not list(clocks_apart.check(case_of(Scene())))
 
 
 def test_one_host_has_one_clock() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import timelines
+from counterpoint.core.basis import Unknown
 from counterpoint.diagnose.explain import Explanation, explain
 from counterpoint.report.bar import bar_cells
 from counterpoint.report.document import Part, Slice
@@ -152,6 +153,19 @@ def test_without_findings_the_next_thing_is_all_of_it_as_data(explained: Explana
     text = plain_text(explain_document(replace(explained, findings=())))
     assert "Largest losses   none worth a word" in text
     assert text.endswith("next: counterpoint explain made.xplane.pb -o explain.json\n")
+
+
+def test_what_says_nothing_of_time_is_no_loss(explained: Explanation) -> None:
+    loss = explained.findings[0]
+    other = replace(loss, title="clocks", saves_ms=Unknown("it tells what to believe"))
+    text = plain_text(explain_document(replace(explained, findings=(loss, other))))
+    losses, _, about = text.partition("About this profile")
+    assert loss.title in losses
+    assert "clocks" not in losses
+    assert f"2  {other.code} clocks" in about
+    alone = plain_text(explain_document(replace(explained, findings=(other,))))
+    assert "Largest losses   none worth a word" in alone
+    assert "About this profile" in alone
 
 
 def test_the_bar_is_as_wide_as_asked_and_shows_hidden_within_compute() -> None:

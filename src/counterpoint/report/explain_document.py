@@ -62,7 +62,8 @@ def step_sections(explanation: Explanation, top: int) -> list[Section]:
         ops_section(explanation.ops, top),
         collectives_section(explanation.collectives, top),
         _utilisation(explanation),
-        _findings(explanation),
+        _losses(explanation),
+        *_about(explanation),
     ]
 
 
@@ -188,16 +189,28 @@ def _utilisation(explanation: Explanation) -> Section:
     )
 
 
-def _findings(explanation: Explanation) -> Section:
-    if not explanation.findings:
+def _losses(explanation: Explanation) -> Section:
+    """What a step could gain; numbers go on in `_about`."""
+    losses = [it for it in explanation.findings if not isinstance(it.saves_ms, Unknown)]
+    if not losses:
         return Section("Largest losses", "none worth a word")
-    median = explanation.steps.median_ms
-    entries = tuple(
-        _finding(number, finding, median, explanation.basis)
-        for number, finding in enumerate(explanation.findings, 1)
-    )
-    summary = "bounds overlap: they do not add up" if len(entries) > 1 else ""
-    return Section("Largest losses", summary, entries)
+    summary = "bounds overlap: they do not add up" if len(losses) > 1 else ""
+    return Section("Largest losses", summary, _entries(explanation, losses, 1))
+
+
+def _about(explanation: Explanation) -> list[Section]:
+    """What says nothing of time, but of what can be believed, or of what it was recorded with."""
+    others = [it for it in explanation.findings if isinstance(it.saves_ms, Unknown)]
+    if not others:
+        return []
+    what = "prediction" if explanation.basis == Basis.PREDICTED else "profile"
+    entries = _entries(explanation, others, len(explanation.findings) - len(others) + 1)
+    return [Section(f"About this {what}", "not known in milliseconds", entries)]
+
+
+def _entries(explanation: Explanation, found: list[Finding], first: int) -> tuple[Entry, ...]:
+    median, basis = explanation.steps.median_ms, explanation.basis
+    return tuple(_finding(at, one, median, basis) for at, one in enumerate(found, first))
 
 
 def _finding(number: int, finding: Finding, median: float | None, basis: str) -> Entry:

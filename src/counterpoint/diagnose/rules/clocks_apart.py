@@ -34,7 +34,8 @@ Nothing changes in the program.
 ## False alarms
 
 Programs that share no collective of all devices (inference replicas) can't be aligned, and need not
-be.
+be. Slices of TPUs, which share none either, are only named where they worked at other times: a note
+says that their clocks are their own.
 
 ## References
 
@@ -51,6 +52,7 @@ from counterpoint.core.basis import Basis, Unknown
 from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
 from counterpoint.diagnose.host.clocks import clocks
+from counterpoint.diagnose.network.premap import spans_slices
 
 CODE: Final = "STEP608"
 NAME: Final = "clocks-apart"
@@ -68,7 +70,9 @@ def check(case: Case) -> Iterator[Finding]:
     if len(case.timeline.hosts) < 2 or case.basis is Basis.PREDICTED:
         return
     rows = clocks(case.timeline).to_dicts()[1:]
-    apart = [row for row in rows if not row["aligned"]]
+    # Slices meet on the network only: without a common collective nothing is wrong with them.
+    slices = spans_slices(case)
+    apart = [row for row in rows if not row["aligned"] and not (slices and row["apart_ms"] == 0)]
     if apart:
         yield _apart(case, apart)
     limit = _OF_STEP * case.step_ms
