@@ -65,6 +65,32 @@ def test_checks_are_chosen_by_name_and_code(capsys: pytest.CaptureFixture[str]) 
     assert {"open-files", "shared-memory"} < set(names)
 
 
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["--skip", "DOC"], "--skip DOC: no check is left"),
+        (["--only", "DOC403", "--skip", "DOC4"], "--only DOC403 --skip DOC4: no check is left"),
+        (["--only", "DOC6"], "--only DOC6: no check is left"),
+        (["--rank", "0"], "--rank and --ranks are for --cluster"),
+        (["--cluster", "--ranks", "4"], "--cluster: --rank R is missing"),
+        (["--cluster", "--rank", "1"], "--cluster: --ranks N is missing"),
+        (["--cluster", "--rank", "4", "--ranks", "4"], "--cluster: rank 4 of 4"),
+        (["--cluster", "--rank", "0", "--ranks", "4"], "--cluster: --meet DIR is missing"),
+    ],
+)
+def test_what_would_check_nothing_or_meet_nobody_is_refused(
+    words: list[str], named: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["doctor", *words]) == 2
+    assert capsys.readouterr().err.startswith(f"error: {named}")
+
+
+def test_one_rank_alone_is_told_as_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--cluster", "--rank", "0", "--ranks", "1", "--only", "missing-ranks"]
+    assert main(["doctor", *words, "--no-probe", "--meet", str(tmp_path)]) == 0
+    assert "all 1 ranks reported" in capsys.readouterr().out
+
+
 def test_a_check_that_is_none_is_refused_with_those_that_are(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

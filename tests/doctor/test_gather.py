@@ -151,6 +151,13 @@ def test_launchers_tell_how_many_hosts_there_are(tmp_path: Path) -> None:
     assert (facts.hosts, facts.ranks_here) == (3, 2)
 
 
+def test_a_batch_script_of_slurm_knows_the_job_s_hosts_before_its_first_step(
+    tmp_path: Path,
+) -> None:
+    facts = gathered(tmp_path, {}, SLURM_JOB_NUM_NODES="3", SLURM_NNODES="3", SLURM_PROCID="0")
+    assert (facts.hosts, facts.ranks_here) == (3, 1)
+
+
 def test_a_slice_of_tpus_tells_its_hosts(tmp_path: Path) -> None:
     facts = gathered(tmp_path, {}, TPU_WORKER_HOSTNAMES="t0,t1,t2,t3", MEGASCALE_NUM_SLICES="2")
     assert (facts.hosts, facts.dcn) == (4, True)

@@ -29,6 +29,19 @@ def chosen(rules: Sequence[Rule], only: Sequence[str], skip: Sequence[str]) -> t
     )
 
 
+def refuse_nothing(left: Sequence[object], only: Sequence[str], skip: Sequence[str]) -> None:
+    """A doctor that was asked for no check would find nothing, and seem content."""
+    if not left:
+        options = [f"--only {','.join(only)}"] * bool(only) + [f"--skip {','.join(skip)}"] * bool(
+            skip
+        )
+        raise UsageError(
+            f"{' '.join(options)}: no check is left",
+            why="checks of several hosts together (DOC6) are made with --cluster only",
+            next="counterpoint doctor --only tcp-buffers,DOC5",
+        )
+
+
 def refuse_unknown(rules: Sequence[Documented], texts: Sequence[str], option: str) -> None:
     """Each text must name a rule."""
     for word in _words(texts):

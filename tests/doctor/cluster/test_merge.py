@@ -131,8 +131,28 @@ def test_a_clock_that_is_off_is_told_with_its_uncertainty() -> None:
 def test_where_rank_0_is_the_one_that_is_off_it_is_named() -> None:
     offsets = {rank: Offset(-2500.0, 0.2) for rank in (1, 2, 3)}
     assert told(merged((gpu_host(),) * 4, offsets), "clocks-apart") == [
-        (Status.WARNING, "node0's clock is 2.500 s ahead (± 0.0 ms, measured)")
+        (Status.WARNING, "node0's clock is 2.500 s ahead (± 0.2 ms, measured)")
     ]
+
+
+def test_small_offsets_are_shown_as_they_are_and_one_host_has_one_clock() -> None:
+    offsets = {1: Offset(0.012, 0.02), 2: Offset(-0.03, 0.01)}
+    assert told(merged((gpu_host(),) * 3, offsets), "clocks-apart") == [
+        (Status.OK, "clocks are within 42.0 us of each other (± 30.0 us, measured)")
+    ]
+    alone = replace(reports(gpu_host())[0], rank=1)
+    both = Gathering(size=2, seconds=60.0, reports=(*reports(gpu_host()), alone), offsets={})
+    assert told(merge(both, COMPARISONS), "clocks-apart")[0][0] is Status.NOT_APPLICABLE
+
+
+def test_ranks_of_one_host_that_differ_are_named_with_a_command() -> None:
+    one, two = reports(gpu_host(), with_environment(gpu_host(), XLA_FLAGS="--xla_a=1 --xla_b=2"))
+    both = Gathering(size=2, seconds=60.0, reports=(one, replace(two, host="node0")), offsets={})
+    (said,) = (it.verdict for it in merge(both, COMPARISONS).said if it.verdict.code == "DOC601")
+    assert said.found == (
+        "XLA_FLAGS: not there on rank 0 of node0, --xla_a=1 --xla_b=2 on rank 1 of node0"
+    )
+    assert said.remedy.startswith("export XLA_FLAGS='--xla_a=1 --xla_b=2'   #")
 
 
 def test_an_offset_within_its_uncertainty_is_none() -> None:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from counterpoint.capture.world import World
-from counterpoint.core.errors import UsageError
 from counterpoint.doctor.checks import Check
 from counterpoint.doctor.cluster.attending import attend_meeting
 from counterpoint.doctor.cluster.gathering import Gathering
@@ -15,6 +14,7 @@ from counterpoint.doctor.cluster.hosting import host_meeting
 from counterpoint.doctor.cluster.meeting import meeting_path
 from counterpoint.doctor.cluster.merged import Comparison
 from counterpoint.doctor.cluster.report import report_of
+from counterpoint.doctor.cluster.seat import seated
 from counterpoint.doctor.diagnosis import Diagnosis, diagnose_hosts
 from counterpoint.doctor.examine import examine
 from counterpoint.doctor.facts import Facts
@@ -33,6 +33,7 @@ class Terms:
 def consult(facts: Facts, world: World, terms: Terms, say: Callable[[Diagnosis], None]) -> int:
     """The exit code, the same on all ranks; `say` is called on rank 0 only."""
     rank = world.seats[0].rank
+    facts = seated(facts, world)
     report = report_of(rank, facts, examine(facts, terms.checks))
     path = meeting_path(terms.meet, world)
 
@@ -57,14 +58,3 @@ def merge(gathering: Gathering, comparisons: Sequence[Comparison]) -> Diagnosis:
     hosts, said = diagnose_hosts(by_host, together)
     offsets = {host: (one.ms, one.within_ms) for host, one in gathering.offset_of_host.items()}
     return Diagnosis(hosts=hosts, said=said, ranks=gathering.size, offsets_ms=offsets)
-
-
-def world_or_refuse(world: World | None) -> World:
-    """The launcher's world; without one there is nobody to meet."""
-    if world is None:
-        raise UsageError(
-            "--cluster: no launcher has started this process",
-            why="srun or mpirun starts one on each host; they find each other by its variables",
-            next="srun --ntasks-per-node=1 counterpoint doctor --cluster",
-        )
-    return world

@@ -64,7 +64,9 @@ def _counts(environment: Mapping[str, str]) -> tuple[int, int]:
         return 1, 1
     if world is None:
         names = environment.get("TPU_WORKER_HOSTNAMES", "")  # of a slice, where nobody launches
-        return max(1, len([name for name in names.split(",") if name.strip()])), 1
+        workers = len([name for name in names.split(",") if name.strip()])
+        batch = _number(environment, "SLURM_JOB_NUM_NODES", "SLURM_NNODES")  # before its first step
+        return max(1, workers, batch), 1
     here = _number(environment, "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
     here = here or _slurm_ranks_here(environment, world)
     hosts = _number(environment, "SLURM_STEP_NUM_NODES", "SLURM_NNODES")

@@ -61,29 +61,37 @@ def check(gathering: Gathering) -> Iterator[Verdict]:
     if gathering.size < 2:
         yield not_applicable("one rank: no other clock")
         return
-    if len(offsets) < 2 and len({report.host for report in gathering.reports}) > 1:
+    if len({report.host for report in gathering.reports}) == 1:
+        yield not_applicable("all ranks are on one host: one clock")
+        return
+    if len(offsets) < 2:
         yield unknown("no clock but rank 0's was measured")
         return
     middle = median_low([one.ms for one in offsets.values()])
-    far = {
-        host: one for host, one in offsets.items() if abs(one.ms - middle) - one.within_ms > _FAR_MS
+    unsure = min(one.within_ms for one in offsets.values() if one.ms == middle)
+    apart_ms = {
+        host: (one.ms - middle, one.within_ms + (unsure if one.ms != middle else 0.0))
+        for host, one in offsets.items()
     }
-    for host, one in far.items():
-        apart = one.ms - middle
+    far = {host: one for host, one in apart_ms.items() if abs(one[0]) - one[1] > _FAR_MS}
+    for host, (apart, within) in far.items():
         yield Verdict(
             status=Status.WARNING,
             found=f"{host}'s clock is {_shown(abs(apart))} {'ahead' if apart > 0 else 'behind'}"
-            f" (± {one.within_ms:.1f} ms, measured)",
+            f" (± {_shown(within)}, measured)",
             wanted="within 10 ms of the other hosts",
             why="profiles and logs of hosts are laid beside each other by their clocks",
             remedy="sudo systemctl enable --now chrony && sudo chronyc makestep",
             source=_SOURCE,
         )
     if not far:
-        most = max(abs(one.ms - middle) for one in offsets.values())
-        unsure = max(one.within_ms for one in offsets.values())
-        yield ok(f"clocks are within {most:.1f} ms of each other (± {unsure:.1f} ms, measured)")
+        first = min(offsets.values(), key=lambda one: one.ms)
+        last = max(offsets.values(), key=lambda one: one.ms)
+        most, within = _shown(last.ms - first.ms), _shown(first.within_ms + last.within_ms)
+        yield ok(f"clocks are within {most} of each other (± {within}, measured)")
 
 
 def _shown(ms: float) -> str:
-    return f"{ms / 1000:,.3f} s" if ms >= 1000 else f"{ms:,.1f} ms"
+    if ms >= 1000:
+        return f"{ms / 1000:,.3f} s"
+    return f"{ms:,.1f} ms" if ms >= 0.1 or not ms else f"{ms * 1000:,.1f} us"

@@ -13,9 +13,9 @@ host with smaller buffers or packets makes all others wait for it.
 ## How it is detected
 
 Each rank of `counterpoint doctor --cluster` sends its facts to rank 0. What most have is taken as
-meant; who differs is named. jax, jaxlib, plugins, libtpu, NCCL, XLA_FLAGS and the GPUs are errors,
-other packages, variables, the driver, network settings and limits warnings. Variables that name a
-rank, a device, a file or an interface are left out.
+meant; who differs is named, by rank where ranks of one host differ. jax, jaxlib, plugins, libtpu,
+NCCL, XLA_FLAGS and the GPUs are errors, other packages, variables, the driver, network settings and
+limits warnings. Variables that name a rank, a device, a file or an interface are left out.
 
 ## Example
 
@@ -43,7 +43,8 @@ A run that mixes kinds of hosts on purpose (a CPU host that only coordinates).
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+import shlex
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -72,6 +73,14 @@ _WHY: Final = {
     "limit": "the run ends at the lowest",
 }
 _LACKING: Final = "not there"
+_LOOK: Final = {
+    "python": "python --version   # on each host: the same image or environment for all",
+    "driver": "nvidia-smi   # on each host",
+    "GPUs": "nvidia-smi -L   # on each host",
+    "limit": "ulimit -l   # on each host; /etc/security/limits.d sets it",
+    "huge": "cat /sys/kernel/mm/transparent_hugepage/enabled   # on each host",
+    "governor": "sudo cpupower frequency-set -g performance   # on all hosts",
+}
 
 
 def check(gathering: Gathering) -> Iterator[Verdict]:
@@ -93,14 +102,27 @@ def check(gathering: Gathering) -> Iterator[Verdict]:
 
 
 def _having(gathering: Gathering, name: str) -> Mapping[str, list[str]]:
-    """Hosts by what they have of it. An interface that a host has not is no difference."""
-    found: defaultdict[str, dict[str, None]] = defaultdict(dict)
+    """Hosts by what they have of it. An interface that a host has not is no difference.
+
+    Where ranks of one host differ, the ranks are named.
+    """
+    found: defaultdict[str, dict[str, list[int]]] = defaultdict(dict)
     everywhere = name.startswith(("package", "setting"))
     for report in gathering.reports:
         value = report.compared.get(name, _LACKING if everywhere else None)
         if value is not None:
-            found[value][report.host] = None
-    return {value: list(hosts) for value, hosts in found.items()}
+            found[value].setdefault(report.host, []).append(report.rank)
+    times = Counter(host for hosts in found.values() for host in hosts)
+    return {
+        value: [
+            label
+            for host, ranks in hosts.items()
+            for label in (
+                [host] if times[host] == 1 else [f"rank {one} of {host}" for one in ranks]
+            )
+        ]
+        for value, hosts in found.items()
+    }
 
 
 def _verdict(name: str, having: Mapping[str, list[str]]) -> Verdict:
@@ -144,11 +166,16 @@ def _short(value: str) -> str:
 
 
 def _remedy(kind: str, name: str, usual: str) -> str:
-    if kind == "package" and usual != _LACKING:
-        return f"pip install {name}=={usual}"
+    if kind == "package":
+        return f"pip uninstall {name}" if usual == _LACKING else f"pip install {name}=={usual}"
+    if kind == "setting":
+        given = f"export {name}={shlex.quote(usual)}"
+        return f"{f'unset {name}' if usual == _LACKING else given}   # or the other one, everywhere"
+    if name == "open files":
+        return f"ulimit -n {'unlimited' if usual == 'none' else usual}"
     if kind == "sysctl":
         value = f'"{usual}"' if " " in usual else usual
         return f"sudo sysctl -w {name}={value}"
     if kind == "MTU":
         return f"sudo ip link set dev {name} mtu {usual}"
-    return ""
+    return _LOOK.get(kind, "")
