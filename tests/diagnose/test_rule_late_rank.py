@@ -36,8 +36,8 @@ def step(late: Callable[[int], float], *, slow: bool) -> Callable[[int, int], li
     return of
 
 
-def case(late: Callable[[int], float], *, slow: bool = False) -> Case:
-    return made(HLO, step(late, slow=slow), 20, steps=10, flags={}, jaxlib="0.10.2")
+def case(late: Callable[[int], float], *, slow: bool = False, steps: int = 10) -> Case:
+    return made(HLO, step(late, slow=slow), 20, steps=steps, flags={}, jaxlib="0.10.2")
 
 
 def ask(case: Case) -> list[Finding]:
@@ -52,22 +52,32 @@ def test_a_device_that_starts_late_is_named_with_what_it_costs() -> None:
     assert found.saves_ms.low == pytest.approx(1.5)
     assert found.saves_ms.high == pytest.approx(3)  # the whole step is that much longer
     assert found.basis is Basis.MEASURED
-    assert "Device 1 (host0) is persistent: last in 100% of its meetings" in found.detail
-    assert "which costs 3.00 ms per step, 100% of it at reduce;" in found.detail
-    assert "starts late" in found.detail
+    assert "Device 1 (host0) is persistent: it waits least in every step" in found.detail
+    assert "(by chance in one of 2), and the others wait 3.00 ms per step longer" in found.detail
+    assert "it is idle for 3.00 ms, the others for 0.00 ms, so it starts late" in found.detail
     assert "host of device 1" in found.remedy.text
     assert [it.what for it in found.evidence] == ["reduce"]
 
 
 def test_a_device_whose_own_work_takes_longer_is_slow() -> None:
     (found,) = ask(case(lambda _: 3.0, slow=True))
-    assert "longer than the median device's" in found.detail
+    assert "Its compute takes 18.00 ms per step, 3.00 ms more than that" in found.detail
+    assert found.detail.endswith("it is slow")
     assert "clocks" in found.remedy.text
 
 
 def test_one_that_is_late_now_and_then_is_sporadic() -> None:
-    (found,) = ask(case(lambda number: 4.0 if number % 3 == 0 else 0.0))
-    assert "Device 1 (host0) is sporadic" in found.detail
+    (found,) = ask(case(lambda number: 4.0 if number % 3 == 0 else 0.0, steps=30))
+    assert "Device 1 (host0) is sporadic: it waits least in 9 of 28 steps" in found.detail
+    assert "(4.00 ms in its worst)" in found.detail
+
+
+def test_a_few_steps_do_not_tell_which_of_two_devices_is_at_fault() -> None:
+    (found,) = ask(case(lambda _: 3.0, steps=5))
+    assert "in these 3 steps, to be more than chance" in found.detail
+    assert "Device 1" not in found.detail
+    assert isinstance(found.saves_ms, Range)
+    assert found.saves_ms.high == pytest.approx(3)
 
 
 def test_nobody_waits_where_all_come_together() -> None:

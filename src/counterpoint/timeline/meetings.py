@@ -42,7 +42,7 @@ def meetings(timeline: Timeline, grouped: pl.DataFrame, occasion: str) -> pl.Dat
     last_comes = pl.col("start_ps").max()
     waits = (last_comes - pl.col("start_ps")).clip(0, pl.col("dur_ps"))
     order = [pl.col("start_ps"), -pl.col("dur_ps"), pl.col("device")]
-    if not _one_clock(timeline):
+    if not one_clock(timeline):
         waits, order = pl.col("dur_ps") - pl.col("dur_ps").min(), order[1:]
     return grouped.group_by("collective", occasion, "turn", "group").agg(
         pl.col("dur_ps").sort_by(order).last().alias("fastest"),
@@ -52,6 +52,6 @@ def meetings(timeline: Timeline, grouped: pl.DataFrame, occasion: str) -> pl.Dat
     )
 
 
-def _one_clock(timeline: Timeline) -> bool:
+def one_clock(timeline: Timeline) -> bool:
     """Whether starts of different hosts can be compared."""
     return all(host.clock_offset_ps is not None for host in timeline.hosts[1:])

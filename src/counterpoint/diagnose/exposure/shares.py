@@ -83,9 +83,9 @@ def shares_of(case: Case) -> Shares:
 
 
 def _exposed(case: Case) -> list[dict[str, Any]]:
+    # What waits while compute goes on costs nothing. What shows of a transfer that its slack would
+    # cover is there because somebody came late.
     wait = pl.min_horizontal(pl.col("wait_ms").fill_null(0.0), "exposed_ms").clip(lower_bound=0.0)
-    # What waits while compute goes on costs nothing.
-    late = pl.when(pl.col("bound").eq_missing(Bound.HIDDEN)).then(0.0).otherwise(wait)
     return (
         case.ask(collective_profile)
         .filter(pl.col("exposed_ms") > 0)
@@ -96,7 +96,7 @@ def _exposed(case: Case) -> list[dict[str, Any]]:
             nulls_equal=True,
             maintain_order="left",
         )
-        .with_columns(late_ms=late)
+        .with_columns(late_ms=wait)
         .with_columns(own_ms=pl.col("exposed_ms") - pl.col("late_ms"))
         .to_dicts()
     )

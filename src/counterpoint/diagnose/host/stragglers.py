@@ -1,140 +1,207 @@
-"""Stragglers: devices that come late to collectives, and make the others of their group wait.
+"""Stragglers: devices, or all devices of a host, that come late and make the others wait.
 
-Lateness is a device's start minus the median start of its group, in one meeting. Between hosts it
-is only as good as their clocks: what lies below their uncertainty is nothing. Who comes last in
-most meetings is persistent, who does so now and then is sporadic; `caused_ms` is what the others
-would not wait if it came with the last but one.
+Who comes late is who waits least, in a whole step: one that comes late to a collective only because
+it waited in an earlier one waits as long as the others, and has no fault of its own. Somebody waits
+least in every step; it is named where it is the same one far more often than by chance.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from math import comb
 from typing import Final
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from counterpoint.diagnose.case import Case
-from counterpoint.diagnose.metrics.collectives import executions_of
+from counterpoint.diagnose.exposure.waits import waits
+from counterpoint.diagnose.metrics.attribution import IDLE
 from counterpoint.diagnose.selection import PS_PER_MS
-from counterpoint.timeline.meetings import number_collectives, stays
+from counterpoint.timeline.meetings import one_clock
 from counterpoint.timeline.model import Lane
-from counterpoint.timeline.ranks import with_groups
-
-SCHEMA: Final = {
-    "device": pl.UInt16,
-    "host": pl.UInt16,
-    "meetings": pl.UInt32,
-    "late_ms": pl.Float64,  # median; negative: early
-    "p95_ms": pl.Float64,
-    "last_share": pl.Float64,  # of its meetings, in which it came last
-    "caused_ms": pl.Float64,  # per median step: what its group waits for it alone
-    "slower_compute_ms": pl.Float64,  # per step, its own compute less that of the median device
-    "kind": pl.String,  # "persistent", "sporadic", "none"
-}
-
-_MOSTLY: Final = 0.5
-"""Share of meetings in which a persistent straggler comes last; by chance it is one in the group's
-size, which is this only in a group of two."""
 
 _WORTH: Final = 0.005
-"""Share of the step that one must cost: somebody always comes last."""
+"""Share of the step that the others must wait longer for it: somebody always comes last."""
+
+_BY_CHANCE: Final = 0.05
+"""Likelihood of a coincidence, over all that could be named, above which nobody is."""
+
+_MOSTLY: Final = 0.5
+"""Share of steps in which a persistent one comes last; and share of a device's lateness that all
+devices of its host must have for it to be the host's."""
+
+Waited = NDArray[np.float64]  # milliseconds: a row per device or host, a column per step
 
 
-def stragglers(case: Case) -> pl.DataFrame:
-    """One row per device that met others in the typical steps, the dearest first."""
-    late = lateness(case)
-    if not len(late):
-        return pl.DataFrame(schema=SCHEMA)
-    worth = _WORTH * case.step_ms
-    ms = case.selection.scale * case.selection.occurrences
-    found = late.group_by("device").agg(
-        pl.len().alias("meetings"),
-        (pl.col("late_ps").median() / PS_PER_MS).alias("late_ms"),
-        (pl.col("late_ps").quantile(0.95) / PS_PER_MS).alias("p95_ms"),
-        pl.col("last").mean().alias("last_share"),
-        pl.col("caused_ps").sum().alias("caused_ps"),
-    )
-    windows = case.selection.windows.group_by("device").agg(pl.len().alias("windows"))
-    persistent = (pl.col("last_share") > _MOSTLY) & (pl.col("late_ms") > 0)
-    return (
-        found.join(windows, on="device")
-        .join(_slower(case), on="device", how="left")
-        .with_columns(
-            host=_host(case),
-            caused_ms=pl.col("caused_ps") * ms / pl.col("windows"),
-        )
-        .with_columns(
-            kind=pl.when(pl.col("caused_ms") <= worth)
-            .then(pl.lit("none"))
-            .when(persistent)
-            .then(pl.lit("persistent"))
-            .otherwise(pl.lit("sporadic"))
-        )
-        .select(*SCHEMA)
-        .cast({**SCHEMA})
-        .sort("caused_ms", "device", descending=[True, False])
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Straggler:
+    """Milliseconds of a median step; means over steps, of several devices the median."""
+
+    number: int  # of the device, or of the host
+    whole_host: bool
+    steps: int
+    last: int  # in how many of them it came last, and made the others wait
+    among: int  # devices or hosts that it is one of
+    others_wait_ms: float  # longer than it does itself, by the median of the others
+    most_ms: float  # in its worst step
+    compute_ms: float
+    others_compute_ms: float
+    idle_ms: float
+    others_idle_ms: float
+
+    @property
+    def persistent(self) -> bool:
+        """Late in most steps; else now and then."""
+        return self.last > _MOSTLY * self.steps
+
+    @property
+    def slow(self) -> bool:
+        """Whether its compute takes so much longer that most of its lateness follows."""
+        return self.compute_ms - self.others_compute_ms >= _MOSTLY * self.others_wait_ms
 
 
-def lateness(case: Case) -> pl.DataFrame:
-    """One row per device and meeting: `collective`, `step`, `turn`, `late_ps`, `last`, `caused_ps`.
+def waited_most_ms(case: Case) -> float:
+    """Of the device that waits most in each step, their mean: what its own work leaves of a step.
 
-    Only meetings of devices on clocks that were brought together.
+    No step gets shorter than that by anybody's coming earlier, as long as nobody gets quicker than
+    the quickest.
     """
-    timeline = case.timeline
-    ops = timeline.ops.with_row_index("row").filter(pl.col("lane") == Lane.COLLECTIVE)
-    found = executions_of(case.spans, ops)
-    if not len(found) or len(timeline.devices) < 2:
-        return pl.DataFrame()
-    grouped = with_groups(timeline, number_collectives(ops), stays(found, "step"), "step")
-    meeting = ["collective", "step", "turn", "group", "clock"]
-    met = (
-        grouped.filter(pl.col("group").is_not_null())
-        .with_columns(host=_host(case))
-        .with_columns(
-            clock=pl.col("host").replace_strict(_own_clocks(case), return_dtype=pl.UInt16),
-            doubt=pl.col("host").replace_strict(_spreads(case), return_dtype=pl.Int64),
-        )
-        .filter(pl.len().over(meeting) > 1)
+    waited = _waited(case, case.ask(waits))
+    return float(np.nanmax(waited, axis=0).mean()) if waited.size else 0.0
+
+
+def stragglers(case: Case) -> tuple[Straggler, ...]:
+    """Those that come last more often than by chance, the dearest first."""
+    waited = _waited(case, case.ask(waits))
+    if not waited.size or not one_clock(case.timeline):
+        return ()
+    host = np.array([device.host for device in case.timeline.devices])
+    named = _hosts(case, waited, host)
+    of_hosts = {one.number for one in named}
+    single = [
+        _told(case, waited, device, _members(len(host), device), last)
+        for device, last in _often_last(case, waited, _doubt_ms(case)).items()
+        if int(host[device]) not in of_hosts
+    ]
+    return tuple(sorted([*named, *single], key=lambda it: (-it.others_wait_ms, it.number)))
+
+
+def _hosts(case: Case, waited: Waited, host: NDArray[np.int64]) -> list[Straggler]:
+    """Late is a host whose every device waits little, nearly as little as any at all."""
+    count = int(host.max()) + 1
+    if count < 2 or count == len(host):
+        return []
+    worst: Waited = np.array([_most(waited[host == one]) for one in range(count)], np.float64)
+    _, any_device = _lateness(waited)
+    often = _often_last(case, worst, np.maximum(_MOSTLY * any_device, _doubt_ms(case)))
+    return [_told(case, waited, one, host == one, last, among=count) for one, last in often.items()]
+
+
+def _doubt_ms(case: Case) -> float:
+    """What clocks may stray by while a step goes, and as much again that it is late beyond that."""
+    return 2 * max(host.clock_spread_ps or 0 for host in case.timeline.hosts) / PS_PER_MS
+
+
+def _often_last(case: Case, waited: Waited, least: Waited | float) -> dict[int, int]:
+    """In how many steps they come last by what is worth it, and by no less than `least`."""
+    first, late = _lateness(waited)
+    counts = (late > _WORTH * case.step_ms) & (late >= least)
+    costly, among = int(counts.sum()), int(np.isfinite(waited).any(axis=1).sum())
+    found: dict[int, int] = {}
+    for one in np.unique(first[counts]):
+        last = int((first[counts] == one).sum())
+        if among * _at_least(last, costly, 1 / among) <= _BY_CHANCE:
+            found[int(one)] = last
+    return found
+
+
+def _lateness(waited: Waited) -> tuple[NDArray[np.int64], Waited]:
+    """In each step who waits least, and how much longer the others do, by their median."""
+    filled = np.where(np.isfinite(waited), waited, np.inf)
+    first = filled.argmin(axis=0)
+    others = np.sort(filled, axis=0)[1:]
+    others = np.where(np.isfinite(others), others, np.nan)
+    return first, np.nan_to_num(_median(others) - filled.min(axis=0))
+
+
+def _told(
+    case: Case,
+    waited: Waited,
+    number: int,
+    its: NDArray[np.bool_],
+    last: int,
+    *,
+    among: int | None = None,
+) -> Straggler:
+    more = _median(waited[~its]) - _median(waited[its])
+    compute, idle = _per_device(case, Lane.COMPUTE), _per_device(case, IDLE)
+    return Straggler(
+        number=number,
+        whole_host=among is not None,
+        steps=waited.shape[1],
+        last=last,
+        among=among or int(np.isfinite(waited).any(axis=1).sum()),
+        others_wait_ms=float(np.nanmean(more)),
+        most_ms=float(np.nanmax(more)),
+        compute_ms=float(np.nanmedian(compute[its])),
+        others_compute_ms=float(np.nanmedian(compute[~its])),
+        idle_ms=float(np.nanmedian(idle[its])),
+        others_idle_ms=float(np.nanmedian(idle[~its])),
     )
-    start = pl.col("start_ps")
-    several = pl.col("host").n_unique().over(meeting) > 1
-    return (
-        met.with_columns(
-            late_ps=start - start.quantile(0.5, "lower").over(meeting).cast(pl.Int64),
-            ahead=start - start.bottom_k(pl.len() - 1).max().over(meeting),
-            doubt=pl.when(several).then(pl.col("doubt").max().over(meeting)).otherwise(0),
-        )
-        .with_columns(
-            late_ps=pl.when(pl.col("late_ps").abs() > pl.col("doubt")).then("late_ps").otherwise(0),
-            last=(pl.col("ahead") > pl.col("doubt")),
-        )
-        .with_columns(caused_ps=pl.when("last").then("ahead").otherwise(0))
-        .select("device", "host", "collective", "step", "turn", "late_ps", "last", "caused_ps")
-    )
 
 
-def _host(case: Case) -> pl.Expr:
-    of = {index: device.host for index, device in enumerate(case.timeline.devices)}
-    return pl.col("device").replace_strict(of, return_dtype=pl.UInt16)
+def _waited(case: Case, table: pl.DataFrame) -> Waited:
+    """By device and step, at most what its collectives show in it; NaN where it met nobody."""
+    if not len(table):
+        return np.empty((0, 0))
+    shown = case.attributed.filter(pl.col("state") == Lane.COLLECTIVE)
+    capped = table.join(
+        shown.group_by("device", "step").agg(pl.col("ps").sum()), on=["device", "step"], how="left"
+    ).with_columns(ps=pl.min_horizontal("waited_ps", pl.col("ps").fill_null(0)))
+    steps, column = np.unique(capped["step"].to_numpy(), return_inverse=True)
+    made = np.full((len(case.timeline.devices), len(steps)), np.nan)
+    made[capped["device"].to_numpy(), column] = capped["ps"].to_numpy() * _step_of(case)
+    return made
 
 
-def _own_clocks(case: Case) -> dict[int, int]:
-    """Hosts that were not aligned with the first keep a clock of their own."""
-    hosts = case.timeline.hosts
-    return {i: i if host.clock_offset_ps is None else 0 for i, host in enumerate(hosts)}
-
-
-def _spreads(case: Case) -> dict[int, int]:
-    return {i: host.clock_spread_ps or 0 for i, host in enumerate(case.timeline.hosts)}
-
-
-def _slower(case: Case) -> pl.DataFrame:
+def _per_device(case: Case, state: str) -> Waited:
+    """Milliseconds that each device spends so in a step; NaN where it is in none."""
     windows = case.selection.windows.group_by("device").agg(pl.len().alias("windows"))
-    compute = (
-        case.attributed.filter(pl.col("state") == Lane.COMPUTE)
-        .group_by("device")
-        .agg(pl.col("ps").sum())
-        .join(windows, on="device")
-        .select("device", ms=pl.col("ps") / pl.col("windows") / PS_PER_MS)
+    spent = case.attributed.filter(pl.col("state") == state)
+    each = windows.join(
+        spent.group_by("device").agg(pl.col("ps").sum()), on="device", how="left"
+    ).select("device", ps=pl.col("ps").fill_null(0) / pl.col("windows"))
+    made = np.full(len(case.timeline.devices), np.nan)
+    made[each["device"].to_numpy()] = each["ps"].to_numpy() * _step_of(case)
+    return made
+
+
+def _step_of(case: Case) -> float:
+    """Milliseconds of a median step per picosecond of one."""
+    scale = case.selection.scale * case.selection.occurrences
+    return scale or 1 / PS_PER_MS
+
+
+def _members(count: int, device: int) -> NDArray[np.bool_]:
+    return np.arange(count) == device
+
+
+def _median(of: Waited) -> Waited:
+    """By step; NaN where nobody is."""
+    known = np.isfinite(of).any(axis=0)
+    made = np.full(of.shape[1], np.nan)
+    made[known] = np.nanmedian(of[:, known], axis=0)
+    return made
+
+
+def _most(of: Waited) -> Waited:
+    return np.where(np.isfinite(of), of, -np.inf).max(axis=0)
+
+
+def _at_least(last: int, of: int, chance: float) -> float:
+    """Likelihood of so many or more."""
+    return sum(
+        comb(of, hits) * chance**hits * (1 - chance) ** (of - hits) for hits in range(last, of + 1)
     )
-    return compute.select("device", slower_compute_ms=pl.col("ms") - pl.col("ms").median())

@@ -51,11 +51,10 @@ SCHEMA: Final = {
 def collective_profile(case: Case) -> pl.DataFrame:
     """One row per collective instruction, the most exposed first."""
     selection, spans = case.selection, case.spans
-    ops = selection.timeline.ops.with_row_index("row").filter(pl.col("lane") == Lane.COLLECTIVE)
-    found = executions_of(spans, ops)
+    found = case.ask(exposed_executions)
     if not len(found):
         return pl.DataFrame(schema=SCHEMA)
-    found = found.with_columns(exposed_ps=exposed_parts(selection, spans, found))
+    ops = selection.timeline.ops.with_row_index("row").filter(pl.col("lane") == Lane.COLLECTIVE)
     transfers = stays(found, "step")
     costs = found.group_by("collective").agg(
         (pl.col("exposed_ps").sum() * selection.scale).alias("exposed_ms"),
@@ -84,6 +83,15 @@ def collective_profile(case: Case) -> pl.DataFrame:
         .select(*SCHEMA)
         .sort("exposed_ms", "total_ms", "op", descending=[True, True, False])
     )
+
+
+def exposed_executions(case: Case) -> pl.DataFrame:
+    """All executions of collectives in the typical steps, with `exposed_ps`."""
+    ops = case.timeline.ops.with_row_index("row").filter(pl.col("lane") == Lane.COLLECTIVE)
+    found = executions_of(case.spans, ops)
+    if not len(found):
+        return found
+    return found.with_columns(exposed_ps=exposed_parts(case.selection, case.spans, found))
 
 
 def executions_of(spans: pl.DataFrame, ops: pl.DataFrame) -> pl.DataFrame:

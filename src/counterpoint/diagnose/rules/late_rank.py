@@ -2,8 +2,9 @@
 
 ## What it does
 
-Names the devices that begin their collectives after the others of their group, by how much, whether
-always or now and then, and whether their own work takes longer or starts late.
+Tells how long devices wait in collectives for those that come after them. Where it is the same
+device or host that comes last, names it, with how much longer the others wait than it does, and
+whether its own compute takes longer.
 
 ## Why it costs time
 
@@ -12,11 +13,14 @@ No collective ends before its last participant has come. All others wait, whatev
 ## How it is detected
 
 Each execution of a collective on all devices of its group, on clocks that were brought together:
-the stay of the last is the transfer, what the others stay longer is waiting. A device that comes
-last in most meetings is persistent, one that does so now and then sporadic. What is saved lies
-between the waiting that is surely exposed, a mean over devices, and the delay itself. Where its own
-compute takes longer than that of the median device, it is slow (a lower clock, more work in its
-shard); else it starts late (its host, its input).
+the stay of the last is the transfer, what the others stay longer is waiting, as far as no compute
+runs beside it. Who comes late is who waits least in a whole step, so one that others hold up is not
+blamed. It is named where it comes last in more steps than by chance (5 %, over all devices, by the
+binomial distribution): three steps tell nothing among two devices, and something among eight. What
+is saved lies between the waiting that is surely exposed, a mean over devices, and the waiting of
+the device that waits most in each step: with all others as quick as that one, the step is so much
+shorter. Where its compute takes longer than the median of the others' by half of its lateness or
+more, it is slow (a lower clock, more work in its shard); else it starts late (its host, its input).
 
 ## Example
 
@@ -37,8 +41,8 @@ Nothing to change in the program.
 
 ## False alarms
 
-Between hosts, lateness below the uncertainty of their clocks is nothing. A device that comes last
-by turns with the others costs time too, but has no fault of its own.
+Between hosts, lateness below the uncertainty of their clocks is nothing. Where devices come last by
+turns, or too few steps were recorded, the waiting is there, but nobody is named.
 
 ## References
 
@@ -51,26 +55,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-import polars as pl
-
 from counterpoint.core.basis import Range
 from counterpoint.diagnose.advise import advise
 from counterpoint.diagnose.case import Case, place_of
 from counterpoint.diagnose.exposure.shares import shares_of
 from counterpoint.diagnose.exposure.told import evidence
 from counterpoint.diagnose.finding import Finding, Remedy
-from counterpoint.diagnose.host.stragglers import lateness, stragglers
-from counterpoint.timeline.meetings import number_collectives
-from counterpoint.timeline.model import Lane
+from counterpoint.diagnose.host.stragglers import Straggler, stragglers, waited_most_ms
+from counterpoint.diagnose.network.requirement import Bound
 
 CODE: Final = "STEP105"
 NAME: Final = "late-rank"
 SINCE: Final = "0.1"
 
 _NAMED: Final = 3
-_MOSTLY: Final = 0.5
-_OWN_WORK: Final = 0.5
-"""Share of its lateness that a device's longer compute must explain for it to be called slow."""
 
 
 def check(case: Case) -> Iterator[Finding]:
@@ -81,19 +79,19 @@ def check(case: Case) -> Iterator[Finding]:
     )
     if not rows:
         return
-    possible = sum(row["late_ms"] for row in rows)
-    # What is exposed beyond the transfer can be nothing but waiting.
-    certain = sum(max(0.0, row["exposed_ms"] - _transfer(row)) for row in rows)
-    late = _late(case)
+    mean = sum(row["late_ms"] for row in rows)
+    most = max(mean, waited_most_ms(case))
+    late = stragglers(case)
     yield Finding(
         code=CODE,
-        title=f"devices wait {possible:,.2f} ms per step for the one that comes last",
+        title=f"devices wait {mean:,.2f} ms per step for the one that comes last",
         detail=(
-            f"the transfers of these collectives take {sum(map(_transfer, rows)):,.2f} ms; the"
-            f" longest wait is in {place_of(rows[0])}, {rows[0]['late_ms']:,.2f} ms."
-            f" {_who(case, late)}"
+            f"{mean:,.2f} ms are the mean over devices; the one that waits most waits"
+            f" {most:,.2f} ms, which a step gains if the others come as early. The transfers of"
+            f" these collectives take {sum(map(_transfer, rows)):,.2f} ms; the longest wait is in"
+            f" {place_of(rows[0])}, {rows[0]['late_ms']:,.2f} ms. {_who(case, late)}"
         ),
-        saves_ms=Range(min(certain, possible), sum(_delay(case, row) for row in rows)),
+        saves_ms=Range(min(sum(map(_certain, rows)), mean), most),
         basis=case.basis,
         evidence=evidence(case, rows, "late_ms"),
         remedy=_remedy(case, late),
@@ -105,79 +103,77 @@ def _transfer(row: dict[str, Any]) -> float:
     return float(row["total_ms"] - (row["wait_ms"] or 0.0))
 
 
-def _delay(case: Case, row: dict[str, Any]) -> float:
-    """How late the last comes, where the waiting is a mean over all: itself it waits for nobody."""
-    devices = len(case.timeline.devices)
-    met = max(2, min(row["group_size"] or devices, devices))
-    return float(row["late_ms"]) * met / (met - 1)
+def _certain(row: dict[str, Any]) -> float:
+    """What is exposed beyond the transfer can be nothing but waiting; nor what slack covers."""
+    if row["bound"] == Bound.HIDDEN:
+        return float(row["late_ms"])
+    return max(0.0, float(row["exposed_ms"]) - _transfer(row))
 
 
-def _late(case: Case) -> list[dict[str, Any]]:
-    """Devices that cost the others time, the dearest first."""
-    return stragglers(case).filter(pl.col("kind") != "none").head(_NAMED).to_dicts()
-
-
-def _who(case: Case, late: list[dict[str, Any]]) -> str:
+def _who(case: Case, late: tuple[Straggler, ...]) -> str:
     if not late:
-        return "No device comes last more often than the others do"
-    return "; ".join(_one(case, row) for row in late)
+        return (
+            "Which device comes last is not the same one often enough, in these"
+            f" {case.selection.windows['step'].n_unique()} steps, to be more than chance"
+        )
+    return "; ".join(_one(case, one) for one in late[:_NAMED])
 
 
-def _one(case: Case, row: dict[str, Any]) -> str:
-    device = case.timeline.devices[int(row["device"])]
-    host = case.timeline.hosts[device.host].name
-    slower = row["slower_compute_ms"] or 0.0
-    why = (
-        f"its own compute takes {slower:,.2f} ms longer than the median device's"
-        if _is_slow(row)
-        else "its compute takes no longer, so it starts late"
-    )
+def _one(case: Case, one: Straggler) -> str:
+    how = "in every step" if one.last == one.steps else f"in {one.last} of {one.steps} steps"
+    chance = f"by chance in one of {one.among}"
+    kind = "persistent" if one.persistent else "sporadic"
+    worst = "" if one.persistent else f" ({one.most_ms:,.2f} ms in its worst)"
+    more = one.compute_ms - one.others_compute_ms
     return (
-        f"Device {row['device']} ({host}) is {row['kind']}: last in {row['last_share']:.0%} of its"
-        f" meetings, {row['late_ms']:+,.3g} ms by the median and {row['p95_ms']:+,.3g} ms at the"
-        f" 95th percentile, which costs {row['caused_ms']:,.2f} ms per step"
-        f"{_where(case, row['device'])}; {why}"
+        f"{_named(case, one)} {kind}: it waits least {how} ({chance}), and the others wait"
+        f" {one.others_wait_ms:,.2f} ms per step longer than it does{worst}. Its compute takes"
+        f" {one.compute_ms:,.2f} ms per step, {abs(more):,.2f} ms {'more' if more > 0 else 'less'}"
+        f" than that of the others by the median: {_why(one)}"
     )
 
 
-def _where(case: Case, device: int) -> str:
-    """The collective at which a device costs the others most, where that is most of it."""
-    caused = (
-        lateness(case)
-        .filter(pl.col("device") == device)
-        .group_by("collective")
-        .agg(pl.col("caused_ps").sum())
-        .sort("caused_ps", "collective", descending=[True, False])
-    )
-    costs: list[int] = caused["caused_ps"].to_list()
-    whole, most = sum(costs), costs[0]
-    if not most or most < _MOSTLY * whole:
-        return ""
-    ops = number_collectives(case.timeline.ops.filter(pl.col("lane") == Lane.COLLECTIVE))
-    name = ops.filter(pl.col("collective") == caused["collective"][0])["name"][0]
-    return f", {most / whole:.0%} of it at {name}"
+def _named(case: Case, one: Straggler) -> str:
+    if one.whole_host:
+        return f"All devices of {case.timeline.hosts[one.number].name} are late together,"
+    host = case.timeline.hosts[case.timeline.devices[one.number].host].name
+    return f"Device {one.number} ({host}) is"
 
 
-def _is_slow(row: dict[str, Any]) -> bool:
-    slower = row["slower_compute_ms"] or 0.0
-    return slower > 0 and slower >= _OWN_WORK * row["caused_ms"]
+def _why(one: Straggler) -> str:
+    if one.slow:
+        return "it is slow"
+    if one.idle_ms - one.others_idle_ms > 0:
+        return (
+            f"that does not explain it; it is idle for {one.idle_ms:,.2f} ms, the others for"
+            f" {one.others_idle_ms:,.2f} ms, so it starts late"
+        )
+    return "that does not explain it, so it starts late"
 
 
-def _remedy(case: Case, late: list[dict[str, Any]]) -> Remedy:
+def _place(case: Case, one: Straggler) -> str:
+    return case.timeline.hosts[one.number].name if one.whole_host else f"device {one.number}"
+
+
+def _remedy(case: Case, late: tuple[Straggler, ...]) -> Remedy:
     if not late:
-        return advise(case, "even out what devices do between two collectives, or have fewer")
-    device = late[0]["device"]
-    if _is_slow(late[0]):
         return advise(
             case,
-            f"find why device {device} computes longer: its clocks and temperature, or more work in"
-            " its shard (`counterpoint explain ... --device"
-            f" {device}`)",
+            "even out what devices do between two collectives, or have fewer; more steps in the"
+            " profile tell whether it is always the same device",
+        )
+    first = late[0]
+    if first.slow:
+        look = "" if first.whole_host else f" (`counterpoint explain ... --device {first.number}`)"
+        return advise(
+            case,
+            f"find why {_place(case, first)} computes longer: clocks and temperature, or more work"
+            f" in its shard{look}",
         )
     return advise(
         case,
-        f"look at what the host of device {device} does before its collectives: input, logging,"
-        " checkpoints, other processes on its cores",
+        f"look at what the host {'' if first.whole_host else 'of '}{_place(case, first)} does"
+        " before its collectives: input, logging, checkpoints, other processes on its cores",
     )
 
 
