@@ -128,6 +128,25 @@ class TestSteps:
         assert made.steps.select("step", "start_ps", "end_ps").rows() == [(0, 5 * NS, 42 * NS)]
         assert "all of it is taken as one step" in made.step_rule
 
+    def test_kernels_tell_the_markers_steps_apart_where_no_program_is_named(self) -> None:
+        # The host has launched all before the first is done; two layers and a collective each.
+        spans = [
+            Span(name, 10 + step * 100 + at, dur, module=None)
+            for step in range(4)
+            for name, at, dur in (("gemm", 0, 30), ("gemm", 30, 30), ("nccl", 60, 20))
+        ]
+        markers = [(None, n, n * 2, 2) for n in range(4)]
+        made = timeline(recording(spans, markers=markers))
+        assert "4 host markers 'train', told apart by kernels" in made.step_rule
+        assert made.steps["start_ps"].to_list() == [(10 + n * 100) * NS for n in range(4)]
+        assert made.steps["end_ps"].to_list() == [n * NS for n in (110, 210, 310, 390)]
+
+    def test_kernels_that_do_not_divide_by_the_markers_are_one_step(self) -> None:
+        spans = [Span("gemm", at * 10, 8, module=None) for at in range(7)]
+        markers = [(None, n, n * 20, 20) for n in range(3)]
+        made = timeline(recording(spans, markers=markers))
+        assert made.steps["step"].to_list() == [0]
+
 
 def marked(
     names: str, *, behind: int = 0, host: str = "host0", clock: int = 0, devices: int = 1

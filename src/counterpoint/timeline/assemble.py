@@ -70,7 +70,7 @@ def finish(gathered: Gathered, inputs: Sequence[str], notes: Sequence[str]) -> T
         tables.runs,
         names,
         tables.markers,
-        _extent(tables.spans),
+        tables.spans,
         [device.host for device in gathered.devices],
     )
     said += _uneven(tables.runs, names, found.program, matched_by)
@@ -177,13 +177,6 @@ def _on_one_clock(
         transfers=_shift(tables.transfers, "host", by_host),
     )
     return shifted, hosts, notes
-
-
-def _extent(spans: pl.DataFrame) -> pl.DataFrame:
-    """First start and last end on each device."""
-    end = pl.col("start_ps") + pl.col("dur_ps")
-    bounds = spans.group_by("device").agg(pl.col("start_ps").min(), end.max().alias("end_ps"))
-    return bounds.sort("device")
 
 
 def _with_offsets(hosts: list[Host], offsets: dict[int, Offset]) -> tuple[list[Host], list[str]]:

@@ -34,7 +34,7 @@ def match_markers(
     runs: pl.DataFrame, program: str, markers: pl.DataFrame, host_of_device: Sequence[int]
 ) -> Marked:
     """Match the runs of one program (with `index`) with host markers, by time or by number."""
-    name = _most_frequent(markers)
+    name = most_frequent(markers)
     own = markers.filter(pl.col("name") == name)
     within = _by_time(runs, _numbered(own), host_of_device)
     if within is None:
@@ -53,7 +53,7 @@ def _left_out(runs: pl.DataFrame, program: str, name: str) -> str:
     return f"{_most_on_a_device(runs)} of {program} outside the markers '{name}': in no step"
 
 
-def _most_frequent(markers: pl.DataFrame) -> str:
+def most_frequent(markers: pl.DataFrame) -> str:
     """The name of most markers; of several, the one that comes first."""
     names = markers.group_by("name").agg(pl.len(), pl.col("start_ps").min().alias("first"))
     return str(names.sort("len", "first", descending=[True, False])["name"][0])

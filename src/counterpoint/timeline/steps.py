@@ -17,8 +17,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counterpoint.timeline.marked import match_markers
+from counterpoint.timeline.marked import match_markers, most_frequent
 from counterpoint.timeline.model import STEPS
+from counterpoint.timeline.nameless import steps_like_markers
 
 _ENOUGH: Final = 3
 """Steady steps that must remain before a doubtful one is left out."""
@@ -42,12 +43,12 @@ def find_steps(
     runs: pl.DataFrame,
     names: list[str],
     markers: pl.DataFrame,
-    extent: pl.DataFrame,
+    spans: pl.DataFrame,
     host_of_device: Sequence[int],
 ) -> FoundSteps:
     """Find the steps of a Timeline from its runs (with `index`) and its markers (with `host`).
 
-    `extent` gives first start and last end on each device, for profiles that name no program.
+    Spans tell them where the profile names no program.
     """
     on_device = markers.filter(pl.col("device").is_not_null())
     program = dominant(runs)
@@ -58,11 +59,9 @@ def find_steps(
             "start_ps",
             end_ps=pl.col("start_ps") + pl.col("dur_ps"),
         ).sort("device", "start_ps")
-        return _finish(found, runs, program, "step markers on the devices")
+        return _finish(found, "step markers on the devices", runs, program)
     if program is None:
-        found = extent.with_columns(step=pl.lit(0, pl.Int32))
-        rule = "no program is named in the profile: all of it is taken as one step"
-        return _finish(found.select("step", *extent.columns), runs, None, rule)
+        return _finish(*_of_spans(spans, markers, host_of_device), runs, None)
     marked = markers.filter(pl.col("device").is_null())
     if len(marked):
         mine, notes = _builds(runs, program, names)
@@ -75,8 +74,24 @@ def find_steps(
         steps = _by_runs(mine, mine.clear())
         rule = f"no markers: one run of {name}, the program with most device time, is one step"
         notes = _accumulation(runs, program, names)
-    found = _finish(steps, runs, program, rule)
+    found = _finish(steps, rule, runs, program)
     return replace(found, notes=(*notes, *found.notes))
+
+
+def _of_spans(
+    spans: pl.DataFrame, markers: pl.DataFrame, host_of_device: Sequence[int]
+) -> tuple[pl.DataFrame, str]:
+    if len(markers):
+        name = most_frequent(markers)
+        own = markers.filter(pl.col("name") == name)
+        steps = steps_like_markers(spans, own, host_of_device)
+        if steps is not None:
+            marks = f"{steps['step'].n_unique()} host markers '{name}'"
+            return steps, f"{marks}, told apart by kernels, for no program is named in the profile"
+    end = pl.col("start_ps") + pl.col("dur_ps")
+    bounds = spans.group_by("device").agg(pl.col("start_ps").min(), end.max().alias("end_ps"))
+    whole = bounds.sort("device").select(pl.lit(0, pl.Int32).alias("step"), pl.all())
+    return whole, "no program is named in the profile: all of it is taken as one step"
 
 
 def dominant(runs: pl.DataFrame) -> int | None:
@@ -139,7 +154,7 @@ def _by_runs(runs: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _finish(steps: pl.DataFrame, runs: pl.DataFrame, program: int | None, rule: str) -> FoundSteps:
+def _finish(steps: pl.DataFrame, rule: str, runs: pl.DataFrame, program: int | None) -> FoundSteps:
     steady, notes = _steady(steps)
     steps = steps.with_columns(steady=pl.col("step").is_in(steady)).cast({**STEPS})
     return FoundSteps(steps.select(*STEPS), _step_of_run(runs, steps), program, rule, tuple(notes))

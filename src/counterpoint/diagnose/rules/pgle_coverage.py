@@ -26,7 +26,7 @@ costs of 2,104 of 2,130 instructions, of 12 of 23 collectives
 ## Fix
 
 Make the profile of a recording without command buffers
-(`--xla_enable_command_buffers_during_profiling=false`), of whole steps, of all hosts; then hold it
+(`--xla_gpu_enable_command_buffer=`), of whole steps, of all hosts; then hold it
 against the program with `counterpoint pgle check`.
 
 ## Fix safety
@@ -87,7 +87,7 @@ def check(case: Case) -> Iterator[Finding]:
             case,
             "make the profile of whole steps recorded without command buffers, of all hosts, and"
             " hold it against the program: counterpoint pgle check",
-            {"xla_enable_command_buffers_during_profiling": "false"},
+            {"xla_gpu_enable_command_buffer": ""},
         ),
     )
 

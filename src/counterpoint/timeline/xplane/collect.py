@@ -173,8 +173,8 @@ class Collector:
         if self._ops.nameless_in_graphs:
             notes.append(
                 f"{self._ops.nameless_in_graphs:,} spans ran {IN_GRAPHS} and name no"
-                " instruction; XLA_FLAGS=--xla_enable_command_buffers_during_profiling=false"
-                " launches them one by one while the profiler runs"
+                " instruction; XLA_FLAGS=--xla_gpu_enable_command_buffer= launches them"
+                " one by one"
             )
         if self._summaries:
             notes.append(
