@@ -6,6 +6,7 @@ import pytest
 from compute_step import made, priced, where
 
 from counterpoint.core.basis import Basis
+from counterpoint.diagnose.kernel_types import multiplied_as
 from counterpoint.diagnose.rules.float32_matmul import check
 
 N = 8192
@@ -106,3 +107,34 @@ def test_what_is_faster_than_float32_can_be_was_not_multiplied_as_such() -> None
 def test_silent_where_the_rates_are_not_known(kind: str, chip: str | None) -> None:
     case = made(product("f32", config=DEFAULT), {"gemm": 2_500}, kind=kind, chip=chip)
     assert not list(check(case))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "kind"),
+    [
+        ("ampere_sgemm_128x64_tn", "f32"),
+        ("void cutlass::Kernel2<cutlass_80_simt_sgemm_128x64_8x5_nn_align1>", "f32"),
+        ("sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize128x128x8_ffma_aligna4_cublas", "f32"),
+        ("sm80_xmma_gemm_f32f32_tf32f32_f32_nn_n_tilesize128x128x16_execute_kernel", "tf32"),
+        ("cutlass_80_tensorop_s1688gemm_128x256_16x3_tn_align4", "tf32"),
+        ("cutlass_80_tensorop_d884gemm_64x64_16x3_tn_align1", "f64"),
+        ("sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64", None),
+        ("ampere_fp16_s1688gemm_fp16_128x128_ldg8_f2f_stages_32x1_tn", None),
+        ("cutlass_80_tensorop_bf16_s16816gemm_bf16_128x128_32x5_tn", None),
+        ("ampere_s16816gemm_bf16_128x128_ldg8_stages_64x3_tn", None),
+        ("nvjet_tst_192x192_64x4_2x1_v_bz_coopB_TNT", None),
+        ("sm90_xmma_gemm_e4m3bf16_e4m3f32_f32_tn_n", None),
+        ("gemm_fusion_dot_12", None),
+    ],
+)
+def test_kernels_tell_what_they_multiply(kernel: str, kind: str | None) -> None:
+    assert multiplied_as(kernel) == kind
+
+
+def test_without_hlo_the_kernels_names_tell() -> None:
+    (finding,) = check(made(None, {"loop_fusion": 3_500, "ampere_sgemm_128x64_tn": 20_000}))
+    assert finding.title == "products of float32 matrices take 20.00 ms per step"
+    assert "plain float32" in finding.detail
+    assert priced(finding).low == 0
+    assert priced(finding).high == pytest.approx(20 * (1 - 66.9 / 989.4), rel=0.01)
+    assert not list(check(made(None, {"ampere_bf16_s16816gemm_bf16_128x64_tn": 20_000})))

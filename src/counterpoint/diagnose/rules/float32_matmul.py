@@ -19,7 +19,9 @@ GPUs XLA multiplies float32 as TF32 unless precision HIGHEST (or an algorithm) w
 libraries are called for plain float32. A product is priced as it is and with bfloat16 operands on
 the chip; the ratio of the two applied to the measured time is what is saved, at least that without
 a cast of both operands, at most the ratio of the chip's rates. Products below a thousandth of the
-step are left out, so that a router or a loss in float32 is not spoken of.
+step are left out, so that a router or a loss in float32 is not spoken of. Without HLO the names of
+cuBLAS's and CUTLASS's kernels tell (`sgemm`, `ffma`, `tf32`, `d884gemm`); then nothing is certain
+of what it saves.
 
 ## Example
 
@@ -50,9 +52,9 @@ unless told otherwise, and what was told is not in the profile.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 import polars as pl
 
@@ -64,7 +66,8 @@ from counterpoint.cost.compute.gemm_shape import gemms
 from counterpoint.diagnose.advise import advise
 from counterpoint.diagnose.case import Case, place_of
 from counterpoint.diagnose.finding import Finding
-from counterpoint.diagnose.instructions import Ran, counted, evidence_of, ran
+from counterpoint.diagnose.instructions import Ran, counted, ran, rows_as_evidence
+from counterpoint.diagnose.kernel_types import multiplied_as
 from counterpoint.diagnose.machines import gpu_machine
 
 CODE: Final = "STEP501"
@@ -80,13 +83,21 @@ _TENSOR_FLOAT: Final = ("ampere", "ada", "hopper", "blackwell")
 """Whose matrix units XLA gives float32 to: NVIDIA's since Ampere."""
 
 
+_HOW: Final = {"tf32": "TF32", "f32": "plain float32", "f64": "float64"}
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Wide:
-    """A product of float32 operands: how it is multiplied, and the least and most it could save."""
+    """A product of wide operands: how it is multiplied, and the least and most it could save."""
 
-    ran: Ran
-    how: str
+    row: dict[str, Any]
+    kind: str
     saves: Range
+    shape: str = ""
+
+    @property
+    def ms(self) -> float:
+        return float(self.row["self_ms"])
 
 
 def check(case: Case) -> Iterator[Finding]:
@@ -95,32 +106,35 @@ def check(case: Case) -> Iterator[Finding]:
     if machine is None:
         return
     long = (pl.col("category") == "matmul") & (pl.col("share") > _LEAST_SHARE)
-    wide = [it for one in ran(case, long) if (it := _judged(one, machine))]
+    known = list(ran(case, long))
+    wide = [it for one in known if (it := _judged(one, machine))]
+    wide += _by_kernel(case, case.ops.filter(long), known, machine)
     if not wide:
         return
-    total = sum(it.ran.ms for it in wide)
+    wide.sort(key=lambda it: -it.ms)
+    total = sum(it.ms for it in wide)
     saves = Range(sum(it.saves.low for it in wide), sum(it.saves.high for it in wide))
-    hows = " and ".join(dict.fromkeys(it.how for it in wide))
-    first = wide[0].ran
+    hows = " and ".join(dict.fromkeys(_HOW[it.kind] for it in wide))
+    width = "float64" if all(it.kind == "f64" for it in wide) else "float32"
     yield Finding(
         code=CODE,
-        title=f"products of float32 matrices take {total:,.2f} ms per step",
+        title=f"products of {width} matrices take {total:,.2f} ms per step",
         detail=(
             f"{counted(len(wide), 'product')}, multiplied as {hows}; the longest is"
-            f" {place_of(first.row)}, {_shape(first, machine)}, {first.ms:,.2f} ms per step."
+            f" {place_of(wide[0].row)}{wide[0].shape}, {wide[0].ms:,.2f} ms per step."
             f" bfloat16 operands would save {saves.low:,.2f} ms with a cast before each product,"
             f" up to {saves.high:,.2f} without"
         ),
         saves_ms=saves,
         basis=Basis.RULE_OF_THUMB,
-        evidence=evidence_of(case, (it.ran for it in wide)),
+        evidence=rows_as_evidence(case, (it.row for it in wide)),
         remedy=advise(
             case,
             "cast the operands to bfloat16 and keep the sum in float32:"
             " preferred_element_type=jnp.float32 (Flax: dtype=jnp.bfloat16 with"
             " param_dtype=jnp.float32)",
         ),
-        doubt="float32 may be on purpose, for logits or a router: compare losses",
+        doubt=f"{width} may be on purpose, for logits or a router: compare losses",
     )
 
 
@@ -137,9 +151,29 @@ def _judged(one: Ran, machine: Machine) -> _Wide | None:
     cast_ms = sum(_cast_bytes(it) for it in wide) / machine.memory_rate * 1e3
     times = max(float(one.row["count"]), 1.0)
     gain = one.ms * max(0.0, 1 - then / now)
-    most = max(gain, one.ms * max(0.0, 1 - machine.peak(kind) / machine.peak("bf16")))
-    how = "TF32" if kind == "tf32" else "plain float32"
-    return _Wide(one, how, Range(max(0.0, gain - cast_ms * times), most))
+    most = max(gain, _most(one.ms, kind, machine))
+    saves = Range(max(0.0, gain - cast_ms * times), most)
+    return _Wide(one.row, kind, saves, f", {_shape(one, machine)}")
+
+
+def _by_kernel(
+    case: Case, rows: pl.DataFrame, known: Iterable[Ran], machine: Machine
+) -> Iterator[_Wide]:
+    """Products without HLO whose kernels' names tell: of these no shape is known."""
+    met = {(it.row["program"], it.row["op"]) for it in known}
+    for row in rows.iter_rows(named=True):
+        if (row["program"], row["op"]) in met:
+            continue
+        names = case.timeline.ops["name"].gather(case.rows_of(row)).to_list()
+        kinds = {multiplied_as(str(name)) for name in names}
+        kind = kinds.pop() if len(kinds) == 1 else None
+        if kind is not None:
+            yield _Wide(row, kind, Range(0.0, _most(float(row["self_ms"]), kind, machine)))
+
+
+def _most(ms: float, kind: str, machine: Machine) -> float:
+    """By the chip's rates."""
+    return ms * max(0.0, 1 - machine.peak(kind) / machine.peak("bf16"))
 
 
 def _as_run(gemm: Gemm, machine: Machine) -> Gemm:
