@@ -16,6 +16,7 @@ from counterpoint.diagnose.host.startup import startup
 from counterpoint.diagnose.judge import judge
 from counterpoint.diagnose.metrics.collectives import collective_profile
 from counterpoint.diagnose.metrics.utilisation import Utilisation, utilisation
+from counterpoint.diagnose.outliers import outliers, told
 from counterpoint.diagnose.selection import Selection, select
 from counterpoint.diagnose.step import (
     Breakdown,
@@ -101,7 +102,12 @@ def explain(
     how = timeline.step_rule if step is None else f"step {step} alone; {timeline.step_rule}"
     return Explanation(
         inputs=timeline.inputs,
-        notes=(*timeline.notes, *_more_notes(timeline, selection), *startup(case)),
+        notes=(
+            *told(outliers(case)),
+            *timeline.notes,
+            *_more_notes(timeline, selection),
+            *startup(case),
+        ),
         step=step,
         selected_devices=None if devices is None else selection.devices,
         hosts=timeline.hosts,

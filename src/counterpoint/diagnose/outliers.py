@@ -1,0 +1,157 @@
+"""Outliers: steady steps that took much longer than the median one, and what there was more of.
+
+A median step hides them, as it should. What such a step had more of than a typical one, computing,
+exposed communication, copies or nothing at all, tells where to look: a checkpoint, a stall of the
+network, a garbage collection. A step is one when it is longer by more than its share of the median
+and by more than the scatter of all steps explains.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+import polars as pl
+
+from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.metrics.attribution import IDLE, STATES, attribute
+from counterpoint.diagnose.selection import PS_PER_MS, Selection
+from counterpoint.timeline.model import Lane
+
+_OF_STEP: Final = 0.05
+_DEVIATIONS: Final = 6 * 1.4826  # medians of absolute deviations, as standard deviations
+_STEPS: Final = 5
+"""Fewer tell no scatter."""
+
+_FEW: Final = 0.25
+"""More than that share of the steps are no outliers: the step has two lengths."""
+
+_LISTED: Final = 8
+_WHAT: Final = {
+    str(Lane.COMPUTE): "computing",
+    str(Lane.COLLECTIVE): "waiting for communication that nothing hides",
+    str(Lane.COPY): "copying with nothing beside it",
+    IDLE: "standing idle",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outlier:
+    """One step, mean over devices; `more_ms` by state, against a median step."""
+
+    step: int
+    longer_ms: float
+    more_ms: dict[str, float]
+    op: str | None  # of the state with most more, the one that grew most; null: idle, or not known
+
+    @property
+    def cause(self) -> str:
+        """The state that it had most more of."""
+        return max(self.more_ms, key=lambda state: self.more_ms[state])
+
+
+def outliers(case: Case) -> tuple[Outlier, ...]:
+    """In order of steps; none where one step was asked for, or too few were recorded."""
+    longer = _longer(case.selection)
+    if not longer:
+        return ()
+    windows = (
+        case.timeline.steps.filter(
+            pl.col("steady")
+            & pl.col("step").is_in([*longer])
+            & pl.col("device").is_in(case.selection.devices)
+        )
+        .select("step", "device", "start_ps", "end_ps")
+        .sort("device", "start_ps")
+    )
+    devices = dict(windows.group_by("step").agg(pl.len()).iter_rows())
+    chosen = replace(case.selection, windows=windows)
+    spans = chosen.spans()
+    parts = _by_state(attribute(chosen, spans))
+    usual = dict(_by_state(case.attributed).group_by("state").agg(pl.col("ps").sum()).iter_rows())
+    found: list[Outlier] = []
+    for step, ms in sorted(longer.items()):
+        own = dict(parts.filter(pl.col("step") == step).select("state", "ps").iter_rows())
+        more = {
+            state: own.get(state, 0) / PS_PER_MS / devices[step]
+            - usual.get(state, 0) * case.selection.scale
+            for state in (*map(str, STATES), IDLE)
+        }
+        one = Outlier(step=step, longer_ms=ms, more_ms=more, op=None)
+        here = spans.filter(pl.col("step") == step)
+        found.append(replace(one, op=_grown(case, here, devices[step], one.cause)))
+    return tuple(found)
+
+
+def _longer(selection: Selection) -> dict[int, float]:
+    """Steps that are outliers, and by how many milliseconds."""
+    if selection.step is not None or len(selection.lengths_ms) < _STEPS:
+        return {}
+    lengths = (
+        selection.timeline.steps.filter(
+            pl.col("steady") & pl.col("device").is_in(selection.devices)
+        )
+        .group_by("step")
+        .agg(ms=(pl.col("end_ps") - pl.col("start_ps")).mean() / PS_PER_MS)
+    )
+    over = pl.col("ms") - pl.col("ms").median()
+    limit = pl.max_horizontal(_OF_STEP * pl.col("ms").median(), _DEVIATIONS * over.abs().median())
+    found = dict(lengths.filter(over > limit).select("step", "ms").iter_rows())
+    if len(found) > _FEW * len(lengths):
+        return {}
+    return {step: ms - selection.median_ms for step, ms in found.items()}
+
+
+def _by_state(attributed: pl.DataFrame) -> pl.DataFrame:
+    return attributed.group_by("step", "state").agg(pl.col("ps").sum())
+
+
+def _grown(case: Case, spans: pl.DataFrame, devices: int, state: str) -> str | None:
+    """Which op of a lane took most longer than usual."""
+    ops = case.timeline.ops.with_row_index("row").filter(pl.col("lane") == state)
+    shown = ops.select(op="row", shown=pl.coalesce("pair", "op", "name"))
+
+    def total(of: pl.DataFrame, scale: float) -> pl.DataFrame:
+        named = of.join(shown, on="op").group_by("shown")
+        return named.agg(ms=pl.col("dur_ps").sum() * scale)
+
+    typical = case.spans.filter(pl.col("step").is_not_null())
+    grown = (
+        total(spans, 1 / PS_PER_MS / devices)
+        .join(total(typical, case.selection.scale), on="shown", how="left", suffix="_usual")
+        .with_columns(more=pl.col("ms") - pl.col("ms_usual").fill_null(0.0))
+        .filter(pl.col("more") > 0)
+        .sort("more", "shown", descending=[True, False])
+    )
+    return str(grown["shown"][0]) if len(grown) else None
+
+
+def told(found: tuple[Outlier, ...]) -> tuple[str, ...]:
+    """A note per cause: `steps 3 and 9 took 20.0 ms longer than the median: ...`."""
+    groups: dict[tuple[str, str | None], list[Outlier]] = {}
+    for one in found:
+        groups.setdefault((one.cause, one.op), []).append(one)
+    return tuple(_told(cause, op, group) for (cause, op), group in groups.items())
+
+
+def _told(cause: str, op: str | None, group: list[Outlier]) -> str:
+    where = f", most in {op}" if op else ""
+    return (
+        f"{_steps([one.step for one in group])} took {_span([one.longer_ms for one in group])} ms"
+        f" longer than the median: {_span([one.more_ms[cause] for one in group])} ms of it"
+        f" {_WHAT[cause]}{where}"
+    )
+
+
+def _steps(steps: list[int]) -> str:
+    if len(steps) == 1:
+        return f"step {steps[0]}"
+    shown = [str(step) for step in steps[:_LISTED]]
+    if len(steps) > _LISTED:
+        return f"steps {', '.join(shown)} and {len(steps) - _LISTED} more"
+    return f"steps {', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def _span(values: list[float]) -> str:
+    low, high = f"{min(values):,.2f}", f"{max(values):,.2f}"
+    return low if low == high else f"{low} to {high}"
