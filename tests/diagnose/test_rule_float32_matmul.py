@@ -135,6 +135,7 @@ def test_without_hlo_the_kernels_names_tell() -> None:
     (finding,) = check(made(None, {"loop_fusion": 3_500, "ampere_sgemm_128x64_tn": 20_000}))
     assert finding.title == "products of float32 matrices take 20.00 ms per step"
     assert "plain float32" in finding.detail
+    assert "up to 18.65 ms by the chip's rates" in finding.detail
     assert priced(finding).low == 0
     assert priced(finding).high == pytest.approx(20 * (1 - 66.9 / 989.4), rel=0.01)
     assert not list(check(made(None, {"ampere_bf16_s16816gemm_bf16_128x64_tn": 20_000})))
