@@ -145,3 +145,20 @@ def test_the_report_of_another_command_is_not_read(
     code, _, err = run(pair[0], file)
     assert code == 3
     assert "-o prediction.parquet" in err
+
+
+def test_a_gate_that_fails_says_that_the_experiments_differ(
+    run: Run, tmp_path: Path, pair: tuple[Path, Path]
+) -> None:
+    wide = HLO.replace("p = f32[256]{0} parameter", "p = f32[512]{0} parameter")
+    other = timeline(wide, [("first", 0, 4, 0)], step_ms=[2 * it for it in LENGTHS])
+    code, _, err = run(pair[0], other.to_parquet(tmp_path / "o.parquet"), "--fail-above", "2%")
+    assert code == 1
+    assert "not the same experiment: inputs of a device: 1 x f32[256] in A" in err
+
+
+def test_where_one_step_was_seen_nothing_is_called_noise(run: Run, tmp_path: Path) -> None:
+    one = timeline(HLO, [("first", 0, 4, 0)], steps=1).to_parquet(tmp_path / "one.parquet")
+    out = run(stored(tmp_path, "a"), one)[1]
+    assert "Ops   how much of it is noise is not known" in out
+    assert "none differs" not in out

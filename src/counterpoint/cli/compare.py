@@ -18,6 +18,7 @@ from counterpoint.diagnose.compare.comparison import Comparison
 from counterpoint.diagnose.compare.comparison import compare as compare_sides
 from counterpoint.report.compare_document import compare_document
 from counterpoint.report.compare_json import compare_json
+from counterpoint.report.document import printable
 from counterpoint.report.terminal import plain_text, print_document
 
 ENDINGS = (".json", ".txt", ".md")
@@ -56,6 +57,9 @@ def compare(
     if limit is None or not found.slower_by_more_than(limit):
         return 0
     print(f"B is slower than A by more than {limit:.3%} of the step", file=sys.stderr)
+    for it in found.other_experiment:
+        said = f"{it.what}: {it.a or 'none'} in A, {it.b or 'none'} in B"
+        print(f"not the same experiment: {printable(said)}", file=sys.stderr)
     return 1
 
 

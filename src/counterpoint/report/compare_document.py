@@ -113,6 +113,8 @@ def _step(found: Comparison) -> Section:
     if not isinstance(step.of_steps, Unknown):
         low, high = step.of_steps.low, step.of_steps.high
         rows.append(Fact("by steps alone", f"{low:+.2%} to {high:+.2%}", Tone.QUIET))
+    if (why := found.contradicted) is not None:
+        rows.append(Fact("BUT", printable(why), Tone.WARNING))
     rows.append(Fact("how", printable(step.how), Tone.QUIET))
     return Section("Step time", _answer(step), (Facts(tuple(rows)),))
 

@@ -26,7 +26,7 @@ def compare_data(found: Comparison) -> dict[str, Json]:
         "a": _side(found.a, found.runs[0]),
         "b": _side(found.b, found.runs[1]),
         "same_experiment": found.same_experiment,
-        "notes": [*found.notes],
+        "notes": [*found.notes, *filter(None, (found.contradicted,))],
         "step": _step(found.step),
         "differs": [
             {"about": str(it.about), "what": it.what, "a": it.a, "b": it.b} for it in found.differs

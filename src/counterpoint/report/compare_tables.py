@@ -74,8 +74,17 @@ def ops_section(work: Work, top: int) -> Section:
             ops = "op" if count == 1 else "ops"
             said = f"only in {name}: {count:,} {ops}, {units.milliseconds(ms)}"
             blocks.append(Prose(said, Tone.QUIET))
-    differ = f"{len(clear):,} of {len(work.ops):,} differ" if clear else "none differs"
-    return Section("Ops", f"{differ} by more than noise", tuple(blocks))
+    return Section("Ops", _differ(work.ops), tuple(blocks))
+
+
+def _differ(rows: Sequence[Row]) -> str:
+    """Nothing is said of noise where nobody knows it."""
+    clear = sum(row.clear for row in rows)
+    unknown = sum(row.noise_ms is None for row in rows)
+    if unknown == len(rows):
+        return "how much of it is noise is not known"
+    said = f"{clear:,} of {len(rows):,} differ" if clear else "none differs"
+    return f"{said} by more than noise"
 
 
 def _alone(work: Work, side: int) -> tuple[int, float]:
@@ -148,7 +157,6 @@ def collectives_section(work: Work, top: int) -> Section:
     if not work.collectives:
         return Section("Collectives", "none ran in a step")
     rows = work.collectives[:top]
-    clear = sum(it.row.clear for it in work.collectives)
     columns = (
         Column("collective", Kind.NAME),
         Column("", Kind.WORD, 2),
@@ -174,7 +182,7 @@ def collectives_section(work: Work, top: int) -> Section:
         *_both(rows, lambda it: it.wait_ms),
         *_both(rows, lambda it: it.busbw_gbps, 1),
     )
-    summary = f"{clear:,} of {len(work.collectives):,} differ by more than noise; times in ms"
+    summary = f"{_differ([it.row for it in work.collectives])}; times in ms"
     table = Table(columns=columns, rows=tuple(zip(*cells, strict=True)))
     return Section("Collectives", summary, (table,))
 

@@ -88,3 +88,34 @@ def test_flags_that_a_profile_tells_are_compared_without_our_own() -> None:
     (differs,) = compare(a, b).differs
     assert (differs.about, differs.what) == (About.SETTING, "xla_a")
     assert (differs.a, differs.b) == ("1", "2")
+
+
+def test_tables_that_go_the_other_way_than_the_step_are_said_to(tmp_path: Path) -> None:
+    found = compare(run(tmp_path / "a"), run(tmp_path / "b", 1.1))
+    assert found.contradicted is None
+    work = compare(timeline(HLO, SPANS), timeline(HLO, SPANS, step_ms=8.0)).work
+    said = replace(found, work=work).contradicted
+    assert said is not None
+    assert "20.0% shorter in B" in said
+    assert (
+        replace(found, work=compare(timeline(HLO, SPANS), timeline(HLO, SPANS)).work).contradicted
+        is None
+    )
+
+
+def test_flags_are_those_of_the_step_and_not_of_a_helper_that_compiled_longer(
+    tmp_path: Path,
+) -> None:
+    sides: list[Run] = []
+    for name, first in (("a", "jit_step"), ("b", "jit_add")):
+        made = run(tmp_path / name)
+        place = made.path / "rank0" / "xla"
+        place.mkdir(parents=True, exist_ok=True)
+        helper, step = "module_0000.jit_add", "module_0008.jit_step"
+        (place / f"{helper}.debug_options").write_text("xla_detailed_logging: false\n")
+        (place / f"{step}.debug_options").write_text("xla_gpu_autotune_level: 4\n")
+        for module in (helper, step):
+            size = 9 if module.endswith(first) else 1
+            (place / f"{module}.gpu_after_optimizations.txt").write_text("x" * size)
+        sides.append(replace(made, ranks=(replace(made.ranks[0], dump=place),)))
+    assert compare(*sides).differs == ()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -121,3 +123,74 @@ def test_few_steps_have_no_range() -> None:
 @pytest.mark.parametrize(("a", "b"), [([], [run(1.0)]), ([run(1.0)], [])])
 def test_without_steps_nothing_is_known(a: list[StepTimes], b: list[StepTimes]) -> None:
     assert isinstance(step_change(a, b), Unknown)
+
+
+def like_a_shared_host(steps: int, chance: random.Random) -> StepTimes:
+    """A slow step has slow neighbours, and a whole run is off by as much as its steps scatter."""
+    scatter = 0.07
+    moved, log, found = chance.gauss(0, scatter), chance.gauss(0, scatter), list[float]()
+    for _ in range(steps):
+        log = 0.5 * log + chance.gauss(0, scatter * 0.75**0.5)
+        found.append(math.exp(moved + log))
+    return run(*found)
+
+
+@pytest.mark.parametrize("steps", [8, 17, 97])
+def test_one_program_on_a_noisy_machine_is_called_slower_in_one_of_twenty_at_most(
+    steps: int,
+) -> None:
+    chance = random.Random(5)  # noqa: S311 (no secret)
+    pairs = [[like_a_shared_host(steps, chance) for _ in range(2)] for _ in range(80)]
+    called = sum(changed([a], [b]).verdict in (Verdict.FASTER, Verdict.SLOWER) for a, b in pairs)
+    assert called <= 4
+
+
+def test_a_noisy_machine_still_tells_what_is_much_slower() -> None:
+    chance = random.Random(5)  # noqa: S311 (no secret)
+    noisy = like_a_shared_host(97, chance)
+    twice = run(*(3 * it for it in noisy.each_s[::-1]))
+    found = changed([noisy], [twice])
+    assert found.verdict is Verdict.SLOWER
+    assert "noisy machine" in found.how
+
+
+def test_a_run_that_drifts_is_no_quiet_one() -> None:
+    drifting = run(*(1 + 0.1 * it / 40 for it in range(40)))
+    assert changed([drifting], [scaled(1.1)]).verdict is Verdict.OPEN
+
+
+def test_virtual_devices_decide_nothing_with_one_run_each() -> None:
+    a, b = (replace(scaled(by), on_host=True) for by in (1.0, 1.3))
+    found = changed([a], [b])
+    assert found.verdict is Verdict.OPEN
+    assert isinstance(found.range, Unknown)
+    assert "give several runs per side" in found.range.reason
+    several = [[replace(scaled(by + it), on_host=True) for it in (0, 0.01)] for by in (1.0, 1.3)]
+    assert changed(*several).verdict is Verdict.SLOWER
+
+
+def predicted_for(target: str, seconds: float, *reach: float) -> StepTimes:
+    made = run(seconds, basis=Basis.PREDICTED)
+    return replace(made, target=target, range_s=Range(*reach) if reach else None)
+
+
+def test_errors_of_predictions_cancel_on_one_target_alone() -> None:
+    a, b = predicted_for("8xH100", 1.0, 0.9, 1.2), predicted_for("8xA100", 1.1, 0.95, 1.3)
+    found = changed([a], [b])
+    assert isinstance(found.range, Range)
+    # By hand: logs of 1.1 are 0.0953; of 0.95/1.1 -0.1466, of 1.2 0.1823; of 1.3/1.1 0.1671.
+    assert found.range.low == pytest.approx(
+        math.exp(0.0953 - math.hypot(0.1466, 0.1823)) - 1, abs=1e-3
+    )
+    assert found.range.high == pytest.approx(
+        math.exp(0.0953 + math.hypot(0.1671, 0.1054)) - 1, abs=1e-3
+    )
+    assert found.verdict is Verdict.OPEN
+    near = changed([a], [replace(b, target="8xH100")])
+    assert near.verdict is Verdict.SLOWER
+
+
+def test_predictions_for_other_targets_have_no_range_where_theirs_are_not_known() -> None:
+    found = changed([predicted_for("8xH100", 1.0)], [predicted_for("8xA100", 2.0)])
+    assert isinstance(found.range, Unknown)
+    assert found.verdict is Verdict.OPEN

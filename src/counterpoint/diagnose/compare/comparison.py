@@ -25,6 +25,7 @@ from counterpoint.diagnose.compare.schedule import Schedule, schedule_changes
 from counterpoint.diagnose.compare.side import Input, Side, cases_of, side_of
 from counterpoint.diagnose.compare.step_time import StepChange, step_change
 from counterpoint.diagnose.metrics.attribution import PHASES
+from counterpoint.runs.noise import INDIFFERENT, RUNS_DIFFER
 from counterpoint.timeline.read import Progress
 
 
@@ -71,7 +72,28 @@ class Comparison:
     @property
     def same_experiment(self) -> bool:
         """Nothing that makes another experiment of it is known to differ."""
-        return not any(it.about is About.EXPERIMENT for it in self.differs)
+        return not self.other_experiment
+
+    @property
+    def other_experiment(self) -> tuple[Differs, ...]:
+        """What makes it another experiment."""
+        return tuple(it for it in self.differs if it.about is About.EXPERIMENT)
+
+    @property
+    def contradicted(self) -> str | None:
+        """Why the step time and the tables do not say the same, where they go opposite ways."""
+        if isinstance(self.step, Unknown) or isinstance(self.work, Unknown):
+            return None
+        differ = self.work.step.difference_ms
+        share = differ / max(self.work.step.a_ms, self.work.step.b_ms) if differ else 0.0
+        least = min(abs(share), abs(self.step.change))
+        if share * self.step.change >= 0 or least <= INDIFFERENT:
+            return None
+        return (
+            f"the steps of the tables below are {abs(share):.1%} "
+            f"{'longer' if share > 0 else 'shorter'} in B: profiled steps, not those that were "
+            "timed. Where the two disagree one of them is noise, and the tables explain nothing"
+        )
 
     def slower_by_more_than(self, limit: float) -> bool:
         """Whether B is slower by more than `limit` (0.02: 2 %), and that surely slower at all.
@@ -102,15 +124,17 @@ def compare(
     """
     mine, theirs = _sides(a, progress), _sides(b, progress)
     first, second = _middle(mine), _middle(theirs)
+    step = step_change(
+        [it.times for it in mine if it.times], [it.times for it in theirs if it.times]
+    )
+    differ = RUNS_DIFFER if isinstance(step, Unknown) else step.runs_differ
     return Comparison(
         a=first,
         b=second,
         runs=(len(mine), len(theirs)),
-        step=step_change(
-            [it.times for it in mine if it.times], [it.times for it in theirs if it.times]
-        ),
+        step=step,
         differs=differences(first, second),
-        work=_work(first, second),
+        work=_work(first, second, differ),
         notes=tuple(dict.fromkeys((*_mixed(first, second), *_missing([*mine, *theirs])))),
     )
 
@@ -148,7 +172,7 @@ def _middle(sides: list[Side]) -> Side:
     return min(told, key=lambda it: abs(it.times.median_s - middle) if it.times else math.inf)
 
 
-def _work(a: Side, b: Side) -> Work | Unknown:
+def _work(a: Side, b: Side, differ: float) -> Work | Unknown:
     cases = cases_of(a, b)
     if isinstance(cases, Unknown):
         return cases
@@ -157,7 +181,7 @@ def _work(a: Side, b: Side) -> Work | Unknown:
     step = Change("step", cases[0].step_ms, cases[1].step_ms)
     parts = _parts(cases)
     idle = parts[-1]
-    rows = rows_of(matches, max(step.a_ms, step.b_ms), _measured_steps(cases))
+    rows = rows_of(matches, max(step.a_ms, step.b_ms), _measured_steps(cases), differ)
     return Work(
         whole=cases[0].selection.step is not None,
         step=step,

@@ -19,7 +19,7 @@ from counterpoint.flags import Settings, parse_xla_flags
 from counterpoint.flags.difference import difference
 from counterpoint.hlo import Program
 from counterpoint.runs import Run
-from counterpoint.runs.debug_options import effective_flags
+from counterpoint.runs.debug_options import flags_by_module
 from counterpoint.runs.variables import variables_of
 from counterpoint.timeline.model import Timeline
 
@@ -60,7 +60,7 @@ def differences(a: Side, b: Side) -> tuple[Differs, ...]:
         found += _machines(a.timeline, b.timeline)
         found += _programs(a.timeline, b.timeline)
     if a.run is not None and b.run is not None:
-        found += _runs(a.run, b.run)
+        found += _runs(a.run, b.run, _step_names(a, b))
     elif a.timeline is not None and b.timeline is not None:
         found += _circumstances(a.timeline, b.timeline)
     order = list(About)
@@ -161,7 +161,14 @@ def _some(shapes: Counter[str]) -> str:
     return ", ".join(listed) + (f" and {more} more" if more > 0 else "") or "none more"
 
 
-def _runs(a: Run, b: Run) -> Iterator[Differs]:
+def _step_names(a: Side, b: Side) -> tuple[str, ...]:
+    """What the step's program is called, where profiles tell it."""
+    timelines = (side.timeline for side in (a, b))
+    made = (None if it is None else step_hlo(it) for it in timelines)
+    return tuple(it.name for it in made if it is not None)
+
+
+def _runs(a: Run, b: Run, step: tuple[str, ...]) -> Iterator[Differs]:
     if a.world_size != b.world_size:
         yield Differs(About.EXPERIMENT, "ranks", str(a.world_size), str(b.world_size))
     devices = _count(a), _count(b)
@@ -169,7 +176,7 @@ def _runs(a: Run, b: Run) -> Iterator[Differs]:
         yield Differs(About.EXPERIMENT, "devices of the run", str(devices[0]), str(devices[1]))
     if a.command != b.command:
         yield Differs(About.PROGRAM, "command", " ".join(a.command), " ".join(b.command))
-    for changed in difference(_settings(a), _settings(b)):
+    for changed in difference(*_settings_of(a, b, step)):
         yield Differs(About.SETTING, changed.name, changed.before, changed.after)
     for name, mine, theirs in _unequal(a.versions, b.versions):
         yield Differs(About.VERSION, name, mine, theirs)
@@ -180,9 +187,33 @@ def _count(run: Run) -> int | None:
     return max(counts, default=None)
 
 
-def _settings(run: Run) -> Settings:
-    """As the compiler reports them, which knows what was inherited; else as they were given."""
-    flags = effective_flags(run.ranks[0]) if run.ranks else {}
+def _settings_of(a: Run, b: Run, step: tuple[str, ...]) -> tuple[Settings, Settings]:
+    """As the compiler reports them, which knows what was inherited; else as they were given.
+
+    JAX compiles its helpers with options of its own, so the same module is asked on both sides: the
+    step's, or else the one that took longest to compile of those that both have.
+    """
+    found = [flags_by_module(run.ranks[0]) if run.ranks else {} for run in (a, b)]
+    told = [{_unnumbered(it): flags for it, flags in by.items()} for by in found]
+    named = [(step[0], step[-1])] if step else []
+    pairs = [*named, *((it, it) for it in (*_compiled(a), *sorted(told[0])))]
+    asked = ((told[0].get(mine), told[1].get(theirs)) for mine, theirs in pairs)
+    of_a, of_b = next((it for it in asked if None not in it), (None, None))
+    return _settings(a, of_a or {}), _settings(b, of_b or {})
+
+
+def _compiled(run: Run) -> list[str]:
+    """Modules of which the HLO was kept, the dearest first."""
+    names = [it.name for it in run.ranks[0].hlo] if run.ranks else []
+    return [_unnumbered(".".join(it.split(".")[:2])) for it in names]
+
+
+def _unnumbered(module: str) -> str:
+    """`module_0008.jit_step` is `jit_step` in any run."""
+    return module.partition(".")[2] or module
+
+
+def _settings(run: Run, flags: Mapping[str, str]) -> Settings:
     variables = variables_of(run)
     if not flags:
         flags = _flags(variables.get("XLA_FLAGS", "")) or dict(run.settings.xla)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,14 +12,15 @@ from counterpoint.diagnose.compare.matching import How, Match
 from counterpoint.runs.noise import RUNS_DIFFER, student
 
 _WORTH_A_WORD: Final = 0.001  # of the step
+_LARGE: Final = 1000  # degrees of freedom, from where on Student's t is the normal distribution
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     """One match. `a_ms` and `b_ms` is what its ops hold of a median step of either side.
 
-    `noise_ms` is by how much two identical runs may differ there, None where one step tells
-    nothing of it. A difference within it, or below a thousandth of the step, is not `clear`.
+    `noise_ms` is by how much two identical runs may differ in any of the rows, None where one step
+    tells nothing of it. A difference within it, or below a thousandth of the step, is not `clear`.
     """
 
     match: Match
@@ -52,15 +53,55 @@ class Row:
         return self.match.how
 
 
-def rows_of(matches: Iterable[Match], step_ms: float, steps: int | None) -> tuple[Row, ...]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Noise:
+    """What is needed to tell a row's noise. `steps` is how many were measured at least."""
+
+    step_ms: float
+    steps: int
+    runs_differ: float  # by what share the steps of identical runs may differ
+    rows: int = 1  # that are judged: of so many none is to be called different by chance
+
+    def of(self, match: Match, held_ms: float) -> float | None:
+        """What the steps tell, and what runs differ by.
+
+        A row is in the step's time as one of many; what waits for others holds all of its noise.
+        """
+        if self.steps < 2 or not math.isfinite(self.runs_differ):
+            return None
+        items = (*match.a, *match.b)
+        freedom = 2 * (self.steps - 1)
+        each = student(freedom, self.rows) * math.hypot(*(it.error_ms or 0.0 for it in items))
+        of = self.step_ms if any(it.is_collective for it in items) else held_ms
+        return math.hypot(each, self._runs_differ * of)
+
+    @property
+    def _runs_differ(self) -> float:
+        """What the quietest runs differ by moves all rows at once; more than that is by chance."""
+        more = math.sqrt(max(self.runs_differ**2 - RUNS_DIFFER**2, 0.0))
+        chances = student(_LARGE, self.rows) / student(_LARGE)
+        return math.hypot(RUNS_DIFFER, more * chances)
+
+
+def rows_of(
+    matches: Sequence[Match], step_ms: float, steps: int | None, runs_differ: float
+) -> tuple[Row, ...]:
     """The largest difference first; `steps` is how many were measured, None: all is predicted."""
-    made = [_row(match, step_ms, steps) for match in matches]
+    noise = None
+    if steps is not None:
+        judged = sum(_is_judged(match, step_ms) for match in matches)
+        noise = Noise(step_ms=step_ms, steps=steps, runs_differ=runs_differ, rows=judged)
+    made = [_row(match, step_ms, noise) for match in matches]
     return tuple(sorted(made, key=lambda row: (-abs(row.difference_ms), row.shown.op)))
 
 
-def _row(match: Match, step_ms: float, steps: int | None) -> Row:
+def _is_judged(match: Match, step_ms: float) -> bool:
+    return max(_held(match.a), _held(match.b)) > _WORTH_A_WORD * step_ms
+
+
+def _row(match: Match, step_ms: float, told: Noise | None) -> Row:
     a_ms, b_ms = _held(match.a), _held(match.b)
-    noise = 0.0 if steps is None else _noise(match, max(a_ms, b_ms), step_ms, steps)
+    noise = 0.0 if told is None else told.of(match, max(a_ms, b_ms))
     difference = abs(b_ms - a_ms)
     return Row(
         match=match,
@@ -71,16 +112,6 @@ def _row(match: Match, step_ms: float, steps: int | None) -> Row:
         noise_ms=noise,
         clear=noise is not None and difference > max(noise, _WORTH_A_WORD * step_ms),
     )
-
-
-def _noise(match: Match, held_ms: float, step_ms: float, steps: int) -> float | None:
-    """What the steps tell, and what runs differ by: in what waits for others all of it may show."""
-    if steps < 2:
-        return None
-    items = (*match.a, *match.b)
-    error = math.hypot(*(it.error_ms or 0.0 for it in items))
-    of = step_ms if any(it.is_collective for it in items) else held_ms
-    return math.hypot(student(steps - 1) * error, RUNS_DIFFER * of)
 
 
 def _held(items: Iterable[Item]) -> float:

@@ -76,7 +76,7 @@ def _of_run(run: Run, progress: Progress | None) -> Side:
             missing.append(failure.what)
     found = score_of_steps(run)
     if found is not None:
-        times = StepTimes(found.each_s, found.source, Basis.MEASURED)
+        times = StepTimes(found.each_s, found.source, Basis.MEASURED, on_host=_on_host(run))
     else:
         times = None if timeline is None else _times(timeline)
     if times is None:
@@ -104,7 +104,26 @@ def _times(timeline: Timeline) -> StepTimes | None:
     if not lengths or min(lengths) <= 0:
         return None
     source = "prediction" if timeline.basis is Basis.PREDICTED else "profile"
-    return StepTimes(tuple(ms / _MS_PER_S for ms in lengths), source, timeline.basis)
+    return StepTimes(
+        tuple(ms / _MS_PER_S for ms in lengths),
+        source,
+        timeline.basis,
+        on_host=all(it.kind == "cpu" for it in timeline.devices),
+        target=_target(timeline),
+    )
+
+
+def _on_host(run: Run) -> bool:
+    platforms = {it.platform for rank in run.ranks for it in rank.processes} - {None}
+    return platforms == {"cpu"}
+
+
+def _target(timeline: Timeline) -> str:
+    """What a prediction was made for."""
+    if timeline.basis is not Basis.PREDICTED:
+        return ""
+    chips = (it.chip or it.kind for it in timeline.devices)
+    return ", ".join([*(it.name for it in timeline.hosts), *chips])
 
 
 def _refuse_report(name: str) -> None:

@@ -1,9 +1,10 @@
 """How much longer a step of B is than one of A, and whether that is more than noise.
 
 The unit is the run. Where a side is one run, its steps tell how well its own median is known, by a
-moving-block bootstrap that respects that a slow step has slow neighbours; they say nothing of how
-much two identical runs differ. That is added in quadrature, as a rule of thumb. Where sides have
-several runs, their medians tell both: Student's t on their logarithms, with one spread for both.
+moving-block bootstrap that respects that a slow step has slow neighbours. How much identical runs
+differ is assumed from how much the steps scatter and drift (`runs/noise.py`), and added in
+quadrature. Where sides have several runs, their medians tell both: Student's t on their logarithms,
+with one spread for both.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterpoint.core.basis import Basis, Range, Unknown
-from counterpoint.runs.noise import CONFIDENCE, INDIFFERENT, RUNS_DIFFER, student
+from counterpoint.runs.noise import CONFIDENCE, INDIFFERENT, RUNS_DIFFER, assumed, student
 
 PREDICTIONS_TIE: Final = 0.015
 """Predictions of two settings that are closer than this are not told apart (rule of thumb)."""
+SHARED: Final = "one run of a noisy machine decides nothing: give several runs per side"
 _FEWEST: Final = 3
 _DRAWS: Final = 2000
 _AT_ONCE: Final = 2_000_000  # steps that are drawn at a time, for the memory's sake
@@ -48,6 +50,9 @@ class StepTimes:
     each_s: tuple[float, ...]
     source: str  # annotation, api, log, profile, or prediction
     basis: Basis
+    on_host: bool = False  # virtual devices, which share the host's processors with all else
+    range_s: Range | None = None  # of a prediction, by its model
+    target: str = ""  # of a prediction: what it was made for
 
     @property
     def median_s(self) -> float:
@@ -59,7 +64,8 @@ class StepChange:
     """The step of B against that of A: `change` is -0.03 where B is 3 % faster.
 
     `range` holds the truth with 95 %, run-to-run noise included; `of_steps` is what the steps of
-    single runs tell of their medians, without it.
+    single runs tell of their medians, without it. `runs_differ` is by how much two identical runs
+    are taken to differ: 0.0 of predictions, infinite where nothing tells it.
     """
 
     a_s: float
@@ -69,6 +75,7 @@ class StepChange:
     of_steps: Range | Unknown
     verdict: Verdict
     how: str
+    runs_differ: float = RUNS_DIFFER
 
 
 def step_change(a: Sequence[StepTimes], b: Sequence[StepTimes]) -> StepChange | Unknown:
@@ -82,21 +89,39 @@ def step_change(a: Sequence[StepTimes], b: Sequence[StepTimes]) -> StepChange | 
     if len(kinds) > 1:
         reach, steps, how = _mixed()
     elif kinds == {Basis.PREDICTED}:
-        reach, steps, how = _predicted(moved)
+        reach, steps, how = _predicted(a, b, moved)
     elif len(a) + len(b) > 2:
         reach, how = _of_runs(logs[0], logs[1])
         steps: Range | Unknown = Unknown("several runs tell more than the steps of one")
     else:
-        reach, steps, how = _of_steps(a[0].each_s, b[0].each_s, moved)
+        reach, steps, how = _of_steps(a[0], b[0], moved)
     return StepChange(
         a_s=math.exp(fmean(logs[0])),
         b_s=math.exp(fmean(logs[1])),
         change=math.expm1(moved),
         range=reach,
         of_steps=steps,
-        verdict=_verdict(math.expm1(moved), reach, kinds, alone=len(a) + len(b) == 2),
+        verdict=_verdict(
+            math.expm1(moved),
+            reach,
+            kinds,
+            alone=len(a) + len(b) == 2,
+            one_target=_one_target(a, b),
+        ),
         how=how,
+        runs_differ=0.0 if Basis.MEASURED not in kinds else _runs_differ(a, b, logs),
     )
+
+
+def _runs_differ(
+    a: Sequence[StepTimes], b: Sequence[StepTimes], logs: Sequence[Sequence[float]]
+) -> float:
+    """What two single runs may differ by, as several tell it, or else the steps of one."""
+    if len(a) + len(b) > 2:
+        _, spread, freedom = _spread_of(*logs)
+        return max(student(freedom) * math.sqrt(2) * spread, RUNS_DIFFER)
+    measured = [it.each_s for it in (*a, *b) if it.basis is Basis.MEASURED]
+    return assumed(measured[0], measured[-1])
 
 
 _Told = tuple[Range | Unknown, Range | Unknown, str]
@@ -109,22 +134,48 @@ def _mixed() -> _Told:
     return unknown, unknown, "measured against predicted: no range"
 
 
-def _predicted(moved: float) -> _Told:
-    reach = _around(moved, PREDICTIONS_TIE)
-    how = f"two predictions; those within {PREDICTIONS_TIE:.1%} are not told apart (rule of thumb)"
-    return reach, Unknown("a predicted step is one step"), how
+def _predicted(a: Sequence[StepTimes], b: Sequence[StepTimes], moved: float) -> _Told:
+    """Errors of one model cancel on one chip alone."""
+    none = Unknown("a predicted step is one step")
+    if _one_target(a, b):
+        how = "two predictions for one target"
+        how = f"{how}; those within {PREDICTIONS_TIE:.1%} are not told apart (rule of thumb)"
+        return _around(moved, PREDICTIONS_TIE), none, how
+    how = "predictions for different targets: the errors of the two do not cancel"
+    ranges = [side[0].range_s for side in (a, b)]
+    if len(a) + len(b) > 2 or any(it is None or it.low <= 0 for it in ranges):
+        return Unknown(f"{how}, and the ranges of both are not known"), none, how
+    (a_low, a_high), (b_low, b_high) = (
+        [math.log(it / side[0].median_s) for it in (reach.low, reach.high)]
+        for reach, side in zip(ranges, (a, b), strict=True)
+        if reach is not None
+    )
+    down, up = math.hypot(b_low, a_high), math.hypot(b_high, a_low)
+    reach = Range(math.expm1(moved - down), math.expm1(moved + up))
+    return reach, none, f"{how}; the ranges of both, as independent ones"
+
+
+def _one_target(a: Sequence[StepTimes], b: Sequence[StepTimes]) -> bool:
+    return len({it.target for it in (*a, *b)}) == 1
 
 
 def _of_runs(a: Sequence[float], b: Sequence[float]) -> tuple[Range, str]:
+    moved, spread, freedom = _spread_of(a, b)
+    error = spread * math.sqrt(1 / len(a) + 1 / len(b))
+    how = f"95 %, by Student's t on the logarithms of the medians of {len(a)} and {len(b)} runs"
+    return _around(moved, student(freedom) * error), how
+
+
+def _spread_of(a: Sequence[float], b: Sequence[float]) -> tuple[float, float, int]:
+    """How far the sides are apart, sigma within them, and its degrees of freedom."""
     freedom = len(a) + len(b) - 2
     squares = sum((it - fmean(side)) ** 2 for side in (a, b) for it in side)
-    spread = math.sqrt(squares / freedom * (1 / len(a) + 1 / len(b)))
-    how = f"95 %, by Student's t on the logarithms of the medians of {len(a)} and {len(b)} runs"
-    return _around(fmean(b) - fmean(a), student(freedom) * spread), how
+    return fmean(b) - fmean(a), math.sqrt(squares / freedom), freedom
 
 
-def _of_steps(a: Sequence[float], b: Sequence[float], moved: float) -> _Told:
+def _of_steps(one: StepTimes, other: StepTimes, moved: float) -> _Told:
     """One run each: what the steps tell, widened by what runs differ by."""
+    a, b = one.each_s, other.each_s
     added = f"identical runs have been seen to differ by {RUNS_DIFFER:.1%} (rule of thumb)"
     if a == b:
         return _around(0.0, 0.0), _around(0.0, 0.0), "the very same steps"
@@ -135,11 +186,18 @@ def _of_steps(a: Sequence[float], b: Sequence[float], moved: float) -> _Told:
     drawn = _medians(_middle(b), chance) - _medians(_middle(a), chance)
     low, high = np.quantile(drawn, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
     low, high = min(float(low), moved), max(float(high), moved)
-    down, up = math.hypot(moved - low, RUNS_DIFFER), math.hypot(high - moved, RUNS_DIFFER)
-    reach = Range(math.expm1(moved - down), math.expm1(moved + up))
+    of_steps = Range(math.expm1(low), math.expm1(high))
     seen = f"95 %, by {len(a)} and {len(b)} steps of one run each, which hold no run-to-run noise"
-    how = f"{seen}; {added}"
-    return reach, Range(math.expm1(low), math.expm1(high)), how
+    if one.on_host or other.on_host:
+        shared = f"virtual devices share the host's processors: {SHARED}"
+        return Unknown(shared), of_steps, seen
+    apart = assumed(a, b)
+    down, up = math.hypot(moved - low, apart), math.hypot(high - moved, apart)
+    if apart > 2 * RUNS_DIFFER:
+        added = f"as they scatter and drift, identical runs may differ by {apart:.1%}; {SHARED}"
+    elif apart > RUNS_DIFFER:
+        added = f"{added}, {apart:.1%} as the steps scatter and drift here"
+    return Range(math.expm1(moved - down), math.expm1(moved + up)), of_steps, f"{seen}; {added}"
 
 
 def _medians(steps: Sequence[float], chance: np.random.Generator) -> NDArray[np.float64]:
@@ -167,15 +225,18 @@ def _around(middle: float, half: float) -> Range:
     return Range(math.expm1(middle - half), math.expm1(middle + half))
 
 
-def _verdict(change: float, reach: Range | Unknown, kinds: set[Basis], *, alone: bool) -> Verdict:
+def _verdict(
+    change: float, reach: Range | Unknown, kinds: set[Basis], *, alone: bool, one_target: bool
+) -> Verdict:
     if isinstance(reach, Unknown):
         return Verdict.OPEN
     if reach.low > 0:
         return Verdict.SLOWER
     if reach.high < 0:
         return Verdict.FASTER
-    if reach.low >= -INDIFFERENT and reach.high <= INDIFFERENT:
+    alike = reach.low >= -INDIFFERENT and reach.high <= INDIFFERENT
+    if alike or (kinds == {Basis.PREDICTED} and change == 0):
         return Verdict.SAME
     if kinds == {Basis.PREDICTED}:
-        return Verdict.SAME if change == 0 else Verdict.TIED
+        return Verdict.TIED if one_target else Verdict.OPEN
     return Verdict.WITHIN if alone and abs(change) <= RUNS_DIFFER else Verdict.OPEN
