@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from host_side import Event, Run, case, loop, made, most
+from host_side import Event, Run, case, loop, made, most, recorded
 
 from counterpoint.core.basis import Basis
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.rules import host_bound
+from counterpoint.timeline.assemble import assemble
 from counterpoint.timeline.model import Timeline
 
 LOG = Event("$train.py:88 log_metrics", 0, 40)
@@ -40,7 +41,43 @@ def test_many_calls() -> None:
 
 def test_nothing_recorded_is_said() -> None:
     (finding,) = found(made([Run(n * 150, 90) for n in range(5)]))
+    assert finding.title == (
+        "devices have nothing to do for 0.06 ms per step; the profile does not show why"
+    )
     assert finding.doubt == "the profile does not show which thread launches"
+    assert "python_tracer_level=1" in finding.remedy.text
+
+
+def test_nsight_systems_has_other_options() -> None:
+    timeline = made([Run(n * 150, 90) for n in range(5)])
+    (finding,) = found(replace(timeline, inputs=("made.nsys-rep",)))
+    assert "TraceAnnotation" in finding.remedy.text
+    (finding,) = found(replace(timeline, environment={"NvDriverVersion": "580.95"}))
+    assert "tracer_level" not in finding.remedy.text
+
+
+def test_a_steps_marker_is_no_python() -> None:
+    """Under it the host may sleep or wait for the step; only `log` has a name of its own."""
+    marker = Event("train", -100, 150)
+    (finding,) = found(loop([marker, Event("log", 30, 10)]))
+    assert "in nothing that the profile records 0.04 ms" in finding.detail
+    assert "in Python 0.01 ms" in finding.detail
+    assert finding.title.endswith("for the host to launch")
+    assert ("train", pytest.approx(0.040)) in [(it.what, it.ms) for it in finding.evidence]
+
+
+def test_where_no_thread_launches_all_are_shown() -> None:
+    timeline = made([Run(n * 150, 90) for n in range(5)], [Event("train", 0, 600)])
+    (finding,) = found(timeline)
+    assert ("train", pytest.approx(0.060)) in [(it.what, it.ms) for it in finding.evidence]
+
+
+def test_a_device_that_waits_for_a_slower_host_is_not_its_hosts_fault() -> None:
+    """Both begin together; host 1 computes 40 us longer, and the other waits for the next step."""
+    one = recorded([Run(n * 150, 90) for n in range(5)], host="host0")
+    two = recorded([Run(n * 150, 130) for n in range(5)], host="host1")
+    (finding,) = found(assemble([one, two], ["a", "b"]))
+    assert most(finding) == pytest.approx((20 + 0) / 2 / 1e3)  # 20 us are a launch
 
 
 def test_kernels_that_are_launched_one_by_one() -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import polars as pl
 import pytest
 from host_side import Event, Run, case, loop, made, most
 
 from counterpoint.core.basis import Basis
+from counterpoint.diagnose.host.causes import Cause
+from counterpoint.diagnose.host.idle import idle_of
 from counterpoint.diagnose.rules import (
     blocking_read,
     host_bound,
@@ -15,6 +18,7 @@ from counterpoint.diagnose.rules import (
     kernel_gaps,
     late_batch,
 )
+from counterpoint.timeline.model import Timeline
 
 READ = Event("np.asarray(jax.Array)", -80, 90)  # until 10 us after the device's end
 NEXT = Event("$loader.py:5 __next__", 0, 50)
@@ -54,6 +58,40 @@ def test_a_read_of_what_is_there_already_saves_no_more_than_it_takes() -> None:
     assert most(finding) == pytest.approx(0.058, rel=0.01)
 
 
+def with_reads(op: str | None) -> Timeline:
+    """Each run's last kernel is a copy to the host; then 60 us of nothing, and no host is seen."""
+    timeline = made([Run(n * 150, 90, busy=((0, 80), (88, 2))) for n in range(5)])
+    last = pl.col("name") == "fusion.1"
+    renamed = timeline.ops.with_columns(
+        name=pl.when(last).then(pl.lit("MemcpyD2H")).otherwise("name"),
+        op=pl.when(last).then(pl.lit(op, pl.String)).otherwise("op"),
+    )
+    return replace(timeline, ops=renamed)
+
+
+def test_a_copy_of_a_result_tells_of_a_read_where_no_host_is_seen() -> None:
+    (finding,) = blocking_read.check(case(with_reads(None)))
+    assert most(finding) == pytest.approx(0.060)
+    assert finding.doubt is not None
+    assert not list(host_bound.check(case(with_reads(None))))
+
+
+def test_a_copy_that_is_the_programs_own_tells_of_no_read() -> None:
+    assert not list(blocking_read.check(case(with_reads("copy.9"))))
+
+
+def test_a_generator_of_batches_is_input_and_named() -> None:
+    generator = [Event("$train.py:48 batches", 0, 50), Event("$time sleep", 2, 48)]
+    (finding,) = input_bound.check(case(loop(generator)))
+    assert finding.evidence[1].what == "$time sleep in $train.py:48 batches"
+
+
+def test_evidence_leaves_out_what_not_waiting_would_hide() -> None:
+    """The 90 us of waiting hide all that follows but the call: no Python is left to name."""
+    looked = case(loop([READ, Event("$train.py:5 log", 10, 40)]))
+    assert looked.ask(idle_of).top(Cause.PYTHON) == []
+
+
 def test_a_read_behind_a_busy_device_costs_nothing() -> None:
     """The next step had been called before: the device goes on."""
     runs = [Run(n * 90, 90) for n in range(6)]
@@ -75,8 +113,11 @@ def test_a_batch_that_is_put_while_the_device_works() -> None:
 
 def test_kernel_gaps() -> None:
     runs = [Run(n * 100, 100, busy=((0, 48), (50, 48), (98, 2))) for n in range(4)]
-    looked = case(made(runs, [], [(n * 100, 100) for n in range(4)]))
-    (finding,) = kernel_gaps.check(looked)
+    steps = [(n * 100, 100) for n in range(4)]
+    (finding,) = kernel_gaps.check(case(made(runs, [], steps)))
+    assert "the profile does not show" in finding.detail
+    calls = [Event("PjitFunction(step)", n * 100 - 150, 10) for n in range(4)]
+    (finding,) = kernel_gaps.check(case(made(runs, calls, steps)))
     assert finding.title == "devices have nothing to do for 0.00 ms per step between kernels"
     assert most(finding) == pytest.approx(0.002)
     assert "the host had launched them" in finding.detail

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -19,11 +20,27 @@ _WAITS: Final = (Cause.BLOCKED, Cause.RUNTIME)
 _OTHERS_DO: Final = (Cause.COMPILE, Cause.DISPATCH, Cause.TRANSFER)
 """What another thread may do for the one that launches, the rarest first."""
 
+_TOLD_BY: Final = (Cause.INPUT, Cause.BLOCKED)
+"""Where the event that tells the cause is what a user looks for: the loader, not its lock."""
+
 _PLAIN: Final = tuple(
     cause
     for cause in CAUSES
     if cause not in (*_WAITS, Cause.LAUNCHING, Cause.OTHERS, Cause.DEVICE, Cause.UNKNOWN)
 )
+
+
+class Behind(NamedTuple):
+    """What stands behind idle time: names are indices into Timeline.host_names."""
+
+    cause: Cause
+    giver: int  # the event that tells the cause
+    inner: int  # the innermost event
+
+    def text(self, names: Sequence[str]) -> str:
+        """The user's line, and what it was in where that is another one."""
+        inner, giver = names[self.inner], names[self.giver]
+        return inner if inner == giver or self.cause not in _TOLD_BY else f"{inner} in {giver}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +51,8 @@ class HostSide:
     calls: pl.DataFrame  # its events, of the whole profile
     enqueues: pl.DataFrame  # events of all threads that put kernels on streams
     calling: Thread
-    beside: dict[Cause, Intervals]  # what the other threads do
+    others: tuple[Thread, ...]
+    beside: dict[Cause, Intervals]  # what the others do
 
     @cached_property
     def blocked(self) -> Intervals:
@@ -44,7 +62,7 @@ class HostSide:
     def attribute(self, gaps: Intervals, anywhere: Intervals) -> dict[Cause, Intervals]:
         """Cut gaps up by cause; `anywhere`: when any device is busy."""
         found = {cause: gaps & self.calling.during(cause) for cause in _PLAIN}
-        recorded = gaps & self.calling.during(*CAUSES)
+        recorded = gaps & self.calling.during(*(it for it in CAUSES if it is not Cause.UNKNOWN))
         waiting = gaps & self.calling.during(*_WAITS)
         left = waiting | (gaps - recorded)
         found[Cause.OTHERS] = waiting & anywhere
@@ -58,16 +76,21 @@ class HostSide:
         found[Cause.UNKNOWN] = left - waiting
         return found
 
-    def tops(self, gaps: Intervals) -> dict[tuple[Cause, int], int]:
-        """Picoseconds of gaps in each innermost event of the thread that launches, by cause."""
-        inside = gaps.covered(self.calling.start, self.calling.end)
-        key = self.calling.name * len(CAUSES) + self.calling.cause
-        keys, at = np.unique(key[inside > 0], return_inverse=True)
-        sums = np.bincount(at, weights=inside[inside > 0], minlength=len(keys)).astype(np.int64)
-        return {
-            (CAUSES[int(one) % len(CAUSES)], int(one) // len(CAUSES)): int(ps)
-            for one, ps in zip(keys, sums, strict=True)
-        }
+    def tops(self, gaps: Intervals) -> dict[Behind, int]:
+        """Picoseconds of gaps in each innermost event of the thread that launches.
+
+        Where that is not known, of all threads, and they stand for nothing.
+        """
+        found: dict[Behind, int] = {}
+        for one in (self.calling,) if self.known else self.others:
+            inside = gaps.covered(one.start, one.end)
+            keys = np.stack([one.cause, one.giver, one.name])[:, inside > 0]
+            rows, at = np.unique(keys, axis=1, return_inverse=True)
+            sums = np.bincount(at, weights=inside[inside > 0], minlength=rows.shape[1])
+            for (cause, giver, name), ps in zip(rows.T.tolist(), sums.tolist(), strict=True):
+                behind = Behind(CAUSES[cause] if self.known else Cause.UNKNOWN, giver, name)
+                found[behind] = found.get(behind, 0) + int(ps)
+        return found
 
 
 def host_side(case: Case, host: int) -> HostSide:
@@ -84,17 +107,21 @@ def host_side(case: Case, host: int) -> HostSide:
     mine = events.filter(pl.col("line") == line) if line is not None else events.clear()
     # Calls are matched with runs by counting: those outside of the windows count, too.
     calls = everything.filter(pl.col("line") == line) if line is not None else mine
-    threads = [thread(one, own_cause) for (_,), one in others.group_by("line")]
+    names = timeline.host_names
+    threads = tuple(
+        thread(one, names, own_cause) for _, one in others.group_by("line", maintain_order=True)
+    )
     return HostSide(
         known=line is not None,
         calls=calls,
         enqueues=enqueuing(events, timeline.host_names),
-        calling=thread(mine, own_cause),
+        calling=thread(mine, names, own_cause),
+        others=threads,
         beside={cause: _together(threads, cause) for cause in _OTHERS_DO},
     )
 
 
-def _together(threads: list[Thread], cause: Cause) -> Intervals:
+def _together(threads: tuple[Thread, ...], cause: Cause) -> Intervals:
     found = EMPTY
     for one in threads:
         found = found | one.during(cause)

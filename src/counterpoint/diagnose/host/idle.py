@@ -22,11 +22,12 @@ from counterpoint.core.intervals import EMPTY, Intervals, union
 from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.host.busy import Longs, busy, busy_anywhere, by_device
 from counterpoint.diagnose.host.causes import Cause
-from counterpoint.diagnose.host.hosts import HostSide, host_side
+from counterpoint.diagnose.host.hosts import Behind, HostSide, host_side
 from counterpoint.diagnose.host.launches import launched_at, while_launching
+from counterpoint.diagnose.host.unseen import after_reads, compute_longer, waiting_for_hosts
 
 PARTS: Final = {"device": pl.UInt16, "cause": pl.String, "held": pl.Boolean, "ms": pl.Float64}
-TOPS: Final = {"cause": pl.String, "what": pl.String, "ms": pl.Float64}
+TOPS: Final = {"cause": pl.String, "held": pl.Boolean, "what": pl.String, "ms": pl.Float64}
 
 WORTH: Final = 0.01
 """Share of a step below which idle time is not worth a word."""
@@ -58,9 +59,10 @@ class Idle:
     """Milliseconds of a median step, mean over devices.
 
     `parts` has one row per device, cause and whether the gap was held, `tops` the host's events
-    that stand behind a cause, the longest first. `seen` tells whether the thread that launches is
-    known on every host, `blocked_ms` how long that waits for results, busy devices or not. `after`
-    are rows of the spans that end the longest of the host's gaps.
+    that stand behind a cause. `seen` tells whether the thread that launches is known on every host,
+    `blocked_ms` how long that waits for results, busy devices or not; where no thread is known, how
+    long gaps are that follow a read. `after` are rows of the spans that end the longest of the
+    host's gaps.
     """
 
     parts: pl.DataFrame
@@ -84,9 +86,14 @@ class Idle:
 
     def host_ms(self, cause: Cause) -> float:
         """Of this cause, without the part that not waiting for results would hide."""
-        held = self.ms(*_HIDEABLE, held=True)
-        left = 1 - self.hidden_by_not_waiting_ms / held if held and cause in _HIDEABLE else 1.0
+        left = self._left if cause in _HIDEABLE else 1.0
         return self.ms(cause, held=False) + left * self.ms(cause, held=True)
+
+    @property
+    def _left(self) -> float:
+        """The share of held gaps that not waiting for results would not hide."""
+        held = self.ms(*_HIDEABLE, held=True)
+        return 1 - self.hidden_by_not_waiting_ms / held if held else 1.0
 
     @property
     def total_ms(self) -> float:
@@ -94,9 +101,21 @@ class Idle:
         return float(self.parts["ms"].sum())
 
     def top(self, *causes: Cause, count: int = 5) -> list[tuple[str, float]]:
-        """Events behind these causes with their milliseconds."""
-        rows = self.tops.filter(pl.col("cause").is_in(causes))
-        return [(what, ms) for what, ms in rows.select("what", "ms").head(count).rows()]
+        """Events behind these causes with their milliseconds, the longest first.
+
+        As in `host_ms`, without what not waiting would hide; of the waits themselves, all of it.
+        """
+        counted = pl.col("held") & pl.col("cause").is_in(_HIDEABLE)
+        counted &= pl.col("cause") != Cause.BLOCKED
+        rows = (
+            self.tops.filter(pl.col("cause").is_in(causes))
+            .with_columns(ms=pl.col("ms") * pl.when(counted).then(self._left).otherwise(1.0))
+            .group_by("what")
+            .agg(pl.col("ms").sum())
+            .filter(pl.col("ms") > 0)
+            .sort("ms", "what", descending=[True, False])
+        )
+        return [(what, ms) for what, ms in rows.head(count).rows()]
 
 
 def idle_of(case: Case) -> Idle:
@@ -106,13 +125,19 @@ def idle_of(case: Case) -> Idle:
     parts: list[tuple[int, Cause, bool, float]] = []
     blocked = 0
     ends: list[tuple[int, int]] = []
-    tops: dict[tuple[Cause, int], int] = {}
+    tops: dict[tuple[Behind, bool], int] = {}
     anywhere = busy_anywhere(case)
+    longer = compute_longer(case)
     for device, windows, spans in by_device(case):
         side = sides[case.timeline.devices[device].host]
         gaps = union(*windows) - busy(case, spans)
         own, late = _split(case, device, windows, gaps, side)
-        held = _from_wait(late, side.blocked)
+        blocked_here = union(*windows) & side.blocked
+        if not side.known:
+            elsewhere = late & waiting_for_hosts(case, longer, device)
+            own, late = {**own, Cause.OTHERS: elsewhere}, late - elsewhere
+            blocked_here = after_reads(case, late, spans)
+        held = _from_wait(late, blocked_here)
         free = late - held
         for pieces, is_held in (
             (own, False),
@@ -123,14 +148,15 @@ def idle_of(case: Case) -> Idle:
                 (device, cause, is_held, piece.total * scale) for cause, piece in pieces.items()
             ]
         ends += _ended(late, spans)
-        blocked += (union(*windows) & side.blocked).total
-        for key, ps in side.tops(late).items():
-            tops[key] = tops.get(key, 0) + ps
+        blocked += blocked_here.total
+        for gap, is_held in ((free, False), (held, True)):
+            for it, ps in side.tops(gap).items():
+                tops[it, is_held] = tops.get((it, is_held), 0) + ps
     names = case.timeline.host_names
-    behind = [(cause, names[name], ps * scale) for (cause, name), ps in tops.items()]
+    behind = [(it.cause, is_held, it.text(names), ps * scale) for (it, is_held), ps in tops.items()]
     return Idle(
         parts=pl.DataFrame(parts, schema=PARTS, orient="row").filter(pl.col("ms") > 0),
-        tops=pl.DataFrame(behind, schema=TOPS, orient="row").sort("ms", descending=True),
+        tops=pl.DataFrame(behind, schema=TOPS, orient="row"),
         seen=all(side.known for side in sides.values()),
         blocked_ms=blocked * scale,
         after=tuple(row for _, row in sorted(ends, reverse=True)[:_ROWS]),

@@ -15,7 +15,9 @@ Python has looked at it, and until the next call is launched.
 
 Idle time between two runs, from the moment on at which the thread that launches is in such a wait,
 except for input and compiling. Without the wait the host could have been ahead by as long as it
-waited, no longer: the smaller of the two is what the step can gain.
+waited, no longer: the smaller of the two is what the step can gain. Where no host thread that
+launches is recorded: idle time that begins where a copy to the host ends which is no op of a
+program, as `float(loss)` leaves it behind each step.
 
 ## Example
 
@@ -77,15 +79,19 @@ def check(case: Case) -> Iterator[Finding]:
         detail=(
             f"the thread that launches waits {idle.blocked_ms:,.2f} ms per step, {inside:,.2f} ms"
             " of that while no device works, and calls the next step only then"
+            if idle.seen
+            else "a copy to the host that is no op of the program ends, and the next step begins"
+            f" {waiting:,.2f} ms later: so does a loop that reads a result (float(loss))"
         ),
         saves_ms=Range(0.0, waiting),
         basis=case.basis,
         evidence=(
-            Evidence(what="gaps while the host waits", ms=waiting, spans=idle.after),
+            Evidence(what="gaps from the wait on", ms=waiting, spans=idle.after),
             *(Evidence(what=what, ms=ms) for what, ms in rows),
         ),
         remedy=Remedy(
             "call the next step before you look at the last one's results: read `loss` a step"
             " later or every hundredth step, and leave block_until_ready to benchmarks"
         ),
+        doubt=None if idle.seen else "the profile does not show the host: told by the copy alone",
     )

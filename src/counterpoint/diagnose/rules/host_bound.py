@@ -16,7 +16,8 @@ Idle time between two runs counts, unless the call of the later one had returned
 began, or the gap is no longer than a launch takes (20 us). Idle time within a run counts while the
 event that enqueues its kernels is still going on, if it is more than a tenth of that: else the host
 was ahead, and waited for room in the queue (STEP306). Each moment belongs to the innermost event of
-the thread that launches. What the host does after it waited for a result is STEP304's as far as
+the thread that launches; an annotation around calls, like a step's marker, does not tell what it
+does. What the host does after it waited for a result is STEP304's as far as
 that wait could have hidden it; input is STEP302's, compiling STEP303's, copying STEP305's.
 
 ## Example
@@ -30,7 +31,8 @@ python             | $train.py:88 log_metrics | PjitFunction(step)
 
 Python: take logging, metrics and bookkeeping out of the loop, or let a thread do it. Dispatch: few
 large jitted functions in place of many small ones. Launching: command buffers launch many kernels
-at once. Nothing recorded: profile with the Python tracer (`python_tracer_level=1`) and look again.
+at once. Nothing recorded: the host may work, sleep or wait for a result (`block_until_ready`); the
+Python tracer (`python_tracer_level=1`) tells, under Nsight Systems annotations of the loop's parts.
 
 ## Fix safety
 
@@ -40,8 +42,9 @@ shows less of single ops.
 ## False alarms
 
 The Python tracer itself slows Python down, often by a multiple: compare step times with and without
-a profile (STEP606) before you rewrite a loop. A profile that holds no host threads does not tell
-who is late: then the range begins at zero.
+a profile (STEP606) before you rewrite a loop. A profile without the thread that launches does not
+tell who is late: then nothing is said of the host. Where another host's devices compute longer,
+that much of a device's idle time is no host's, either.
 
 ## References
 
@@ -60,6 +63,8 @@ from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
 from counterpoint.diagnose.host.causes import Cause
 from counterpoint.diagnose.host.idle import WORTH, Idle, idle_of
+from counterpoint.diagnose.host.recorder import recorder_of
+from counterpoint.diagnose.host.threads import TRACED
 
 CODE: Final = "STEP301"
 NAME: Final = "host-bound"
@@ -84,12 +89,9 @@ _REMEDIES: Final = {
     Cause.DISPATCH: "call few large jitted functions in place of many small ones",
     Cause.LAUNCHING: "let command buffers launch many kernels at once, or give kernels more work",
     Cause.RUNTIME: "find what the runtime waits for: device memory, or too many launches in flight",
-    Cause.UNKNOWN: "record the host's Python too (python_tracer_level=1), and look again",
 }
 _WORTH_NAMING: Final = 0.05
 _BUFFERS: Final = "xla_gpu_enable_command_buffer"
-_TRACED: Final = "$"
-"""The Python tracer's events begin with it."""
 
 
 def check(case: Case) -> Iterator[Finding]:
@@ -104,17 +106,16 @@ def check(case: Case) -> Iterator[Finding]:
     told = [cause for cause in _CAUSES if by_cause[cause] > _WORTH_NAMING * total]
     ranked = sorted(told, key=lambda cause: -by_cause[cause])
     known = total - by_cause[Cause.UNKNOWN]
+    said = ", ".join(f"{_SAID[c]} {by_cause[c]:,.2f} ms" for c in ranked)
+    gaps = "gaps before work that was launched late" if idle.seen else "gaps between runs"
     yield Finding(
         code=CODE,
-        title=f"devices wait {total:,.2f} ms per step for the host to launch",
-        detail=(
-            f"{total / case.step_ms:.0%} of the step; meanwhile the host is "
-            + ", ".join(f"{_SAID[c]} {by_cause[c]:,.2f} ms" for c in ranked)
-        ),
+        title=_title(total, seen=idle.seen, known=known),
+        detail=f"{total / case.step_ms:.0%} of the step; meanwhile the host is {said}",
         saves_ms=Range(0.0, total),
         basis=case.basis,
         evidence=(
-            Evidence(what="gaps before work that was launched late", ms=total, spans=idle.after),
+            Evidence(what=gaps, ms=total, spans=idle.after),
             *(Evidence(what=what, ms=ms) for what, ms in idle.top(*_CAUSES)),
         ),
         remedy=_remedy(case, ranked[0]),
@@ -122,10 +123,19 @@ def check(case: Case) -> Iterator[Finding]:
     )
 
 
+def _title(total: float, *, seen: bool, known: float) -> str:
+    if seen or known:
+        return f"devices wait {total:,.2f} ms per step for the host to launch"
+    return f"devices have nothing to do for {total:,.2f} ms per step; the profile does not show why"
+
+
 def _remedy(case: Case, cause: Cause) -> Remedy:
     switched_off = (case.context.flags or {}).get(_BUFFERS) == ""
     if cause is Cause.LAUNCHING and switched_off:
         return Remedy(f"command buffers are switched off (--{_BUFFERS}=): switch them on again")
+    if cause is Cause.UNKNOWN:
+        more = recorder_of(case.timeline).see_the_host
+        return Remedy(f"{more}, and look again: it may work, sleep, or wait for a result")
     return advise(case, _REMEDIES[cause])
 
 
@@ -134,6 +144,6 @@ def _doubt(case: Case, idle: Idle, known: float) -> str | None:
         return "the profile does not show which thread launches"
     if not known:
         return "what the host does in the gaps is not recorded"
-    if any(name.startswith(_TRACED) for name in case.timeline.host_names):
+    if any(name.startswith(TRACED) for name in case.timeline.host_names):
         return "the Python tracer was on: it slows Python down, and the gaps may be its own"
     return None

@@ -76,6 +76,8 @@ def check(case: Case) -> Iterator[Finding]:
                 "a host that launches late is not predicted"
                 if predicted
                 else "the host had launched them"
+                if case.ask(idle_of).seen
+                else "whether the host had launched them, the profile does not show"
             )
         ),
         saves_ms=Range(0.0, gaps),

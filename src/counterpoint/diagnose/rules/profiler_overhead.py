@@ -48,6 +48,7 @@ from typing import Final
 from counterpoint.core.basis import Unknown
 from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
+from counterpoint.diagnose.host.recorder import recorder_of
 from counterpoint.runs import Rank
 
 CODE: Final = "STEP606"
@@ -86,8 +87,8 @@ def check(case: Case) -> Iterator[Finding]:
             Evidence(what="steps outside it", ms=usual),
         ),
         remedy=Remedy(
-            "profile without the Python tracer (python_tracer_level=0) and fewer steps; take gaps"
-            " of this profile for an upper bound"
+            f"{recorder_of(case.timeline).cost_less} and fewer steps; take gaps of this profile for"
+            " an upper bound"
         ),
     )
 
