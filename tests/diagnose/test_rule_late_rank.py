@@ -62,7 +62,14 @@ def test_a_device_that_starts_late_is_named_with_what_it_costs() -> None:
 def test_a_device_whose_own_work_takes_longer_is_slow() -> None:
     (found,) = ask(case(lambda _: 3.0, slow=True))
     assert "Its compute takes 18.00 ms per step, 3.00 ms more than that" in found.detail
-    assert found.detail.endswith("it is slow")
+    assert (
+        "it is slow. Were it as quick as they are, a step would gain 2.85 to 3.00" in found.detail
+    )
+    assert isinstance(found.saves_ms, Range)
+    # 3 are what it costs, 5 % less what a measured time may be off; without the simulator 1.5 to 3.
+    assert found.saves_ms.low == pytest.approx(2.85)
+    assert found.saves_ms.high == pytest.approx(3)
+    assert found.basis is Basis.PREDICTED
     assert "clocks" in found.remedy.text
 
 

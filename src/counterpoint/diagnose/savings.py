@@ -20,7 +20,7 @@ from counterpoint.core.errors import CounterpointError
 from counterpoint.cost.scalars import default_scalars
 from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.metrics.collectives import collective_profile
-from counterpoint.diagnose.selection import PS_PER_MS
+from counterpoint.diagnose.selection import PS_PER_MS, select
 from counterpoint.hlo import Program
 from counterpoint.simulate import Replay, overlap_gain_s, replay
 from counterpoint.timeline.model import Lane
@@ -46,6 +46,13 @@ class Savings(Protocol):
         """If all work that does not need these went on meanwhile; None where nobody can tell."""
         ...
 
+    def as_quick(self, longer_ms: Mapping[str, float]) -> Range | None:
+        """If the device that all wait for took no longer than the others; None: nobody can tell.
+
+        By instruction, by how much longer it takes now.
+        """
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class _Unasked:
@@ -57,6 +64,9 @@ class _Unasked:
     def beside(self, collectives: Iterable[str]) -> Range | None:
         del collectives
 
+    def as_quick(self, longer_ms: Mapping[str, float]) -> Range | None:
+        del longer_ms
+
 
 @dataclass(frozen=True, eq=False)
 class Simulated:
@@ -66,6 +76,7 @@ class Simulated:
     """
 
     program: Program
+    seconds: Mapping[str, float]
     replay: Replay
     now_ms: float
     error: float
@@ -85,6 +96,15 @@ class Simulated:
         if not names:
             return None
         return self._around(overlap_gain_s(self.program, self.replay, names) * 1e3)
+
+    def as_quick(self, longer_ms: Mapping[str, float]) -> Range | None:
+        """If the device that all wait for took no longer than the others."""
+        slow = {
+            name: max(0.0, self.seconds.get(name, 0.0) + longer_ms.get(name, 0.0) / 1e3)
+            for name in self.seconds.keys() | longer_ms.keys()
+        }
+        now_ms = replay(self.program, slow, self.replay.gap_s).step_s() * 1e3
+        return self._around(max(0.0, now_ms - self.now_ms))
 
     def _around(self, saved: float, relief: float = 0.0) -> Range:
         reach = self.error + _REACH
@@ -115,7 +135,21 @@ def savings_of(case: Case) -> Savings:
     error = abs(now_ms / measured_ms - 1)
     if error > _BELIEVED:
         return _Unasked()
-    return Simulated(case.program, own, now_ms, error, _relief(case))
+    return Simulated(case.program, seconds, own, now_ms, error, _relief(case))
+
+
+def longer_ms(case: Case, device: int) -> Mapping[str, float]:
+    """By instruction that computes, how much longer it takes there than on the others, by mean."""
+    timeline = case.timeline
+    others = len(case.selection.devices) - 1
+    if others < 1:
+        return {}
+    alone = Case(selection=select(timeline, devices=[device]), context=case.context)
+    own = (pl.col("program") == timeline.step_program) & (pl.col("lane") != Lane.COLLECTIVE)
+    both = alone.ops.filter(own).join(case.ops.filter(own), on=["program", "op"], how="left")
+    # The mean over all holds this device too.
+    more = (pl.col("self_ms") - pl.col("self_ms_right").fill_null(0)) * (others + 1) / others
+    return dict(both.select("op", more).drop_nulls().iter_rows())
 
 
 def _costs(case: Case) -> Mapping[str, float]:

@@ -19,8 +19,10 @@ blamed. It is named where it comes last in more steps than by chance (5 %, over 
 binomial distribution): three steps tell nothing among two devices, and something among eight. What
 is saved lies between the waiting that is surely exposed, a mean over devices, and the waiting of
 the device that waits most in each step: with all others as quick as that one, the step is so much
-shorter. Where its compute takes longer than the median of the others' by half of its lateness or
-more, it is slow (a lower clock, more work in its shard); else it starts late (its host, its input).
+shorter. Where one device is slow and the profile holds the program, the simulator runs it on that
+device's times and on the others', and the difference narrows the saving. Where its compute takes
+longer than the median of the others' by half of its lateness or more, it is slow (a lower clock,
+more work in its shard); else it starts late (its host, its input).
 
 ## Example
 
@@ -55,7 +57,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from counterpoint.core.basis import Range
+from counterpoint.core.basis import Basis, Range
 from counterpoint.diagnose.advise import advise
 from counterpoint.diagnose.case import Case, place_of
 from counterpoint.diagnose.exposure.shares import shares_of
@@ -63,6 +65,7 @@ from counterpoint.diagnose.exposure.told import evidence
 from counterpoint.diagnose.finding import Finding, Remedy
 from counterpoint.diagnose.host.stragglers import Straggler, stragglers, waited_most_ms
 from counterpoint.diagnose.network.requirement import Bound
+from counterpoint.diagnose.savings import longer_ms, savings_of
 
 CODE: Final = "STEP105"
 NAME: Final = "late-rank"
@@ -82,6 +85,8 @@ def check(case: Case) -> Iterator[Finding]:
     mean = sum(row["late_ms"] for row in rows)
     most = max(mean, waited_most_ms(case))
     late = stragglers(case)
+    told = _simulated(case, late, most)
+    low = min(sum(map(_certain, rows)), mean)
     yield Finding(
         code=CODE,
         title=f"devices wait {mean:,.2f} ms per step for the one that comes last",
@@ -90,12 +95,29 @@ def check(case: Case) -> Iterator[Finding]:
             f" {most:,.2f} ms, which a step gains if the others come as early. The transfers of"
             f" these collectives take {sum(map(_transfer, rows)):,.2f} ms; the longest wait is in"
             f" {place_of(rows[0])}, {rows[0]['late_ms']:,.2f} ms. {_who(case, late)}"
+            f"{_without(told)}"
         ),
-        saves_ms=Range(min(sum(map(_certain, rows)), mean), most),
-        basis=case.basis,
+        saves_ms=Range(max(low, told.low) if told else low, most),
+        basis=Basis.PREDICTED if told and told.low > low else case.basis,
         evidence=evidence(case, rows, "late_ms"),
         remedy=_remedy(case, late),
         doubt=_doubt(case),
+    )
+
+
+def _simulated(case: Case, late: tuple[Straggler, ...], most: float) -> Range | None:
+    """A step in which the slow device is as quick as the others, where it alone is late."""
+    if len(late) != 1 or not late[0].slow or not late[0].persistent or late[0].whole_host:
+        return None
+    told = case.ask(savings_of).as_quick(longer_ms(case, late[0].number))
+    return Range(min(told.low, most), min(told.high, most)) if told is not None else None
+
+
+def _without(told: Range | None) -> str:
+    if told is None:
+        return ""
+    return (
+        f". Were it as quick as they are, a step would gain {told.low:,.2f} to {told.high:,.2f} ms"
     )
 
 
