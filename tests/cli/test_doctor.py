@@ -11,7 +11,7 @@ import pytest
 from counterpoint.cli.app import main
 from counterpoint.doctor.checks import CHECKS
 
-SILENT = ("XLA_", "JAX_", "NCCL_", "SLURM_", "OMPI_", "PMI", "LIBTPU", "TPU_")
+SILENT = ("XLA_", "JAX_", "NCCL_", "SLURM_", "OMPI_", "PMI", "JOB_", "MEGASCALE_", "LIBTPU", "TPU_")
 
 
 @pytest.fixture(autouse=True)
@@ -72,6 +72,7 @@ def test_checks_are_chosen_by_name_and_code(capsys: pytest.CaptureFixture[str]) 
         (["--only", "DOC403", "--skip", "DOC4"], "--only DOC403 --skip DOC4: no check is left"),
         (["--only", "DOC6"], "--only DOC6: no check is left"),
         (["--rank", "0"], "--rank and --ranks are for --cluster"),
+        (["--cluster"], "--cluster: no launcher has started this process"),
         (["--cluster", "--ranks", "4"], "--cluster: --rank R is missing"),
         (["--cluster", "--rank", "1"], "--cluster: --ranks N is missing"),
         (["--cluster", "--rank", "4", "--ranks", "4"], "--cluster: rank 4 of 4"),
@@ -83,6 +84,12 @@ def test_what_would_check_nothing_or_meet_nobody_is_refused(
 ) -> None:
     assert main(["doctor", *words]) == 2
     assert capsys.readouterr().err.startswith(f"error: {named}")
+
+
+def test_a_directory_that_can_t_be_written_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--cluster", "--rank", "0", "--ranks", "2", "--no-probe", "--meet", "/proc"]
+    assert main(["doctor", *words, "--only", "missing-ranks"]) == 2
+    assert capsys.readouterr().err.startswith("error: /proc: the ranks can't meet there")
 
 
 def test_one_rank_alone_is_told_as_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

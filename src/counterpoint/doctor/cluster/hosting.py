@@ -47,6 +47,7 @@ def host_meeting(
     path: Path,
     seconds: float,
     finish: Callable[[Gathering], int],
+    now: Callable[[], float] = time.monotonic,
 ) -> int:
     """Wait for the others, have it merged and printed by `finish`, and tell all its exit code."""
     heard = _Heard(size)
@@ -55,7 +56,7 @@ def host_meeting(
         meeting = new_meeting(int(server.getsockname()[1]))
         write_meeting(path, meeting)
         try:
-            _wait(server, meeting, heard, seconds)
+            _wait(server, meeting, heard, seconds, now)
             remove_meeting(path, meeting)
             code = finish(_gathering(heard, seconds))
             for wire in heard.wires.values():
@@ -67,20 +68,27 @@ def host_meeting(
                 wire.close()
 
 
-def _wait(server: socket.socket, meeting: Meeting, heard: _Heard, seconds: float) -> None:
-    deadline = time.monotonic() + seconds
+def _wait(
+    server: socket.socket,
+    meeting: Meeting,
+    heard: _Heard,
+    seconds: float,
+    now: Callable[[], float],
+) -> None:
+    deadline = now() + seconds
     server.settimeout(_LOOK)
     if heard.size == 1:
         return
-    while not heard.complete.is_set() and time.monotonic() < deadline:
+    while not heard.complete.is_set() and now() < deadline:
         try:
             connection, _ = server.accept()
         except TimeoutError:
             continue
-        left = deadline - time.monotonic()
+        left = deadline - now()
         threading.Thread(
             target=_hear,
             args=(Wire(connection, _STRANGER_SECONDS), meeting, heard, left),
+            name=f"doctor hears on {meeting.port}",
             daemon=True,
         ).start()
 
