@@ -217,9 +217,11 @@ class TestBadSets:
         one = small / "host-00.xplane.pb"
         assert "named twice" in noted(read(one, one), "host-00")
 
-    def test_a_copy_is_pointed_out(self, hosts: Path) -> None:
-        shutil.copy(hosts / "host-01.xplane.pb", hosts / "host-02.xplane.pb")
-        assert "if it is a copy" in noted(read(hosts), "the very spans")
+    def test_a_copy_under_another_name_is_read_once(self, hosts: Path) -> None:
+        shutil.copy(hosts / "host-01.xplane.pb", hosts / "again.xplane.pb")
+        made = read(hosts)
+        assert [host.name for host in made.hosts] == ["host-01", "host-00", "host-02", "host-03"]
+        assert "host-01.xplane.pb" in noted(made, "is a copy of")
 
     def test_other_chips_are_named_and_utilisation_is_of_all(self, hosts: Path) -> None:
         profile = hosts / "host-01.xplane.pb"

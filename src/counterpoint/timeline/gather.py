@@ -14,7 +14,7 @@ from counterpoint.hlo import Program
 from counterpoint.timeline.claim import claim_ops
 from counterpoint.timeline.device import Device
 from counterpoint.timeline.idle import without_idle_devices
-from counterpoint.timeline.kinship import require_same_kind
+from counterpoint.timeline.kinship import require_same_kind, told_already
 from counterpoint.timeline.model import HOST_EVENTS, SPANS, TRANSFERS, ProgramEntry
 from counterpoint.timeline.operations import describe_ops
 from counterpoint.timeline.origin import Origin, on_clock_of, origin_of
@@ -68,8 +68,11 @@ class Gathered:
 
 
 def gather(gathered: Gathered, recording: Recording) -> None:
-    """Add a host: find its runs, describe its ops, append its tables."""
+    """Add a host: find its runs, describe its ops, append its tables; a copy of one is not."""
     origin = origin_of(recording)
+    if copied := told_already(gathered.hosts, origin):
+        gathered.notes.append(copied)
+        return
     require_same_kind(gathered.hosts, origin)
     host = len(gathered.hosts)
     gathered.hosts.append(origin)

@@ -10,8 +10,18 @@ from counterpoint.timeline.device import Device
 from counterpoint.timeline.origin import Origin
 
 
+def told_already(hosts: Sequence[Origin], new: Origin) -> str | None:
+    """What to say of a profile that another holds already: the very spans, of the same host."""
+    if new.content is None:
+        return None
+    for host in hosts:
+        if host.content == new.content and host.host == new.host:
+            return f"{new.source} is a copy of {host.source}, both of {host.host}: read once"
+    return None
+
+
 def suspect_copies(hosts: Sequence[Origin]) -> list[str]:
-    """A warning for each profile that holds exactly what another holds.
+    """A warning for each profile that holds exactly what that of another host holds.
 
     It counts as a host all the same: made-up sets of many hosts are made of copies.
     """
