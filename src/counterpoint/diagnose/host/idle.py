@@ -24,7 +24,7 @@ from counterpoint.diagnose.host.busy import Longs, busy, busy_anywhere, by_devic
 from counterpoint.diagnose.host.causes import Cause
 from counterpoint.diagnose.host.hosts import Behind, HostSide, host_side
 from counterpoint.diagnose.host.launches import launched_at, while_launching
-from counterpoint.diagnose.host.unseen import after_reads, compute_longer, waiting_for_hosts
+from counterpoint.diagnose.host.unseen import after_reads, compute_longer, reads, waiting_for_hosts
 
 PARTS: Final = {"device": pl.UInt16, "cause": pl.String, "held": pl.Boolean, "ms": pl.Float64}
 TOPS: Final = {"cause": pl.String, "held": pl.Boolean, "what": pl.String, "ms": pl.Float64}
@@ -127,7 +127,7 @@ def idle_of(case: Case) -> Idle:
     ends: list[tuple[int, int]] = []
     tops: dict[tuple[Behind, bool], int] = {}
     anywhere = busy_anywhere(case)
-    longer = compute_longer(case)
+    longer, reading = compute_longer(case), reads(case)
     for device, windows, spans in by_device(case):
         side = sides[case.timeline.devices[device].host]
         gaps = union(*windows) - busy(case, spans)
@@ -136,7 +136,7 @@ def idle_of(case: Case) -> Idle:
         if not side.known:
             elsewhere = late & waiting_for_hosts(case, longer, device)
             own, late = {**own, Cause.OTHERS: elsewhere}, late - elsewhere
-            blocked_here = after_reads(case, late, spans)
+            blocked_here = after_reads(reading, late, spans)
         held = _from_wait(late, blocked_here)
         free = late - held
         for pieces, is_held in (

@@ -13,8 +13,9 @@ from typing import Final
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
-from counterpoint.core.intervals import EMPTY, Intervals, union
+from counterpoint.core.intervals import Intervals, union
 from counterpoint.diagnose.case import Case
 from counterpoint.timeline.model import Lane
 
@@ -53,16 +54,15 @@ def waiting_for_hosts(case: Case, longer: pl.DataFrame, device: int) -> Interval
     return union(end, end + runs["longer"].to_numpy())
 
 
-def after_reads(case: Case, gaps: Intervals, spans: pl.DataFrame) -> Intervals:
-    """The gaps that begin where a copy to the host ends that is no op of a program."""
-    ops = case.timeline.ops
-    wanted = [
-        row
-        for row, (name, op) in enumerate(ops.select("name", "op").iter_rows())
-        if op is None and _READ.search(name)
-    ]
-    reads = spans.filter(pl.col("op").is_in(wanted))
-    if not len(reads):
-        return EMPTY
-    behind = np.isin(gaps.start, (reads["start_ps"] + reads["dur_ps"]).to_numpy())
+def reads(case: Case) -> NDArray[np.int64]:
+    """Rows of ops that copy to the host and are no op of a program."""
+    names = case.timeline.ops.with_row_index("row").filter(pl.col("op").is_null())
+    rows = names.select("row", "name").iter_rows()
+    return np.array([row for row, name in rows if _READ.search(name)], np.int64)
+
+
+def after_reads(reading: NDArray[np.int64], gaps: Intervals, spans: pl.DataFrame) -> Intervals:
+    """The gaps that begin where one of these ops ends."""
+    mine = spans.filter(pl.Series(np.isin(spans["op"].to_numpy(), reading)))
+    behind = np.isin(gaps.start, (mine["start_ps"] + mine["dur_ps"]).to_numpy())
     return union(gaps.start[behind], gaps.end[behind])
