@@ -43,6 +43,7 @@ def facts(price_ms: float = 1.0, bound_by: str = "bandwidth", **changes: object)
         (facts(exposed_ms=0.3, slack_ms=1.0), Bound.HIDDEN),  # in gaps of the work beside it
         (facts(exposed_ms=0.3, slack_ms=0.9), Bound.BANDWIDTH),
         (facts(wait_ms=0.6), Bound.LATE_RANK),
+        (facts(wait_ms=0.6, slack_ms=1.0), Bound.LATE_RANK),  # slack enough, but for the last
         (facts(wait_ms=0.4), Bound.BANDWIDTH),
         (facts(wait_ms=None), Bound.BANDWIDTH),
         (facts(movable_ms=1.0), Bound.SCHEDULE),

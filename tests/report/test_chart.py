@@ -6,9 +6,9 @@ from counterpoint.report.chart import chart_lines
 from counterpoint.report.document import Chart, Course
 
 
-def drawn(*levels: float, width: int = 30, ascii_only: bool = False) -> str:
+def drawn(*levels: float, width: int = 30, ascii_only: bool = False, means: bool = False) -> str:
     course = Course(label="domain", levels=levels, remark="scale to 450 GB/s")
-    chart = Chart(courses=(course,), first="0", last="10 ms")
+    chart = Chart(courses=(course,), first="0", last="10 ms", means=means)
     return next(chart_lines(chart, width, ascii_only=ascii_only))
 
 
@@ -39,3 +39,9 @@ def test_the_axis_ends_below_the_last_bar() -> None:
     chart = Chart(courses=(course,), first="0", last="10 ms")
     bars, _, axis = chart_lines(chart, 27, ascii_only=False)
     assert len(axis) == len(bars) - 1
+
+
+def test_means_add_up_to_what_flows() -> None:
+    levels = [1.0, 0.0, 0.0, 0.0] * 20
+    assert drawn(*levels, means=True) == f"domain  │{'▂' * 20}│"
+    assert drawn(*levels) == f"domain  │{'█' * 20}│"

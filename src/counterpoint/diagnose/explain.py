@@ -16,6 +16,7 @@ from counterpoint.diagnose.host.startup import startup
 from counterpoint.diagnose.judge import judge
 from counterpoint.diagnose.metrics.collectives import collective_profile
 from counterpoint.diagnose.metrics.utilisation import Utilisation, utilisation
+from counterpoint.diagnose.network.asked import check_target
 from counterpoint.diagnose.outliers import outliers, told
 from counterpoint.diagnose.selection import Selection, select
 from counterpoint.diagnose.step import (
@@ -105,6 +106,7 @@ def explain(
         notes=(
             *told(outliers(case)),
             *timeline.notes,
+            *check_target(case),
             *_more_notes(timeline, selection),
             *startup(case),
         ),

@@ -127,7 +127,7 @@ def _check_devices(timeline: Timeline, devices: tuple[int, ...]) -> None:
             raise UsageError(
                 f"there is no device {device}",
                 why=f"devices of this profile: {_list_devices(timeline)}",
-                next="counterpoint explain ... --device 0",
+                next="--device 0",
             )
 
 
@@ -149,5 +149,5 @@ def _check_step(timeline: Timeline, step: int, found: int) -> None:
         raise UsageError(
             f"there is no step {step}{where}",
             why=f"steps in this profile: {numbers}, counted from its start",
-            next=f"counterpoint explain ... --step {known[0]}" if known else None,
+            next=f"--step {known[0]}" if known else None,
         )

@@ -1,7 +1,7 @@
 """A Chart as lines: each course a row of bars, over an axis that tells where time begins and ends.
 
-A bar shows the highest level of its part of the time, so that no peak is lost; what is above zero
-shows at all.
+A bar shows the mean or the highest level of its part of the time, as the Chart asks: the bars of
+what flows add up, and of others no peak is lost. What is above zero shows at all.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from counterpoint.report.document import Chart
+from counterpoint.report.document import Chart, Course
 
 BARS: Final = " ▁▂▃▄▅▆▇█"
 ASCII_BARS: Final = " .:-=+*#@"
@@ -26,17 +26,19 @@ def chart_lines(chart: Chart, width: int, *, ascii_only: bool) -> Iterator[str]:
     bars = ASCII_BARS if ascii_only else BARS
     side = "|" if ascii_only else "│"
     for course in chart.courses:
-        drawn = "".join(bars[level] for level in _levels(course.levels, room, len(bars) - 1))
+        drawn = "".join(bars[level] for level in _levels(chart, course, room, len(bars) - 1))
         yield f"{course.label:<{labels}}  {side}{drawn}{side}"
         yield f"{'':<{labels}}   {course.remark}"
     gap = max(room - len(chart.first) - len(chart.last), 1)
     yield f"{'':<{labels}}   {chart.first}{'':<{gap}}{chart.last}"
 
 
-def _levels(shares: Sequence[float], room: int, highest: int) -> Iterator[int]:
-    """Of each character the highest share in it, as one of the bars."""
+def _levels(chart: Chart, course: Course, room: int, highest: int) -> Iterator[int]:
+    """Of each character the mean or the highest share in it, as one of the bars."""
+    shares: Sequence[float] = course.levels
     count = len(shares)
     for at in range(room):
         first, last = at * count // room, max((at + 1) * count // room, at * count // room + 1)
-        share = max(shares[first:last], default=0.0)
+        part = shares[first:last] or (0.0,)
+        share = sum(part) / len(part) if chart.means else max(part)
         yield 0 if share <= 0 else min(max(math.ceil(share * highest - 1e-9), 1), highest)

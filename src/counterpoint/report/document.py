@@ -112,6 +112,7 @@ class Chart:
     courses: tuple[Course, ...]
     first: str
     last: str
+    means: bool = False  # a bar shows the mean of its part of the time; else the highest level
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import numpy as np
 import polars as pl
 
 from counterpoint.diagnose.network.analysis import NetworkAnalysis
@@ -13,7 +14,7 @@ from counterpoint.report.document import Chart, Course, Prose, Section, Tone, pr
 from counterpoint.report.network_tables import SPELT, Told, names, table
 
 _PARTS: Final = 720
-"""Parts of the step in a chart: several for each character of the widest."""
+"""Parts of the step in a chart: several for each character, so that any width divides them well."""
 
 
 def demand_section(analysis: NetworkAnalysis) -> Section:
@@ -24,7 +25,7 @@ def demand_section(analysis: NetworkAnalysis) -> Section:
     sent = units.size(float(demand.pieces["bytes"].sum()))
     used = demand.pieces.filter(pl.col("gbps") > 0)
     busy = float((used["end_ms"] - used["start_ms"]).sum()) / demand.step_ms / max(len(links), 1)
-    chart = Chart(courses=courses, first="0", last=units.milliseconds(demand.step_ms))
+    chart = Chart(courses=courses, first="0", last=units.milliseconds(demand.step_ms), means=True)
     full = Prose(_full(demand), Tone.QUIET)
     summary = f"a device sends {sent} a step; its links are in use {units.percent(busy, 0)} of it"
     return Section("Demand", summary, (chart, full))
@@ -38,8 +39,8 @@ def _course(analysis: NetworkAnalysis, link: str | None) -> Course:
     peak = float(mine.select(pl.col("gbps").max()).item() or 0.0)
     scale = max(capacity, peak) if isinstance(capacity, float) else peak
     known = isinstance(capacity, float)
-    said = f"of the {capacity:,.4g} that it has" if known else "; what it has is not known"
-    remark = f"scale to {scale:,.4g} GB/s; highest {peak:,.4g} {said}".replace(" ;", ";")
+    said = f" of the {capacity:,.4g} that it has" if known else "; what it has is not known"
+    remark = f"bars are means, scale to {scale:,.4g} GB/s; the highest is {peak:,.4g}{said}"
     return Course(
         label=SPELT.get(link, "link not known"),
         levels=tuple(level / scale if scale else 0.0 for level in _levels(mine, analysis)),
@@ -48,15 +49,14 @@ def _course(analysis: NetworkAnalysis, link: str | None) -> Course:
 
 
 def _levels(pieces: pl.DataFrame, analysis: NetworkAnalysis) -> list[float]:
-    """Of each part of the step the highest demand."""
-    width = analysis.demand.step_ms / _PARTS
-    levels = [0.0] * _PARTS
-    for start, end, gbps in pieces.select("start_ms", "end_ms", "gbps").iter_rows():
-        if gbps > 0:
-            first = min(int(start / width), _PARTS - 1)
-            last = min(max(int(end / width - 1e-9), first), _PARTS - 1)
-            for at in range(first, last + 1):
-                levels[at] = max(levels[at], gbps)
+    """Of each part of the step the mean demand: its bytes over its length."""
+    edges = np.linspace(0.0, analysis.demand.step_ms, _PARTS + 1)
+    sent = np.concatenate([[0.0], np.cumsum(pieces["bytes"].to_numpy())])
+    at = np.concatenate([pieces["start_ms"].to_numpy()[:1], pieces["end_ms"].to_numpy()])
+    width_ms = analysis.demand.step_ms / _PARTS
+    parts = np.diff(np.interp(edges, at, sent))
+    # Differences of sums leave crumbs.
+    levels: list[float] = (np.where(parts > 1e-12 * sent[-1], parts, 0) / width_ms / 1e6).tolist()
     return levels
 
 

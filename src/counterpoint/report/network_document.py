@@ -49,16 +49,24 @@ def network_document(analysis: NetworkAnalysis, top: int) -> Document:
 
 
 def _profile(analysis: NetworkAnalysis) -> Section:
-    devices = f"{analysis.devices:,} {analysis.device_kind} on {analysis.hosts:,} host"
-    plural = "s" if analysis.hosts != 1 else ""
     what = "a median step" if analysis.step is None else f"step {analysis.step}"
     rows = [
         Fact("figures", f"{analysis.basis}, of {what} of {units.milliseconds(analysis.step_ms)}"),
-        Fact("devices", devices + plural),
+        Fact("devices", printable(_devices(analysis))),
         Fact("links", printable(analysis.links_source)),
     ]
     rows += [Fact("note", printable(note), Tone.QUIET) for note in analysis.notes[:_NOTES]]
     return Section("Network", printable(_inputs(analysis.inputs)), (Facts(tuple(rows)),))
+
+
+def _devices(analysis: NetworkAnalysis) -> str:
+    """As `explain` counts them; of a prediction, what its device stands for."""
+    if analysis.stands_for is not None:
+        return f"1 {analysis.device_kind}: {analysis.stands_for}"
+    place = f"on {analysis.hosts:,} host{'s' if analysis.hosts != 1 else ''}"
+    if analysis.processes != analysis.hosts:
+        place = f"in {analysis.processes:,} processes {place}"
+    return f"{analysis.devices:,} {analysis.device_kind} {place}"
 
 
 def _inputs(paths: tuple[str, ...]) -> str:
@@ -132,11 +140,16 @@ def _gbps(rows: list[dict[str, Any]], name: str) -> list[str]:
     return units.column((row[name] for row in rows), 1)
 
 
+def _due_to(bound: str) -> str:
+    """What shows of the hidden ones: between two ops, or where one starts and ends."""
+    return "gaps beside hidden ones" if bound == Bound.HIDDEN else bound
+
+
 def _bounds(analysis: NetworkAnalysis, top: int) -> Section:
     """What the exposed time is due to, by kind and for the dearest."""
     rows = analysis.network.with_columns(analysis.collectives["exposed_ms"])
     due = rows.group_by("bound").agg(pl.col("exposed_ms").sum()).sort("exposed_ms", descending=True)
-    summary = "   ".join(f"{bound} {units.milliseconds(ms)}" for bound, ms in due.rows())
+    summary = "   ".join(f"{_due_to(bound)} {units.milliseconds(ms)}" for bound, ms in due.rows())
     shown = rows.filter(pl.col("bound") != Bound.HIDDEN.value).head(top)
     facts = tuple(
         Fact(printable(str(row["op"])), printable(f"{row['bound']}: {row['why']}"))

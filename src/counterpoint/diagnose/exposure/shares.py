@@ -102,8 +102,15 @@ def _exposed(case: Case) -> list[dict[str, Any]]:
     )
 
 
+def _shows_by_gaps(row: dict[str, Any]) -> bool:
+    """Whether slack covers it, so that but gaps between the ops beside it are left."""
+    slack = row["slack_ms"]
+    covered = slack is not None and slack * row["count"] >= row["total_ms"]
+    return row["bound"] == Bound.HIDDEN or (row["bound"] == Bound.LATE_RANK and covered)
+
+
 def _code(row: dict[str, Any], why: Synchronous | None, *, small: bool, at_end: bool) -> str | None:
-    if row["own_ms"] <= 0 or row["bound"] == Bound.HIDDEN:
+    if row["own_ms"] <= 0 or _shows_by_gaps(row):
         return None
     if small:
         return SMALL

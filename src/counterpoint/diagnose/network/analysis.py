@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from counterpoint.core.basis import Basis
 from counterpoint.core.errors import InputError
 from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.context import context_of
 from counterpoint.diagnose.metrics.collectives import collective_profile
+from counterpoint.diagnose.network.asked import check_target
 from counterpoint.diagnose.network.calls import Calls, remote_calls
 from counterpoint.diagnose.network.demand import Demand, demand
 from counterpoint.diagnose.network.fabric import fabric_of
@@ -35,8 +37,10 @@ class NetworkAnalysis:
     basis: str
     step: int | None
     selected_devices: tuple[int, ...] | None
-    hosts: int
+    hosts: int  # machines
+    processes: int
     devices: int
+    stands_for: str | None  # of a prediction, what its one device is
     device_kind: str
     step_ms: float
     links_source: str
@@ -64,13 +68,16 @@ def analyse(
         )
     selection = select(timeline, step=step, devices=devices)
     case = Case(selection=selection, context=context_of(run, target))
+    odd = check_target(case)
     return NetworkAnalysis(
         inputs=timeline.inputs,
-        notes=(*timeline.notes, *_more_notes(case)),
+        notes=(*timeline.notes, *odd, *_more_notes(case)),
         basis=str(timeline.basis),
         step=step,
         selected_devices=None if devices is None else selection.devices,
-        hosts=len(timeline.hosts),
+        hosts=len({host.machine for host in timeline.hosts}),
+        processes=len(timeline.hosts),
+        stands_for=timeline.hosts[0].name if timeline.basis is Basis.PREDICTED else None,
         devices=len(selection.devices),
         device_kind=" and ".join(sorted({d.kind for d in timeline.devices})),
         step_ms=case.step_ms,

@@ -1,7 +1,8 @@
 """Bound: what a collective's exposed time is due to, and by which figures that is told.
 
-exposed?  ── hardly, or but in gaps of the work beside it ► hidden
+exposed?  ── hardly ──────────────────────────────────────► hidden
   │ most of it is waiting for the device that comes last ──► waiting for a late rank
+  │ its slack covers it: but in gaps of the work beside it ► hidden
   │ others of its kind and size are faster, of fewer
   │ operands ──────────────────────────────────────────────► many operands
   │ there is work that could run beside it, and the links
@@ -91,15 +92,15 @@ def judge(facts: Facts) -> tuple[Bound, str]:
     if facts.exposed_ms <= HIDDEN * facts.total_ms:
         share = facts.exposed_ms / facts.total_ms if facts.total_ms else 0.0
         return Bound.HIDDEN, f"{share:.0%} of its {facts.total_ms:.3g} ms are exposed"
-    if facts.slack_ms is not None and facts.slack_ms >= facts.total_ms:
-        return Bound.HIDDEN, (
-            f"{facts.slack_ms:.3g} ms of slack for {facts.total_ms:.3g} ms: what is exposed are"
-            " gaps between the ops beside it"
-        )
     late = min(facts.wait_ms or 0.0, facts.exposed_ms)
     if late > _MOST * facts.exposed_ms:
         return Bound.LATE_RANK, (
             f"{late:.3g} of {facts.exposed_ms:.3g} ms exposed pass before the last device comes"
+        )
+    if facts.slack_ms is not None and facts.slack_ms >= facts.total_ms:
+        return Bound.HIDDEN, (
+            f"{facts.slack_ms:.3g} ms of slack for {facts.total_ms:.3g} ms: what is exposed are"
+            " gaps between the ops beside it"
         )
     if facts.pieces is not None:
         return Bound.OPERANDS, facts.pieces

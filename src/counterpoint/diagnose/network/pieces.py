@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any, Final
 
+from counterpoint.core.basis import Basis
 from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.network.wire import Wire
 
@@ -21,8 +22,9 @@ _SLOWER: Final = 0.5
 _MANY: Final = 2
 """Times the operands that any of the others has."""
 
-_LIKE: Final = 8.0
-"""Sizes that differ by no more are alike: rates grow with size, and ever more slowly."""
+_LARGER: Final = 1.25
+_SMALLER: Final = 8.0
+"""Rates grow with size: a smaller one that is faster says all the more, a larger one nothing."""
 
 _LEAST: Final = 2
 """Others that are needed: one alone may be fast by luck."""
@@ -41,13 +43,15 @@ class _One:
         """Whether the other may be compared with it."""
         same = all(self.row[key] == other.row[key] for key in ("program", "kind", "group_size"))
         ratio = (self.wire.bytes or 1.0) / (other.wire.bytes or 1.0)
-        return same and self.wire.link == other.wire.link and 1 / _LIKE <= ratio <= _LIKE
+        return same and self.wire.link == other.wire.link and 1 / _LARGER <= ratio <= _SMALLER
 
 
 def many_pieces(
     case: Case, rows: Sequence[dict[str, Any]], wires: Sequence[Wire]
 ) -> dict[tuple[int | None, str], str]:
     """By program and name, in words, those of `case.ask(collective_profile)` that are so."""
+    if case.timeline.basis is Basis.PREDICTED:
+        return {}  # nothing that operands cost is in the model's figures
     ones = [one for row, wire in zip(rows, wires, strict=True) if (one := _one(case, row, wire))]
     slow: dict[tuple[int | None, str], str] = {}
     least = min((one.operands for one in ones), default=0)

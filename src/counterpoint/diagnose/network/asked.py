@@ -1,0 +1,71 @@
+"""Asked: whether the machine that `--target` names can be the one of the profile.
+
+A profile of other chips, of more devices, or a prediction for another machine would be held against
+links that it never had. Whatever is not known contradicts nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+from counterpoint.core.errors import UsageError
+from counterpoint.diagnose.case import Case
+from counterpoint.hardware import Target, find_chip
+from counterpoint.simulate.stands_for import target_said
+
+_NEXT: Final = "without --target the profile's own chip tells its links"
+
+
+def check_target(case: Case) -> tuple[str, ...]:
+    """Notes on a target that is odd; UsageError where it can't be the profile's machine."""
+    target = case.context.target
+    if target is None:
+        return ()
+    if (said := target_said(case.timeline)) is not None:
+        _check_prediction(target, said)
+        return ()
+    _check_chip(case, target)
+    _check_devices(case, target)
+    machines = Counter(case.timeline.hosts[device.host].machine for device in case.timeline.devices)
+    most = max(machines.values(), default=0)
+    if most <= target.gpus_per_host:
+        return ()
+    said = f"--target {target} has {target.gpus_per_host:,} devices on a host"
+    return (f"{said}, the profile {most:,}: which share fast links is taken from the target",)
+
+
+def _check_prediction(target: Target, said: Target) -> None:
+    parts = ("gpu", "hosts", "gpus_per_host")
+    if any(getattr(target, part) != getattr(said, part) for part in parts):
+        raise UsageError(
+            f"--target {target}, but this is a prediction for {said}",
+            next=f"counterpoint predict --target {target}, for a prediction of that",
+        )
+
+
+def _check_chip(case: Case, target: Target) -> None:
+    """By family: A100s of 40 and of 80 GB have the same links."""
+    if target.known_gpu is None:
+        return
+    asked = target.chip.name
+    for name in {device.chip for device in case.timeline.devices}:
+        found = find_chip(name)
+        if found is not None and _family(found.name) != _family(asked):
+            raise UsageError(f"--target {target}, but the profile is of {found.name}", next=_NEXT)
+
+
+def _family(chip: str) -> str:
+    return chip.split(maxsplit=1)[0]
+
+
+def _check_devices(case: Case, target: Target) -> None:
+    program = case.program
+    count = program.num_partitions * program.num_replicas if program else 0
+    devices = max(count, len(case.timeline.devices))
+    if devices > target.devices:
+        raise UsageError(
+            f"--target {target} has {target.devices:,} devices, the profile's program runs on"
+            f" {devices:,}",
+            next=_NEXT,
+        )
