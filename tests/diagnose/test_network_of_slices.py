@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pytest
 from megascale_fixture import BYTES, Scene
-from slices import case_of
+from slices import case_of, timeline_of
 
+from counterpoint.diagnose.network.calls import remote_calls
 from counterpoint.diagnose.network.demand import demand
 from counterpoint.diagnose.network.requirement import Bound, Link, classify
 from counterpoint.diagnose.network.slack import slack_table
+from counterpoint.report.document import Table
+from counterpoint.report.network_calls import calls_section
 
 
 def test_slack_is_the_work_between_send_and_recv_done() -> None:
@@ -41,3 +44,13 @@ def test_what_reads_nothing_of_the_received_could_hide_it() -> None:
     assert row["bound"] == Bound.SCHEDULE
     (short,) = case_of(Scene(slack_ms=0.5)).ask(classify).to_dicts()
     assert short["bound"] == Bound.UNKNOWN
+
+
+def test_the_report_shows_host_work_apart_from_latency() -> None:
+    section = calls_section(remote_calls(timeline_of(Scene(registered=lambda _: 20))), top=2)
+    table = section.blocks[0]
+    assert isinstance(table, Table)
+    assert "host work" in [column.title for column in table.columns]
+    quiet = calls_section(remote_calls(timeline_of(Scene())), top=2).blocks[0]
+    assert isinstance(quiet, Table)
+    assert "host work" not in [column.title for column in quiet.columns]

@@ -205,7 +205,7 @@ def _about(explanation: Explanation) -> list[Section]:
         return []
     what = "prediction" if explanation.basis == Basis.PREDICTED else "profile"
     entries = _entries(explanation, others, len(explanation.findings) - len(others) + 1)
-    return [Section(f"About this {what}", "not known in milliseconds", entries)]
+    return [Section(f"About this {what}", "with no saving of its own", entries)]
 
 
 def _entries(explanation: Explanation, found: list[Finding], first: int) -> tuple[Entry, ...]:

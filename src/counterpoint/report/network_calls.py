@@ -12,6 +12,7 @@ def calls_section(calls: Calls, top: int) -> Section:
     """Links by their median, and the median of each step."""
     links = calls.links
     rows = links.head(top).to_dicts()
+    host_ms = [row["host_ms"] for row in rows]
     told = [
         Told("host", names(rows, "host")),
         Told("peer", names(rows, "peer")),
@@ -19,6 +20,7 @@ def calls_section(calls: Calls, top: int) -> Section:
         Told("median ms", units.column(row["median_ms"] for row in rows), number=True),
         Told("p95", units.column(row["p95_ms"] for row in rows), number=True),
         Told("most", units.column(row["max_ms"] for row in rows), number=True),
+        *([Told("host work", units.column(host_ms), number=True)] if any(host_ms) else []),
         Told("slow", [units.percent(row["slow_share"], 0) for row in rows], number=True),
         Told("pattern", names(rows, "pattern")),
     ]

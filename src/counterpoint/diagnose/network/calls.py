@@ -88,7 +88,7 @@ class Calls:
 
     @property
     def links(self) -> pl.DataFrame:
-        """One row per host and peer: calls, median_ms, p95_ms, max_ms, slow_share, pattern."""
+        """One row per host and peer: medians, p95 and maximum of latency, host work, slow share."""
         grouped = self.rows.group_by("host", "peer", maintain_order=True).agg(*_statistics())
         return grouped.with_columns(
             pattern=pl.when(pl.col("slow_share") > 0.5)
@@ -112,6 +112,7 @@ def _statistics() -> tuple[pl.Expr, ...]:
         latency.median().alias("median_ms"),
         latency.quantile(_TAIL, "linear").alias("p95_ms"),
         latency.max().alias("max_ms"),
+        pl.col("host_ms").median(),
         pl.col("slow").mean().alias("slow_share"),
     )
 
