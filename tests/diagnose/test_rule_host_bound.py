@@ -44,6 +44,7 @@ def test_nothing_recorded_is_said() -> None:
     assert finding.title == (
         "devices have nothing to do for 0.06 ms per step; the profile does not show why"
     )
+    assert finding.detail == "40% of the step; no call and no launch is recorded"
     assert finding.doubt == "the profile does not show which thread launches"
     assert "python_tracer_level=1" in finding.remedy.text
 

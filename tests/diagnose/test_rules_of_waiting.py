@@ -72,6 +72,7 @@ def with_reads(op: str | None) -> Timeline:
 def test_a_copy_of_a_result_tells_of_a_read_where_no_host_is_seen() -> None:
     (finding,) = blocking_read.check(case(with_reads(None)))
     assert most(finding) == pytest.approx(0.060)
+    assert finding.title.endswith("per step after a copy to the host")
     assert finding.doubt is not None
     assert not list(host_bound.check(case(with_reads(None))))
 

@@ -73,8 +73,8 @@ def check(case: Case) -> Iterator[Finding]:
     yield Finding(
         code=CODE,
         title=(
-            f"devices have nothing to do for {waiting:,.2f} ms per step because the host waits for"
-            " a result"
+            f"devices have nothing to do for {waiting:,.2f} ms per step "
+            + ("because the host waits for a result" if idle.seen else "after a copy to the host")
         ),
         detail=(
             f"the thread that launches waits {idle.blocked_ms:,.2f} ms per step, {inside:,.2f} ms"

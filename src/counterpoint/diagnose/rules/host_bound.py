@@ -108,10 +108,12 @@ def check(case: Case) -> Iterator[Finding]:
     known = total - by_cause[Cause.UNKNOWN]
     said = ", ".join(f"{_SAID[c]} {by_cause[c]:,.2f} ms" for c in ranked)
     gaps = "gaps before work that was launched late" if idle.seen else "gaps between runs"
+    shown = idle.seen or known > 0
+    meanwhile = f"meanwhile the host is {said}" if shown else "no call and no launch is recorded"
     yield Finding(
         code=CODE,
-        title=_title(total, seen=idle.seen, known=known),
-        detail=f"{total / case.step_ms:.0%} of the step; meanwhile the host is {said}",
+        title=_title(total, shown=shown),
+        detail=f"{total / case.step_ms:.0%} of the step; {meanwhile}",
         saves_ms=Range(0.0, total),
         basis=case.basis,
         evidence=(
@@ -123,8 +125,8 @@ def check(case: Case) -> Iterator[Finding]:
     )
 
 
-def _title(total: float, *, seen: bool, known: float) -> str:
-    if seen or known:
+def _title(total: float, *, shown: bool) -> str:
+    if shown:
         return f"devices wait {total:,.2f} ms per step for the host to launch"
     return f"devices have nothing to do for {total:,.2f} ms per step; the profile does not show why"
 
