@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from made_step import Work, hlo, made, negate, reduce
+from made_step import Work, hlo, made, negate, reduce, reduce_done, reduce_start
 
 from counterpoint.core.basis import Basis, Range
 from counterpoint.diagnose.case import Case
@@ -115,3 +115,28 @@ def test_what_waits_hidden_beside_compute_costs_nothing() -> None:
         ]
 
     assert not ask(made(text, of, 20, beside=["reduce"], flags={}, jaxlib="0.10.2"))
+
+
+def test_what_shows_of_a_transfer_that_would_be_hidden_is_waiting() -> None:
+    text = hlo(
+        negate("work.1", "p"),
+        reduce_start("reduce", "work.1"),
+        negate("beside", "work.1"),
+        reduce_done("done", "reduce"),
+        root=negate("work.2", "done"),
+    )
+
+    def of(device: int, number: int) -> list[Work]:
+        del number
+        come = 10 if device else 5
+        return [
+            ("work.1", 0, come),
+            ("reduce", come, 12 - come),
+            ("beside", come, 6),
+            ("work.2", come + 7, 2),
+        ]
+
+    (found,) = ask(made(text, of, 20, beside=["reduce"], steps=10, flags={}, jaxlib="0.10.2"))
+    # Device 0 waits from 5 to 10, and from 11 to 12 nothing runs beside it: the transfer's 2 would
+    # have been over by 7.
+    assert found.title == "devices wait 0.50 ms per step for the one that comes last"
