@@ -75,6 +75,11 @@ def test_without_a_rate_nothing_is_judged() -> None:
     )
 
 
+def test_between_slices_another_table_tells_the_time() -> None:
+    given = facts(wire=Wire(link=Link.DCN, bytes=300e6), transfer_ms=None, achieved=None)
+    assert "remote calls tell" in judge(given)[1]
+
+
 @pytest.mark.parametrize(
     ("sent", "transfer_ms", "achieved", "bound"),
     [

@@ -71,7 +71,7 @@ def analyse(
     odd = check_target(case)
     return NetworkAnalysis(
         inputs=timeline.inputs,
-        notes=(*timeline.notes, *odd, *_more_notes(case)),
+        notes=(*odd, *timeline.notes, *_more_notes(case)),
         basis=str(timeline.basis),
         step=step,
         selected_devices=None if devices is None else selection.devices,

@@ -133,8 +133,7 @@ def _by_schedule(facts: Facts) -> tuple[Bound, str] | None:
 
 def _by_links(facts: Facts) -> tuple[Bound, str]:
     if facts.transfer_ms is None or facts.achieved is None:
-        missing = "how long the transfer takes" if facts.wire.bytes else "how many bytes it carries"
-        return Bound.UNKNOWN, f"nothing tells {missing}"
+        return Bound.UNKNOWN, _missing(facts.wire)
     if facts.wire.capacity is None:
         return _unheld(facts, facts.transfer_ms, facts.achieved)
     if facts.achieved > _BEYOND * facts.wire.capacity:
@@ -147,6 +146,15 @@ def _by_links(facts: Facts) -> tuple[Bound, str]:
     if facts.wire.link is Link.ICI:
         return _on_ici(facts, facts.transfer_ms, facts.achieved, facts.wire.capacity)
     return _unheld(facts, facts.transfer_ms, facts.achieved)
+
+
+def _missing(wire: Wire) -> str:
+    if wire.link is Link.DCN:
+        return (
+            "what holds up transfers between slices, the remote calls tell, and `explain` STEP201"
+        )
+    missing = "how long the transfer takes" if wire.bytes else "how many bytes it carries"
+    return f"nothing tells {missing}"
 
 
 def _unheld(facts: Facts, transfer_ms: float, achieved: float) -> tuple[Bound, str]:
