@@ -132,9 +132,9 @@ class TestSideBySide:
         with reading.stdout as told:
             told.readline()
             reading.send_signal(signal.SIGINT)
-            assert reading.wait(30) != 0
+            assert reading.wait(120) != 0
         assert not list(temporary.iterdir())
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 120
         while _children_of_session(reading.pid) and time.monotonic() < deadline:
             time.sleep(0.05)
         assert not _children_of_session(reading.pid)
