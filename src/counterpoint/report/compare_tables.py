@@ -30,6 +30,7 @@ _HOW: Final = {
     How.MERGED: "combined",
     How.FUSED: "fused",
     How.PLACE: "same place",
+    How.RENAMED: "renamed",
 }
 _THREE: Final = (
     Column("A ms", Kind.NUMBER),

@@ -89,7 +89,9 @@ def test_a_profile_without_hlo_is_matched_by_name() -> None:
 
 
 def test_what_only_one_has_is_listed_with_its_time() -> None:
-    other = program(sine("first", "mlp/sin"), sine("third", "elsewhere/sin"))
+    other = program(
+        sine("first", "mlp/sin"), sine("third", "elsewhere/sin").replace("sine(", "cosine(")
+    )
     work = work_of(
         timeline(HLO, A_SPANS), timeline(other, [("first", 0, 2, 0), ("third", 3, 4, 0)])
     )

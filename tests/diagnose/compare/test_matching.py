@@ -9,6 +9,7 @@ import pytest
 from compare_pairs import (
     body,
     fused,
+    meta,
     program,
     reduce_done,
     reduce_start,
@@ -192,3 +193,52 @@ def test_without_hlo_renamed_ops_are_told_by_their_operations_and_place() -> Non
         (("fusion.1",), ("fusion.2",)): ("work", 0.0),
         (("fusion.2",), ("fusion.1",)): ("work", 1.0),
     }
+
+
+def test_renamed_scopes_are_followed_by_what_they_hold() -> None:
+    def written(layer: str) -> str:
+        return program(
+            sine("s.1", f"{layer}/mlp/sin"),
+            reduce_start("r.1", f"{layer}/psum", 1024),
+            reduce_done("d.1", "r.1", 1024),
+        )
+
+    spans = [("s.1", 0, 2, 0), ("r.1", 3, 4, 1)]
+    work = work_of(timeline(written("layer0"), spans), timeline(written("block0"), spans))
+    assert {row.how for row in work.ops} == {How.RENAMED}
+    assert not any(row.clear for row in work.ops)
+
+
+def test_of_several_that_may_be_meant_none_is_guessed() -> None:
+    a = program(sine("s.1", "a/sin"), sine("s.2", "b/sin"))
+    b = program(sine("s.1", "c/sin"))
+    work = work_of(
+        timeline(a, [("s.1", 0, 2, 0), ("s.2", 3, 2, 0)]), timeline(b, [("s.1", 0, 2, 0)])
+    )
+    assert {row.how for row in work.ops} == {How.ALONE}
+
+
+def test_the_workspace_of_a_library_is_no_shape() -> None:
+    def call(workspace: int) -> str:
+        return program(
+            f"  %dot = (f32[256]{{0}}, s8[{workspace}]{{0}}) custom-call(%p), "
+            f'custom_call_target="__cublas$gemm", {meta("mlp/dot_general")}'
+        )
+
+    spans = [("dot", 0, 2, 0)]
+    work = work_of(timeline(call(33554432), spans), timeline(call(4194304), spans))
+    assert {row.how for row in work.ops} == {How.SAME}
+
+
+def test_a_collective_of_other_bytes_is_not_matched_by_its_name() -> None:
+    a = program(reduce_start("r.1", "a/psum", 1024), reduce_done("d.1", "r.1", 1024))
+    b = program(reduce_start("r.1", "b/psum", 16), reduce_done("d.1", "r.1", 16))
+    spans = [("r.1", 0, 2, 1)]
+    assert {row.how for row in work_of(timeline(a, spans), timeline(b, spans)).ops} == {How.ALONE}
+
+
+def test_what_was_added_before_a_collective_does_not_move_it() -> None:
+    more = program(sine("new", "new/sin").replace("sine(", "cosine("), *SCHEDULE)
+    spans = [(op, start + 1, length, line) for op, start, length, line in SPANS]
+    work = work_of(timeline(program(*SCHEDULE), SPANS), timeline(more, [("new", 0, 1, 0), *spans]))
+    assert work.schedule.moves == ()

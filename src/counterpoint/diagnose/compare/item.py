@@ -7,6 +7,8 @@ fused them.
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Hashable
 from dataclasses import dataclass
 from itertools import groupby
@@ -23,6 +25,9 @@ from counterpoint.timeline.model import Lane, Timeline
 
 STEP: Final = ""
 """Stands for the step's program on either side, whatever its name."""
+
+_WORKSPACE: Final = re.compile(r", [su]8\[\d+\](\{0\})?\)")
+"""The last part of a tuple that holds more: bytes to work in."""
 
 Atom = tuple[str, str, str]
 """Scope (or the source line where there is none), primitive and phase."""
@@ -52,6 +57,7 @@ class Item:
     key: Hashable  # None where no HLO tells it
     figures: Hashable  # what the profile itself says of its work; None where it says nothing
     content: frozenset[Atom]
+    unscoped: Hashable  # opcode, shapes and content but for scopes; None where no HLO tells it
     count: float
     self_ms: float
     held_ms: float
@@ -131,6 +137,7 @@ def _item(case: Case, row: dict[str, Any]) -> Item:
         key=known.key,
         figures=_figures(row),
         content=known.content,
+        unscoped=known.unscoped,
         count=row["count"] or 0.0,
         self_ms=row["self_ms"] or 0.0,
         held_ms=row["held_ps"],
@@ -170,17 +177,32 @@ class _Known:
     result: str | None = None
     key: Hashable = None
     content: frozenset[Atom] = frozenset()
+    unscoped: Hashable = None
 
 
 def _known(program: Program, it: Instruction) -> _Known:
     key = stable_key(program, it)
     fused = program.body(it) if it.opcode == "fusion" else ()
+    content = frozenset(filter(None, (_atom(program, one) for one in (it, *fused))))
+    shapes = _no_workspace(it, str(key.shapes))
     return _Known(
         primitive=provenance(program, it).primitive,
-        result=str(it.shape),
-        key=(key.scope, key.phase, key.opcode, key.shapes),
-        content=frozenset(filter(None, (_atom(program, one) for one in (it, *fused)))),
+        result=_result(it),
+        key=(key.scope, key.phase, key.opcode, shapes),
+        content=content,
+        unscoped=(key.opcode, shapes, frozenset(Counter(made for _, made, _ in content).items())),
     )
+
+
+def _result(it: Instruction) -> str:
+    """Its shape; of a library's call without the workspace, whose size the chip decides."""
+    return _no_workspace(it, str(it.shape))
+
+
+def _no_workspace(it: Instruction, shape: str) -> str:
+    if it.opcode != "custom-call":
+        return shape
+    return _WORKSPACE.sub(")", shape)
 
 
 def _atom(program: Program, it: Instruction) -> Atom | None:

@@ -12,6 +12,10 @@ in stages, the surest first, and a stage sees what earlier ones have left:
     merged    collectives of one kind and group, several for one with the same bytes in all
     fused     ops that hold mostly the same content: groups of several on either side
     place     equal scope and primitive, or equal source line, and little else
+    renamed   equal opcode, phase, shapes and content but for scopes, in order of the schedule;
+              collectives of one kind, group and bytes
+
+A collective of other bytes is another one, unless it stands at the same scope.
 
 What is left is in one side alone. Nothing is dropped.
 """
@@ -19,7 +23,7 @@ What is left is in one side alone. Nothing is dropped.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -44,6 +48,7 @@ class How(StrEnum):
     MERGED = "merged"
     FUSED = "fused"
     PLACE = "place"
+    RENAMED = "renamed"
     ALONE = "alone"
 
 
@@ -72,6 +77,8 @@ def match_items(a: Sequence[Item], b: Sequence[Item]) -> tuple[Match, ...]:
     found += left.group(How.FUSED, fused_groups(left.a, left.b))
     for how, identity in _LAST:
         found += left.pair(how, identity)
+    for how, identity in _RENAMED:
+        found += left.pair(how, identity, renamed=True)
     found += [Match((it,), (), How.ALONE) for it in left.a]
     found += [Match((), (it,), How.ALONE) for it in left.b]
     return tuple(found)
@@ -83,10 +90,11 @@ class _Left:
     def __init__(self, a: list[Item], b: list[Item]) -> None:
         self.a, self.b = a, b
 
-    def pair(self, how: How, identity: Identity) -> list[Match]:
+    def pair(self, how: How, identity: Identity, *, renamed: bool = False) -> list[Match]:
         """One of A with one of B that have one identity, in order; the rest stays.
 
-        Who says of two what scope they are from must say the same.
+        Who says of two what scope they are from must say the same, unless scopes were renamed:
+        then as many on either side must be left, for else it is a guess which is which.
         """
         waiting: defaultdict[Hashable, list[Item]] = defaultdict(list)
         for it in reversed(self.b):
@@ -97,7 +105,14 @@ class _Left:
             for it in self.a
             if (known := identity(it)) is not None and waiting.get(known)
         ]
-        found = [it for it in found if _agree(it.a[0].scope, it.b[0].scope)]
+        if renamed:
+            counts = [Counter(map(identity, side)) for side in (self.a, self.b)]
+            found = [it for it in found if _equally(identity(it.a[0]), *counts)]
+            found = [it for it in found if not it.a[0].content & it.b[0].content]
+        else:
+            found = [it for it in found if _agree(it.a[0].scope, it.b[0].scope)]
+        if how is How.NAME:  # which does not make a collective of 1 GiB one of 16 MiB
+            found = [it for it in found if _agree(it.a[0].bytes, it.b[0].bytes)]
         self._take(found)
         return found
 
@@ -113,6 +128,10 @@ class _Left:
         gone = {id(it) for match in found for it in (*match.a, *match.b)}
         self.a = [it for it in self.a if id(it) not in gone]
         self.b = [it for it in self.b if id(it) not in gone]
+
+
+def _equally(known: Hashable, a: Counter[Hashable], b: Counter[Hashable]) -> bool:
+    return a[known] == b[known]
 
 
 def _exact(it: Item) -> Hashable:
@@ -145,7 +164,7 @@ def _name_unless(told: set[str]) -> Identity:
     return named
 
 
-def _agree(a: str | None, b: str | None) -> bool:
+def _agree(a: Hashable, b: Hashable) -> bool:
     return a is None or b is None or a == b
 
 
@@ -171,8 +190,8 @@ def _shapes(it: Item) -> Hashable:
 
 
 def _kin(it: Item) -> Hashable:
-    """A collective of another size at the same place."""
-    if not it.is_collective:
+    """A collective of another size at the same place, which something must tell."""
+    if not it.is_collective or not (it.scope or it.source):
         return None
     return (it.program, it.kind, it.group_size, it.scope, it.phase)
 
@@ -188,6 +207,21 @@ def _made(it: Item) -> Hashable:
     if it.scope or it.source or it.is_collective:
         return None
     return (it.program, it.category, it.result, _stem(it.op))
+
+
+def _renamed(it: Item) -> Hashable:
+    """What is left when all that a user may rename is: scopes, and names of functions."""
+    if it.is_collective:
+        return None if it.bytes is None else (it.program, it.kind, it.group_size, it.bytes)
+    if it.unscoped is None:
+        return None
+    return (it.program, it.category, it.phase, it.result, it.unscoped)
+
+
+def _renamed_at_one_place(it: Item) -> Hashable:
+    if (known := _renamed(it)) is None or not it.source:
+        return None
+    return (known, it.source)
 
 
 def _stem(op: str) -> str:
@@ -206,4 +240,8 @@ _LAST: Final[tuple[tuple[How, Identity], ...]] = (
     (How.PLACE, _kin),
     (How.PLACE, _place),
     (How.PLACE, _made),
+)
+_RENAMED: Final[tuple[tuple[How, Identity], ...]] = (
+    (How.RENAMED, _renamed_at_one_place),
+    (How.RENAMED, _renamed),
 )

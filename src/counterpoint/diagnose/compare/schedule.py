@@ -91,7 +91,8 @@ def _prices(matches: Iterable[Match]) -> tuple[dict[str, float], dict[str, float
             of_b[theirs[0].op] = _us(mine[0])
             continue
         whole = math.fsum(it.self_ms for it in theirs)
-        scale = math.fsum(it.self_ms for it in mine) / whole if mine and whole else 1.0
+        # What A does not have, it has no price for: it was added, and no collective moved past it.
+        scale = math.fsum(it.self_ms for it in mine) / whole if mine and whole else 0.0
         of_b |= {it.op: _us(it) * scale for it in theirs}
     return of_a, of_b
 
