@@ -9,7 +9,7 @@ import pytest
 from compare_pairs import program, sine, timeline
 from runs_with_memory import run_with
 
-from counterpoint.core.basis import Basis, Unknown
+from counterpoint.core.basis import Basis, Range, Unknown
 from counterpoint.diagnose.compare.comparison import Work, compare
 from counterpoint.diagnose.compare.experiment import About
 from counterpoint.diagnose.compare.step_time import StepChange, Verdict
@@ -119,3 +119,16 @@ def test_flags_are_those_of_the_step_and_not_of_a_helper_that_compiled_longer(
             (place / f"{module}.gpu_after_optimizations.txt").write_text("x" * size)
         sides.append(replace(made, ranks=(replace(made.ranks[0], dump=place),)))
     assert compare(*sides).differs == ()
+
+
+def test_a_stored_prediction_keeps_its_range() -> None:
+    made = replace(
+        timeline(HLO, SPANS),
+        basis=Basis.PREDICTED,
+        environment={"prediction_range_s": "0.009 0.012"},
+    )
+    sides = [replace(made, hosts=(Host(name=it, source=""),)) for it in ("8xH100", "8xB200")]
+    found = compare(*sides)
+    assert isinstance(found.step, StepChange)
+    assert isinstance(found.step.range, Range)
+    assert [it.what for it in found.differs] == ["simulated"]

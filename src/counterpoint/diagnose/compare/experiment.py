@@ -29,7 +29,7 @@ _OWN: Final = (
     *("PYTHONPATH", "COUNTERPOINT_", "JAX_DUMP_IR_TO", "PYTHONUNBUFFERED", "PYTHONFAULTHANDLER"),
     *("SLURM_", "OMPI_", "PMI", "XLA_FLAGS"),
 )
-_OF_ITSELF: Final = ("profile_", "process_id", "EXPORT_")
+_OF_ITSELF: Final = ("profile_", "prediction_", "process_id", "EXPORT_")
 """What a profile says of its own making."""
 _SHOWN: Final = 3
 

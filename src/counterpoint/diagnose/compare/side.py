@@ -25,6 +25,7 @@ from counterpoint.diagnose.selection import PS_PER_MS, Selection, select
 from counterpoint.runs import Run, is_run, read_run
 from counterpoint.runs.read import read
 from counterpoint.runs.score import score_of_steps
+from counterpoint.simulate.reach_said import range_said
 from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.read import Progress
 
@@ -109,6 +110,7 @@ def _times(timeline: Timeline) -> StepTimes | None:
         source,
         timeline.basis,
         on_host=all(it.kind == "cpu" for it in timeline.devices),
+        range_s=range_said(timeline),
         target=_target(timeline),
     )
 

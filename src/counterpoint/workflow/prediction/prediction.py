@@ -20,6 +20,7 @@ from counterpoint.flags import Settings
 from counterpoint.flags.xla_flags import render_xla_flags
 from counterpoint.hardware import Target
 from counterpoint.hlo import Program
+from counterpoint.simulate.reach_said import range_noted
 from counterpoint.workflow.prediction.memory_fit import MemoryFit
 
 if TYPE_CHECKING:
@@ -119,10 +120,9 @@ class Prediction:
     @property
     def timeline(self) -> Timeline:
         """The simulated step, with the settings that it was compiled under, if it was here."""
-        timeline = self.base.simulation.timeline
-        if self.base.compiled is None:
-            return timeline
-        return replace(timeline, environment=_noted(self.base.settings))
+        settings = {} if self.base.compiled is None else _noted(self.base.settings)
+        noted = {**settings, **range_noted(self.base.range_s)}
+        return replace(self.base.simulation.timeline, environment=noted)
 
 
 def _noted(settings: Settings) -> dict[str, str]:
