@@ -70,10 +70,10 @@ class Gathered:
 def gather(gathered: Gathered, recording: Recording) -> None:
     """Add a host: find its runs, describe its ops, append its tables; a copy of one is not."""
     origin = origin_of(recording)
+    require_same_kind(gathered.hosts, origin)
     if copied := told_already(gathered.hosts, origin):
         gathered.notes.append(copied)
         return
-    require_same_kind(gathered.hosts, origin)
     host = len(gathered.hosts)
     gathered.hosts.append(origin)
     recording = on_clock_of(gathered.hosts[0], origin, without_idle_devices(recording))
