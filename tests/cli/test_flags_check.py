@@ -19,9 +19,9 @@ from counterpoint.flags.channel import Channel
 from counterpoint.flags.lint.confirm import Confirmation
 from counterpoint.flags.lint.examination import Question, examine
 from counterpoint.flags.reading import FORMS
-from counterpoint.flags.rules import RULES
 from counterpoint.flags.written import Given, Place, Written
 from counterpoint.report.flags_check_document import summary_lines
+from counterpoint.report.rules_pages import RULES
 
 Captured = pytest.CaptureFixture[str]
 HEAVY = ("cyclopts", "jax", "numpy", "polars", "rich", "google.protobuf", "yaml")

@@ -152,7 +152,8 @@ def executed(path: Path, *, profiled: bool = True) -> Path:
         rank = writer.add_rank(number)
         writer.start_rank(RankStart(number), os.getpid())
         if profiled:
-            recorded(rank / "profile" / "plugins" / "profile" / "t" / f"h{number}.xplane.pb")
+            session = rank / "profile" / "plugins" / "profile" / "t"
+            recorded(session / f"h{number}.xplane.pb", device=number)
         told = {"pid": 7, "jax": "0.10.2", "jaxlib": "0.10.2"}
         (rank / "agent" / "process-7.json").write_text(json.dumps(told))
         writer.end_rank(number, Outcome(OutcomeKind.OK, 0))
