@@ -64,7 +64,8 @@ def origin_of(recording: Recording) -> Origin:
 
 
 def _content(recording: Recording) -> bytes:
-    digest = sha256(repr(recording.ops.rows()).encode())
+    who = [device.ordinal for device in recording.devices]  # ranks of one host are told apart
+    digest = sha256(repr((who, recording.ops.rows())).encode())
     for name in ("device", "line", "op", "start_ps", "dur_ps"):
         digest.update(recording.spans[name].to_numpy().tobytes())
     return digest.digest()
