@@ -14,6 +14,7 @@ from xla_compiler import why_none
 
 STEPS = """
 import jax, jax.numpy as jnp, numpy as np
+from contextlib import contextmanager
 import counterpoint
 from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec as P
 
@@ -98,6 +99,7 @@ def test_a_function_is_lowered_for_any_number_of_devices(
         ("no_tuple", UsageError, "the arguments it returns are int"),
         ("missing", UsageError, r"it has no function missing[\s\S]*next: .*steps.py:\w+"),
         ("brokn", UsageError, r"next: .*steps.py:broken"),
+        ("contextmanagr", UsageError, r"next: .*steps.py:(?!contextmanager)\w+"),  # imported
         ("unbound", UsageError, r"unbound\(w\)|missing a required argument: 'x'"),
         ("of_words", UsageError, "no array and no shape"),
     ],

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from xspace_builder import (
+    MS,
     US,
     Module,
     Plane,
@@ -109,3 +110,15 @@ def test_cuda_graphs_hide_the_ops_but_not_the_parts(tmp_path: Path, launched_as:
     check_breakdown(found)
     assert any("CUDA graphs" in note for note in found.notes)
     assert "fusion_1" in found.ops["op"].to_list()
+
+
+def test_a_function_compiled_anew_for_each_call_is_one_step_per_call(tmp_path: Path) -> None:
+    gpu = nvidia(0)
+    modules = {("jit_step", number): hlo_proto("jit_step", {"f": "fusion"}) for number in range(6)}
+    for at, module in enumerate(modules):
+        kernel(gpu, "Stream #20", "f", at * MS, 300 * US, op="f", module=module)
+    path = tmp_path / "host.xplane.pb"
+    path.write_bytes(xspace(gpu, metadata(modules)))
+    made = counterpoint.read(path)
+    assert made.steps["step"].n_unique() == 6
+    assert any("6 programs named jit_step ran" in note for note in made.notes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from counterpoint.core.basis import Range
@@ -15,10 +16,28 @@ WORTH_A_WORD: Final = 0.01
 
 def judge(case: Case) -> tuple[Finding, ...]:
     """The dearest first; then what says nothing of time, in order of codes."""
-    found = [finding for rule in RULES for finding in rule.check(case)]
+    doubt = _doubt(case)
+    found = [_doubted(finding, doubt) for rule in RULES for finding in rule.check(case)]
     priced = [finding for finding in found if _most(finding) > WORTH_A_WORD * case.step_ms]
     unpriced = [finding for finding in found if not isinstance(finding.saves_ms, Range)]
     return (*sorted(priced, key=_rank), *unpriced)
+
+
+def _doubt(case: Case) -> str | None:
+    """What speaks against whatever is found."""
+    timeline = case.timeline
+    if {device.kind for device in timeline.devices} == {"cpu"}:
+        return "virtual CPU devices share the machine's cores: an accelerator's times are others"
+    if timeline.step_program is None and timeline.steps["step"].n_unique() == 1:
+        return "no step was told apart: it may have been once in all of the profile"
+    return None
+
+
+def _doubted(finding: Finding, doubt: str | None) -> Finding:
+    if doubt is None:
+        return finding
+    both = doubt if finding.doubt is None else f"{finding.doubt}; {doubt}"
+    return replace(finding, doubt=both)
 
 
 def _most(finding: Finding) -> float:

@@ -78,7 +78,10 @@ def _slack(analysis: NetworkAnalysis, top: int) -> Section:
     """The least slack first, where it is too short for the transfer."""
     slack = analysis.slack
     if not len(slack):
-        return Section("Slack", "no collective and no host transfer ran in a step")
+        return Section(
+            "Slack",
+            "no collective ran in a step (copies: counterpoint explain)",
+        )
     moved = analysis.network.select("program", "op", "movable_ms")
     lasts = analysis.collectives.select("program", "op", "transfer_ms")
     keys = ["program", "op"]

@@ -69,11 +69,11 @@ def find_steps(
         steps, rule = _by_runs(matched.runs, matched.others), matched.rule
         notes += matched.notes
     else:
-        mine = runs.filter(pl.col("program") == program)
         name = names[program]
+        mine, notes = _recompiled(runs, program, names)
         steps = _by_runs(mine, mine.clear())
         rule = f"no markers: one run of {name}, the program with most device time, is one step"
-        notes = _accumulation(runs, program, names)
+        notes += _accumulation(runs, program, names)
     found = _finish(steps, rule, runs, program)
     return replace(found, notes=(*notes, *found.notes))
 
@@ -118,6 +118,21 @@ def _builds(runs: pl.DataFrame, program: int, names: list[str]) -> tuple[pl.Data
     )
     index = pl.int_range(pl.len(), dtype=pl.UInt32).over("device").alias("index")
     return mine.with_columns(index), [note]
+
+
+def _recompiled(
+    runs: pl.DataFrame, program: int, names: list[str]
+) -> tuple[pl.DataFrame, list[str]]:
+    """Runs of the dominant program; of all of its name where each ran but once.
+
+    Then a function was compiled anew for every call. Builds that ran more often may be functions of
+    their own that share a name, and nothing tells.
+    """
+    mine, notes = _builds(runs, program, names)
+    turns = mine.group_by("device", "program").len()
+    if turns["program"].n_unique() >= _ENOUGH and turns["len"].max() == 1:
+        return mine, notes
+    return runs.filter(pl.col("program") == program), []
 
 
 def _accumulation(runs: pl.DataFrame, program: int, names: list[str]) -> list[str]:

@@ -49,6 +49,11 @@ def test_one_run_each_is_judged_with_what_identical_runs_differ_by(
     assert found.verdict is verdict
 
 
+def test_steps_that_scatter_decide_nothing() -> None:
+    wide = run(1.00, 1.04, 0.97, 1.05, 0.96)
+    assert changed([wide], [replace(wide, each_s=wide.each_s[1:])]).verdict is Verdict.OPEN
+
+
 def test_steps_alone_would_have_called_noise_a_loss() -> None:
     found = changed([scaled(1.0)], [scaled(1.012)])
     assert isinstance(found.of_steps, Range)

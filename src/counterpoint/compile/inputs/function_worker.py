@@ -53,7 +53,12 @@ def _found(home: str, name: str) -> Callable[..., Made]:
     found = getattr(module, name, None)
     if callable(found):
         return cast("Callable[..., Made]", found)
-    functions = [it for it, value in vars(module).items() if inspect.isfunction(value)]
+    own = getattr(module, "__name__", None)  # what it imports is not its own
+    functions = [
+        it
+        for it, value in vars(module).items()
+        if inspect.isfunction(value) and value.__module__ == own
+    ]
     raise UsageError(
         f"it has no function {name}",
         why=f"it has {', '.join(functions[:8])}" if functions else "it has no functions at all",

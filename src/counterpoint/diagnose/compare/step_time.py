@@ -225,6 +225,10 @@ def _around(middle: float, half: float) -> Range:
     return Range(math.expm1(middle - half), math.expm1(middle + half))
 
 
+_NARROW = 2.4
+"""A range that reaches further than so many times what runs differ by decides nothing: 3 %."""
+
+
 def _verdict(
     change: float, reach: Range | Unknown, kinds: set[Basis], *, alone: bool, one_target: bool
 ) -> Verdict:
@@ -239,4 +243,5 @@ def _verdict(
         return Verdict.SAME
     if kinds == {Basis.PREDICTED}:
         return Verdict.TIED if one_target else Verdict.OPEN
-    return Verdict.WITHIN if alone and abs(change) <= RUNS_DIFFER else Verdict.OPEN
+    narrow = max(-reach.low, reach.high) <= _NARROW * RUNS_DIFFER
+    return Verdict.WITHIN if alone and narrow and abs(change) <= RUNS_DIFFER else Verdict.OPEN
