@@ -112,6 +112,11 @@ def test_a_batch_that_is_put_while_the_device_works() -> None:
     assert not list(late_batch.check(case(loop([replace(PUT, start=-80)]))))
 
 
+def test_a_put_of_a_hundredth_of_the_step_is_not_worth_a_word() -> None:
+    assert not list(late_batch.check(case(loop([replace(PUT, length=1)]))))
+    assert list(late_batch.check(case(loop([replace(PUT, length=5)]))))
+
+
 def test_kernel_gaps() -> None:
     runs = [Run(n * 100, 100, busy=((0, 48), (50, 48), (98, 2))) for n in range(4)]
     steps = [(n * 100, 100) for n in range(4)]

@@ -78,7 +78,8 @@ def check(case: Case) -> Iterator[Finding]:
         ),
         detail=(
             f"the thread that launches waits {idle.blocked_ms:,.2f} ms per step, {inside:,.2f} ms"
-            " of that while no device works, and calls the next step only then"
+            " of that while no device works, and calls the next step only then: what else it does"
+            " before could be done beside the step"
             if idle.seen
             else "a copy to the host that is no op of the program ends, and the next step begins"
             f" {waiting:,.2f} ms later: so does a loop that reads a result (float(loss))"
