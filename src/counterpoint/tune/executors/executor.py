@@ -1,0 +1,144 @@
+"""Executor: the contract of all places where trials run.
+
+    Executor.open() ──► Allocation.start(Job) ──► Gang.poll() ──► Ended
+
+Nothing here waits: whoever holds a Gang looks in now and then, keeps the time, and kills it whole.
+What runs in each place is `counterpoint run` (rank_command.py), so a Run has the same files
+everywhere, whoever started it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from types import MappingProxyType
+from typing import Literal, Protocol
+
+from counterpoint.capture.request import Window
+from counterpoint.flags import Settings
+
+_NONE: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """How many nodes, and what one process gets: a GPU, a node, or so many on each node."""
+
+    nodes: int = 1
+    per: Literal["gpu", "node"] = "node"
+    ranks_per_node: int | None = None  # says it outright, where there are no GPUs to count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """When a trial is ended: after so long, so much silence, or so many steps."""
+
+    timeout_s: float | None = None
+    hang_after_s: float | None = None
+    steps: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One execution of the user's command.
+
+    Args:
+        name: Unique in the study, of letters, digits, dots and dashes.
+        command: The user's.
+        directory: Where its Run is to lie in the end, whoever made it where.
+        settings: On top of what processes there inherit.
+        environment: More variables, exactly so; None as a value unsets one.
+        shape: How many processes, and where.
+        limits: When it is ended.
+        window: What to profile, if anything.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    directory: Path
+    settings: Settings = field(default_factory=Settings)
+    environment: Mapping[str, str | None] = field(default_factory=lambda: _NONE)
+    shape: Shape = field(default_factory=Shape)
+    limits: Limits = field(default_factory=Limits)
+    window: Window | None = None
+
+
+class EndedKind(StrEnum):
+    """Whose doing the end was, as the executor knows it; the Run knows the rest."""
+
+    EXITED = "exited"
+    KILLED = "killed"  # by us
+    PREEMPTED = "preempted"
+    NODE_FAULT = "node fault"
+    LOST = "lost"  # nobody can tell
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """How a gang ended: the worst exit code of its processes, where there is one."""
+
+    kind: EndedKind
+    exit_code: int | None = None
+    detail: str = ""
+
+
+class Gang(Protocol):
+    """All processes of one trial, which live and die together."""
+
+    @property
+    def identity(self) -> str:
+        """By which `Executor.sweep` finds it again when the tuner has died."""
+        ...
+
+    def poll(self) -> Ended | None:
+        """How it ended; None while it runs. Once it tells, the Run is complete on our disk."""
+        ...
+
+    def kill(self) -> None:
+        """End all of it, and return when nothing of it is left."""
+        ...
+
+
+class Allocation(Protocol):
+    """Nodes that are ours until we close it. Jobs that run here one after another share them."""
+
+    @property
+    def identity(self) -> str:
+        """As `Gang.identity`, of the allocation as a whole."""
+        ...
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Names of the nodes."""
+        ...
+
+    def start(self, job: Job) -> Gang:
+        """Start a job; one at a time. A UsageError where it can't be started at all."""
+        ...
+
+    def close(self) -> None:
+        """Give the nodes back; whatever runs there ends."""
+        ...
+
+
+class Executor(Protocol):
+    """A place where trials run."""
+
+    @property
+    def name(self) -> str:
+        """local, slurm or ray."""
+        ...
+
+    def open(self) -> Allocation:
+        """A fresh allocation; waits until it is granted. Ctrl-C leaves nothing behind."""
+        ...
+
+    def sweep(self, identity: str) -> None:
+        """End what an earlier tuner left under that identity; nothing where there is none."""
+        ...
+
+    def describe(self) -> str:
+        """For people: `local: 1 node, 2 processes`."""
+        ...

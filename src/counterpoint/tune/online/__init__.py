@@ -1,0 +1,1 @@
+"""The race: which trial is next, by what is known; and the loop that carries it out."""

@@ -1,0 +1,1 @@
+"""Offline: arms are compiled for the target, simulated and ranked before anything runs."""

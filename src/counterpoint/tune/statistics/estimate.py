@@ -1,0 +1,74 @@
+"""Estimate: what measurements say of one arm against the base, and what may be concluded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from counterpoint.core.basis import Range, Unknown
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """The median step of one run, and where it stood: its arm and its row.
+
+    A row is one pass through the base and the arms; rows are of one allocation each.
+    """
+
+    arm: str
+    row: int
+    seconds: float
+
+
+class Verdict(StrEnum):
+    """What may be said of an arm."""
+
+    FASTER = "faster"
+    SLOWER = "slower"
+    SAME = "no effect"
+    OPEN = "not decided"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """`gain` is the share of the base's step that the arm saves: 0.03 is 3 % faster.
+
+    `range` holds with the study's confidence for all arms and looks together. `rows` are those in
+    which both ran. `p` is adjusted in the same way.
+    """
+
+    arm: str
+    gain: float
+    range: Range | Unknown
+    p: float | None
+    rows: int
+    verdict: Verdict
+    decided: bool  # whether more rows are not worth their time
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """What decides.
+
+    Args:
+        confidence: Of the study as a whole: 1 - its rate of false positives.
+        indifferent: A gain or loss within this share is none that counts.
+        cap: Rows at most.
+        looks: After which numbers of rows it is looked at; the last is the cap.
+        arms: How many arms share the confidence.
+    """
+
+    confidence: float = 0.95
+    indifferent: float = 0.005
+    cap: int = 6
+    looks: tuple[int, ...] = (2, 4, 6)
+    arms: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Noise:
+    """By how much identical runs of this study differ: sigma of the log ratio of two of them."""
+
+    sigma: float | Unknown
+    freedom: int
+    floor: float  # a change within it is no change that this machine can show

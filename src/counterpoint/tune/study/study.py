@@ -1,0 +1,195 @@
+"""Study: what a journal comes to. Pure: `fold` takes records, and knows no files or clocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import singledispatch
+from types import MappingProxyType
+
+from counterpoint.tune.arm import Arm
+from counterpoint.tune.journal.records import (
+    Ablated,
+    AllocationClosed,
+    AllocationOpened,
+    ArmDropped,
+    ArmEntered,
+    ArmProfiled,
+    CandidateSeen,
+    GangStarted,
+    Paused,
+    Record,
+    SearchEnded,
+    SpaceMade,
+    StudyBegan,
+    StudyEnded,
+    TrialEnded,
+    TrialStarted,
+)
+from counterpoint.tune.trial.report import Failure, Report
+
+_NONE: Mapping[str, ArmDropped] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A trial as far as it has come; `report` is None while it runs, or when the tuner died."""
+
+    started: TrialStarted
+    gang: str | None = None
+    report: Report | None = None
+    wall_s: float | None = None
+
+    @property
+    def counts(self) -> bool:
+        """Whether it gave a step time."""
+        return self.report is not None and self.report.steady is not None
+
+    @property
+    def failure(self) -> Failure | None:
+        return self.report.failure if self.report else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Study:
+    """Everything a study knows, in the order in which it came to know it."""
+
+    began: StudyBegan
+    space: SpaceMade | None = None
+    candidates: tuple[CandidateSeen, ...] = ()
+    search: SearchEnded | None = None
+    ablation: tuple[Ablated, ...] = ()
+    arms: tuple[Arm, ...] = ()
+    dropped: Mapping[str, ArmDropped] = field(default_factory=lambda: _NONE)
+    allocations: tuple[AllocationOpened, ...] = ()
+    open_allocations: tuple[int, ...] = ()
+    trials: tuple[Trial, ...] = ()
+    profiled: frozenset[str] = frozenset()  # arms whose settings have their PGLE profile
+    paused: Paused | None = None  # None again as soon as it went on
+    ended: StudyEnded | None = None
+
+    def arm(self, name: str) -> Arm:
+        """The arm of that name."""
+        for it in self.arms:
+            if it.name == name:
+                return it
+        raise KeyError(name)
+
+    @property
+    def running(self) -> tuple[Trial, ...]:
+        """Trials without an end: of a tuner that works now, or of one that died."""
+        return tuple(it for it in self.trials if it.report is None)
+
+    def trials_of(self, name: str) -> tuple[Trial, ...]:
+        return tuple(it for it in self.trials if it.started.arm == name)
+
+
+def fold(records: Iterable[Record]) -> Study:
+    """What they come to. The first one has to be a StudyBegan."""
+    several = iter(records)
+    first = next(several, None)
+    if not isinstance(first, StudyBegan):
+        raise ValueError("a journal begins with what is asked")  # noqa: TRY004  # not a type error
+    study = Study(began=first)
+    for record in several:
+        study = follow(study, record)
+    return study
+
+
+def follow(study: Study, record: Record) -> Study:
+    """The study after one more record."""
+    if not isinstance(record, Paused) and study.paused is not None:
+        study = replace(study, paused=None)
+    return _follow(record, study)
+
+
+@singledispatch
+def _follow(record: Record, study: Study) -> Study:
+    del study
+    raise TypeError(f"{type(record).__name__} can't come here")
+
+
+@_follow.register
+def _(record: SpaceMade, study: Study) -> Study:
+    return replace(study, space=record)
+
+
+@_follow.register
+def _(record: CandidateSeen, study: Study) -> Study:
+    return replace(study, candidates=(*study.candidates, record))
+
+
+@_follow.register
+def _(record: SearchEnded, study: Study) -> Study:
+    return replace(study, search=record)
+
+
+@_follow.register
+def _(record: Ablated, study: Study) -> Study:
+    return replace(study, ablation=(*study.ablation, record))
+
+
+@_follow.register
+def _(record: ArmEntered, study: Study) -> Study:
+    return replace(study, arms=(*study.arms, record.arm))
+
+
+@_follow.register
+def _(record: ArmDropped, study: Study) -> Study:
+    return replace(study, dropped=MappingProxyType({**study.dropped, record.arm: record}))
+
+
+@_follow.register
+def _(record: ArmProfiled, study: Study) -> Study:
+    arms = tuple(
+        replace(it, settings=record.settings) if it.name == record.arm else it for it in study.arms
+    )
+    profiled = study.profiled | {record.arm}
+    return replace(study, arms=arms, profiled=profiled)
+
+
+def _with_trial(study: Study, number: int, change: Callable[[Trial], Trial]) -> Study:
+    trials = tuple(change(it) if it.started.number == number else it for it in study.trials)
+    return replace(study, trials=trials)
+
+
+@_follow.register
+def _(record: AllocationOpened, study: Study) -> Study:
+    return replace(
+        study,
+        allocations=(*study.allocations, record),
+        open_allocations=(*study.open_allocations, record.number),
+    )
+
+
+@_follow.register
+def _(record: AllocationClosed, study: Study) -> Study:
+    left = tuple(it for it in study.open_allocations if it != record.number)
+    return replace(study, open_allocations=left)
+
+
+@_follow.register
+def _(record: TrialStarted, study: Study) -> Study:
+    return replace(study, trials=(*study.trials, Trial(record)))
+
+
+@_follow.register
+def _(record: GangStarted, study: Study) -> Study:
+    return _with_trial(study, record.number, lambda it: replace(it, gang=record.identity))
+
+
+@_follow.register
+def _(record: TrialEnded, study: Study) -> Study:
+    return _with_trial(
+        study, record.number, lambda it: replace(it, report=record.report, wall_s=record.wall_s)
+    )
+
+
+@_follow.register
+def _(record: Paused, study: Study) -> Study:
+    return replace(study, paused=record)
+
+
+@_follow.register
+def _(record: StudyEnded, study: Study) -> Study:
+    return replace(study, ended=record)

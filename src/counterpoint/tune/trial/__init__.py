@@ -1,0 +1,1 @@
+"""One run of one arm: what it tells, how it failed, and whether it computed the same."""
