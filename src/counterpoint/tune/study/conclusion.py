@@ -1,4 +1,4 @@
-"""Conclusion: what a study says, whether it is done or not. The report draws this and nothing else."""
+"""Conclusion: what a study says, done or not. The report draws this, and nothing else."""
 
 from __future__ import annotations
 
