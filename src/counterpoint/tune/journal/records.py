@@ -161,6 +161,15 @@ class Paused:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Resumed:
+    """It goes on, with what the user says now of budget, limits and the like."""
+
+    options: tuple[tuple[str, str], ...]
+    version: str
+    at: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StudyEnded:
     """It is done; `why` says what ended it: decided, budget, target gain, ..."""
 
@@ -183,5 +192,6 @@ Record: TypeAlias = (
     | TrialEnded
     | ArmProfiled
     | Paused
+    | Resumed
     | StudyEnded
 )

@@ -19,6 +19,7 @@ from counterpoint.tune.journal.records import (
     GangStarted,
     Paused,
     Record,
+    Resumed,
     SearchEnded,
     SpaceMade,
     StudyBegan,
@@ -67,6 +68,13 @@ class Study:
     profiled: frozenset[str] = frozenset()  # arms whose settings have their PGLE profile
     paused: Paused | None = None  # None again as soon as it went on
     ended: StudyEnded | None = None
+
+    resumed: Resumed | None = None
+
+    @property
+    def options(self) -> tuple[tuple[str, str], ...]:
+        """What was last said of budget, limits and the like."""
+        return self.began.options if self.resumed is None else self.resumed.options
 
     def arm(self, name: str) -> Arm:
         """The arm of that name."""
@@ -188,6 +196,11 @@ def _(record: TrialEnded, study: Study) -> Study:
 @_follow.register
 def _(record: Paused, study: Study) -> Study:
     return replace(study, paused=record)
+
+
+@_follow.register
+def _(record: Resumed, study: Study) -> Study:
+    return replace(study, resumed=record, ended=None)
 
 
 @_follow.register

@@ -1,0 +1,173 @@
+"""Journal: the file that a study is. Records are appended and synced one by one.
+
+One process writes to it at a time (a lock of the file that ends with the process). After a write
+that failed, the file ends where it ended before; where even that can't be had, the journal takes
+nothing more, so that a torn line is always the last one.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shlex
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, Self
+
+from counterpoint.core.errors import InputError, UsageError
+from counterpoint.tune.journal.disk import Disk
+from counterpoint.tune.journal.lines import Damaged, Newer, Read, line_of, read_lines
+from counterpoint.tune.journal.records import Record, StudyBegan
+
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_REAL: Final = Disk()
+
+
+class Unwritable(InputError):
+    """The journal could not take a record; what it held before, it still holds."""
+
+    def __init__(self, path: Path, failure: OSError) -> None:
+        super().__init__(
+            f"{path}: can't be written: {failure.strerror or failure}",
+            why="all that stands in it stays; nothing goes on that it does not know of",
+            next="free some space, and give the same command again: it goes on from there"
+            if failure.errno in _FULL
+            else "give the same command again when that is mended: it goes on from there",
+        )
+
+
+class Journal:
+    """An open journal, which nobody else writes to."""
+
+    def __init__(self, path: Path, handle: int, read: Read, disk: Disk) -> None:
+        self.path = path
+        self.records = read.records
+        """What stood in it when it was opened."""
+        self._handle = handle
+        self._size = read.size
+        self._number = len(read.records)
+        self._disk = disk
+        self._broken: OSError | None = None
+
+    @classmethod
+    def create(cls, path: Path, first: StudyBegan, disk: Disk = _REAL) -> Self:
+        """A new one. FileExistsError where there is one."""
+        handle = disk.create(path)
+        try:
+            _lock(handle, path)
+            made = cls(path, handle, Read((), 0), disk)
+            made.append(first)
+            disk.sync_directory(path.parent)
+        except BaseException:
+            os.close(handle)
+            with suppress(OSError):
+                disk.remove(path)
+            raise
+        made.records = (first,)
+        return made
+
+    @classmethod
+    def open(cls, path: Path, disk: Disk = _REAL) -> Self:
+        """Go on with one; what its writer died over is cut off."""
+        try:
+            handle = disk.open(path)
+        except OSError as failure:
+            raise _unreadable(path, failure) from None
+        try:
+            _lock(handle, path)
+            read = read_journal(path)
+            made = cls(path, handle, read, disk)
+            if os.fstat(handle).st_size > read.size:
+                made._cut(InputError)
+        except BaseException:
+            os.close(handle)
+            raise
+        return made
+
+    def append(self, record: Record) -> None:
+        """Put a record on disk, and return when it is there. Unwritable where it can't be."""
+        if self._broken is not None:
+            raise Unwritable(self.path, self._broken)
+        line = line_of(record, self._number)
+        try:
+            self._write(line)
+            self._disk.sync(self._handle)
+        except OSError as failure:
+            self._cut(None)
+            raise Unwritable(self.path, failure) from None
+        self._size += len(line)
+        self._number += 1
+
+    def close(self) -> None:
+        """Let others write to it."""
+        os.close(self._handle)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _write(self, line: bytes) -> None:
+        while line:
+            line = line[self._disk.write(self._handle, line) :]
+
+    def _cut(self, raising: type[InputError] | None) -> None:
+        """Back to the last whole record."""
+        try:
+            self._disk.cut(self._handle, self._size)
+            self._disk.sync(self._handle)
+        except OSError as failure:
+            self._broken = failure
+            if raising is not None:
+                raise Unwritable(self.path, failure) from None
+
+
+def read_journal(path: Path) -> Read:
+    """What stands in a journal, whoever writes to it now."""
+    try:
+        data = path.read_bytes()
+    except OSError as failure:
+        raise _unreadable(path, failure) from None
+    try:
+        read = read_lines(data)
+    except Damaged as error:
+        raise InputError(
+            f"{path}: damaged: {error}",
+            why="a tuner that dies leaves its last line unfinished at most; this is something else",
+            next="restore the file from a copy, or begin a new study: -o ANOTHER",
+        ) from None
+    except Newer as error:
+        raise InputError(
+            f"{path}: {error}",
+            why="a newer Counterpoint wrote it",
+            next="pip install --upgrade counterpoint",
+        ) from None
+    if read.records and not isinstance(read.records[0], StudyBegan):
+        raise InputError(f"{path}: it does not begin with what is asked", next="-o ANOTHER")
+    return read
+
+
+def _lock(handle: int, path: Path) -> None:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise UsageError(
+            f"{path.parent}: another tune is at work there",
+            why="a study has one journal, and one that writes to it",
+            next=f"counterpoint tune show {shlex.quote(str(path.parent))}, or -o ANOTHER",
+        ) from None
+    except OSError as failure:
+        if failure.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.EINVAL):
+            raise
+        # A file system without locks: nothing keeps two tuners apart there but their users.
+
+
+def _unreadable(path: Path, failure: OSError) -> InputError:
+    if isinstance(failure, FileNotFoundError):
+        return InputError(
+            f"{path.parent} holds no study: there is no {path.name}",
+            next="counterpoint tune -o DIRECTORY -- python train.py",
+        )
+    return InputError(f"{path}: can't be read: {failure.strerror or failure}")

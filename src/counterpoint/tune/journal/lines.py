@@ -1,0 +1,102 @@
+"""Lines: a record as one line of JSON, with its number and a checksum of all before it in the line.
+
+    {"n": 7, "is": "TrialEnded", "says": {...}, "crc": "1c291ca3"}
+
+A file is read up to its first line that does not hold. If that is the last one, the tuner died
+while it wrote it, and nothing was built on it; anywhere else the file is damaged.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final, get_args
+
+from counterpoint.tune.journal.codec import Misfit, of_plain, to_plain
+from counterpoint.tune.journal.records import FORMAT, Record, StudyBegan
+
+_KINDS: Final[Mapping[str, type[Any]]] = MappingProxyType(
+    {it.__name__: it for it in get_args(Record)}
+)
+_SUM: Final = ', "crc": "'
+
+
+class Damaged(ValueError):
+    """A line that is not what was written."""
+
+
+class Newer(ValueError):
+    """A record that a newer Counterpoint wrote."""
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """The records of a file, and how many of its bytes they take."""
+
+    records: tuple[Record, ...]
+    size: int
+
+
+def line_of(record: Record, number: int) -> bytes:
+    """A record as it is written."""
+    told = {"n": number, "is": type(record).__name__, "says": to_plain(record)}
+    body = json.dumps(told, allow_nan=False)[:-1]
+    return f'{body}{_SUM}{_checksum(body)}"}}\n'.encode()
+
+
+def read_lines(data: bytes) -> Read:
+    """All whole records.
+
+    Raises Damaged or Newer, with the number of the line.
+    """
+    records: list[Record] = []
+    size = 0
+    lines = data.splitlines(keepends=True)
+    for number, line in enumerate(lines):
+        try:
+            records.append(_record(line, number))
+        except Damaged as error:
+            if number == len(lines) - 1:
+                break
+            raise Damaged(f"line {number + 1}: {error}") from None
+        except Newer as error:
+            raise Newer(f"line {number + 1}: {error}") from None
+        size += len(line)
+    return Read(tuple(records), size)
+
+
+def _record(line: bytes, number: int) -> Record:
+    told = _told(line)
+    if told.get("n") != number:
+        raise Damaged(f"it is number {told.get('n')}, and {number} belongs there")
+    kind = _KINDS.get(str(told.get("is")))
+    if kind is None:
+        raise Newer(f"it is a {told.get('is')}, which this version does not know")
+    try:
+        record: Record = of_plain(kind, told.get("says"))
+    except Misfit as error:
+        raise Newer(str(error)) from None  # what was written whole, was right when it was written
+    if isinstance(record, StudyBegan) and record.format > FORMAT:
+        raise Newer(f"its format is {record.format}, and this version knows {FORMAT}")
+    return record
+
+
+def _told(line: bytes) -> dict[str, Any]:
+    if not line.endswith(b"\n"):
+        raise Damaged("it is cut off")
+    try:
+        text = line.decode()
+    except UnicodeDecodeError:
+        raise Damaged("it is no text") from None
+    body, found, rest = text.rpartition(_SUM)
+    if not found or rest != f'{_checksum(body)}"}}\n':
+        raise Damaged("its checksum does not fit")
+    told: dict[str, Any] = json.loads(body + "}")
+    return told
+
+
+def _checksum(body: str) -> str:
+    return f"{zlib.crc32(body.encode()):08x}"

@@ -1,0 +1,127 @@
+"""The directory of a study: begun once, gone on with as often as it takes, never overwritten.
+
+STUDY/journal.jsonl   what happened, record by record: the study itself
+STUDY/runs/           a Run per trial
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from counterpoint.core.errors import InputError, UsageError
+from counterpoint.tune.journal.disk import Disk
+from counterpoint.tune.journal.journal import Journal, read_journal
+from counterpoint.tune.journal.records import Resumed, StudyBegan
+from counterpoint.tune.study.ledger import Ledger, stamp
+from counterpoint.tune.study.study import Study, fold
+
+JOURNAL: Final = "journal.jsonl"
+RUNS: Final = "runs"
+_REAL: Final = Disk()
+
+
+def is_study(path: Path) -> bool:
+    """Whether a study lies there, or the beginning of one."""
+    return (path / JOURNAL).is_file()
+
+
+@contextmanager
+def open_study(path: Path, asked: StudyBegan, disk: Disk = _REAL) -> Generator[Ledger]:
+    """Begin a study there, or go on with the one that asks the same.
+
+    A UsageError where something else lies there: nothing is overwritten.
+    """
+    journal = _open(path, asked, disk)
+    with journal:
+        study = fold(journal.records or (asked,))
+        ledger = Ledger(study, journal.append)
+        if not journal.records:
+            journal.append(asked)
+        elif study.options != asked.options or (len(journal.records) > 1 and study.ended is None):
+            ledger.add(Resumed(options=asked.options, version=asked.version, at=stamp()))
+        yield ledger
+
+
+def read_study(path: Path) -> Study:
+    """A study as far as it has come, also while somebody works at it."""
+    if not path.is_dir():
+        raise InputError(
+            f"{path}: no such directory" if not path.exists() else f"{path} is no directory",
+            next="counterpoint tune show STUDY, where STUDY is what -o named",
+        )
+    records = read_journal(path / JOURNAL).records
+    if not records:
+        raise InputError(
+            f"{path}: the study was never begun",
+            why="its journal is empty: the tuner died before it wrote the first line",
+            next="give the command of the study again",
+        )
+    return fold(records)
+
+
+def _open(path: Path, asked: StudyBegan, disk: Disk) -> Journal:
+    if is_study(path):
+        journal = Journal.open(path / JOURNAL, disk)
+        try:
+            _refuse_other(path, journal, asked)
+        except BaseException:
+            journal.close()
+            raise
+        return journal
+    _claim(path)
+    try:
+        return Journal.create(path / JOURNAL, asked, disk)
+    except FileExistsError:  # somebody was faster
+        return _open(path, asked, disk)
+    except OSError as failure:
+        raise _unwritable(path, failure) from None
+
+
+def _claim(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        used = any(path.iterdir())
+    except OSError as failure:
+        raise _unwritable(path, failure) from None
+    if used:
+        raise UsageError(
+            f"{path} is not empty, and holds no study",
+            why="nothing is overwritten",
+            next="choose another -o",
+        )
+
+
+def _refuse_other(path: Path, journal: Journal, asked: StudyBegan) -> None:
+    first = journal.records[0] if journal.records else None
+    if not isinstance(first, StudyBegan) or first.question == asked.question:
+        return
+    differs = "; ".join(_differences(first, asked))
+    raise UsageError(
+        f"{path} holds another study: {first.workload}",
+        why=f"{differs}: what was measured there can't be compared",
+        next=f"counterpoint tune show {shlex.quote(str(path))}, or -o ANOTHER",
+    )
+
+
+def _differences(first: StudyBegan, asked: StudyBegan) -> list[str]:
+    pairs = (
+        ("the workload", first.workload, asked.workload),
+        ("the target", first.target, asked.target),
+        ("the executor", first.executor, asked.executor),
+        ("the working directory", first.cwd, asked.cwd),
+    )
+    found = [f"{what} was {old}, and is {new}" for what, old, new in pairs if old != new]
+    if first.base != asked.base:
+        found.append("the base's settings were others")
+    return found or ["what may be tried, or how it is run, was another"]
+
+
+def _unwritable(path: Path, failure: OSError) -> UsageError:
+    return UsageError(
+        f"can't write to {path}: {failure.strerror or failure}",
+        next="-o DIRECTORY that can be written to",
+    )
