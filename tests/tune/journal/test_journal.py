@@ -9,7 +9,6 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from faulty_disk import Fault, FaultyDisk, Killed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -30,6 +29,7 @@ from counterpoint.tune.journal.records import (
     TrialStarted,
 )
 from counterpoint.tune.trial.report import Failure, Losses, Purpose, Report, Steady
+from faulty_disk import Fault, FaultyDisk, Killed
 
 BEGAN = StudyBegan(
     format=FORMAT,

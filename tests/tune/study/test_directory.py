@@ -1,0 +1,133 @@
+"""A study's directory: begun, gone on with, never taken over."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from counterpoint.core.errors import InputError, UsageError
+from counterpoint.flags import Settings
+from counterpoint.tune.journal.records import (
+    FORMAT,
+    Paused,
+    StudyBegan,
+    StudyEnded,
+    TrialStarted,
+)
+from counterpoint.tune.plan import Budget, Plan
+from counterpoint.tune.study.directory import JOURNAL, open_study, read_study
+from counterpoint.tune.study.plan_text import options_of, plan_of
+from counterpoint.tune.trial.report import Purpose
+
+BEGAN = StudyBegan(
+    format=FORMAT,
+    version="0.1.0",
+    question="q",
+    workload="python train.py",
+    command=("python", "train.py"),
+    target=None,
+    executor="local",
+    base=Settings(),
+    options=options_of(Plan(budget=Budget(trials=20))),
+    at="now",
+)
+TRIAL = TrialStarted(
+    number=1, arm="base", purpose=Purpose.NOISE, row=0, allocation=1, directory="runs/1", at="2"
+)
+
+
+def test_a_study_goes_on_where_it_was(tmp_path: Path) -> None:
+    place = tmp_path / "studies" / "mine"
+    with open_study(place, BEGAN) as ledger:
+        ledger.add(TRIAL)
+        ledger.add(Paused(why="Ctrl-C", at="3"))
+    assert read_study(place).paused is not None
+    with open_study(place, BEGAN) as ledger:
+        assert [it.started for it in ledger.study.running] == [TRIAL]
+        assert ledger.study.paused is None
+        assert ledger.study.resumed is not None
+    assert read_study(place) == ledger.study
+
+
+def test_going_on_with_a_larger_budget_is_written_down(tmp_path: Path) -> None:
+    with open_study(tmp_path / "mine", BEGAN) as ledger:
+        ledger.add(StudyEnded(why="budget", at="3"))
+    more = replace(BEGAN, options=options_of(Plan(budget=Budget(trials=40))))
+    with open_study(tmp_path / "mine", more) as ledger:
+        assert ledger.study.ended is None
+        assert plan_of(ledger.study).budget.trials == 40
+    assert plan_of(read_study(tmp_path / "mine")).budget.trials == 40
+
+
+def test_a_study_that_is_done_is_only_looked_at(tmp_path: Path) -> None:
+    with open_study(tmp_path / "mine", BEGAN) as ledger:
+        ledger.add(StudyEnded(why="decided", at="3"))
+    before = (tmp_path / "mine" / JOURNAL).read_bytes()
+    with open_study(tmp_path / "mine", BEGAN) as ledger:
+        assert ledger.study.ended is not None
+    assert (tmp_path / "mine" / JOURNAL).read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"workload": "python other.py"}, "the workload was python train.py, and is python other"),
+        ({"target": "8xH100"}, "the target was None, and is 8xH100"),
+        ({"base": Settings((("xla_a", "1"),))}, "the base's settings were others"),
+        ({}, "what may be tried, or how it is run, was another"),
+    ],
+)
+def test_another_study_s_directory_is_refused_and_left_alone(
+    tmp_path: Path, change: dict[str, object], said: str
+) -> None:
+    with open_study(tmp_path / "mine", BEGAN) as ledger:
+        ledger.add(TRIAL)
+    before = (tmp_path / "mine" / JOURNAL).read_bytes()
+    other = replace(BEGAN, question="another", **change)  # pyright: ignore[reportArgumentType]
+    with (
+        pytest.raises(UsageError, match=r"holds another study: python train\.py") as refused,
+        open_study(tmp_path / "mine", other),
+    ):
+        pass
+    assert said in str(refused.value)
+    assert (tmp_path / "mine" / JOURNAL).read_bytes() == before
+    with open_study(tmp_path / "mine", BEGAN):
+        pass  # and it is not locked
+
+
+def test_a_directory_with_something_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    with (
+        pytest.raises(UsageError, match="is not empty, and holds no study"),
+        open_study(tmp_path, BEGAN),
+    ):
+        pass
+    assert [it.name for it in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_a_place_that_can_t_be_written_to_is_one_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with (
+        pytest.raises(UsageError, match=r"can't write to .*file/mine"),
+        open_study(tmp_path / "file" / "mine", BEGAN),
+    ):
+        pass
+
+
+def test_a_tuner_that_died_before_its_first_line_is_begun_anew(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / JOURNAL).write_bytes(b'{"n": 0, "is": "Stu')
+    with pytest.raises(InputError, match="the study was never begun"):
+        read_study(tmp_path / "mine")
+    with open_study(tmp_path / "mine", BEGAN) as ledger:
+        assert ledger.study.began == BEGAN
+    assert read_study(tmp_path / "mine").began == BEGAN
+
+
+def test_reading_what_is_no_study_says_so(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such directory"):
+        read_study(tmp_path / "none")
+    with pytest.raises(InputError, match="holds no study"):
+        read_study(tmp_path)
