@@ -30,6 +30,7 @@ from counterpoint.tune.journal.records import (
 from counterpoint.tune.trial.report import Failure, Report
 
 _NONE: Mapping[str, ArmDropped] = MappingProxyType({})
+_NOBODY: Mapping[str, int] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,7 @@ class Study:
     search: SearchEnded | None = None
     ablation: tuple[Ablated, ...] = ()
     arms: tuple[Arm, ...] = ()
+    entered: Mapping[str, int] = field(default_factory=lambda: _NOBODY)  # after how many trials
     dropped: Mapping[str, ArmDropped] = field(default_factory=lambda: _NONE)
     allocations: tuple[AllocationOpened, ...] = ()
     open_allocations: tuple[int, ...] = ()
@@ -139,7 +141,8 @@ def _(record: Ablated, study: Study) -> Study:
 
 @_follow.register
 def _(record: ArmEntered, study: Study) -> Study:
-    return replace(study, arms=(*study.arms, record.arm))
+    entered = MappingProxyType({**study.entered, record.arm.name: len(study.trials)})
+    return replace(study, arms=(*study.arms, record.arm), entered=entered)
 
 
 @_follow.register
