@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from counterpoint.capture.request import Window
 from counterpoint.flags import Settings
@@ -98,6 +98,15 @@ class Gang(Protocol):
 
     def kill(self) -> None:
         """End all of it, and return when nothing of it is left."""
+        ...
+
+
+@runtime_checkable
+class Queues(Protocol):
+    """A gang that may have to wait for its nodes, as a batch job does. Most have theirs already."""
+
+    def is_queued(self) -> bool:
+        """Whether no process of it has started yet; its time does not run then."""
         ...
 
 

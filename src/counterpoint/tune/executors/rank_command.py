@@ -1,0 +1,59 @@
+"""What is executed for each rank, wherever it is: `counterpoint run` around the command."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+from counterpoint.capture.request import Window
+from counterpoint.tune.executors.executor import Job, Limits, Shape
+
+
+def rank_command(job: Job, *, starts_ranks: bool = False) -> tuple[str, ...]:
+    """The command of a rank; `Job.environment` is the caller's to set.
+
+    With `starts_ranks` it is one command for all ranks of this machine, which starts them itself;
+    else a launcher has put each into its place. `-P` keeps files of the working directory from
+    being taken for modules of Python.
+    """
+    return (
+        *(sys.executable, "-P", "-m", "counterpoint", "run"),
+        f"--name={job.name}",
+        f"--out={job.directory.absolute()}",
+        *_profile(job.window),
+        *_limits(job.limits),
+        *(word for name, value in job.settings.xla for word in ("--set", f"{name}={value}")),
+        *(word for name, value in job.settings.env for word in ("--env", f"{name}={value}")),
+        *(_ranks(job.shape) if starts_ranks else ()),
+        "--",
+        *job.command,
+    )
+
+
+def _profile(window: Window | None) -> Iterator[str]:
+    if window is None:
+        yield "--no-profile"
+        return
+    if window.start_step is not None:
+        yield f"--profile-start-step={window.start_step}"
+    yield f"--profile-steps={window.steps}"
+    yield f"--profile-after-quiet={window.quiet_s}"
+    yield f"--profile-seconds={window.seconds}"
+    if window.processes != "all":
+        yield f"--processes={','.join(map(str, window.processes))}"
+
+
+def _limits(limits: Limits) -> Iterator[str]:
+    if limits.timeout_s is not None:
+        yield f"--timeout={limits.timeout_s}"
+    if limits.hang_after_s is not None:
+        yield f"--hang-after={limits.hang_after_s}"
+    if limits.steps is not None:
+        yield f"--stop-after-steps={limits.steps}"
+
+
+def _ranks(shape: Shape) -> Iterator[str]:
+    if shape.ranks_per_node is not None:
+        yield f"--ranks={shape.ranks_per_node}"
+    else:
+        yield f"--per={shape.per}"
