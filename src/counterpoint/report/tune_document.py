@@ -1,0 +1,177 @@
+"""`tune` as a Document: the verdict first, then what it rests on. All of it from a Conclusion.
+
+A gain is the share of the base's step that an arm saves. Whether figures are measured or predicted
+is said of the whole, and of each column that differs.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from counterpoint.core.basis import Unknown
+from counterpoint.flags.rendering import Form, render
+from counterpoint.flags.settings import Settings
+from counterpoint.report import units
+from counterpoint.report.document import (
+    Document,
+    Fact,
+    Facts,
+    Section,
+    Tone,
+    printable,
+)
+from counterpoint.report.tune_tables import ablation_section, arms_section
+from counterpoint.report.tune_words import (
+    duration,
+    gain_text,
+    node_hours,
+    reach_text,
+    several,
+)
+from counterpoint.tune.arm import Arm
+from counterpoint.tune.statistics.estimate import Noise
+from counterpoint.tune.study.conclusion import Conclusion, Spent
+
+_NOTES: Final = 10
+_LEGEND: Final = {
+    True: "gain: share of the base's step that is saved, measured; a range holds at the study's"
+    " confidence for all arms together",
+    False: "gain: share of the base's step that is saved, predicted; nothing was run",
+}
+_STATES: Final = {
+    "running": "it is at work: nothing here is final",
+    "paused": "it stopped before it was done: the command that began it goes on from here",
+    "interrupted": "it was interrupted: the command that began it goes on from here",
+}
+
+
+def tune_document(conclusion: Conclusion, study: Path, top: int, next: str) -> Document:
+    """The report on a study that lies at a path, with at most `top` arms."""
+    sections = [_verdict(conclusion)]
+    sections += arms_section(conclusion, top)
+    sections += ablation_section(conclusion)
+    sections += _noise(conclusion.noise)
+    sections += _spent(conclusion.spent)
+    sections += _settings(conclusion)
+    sections.append(_evidence(conclusion, study))
+    measured = conclusion.basis != "predicted"
+    return Document(sections=tuple(sections), legend=_LEGEND[measured], next=printable(next))
+
+
+def _verdict(conclusion: Conclusion) -> Section:
+    rows: list[Fact] = []
+    if conclusion.state in _STATES:
+        rows.append(Fact(conclusion.state.upper(), _STATES[conclusion.state], Tone.WARNING))
+    winner = conclusion.winner
+    if winner is not None:
+        rows.append(Fact("winner", printable(winner.name), Tone.STRONG))
+        rows.append(Fact("gain", printable(_gain(conclusion))))
+        rows += _processes(winner)
+    rows.append(Fact("figures", _basis(conclusion)))
+    rows += _notes(conclusion.notes)
+    return Section("Verdict", printable(conclusion.sentence), (Facts(tuple(rows)),))
+
+
+def _gain(conclusion: Conclusion) -> str:
+    reach = reach_text(conclusion.range)
+    if conclusion.basis == "predicted":
+        how = "predicted: `--confirm` measures it"
+    elif conclusion.confirmed:
+        how = "of fresh runs alone, apart from those that made it the winner"
+    else:
+        how = "of the runs that made it the winner, which flatter it: not confirmed"
+    return f"{gain_text(conclusion.gain)} {reach}, {how}"
+
+
+def _basis(conclusion: Conclusion) -> str:
+    if conclusion.basis == "predicted":
+        return "predicted: the real compiler, simulated devices; nothing was run"
+    return f"{conclusion.basis}: the unit is the run, never the step"
+
+
+def _processes(winner: Arm) -> Iterator[Fact]:
+    if winner.per is not None:
+        yield Fact("processes", f"one per {winner.per}: how they are started, beside the settings")
+    if winner.profile:
+        yield Fact("PGLE", "its profile lies in the study: copy it where the job can read it")
+
+
+def _notes(notes: tuple[str, ...]) -> Iterator[Fact]:
+    for note in notes[:_NOTES]:
+        yield Fact("note", printable(note), Tone.QUIET)
+    more = len(notes) - _NOTES
+    if more > 0:
+        yield Fact("", f"and {more} more: --json", Tone.QUIET)
+
+
+def _noise(noise: Noise | None) -> Iterator[Section]:
+    if noise is None:
+        return
+    floor = f"a difference within {units.percent(noise.floor)} is none that can be shown here"
+    if isinstance(noise.sigma, Unknown):
+        yield Section("Noise", printable(f"not known ({noise.sigma.reason}); {floor}"))
+        return
+    yield Section(
+        "Noise",
+        f"identical runs differ by {units.percent(noise.sigma, 2)} (sigma, from"
+        f" {several(noise.freedom, 'degree')} of freedom); {floor}",
+    )
+
+
+def _spent(spent: Spent | None) -> Iterator[Section]:
+    if spent is None:
+        return
+    summary = (
+        f"{several(spent.trials, 'trial')}, {duration(spent.seconds)},"
+        f" {node_hours(spent.node_seconds)}"
+    )
+    left: list[str] = []
+    if spent.trials_left is not None:
+        left.append(several(spent.trials_left, "trial"))
+    if spent.seconds_left is not None:
+        left.append(duration(spent.seconds_left))
+    if left:
+        summary += f"; {' and '.join(left)} left of the budget"
+    yield Section("Spent", summary)
+
+
+def _settings(conclusion: Conclusion) -> Iterator[Section]:
+    winner = conclusion.winner
+    if winner is None:
+        if conclusion.state == "done":
+            yield Section("Settings", "keep yours: nothing that was tried is shown to be faster")
+        return
+    changed = "; ".join(str(it) for it in winner.changes) or winner.origin
+    yield Section(
+        "Settings",
+        printable(f"in full, with the base's; changed: {changed}"),
+        (Facts(tuple(Fact("", it) for it in settings_lines(winner.settings))),),
+    )
+
+
+def settings_lines(settings: Settings) -> Iterator[str]:
+    """As a shell takes them."""
+    for line in render(settings, Form.BASH).splitlines():
+        yield printable(line)
+
+
+def _evidence(conclusion: Conclusion, study: Path) -> Section:
+    trials = conclusion.spent.trials if conclusion.spent else 0
+    runs = f"{study}/runs: {several(trials, 'trial')}, each a Run with logs, steps and modules"
+    rows = [
+        Fact("journal", printable(f"{study}/journal.jsonl: all that happened, line by line")),
+        *([Fact("runs", printable(runs))] if trials else []),
+        Fact("report", printable(f"{study}/report.json: this, uncut")),
+        Fact(
+            "in one file",
+            printable(f"counterpoint tune show {_word(study)} --bundle evidence.tar.gz"),
+        ),
+    ]
+    return Section("Evidence", "", (Facts(tuple(rows)),))
+
+
+def _word(path: Path) -> str:
+    return shlex.quote(str(path))

@@ -1,0 +1,199 @@
+"""The tables of `tune`: arms as measured or as predicted, and what each change brings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from counterpoint.core.basis import Range
+from counterpoint.report import units
+from counterpoint.report.document import (
+    Block,
+    Column,
+    Fact,
+    Facts,
+    Kind,
+    Section,
+    Table,
+    Tone,
+    printable,
+)
+from counterpoint.report.places import without_middle
+from counterpoint.report.tune_words import gain_text, reach_text, several
+from counterpoint.tune.journal.records import Ablated
+from counterpoint.tune.study.conclusion import ArmRow, Conclusion
+
+_LONGEST: Final = 60
+_HASH: Final = 8
+_REASONS: Final = 12
+_NOT_SO: Final = "-"
+
+
+def arms_section(conclusion: Conclusion, top: int) -> Iterator[Section]:
+    """All arms, as they stand; of more than `top`, the first."""
+    if not conclusion.rows:
+        return
+    shown = conclusion.rows[:top]
+    count = sum(not it.arm.is_base for it in conclusion.rows)
+    summary = f"{several(count, 'arm')} against the base"
+    if len(shown) < len(conclusion.rows):
+        summary += f"; the first {len(shown)} rows of {len(conclusion.rows)}, all with --json"
+    measured = conclusion.basis != "predicted"
+    table = _measured(shown) if measured else _predicted(shown)
+    blocks: list[Block] = [table, *_reasons(shown)]
+    yield Section("Arms", summary, tuple(blocks))
+
+
+def _measured(rows: Iterable[ArmRow]) -> Table:
+    rows = tuple(rows)
+    steps = units.column([None if it.median_s is None else it.median_s * 1e3 for it in rows])
+    foreseen = any(it.arm.predicted is not None for it in rows)
+    columns = (
+        Column("arm", Kind.NAME),
+        Column("status", Kind.WORD),
+        Column("gain", Kind.NUMBER),
+        Column("range", Kind.WORD),
+        Column("rows", Kind.NUMBER, rank=2),
+        Column("told by", Kind.WORD, rank=4),
+        Column("step ms", Kind.NUMBER, rank=1),
+        *(
+            (
+                Column("predicted", Kind.NUMBER, rank=2),
+                Column("step off by", Kind.NUMBER, rank=3),
+            )
+            if foreseen
+            else ()
+        ),
+        Column("trials", Kind.NUMBER, rank=3),
+        Column("program", Kind.WORD, rank=5),
+    )
+    return Table(
+        columns=columns,
+        rows=tuple(
+            _measured_row(it, step, foreseen=foreseen) for it, step in zip(rows, steps, strict=True)
+        ),
+    )
+
+
+def _measured_row(row: ArmRow, step: str, *, foreseen: bool) -> tuple[str, ...]:
+    told = row.confirmed or row.raced
+    nothing = _NOT_SO if row.arm.is_base or told is None else units.UNKNOWN
+    cells = [
+        _name(row),
+        printable(row.status),
+        nothing if told is None else gain_text(told.gain),
+        nothing if told is None else reach_text(told.range),
+        _NOT_SO if told is None else str(told.rows),
+        _told_by(row),
+        _NOT_SO if row.median_s is None else step,
+    ]
+    if foreseen:
+        said = row.arm.predicted
+        cells += [
+            _NOT_SO if said is None or row.arm.is_base else gain_text(said.gain),
+            _NOT_SO if row.prediction_off is None else gain_text(row.prediction_off),
+        ]
+    failed = f" ({row.failures} failed)" if row.failures else ""
+    return (*cells, f"{row.trials}{failed}", _program(row))
+
+
+def _told_by(row: ArmRow) -> str:
+    if row.confirmed is not None:
+        return "fresh runs"
+    return "race" if row.raced is not None else _NOT_SO
+
+
+def _predicted(rows: Iterable[ArmRow]) -> Table:
+    rows = tuple(rows)
+    said = [it.arm.predicted for it in rows]
+    steps = units.column([None if it is None else it.step_s * 1e3 for it in said])
+    exposed = units.column(
+        [None if it is None or it.exposed_s is None else it.exposed_s * 1e3 for it in said]
+    )
+    columns = (
+        Column("arm", Kind.NAME),
+        Column("status", Kind.WORD),
+        Column("gain", Kind.NUMBER),
+        Column("range", Kind.WORD),
+        Column("step ms", Kind.NUMBER, rank=1),
+        Column("exposed ms", Kind.NUMBER, rank=2),
+        Column("peak", Kind.NUMBER, rank=2),
+        Column("program", Kind.WORD, rank=3),
+    )
+    found: list[tuple[str, ...]] = []
+    for row, it, step, hidden in zip(rows, said, steps, exposed, strict=True):
+        compared = it is not None and not row.arm.is_base
+        found.append(
+            (
+                _name(row),
+                _tied(row),
+                gain_text(it.gain) if it is not None and compared else _NOT_SO,
+                reach_text(it.gain_range) if it is not None and compared else _NOT_SO,
+                step if it is not None else _NOT_SO,
+                hidden if it is not None else _NOT_SO,
+                units.size(it.peak_bytes) if it is not None else _NOT_SO,
+                _program(row),
+            )
+        )
+    return Table(columns=columns, rows=tuple(found))
+
+
+def _tied(row: ArmRow) -> str:
+    said = row.arm.predicted
+    tied = said is not None and said.tied and "tied" not in row.status
+    return printable(f"{row.status}, tied with the best" if tied else row.status)
+
+
+def _name(row: ArmRow) -> str:
+    return printable(without_middle(row.arm.name, _LONGEST))
+
+
+def _program(row: ArmRow) -> str:
+    known = row.program or (row.arm.predicted.program if row.arm.predicted else None)
+    return _NOT_SO if known is None else printable(known[:_HASH])
+
+
+def _reasons(rows: Iterable[ArmRow]) -> Iterator[Facts]:
+    """Why an arm is where it is; arms of one reason together."""
+    grouped: dict[tuple[str, str], list[str]] = {}
+    for it in rows:
+        if it.why:
+            grouped.setdefault((it.status, it.why), []).append(_name(it))
+    facts = [
+        Fact(printable(status), printable(f"{', '.join(names)}: {why}"))
+        for (status, why), names in grouped.items()
+    ]
+    if len(facts) > _REASONS:
+        more = len(facts) - _REASONS
+        facts = [*facts[:_REASONS], Fact("", f"and {more} more: --json", Tone.QUIET)]
+    if facts:
+        yield Facts(tuple(facts))
+
+
+def ablation_section(conclusion: Conclusion) -> Iterator[Section]:
+    """What the best arm loses without each of its changes."""
+    found = conclusion.ablation
+    if not found:
+        return
+    columns = (
+        Column("change", Kind.NAME),
+        Column("brings", Kind.NUMBER),
+        Column("range", Kind.WORD),
+        Column("basis", Kind.WORD),
+    )
+    rows = tuple(
+        (
+            printable(it.dimension if it.choice == "on" else f"{it.dimension} {it.choice}"),
+            gain_text(it.loses),
+            reach_text(_reach(it)),
+            printable(it.basis),
+        )
+        for it in sorted(found, key=lambda it: -it.loses)
+    )
+    names = list(dict.fromkeys(it.arm for it in found))
+    summary = printable(f"what {' and '.join(names)} loses without it; shares of the base's step")
+    yield Section("What each change brings", summary, (Table(columns=columns, rows=rows),))
+
+
+def _reach(it: Ablated) -> Range | None:
+    return None if it.low is None or it.high is None else Range(it.low, it.high)

@@ -1,0 +1,154 @@
+"""The report of a study as a user meets it: the text itself, widths, hostile names, the JSON."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import tune_conclusions
+from counterpoint.report.terminal import plain_text, print_document
+from counterpoint.report.tune_document import tune_document
+from counterpoint.report.tune_json import tune_json
+from counterpoint.report.tune_words import clock, duration, gain_text
+from counterpoint.tune.study.conclusion import Conclusion
+
+GOLDEN = Path(__file__).parent / "golden"
+STUDY = Path("studies/llama")
+KINDS: tuple[Callable[[], Conclusion], ...] = (
+    tune_conclusions.found,
+    tune_conclusions.nothing,
+    tune_conclusions.foreseen,
+    tune_conclusions.unfinished,
+)
+
+
+class Screen(io.StringIO):
+    """A stream that calls itself a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def text_of(conclusion: Conclusion, top: int = 20) -> str:
+    return plain_text(tune_document(conclusion, STUDY, top, "counterpoint tune show"))
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda it: it.__name__)
+def test_the_text(kind: Callable[[], Conclusion], tmp_path: Path) -> None:
+    """The golden text is read by people: when it changes on purpose, take the new one."""
+    text = text_of(kind())
+    name = f"tune_{kind.__name__}.txt"
+    (tmp_path / name).write_text(text)
+    assert text == (GOLDEN / name).read_text(), f"the new text is in {tmp_path}"
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda it: it.__name__)
+def test_the_verdict_comes_first(kind: Callable[[], Conclusion]) -> None:
+    said = " ".join(text_of(kind()).split())
+    assert said.startswith(f"Verdict {' '.join(kind().sentence.split())}")
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_tables_fit_the_screen_and_settings_stay_whole(
+    monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", str(width))
+    screen = Screen()
+    print_document(tune_document(tune_conclusions.found(), STUDY, 20, "next"), screen)
+    text = re.sub(r"\x1b\[[0-9;]*m", "", screen.getvalue())
+    assert "--xla_gpu_all_gather_combine_threshold_bytes=536870912" in text
+    *lines, legend, _ = text.splitlines()
+    assert legend.startswith("gain: ")
+    assert max(len(it) for it in lines if "--xla_" not in it) <= width
+
+
+def test_what_is_not_done_says_so() -> None:
+    assert "INTERRUPTED  it was interrupted" in text_of(tune_conclusions.unfinished())
+    running = replace(tune_conclusions.found(), state="running")
+    assert "RUNNING" in text_of(running)
+    assert "RUNNING" not in text_of(tune_conclusions.found())
+
+
+def test_a_gain_that_was_not_confirmed_is_said_to_be_flattered() -> None:
+    said = " ".join(text_of(replace(tune_conclusions.found(), confirmed=False)).split())
+    assert "which flatter it: not confirmed" in said
+
+
+def test_top_cuts_the_table_and_says_of_how_many() -> None:
+    text = text_of(tune_conclusions.found(), top=2)
+    assert "the first 2 rows of 6, all with --json" in text
+    assert "double buffering" not in text
+
+
+def test_arms_of_one_reason_are_told_together() -> None:
+    made = tune_conclusions.found()
+    same = made.rows[-1]
+    other = replace(same, arm=replace(same.arm, name="all-gather threshold 65 MiB"))
+    text = " ".join(text_of(replace(made, rows=(*made.rows, other))).split())
+    assert "all-gather threshold 64 MiB, all-gather threshold 65 MiB: XLA made" in text
+
+
+def test_names_never_reach_the_terminal_as_commands() -> None:
+    evil = "x\x1b]0;owned\x07"
+    made = tune_conclusions.found()
+    arm = replace(tune_conclusions.WINNER, name=evil)
+    rows = (replace(made.rows[0], arm=arm, why=evil, status=evil),)
+    text = text_of(replace(made, winner=arm, rows=rows, notes=(evil,), sentence=evil))
+    assert "\x1b" not in text
+    assert "\\x1b]0;owned\\x07" in text
+
+
+def test_the_json_has_all_of_it_and_null_for_what_is_not_known() -> None:
+    data = json.loads(tune_json(tune_conclusions.found(), STUDY))
+    assert data["schema"] == "counterpoint.tune/1"
+    assert (data["gain"], data["range"], data["confirmed"]) == (0.031, [0.023, 0.039], True)
+    assert [it["name"] for it in data["arms"]] == [
+        it.arm.name for it in tune_conclusions.found().rows
+    ]
+    first = data["arms"][0]
+    assert first["raced"]["gain"] == 0.033
+    assert first["confirmed"]["gain"] == 0.031
+    assert first["predicted"]["gain_range"] == [0.011, 0.058]
+    assert first["changes"][0]["dimension"] == "pipelined all-gather"
+    assert ["xla_gpu_enable_pipelined_all_gather", "true"] in data["settings"]["xla_flags"]
+    assert data["ablation"][1]["range"] is None
+
+    open_ = json.loads(tune_json(tune_conclusions.unfinished(), STUDY))
+    assert open_["arms"][0]["raced"]["range"] is None
+    assert open_["arms"][0]["raced"]["why_no_range"] == "one row tells no range"
+    assert (open_["winner"], open_["settings"], open_["gain"]) == (None, None, None)
+    assert (open_["noise"]["sigma"], open_["noise"]["floor"]) == (None, 0.005)
+
+
+def test_every_key_of_the_json_is_told_in_the_reference() -> None:
+    page = (Path(__file__).parents[2] / "docs/reference/tune-json.md").read_text()
+    named = set(re.findall(r"`(\w+)`", page))
+
+    def keys(value: object) -> set[str]:
+        if isinstance(value, list):
+            return {key for it in value for key in keys(it)}
+        if isinstance(value, dict):
+            inner = (keys(it) for name, it in value.items() if name != "environment")
+            return set(value).union(*inner)
+        return set()
+
+    for kind in KINDS:
+        missing = keys(json.loads(tune_json(kind(), STUDY))) - named
+        assert missing == set()
+
+
+def test_figures_as_text() -> None:
+    assert [gain_text(it) for it in (0.031, -0.0004, -0.012, None, float("nan"))] == [
+        "+3.1%", "0.0%", "-1.2%", "?", "?",
+    ]  # fmt: skip
+    assert [duration(it) for it in (0, 119.4, 120, 4980, None)] == [
+        "0 s", "119 s", "2 min", "1 h 23 min", "?",
+    ]  # fmt: skip
+    assert [clock(it) for it in (7, 127.9, 3727)] == ["0:07", "2:07", "1:02:07"]
