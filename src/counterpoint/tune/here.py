@@ -34,7 +34,11 @@ def own_gpus(environ: Mapping[str, str]) -> Target | None:
 
 def target_of(names: list[str], shown: str | None) -> Target | None:
     """The target of GPUs with these names."""
-    kinds = {it.name for name in names if (it := find_described(name) or find_gpu(name))}
+    kinds = {
+        it.name
+        for name in names
+        if (it := find_described(name) or find_gpu(name.removeprefix("NVIDIA ")))
+    }
     if len(kinds) != 1 or len(set(names)) != 1:
         return None
     count = len(names)
