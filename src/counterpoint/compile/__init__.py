@@ -13,7 +13,8 @@ from counterpoint.compile.prediction import ForPrediction as ForPrediction
 from counterpoint.compile.prediction import for_prediction as for_prediction
 from counterpoint.compile.task import TIMEOUT_S as TIMEOUT_S
 from counterpoint.compile.task import Task as Task
-from counterpoint.compile.workers.pool import Result as Result
+from counterpoint.compile.workers.crew import Result as Result
+from counterpoint.compile.workers.pool import Pool as Pool
 from counterpoint.compile.workers.pool import compile_all as compile_all
 from counterpoint.hardware.target import Target as Target
 from counterpoint.hardware.target import parse_target as parse_target

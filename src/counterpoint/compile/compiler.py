@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from counterpoint.compile import cache
-from counterpoint.compile.allocator import planned_bytes
+from counterpoint.compile.allocator import VARIABLES, planned_bytes
 from counterpoint.compile.compiled import Compiled, Memory
 from counterpoint.compile.failures import died, refused
 from counterpoint.compile.inputs.workload import Workload
@@ -155,7 +155,9 @@ def _attempt(bench: Bench, task: Task, sent: Channels) -> Attempt:
         device_memory=planned_bytes(target.config, task.environment),
     )
     flags = " ".join(filter(None, (task.environment.get("XLA_FLAGS"), sent.xla_flags)))
-    variables = {**task.environment, **({"XLA_FLAGS": flags} if flags else {})}
+    # The job has the allocator's limit: for other variables a worker would be started anew.
+    rest = {name: it for name, it in task.environment.items() if name not in VARIABLES}
+    variables = {**rest, **({"XLA_FLAGS": flags} if flags else {})}
     return bench.attempt(
         job, workload.program, variables, task.timeout_s, alone=needs_own_process(sent.options)
     )

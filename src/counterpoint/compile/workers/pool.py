@@ -9,21 +9,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from queue import Empty, SimpleQueue
-from threading import Thread
-from typing import TypeAlias
+from queue import Empty
+from types import TracebackType
+from typing import Self
 
 from counterpoint.compile.compiled import Compiled
-from counterpoint.compile.compiler import compile_on, known
 from counterpoint.compile.failures import CompileKilled
 from counterpoint.compile.fingerprint import fingerprint
 from counterpoint.compile.task import Task
-from counterpoint.compile.workers.bench import Bench, Stopped
 from counterpoint.compile.workers.capacity import usual_jobs
+from counterpoint.compile.workers.crew import Crew, Result
 from counterpoint.core.errors import CounterpointError, UsageError
-
-Result: TypeAlias = Compiled | CounterpointError
-"""A compile, or why there is none: CompileFailed, or an option, program or target at fault."""
 
 
 def compile_all(
@@ -36,9 +32,63 @@ def compile_all(
     `jobs` workers run at once; None: as many as cores and memory allow. `say` hears of progress.
     Whoever stops listening (a break, Ctrl-C) ends all workers. Equal tasks are compiled once.
     """
+    return _spread(list(tasks), _jobs(jobs), say)
+
+
+class Pool:
+    """Compiles that are asked for one after another: its workers stay until it is closed.
+
+    For whoever learns from one result what to compile next, and would else pay for the start of
+    Python and JAX again and again. Use it in one thread.
+    """
+
+    def __init__(self, jobs: int | None = None) -> None:
+        self.jobs = _jobs(jobs)
+        self._crew = Crew(self.jobs)
+        self._tasks: dict[int, Task] = {}  # that are under way, by number
+        self._killed: list[int] = []  # to be tried again when nothing else runs
+        self._alone: int | None = None
+
+    def __enter__(self) -> Self:
+        self._crew.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._crew.stop()
+
+    def ask(self, number: int, task: Task) -> None:
+        """Compile it when a worker is free. Numbers tell results apart."""
+        self._tasks[number] = task
+        self._crew.ask(number, task)
+
+    def take(self, timeout_s: float) -> tuple[int, Result] | None:
+        """The next that got through; None where none did in that time."""
+        if self._killed and len(self._tasks) == len(self._killed) and self._alone is None:
+            self._alone = self._killed[0]
+            self._crew.ask(self._alone, self._tasks[self._alone])
+        try:
+            number, result = self._crew.take(timeout_s)
+        except Empty:
+            return None
+        if isinstance(result, CompileKilled) and self.jobs > 1 and number != self._alone:
+            self._killed.append(number)
+            return None
+        if number == self._alone:
+            self._alone = None
+            self._killed.remove(number)
+        del self._tasks[number]
+        return number, result
+
+
+def _jobs(jobs: int | None) -> int:
     if jobs is not None and jobs < 1:
         raise UsageError(f"--jobs {jobs}: at least one worker has to compile", next="--jobs 1")
-    return _spread(list(tasks), jobs or usual_jobs(), say)
+    return jobs or usual_jobs()
 
 
 def _spread(
@@ -82,58 +132,13 @@ def _compiled(tasks: list[Task], wanted: list[int], jobs: int) -> Iterator[tuple
 
 
 def _round(tasks: list[Task], wanted: list[int], jobs: int) -> Iterator[tuple[int, Result]]:
-    crew = _Crew(tasks, wanted, jobs)
+    crew = Crew(jobs)
     try:
+        for index in wanted:
+            crew.ask(index, tasks[index])
+        crew.no_more()
         crew.start()
         for _ in wanted:
-            index, result = crew.done.get()
-            if not isinstance(result, (Compiled, CounterpointError)):
-                raise result
-            yield index, result
+            yield crew.take()
     finally:
         crew.stop()
-
-
-class _Crew:
-    """Threads that wait for a worker each."""
-
-    def __init__(self, tasks: list[Task], wanted: list[int], jobs: int) -> None:
-        self.done: SimpleQueue[tuple[int, Result | BaseException]] = SimpleQueue()
-        self._tasks = tasks
-        self._waiting: SimpleQueue[int] = SimpleQueue()
-        for index in wanted:
-            self._waiting.put(index)
-        self._benches = [Bench() for _ in range(jobs)]
-        self._threads = [
-            Thread(target=self._serve, args=(bench,), daemon=True) for bench in self._benches
-        ]
-
-    def start(self) -> None:
-        for thread in self._threads:
-            thread.start()
-
-    def stop(self) -> None:
-        """End all workers, and leave nothing."""
-        for bench in self._benches:
-            bench.stop()
-        for thread in self._threads:
-            if thread.ident is not None:  # it was started
-                thread.join()
-
-    def _serve(self, bench: Bench) -> None:
-        index = -1
-        try:
-            with bench:
-                while True:
-                    index = self._waiting.get_nowait()
-                    self.done.put((index, self._result(bench, self._tasks[index])))
-        except (Empty, Stopped):
-            return
-        except BaseException as error:  # noqa: BLE001  a programmer's, raised where it is seen
-            self.done.put((index, error))
-
-    def _result(self, bench: Bench, task: Task) -> Result:
-        try:
-            return known(task) or compile_on(bench, task)
-        except CounterpointError as error:
-            return error
