@@ -50,7 +50,8 @@ class Change:
 class Predicted:
     """What the simulator says of an arm; `gain` is the share of the base's step that it saves.
 
-    `program` is the hash of the scheduled program: equal hashes are equal programs.
+    `program` is the hash of the scheduled program: equal hashes are equal programs. `reach` is what
+    errors of each family of prices do to the step, in seconds: what two arms share of it cancels.
     """
 
     step_s: float
@@ -63,6 +64,7 @@ class Predicted:
     limit_bytes: int | None = None
     fits: bool | None = None
     tied: bool = False  # with the best one
+    reach: tuple[tuple[str, float, float], ...] = ()
 
 
 class Origin(StrEnum):

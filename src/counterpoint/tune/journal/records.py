@@ -72,12 +72,16 @@ class Ablated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchEnded:
-    """Offline: why it ended, and the arms that are worth real time, the best first."""
+    """Offline: why it ended, and the arms that are worth real time, the best first.
+
+    `tied`: of all candidates, those of which nobody can say that they are behind the best one.
+    """
 
     why: str
     shortlist: tuple[str, ...]
     seconds: float
     at: str
+    tied: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

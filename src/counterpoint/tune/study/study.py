@@ -131,7 +131,15 @@ def _(record: CandidateSeen, study: Study) -> Study:
 
 @_follow.register
 def _(record: SearchEnded, study: Study) -> Study:
-    return replace(study, search=record)
+    candidates = tuple(_tied(it) if it.arm.name in record.tied else it for it in study.candidates)
+    return replace(study, search=record, candidates=candidates)
+
+
+def _tied(seen: CandidateSeen) -> CandidateSeen:
+    """Who is the best shows when the search is over."""
+    if seen.arm.predicted is None:
+        return seen
+    return replace(seen, arm=replace(seen.arm, predicted=replace(seen.arm.predicted, tied=True)))
 
 
 @_follow.register

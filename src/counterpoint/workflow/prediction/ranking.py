@@ -9,20 +9,34 @@ that range reaches within the indifference band.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, Protocol
 
 from counterpoint.core.basis import Range
+from counterpoint.cost import Family
 from counterpoint.hlo import Program
-from counterpoint.simulate import Simulation
 from counterpoint.workflow.prediction.prediction import Standing
 
 INDIFFERENCE: Final = 0.015
 """Of the best step: less than this is no reason to prefer one to the other."""
 
 
-def difference(one: Simulation, other: Simulation) -> Range:
+class Reaching(Protocol):
+    """A predicted step, and what errors of each family of prices do to it: a Simulation, as a rule.
+
+    `reach_s` are the seconds by which the step is shorter and longer with all prices of a family at
+    the ends of their ranges.
+    """
+
+    @property
+    def step_s(self) -> float: ...
+
+    @property
+    def reach_s(self) -> Mapping[Family, tuple[float, float]]: ...
+
+
+def difference(one: Reaching, other: Reaching) -> Range:
     """By how many seconds the first step is longer: its range, with shared errors cancelled."""
     middle = one.step_s - other.step_s
     below = above = 0.0
