@@ -91,13 +91,15 @@ class Contract:
     """Python text that tells a process of a job on which node it is."""
 
     @pytest.fixture(scope="class")
-    def executor(self) -> Executor:
+    @classmethod
+    def executor(cls) -> Executor:
         names: dict[str, Executor] = {}
-        exec(self.construct, names)  # noqa: S102 - the subclass's own words
+        exec(cls.construct, names)  # noqa: S102 - the subclass's own words
         return names["executor"]
 
     @pytest.fixture(scope="class")
-    def allocation(self, executor: Executor) -> Iterator[Allocation]:
+    @classmethod
+    def allocation(cls, executor: Executor) -> Iterator[Allocation]:
         made = executor.open()
         yield made
         made.close()
