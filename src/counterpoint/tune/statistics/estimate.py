@@ -34,7 +34,8 @@ class Estimate:
     """`gain` is the share of the base's step that the arm saves: 0.03 is 3 % faster.
 
     `range` holds with the study's confidence for all arms and looks together. `rows` are those in
-    which both ran. `p` is adjusted in the same way.
+    which both ran. `p` is adjusted in the same way. An arm that never met the base has a gain of
+    NaN, and its range says why. `why` is a few words on the verdict, empty where it needs none.
     """
 
     arm: str
@@ -44,6 +45,7 @@ class Estimate:
     rows: int
     verdict: Verdict
     decided: bool  # whether more rows are not worth their time
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

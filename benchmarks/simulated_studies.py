@@ -1,0 +1,144 @@
+"""Whole studies on simulated runs, through the real statistics; and naive tests on the same runs.
+
+A study: the base twice and all arms once, a second row, then half of what is not decided goes on to
+each further look until the cap; the best one is confirmed in a fresh allocation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+from scipy import stats
+
+from counterpoint.tune.arm import BASE
+from counterpoint.tune.statistics.estimate import Estimate, Observation, Rule, Verdict
+from counterpoint.tune.statistics.fit import confirmed, estimates
+from counterpoint.tune.statistics.levels import looks
+from counterpoint.tune.statistics.order import row_order
+from simulated_runs import Allocation, Floats, Machine, allocation
+
+FEWEST: Final = 2  # arms that halving leaves
+TESTS: Final = ("step Welch", "step Mann-Whitney", "run Welch")
+ROWS: Final = 4
+"""Of the confirmation, and of the naive tests."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a study said: of each arm when it left the race, and of the finalist in the end."""
+
+    claimed: str | None
+    raced: dict[str, Estimate]
+    final: Estimate | None
+    race_runs: int
+    runs: int
+
+
+@dataclass(slots=True)
+class _Bench:
+    """Runs one after the other in one allocation."""
+
+    noise: Allocation
+    gains: Sequence[float]
+    taken: int = 0
+    seen: list[Observation] = field(default_factory=list[Observation])
+
+    def row(self, order: Sequence[str], row: int) -> None:
+        for name in order:
+            steps = self.steps(name)
+            self.seen.append(Observation(name, row, float(np.median(steps))))
+
+    def steps(self, name: str) -> Floats:
+        arm = 0 if name == BASE else int(name)
+        self.taken += 1
+        return self.noise.run(self.taken - 1, arm, 0.0 if arm == 0 else self.gains[arm - 1])
+
+
+def study(
+    machine: Machine, gains: Sequence[float], rule: Rule, rng: np.random.Generator
+) -> Outcome:
+    """One study of as many arms as there are gains; arms are called 1, 2, ..."""
+    first = _first(machine, gains, rule, rng)
+    raced = _race(first, rule)
+    finalist = _finalist(raced, rule)
+    second = _Bench(allocation(machine, ROWS * 2, rng), gains)
+    final = None
+    if finalist is not None:
+        for row in range(ROWS):
+            second.row(row_order([finalist], row), row)
+        final = confirmed(second.seen, rule)[0]
+    won = final is not None and final.verdict is Verdict.FASTER
+    return Outcome(
+        claimed=finalist if won else None,
+        raced=raced,
+        final=final,
+        race_runs=first.taken,
+        runs=first.taken + second.taken,
+    )
+
+
+def _first(
+    machine: Machine, gains: Sequence[float], rule: Rule, rng: np.random.Generator
+) -> _Bench:
+    bench = _Bench(allocation(machine, 1 + rule.cap * (len(gains) + 1), rng), gains)
+    bench.row([BASE], 0)  # with the row's own base: the pair that tells of noise
+    return bench
+
+
+def _race(bench: _Bench, rule: Rule) -> dict[str, Estimate]:
+    """What was said of each arm when it left."""
+    left = [str(number + 1) for number in range(len(bench.gains))]
+    said: dict[str, Estimate] = {}
+    done = 0
+    for look in looks(rule):
+        for row in range(done, look):
+            bench.row(row_order(left, row), row)
+        done = look
+        found = {it.arm: it for it in estimates(bench.seen, rule)}
+        said.update({it: found[it] for it in left})
+        left = [it for it in left if not found[it].decided]
+        best = sorted(left, key=lambda it: -found[it].gain)[: max(FEWEST, (len(left) + 1) // 2)]
+        left = [it for it in left if it in best]
+        if not left:
+            break
+    return said
+
+
+def _finalist(raced: dict[str, Estimate], rule: Rule) -> str | None:
+    """The best one that may be faster: it needs no proof here, the fresh runs bring that."""
+    able = [
+        it
+        for it in raced.values()
+        if it.verdict is Verdict.FASTER
+        or (it.verdict is Verdict.OPEN and it.gain > rule.indifferent)
+    ]
+    return max(able, key=lambda it: it.gain).arm if able else None
+
+
+def naive(
+    machine: Machine, gains: Sequence[float], rule: Rule, rng: np.random.Generator
+) -> dict[str, Floats]:
+    """One-sided p of `faster`, by test and arm, of four full rows of the study's first allocation."""
+    bench = _first(machine, gains, rule, rng)
+    names = [str(number + 1) for number in range(len(gains))]
+    steps: dict[str, list[Floats]] = {BASE: [], **{it: [] for it in names}}
+    for row in range(ROWS):
+        for name in row_order(names, row):
+            steps[name].append(np.log(bench.steps(name)))
+    base = np.stack(steps[BASE])
+    arms = np.stack([np.stack(steps[it]) for it in names])
+    flat, whole = (
+        arms.reshape(len(names), -1),
+        np.broadcast_to(base.ravel(), (len(names), base.size)),
+    )
+    medians = np.median(arms, axis=2)
+    of_base = np.broadcast_to(np.median(base, axis=1), medians.shape)
+    less = {"alternative": "less", "axis": 1}
+    return {
+        TESTS[0]: stats.ttest_ind(flat, whole, equal_var=False, **less).pvalue,
+        TESTS[1]: stats.mannwhitneyu(flat, whole, method="asymptotic", **less).pvalue,
+        TESTS[2]: stats.ttest_ind(medians, of_base, equal_var=False, **less).pvalue,
+    }

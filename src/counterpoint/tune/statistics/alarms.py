@@ -1,0 +1,89 @@
+"""What makes measurements doubtful: a machine that drifts, runs that stand out, coarse clocks.
+
+These are notes. Nothing is left out because of them: an outlier that is dropped because it does
+not fit is how noise becomes a win.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from counterpoint.runs.noise import INDIFFERENT
+from counterpoint.tune.statistics.blocks import Blocks, blocks
+from counterpoint.tune.statistics.estimate import Observation
+
+_LEVEL: Final = 0.01
+_ROWS: Final = 4  # a trend of fewer is none
+_RUNS: Final = 6  # figures of fewer may be equal by chance
+_FREEDOM: Final = 3
+
+
+def alarms(observations: Sequence[Observation]) -> tuple[str, ...]:
+    """Of the runs of one allocation, in the order in which they were made."""
+    if not observations:
+        return ()
+    fit = blocks(observations)
+    return (*_drift(fit), *_outliers(fit, observations), *_coarse(observations))
+
+
+def _drift(fit: Blocks) -> tuple[str, ...]:
+    """A trend of the rows, with the arms taken out."""
+    from scipy import stats  # pyright: ignore[reportMissingTypeStubs]
+
+    if len(fit.rows) < _ROWS:
+        return ()
+    found: Any = stats.linregress(np.array(fit.rows, dtype=float), fit.row_effects)  # pyright: ignore[reportUnknownMemberType]
+    over = math.expm1(float(found.slope) * (fit.rows[-1] - fit.rows[0]))
+    if not (float(found.pvalue) < _LEVEL and abs(over) > INDIFFERENT):
+        return ()
+    word = "slower" if over > 0 else "faster"
+    note = f"the machine became {abs(over):.1%} {word} over {len(fit.rows)} rows"
+    return (f"{note}; arms and base take turns, so it falls on all alike",)
+
+
+def _outliers(fit: Blocks, observations: Sequence[Observation]) -> tuple[str, ...]:
+    """Runs too far from what their row and arm say, each judged by the noise of all others."""
+    from scipy.special import stdtr  # pyright: ignore[reportMissingTypeStubs]
+
+    freedom = fit.freedom - 1
+    if freedom < _FREEDOM:
+        return ()
+    room = 1 - fit.leverages
+    total = float(fit.residuals @ fit.residuals)
+    notes: dict[str, None] = {}
+    for it, residual, left in zip(observations, fit.residuals, room, strict=True):
+        if left < 1e-9:
+            continue
+        others = max((total - residual**2 / left) / freedom, 1e-12)
+        p = 2 * float(stdtr(freedom, -abs(residual) / math.sqrt(others * left)))
+        if p * len(observations) < _LEVEL:
+            notes[_standing_out(it, residual / left, fit)] = None
+    return tuple(notes)
+
+
+def _standing_out(run: Observation, log: float, fit: Blocks) -> str:
+    in_row = fit.counts[fit.rows.index(run.row)]
+    others = [arm for arm, count in zip(fit.arms, in_row, strict=True) if count and arm != run.arm]
+    if len(others) == 1 and in_row.sum() == 2:  # one of the two, and nobody knows which
+        pair = " and ".join(sorted((run.arm, others[0])))
+        return (
+            f"row {run.row}: {pair} differ otherwise than in the other rows; it counts all the same"
+        )
+    word = "longer" if log > 0 else "shorter"
+    by = abs(math.expm1(log))
+    return (
+        f"row {run.row}: the run of {run.arm} took {by:.1%} {word} than the others say; "
+        "it counts all the same"
+    )
+
+
+def _coarse(observations: Sequence[Observation]) -> tuple[str, ...]:
+    figures = {it.seconds for it in observations}
+    if len(observations) < _RUNS or 2 * len(figures) > len(observations):
+        return ()
+    note = f"{len(observations)} runs gave only {len(figures)} different step times"
+    return (f"{note}: read too coarsely, small changes are hidden or made up",)
