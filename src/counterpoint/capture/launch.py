@@ -9,6 +9,7 @@ import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +23,7 @@ from counterpoint.capture.preflight import refuse_unknown_flags
 from counterpoint.capture.prune import prune_dump
 from counterpoint.capture.request import Request, Window
 from counterpoint.capture.signals import interrupts
+from counterpoint.capture.step_goal import StepGoal
 from counterpoint.capture.watch import Child, Limits, Watch
 from counterpoint.capture.world import (
     Seat,
@@ -33,7 +35,7 @@ from counterpoint.capture.world import (
 )
 from counterpoint.core.errors import CounterpointError, UsageError
 from counterpoint.runs import layout
-from counterpoint.runs.classify import classify
+from counterpoint.runs.classify import classify, last_loss_is_nan
 from counterpoint.runs.outcome import TELLING, Outcome, OutcomeKind
 from counterpoint.runs.reader import read_run
 from counterpoint.runs.run import Given, Run
@@ -62,6 +64,7 @@ def launch(request: Request, say: Say = _silent) -> Run:
     world = _world(request, inherited)
     _refuse_missing(request.command, {**inherited, **request.settings.variables})
     _refuse_strangers(request.window, world.size)
+    _refuse_too_few(request)
     refuse_unknown_flags(request, inherited, say)
     with interrupts() as noted:
         writer = _claim(request, world)
@@ -71,7 +74,7 @@ def launch(request: Request, say: Say = _silent) -> Run:
         children = _start_ranks(request, world, inherited, writer)
         noted.children_started()
         try:
-            Watch(children, Limits(request.timeout_s, request.hang_after_s), noted).run()
+            Watch(children, _limits(request, world, writer.path, children), noted).run()
         finally:
             at_end = _finish(children, writer)
             if len(children) == 1:  # of several, whole lines are shown
@@ -79,6 +82,15 @@ def launch(request: Request, say: Say = _silent) -> Run:
     if world.launched and world.seats[0].rank == 0:
         _wait_for_others(writer.path, _OTHERS if children[0].failed else _OTHERS_WELL)
     return told_of_disk(read_run(writer.path), at_end)
+
+
+def _limits(request: Request, world: World, run: Path, children: Sequence[Child]) -> Limits:
+    limits = Limits(request.timeout_s, request.hang_after_s)
+    if request.stop_after_steps is None:
+        return limits
+    agents = [it.directory / layout.AGENT for it in children]
+    others = world.size > len(children)
+    return replace(limits, goal=StepGoal(request.stop_after_steps, run, agents, others=others))
 
 
 def _wait_for_others(path: Path, seconds: float) -> None:
@@ -140,6 +152,24 @@ def _refuse_strangers(window: Window | None, size: int) -> None:
         raise UsageError(
             f"--processes {','.join(map(str, strangers))}: there is no such rank",
             why=f"this run has {size}: 0{f' to {size - 1}' if size > 1 else ''}",
+        )
+
+
+def _refuse_too_few(request: Request) -> None:
+    """Steps to profile that never come would be noticed when all is over."""
+    steps, window = request.stop_after_steps, request.window
+    if steps is None:
+        return
+    if steps < 1:
+        raise UsageError(f"--stop-after-steps takes a number from 1 on, not {steps}")
+    if window is None or window.start_step is None:
+        return
+    needed = window.start_step + window.steps
+    if steps < needed:
+        raise UsageError(
+            f"--stop-after-steps {steps}: the profile is to have steps up to {needed}",
+            why=f"it begins with step {window.start_step}, and takes {window.steps}",
+            next=f"--stop-after-steps {needed + 1}, or --no-profile",
         )
 
 
@@ -267,12 +297,17 @@ def _finish(children: Sequence[Child], writer: RunWriter) -> AtEnd:
 
 def _outcome(child: Child, status: tuple[int | None, int | None]) -> Outcome:
     code, number = status
-    told = with_hints(classify(code, number, _tail(child.directory)))
+    output = _tail(child.directory)
+    told = with_hints(classify(code, number, output))
     stop = child.stopped
     if stop is None:
         return told
     if stop.because_of is not None and told.kind in TELLING:
         return told  # it had died of the same cause by itself
+    if stop.is_asked:
+        if last_loss_is_nan(output):
+            return classify(0, None, output)
+        return Outcome(OutcomeKind.OK, 0, detail=stop.detail)
     if stop.is_patient and code == 0:
         return told  # it was asked to end, and did so in its own way
     return Outcome(stop.kind, code, stop.signal or told.signal, stop.detail)

@@ -65,6 +65,7 @@ class Request:
         per: What a process gets: a GPU, or all that the node has.
         timeout_s: End it after so long.
         hang_after_s: End it when there was no output, step or compilation for so long.
+        stop_after_steps: End it once so many steps were seen: that is no failure.
         echo: Show its output while it runs: as it is, all on stderr, or not.
         environment: What it inherits; None for ours.
         origins: Where each flag was given, in words, for errors.
@@ -79,6 +80,7 @@ class Request:
     per: Literal["gpu", "node"] = "node"
     timeout_s: float | None = None
     hang_after_s: float | None = None
+    stop_after_steps: int | None = None
     echo: bool | Literal["stderr"] = True
     environment: Mapping[str, str] | None = None
     origins: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))

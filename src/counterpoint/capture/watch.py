@@ -7,13 +7,14 @@ import selectors
 import signal
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from counterpoint.capture.group import Group
 from counterpoint.capture.output import LogFailure, Output
 from counterpoint.capture.signals import Interrupts
+from counterpoint.capture.step_goal import StepGoal
 from counterpoint.capture.stop import TELL, Stop
 from counterpoint.runs.outcome import OutcomeKind
 
@@ -40,15 +41,17 @@ class Child:
     @property
     def failed(self) -> bool:
         """Whether it ended, and not well."""
-        return self.status is not None and self.status != (0, None)
+        as_asked = self.stopped is not None and self.stopped.is_asked
+        return self.status is not None and self.status != (0, None) and not as_asked
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How long ranks may take, and be silent."""
+    """How long ranks may take, and be silent, and after how many steps they are ended."""
 
     timeout_s: float | None = None
     hang_after_s: float | None = None
+    goal: StepGoal | None = None
 
 
 class Watch:
@@ -59,7 +62,7 @@ class Watch:
         self._limits = limits
         self._noted = noted
         self._began = self._life = time.monotonic()
-        self._looked = 0.0
+        self._looked = self._counted = 0.0
         self._written: int = -1
         self._stop: Stop | None = None
         self._stop_at = 0.0
@@ -118,9 +121,17 @@ class Watch:
                     self._selector.unregister(output.source)
                 output.close()
             child.status = child.group.reap()
+            self._excuse(child)
             if child.failed and self._stop is None:
                 detail = f"ended because rank {child.rank} had"
                 self._end(Stop(OutcomeKind.INTERRUPTED, detail, because_of=child.rank))
+
+    def _excuse(self, child: Child) -> None:
+        """A rank may die of the end of others before we have counted its steps."""
+        goal = self._limits.goal
+        if child.failed and child.stopped is None and goal is not None and goal.is_near():
+            child.stopped = replace(goal.stop, because_of=child.rank)
+            self._end(child.stopped)
 
     def _attribute(self, child: Child) -> None:
         """Schedulers send their signal to all: a rank may die of it before we hear of it."""
@@ -136,6 +147,11 @@ class Watch:
         if self._noted.received and self._may_interrupt(self._noted.received[0]):
             name = signal.Signals(self._noted.received[0]).name
             self._end(Stop(OutcomeKind.INTERRUPTED, f"Counterpoint was sent {name}", signal=name))
+        goal = self._limits.goal
+        if self._stop is None and goal is not None and now - self._counted >= _LOOK:
+            self._counted = now
+            if goal.is_reached():
+                self._end(goal.stop)
         timeout, silence = self._limits.timeout_s, self._limits.hang_after_s
         if self._stop is None and timeout is not None and now - self._began > timeout:
             self._end(Stop(OutcomeKind.TIMEOUT, f"not done after {timeout:g} s"))

@@ -38,6 +38,7 @@ class WorkloadOptions:
         per: Without --ranks: a process per GPU, or one for the node.
         timeout: End the run after so many seconds.
         hang_after: End it when nothing was printed, compiled or stepped for so many seconds.
+        stop_after_steps: End it once so many steps were seen, on all ranks; that is a good end.
     """
 
     settings: Many = ()
@@ -49,6 +50,7 @@ class WorkloadOptions:
     per: Literal["gpu", "node"] = "node"
     timeout: float | None = None
     hang_after: float | None = None
+    stop_after_steps: MaybeWholeNumber = None
 
 
 @Parameter(name="*")
@@ -99,6 +101,7 @@ def make_request(
     _refuse_low("--ranks", workload.ranks, 1)
     _refuse_low("--timeout", workload.timeout, _SHORTEST)
     _refuse_low("--hang-after", workload.hang_after, _SHORTEST)
+    _refuse_low("--stop-after-steps", workload.stop_after_steps, 1)
     version = _jaxlib(command) if set(workload.settings) & set(recipes()) else None
     return Request(
         command=tuple(command),
@@ -111,6 +114,7 @@ def make_request(
         per=workload.per,
         timeout_s=workload.timeout,
         hang_after_s=workload.hang_after,
+        stop_after_steps=workload.stop_after_steps,
         echo=echo,
     )
 

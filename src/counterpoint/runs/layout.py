@@ -15,6 +15,8 @@ PROFILE: Final = "profile"
 XLA: Final = "xla"
 IR: Final = "ir"
 STEPS_OF_LOG: Final = "steps-log.jsonl"
+STOPPED: Final = ".stopped"
+"""Left where a rank was ended after its steps, as asked: the others are to end, too."""
 RESERVE: Final = ".reserve"
 """Space that is kept for the last words, should the disk be full by then."""
 

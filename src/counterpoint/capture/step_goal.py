@@ -1,0 +1,113 @@
+"""A run that is to end after so many steps: how many have been seen, and whether that is enough.
+
+Ranks go in lockstep, but their ends are noticed one after the other. Under a launcher each rank has
+a Counterpoint of its own, so the first that ends its rank leaves a mark in the Run for the others:
+a rank that dies of the end of its peers has ended as asked, too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, cast
+
+from counterpoint.capture.stop import Stop
+from counterpoint.runs import layout
+from counterpoint.runs.outcome import OutcomeKind
+
+_SOURCES: Final = ("annotation", "api", "log")
+"""The most exact first, as whoever reads the Run prefers them."""
+
+
+class StepGoal:
+    """So many steps, of the ranks whose agents write into these directories.
+
+    `others`: whether there are ranks elsewhere.
+    """
+
+    def __init__(self, steps: int, run: Path, agents: Sequence[Path], *, others: bool) -> None:
+        self.stop = Stop(OutcomeKind.OK, f"ended after {steps} steps, as asked")
+        self._steps = steps
+        self._others = others
+        self._mark = run / layout.STOPPED
+        self._counts = [StepCount(agent) for agent in agents]
+
+    def is_reached(self) -> bool:
+        """Whether a rank here has come so far, or one elsewhere has; others then hear of it."""
+        if self._mark.exists():
+            return True
+        reached = self._seen() >= self._steps
+        if reached:
+            with suppress(OSError):  # the others will find out by themselves
+                self._mark.touch()
+        return reached
+
+    def is_near(self) -> bool:
+        """Whether a rank that ended now may have died of the end of others."""
+        if not self._others:
+            return False
+        return self._mark.exists() or self._seen() >= max(self._steps - 1, 1)
+
+    def _seen(self) -> int:
+        return max(count.seen() for count in self._counts)
+
+
+@dataclass(slots=True)
+class _Series:
+    """Starts of steps from one source, and the distances between their numbers."""
+
+    starts: int = 0
+    last: int | None = None
+    apart: Counter[int] = field(default_factory=Counter[int])
+
+    def add(self, number: object) -> None:
+        self.starts += 1
+        if isinstance(number, int):
+            if self.last is not None and number > self.last:
+                self.apart[number - self.last] += 1
+            self.last = number
+
+    def passed(self, source: str) -> int:
+        """Steps between the first start and the last: a line may be printed every tenth step."""
+        usual = self.apart.most_common(1)[0][0] if source == "log" and self.apart else 1
+        return (self.starts - 1) * usual
+
+
+class StepCount:
+    """Steps that a rank has done, counted as they are written down; each byte is read once."""
+
+    def __init__(self, agent: Path) -> None:
+        self._agent = agent
+        self._read: dict[Path, int] = {}
+        self._series: dict[tuple[Path, str], _Series] = {}
+
+    def seen(self) -> int:
+        """Whole steps up to now, by the best source that has any."""
+        for file in self._agent.glob("steps-*.jsonl"):
+            with suppress(OSError):
+                self._take(file)
+        for source in _SOURCES:
+            of_source = [it for (_, named), it in self._series.items() if named == source]
+            if passed := max((it.passed(source) for it in of_source), default=0):
+                return passed
+        return 0
+
+    def _take(self, file: Path) -> None:
+        at = self._read.get(file, 0)
+        with file.open("rb") as lines:
+            lines.seek(at)
+            fresh, end, _ = lines.read().rpartition(b"\n")  # the last line may be half there
+        self._read[file] = at + len(fresh) + len(end)
+        for line in fresh.splitlines():
+            try:
+                made: object = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(made, dict):
+                told = cast("dict[str, object]", made)
+                key = (file, str(told.get("source")))
+                self._series.setdefault(key, _Series()).add(told.get("step"))
