@@ -8,6 +8,7 @@ it raises as a `CounterpointError`; every other exception keeps its traceback.
 from __future__ import annotations
 
 import errno
+import importlib
 import os
 import select
 import sys
@@ -34,7 +35,8 @@ _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 class Command:
     """A command that can be called without being loaded to be listed.
 
-    A name of two words is a command within a group: `pgle make`.
+    A name of two words is a command within a group: `pgle make`. Where the first word alone is a
+    command, too, that is what the group does by itself: `tune`, beside `tune show`.
     """
 
     name: str
@@ -121,6 +123,29 @@ COMMANDS: tuple[Command, ...] = (
             "counterpoint predict step.py:make_step --target 512x8xB200 --json",
             "counterpoint predict runs/train --target 8xH100 --against runs/train",
             "counterpoint predict ir --target 8x8xH100 --what-if nic=2x,hbm=1.5x --pgle",
+        ),
+    ),
+    Command(
+        "tune",
+        "counterpoint.cli.tune:tune",
+        "Find settings that are really faster: predicted first, then measured, never noise.",
+        examples=(
+            "counterpoint tune --target 8xH100 --confirm 4 --budget 2h -- python train.py",
+            "counterpoint tune --predict step.py:make_step --target 64x8xH100:400G -o studies/64",
+            "counterpoint tune --arm fsdp --arm 'NCCL_NVLS_ENABLE=0' -- python train.py",
+            "counterpoint tune --target 8xH100 --dry-run -- python train.py",
+            "counterpoint tune show counterpoint-studies/20261122-101500-train",
+        ),
+    ),
+    Command(
+        "tune show",
+        "counterpoint.cli.tune_show:show",
+        "Say what a study found, write its settings for your launcher, bundle its evidence.",
+        examples=(
+            "counterpoint tune show studies/64",
+            "counterpoint tune show studies/64 --as slurm -o job.sbatch",
+            "counterpoint tune show studies/64 --bundle evidence.tar.gz",
+            "counterpoint tune show studies/64 --json | jq .sentence",
         ),
     ),
     Command(
@@ -387,7 +412,8 @@ def _let_interrupts_through() -> None:
         signal.siginterrupt(signal.SIGINT, True)
 
 
-def _app(commands: Iterable[Command]) -> App:
+def _app(commands: Iterable[Command], called: str = "") -> App:
+    """All commands; of those that are a group, too, only the called one is loaded."""
     from cyclopts import App, Parameter
 
     app = App(
@@ -397,28 +423,47 @@ def _app(commands: Iterable[Command]) -> App:
         help_format="plaintext",
         default_parameter=Parameter(negative=()),  # no --no-json beside --json
     )
+    commands = tuple(commands)
     groups: dict[str, App] = {}
+    for group in dict.fromkeys(it.name.partition(" ")[0] for it in commands if " " in it.name):
+        itself = next((it for it in commands if it.name == group), None)
+        groups[group] = App(
+            name=group,
+            help=itself.summary if itself else GROUPS[group],
+            help_epilogue=_examples(itself) if itself else None,
+            help_format="plaintext",
+        )
+        if itself is not None and group == called:
+            groups[group].default(_load(itself))
+    added: set[str] = set()
     for command in commands:
         group, _, name = command.name.rpartition(" ")
-        if group and group not in groups:
-            groups[group] = App(name=group, help=GROUPS[group], help_format="plaintext")
-            app.command(groups[group])
-        (groups[group] if group else app).command(
-            command.function,
-            name=name,
-            help=command.summary,
-            help_epilogue="\n  ".join(("Examples:", *command.examples))
-            if command.examples
-            else None,
-        )
+        first = group or name
+        if first in groups and first not in added:
+            app.command(groups[first])
+            added.add(first)
+        if group or name not in groups:
+            (groups[group] if group else app).command(
+                command.function, name=name, help=command.summary, help_epilogue=_examples(command)
+            )
     return app
+
+
+def _examples(command: Command) -> str | None:
+    return "\n  ".join(("Examples:", *command.examples)) if command.examples else None
+
+
+def _load(command: Command) -> Callable[..., int | None]:
+    module, _, name = command.function.partition(":")
+    function: Callable[..., int | None] = getattr(importlib.import_module(module), name)
+    return function
 
 
 def _parse(arguments: Sequence[str], commands: Iterable[Command]) -> Callable[[], int | None]:
     from cyclopts import CycloptsError
 
     try:
-        command, bound, _ = _app(commands).parse_args(
+        command, bound, _ = _app(commands, next(iter(arguments), "")).parse_args(
             list(arguments), print_error=False, exit_on_error=False
         )
     except CycloptsError as error:

@@ -27,7 +27,7 @@ from counterpoint.report.terminal import print_document
 
 FormName = Literal["env", "bash", "python", "slurm", "k8s", "compiler_options"]
 
-_BY_SUFFIX: Final = {
+BY_SUFFIX: Final = {
     ".env": Form.ENV,
     ".py": Form.PYTHON,
     ".yaml": Form.K8S,
@@ -74,7 +74,7 @@ def render_flags(
         else:
             print_document(difference_document(changes, source, diff), sys.stdout)
         return
-    kind = Form(as_) if as_ else _BY_SUFFIX.get(out.suffix if out else "", Form.BASH)
+    kind = Form(as_) if as_ else BY_SUFFIX.get(out.suffix if out else "", Form.BASH)
     text = render(settings, kind, release)
     for line in unwritten(settings, kind):
         print(line, file=sys.stderr)

@@ -1,0 +1,54 @@
+"""The first lines of `tune`: which parts run, and whether it goes on where it was."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from counterpoint.core.errors import CounterpointError
+from counterpoint.report.tune_words import duration, several
+
+if TYPE_CHECKING:
+    from counterpoint.tune.asked import Asked
+    from counterpoint.tune.plan import Budget
+
+
+def beginning(asked: Asked) -> Iterator[str]:
+    """Where the study lies, and what will be done."""
+    place = shlex.quote(str(asked.directory))
+    done = _done(asked)
+    yield f"study {place}" if done is None else f"going on with {place}: {done}"
+    if asked.predicts:
+        then = "; then the best of them are run in turns" if asked.measure else "; nothing is run"
+        yield (
+            f"at most {several(asked.plan.candidates, 'candidate')} are compiled for"
+            f" {asked.target} and simulated{then}"
+        )
+    else:
+        yield "no --target: nothing is predicted, the base and your arms are run in turns"
+
+
+def _done(asked: Asked) -> str | None:
+    """How far an earlier sitting came; None where there was none."""
+    from counterpoint.tune.study.directory import is_study, read_study
+
+    if not is_study(asked.directory):
+        return None
+    try:
+        study = read_study(asked.directory)
+    except CounterpointError:
+        return None  # it is said when the study is opened
+    if study.ended is not None:
+        return f"it is done ({study.ended.why})"
+    if asked.measure and (study.search is not None or study.trials):
+        ended = sum(it.report is not None for it in study.trials)
+        return f"{_of_budget(ended, asked.plan.budget)} done"
+    return f"{several(len(study.candidates), 'candidate')} predicted"
+
+
+def _of_budget(ended: int, budget: Budget) -> str:
+    if budget.trials is not None:
+        return f"{ended} of at most {several(budget.trials, 'trial')}"
+    limit = f" of what {duration(budget.seconds)} allow" if budget.seconds is not None else ""
+    return f"{several(ended, 'trial')}{limit}"

@@ -1,0 +1,239 @@
+"""`counterpoint tune` before anything runs: what options come to, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from counterpoint.cli.app import main
+from counterpoint.cli.tune_asked import Given, make_asked
+from counterpoint.cli.tune_numbers import read_budget, read_share
+from counterpoint.cli.tune_options import PlaceOptions, RaceOptions, SearchOptions, TriedOptions
+from counterpoint.core.errors import UsageError
+from counterpoint.tune.asked import Asked
+from counterpoint.tune.plan import Budget
+
+Run = Callable[..., tuple[int, str, str]]
+TRAIN = ("python", "train.py")
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """A command line in an empty directory: exit code, stdout, stderr."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        code = main(["tune", *arguments])
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return run
+
+
+def asked(
+    *command: str,
+    tried: TriedOptions | None = None,
+    search: SearchOptions | None = None,
+    race: RaceOptions | None = None,
+    place: PlaceOptions | None = None,
+    out: Path | None = None,
+) -> Asked:
+    given = Given(
+        tried or TriedOptions(),
+        search or SearchOptions(),
+        race or RaceOptions(),
+        place or PlaceOptions(),
+    )
+    return make_asked(command, given, out)
+
+
+@pytest.mark.parametrize(
+    ("text", "budget"),
+    [
+        ("2h", Budget(seconds=7200.0)),
+        ("90m", Budget(seconds=5400.0)),
+        ("1h30m", Budget(seconds=5400.0)),
+        ("1.5 h", Budget(seconds=5400.0)),
+        ("20 trials", Budget(trials=20)),
+        ("20trials", Budget(trials=20)),
+        ("20 trials, 2h", Budget(trials=20, seconds=7200.0)),
+        ("2h and 1 trial", Budget(trials=1, seconds=7200.0)),
+    ],
+)
+def test_a_budget_as_people_write_it(text: str, budget: Budget) -> None:
+    assert read_budget(text) == budget
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["20", "2x", "", "0h", "0 trials", "1.5 trials", "two hours", "-2h", "3 trials, 4 trials"],
+)
+def test_a_budget_that_is_none(text: str) -> None:
+    with pytest.raises(UsageError, match="--budget takes a time") as refused:
+        read_budget(text)
+    assert "--budget 2h" in str(refused.value)
+
+
+def test_a_share_as_people_write_it() -> None:
+    assert read_share("--x", "2%", example="2%") == pytest.approx(0.02)
+    assert read_share("--x", "0.005", example="2%") == pytest.approx(0.005)
+    for text in ("2", "60%", "x", "-1%", ""):
+        with pytest.raises(UsageError, match="--x takes a share"):
+            read_share("--x", text, example="2%")
+
+
+def test_a_command_with_a_target_is_predicted_and_run() -> None:
+    made = asked(*TRAIN, search=SearchOptions(target="2x8xH100"), race=RaceOptions(confirm=4))
+    assert (made.measure, made.predicts, made.workload, made.confirm) == (True, True, None, 4)
+    assert made.command == TRAIN
+    assert made.question is not None
+
+
+def test_a_command_alone_is_run_and_a_workload_alone_predicted(tmp_path: Path) -> None:
+    assert not asked(*TRAIN, tried=TriedOptions(arm=("--xla_a=1",))).predicts
+    for search in (
+        SearchOptions(predict=("step.py:make",), target="8xH100"),
+        SearchOptions(predict=(str(tmp_path),), target="8xH100"),
+    ):
+        assert not asked(search=search).measure
+
+
+@pytest.mark.parametrize(
+    ("predict", "confirm"), [((), None), (None, 0)], ids=["--predict alone", "--confirm 0"]
+)
+def test_a_command_may_be_predicted_only(
+    predict: tuple[str, ...] | None, confirm: int | None
+) -> None:
+    made = asked(
+        *TRAIN,
+        search=SearchOptions(predict=predict, target="8xH100"),
+        race=RaceOptions(confirm=confirm),
+    )
+    assert (made.measure, made.workload, made.command) == (False, None, TRAIN)
+
+
+def test_the_plan_is_what_was_said() -> None:
+    made = asked(
+        *TRAIN,
+        tried=TriedOptions(set_=("xla_gpu_x=1",), env=("NCCL_DEBUG=INFO",), seed=7),
+        search=SearchOptions(target="8xH100", candidates=30, shortlist=5, jobs=2),
+        race=RaceOptions(
+            budget="20 trials, 2h",
+            target_gain="2%",
+            cap=5,
+            indifferent="1%",
+            steps=40,
+            timeout=600.0,
+            hang_after=60.0,
+            loss_tolerance="0.1%",
+            ablate=True,
+            confirm_rows=3,
+        ),
+        place=PlaceOptions(
+            executor="local", ranks_per_node=2, gpus=4, cpus=2, slurm=None, per="gpu"
+        ),
+    )
+    plan = made.plan
+    assert plan.budget == Budget(trials=20, seconds=7200.0)
+    assert (plan.candidates, plan.shortlist, plan.jobs, plan.seed) == (30, 5, 2, 7)
+    assert (plan.target_gain, plan.loss_tolerance) == (pytest.approx(0.02), pytest.approx(0.001))
+    assert (plan.rule.cap, plan.rule.looks, plan.rule.indifferent) == (5, (2, 4, 5), 0.01)
+    assert (plan.limits.steps, plan.limits.timeout_s, plan.limits.hang_after_s) == (40, 600, 60)
+    assert (plan.confirm_rows, plan.ablate) == (3, True)
+    assert (plan.shape.per, plan.shape.ranks_per_node, plan.shape.nodes) == ("gpu", 2, 1)
+    assert made.executor_options == {"gpus": "4", "cpus": "2"}
+    assert made.base.flags == {"xla_gpu_x": "1"}
+    assert made.base.variables == {"NCCL_DEBUG": "INFO"}
+
+
+def test_what_the_shell_exports_stands_before_the_base(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XLA_FLAGS", "--xla_a=1 --xla_b=2")
+    made = asked(*TRAIN, tried=TriedOptions(set_=("xla_b=3",), arm=("--xla_c=1",)))
+    assert made.base.flags == {"xla_a": "1", "xla_b": "3"}
+    search = SearchOptions(predict=("step.py:make",), target="8xH100")
+    assert asked(search=search).base.flags == {}
+
+
+def test_nodes_are_those_of_the_allocation_or_of_the_target(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    search = SearchOptions(target="4x8xH100")
+    batch = asked(*TRAIN, search=search, place=PlaceOptions(executor="slurm-batch"))
+    assert batch.plan.shape.nodes == 4
+    monkeypatch.setenv("SLURM_JOB_NUM_NODES", "3")
+    assert asked(*TRAIN, search=search).plan.shape.nodes == 3
+    assert asked(*TRAIN, search=search, place=PlaceOptions(nodes=2)).plan.shape.nodes == 2
+
+
+def test_a_study_is_named_after_what_is_tuned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    arm = TriedOptions(arm=("--xla_a=1",))
+    assert asked("python", "-u", "train_llm.py", "--lr=1", tried=arm).directory.match(
+        "counterpoint-studies/2*-train_llm"
+    )
+    search = SearchOptions(predict=("steps/llama.py:make_step",), target="8xH100")
+    assert asked(search=search).directory.name.endswith("-llama")
+    assert asked(*TRAIN, tried=arm, out=Path("here")).directory == Path("here")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ((), 2, "nothing to tune"),
+        (("--predict",), 2, "--predict takes one workload"),
+        (("--predict", "a", "b", "--target", "8xH100"), 2, "not a b"),
+        (("--predict", "step.py:make"), 2, "--predict needs a --target"),
+        (("--predict", "step.py:make", "--target", "8xh1000"), 2, "8xh1000"),
+        (("--predict", "--target", "8xH100", "--confirm", "3", "--", "true"), 2, "runs nothing"),
+        (
+            ("--predict", "a", "--target", "8xH100", "--confirm", "3"),
+            2,
+            "can be predicted, not run",
+        ),
+        (("--predict", "a", "--target", "8xH100", "--budget", "2h"), 2, "--budget is about trials"),
+        (("--confirm", "3", "--", "true"), 2, "--confirm needs a --target"),
+        (("--nccl-table", "x", "--", "true"), 2, "--nccl-table needs a --target"),
+        (("--budget", "20", "--", "true"), 2, "20 of what?"),
+        (("--target-gain", "2", "--", "true"), 2, "--target-gain takes a share"),
+        (("--indifferent", "x", "--", "true"), 2, "--indifferent takes a share"),
+        (("--cap", "1", "--", "true"), 2, "--cap takes a number from 2 on"),
+        (("--cap", "2.5", "--", "true"), 2, "whole number"),
+        (("--steps", "0", "--", "true"), 2, "--steps takes a number from 1 on"),
+        (("--timeout", "-3", "--", "true"), 2, "--timeout takes a number"),
+        (("--space", "no.toml", "--", "true"), 2, "--space no.toml: no such file"),
+        (("--arm", "no-such", "--", "true"), 2, "--arm no-such"),
+        (("--set", "x", "--", "true"), 2, "--set x: not a setting"),
+        (("--env", "1=2", "--", "true"), 2, "--env 1=2: not a variable"),
+        (("--recipe", "no-such", "--", "true"), 2, "no-such"),
+        (("--executor", "k8s", "--", "true"), 2, "k8s"),
+        (("--top", "0", "--", "true"), 2, "--top takes a number"),
+        (
+            ("-o", "s3://x/y", "--arm", "--xla_a=1", "--", "true"),
+            2,
+            "URLs can be read, not written",
+        ),
+        (("--", "no-such-program"), 2, "no-such-program: no such program"),
+        (("shwo", "x"), 2, "counterpoint tune show x"),
+        (("show",), 2, "--study requires an argument"),
+        (("show", "no-such"), 3, "no such directory"),
+    ],
+    ids=lambda it: " ".join(it) if isinstance(it, tuple) else "",
+)
+def test_a_bad_value_is_one_clear_error_before_anything_runs(
+    run: Run, tmp_path: Path, words: tuple[str, ...], code: int, said: str
+) -> None:
+    got, out, err = run(*words)
+    assert (got, out) == (code, "")
+    assert err.startswith("error: ")
+    assert err.count("error: ") == 1
+    assert said in err
+    assert not list(tmp_path.iterdir()), "something was begun"
+
+
+def test_show_is_a_command_and_behind_dashes_a_program(run: Run) -> None:
+    assert "no such directory" in run("show", "x")[2]
+    assert "show: no such program" in run("--", "show", "x")[2]
