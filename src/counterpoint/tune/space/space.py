@@ -45,9 +45,16 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Space:
-    """All that may be tried on top of the base."""
+    """All that may be tried on top of the base.
+
+    `version` is jaxlib's and `chip` as hardware names it; None where nobody knows. `notes` are what
+    the user should know of the space as a whole.
+    """
 
     base: Settings
     dimensions: tuple[Dimension, ...] = ()
     seeds: tuple[Arm, ...] = ()  # recipes, and arms by hand: tried first
     left_out: tuple[LeftOut, ...] = ()
+    version: str | None = None
+    chip: str | None = None
+    notes: tuple[str, ...] = ()

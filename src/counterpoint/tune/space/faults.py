@@ -1,0 +1,53 @@
+"""Faults: what is known to end a process or a compile, of settings as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Final
+
+from counterpoint.flags import Settings
+from counterpoint.flags.channel import Channel
+from counterpoint.flags.lint.check import check
+from counterpoint.flags.lint.remark import Severity
+from counterpoint.flags.written import Given, Place, Written
+from counterpoint.flags.xla_flags import Pairs
+
+_CRASHES: Final = frozenset({"FLAG405"})
+"""Rules that only warn, since some programs get by; nobody tunes by what may crash."""
+
+_PLACE: Final = Place("arm")
+
+
+def new_fault(base: Settings, settings: Settings, version: str | None, chip: str | None) -> str:
+    """The first thing that is wrong with settings, and not with the base; empty: nothing is."""
+    old = {(code, name) for code, name, _ in _faults(base, version, chip)}
+    found = (
+        f"{name}: {message}"
+        for code, name, message in _faults(settings, version, chip)
+        if (code, name) not in old
+    )
+    return next(found, "")
+
+
+@lru_cache(maxsize=4096)
+def _faults(
+    settings: Settings, version: str | None, chip: str | None
+) -> tuple[tuple[str, str, str], ...]:
+    given = (
+        *_given(settings.xla, Channel.XLA_FLAGS, "--"),
+        *_given(settings.env, Channel.ENVIRONMENT, ""),
+        *_given(settings.options, Channel.COMPILER_OPTIONS, ""),
+    )
+    written = Written(where=str(_PLACE), form="flags", given=given)
+    return tuple(
+        (it.code, it.name, it.message)
+        for it in check(written, version=version, chip=chip)
+        if it.severity is Severity.ERROR or it.code in _CRASHES
+    )
+
+
+def _given(pairs: Pairs, channel: Channel, dashes: str) -> Iterator[Given]:
+    for name, value in pairs:
+        text = f"{dashes}{name}={value}"
+        yield Given(channel=channel, name=name, value=value, place=_PLACE, text=text)

@@ -1,0 +1,76 @@
+"""Arms by hand: of a user's file, and of the command line, as arms of a study."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from counterpoint.flags import Settings, load_settings, recipes
+from counterpoint.tune.arm import Acts, Arm, Change, Origin
+from counterpoint.tune.space.changes import changes_of, named_per
+from counterpoint.tune.space.faults import new_fault
+from counterpoint.tune.space.recipe_arms import Seeds
+from counterpoint.tune.space.situation import Situation
+from counterpoint.tune.space.space import Dimension, LeftOut
+from counterpoint.tune.space.space_file import HandArm
+from counterpoint.workflow.prediction.variants import Variant, candidate, named_apart
+
+
+def hand_arms(
+    arms: Sequence[HandArm], texts: Sequence[str], dimensions: Sequence[Dimension], here: Situation
+) -> Seeds:
+    """The file's, then those that are written as `predict --candidate` takes them."""
+    found = [(_read(it, here), it) for it in arms]
+    lines = [candidate(it, Settings(), version=here.version, chip=here.chip) for it in texts]
+    variants = named_apart([*(one for one, _ in found), *lines])
+    made: list[Arm] = []
+    left_out: list[LeftOut] = []
+    whole = [*(it for _, it in found), *(None for _ in lines)]
+    for variant, arm in zip(variants, whole, strict=True):
+        changes = (*changes_of(variant.settings, dimensions, here), *_own(arm))
+        if not changes:
+            left_out.append(LeftOut(variant.name, "the base has it already"))
+            continue
+        made.append(
+            Arm(
+                name=variant.name,
+                settings=here.base.merged(variant.settings),
+                changes=changes,
+                origin=Origin.HAND,
+            )
+        )
+    return Seeds(tuple(made), tuple(left_out))
+
+
+def warnings(arms: Sequence[Arm], here: Situation) -> tuple[str, ...]:
+    """What is likely to end an arm's process. The user's word stands: it is tried."""
+    found: list[str] = []
+    for arm in arms:
+        settings = here.before.merged(arm.settings)
+        told = new_fault(here.before, settings, here.version, here.chip)
+        if told:
+            found.append(f"arm {arm.name}: {told}")
+    return tuple(found)
+
+
+def _read(arm: HandArm, here: Situation) -> Variant:
+    settings = Settings()
+    for name in arm.recipes:
+        if name not in recipes() and not Path(name).is_file():
+            raise arm.place.at("recipe").unknown(name, recipes())
+        loaded = load_settings(name, version=here.version, chip=here.chip)
+        settings = settings.merged(loaded)
+    return Variant(arm.name, settings.merged(arm.settings))
+
+
+def _own(arm: HandArm | None) -> tuple[Change, ...]:
+    """A profile, and how processes are dealt out, which are no settings."""
+    if arm is None:
+        return ()
+    found: list[Change] = []
+    if arm.profile:
+        found.append(Change(dimension="PGLE", choice="on", acts=Acts.SCHEDULE, profile=True))
+    if arm.per:
+        per = named_per(arm.per)
+        found.append(Change(dimension="processes", choice=per, acts=Acts.RUNTIME, per=arm.per))
+    return tuple(found)

@@ -1,0 +1,172 @@
+"""Recipe arms: each recipe that applies here as an arm, and what `flags recommend` comes to.
+
+An arm of a recipe is what `predict --candidate RECIPE` compiles: the base, and the recipe behind
+it. What a recipe says for another release or chip, or what this program lacks, makes it no arm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from counterpoint.flags import Recipe, Settings, load_settings, recipes
+from counterpoint.flags.advice.recommend import Situation as Asked
+from counterpoint.flags.advice.recommend import recommend
+from counterpoint.flags.channel import Channel
+from counterpoint.tune.arm import Arm, Change, Origin
+from counterpoint.tune.space.changes import changes_of, changes_something
+from counterpoint.tune.space.faults import new_fault
+from counterpoint.tune.space.situation import Situation
+from counterpoint.tune.space.space import Dimension, LeftOut
+from counterpoint.tune.space.standing import refused
+from counterpoint.tune.space.table import known
+
+RECOMMENDED: Final = "recommended"
+_WORKLOADS: Final = (
+    ("fsdp", ("all-gather", "reduce-scatter")),
+    ("dp", ("all-reduce",)),
+    ("ep", ("all-to-all", "ragged-all-to-all")),
+    ("pp", ("send", "recv", "collective-permute")),
+)
+"""The kinds of parallelism, and what each shows in a program."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seeds:
+    """Arms in the order of their names, and what is none."""
+
+    arms: tuple[Arm, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
+
+
+def recipe_arms(
+    dimensions: Sequence[Dimension], here: Situation, unwanted: Mapping[str, str]
+) -> Seeds:
+    """All recipes that apply, but those that the user does not want."""
+    arms: list[Arm] = []
+    left_out: list[LeftOut] = []
+    offers = [(it, load_settings(it, version=here.version, chip=here.chip)) for it in recipes()]
+    for name, settings in (*offers, (RECOMMENDED, _recommended(here))):
+        why = unwanted.get(name) or _why_not(name, settings, here)
+        changes = () if why else changes_of(settings, dimensions, here)
+        if not why and not changes:
+            why = "the base has it already"
+        same = next((it for it in arms if not why and _same(it, changes)), None)
+        if why or same is not None:
+            left_out.append(LeftOut(name, why or f"comes to the same as {same and same.name}"))
+            continue
+        arms.append(
+            Arm(
+                name=name,
+                settings=here.base.merged(settings),
+                changes=changes,
+                origin=Origin.RECIPE,
+            )
+        )
+    return Seeds(tuple(arms), tuple(left_out))
+
+
+def _recommended(here: Situation) -> Settings:
+    """What is recommended for speed here; how processes are dealt out is a dimension of its own."""
+    if here.no_gpu() is not None:
+        return Settings()
+    facts = here.facts
+    kinds = facts.kinds if facts else frozenset({"all-gather", "all-reduce"})
+    workloads = [name for name, shown in _WORKLOADS if kinds & set(shown)]
+    found = recommend(
+        Asked(
+            workloads=tuple(workloads or ["dp"]),
+            goal="speed",
+            release=here.release,
+            chip=here.chip,
+            hosts=here.hosts,
+            devices=here.devices,
+            program=facts,
+        )
+    )
+    settings = found.settings
+    return Settings(settings.xla, settings.env, settings.options)
+
+
+def _why_not(name: str, settings: Settings, here: Situation) -> str | None:
+    if name in known().no_arms:
+        return known().no_arms[name]
+    recipe = recipes().get(name)
+    if settings == Settings():
+        return _nothing(recipe, here)
+    why = _other_devices(settings, here)
+    if why is None and recipe is not None:
+        why = _beside_the_point(recipe, here)
+    if why is not None:
+        return why
+    if settings.layout is not None and not _names(settings):
+        return _layout_why_not(here)
+    why = refused(settings, here)
+    if why is None and not changes_something(settings, here):
+        why = "the base has it already"
+    whole = here.before.merged(settings)
+    return why or new_fault(here.before, whole, here.version, here.chip) or None
+
+
+def _other_devices(settings: Settings, here: Situation) -> str | None:
+    """Why it is for devices that are not there."""
+    if "LIBTPU_INIT_ARGS" in settings.variables:
+        return None if here.platform == "tpu" else "for TPUs"
+    return here.no_gpu()
+
+
+def _names(settings: Settings) -> tuple[object, ...]:
+    return (*settings.xla, *settings.env, *settings.options)
+
+
+def _nothing(recipe: Recipe | None, here: Situation) -> str:
+    """Why a recipe comes to no settings."""
+    if recipe is None:
+        return here.no_gpu() or "nothing is recommended for this program"
+    if not recipe.lines:
+        return "it has no settings"
+    unmet = (it.condition.why_not(here.version, here.chip, here.hosts) for it in recipe.lines)
+    return next((it for it in unmet if it), "it has no settings here")
+
+
+def _layout_why_not(here: Situation) -> str | None:
+    if here.shape is None:
+        return "nothing is run, and a prediction is the same for any processes"
+    if here.per != "node" or (here.gpus_per_host or 0) < 2:
+        return "the base has it already"
+    return None
+
+
+def _beside_the_point(recipe: Recipe, here: Situation) -> str | None:
+    """Why none of its lines can matter for this program and these devices."""
+    lines = recipe.lines_for(here.version, here.chip, here.hosts)
+    about = [
+        (it.kinds, it.where == "loop") for it in lines if it.channel is not Channel.LIBTPU_INIT_ARGS
+    ]
+    reasons = [_not_there(kinds, here, loop=loop) for kinds, loop in about]
+    return next((it for it in reasons if it), None) if reasons and all(reasons) else None
+
+
+def _not_there(kinds: Sequence[str], here: Situation, *, loop: bool) -> str | None:
+    if kinds and here.devices == 1:
+        return "one device has no collectives"
+    facts = here.facts
+    if facts is None:
+        return None
+    if kinds and not facts.kinds & set(kinds):
+        return f"{facts.name} has no {' or '.join(kinds)}"
+    if loop and not facts.has_loop:
+        return f"{facts.name} has no loop"
+    if loop and kinds and not facts.in_loops & set(kinds):
+        return f"{facts.name} has no {' or '.join(kinds)} in a loop"
+    return None
+
+
+def _same(arm: Arm, changes: Sequence[Change]) -> bool:
+    return set(_plain(arm.changes)) == set(_plain(changes))
+
+
+def _plain(changes: Sequence[Change]) -> Iterator[tuple[object, ...]]:
+    for it in changes:
+        yield it.settings.xla, it.settings.env, it.settings.options, it.per, it.profile

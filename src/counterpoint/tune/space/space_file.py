@@ -1,0 +1,215 @@
+"""A user's file about the space: dimensions to add, fix, narrow and drop, and arms by hand.
+
+drop = ["NCCL channels", "cublas-gemm"]     # dimensions and recipes that are not tried
+only = ["all-gather threshold", "fsdp"]     # ... or the only ones that are; [] for arms by hand
+
+[fix]                                       # joins the base
+"overlap limit" = 2
+
+[choices]                                   # only these of a dimension
+"all-gather threshold" = ["256 MiB", "1 GiB"]
+
+[dimension."my threshold"]                  # see draft_text.py
+choices = { small = "--xla_gpu_x=1", large = "--xla_gpu_x=2" }
+
+[arms]                                      # a sweep by hand: a name, and flags and variables
+nvls = "NCCL_NVLS_ENABLE=1"
+both = { xla_flags = "--xla_gpu_x=1", env = { NCCL_NVLS_ENABLE = 1 }, recipe = "fsdp" }
+
+The same in JSON where the file's name ends in .json. A file in which none of these words stands is
+a sweep as a whole: names of arms, each with its settings; or a list of tables with a `name`.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final, cast
+
+from counterpoint.core.errors import InputError, UsageError
+from counterpoint.flags import Settings
+from counterpoint.tune.arm import BASE, Per
+from counterpoint.tune.space.draft import Draft
+from counterpoint.tune.space.draft_text import read_draft
+from counterpoint.tune.space.place import Place
+from counterpoint.tune.space.settings_text import KEYS, settings_of_line, settings_of_table
+
+_TABLES: Final = ("fix", "drop", "only", "choices", "dimension", "arms")
+_ARM: Final = (*KEYS, "recipe", "profile", "per")
+_EXAMPLE: Final = 'nvls = "NCCL_NVLS_ENABLE=1"'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandArm:
+    """An arm by hand: recipes in their order, then settings."""
+
+    name: str
+    settings: Settings
+    recipes: tuple[str, ...] = ()
+    profile: bool = False
+    per: Per | None = None
+    place: Place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpaceFile:
+    """What a file asks for. `only` None: all there is."""
+
+    file: str
+    fix: Mapping[str, str] = field(default_factory=dict[str, str])
+    drop: tuple[str, ...] = ()
+    only: tuple[str, ...] | None = None
+    choices: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    drafts: tuple[Draft, ...] = ()
+    arms: tuple[HandArm, ...] = ()
+
+    @property
+    def place(self) -> Place:
+        return Place(self.file)
+
+
+def read_space(path: Path) -> SpaceFile:
+    """What stands in the file."""
+    try:
+        text = path.read_bytes().decode()
+    except FileNotFoundError:
+        raise UsageError(
+            f"{path}: no such file", next="docs/reference/tune-space.md has one to begin with"
+        ) from None
+    except OSError as failure:
+        raise InputError(f"{path} can't be read: {failure.strerror or failure}") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path} is not text", why="it is TOML or JSON, in UTF-8") from None
+    return parse_space(text, str(path))
+
+
+def parse_space(text: str, file: str) -> SpaceFile:
+    """The same of its text; what ends in .json is JSON."""
+    place = Place(file)
+    document = _json(text, file) if file.casefold().endswith(".json") else _toml(text, file)
+    if isinstance(document, list):
+        return SpaceFile(file=file, arms=_arms(cast("list[Any]", document), place))
+    table = place.table(document, _EXAMPLE)
+    if table and not set(table) & set(_TABLES) and all(map(_is_arm, table.values())):
+        return SpaceFile(file=file, arms=_arms(table, place))
+    place.keys_of(table, _TABLES)
+    drop = place.at("drop")
+    only = place.at("only")
+    return SpaceFile(
+        file=file,
+        fix=_fix(table, place.at("fix")),
+        drop=drop.texts(table.get("drop", [])),
+        only=only.texts(table["only"]) if "only" in table else None,
+        choices=_choices(table, place.at("choices")),
+        drafts=_drafts(table, place.at("dimension")),
+        arms=_arms(table.get("arms", {}), place.at("arms")),
+    )
+
+
+def _toml(text: str, file: str) -> object:
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as failure:
+        raise InputError(
+            f"{file}: not TOML: {failure}", next="docs/reference/tune-space.md has an example"
+        ) from None
+
+
+def _json(text: str, file: str) -> object:
+    def once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        found: dict[str, object] = {}
+        for key, value in pairs:
+            if key in found:
+                raise InputError(f"{file}: `{key}` stands there twice", next="give it another name")
+            found[key] = value
+        return found
+
+    try:
+        return json.loads(text, object_pairs_hook=once)
+    except json.JSONDecodeError as failure:
+        where = f"line {failure.lineno}, column {failure.colno}"
+        raise InputError(f"{file}: not JSON: {failure.msg} (at {where})") from None
+    except (RecursionError, ValueError) as failure:
+        raise InputError(f"{file}: not JSON: {failure}") from None
+
+
+def _is_arm(value: object) -> bool:
+    if isinstance(value, dict):
+        return set(cast("dict[str, Any]", value)) <= set(_ARM)
+    return isinstance(value, str)
+
+
+def _fix(table: Mapping[str, Any], place: Place) -> Mapping[str, str]:
+    entries = place.table(table.get("fix", {}), '[fix]\n"overlap limit" = 2')
+    return MappingProxyType({name: _word(it, place.at(name)) for name, it in entries.items()})
+
+
+def _choices(table: Mapping[str, Any], place: Place) -> Mapping[str, tuple[str, ...]]:
+    entries = place.table(table.get("choices", {}), '[choices]\n"overlap limit" = [2, 4]')
+    found: dict[str, tuple[str, ...]] = {}
+    for name, value in entries.items():
+        here = place.at(name)
+        several = cast("list[object]", value) if isinstance(value, list) else [value]
+        if not several:
+            raise here.wrong("no choices", next=f'drop = ["{name}"] leaves the dimension alone')
+        found[name] = tuple(dict.fromkeys(_word(it, here) for it in several))
+    return MappingProxyType(found)
+
+
+def _word(value: object, place: Place) -> str:
+    """The name of a choice; numbers and truth are names, too."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return str(value) if isinstance(value, int | float) else place.text(value)
+
+
+def _drafts(table: Mapping[str, Any], place: Place) -> tuple[Draft, ...]:
+    entries = place.table(table.get("dimension", {}), '[dimension."my own"]')
+    return tuple(read_draft(name, it, place.at(name)) for name, it in entries.items())
+
+
+def _arms(value: object, place: Place) -> tuple[HandArm, ...]:
+    """By name, or as a list of tables that have one."""
+    if not isinstance(value, list):
+        entries = place.table(value, f"[arms]\n{_EXAMPLE}")
+        return tuple(_arm(name, it, place.at(name)) for name, it in entries.items())
+    found: list[HandArm] = []
+    for number, entry in enumerate(cast("list[object]", value), 1):
+        here = place.at(number)
+        table = dict(here.table(entry, '{ name = "nvls", env = { NCCL_NVLS_ENABLE = 1 } }'))
+        if "name" not in table:
+            raise here.wrong("an arm without a name", next='name = "nvls"')
+        name = here.at("name").text(table.pop("name"))
+        if any(it.name == name for it in found):
+            raise here.at("name").wrong(f"`{name}` stands there twice", next="give it another name")
+        found.append(_arm(name, table, here))
+    return tuple(found)
+
+
+def _arm(name: str, value: object, place: Place) -> HandArm:
+    if not name.strip() or name != name.strip() or not name.isprintable():
+        raise place.wrong("not a name for an arm")
+    if name == BASE:
+        raise place.wrong(
+            "an arm can't be called that", why=f"`{BASE}` is what all are compared with"
+        )
+    if isinstance(value, str):
+        return HandArm(name=name, settings=settings_of_line(value, place), place=place)
+    table = place.table(value, _EXAMPLE)
+    place.keys_of(table, _ARM)
+    per = place.at("per").word(table["per"], ("gpu", "node")) if "per" in table else None
+    arm = HandArm(
+        name=name,
+        settings=settings_of_table(table, place),
+        recipes=place.at("recipe").texts(table.get("recipe", [])),
+        profile=place.at("profile").flag(table.get("profile", False)),
+        per=cast("Per | None", per),
+        place=place,
+    )
+    if arm.settings == Settings() and not (arm.recipes or arm.profile or arm.per):
+        raise place.wrong("no settings in it", next=_EXAMPLE)
+    return arm
