@@ -1,0 +1,326 @@
+"""Every command of `counterpoint`: its name, where its function lies, and how it is listed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command that can be called without being loaded to be listed.
+
+    A name of two words is a command within a group: `pgle make`. Where the first word alone is a
+    command, too, that is what the group does by itself: `tune`, beside `tune show`.
+    """
+
+    name: str
+    function: str
+    summary: str
+    examples: tuple[str, ...] = ()
+
+
+GROUPS = {
+    "flags": "Check, explain, compare and recommend settings of XLA, JAX and NCCL.",
+    "pgle": "Make, check and apply profiles that tell XLA's scheduler what instructions cost.",
+}
+"""What the commands whose names begin with this word are for."""
+
+COMMANDS: tuple[Command, ...] = (
+    Command(
+        "explain",
+        "counterpoint.cli.explain:explain",
+        "Say where a training step goes: how far to trust the profile, what waits, what to change.",
+        examples=(
+            "counterpoint explain logdir",
+            "counterpoint explain rank*.zip --top 20",
+            "counterpoint explain trace.xplane.pb --step 7 --device 0,1",
+            "counterpoint explain trace.xplane.pb --json | jq .breakdown",
+            "counterpoint explain trace.xplane.pb -o explain.json",
+        ),
+    ),
+    Command(
+        "network",
+        "counterpoint.cli.network:network",
+        "Say what a step asks of the network: slack, bandwidth, demand, bursts, what binds each.",
+        examples=(
+            "counterpoint network logdir --target 4x8xH100:400G",
+            "counterpoint network rank*.zip --top 20",
+            "counterpoint network predicted.parquet --json | jq .collectives",
+        ),
+    ),
+    Command(
+        "compare",
+        "counterpoint.cli.compare:compare",
+        "Say what made one run slower than another: by op, phase, collective, schedule, settings.",
+        examples=(
+            "counterpoint compare runs/before runs/after",
+            "counterpoint compare before.xplane.pb after.xplane.pb --top 20",
+            "counterpoint compare runs/a1 runs/a2 runs/a3 --with runs/b1 runs/b2 runs/b3",
+            "counterpoint compare main.parquet change.parquet --fail-above 2%",
+            "counterpoint compare runs/before runs/after --json | jq .step",
+        ),
+    ),
+    Command(
+        "convert",
+        "counterpoint.cli.convert:convert",
+        "Keep profiles as Parquet tables, or as a trace for ui.perfetto.dev.",
+        examples=(
+            "counterpoint convert logdir step.parquet",
+            "counterpoint convert rank*.zip run.pftrace",
+        ),
+    ),
+    Command(
+        "run",
+        "counterpoint.cli.run:run",
+        "Run a workload under Settings, profile some steps, and keep all that it leaves.",
+        examples=(
+            "counterpoint run -- python train.py",
+            "counterpoint run --profile-start-step 5 --profile-steps 10 -- python train.py",
+            "counterpoint run --set xla_gpu_autotune_level=4 --env NCCL_DEBUG=INFO -- ./train.sh",
+            "counterpoint run --ranks 2 -o both -- python train.py",
+            "srun --ntasks-per-node=8 counterpoint run -- python train.py",
+        ),
+    ),
+    Command(
+        "runs",
+        "counterpoint.cli.runs:runs",
+        "List runs: how they ended, what a step took, whether there is a profile.",
+        examples=("counterpoint runs", "counterpoint runs experiments --json"),
+    ),
+    Command(
+        "predict",
+        "counterpoint.cli.predict:predict",
+        "Say what a step takes on hardware that is not here: real compiler, simulated devices.",
+        examples=(
+            "counterpoint predict --target 64x8xH100:400G -- python train.py",
+            "counterpoint predict ir --target 8xH100 --candidate pgle-recommended",
+            "counterpoint predict step.py:make_step --target 512x8xB200 --json",
+            "counterpoint predict runs/train --target 8xH100 --against runs/train",
+            "counterpoint predict ir --target 8x8xH100 --what-if nic=2x,hbm=1.5x --pgle",
+        ),
+    ),
+    Command(
+        "tune",
+        "counterpoint.cli.tune:tune",
+        "Find settings that are really faster: predicted first, then measured, never noise.",
+        examples=(
+            "counterpoint tune --target 8xH100 --confirm 4 --budget 2h -- python train.py",
+            "counterpoint tune --predict step.py:make_step --target 64x8xH100:400G -o studies/64",
+            "counterpoint tune --arm fsdp --arm 'NCCL_NVLS_ENABLE=0' -- python train.py",
+            "counterpoint tune --target 8xH100 --dry-run -- python train.py",
+            "counterpoint tune show counterpoint-studies/20261122-101500-train",
+        ),
+    ),
+    Command(
+        "tune show",
+        "counterpoint.cli.tune_show:show",
+        "Say what a study found, write its settings for your launcher, bundle its evidence.",
+        examples=(
+            "counterpoint tune show studies/64",
+            "counterpoint tune show studies/64 --as slurm -o job.sbatch",
+            "counterpoint tune show studies/64 --bundle evidence.tar.gz",
+            "counterpoint tune show studies/64 --json | jq .sentence",
+        ),
+    ),
+    Command(
+        "doctor",
+        "counterpoint.cli.doctor:doctor",
+        "Check before a run: versions, flags, profiler, cache, network, clocks, limits, GPUs.",
+        examples=(
+            "counterpoint doctor",
+            "counterpoint doctor --only nccl-interfaces,DOC5",
+            "srun --ntasks-per-node=1 counterpoint doctor --cluster",
+            "mpirun --map-by ppr:1:node counterpoint doctor --cluster --json",
+        ),
+    ),
+    Command(
+        "calibrate",
+        "counterpoint.cli.calibrate:calibrate",
+        "Fit the few numbers of the cost model to what was measured on your GPUs.",
+        examples=(
+            "counterpoint calibrate runs/train --target 8xH100 -o h100.toml",
+            "counterpoint predict ir --target 64x8xH100 --calibration h100.toml",
+        ),
+    ),
+    Command(
+        "flags check",
+        "counterpoint.cli.flags_check:check",
+        "Check settings: what XLA would end at, what does nothing, what to write instead.",
+        examples=(
+            "counterpoint flags check job.sh",
+            "counterpoint flags check '--xla_gpu_graph_level=0' --jaxlib 0.12.0.1 --target 8xH100",
+            "counterpoint flags check --env",
+            "counterpoint flags check -- XLA_FLAGS=--xla_... python train.py",
+            "counterpoint flags check job.sh --fix -o job.fixed.sh",
+        ),
+    ),
+    Command(
+        "explain-code",
+        "counterpoint.cli.explain_code:explain_code",
+        "Say what a code of a finding stands for, and how to mend it.",
+        examples=(
+            "counterpoint explain-code STEP101",
+            "counterpoint explain-code FLAG102",
+            "counterpoint explain-code",
+        ),
+    ),
+    Command(
+        "pgle make",
+        "counterpoint.cli.pgle_make:make",
+        "Make a profile for XLA's scheduler from what was recorded on GPUs.",
+        examples=(
+            "counterpoint pgle make runs/tuned -o step.pbtxt",
+            "counterpoint pgle make rank*.zip -o profiles/",
+            "counterpoint pgle make trace.xplane.pb -o step.pb --module jit_train_step",
+        ),
+    ),
+    Command(
+        "pgle show",
+        "counterpoint.cli.pgle_show:show",
+        "Show what a profile holds: modules, the largest costs, duplicates.",
+        examples=("counterpoint pgle show step.pbtxt", "counterpoint pgle show profiles/ --top 30"),
+    ),
+    Command(
+        "pgle merge",
+        "counterpoint.cli.pgle_merge:merge",
+        "Merge profiles of several hosts, runs or modules into one.",
+        examples=(
+            "counterpoint pgle merge run1.pbtxt run2.pbtxt run3.pbtxt -o step.pbtxt",
+            "counterpoint pgle merge train.pbtxt eval.pbtxt -o profiles/",
+        ),
+    ),
+    Command(
+        "pgle diff",
+        "counterpoint.cli.pgle_diff:diff",
+        "Compare two profiles, the largest change first.",
+        examples=("counterpoint pgle diff before.pbtxt after.pbtxt",),
+    ),
+    Command(
+        "pgle check",
+        "counterpoint.cli.pgle_check:check",
+        "Say how much of a program a profile covers, and whether it was made of it.",
+        examples=(
+            "counterpoint pgle check step.pbtxt --program xla_dump",
+            "counterpoint pgle check step.pbtxt --program runs/train --min-time 0.95",
+            "counterpoint pgle check profiles --program trace.xplane.pb --module jit_step --json",
+        ),
+    ),
+    Command(
+        "pgle apply",
+        "counterpoint.cli.pgle_apply:apply",
+        "Compile with a profile, without a GPU: proof that XLA used it, and what it moved.",
+        examples=(
+            "counterpoint pgle apply step.pbtxt --program ir --target 8xH100",
+            "counterpoint pgle apply step.pbtxt --program runs/train --target 8x8xH100",
+            "counterpoint pgle apply step.pb --program step.mlir --target 8xH100 --json",
+        ),
+    ),
+    Command(
+        "pgle auto",
+        "counterpoint.cli.pgle_auto:auto",
+        "Let JAX measure the first calls, and compile anew with that (AutoPGLE).",
+        examples=(
+            "counterpoint pgle auto -- python train.py",
+            "counterpoint pgle auto --nsys -o tuned -- python train.py",
+            "counterpoint pgle auto --print-only -- python train.py",
+        ),
+    ),
+    Command(
+        "pgle manual",
+        "counterpoint.cli.pgle_manual:manual",
+        "Profile a run, give the compiler what it cost, prove that it was used, and compare.",
+        examples=(
+            "counterpoint pgle manual --profile-start-step 5 -- python train.py",
+            "counterpoint pgle manual --repeats 3 -o tuned -- python train.py",
+            "counterpoint pgle manual --profile step.pbtxt -- python train.py",
+            "counterpoint pgle manual --print-only -- python train.py",
+        ),
+    ),
+    Command(
+        "pgle nsys",
+        "counterpoint.cli.pgle_nsys:nsys",
+        "The same, measured by Nsight Systems or from an export of it.",
+        examples=(
+            "counterpoint pgle nsys -- python train.py",
+            "counterpoint pgle nsys --from rank*.zip -- python train.py",
+        ),
+    ),
+    Command(
+        "flags show",
+        "counterpoint.cli.flags_show:show",
+        "Say what one setting does, what it trades, who takes it, and what became of it.",
+        examples=(
+            "counterpoint flags show xla_gpu_enable_latency_hiding_scheduler",
+            "counterpoint flags show --xla_gpu_all_gather_combine_threshold_bytes=256",
+            "counterpoint flags show NCCL_NVLS_ENABLE --jaxlib 0.6.2 --json",
+        ),
+    ),
+    Command(
+        "flags list",
+        "counterpoint.cli.flags_list:list_flags",
+        "List the flags of a jaxlib with their types, defaults and what changed.",
+        examples=(
+            "counterpoint flags list --grep combine",
+            "counterpoint flags list --changed-since 0.8.3",
+            "counterpoint flags list --jaxlib 0.6.2 --all --json",
+        ),
+    ),
+    Command(
+        "flags diff",
+        "counterpoint.cli.flags_diff:diff",
+        "Say what changed from one jaxlib to another.",
+        examples=("counterpoint flags diff 0.6.2 0.10.2", "counterpoint flags diff 0.8.3 --json"),
+    ),
+    Command(
+        "flags effective",
+        "counterpoint.cli.flags_effective:effective",
+        "Say what the compiler really used, against what was asked.",
+        examples=(
+            "counterpoint flags effective runs/train",
+            "counterpoint flags effective xla_dump --asked job.sh --module jit_train_step",
+            "counterpoint flags effective runs/train --json",
+        ),
+    ),
+    Command(
+        "flags render",
+        "counterpoint.cli.flags_render:render_flags",
+        "Write settings as env file, shell, Python, Slurm job, manifest or compiler options.",
+        examples=(
+            "counterpoint flags render job.sh --as k8s",
+            "counterpoint flags render pgle-recommended mine.sh --as python -o settings.py",
+            "counterpoint flags render job.sh --as compiler_options --jaxlib 0.10.2",
+            "counterpoint flags render old.sh --diff new.yaml",
+        ),
+    ),
+    Command(
+        "flags recommend",
+        "counterpoint.cli.flags_recommend:recommend",
+        "Recommend settings: those that exist in the release, aren't its default, and can matter.",
+        examples=(
+            "counterpoint flags recommend --for fsdp --target 8xH100",
+            "counterpoint flags recommend --for fsdp,tp --target 4x8xH100 --program xla_dump",
+            "counterpoint flags recommend --for pp --target 8xB200 --jaxlib 0.12.0 --as bash",
+            "counterpoint flags recommend --for dp --goal memory --json",
+        ),
+    ),
+    Command(
+        "flags thresholds",
+        "counterpoint.cli.flags_thresholds:thresholds",
+        "Say at which thresholds XLA merges which collectives, and which are worth a try.",
+        examples=(
+            "counterpoint flags thresholds --program xla_dump",
+            "counterpoint flags thresholds --program runs/train --json",
+            "counterpoint flags thresholds --params 218e6 --dtype bf16 --layers 32",
+        ),
+    ),
+    Command(
+        "flags refresh",
+        "counterpoint.cli.flags_refresh:refresh",
+        "Learn the flags of an installed jaxlib from itself.",
+        examples=(
+            "counterpoint flags refresh",
+            "counterpoint flags refresh --python .venv/bin/python",
+            "counterpoint flags refresh --plugin xla_cuda_plugin.so",
+        ),
+    ),
+)
