@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -18,6 +19,7 @@ from counterpoint.hardware import Target
 from counterpoint.tune.journal.codec import to_plain
 from counterpoint.tune.journal.records import FORMAT, StudyBegan
 from counterpoint.tune.plan import Plan
+from counterpoint.tune.space.situation import Running
 from counterpoint.tune.study.ledger import stamp
 from counterpoint.tune.study.plan_text import options_of
 from counterpoint.workflow.prediction.question import Question
@@ -67,6 +69,16 @@ class Asked:
         return self.workload or shlex.join(self.command)
 
     @property
+    def inherited(self) -> Mapping[str, str]:
+        """The environment that the command starts from."""
+        return os.environ if self.environment is None else self.environment
+
+    @property
+    def online_plan(self) -> Plan:
+        """The plan, with as many arms as are to be confirmed."""
+        return self.plan if self.confirm is None else replace(self.plan, shortlist=self.confirm)
+
+    @property
     def predicts(self) -> bool:
         return self.target is not None
 
@@ -90,6 +102,13 @@ def check(asked: Asked) -> None:
             why="a prediction is for a target",
             next="--target 8xH100, or 8x8xH100:400G for eight hosts of eight",
         )
+
+
+def running(asked: Asked) -> Running:
+    """What is known of the runs, for whoever makes the space."""
+    if not asked.measure:
+        return Running()
+    return Running(shape=asked.plan.shape, inherited=asked.inherited)
 
 
 def began(asked: Asked, executor: str | None, cwd: Path) -> StudyBegan:

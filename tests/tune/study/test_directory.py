@@ -131,3 +131,13 @@ def test_reading_what_is_no_study_says_so(tmp_path: Path) -> None:
         read_study(tmp_path / "none")
     with pytest.raises(InputError, match="holds no study"):
         read_study(tmp_path)
+
+
+def test_a_study_that_fails_before_it_began_leaves_its_place_to_the_next(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no such arm"), open_study(tmp_path / "mine", BEGAN):
+        raise UsageError("no such arm")
+    assert not (tmp_path / "mine").exists()
+    with pytest.raises(UsageError), open_study(tmp_path / "mine", BEGAN) as ledger:
+        ledger.add(TRIAL)
+        raise UsageError("later")
+    assert read_study(tmp_path / "mine").trials

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from counterpoint.core.errors import InputError, UsageError
+from counterpoint.core.errors import CounterpointError, InputError, UsageError
 from counterpoint.tune.journal.disk import Disk
 from counterpoint.tune.journal.journal import Journal, read_journal
 from counterpoint.tune.journal.records import Resumed, StudyBegan
@@ -33,7 +33,8 @@ def is_study(path: Path) -> bool:
 def open_study(path: Path, asked: StudyBegan, disk: Disk = _REAL) -> Generator[Ledger]:
     """Begin a study there, or go on with the one that asks the same.
 
-    A UsageError where something else lies there: nothing is overwritten.
+    A UsageError where something else lies there: nothing is overwritten. One that fails before it
+    has found out anything leaves nothing behind, so that the mended command may take its place.
     """
     journal = _open(path, asked, disk)
     with journal:
@@ -43,7 +44,12 @@ def open_study(path: Path, asked: StudyBegan, disk: Disk = _REAL) -> Generator[L
             journal.append(asked)
         elif study.options != asked.options or (len(journal.records) > 1 and study.ended is None):
             ledger.add(Resumed(options=asked.options, version=asked.version, at=stamp()))
-        yield ledger
+        try:
+            yield ledger
+        except CounterpointError:
+            if ledger.study == Study(began=ledger.study.began):
+                _withdraw(path)
+            raise
 
 
 def read_study(path: Path) -> Study:
@@ -93,6 +99,12 @@ def _claim(path: Path) -> None:
             why="nothing is overwritten",
             next="choose another -o",
         )
+
+
+def _withdraw(path: Path) -> None:
+    with suppress(OSError):
+        (path / JOURNAL).unlink()
+        path.rmdir()
 
 
 def _refuse_other(path: Path, journal: Journal, asked: StudyBegan) -> None:

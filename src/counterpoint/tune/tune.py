@@ -1,0 +1,101 @@
+"""`tune`: a study from its beginning, or from where it was, to what it concludes.
+
+    Asked ──► open_study ──► predict_arms ──► run_study ──► conclude
+               (journal)      (offline)        (online)
+
+Each part looks at the study for what is done already, so going on is the same as beginning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeAlias
+
+from counterpoint.core.errors import UsageError
+from counterpoint.tune.asked import Asked, began, check
+from counterpoint.tune.by_hand import list_arms
+from counterpoint.tune.dry_run import DryRun, plan_study
+from counterpoint.tune.executors.choose import choose_executor
+from counterpoint.tune.executors.executor import Executor
+from counterpoint.tune.here import own_gpus
+from counterpoint.tune.journal.records import StudyEnded
+from counterpoint.tune.offline import predict_arms
+from counterpoint.tune.online.budget import refuse_small
+from counterpoint.tune.online.tuner import run_study
+from counterpoint.tune.study.conclude import conclude
+from counterpoint.tune.study.conclusion import Conclusion
+from counterpoint.tune.study.directory import open_study, read_study
+from counterpoint.tune.study.ledger import Ledger, stamp
+from counterpoint.tune.study.plan_text import plan_of
+
+Say: TypeAlias = Callable[[str], None]
+Stopped: TypeAlias = Callable[[], bool]
+
+
+def tune(asked: Asked, say: Say = lambda _: None, stopped: Stopped = lambda: False) -> Conclusion:
+    """Begin a study, or go on with it, until it is decided, the budget is spent, or it is stopped.
+
+    `say` hears one line at a time of what goes on; `stopped` is asked often, and ends it in order
+    as soon as it is true.
+    """
+    asked = grounded(asked, say)
+    if asked.measure:
+        refuse_small(asked.online_plan)
+    executor = _executor(asked)
+    first = began(asked, executor.name if executor else None, Path.cwd())
+    with open_study(asked.directory, first) as ledger:
+        if ledger.study.ended is None:
+            _go_on(asked, ledger, executor, say, stopped)
+        return conclude(ledger.study, asked.plan)
+
+
+def dry_run(asked: Asked, say: Say = lambda _: None) -> DryRun:
+    """What a study would try, and what that costs at most."""
+    return plan_study(grounded(asked, say), say)
+
+
+def conclusion_of(directory: Path) -> Conclusion:
+    """What a study says so far, also while somebody works at it."""
+    study = read_study(directory)
+    return conclude(study, plan_of(study))
+
+
+def grounded(asked: Asked, say: Say) -> Asked:
+    """Checked; and predicted for the GPUs of this machine, where nobody named any settings."""
+    check(asked)
+    by_hand = asked.arms or asked.plan.space_file is not None
+    if asked.target is not None or by_hand or asked.executor not in (None, "local"):
+        return asked
+    here = own_gpus(asked.inherited)
+    if here is None:
+        raise UsageError(
+            "nothing to try: no settings were named, and no target to find some for",
+            why="this machine has no GPUs that Counterpoint knows",
+            next="--target 8x8xH100:400G, --arm '--xla_gpu_...=true', or --space FILE.toml",
+        )
+    say(f"these GPUs are the target: {here}")
+    return replace(asked, target=here)
+
+
+def _executor(asked: Asked) -> Executor | None:
+    if not asked.measure:
+        return None
+    return choose_executor(asked.executor, asked.plan.shape, asked.executor_options)
+
+
+def _go_on(
+    asked: Asked, ledger: Ledger, executor: Executor | None, say: Say, stopped: Stopped
+) -> None:
+    if ledger.study.search is None:
+        if asked.predicts:
+            predict_arms(asked, ledger, say, stopped)
+        else:
+            list_arms(asked, ledger)
+    if ledger.study.search is None:
+        return  # stopped meanwhile
+    if executor is None:
+        ledger.add(StudyEnded(why=ledger.study.search.why, at=stamp()))
+        return
+    run_study(ledger, asked.online_plan, executor, asked.directory, say, stopped)
