@@ -140,7 +140,6 @@ def checked(asked: SpaceFile, here: Situation) -> tuple[str, ...]:
 
 def hints(settings: Settings, place: Place, here: Situation) -> Iterator[str]:
     """What is odd about a user's flags. Where the release is known for sure, that ends it."""
-    sure = here.version is not None and here.release.exact
     version = here.release.version
     ways = ((settings.xla, Channel.XLA_FLAGS), (settings.options, Channel.COMPILER_OPTIONS))
     for pairs, channel in ways:
@@ -152,12 +151,12 @@ def hints(settings: Settings, place: Place, here: Situation) -> Iterator[str]:
                 if option and flag is None:
                     continue  # levels and efforts are options, and no flags
                 what = f"jaxlib {version} does not know {name}"
-                if sure:
+                if here.sure:
                     raise place.wrong(what, next=unknown_hint(name, version))
                 yield f"{place}: {what}. {unknown_hint(name)}"
             elif (why := refusal(flag, value, channel)) is not None:
                 what = f"jaxlib {version} does not take {name}={value}"
-                if sure:
+                if here.sure:
                     next_ = f"{name}={why.meant}" if why.meant else None
                     raise place.wrong(what, why=f"it takes {why.takes}", next=next_)
                 yield f"{place}: {what}: it takes {why.takes}"

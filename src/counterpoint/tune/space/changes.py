@@ -14,10 +14,11 @@ from counterpoint.tune.arm import Acts, Change, Per
 from counterpoint.tune.space.break_points import name_of
 from counterpoint.tune.space.situation import Situation
 from counterpoint.tune.space.space import Dimension
-from counterpoint.tune.space.standing import says
+from counterpoint.tune.space.standing import TWINS, says
 from counterpoint.tune.space.table import known
 
 _ON: Final = {"true": "on", "false": "off", "": "empty"}
+_NEW: Final = {old: new for new, old in TWINS.items()}
 _Name = tuple[str, str]
 
 
@@ -108,15 +109,19 @@ def _alone(way: str, name: str, value: str) -> Change:
 
 def _spoken(name: str, value: str) -> tuple[str, str]:
     """As a dimension names it that is about this name alone, whether it is in the space or not."""
+    new = _NEW.get(name, name)
     for draft in known().drafts.values():
-        picks = [
-            (choice, it.settings) for choice, several in draft.choices.items() for it in several
-        ]
-        if any([pair[0] for pair in (*it.xla, *it.env)] != [name] for _, it in picks):
+        picks = [it.settings for several in draft.choices.values() for it in several]
+        if any([_NEW.get(it, it) for it, _ in (*one.xla, *one.env)] != [new] for one in picks):
             continue
         if draft.combine and value.isdigit():
             return draft.name, name_of(int(value))
-        named = (choice for choice, it in picks if (name, value) in (*it.xla, *it.env))
+        named = (
+            choice
+            for choice, several in draft.choices.items()
+            for it in several
+            if value in dict((*it.settings.xla, *it.settings.env)).values()
+        )
         return draft.name, next(named, value)
     return name, _ON.get(value, value)
 

@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import Final
 
 from counterpoint.flags import Settings, recipes
-from counterpoint.flags.source import installed_jaxlib
 from counterpoint.hardware import Target
 from counterpoint.hlo import Program
 from counterpoint.tune.space.asked_of import checked, drafts_for, fixed, wanted
@@ -53,7 +52,7 @@ def make_space(
     said = asked or _NOTHING
     here = situation_of(
         base,
-        version=version or installed_jaxlib(),
+        version=version,
         target=target,
         program=program,
         running=running,

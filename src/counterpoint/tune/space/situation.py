@@ -13,6 +13,7 @@ from counterpoint.flags.advice.condition import Condition
 from counterpoint.flags.advice.program_facts import ProgramFacts, program_facts
 from counterpoint.flags.catalogue import Release, release
 from counterpoint.flags.catalogue.variable import variables
+from counterpoint.flags.source import installed_jaxlib
 from counterpoint.hardware import Target
 from counterpoint.hlo import Program, launched, trip_count
 from counterpoint.tune.arm import Per
@@ -43,12 +44,14 @@ class Running:
 class Situation:
     """`platform` None: nobody knows what it runs on. `shape` None: nothing is run.
 
+    `sure`: the version is the workload's, and the catalogue has it; else it is a guess.
     `inherited` is the environment that the command gets anyhow; the base goes before it.
     """
 
     base: Settings
     release: Release
     version: str | None = None
+    sure: bool = False
     platform: Platform | None = None
     target: Target | None = None
     program: Program | None = None
@@ -142,10 +145,13 @@ def situation_of(
     running: Running,
 ) -> Situation:
     """What is known; GPUs that are named are GPUs."""
+    meant = version or installed_jaxlib()
+    found = release(meant)
     return Situation(
         base=base,
-        release=release(version),
-        version=version,
+        release=found,
+        version=meant,
+        sure=version is not None and found.exact,
         platform=running.platform or ("gpu" if target is not None else None),
         target=target,
         program=program,
