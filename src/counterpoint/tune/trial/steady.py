@@ -1,0 +1,221 @@
+"""`steady`: where the warm-up of a run ends, and what a step takes from there on.
+
+Levels are found by change points in the logarithms of the step times (PELT: the best piecewise
+constant fit, each change at a price). Single spikes (a checkpoint, a stalled loader) are bent down
+for that, and count again in the figures. Levels that differ by less than anybody would notice are
+one. What is asked of the last level is that it is long enough and goes nowhere; a program of which
+that can't be said has no step time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from importlib import import_module
+from itertools import pairwise
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from counterpoint.core.basis import Unknown
+from counterpoint.core.errors import UsageError
+from counterpoint.tune.trial.report import Steady
+
+Logs = npt.NDArray[np.float64]
+
+ENOUGH: Final = 15
+"""So many steps are wanted of the last level."""
+FEWEST: Final = 5
+"""With fewer there is no figure; no level is shorter, either."""
+_SHORT: Final = 2 * ENOUGH
+"""A run of fewer steps has a short warm-up skipped by rule, where no change was found."""
+_SKIP: Final = 5
+_SKIP_SHARE: Final = 0.2
+_SAME: Final = 0.01
+"""Levels that differ by less are one; or by less than twice their scatter."""
+_LATE: Final = 0.05
+"""A few last steps at another pace count like the others, if it differs by less."""
+_DRIFT: Final = 0.02
+"""A drift that moves the median by a larger share counts, if by more than steps scatter, too."""
+_UNLIKELY: Final = 0.01
+_BETTER: Final = 0.8
+"""A slope is believed instead of levels where it leaves so much less unexplained."""
+_PRICE: Final = 30.0
+"""Of a change point, in variances of step to step, times log(n).
+
+3 would do for independent noise; real steps depend on the one before, and wander (rule of thumb).
+"""
+_QUIET: Final = 0.002
+"""No run is taken for quieter than that, as a share."""
+_ARRIVED: Final = 0.25
+"""Of the slope: what is left of it in the second half of a level that settles."""
+_SLOPE_OF: Final = 1000
+"""Steps at most that a slope is measured over: it takes all pairs of them."""
+_SPIKE: Final = 5.0  # sigma from the median of the steps around it
+_AROUND: Final = 3
+_LATEST: Final = 4000
+"""Of very long runs so many last steps are looked at."""
+_TO_SIGMA: Final = 1.4826  # from a median deviation
+_QUARTILE: Final = 1.1503  # the upper quartile of deviations, in sigma
+
+
+def steady(seconds: Sequence[float], source: str) -> Steady | Unknown:
+    """The steps after the warm-up as one figure; Unknown says why there is none.
+
+    Args:
+        seconds: What each step took, in order; those in which something was compiled are not in it.
+        source: How the steps were seen.
+    """
+    known = [it for it in seconds if 0 < it < math.inf]
+    early, late = max(len(known) - _LATEST, 0), known[-_LATEST:]
+    if len(late) < FEWEST:
+        return Unknown(f"{len(late)} undisturbed steps were seen, and {FEWEST} are the least")
+    logs = np.log(np.asarray(late, dtype=np.float64))
+    starts = _levels(logs)
+    start, notes = _begin(logs, starts)
+    if isinstance(notes, Unknown):
+        return notes
+    if len(logs) - start < FEWEST:
+        return Unknown(
+            f"{len(logs) - start} steps behind a warm-up of {start}: too few for a figure"
+        )
+    start = _settled(logs, start)
+    if reason := _drifting(logs, start):
+        return Unknown(reason)
+    kept = logs[start:]
+    middle = float(np.median(kept))
+    return Steady(
+        median_s=float(np.median(late[start:])),
+        steps=len(kept),
+        warm_up=early + start,
+        spread=_TO_SIGMA * float(np.median(np.abs(kept - middle))),
+        source=source,
+        notes=notes,
+    )
+
+
+def _begin(logs: Logs, starts: list[int]) -> tuple[int, tuple[str, ...] | Unknown]:
+    """Where the steady steps begin, and what has to be said of that."""
+    last, length = starts[-1], len(logs) - starts[-1]
+    if length >= ENOUGH:
+        return last, ()
+    if len(logs) < _SHORT:
+        if last:
+            return last, (f"only {length} steps behind the last change of pace, at step {last}",)
+        skip = _SKIP if length >= _SKIP + FEWEST else math.ceil(_SKIP_SHARE * length)
+        return skip, (f"a short run: the first {skip} steps are left out by rule, not by evidence",)
+    change = float(np.median(logs[last:]) - np.median(logs[starts[-2] : last]))
+    pace = f"its last {length} steps are {abs(math.expm1(change)):.1%} "
+    pace += "slower" if change > 0 else "faster"
+    if abs(change) < _LATE and 2 * length <= last - starts[-2]:
+        return starts[-2], (f"{pace} than those before",)
+    return last, Unknown(f"it did not settle: {pace} than those before")
+
+
+def _levels(logs: Logs) -> list[int]:
+    """Where levels begin: 0, and each change that is worth the name."""
+    if len(logs) < 2 * FEWEST:
+        return [0]
+    smooth, sigma = _without_spikes(logs)
+    price = _PRICE * math.log(len(logs)) * max(sigma, _QUIET) ** 2
+    search = _ruptures().KernelCPD(kernel="linear", min_size=FEWEST).fit(smooth.reshape(-1, 1))
+    ends: list[int] = search.predict(pen=price)
+    return _merged(smooth, [0, *map(int, ends)])
+
+
+def _merged(smooth: Logs, edges: list[int]) -> list[int]:
+    """The same levels, without changes that nobody would notice; from the end, which counts."""
+    starts = [edges[-2]]
+    until = edges[-1]
+    for begin, end in reversed(list(pairwise(edges[:-1]))):
+        before, after = smooth[begin:end], smooth[starts[0] : until]
+        apart = abs(float(np.median(after) - np.median(before)))
+        if apart < max(_SAME, 2 * max(_scatter(before), _scatter(after))):
+            starts[0] = begin
+        else:
+            until = starts[0]
+            starts.insert(0, begin)
+    return starts
+
+
+def _scatter(level: Logs) -> float:
+    return _TO_SIGMA * float(np.median(np.abs(level - np.median(level))))
+
+
+def _without_spikes(logs: Logs) -> tuple[Logs, float]:
+    """Steps far off those around them brought back; and sigma from one step to the next."""
+    # The upper quartile: of steps of two kinds, half of the neighbours may be of one.
+    sigma = float(np.quantile(np.abs(np.diff(logs)), 0.75)) / _QUARTILE / math.sqrt(2)
+    around = np.array(
+        [np.median(logs[max(at - _AROUND, 0) : at + _AROUND + 1]) for at in range(len(logs))]
+    )
+    reach = _SPIKE * max(sigma, _QUIET)
+    return np.where(np.abs(logs - around) > reach, around, logs), sigma
+
+
+def _settled(logs: Logs, start: int) -> int:
+    """Later, where the last level is still on its way, and arrives: its second half is flat."""
+    half = (start + len(logs)) // 2
+    if len(logs) - half < ENOUGH or _slope(logs[start:]) is None:
+        return start
+    whole, rest = (abs(_theil_sen(logs[begin:])) for begin in (start, half))
+    return half if rest < _ARRIVED * whole else start
+
+
+def _drifting(logs: Logs, start: int) -> str | None:
+    """Why this is no steady state: a slope within it, or one that the levels are the stairs of."""
+    tail = min(max(_SKIP, math.ceil(_SKIP_SHARE * len(logs))), start)
+    for begin in dict.fromkeys((start, tail)):
+        part = logs[begin:]
+        if len(part) < ENOUGH:
+            continue
+        slope = _slope(part)
+        if slope is None:
+            continue
+        line = part - slope * np.arange(len(part))
+        if begin < start and _scatter(line) > _BETTER * _scatter(_flat(part, start - begin)):
+            continue  # levels, and no slope
+        drift = math.expm1(abs(slope) * (len(part) - 1))
+        way = "slower" if slope > 0 else "faster"
+        return f"its steps never settled: over the last {len(part)} they became {drift:.1%} {way}"
+    return None
+
+
+def _flat(part: Logs, change: int) -> Logs:
+    """What is left of two levels without their medians."""
+    one, two = part[:change], part[change:]
+    return np.concatenate([one - np.median(one), two - np.median(two)])
+
+
+def _slope(part: Logs) -> float | None:
+    """By how much the logarithm grows with each step, where that is sure, and counts."""
+    blocks = min(max(len(part) // 3, 5), 20)
+    medians = np.array([np.median(it) for it in np.array_split(part, blocks)])
+    if np.ptp(medians) == 0:
+        return None
+    p = float(_scipy_stats().kendalltau(np.arange(blocks), medians).pvalue)
+    slope = _theil_sen(part)
+    scatter = _scatter(part - slope * np.arange(len(part)))
+    counts = abs(slope) * (len(part) - 1) / 2 > max(_DRIFT, scatter)
+    return slope if counts and p < _UNLIKELY else None
+
+
+def _theil_sen(part: Logs) -> float:
+    each = -(-len(part) // _SLOPE_OF)
+    return float(_scipy_stats().theilslopes(part[::each]).slope) / each
+
+
+def _scipy_stats() -> Any:  # noqa: ANN401 - its types are half known
+    return import_module("scipy.stats")
+
+
+def _ruptures() -> Any:  # noqa: ANN401 - it has no types
+    try:
+        import ruptures  # pyright: ignore[reportMissingTypeStubs]
+    except ImportError:
+        raise UsageError(
+            "the end of a run's warm-up can't be found: ruptures is not installed",
+            next="pip install 'counterpoint[tune]'",
+        ) from None
+    return ruptures
