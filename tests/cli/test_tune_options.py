@@ -131,9 +131,7 @@ def test_the_plan_is_what_was_said() -> None:
             ablate=True,
             confirm_rows=3,
         ),
-        place=PlaceOptions(
-            executor="local", ranks_per_node=2, gpus=4, cpus=2, slurm=None, per="gpu"
-        ),
+        place=PlaceOptions(executor="local", ranks_per_node=2, gpus="0,1", cpus="0-3", per="gpu"),
     )
     plan = made.plan
     assert plan.budget == Budget(trials=20, seconds=7200.0)
@@ -143,7 +141,7 @@ def test_the_plan_is_what_was_said() -> None:
     assert (plan.limits.steps, plan.limits.timeout_s, plan.limits.hang_after_s) == (40, 600, 60)
     assert (plan.confirm_rows, plan.ablate) == (3, True)
     assert (plan.shape.per, plan.shape.ranks_per_node, plan.shape.nodes) == ("gpu", 2, 1)
-    assert made.executor_options == {"gpus": "4", "cpus": "2"}
+    assert made.executor_options == {"gpus": "0,1", "cpus": "0-3"}
     assert made.base.flags == {"xla_gpu_x": "1"}
     assert made.base.variables == {"NCCL_DEBUG": "INFO"}
 
@@ -162,6 +160,7 @@ def test_nodes_are_those_of_the_allocation_or_of_the_target(
     search = SearchOptions(target="4x8xH100")
     batch = asked(*TRAIN, search=search, place=PlaceOptions(executor="slurm-batch"))
     assert batch.plan.shape.nodes == 4
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
     monkeypatch.setenv("SLURM_JOB_NUM_NODES", "3")
     assert asked(*TRAIN, search=search).plan.shape.nodes == 3
     assert asked(*TRAIN, search=search, place=PlaceOptions(nodes=2)).plan.shape.nodes == 2

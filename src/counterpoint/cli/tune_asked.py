@@ -224,20 +224,14 @@ def _rule(race: RaceOptions) -> Rule:
 
 
 def _shape(place: PlaceOptions, target: Target | None) -> Shape:
+    from counterpoint.tune.executors.choose import nodes_around
     from counterpoint.tune.executors.executor import Shape
 
     refuse_low("--nodes", place.nodes, 1)
     refuse_low("--ranks-per-node", place.ranks_per_node, 1)
-    refuse_low("--gpus", place.gpus, 0)
-    refuse_low("--cpus", place.cpus, 1)
-    nodes = place.nodes or _nodes_around(place) or _nodes_wanted(place, target)
+    around = nodes_around() if place.executor in (None, "slurm") else None
+    nodes = place.nodes or around or _nodes_wanted(place, target)
     return Shape(nodes=nodes, per=place.per, ranks_per_node=place.ranks_per_node)
-
-
-def _nodes_around(place: PlaceOptions) -> int | None:
-    """Those of the allocation that this shell is in."""
-    told = os.environ.get("SLURM_JOB_NUM_NODES", "")
-    return int(told) if place.executor in (None, "slurm") and told.isdecimal() else None
 
 
 def _nodes_wanted(place: PlaceOptions, target: Target | None) -> int:
@@ -252,7 +246,7 @@ def _executor_options(place: PlaceOptions) -> dict[str, str]:
         "slurm": place.slurm,
         "ray-address": place.ray_address,
     }
-    return {name: str(it) for name, it in said.items() if it is not None}
+    return {name: it for name, it in said.items() if it is not None}
 
 
 def _question(given: Given, base: Settings) -> Question:

@@ -123,14 +123,14 @@ class PlaceOptions:
     """Where trials run, and as how many processes.
 
     Args:
-        executor: local, slurm (steps within an allocation), slurm-batch (a job for each trial) or
-            ray; else what we are in: slurm within an allocation, local elsewhere.
+        executor: local, slurm (steps in one allocation), slurm-batch (a job for each trial), ray;
+            else what is around us: a job of Slurm, a cluster of Ray, this machine.
         nodes: So many; else those of the allocation we are in, else of the --target.
         ranks_per_node: So many processes on each node; else --per.
         per: A process per GPU, or one for the node.
-        gpus: GPUs of each node.
-        cpus: CPUs of each process.
-        slurm: More options for srun or sbatch, in quotes.
+        gpus: Of this machine, those that trials get: 0,1.
+        cpus: Of this machine, those that trials get: 0-7,16.
+        slurm: Options for salloc or sbatch, in quotes: '--partition=h100 --time=4:00:00'.
         ray_address: Of the cluster; else the one that Ray finds.
     """
 
@@ -138,7 +138,7 @@ class PlaceOptions:
     nodes: MaybeWholeNumber = None
     ranks_per_node: MaybeWholeNumber = None
     per: Literal["gpu", "node"] = "node"
-    gpus: MaybeWholeNumber = None
-    cpus: MaybeWholeNumber = None
+    gpus: str | None = None
+    cpus: str | None = None
     slurm: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None
     ray_address: str | None = None

@@ -1,0 +1,206 @@
+"""`counterpoint tune show`: of a study made by hand, what is printed, written and passed on."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from counterpoint.cli.app import main
+from counterpoint.flags import Settings
+from counterpoint.flags.reading import read_written
+from counterpoint.tune.arm import Arm, Change, Origin
+from counterpoint.tune.journal.records import StudyBegan, StudyEnded
+from counterpoint.tune.study.directory import open_study, read_study
+from counterpoint.tune.trial.report import Purpose
+from tune_studies import AT, Made
+
+pytest.importorskip("counterpoint.tune.study.conclude")
+
+Run = Callable[..., tuple[int, str, str]]
+SECRET = 'hunter2-"quoted"'  # noqa: S105
+FAST = Arm(
+    name="NVLS off",
+    settings=Settings(
+        (("xla_gpu_x", "true"),), (("WANDB_API_KEY", SECRET), ("NCCL_NVLS_ENABLE", "0"))
+    ),
+    changes=(Change(dimension="NVLS", choice="off"),),
+    origin=Origin.HAND,
+)
+BASE_SETTINGS = Settings((("xla_gpu_x", "true"),), (("WANDB_API_KEY", SECRET),))
+
+
+def write(path: Path, made: Made) -> Path:
+    first, *rest = made.records
+    assert isinstance(first, StudyBegan)
+    with open_study(path, first) as ledger:
+        for it in rest:
+            ledger.add(it)
+    return path
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    """Done: one arm is 10 % faster, in the race and in fresh runs."""
+    made = Made(FAST, base=BASE_SETTINGS).entered(FAST).noise()
+    for row in range(1, 7):
+        made.row(Purpose.RACE, row, {"base": 1.0 + 1e-4 * (row % 2), "NVLS off": 0.9})
+    made.closed().opened()
+    for row in range(7, 11):
+        made.row(Purpose.CONFIRM, row, {"base": 1.0 + 1e-4 * (row % 2), "NVLS off": 0.9})
+    return write(tmp_path / "study", made.closed().add(StudyEnded(why="decided", at=AT)))
+
+
+@pytest.fixture
+def begun(tmp_path: Path) -> Path:
+    """Interrupted after two runs of the base."""
+    return write(tmp_path / "begun", Made(FAST).entered(FAST).noise())
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    def run(*arguments: str | Path) -> tuple[int, str, str]:
+        code = main(["tune", "show", *map(str, arguments)])
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return run
+
+
+def test_the_verdict_is_the_first_line(run: Run, study: Path) -> None:
+    code, out, err = run(study)
+    assert (code, err) == (0, "")
+    assert out.startswith("Verdict   ")
+    assert "NVLS off" in out.splitlines()[0]
+    assert f"next: counterpoint tune show {study} --as slurm" in out
+
+
+def test_as_json(run: Run, study: Path) -> None:
+    data = json.loads(run(study, "--json")[1])
+    assert (data["winner"], data["state"], data["basis"]) == ("NVLS off", "done", "measured")
+    assert data["gain"] == pytest.approx(0.1, abs=0.001)
+    assert data["settings"]["environment"]["NCCL_NVLS_ENABLE"] == "0"
+
+
+@pytest.mark.parametrize(
+    ("form", "begins"),
+    [("env", "# "), ("bash", "# "), ("python", "# "), ("slurm", "#!/bin/bash\n# "), ("k8s", "# ")],
+)
+def test_settings_for_the_launcher_say_where_they_are_from(
+    run: Run, study: Path, tmp_path: Path, form: str, begins: str
+) -> None:
+    code, out, _ = run(study, "--as", form)
+    assert code == 0
+    assert out.startswith(begins)
+    assert f"# counterpoint tune, {study}\n" in out
+    path = tmp_path / "settings"
+    path.write_text(out)
+    kinds = {"bash": "shell", "slurm": "shell"}
+    read = read_written(path, form=kinds.get(form, form)).settings
+    assert read.flags == {"xla_gpu_x": "true"}
+    assert read.variables["NCCL_NVLS_ENABLE"] == "0"
+
+
+def test_a_job_of_slurm_has_the_nodes_that_were_measured(run: Run, study: Path) -> None:
+    out = run(study, "--as", "slurm")[1]
+    assert "#SBATCH --nodes=1\n#SBATCH --ntasks-per-node=1\n" in out
+
+
+def test_settings_go_into_a_file_by_its_ending_and_overwrite_nothing(
+    run: Run, study: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "best.env"
+    assert run(study, "-o", out) == (0, "", f"wrote {out}\n")
+    assert "NCCL_NVLS_ENABLE=0" in out.read_text()
+    assert not out.read_text().count("export")
+    code, _, err = run(study, "-o", out)
+    assert (code, "exists" in err) == (2, True)
+    assert run(study, "-o", out, "--force", "--arm", "base")[0] == 0
+    assert "NCCL_NVLS_ENABLE" not in out.read_text()
+
+
+def test_a_study_that_goes_on_can_be_shown(run: Run, begun: Path) -> None:
+    code, out, _ = run(begun)
+    assert code == 0
+    assert json.loads(run(begun, "--json")[1])["state"] != "done"
+    code, out, err = run(begun, "--as", "env")
+    assert (code, out) == (3, "")
+    assert "has no winner yet" in err
+    code, out, _ = run(begun, "--as", "env", "--arm", "NVLS off")
+    assert (code, "NCCL_NVLS_ENABLE=0" in out) == (0, True)
+    assert "not final" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--arm", "no such"), "its arms are"),
+        (("--json", "--as", "env"), "ask for one"),
+        (("--bundle", "x.zip"), "a bundle is a .tar.gz"),
+        (("--as", "cobol"), "k8s"),
+    ],
+)
+def test_what_can_not_be_done_is_said(
+    run: Run, study: Path, words: tuple[str, ...], said: str
+) -> None:
+    code, out, err = run(study, *words)
+    assert (code, out) == (2, "")
+    assert said in err
+
+
+def test_a_bundle_has_it_all_but_other_peoples_business(
+    run: Run, study: Path, tmp_path: Path
+) -> None:
+    rank = study / "runs" / "0001-base" / "rank0"
+    (rank / "xla").mkdir(parents=True)
+    (rank / "xla" / "module.hlo.pb").write_bytes(b"\x00\x01")
+    (rank / "stdout.log").write_text(f"step 1\nlogged in with {SECRET}\n")
+    environment = {
+        "set": {"WANDB_API_KEY": SECRET},
+        "changed": {"DB_URL": ["postgres:pw", "new-db"]},
+    }
+    (rank / "rank.json").write_text(json.dumps({"environment": environment}))
+    (rank / ".reserve").write_text("x")
+    path = tmp_path / "evidence.tar.gz"
+    code, out, err = run(study, "--bundle", path)
+    assert (code, out) == (0, "")
+    assert f"wrote {path}\n" in err
+    assert "WANDB_API_KEY" in err
+    assert "look through" in err
+
+    with tarfile.open(path) as archive:
+        archive.extractall(tmp_path / "there", filter="data")
+    there = tmp_path / "there" / "study"
+    names = {str(it.relative_to(there)) for it in there.rglob("*") if it.is_file()}
+    assert {"journal.jsonl", "contents.txt", "runs/0001-base/rank0/xla/module.hlo.pb"} <= names
+    assert not any(it.endswith(".reserve") for it in names)
+    everything = b"".join(it.read_bytes() for it in there.rglob("*") if it.is_file())
+    for text in (SECRET, json.dumps(SECRET)[1:-1], "postgres:pw"):
+        assert text.encode() not in everything
+    assert b"NCCL_NVLS_ENABLE" in everything
+    said = (there / "contents.txt").read_text()
+    assert "modules before and after" in said
+    assert "WANDB_API_KEY" in said
+
+    told = read_study(there)
+    assert told.trials == read_study(study).trials
+    assert dict(told.began.base.env)["WANDB_API_KEY"] == "<left out>"
+    assert run(there)[1].splitlines()[0] == run(study)[1].splitlines()[0]
+
+
+def test_a_bundle_overwrites_nothing_unasked(run: Run, study: Path, tmp_path: Path) -> None:
+    path = tmp_path / "evidence.tgz"
+    path.write_text("mine")
+    code, _, err = run(study, "--bundle", path)
+    assert (code, "exists" in err, path.read_text()) == (2, True, "mine")
+    assert run(study, "--bundle", path, "--force")[0] == 0
+    assert tarfile.is_tarfile(path)
+
+
+def test_a_bundle_of_nothing_is_refused(run: Run, tmp_path: Path) -> None:
+    code, _, err = run(tmp_path, "--bundle", tmp_path / "x.tgz")
+    assert (code, "holds no study" in err) == (3, True)
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,174 @@
+"""What happens in a study, as lines; how it stands; and both on a terminal and in a pipe."""
+
+from __future__ import annotations
+
+import io
+import re
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+import tune_conclusions
+from counterpoint.cli.tune_progress import Pace, StudyProgress
+from counterpoint.core.basis import Range
+from counterpoint.report.tune_progress import happened, standing
+from counterpoint.tune.journal.records import Paused, SpaceMade, StudyBegan, StudyEnded
+from counterpoint.tune.space.space import LeftOut
+from counterpoint.tune.statistics.estimate import Verdict
+from counterpoint.tune.study.directory import open_study
+from counterpoint.tune.study.study import Study
+from counterpoint.tune.trial.report import Failure, Purpose
+from tune_studies import AT, Made, arm, report
+
+FAST = Pace(look=0.01, again=0.0)
+PATIENCE_S = 60
+NVLS = arm("NVLS off")
+BUFFERS = arm("command buffers off")
+
+
+class Stream(io.StringIO):
+    """A stream that may call itself a terminal, and tells when something is written."""
+
+    def __init__(self, *, terminal: bool) -> None:
+        super().__init__()
+        self._terminal = terminal
+        self._changed = threading.Condition()
+
+    def isatty(self) -> bool:
+        return self._terminal
+
+    def write(self, text: str, /) -> int:
+        with self._changed:
+            count = super().write(text)
+            self._changed.notify_all()
+        return count
+
+    def wait_for(self, text: str) -> None:
+        with self._changed:
+            assert self._changed.wait_for(lambda: text in self.getvalue(), PATIENCE_S), text
+
+
+def between(before: Made, add: Callable[[Made], object]) -> list[str]:
+    """What is told of the records that come."""
+    earlier = before.study
+    add(before)
+    return happened(earlier, before.study)
+
+
+def test_each_thing_that_happens_is_a_line() -> None:
+    made = Made(NVLS, BUFFERS)
+    assert happened(None, made.study) == ["worth real time: NVLS off, command buffers off"]
+    space = SpaceMade(dimensions=(("NVLS", 1), ("x", 3)), left_out=(LeftOut("y", "n"),), at=AT)
+    assert between(made, lambda it: it.add(space)) == [
+        "space: 2 dimensions with 4 choices; 1 left out"
+    ]
+    assert between(made, lambda it: it.entered(NVLS, BUFFERS)) == [
+        "takes part: NVLS off, command buffers off"
+    ]
+    assert between(made, lambda it: it.noise()) == [
+        "allocation 1: local on a",
+        "trial 1, base (noise, row 1): 1,000.0 ms a step",
+        "trial 2, base (noise, row 1): 1,001.0 ms a step",
+    ]
+    crash = report(failure=Failure.CRASH)
+    assert between(made, lambda it: it.ran("NVLS off", crash, Purpose.SCREEN, 1)) == [
+        "trial 3, NVLS off (screen, row 2): crash: planted crash"
+    ]
+    assert between(made, lambda it: it.dropped("NVLS off", "crash", "it failed twice")) == [
+        "dropped NVLS off, crash: it failed twice"
+    ]
+    assert between(made, lambda it: it.add(Paused(why="interrupted", at=AT))) == [
+        "stopped: interrupted"
+    ]
+    assert between(made, lambda it: it.add(StudyEnded(why="decided", at=AT))) == ["done: decided"]
+    assert happened(made.study, made.study) == []
+
+
+def test_a_trial_without_a_row_and_a_profile_are_told_as_what_they_are() -> None:
+    made = Made(NVLS).entered(NVLS).opened()
+    told = between(made, lambda it: it.ran("NVLS off", report(None), Purpose.PROFILE, -1))
+    assert told == ["trial 1, NVLS off (profile): done"]
+
+
+def running() -> Study:
+    made = Made(NVLS).entered(NVLS).noise()
+    made.started("NVLS off", Purpose.RACE, 2)
+    return made.study
+
+
+def test_how_it_stands() -> None:
+    now = datetime.fromisoformat(AT).replace(minute=2, second=7)
+    said = standing(running(), tune_conclusions.unfinished(), now)
+    assert said.lines == (
+        "spent: 2 trials, 5 min; left: 18 trials",
+        "best so far: pipelined all-gather + all-gather threshold 512 MiB +3.0%",
+        "running trial 3: NVLS off (race, row 3), 2:07",
+    )
+
+
+def test_the_best_so_far_is_never_one_that_is_slower() -> None:
+    now = datetime.now(UTC)
+    none = tune_conclusions.nothing()
+    assert standing(running(), none, now).best == "best so far: the base"
+    told = tune_conclusions.estimate("x", 0.01, Range(0.002, 0.02), Verdict.OPEN)
+    row = replace(none.rows[1], raced=told)
+    said = standing(running(), replace(none, rows=(none.rows[0], row)), now)
+    assert said.best == "best so far: NVLS off +1.0% [+0.2%, +2.0%]"
+
+
+def test_before_anything_ran_nothing_is_the_best() -> None:
+    made = Made(NVLS)
+    assert standing(made.study, tune_conclusions.foreseen(), datetime.now(UTC)).lines == ()
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_journal_that_grows_is_followed(tmp_path: Path, *, terminal: bool) -> None:
+    pytest.importorskip("counterpoint.tune.study.conclude")
+    made = Made(NVLS).entered(NVLS).noise()
+    records = list(made.records)
+    first, *rest = records
+    assert isinstance(first, StudyBegan)
+    stream = Stream(terminal=terminal)
+    with StudyProgress(tmp_path / "s", stream, FAST) as progress:
+        progress.say("compiling 3 of 100")
+        if terminal:
+            stream.wait_for("compiling 3 of 100")
+        with open_study(tmp_path / "s", first) as ledger:
+            for it in rest:
+                ledger.add(it)
+            stream.wait_for("counterpoint: trial 2, base")
+            stream.wait_for("spent: 2 trials")
+            progress.note("interrupted: ending in order")
+    text = stream.getvalue()
+    stays = [it.rpartition("\x1b[K")[2] for it in text.splitlines() if "counterpoint: " in it]
+    assert stays.count("counterpoint: takes part: NVLS off") == 1
+    assert "counterpoint: interrupted: ending in order" in stays
+    assert ("\x1b" in text) is terminal
+    if terminal:
+        assert re.search(r"\x1b\[K$", text), "the lines that are redrawn are wiped in the end"
+
+
+def test_what_an_earlier_sitting_did_is_not_told_again(tmp_path: Path) -> None:
+    first, *rest = Made(NVLS).entered(NVLS).noise().records
+    assert isinstance(first, StudyBegan)
+    stream = Stream(terminal=False)
+    with open_study(tmp_path / "s", first) as ledger:
+        for it in rest:
+            ledger.add(it)
+        with StudyProgress(tmp_path / "s", stream, Pace(look=0.01, again=3600.0)):
+            ledger.add(StudyEnded(why="decided", at=AT))
+            stream.wait_for("done: decided")
+    assert "trial 1" not in stream.getvalue()
+
+
+def test_a_stream_that_is_gone_does_not_stop_the_work(tmp_path: Path) -> None:
+    stream = Stream(terminal=True)
+    with StudyProgress(tmp_path / "s", stream, FAST) as progress:
+        progress.say("compiling")
+        stream.wait_for("compiling")
+        stream.close()
+        progress.note("anything")
