@@ -1,0 +1,120 @@
+"""Budget: what the online part of a study takes at most, and as expected; and what is too little.
+
+arms, plan ──► trials ──seconds of a trial──► hours, where those are known
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from counterpoint.core.errors import UsageError
+from counterpoint.tune.arm import Arm
+from counterpoint.tune.online.purse import (
+    FEWEST_CONFIRM_ROWS,
+    LEAST,
+    NOISE_TRIALS,
+    SCREEN_ROWS,
+    purse,
+)
+from counterpoint.tune.plan import Plan
+from counterpoint.tune.statistics.levels import looks
+from counterpoint.tune.study.study import Study
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """Trials, and seconds where a trial's length is known; within the budget in any case."""
+
+    expected_trials: int
+    most_trials: int
+    expected_seconds: float | None = None
+    most_seconds: float | None = None
+    left_out: int = 0  # arms that the budget has no room for
+
+
+def refuse_small(plan: Plan) -> None:
+    """Stop before anything runs where nothing could be said in the end."""
+    trials = plan.budget.trials
+    if trials is not None and trials < LEAST:
+        raise UsageError(
+            f"--budget {trials} trials is too little",
+            why="the base runs twice, and one arm beside it in two rows",
+            next=f"--budget {LEAST} trials at least; {LEAST + 2 * max(plan.confirm_rows, 2)}"
+            " to confirm what is found",
+        )
+    if plan.budget.seconds is not None and plan.budget.seconds <= 0:
+        raise UsageError("--budget: no time at all", next="--budget 2h")
+
+
+def refuse_short(study: Study, plan: Plan) -> None:
+    """Where a trial's length is known: the same for a budget of hours."""
+    trial_s = purse(study, plan).trial_s
+    seconds = plan.budget.seconds
+    if seconds is None or trial_s is None or seconds >= LEAST * trial_s:
+        return
+    raise UsageError(
+        f"--budget of {seconds / 60:.0f} min is too little",
+        why=f"a trial takes {trial_s / 60:.1f} min, and {LEAST} are needed",
+        next=f"--budget {math.ceil(LEAST * trial_s / 60)}m at least",
+    )
+
+
+def cost(arms: Sequence[Arm], plan: Plan, trial_s: float | None = None) -> Cost:
+    """What a study of these arms takes; `trial_s` is how long one trial does."""
+    count = min(len([it for it in arms if not it.is_base]), plan.shortlist)
+    if not count:
+        return Cost(expected_trials=0, most_trials=0)
+    limit = _limit(plan, trial_s)
+    profiles = sum(it.profile for it in arms)
+    fits = count
+    while fits > 1 and _screening(fits) + _reserve(plan, limit) > limit:
+        fits -= 1
+    most = min(_most(fits, plan) + profiles, limit)
+    expected = min(_expected(fits, plan) + profiles, most)
+    return Cost(
+        expected_trials=int(expected),
+        most_trials=int(most),
+        expected_seconds=None if trial_s is None else expected * trial_s,
+        most_seconds=None if trial_s is None else most * trial_s,
+        left_out=count - fits,
+    )
+
+
+def _limit(plan: Plan, trial_s: float | None) -> float:
+    trials = math.inf if plan.budget.trials is None else plan.budget.trials
+    if plan.budget.seconds is None or not trial_s:
+        return trials
+    return min(trials, math.floor(plan.budget.seconds / trial_s))
+
+
+def _reserve(plan: Plan, limit: float) -> float:
+    fits = min(2.0 * plan.confirm_rows, max(limit - LEAST, 0.0))
+    return fits if fits >= 2 * FEWEST_CONFIRM_ROWS else 0.0
+
+
+def _screening(arms: int) -> float:
+    return NOISE_TRIALS + SCREEN_ROWS * (1 + arms)
+
+
+def _most(arms: int, plan: Plan) -> float:
+    """Nobody is decided before the cap, nor is a combined arm; two are confirmed, one taken apart.
+
+    No study is likely to come to that.
+    """
+    rows = plan.rule.cap
+    combined = 3 * rows if arms > 1 else 0
+    confirmed = (3 if arms > 1 else 2) * plan.confirm_rows
+    apart = (1 + arms) * max(plan.confirm_rows, 2) if plan.ablate and arms > 1 else 0
+    return NOISE_TRIALS + rows * (1 + arms) + combined + confirmed + apart
+
+
+def _expected(arms: int, plan: Plan) -> float:
+    """Half of the arms are decided at each look, as is usual; one is confirmed."""
+    spent = float(NOISE_TRIALS)
+    before, left = 0, arms
+    for at in looks(plan.rule):
+        spent += (at - before) * (1 + left)
+        before, left = at, math.ceil(left / 2)
+    return spent + 2 * plan.confirm_rows

@@ -1,0 +1,68 @@
+"""Purse: what is left of the budget, in trials, and what of it is kept for the confirmation."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from statistics import median
+from typing import Final
+
+from counterpoint.tune.plan import Plan
+from counterpoint.tune.study.study import Study
+
+NOISE_TRIALS: Final = 2
+SCREEN_ROWS: Final = 2
+LEAST: Final = NOISE_TRIALS + 2 * SCREEN_ROWS
+"""The base twice, and one arm beside it in two rows: with less nothing at all can be said."""
+FEWEST_CONFIRM_ROWS: Final = 2
+"""One row has no spread, so nothing could be claimed from it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Purse:
+    """`left` counts trials, infinite without a limit; `reserve` of them wait for the confirmation.
+
+    Where the limit is in seconds, a trial is taken to last as long as the median one so far; as
+    long as none has ended, nobody knows what fits.
+    """
+
+    left: float
+    reserve: int
+    trial_s: float | None
+    seconds_left: float | None
+
+    @property
+    def for_the_race(self) -> float:
+        return self.left - self.reserve
+
+
+def purse(study: Study, plan: Plan) -> Purse:
+    """What is left at this point of a study."""
+    spent = len(study.trials)
+    walls = [it.wall_s for it in study.trials if it.wall_s is not None]
+    trial_s = trial_seconds(study)
+    left = math.inf if plan.budget.trials is None else float(plan.budget.trials - spent)
+    seconds_left: float | None = None
+    if plan.budget.seconds is not None:
+        seconds_left = plan.budget.seconds - sum(walls)
+        if seconds_left <= 0:
+            left = min(left, 0.0)
+        elif trial_s:
+            left = min(left, float(math.floor(seconds_left / trial_s)))
+    return Purse(max(left, 0.0), _reserve(spent + left, plan), trial_s, seconds_left)
+
+
+def trial_seconds(study: Study) -> float | None:
+    """The median wall time of a trial; of those that gave a step time, if there are any."""
+    ended = [(it.counts, it.wall_s) for it in study.trials if it.wall_s is not None]
+    good = [wall_s for counts, wall_s in ended if counts]
+    return median(good or [wall_s for _, wall_s in ended]) if ended else None
+
+
+def _reserve(total: float, plan: Plan) -> int:
+    """A base and one arm per row, as far as the least that is needed leaves any."""
+    wanted = 2 * plan.confirm_rows
+    if math.isinf(total):
+        return wanted
+    fits = min(wanted, max(int(total) - LEAST, 0)) // 2 * 2
+    return fits if fits >= 2 * FEWEST_CONFIRM_ROWS else 0

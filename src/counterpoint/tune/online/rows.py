@@ -1,0 +1,85 @@
+"""Rows: passes through the base and the arms that are in, as far as a study has made them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from counterpoint.tune.arm import BASE
+from counterpoint.tune.statistics.estimate import Observation
+from counterpoint.tune.study.study import Study, Trial
+from counterpoint.tune.trial.report import Purpose
+
+RACE: Final = frozenset({Purpose.NOISE, Purpose.SCREEN, Purpose.RACE})
+"""What the race goes by; the confirmation has its own runs alone."""
+CONFIRM: Final = frozenset({Purpose.CONFIRM})
+ABLATE: Final = frozenset({Purpose.ABLATE})
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One pass, whole or not. All its trials are of one allocation."""
+
+    number: int
+    purpose: Purpose
+    allocation: int
+    before: int  # how many trials there were when it began
+    trials: tuple[Trial, ...]
+
+    def counted(self, arm: str) -> int:
+        """How many step times it has of an arm."""
+        return sum(it.counts for it in self.trials if it.started.arm == arm)
+
+
+def rows(study: Study) -> tuple[Row, ...]:
+    """All that were begun, in order."""
+    found: dict[int, Row] = {}
+    for at, trial in enumerate(study.trials):
+        said = trial.started
+        if said.row < 0:
+            continue
+        row = found.get(said.row) or Row(said.row, said.purpose, said.allocation, at, ())
+        found[said.row] = Row(
+            row.number, row.purpose, row.allocation, row.before, (*row.trials, trial)
+        )
+    return tuple(found[number] for number in sorted(found))
+
+
+def noise_known(study: Study) -> bool:
+    """Whether the base ran twice in a row."""
+    return any(it.purpose is Purpose.NOISE and it.counted(BASE) > 1 for it in rows(study))
+
+
+def observations(
+    study: Study, purposes: Iterable[Purpose], before: int | None = None
+) -> tuple[Observation, ...]:
+    """Step times of trials for these purposes; only of rows before that one, if it is given."""
+    wanted = frozenset(purposes)
+    return tuple(
+        Observation(it.started.arm, it.started.row, it.report.steady.median_s)
+        for it in study.trials
+        if it.started.purpose in wanted
+        and it.started.row >= 0
+        and (before is None or it.started.row < before)
+        and it.report is not None
+        and it.report.steady is not None
+    )
+
+
+def rows_of(
+    study: Study,
+    arm: str,
+    purposes: Iterable[Purpose],
+    base: str = BASE,
+    before: int | None = None,
+) -> int:
+    """In how many rows both the arm and the base gave a step time."""
+    wanted = frozenset(purposes)
+    return sum(
+        row.purpose in wanted
+        and (before is None or row.number < before)
+        and row.counted(arm) > 0
+        and row.counted(base) > 0
+        for row in rows(study)
+    )

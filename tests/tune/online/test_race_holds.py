@@ -1,0 +1,150 @@
+"""What holds in every race, whatever its arms do: hundreds of them, on paper."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from counterpoint.tune.arm import BASE, Acts
+from counterpoint.tune.journal.records import AllocationClosed, TrialEnded
+from counterpoint.tune.online.moves import Drop, Finish, Move, Pause, RunTrial
+from counterpoint.tune.online.race import next_move
+from counterpoint.tune.plan import Budget, Plan
+from counterpoint.tune.statistics.estimate import Rule
+from counterpoint.tune.statistics.order import row_order
+from counterpoint.tune.study.study import fold
+from counterpoint.tune.trial.report import Failure, Purpose, Report
+from tune_races import Race
+from tune_studies import AT, Made, arm, change
+
+BLAMED = [it for it in Failure if it.blames_the_arm and it is not Failure.OTHER_NUMBERS]
+
+
+def some_race(seed: int) -> Race:
+    """Arms, truths, faults, rules and budgets as a die has them."""
+    die = random.Random(seed)  # noqa: S311
+    count = die.randint(1, 7)
+    arms = [
+        arm(f"arm{at}", change(f"dim{die.randint(0, count)}", str(at), acts=die.choice(list(Acts))))
+        for at in range(count)
+    ]
+    cap = die.choice([2, 4, 6])
+    plan = Plan(
+        budget=Budget(
+            trials=die.choice([None, die.randint(6, 60)]),
+            seconds=die.choice([None, None, die.randint(6, 60) * 60.0]),
+        ),
+        rule=Rule(cap=cap, looks=tuple(it for it in (2, 4, 6) if it <= cap)),
+        confirm_rows=die.choice([0, 3, 4]),
+        target_gain=die.choice([None, None, 0.02]),
+        ablate=die.random() < 0.5,
+    )
+    return Race(
+        Made(*arms),
+        plan,
+        gains={f"dim{at}": die.choice([0.0, 0.0, 0.03, -0.02]) for at in range(count + 1)},
+        failing={
+            it.name: (die.choice(BLAMED), die.choice([1, 1, -1]))
+            for it in arms
+            if die.random() < 0.2
+        },
+        programs={it.name: f"p{die.randint(0, 5)}" for it in arms if die.random() < 0.3},
+        noise=die.choice([0.0005, 0.002, 0.006]),
+        drift=die.choice([0.0, 0.0005]),
+        faults=die.choice([0.0, 0.0, 0.05, 0.4]),
+        seed=seed,
+    )
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_a_race_ends_within_its_budget_in_order(seed: int) -> None:
+    race = some_race(seed)
+    race.run()
+    check(race)
+
+
+def check(race: Race) -> None:
+    check_budget(race)
+    check_drops(race)
+    check_allocations(race)
+    check_order(race)
+
+
+def check_budget(race: Race) -> None:
+    """Where one trial is known to take longer than the whole budget's share, two were made."""
+    budget, trials = race.plan.budget, race.study.trials
+    if budget.trials is not None:
+        assert len(trials) <= budget.trials
+    if budget.seconds is not None:
+        assert sum(it.wall_s or 0.0 for it in trials) <= budget.seconds
+
+
+def check_drops(race: Race) -> None:
+    out: set[str] = set()
+    for move in race.moves:
+        if isinstance(move, Drop | RunTrial):
+            assert move.arm not in out
+        if isinstance(move, Drop):
+            out.add(move.arm)
+
+
+def check_allocations(race: Race) -> None:
+    """A row is of one allocation, and a confirmation's has nothing of the race."""
+    said = [it.started for it in race.study.trials]
+    places: dict[int, int] = {}
+    for it in said:
+        assert it.row < 0 or places.setdefault(it.row, it.allocation) == it.allocation
+    fresh = {it.allocation for it in said if it.purpose is Purpose.CONFIRM}
+    of_race = (Purpose.NOISE, Purpose.SCREEN, Purpose.RACE)
+    assert fresh.isdisjoint({it.allocation for it in said if it.purpose in of_race})
+
+
+def check_order(race: Race) -> None:
+    """Every second row goes backwards, whoever is in it."""
+    for number, row in race.rows.items():
+        ran = tuple(dict.fromkeys(row))
+        arms = [it.name for it in race.study.arms if it.name in ran and it.name != BASE]
+        arms.sort(key=lambda it: "-without-" in it)  # a winner stands before its parts
+        assert ran == tuple(it for it in row_order(arms, number) if it in ran)
+
+
+@pytest.mark.parametrize("seed", range(0, 200, 8))
+def test_whoever_goes_on_anywhere_does_the_same(seed: int) -> None:
+    race = some_race(seed)
+    race.run()
+    records = race.made.records
+    began = next(at for at in range(1, len(records) + 1) if fold(records[:at]).search)
+    moves = iter(race.moves)
+    for at in range(began, len(records) + 1):
+        study = fold(records[:at])
+        if not study.running:
+            assert next_move(study, race.plan) == next(moves)
+
+
+@pytest.mark.parametrize("seed", range(0, 200, 4))
+def test_a_tuner_that_dies_now_and_then_comes_to_an_end(seed: int) -> None:
+    """As one that goes on leaves it: the trial is interrupted, and the nodes are gone."""
+    race = some_race(seed)
+    race = replace(race, moves=[])
+    die = random.Random(-seed)  # noqa: S311
+    end: Move | None = None
+    for _ in range(1000):
+        move = next_move(race.study, race.plan)
+        if isinstance(move, Finish | Pause):
+            end = move
+            break
+        if die.random() < 0.05:
+            if isinstance(move, RunTrial):
+                race.moves.append(move)
+                number = race.made.started(move.arm, move.purpose, move.row, move.allocation)
+                told = Report(failure=Failure.INTERRUPTED)
+                race.made.add(TrialEnded(number=number, report=told, wall_s=30.0, at=AT))
+            for number in race.study.open_allocations:
+                race.made.add(AllocationClosed(number=number, at=AT))
+            continue
+        race.moves.append(move)
+        race.follow(move)
+    assert end is not None
+    check(race)
