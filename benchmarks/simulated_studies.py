@@ -58,16 +58,20 @@ class _Bench:
 
 
 def study(
-    machine: Machine, gains: Sequence[float], rule: Rule, rng: np.random.Generator
+    machine: Machine,
+    gains: Sequence[float],
+    rule: Rule,
+    rng: np.random.Generator,
+    confirm_rows: int = ROWS,
 ) -> Outcome:
     """One study of as many arms as there are gains; arms are called 1, 2, ..."""
     first = _first(machine, gains, rule, rng)
     raced = _race(first, rule)
     finalist = _finalist(raced, rule)
-    second = _Bench(allocation(machine, ROWS * 2, rng), gains)
+    second = _Bench(allocation(machine, confirm_rows * 2, rng), gains)
     final = None
     if finalist is not None:
-        for row in range(ROWS):
+        for row in range(confirm_rows):
             second.row(row_order([finalist], row), row)
         final = confirmed(second.seen, rule)[0]
     won = final is not None and final.verdict is Verdict.FASTER
@@ -118,27 +122,28 @@ def _finalist(raced: dict[str, Estimate], rule: Rule) -> str | None:
     return max(able, key=lambda it: it.gain).arm if able else None
 
 
-def naive(
+def full_rows(
     machine: Machine, gains: Sequence[float], rule: Rule, rng: np.random.Generator
-) -> dict[str, Floats]:
-    """One-sided p of `faster`, by test and arm, of four full rows of the study's first allocation."""
+) -> Floats:
+    """Logarithms of steps by arm (the base first), row and step: four full rows of a race."""
     bench = _first(machine, gains, rule, rng)
     names = [str(number + 1) for number in range(len(gains))]
     steps: dict[str, list[Floats]] = {BASE: [], **{it: [] for it in names}}
     for row in range(ROWS):
         for name in row_order(names, row):
             steps[name].append(np.log(bench.steps(name)))
-    base = np.stack(steps[BASE])
-    arms = np.stack([np.stack(steps[it]) for it in names])
-    flat, whole = (
-        arms.reshape(len(names), -1),
-        np.broadcast_to(base.ravel(), (len(names), base.size)),
-    )
-    medians = np.median(arms, axis=2)
-    of_base = np.broadcast_to(np.median(base, axis=1), medians.shape)
-    less = {"alternative": "less", "axis": 1}
+    return np.stack([np.stack(it) for it in steps.values()])
+
+
+def naive(rows: Sequence[Floats]) -> dict[str, Floats]:
+    """One-sided p of `faster` by test: a line per study, a column per arm."""
+    whole = np.stack(rows)
+    medians = np.median(whole, axis=-1)
+    steps = whole.reshape(*whole.shape[:2], -1)
+    (arms, base), (runs, of_base) = ((it[:, 1:], it[:, :1]) for it in (steps, medians))
+    less = {"alternative": "less", "axis": -1}
     return {
-        TESTS[0]: stats.ttest_ind(flat, whole, equal_var=False, **less).pvalue,
-        TESTS[1]: stats.mannwhitneyu(flat, whole, method="asymptotic", **less).pvalue,
-        TESTS[2]: stats.ttest_ind(medians, of_base, equal_var=False, **less).pvalue,
+        TESTS[0]: stats.ttest_ind(arms, base, equal_var=False, **less).pvalue,
+        TESTS[1]: stats.mannwhitneyu(arms, base, method="asymptotic", **less).pvalue,
+        TESTS[2]: stats.ttest_ind(runs, of_base, equal_var=False, **less).pvalue,
     }

@@ -14,7 +14,7 @@ from counterpoint.tune.statistics.estimate import Rule, Verdict
 sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
 
 from simulated_runs import MACHINES, Machine
-from simulated_studies import Outcome, naive, study
+from simulated_studies import Outcome, full_rows, naive, study
 
 SHARED, UNSHARED = MACHINES[0], MACHINES[1]
 
@@ -57,9 +57,9 @@ def test_no_effect_within_so_much_is_true() -> None:
 
 def test_tests_on_steps_call_noise_a_win() -> None:
     """On the same runs; so that the tables beside ours compare what they say they do."""
-    found = [
-        naive(UNSHARED, [0.0] * 8, Rule(arms=8), np.random.default_rng((8, seed)))
-        for seed in range(20)
-    ]
+    gains, rule = [0.0] * 8, Rule(arms=8)
+    found = naive(
+        [full_rows(UNSHARED, gains, rule, np.random.default_rng((8, seed))) for seed in range(20)]
+    )
     for test in ("step Welch", "step Mann-Whitney"):
-        assert sum(bool((it[test] < 0.025 / 8).any()) for it in found) >= 8
+        assert int((found[test] < 0.025 / 8).any(axis=1).sum()) >= 8
