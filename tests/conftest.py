@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from lowered import Lowered, lower_step
+from slurm_cluster import SlurmCluster, slurm_cluster, why_no_slurm
 from xla_compiler import why_none
 
 # CI tries the same inputs each time, others new ones. A busy machine is no failure.
@@ -42,3 +44,24 @@ def lowered(tmp_path_factory: pytest.TempPathFactory) -> Lowered:
     if reason:
         pytest.skip(reason)
     return Lowered(lower_step(tmp_path_factory.mktemp("lowered")))
+
+
+@pytest.fixture(scope="session")
+def running_slurm() -> Iterator[SlurmCluster]:
+    """A real Slurm of four nodes on this machine."""
+    reason = why_no_slurm()
+    if reason:
+        pytest.skip(reason)
+    with slurm_cluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def slurm(running_slurm: SlurmCluster, monkeypatch: pytest.MonkeyPatch) -> SlurmCluster:
+    """The same with all nodes idle; commands of Slurm's find it."""
+    for name in [it for it in os.environ if it.startswith(("SLURM_", "SBATCH_", "SALLOC_"))]:
+        monkeypatch.delenv(name)
+    for name, text in running_slurm.variables.items():
+        monkeypatch.setenv(name, text)
+    running_slurm.make_idle()
+    return running_slurm

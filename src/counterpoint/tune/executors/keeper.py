@@ -131,6 +131,8 @@ class Keeper:
         if "--devices" not in self._options or "JAX_LOCAL_DEVICE_IDS" in os.environ:
             return {}
         devices, tasks = int(self._options["--devices"]), int(self._options["--tasks"])
+        if devices <= tasks or devices % tasks:
+            return {}
         share, place = devices // tasks, int(os.environ.get("SLURM_LOCALID", "0"))
         mine = range(place * share, (place + 1) * share)
         return {"JAX_LOCAL_DEVICE_IDS": ",".join(map(str, mine))}
