@@ -60,8 +60,13 @@ class Bench:
             device_name=gpu.description if gpu else None,
             jitter=self.jitter if what_if is None else None,
             hlo=hlo,
-            communication_streams=2 if settings.flags.get(_STREAMS) in _TRUE else 1,
+            communication_streams=communication_streams(settings),
         )
+
+
+def communication_streams(settings: Settings) -> int:
+    """On how many streams XLA puts collectives: the same program on more is another step."""
+    return 2 if settings.flags.get(_STREAMS) in _TRUE else 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,151 @@
+"""Grid: the points of a Space that the compiler can tell apart, and the ways from one to another.
+
+A point is one choice for some of the dimensions; the others are as the base has them. Each set of
+arms has one point: what has no effect there, since something that it needs is missing, is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import zip_longest
+from typing import TypeAlias
+
+from counterpoint.tune.arm import Acts, Arm, Origin
+from counterpoint.tune.space.point import ANYTHING, arm_of, completed, point_of, why_not
+from counterpoint.tune.space.space import Dimension, Space
+
+Point: TypeAlias = tuple[tuple[str, str], ...]
+"""Dimensions with their choices, in the space's order."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A space, as far as choices show in the scheduled program."""
+
+    space: Space
+
+    @cached_property
+    def dimensions(self) -> tuple[Dimension, ...]:
+        """Those with choices that act on the schedule, and these choices alone."""
+        found: list[Dimension] = []
+        for dimension in self.space.dimensions:
+            kept = tuple(it for it in dimension.choices if it.acts is Acts.SCHEDULE)
+            if kept:
+                found.append(replace(dimension, choices=kept))
+        return tuple(found)
+
+    @cached_property
+    def searched(self) -> tuple[Dimension, ...]:
+        """The same without PGLE: a profile is of one program, and comes on top of the rest."""
+        found: list[Dimension] = []
+        for dimension in self.dimensions:
+            kept = tuple(it for it in dimension.choices if not it.profile)
+            if kept:
+                found.append(replace(dimension, choices=kept))
+        return tuple(found)
+
+    @cached_property
+    def profiled(self) -> tuple[tuple[str, str], ...]:
+        """Choices that want a profile first, with their dimensions."""
+        return tuple(
+            (dimension.name, it.choice)
+            for dimension in self.dimensions
+            for it in dimension.choices
+            if it.profile
+        )
+
+    @cached_property
+    def size(self) -> int:
+        """How many points there are, whatever keeps them apart."""
+        size = 1
+        for dimension in self.searched:
+            size *= 1 + len(dimension.choices)
+        return size
+
+    def canonical(self, chosen: Mapping[str, str]) -> Point:
+        """The point of these choices, less those that lack what they need or have a rival."""
+        kept = {it.name: chosen[it.name] for it in self.dimensions if it.name in chosen}
+        for name in list(kept):
+            rivals = self._rivals[name]
+            if any(
+                other in rivals for other in kept if other != name and self._before(other, name)
+            ):
+                del kept[name]
+        lacking = [name for name in kept if self._lacks(name, kept)]
+        while lacking:
+            for name in lacking:
+                del kept[name]
+            lacking = [name for name in kept if self._lacks(name, kept)]
+        return tuple(kept.items())
+
+    def alone(self, name: str, choice: str) -> Point | None:
+        """That choice, with what it needs and nothing else; None where that is not to be had."""
+        found = completed(self.space, {name: choice})
+        point = self.canonical(found) if found is not None else ()
+        return point if (name, choice) in point else None
+
+    def singles(self) -> Iterator[Point]:
+        """Each choice alone: the first ones of all dimensions, then the second ones, and so on."""
+        rows = zip_longest(
+            *([(it.name, choice.choice) for choice in it.choices] for it in self.searched)
+        )
+        for row in rows:
+            for pair in row:
+                point = self.alone(*pair) if pair is not None else None
+                if point is not None:
+                    yield point
+
+    def without(self, point: Point, name: str) -> Point:
+        """The point less one dimension, and less what can't be without it."""
+        return self.canonical({at: choice for at, choice in point if at != name})
+
+    def neighbours(self, point: Point) -> Iterator[Point]:
+        """All that differ in one dimension."""
+        chosen = dict(point)
+        for dimension in self.searched:
+            for choice in dimension.choices:
+                if chosen.get(dimension.name) != choice.choice:
+                    yield self.canonical({**chosen, dimension.name: choice.choice})
+            if dimension.name in chosen:
+                yield self.without(point, dimension.name)
+
+    def point_of(self, arm: Arm) -> Point | None:
+        """Where an arm stands; None for one with anything that is not of this grid."""
+        found = point_of(self.space, arm)
+        point = self.canonical(found) if found else ()
+        return point if found and dict(point) == found else None
+
+    def why_not(self, point: Point) -> str | None:
+        """Why these choices can't be together; None where they can."""
+        return why_not(self.space, dict(point))
+
+    def arm(self, point: Point, origin: Origin) -> Arm:
+        """The base with these choices."""
+        return arm_of(self.space, dict(point), origin)
+
+    @cached_property
+    def _by_name(self) -> dict[str, Dimension]:
+        return {it.name: it for it in self.dimensions}
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {it.name: at for at, it in enumerate(self.dimensions)}
+
+    @cached_property
+    def _rivals(self) -> dict[str, frozenset[str]]:
+        return {
+            it.name: frozenset(it.excludes)
+            | {other.name for other in self.dimensions if it.name in other.excludes}
+            for it in self.dimensions
+        }
+
+    def _before(self, one: str, other: str) -> bool:
+        return self._places[one] < self._places[other]
+
+    def _lacks(self, name: str, kept: Mapping[str, str]) -> bool:
+        needs = self._by_name[name].needs.items()
+        return any(
+            other not in kept or wanted not in (ANYTHING, kept[other]) for other, wanted in needs
+        )

@@ -1,0 +1,293 @@
+"""Predictor: arms go in, candidates come out, in the order in which they were asked for.
+
+    Arm ──► Task ──► Pool (worker processes) ──► Compiled ──► schedule hash ──► simulate ──► journal
+
+Some arms are always under way, so that no worker waits; what is learned is learned in the order of
+asking, whatever gets through first. What a study knows already is not compiled again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from counterpoint.compile import Compiled, Pool, Result, Task, Workload
+from counterpoint.core.errors import CounterpointError, InputError
+from counterpoint.flags import Settings
+from counterpoint.flags.version import PROFILE, scheduler_on
+from counterpoint.hlo import Program
+from counterpoint.pgle.writing import write_profile
+from counterpoint.tune.arm import BASE, Arm, Origin
+from counterpoint.tune.journal.records import CandidateSeen
+from counterpoint.tune.schedule_hash import schedule_hash
+from counterpoint.tune.search.predicted import predicted, same_program
+from counterpoint.tune.study.ledger import Ledger, stamp
+from counterpoint.workflow.prediction.forecast import (
+    Asked,
+    Bench,
+    asked,
+    communication_streams,
+    forecast,
+)
+from counterpoint.workflow.prediction.memory_fit import memory_fit
+from counterpoint.workflow.prediction.prediction import Forecast
+from counterpoint.workflow.prediction.synthetic_profile import synthetic_profile
+from counterpoint.workflow.prediction.trials import Made, Work
+from counterpoint.workflow.prediction.variants import Variant
+
+Identity: TypeAlias = tuple[str, Settings, bool]
+"""What tells two arms apart: name, settings, and whether a profile comes on top."""
+Key: TypeAlias = tuple[frozenset[tuple[str, str]], frozenset[tuple[str, str]], bool]
+"""All that the compiler is told of an arm."""
+
+LEAST_AHEAD: Final = 8
+"""Arms under way, so that up to four workers make the same search as one."""
+
+# Read by libraries when the program runs: a compile with others would be the same.
+_AT_RUN: Final = ("NCCL_", "CUDA_", "RCCL_", "UCX_", "OMPI_", "FI_")
+_POLL_S: Final = 0.2
+
+
+class SearchStopped(Exception):
+    """Somebody asked for the end."""
+
+
+@dataclass(slots=True)
+class _Asked:
+    """An arm under way."""
+
+    arm: Arm
+    key: Key | None = None
+    wanted: Asked | None = None
+    number: int | None = None  # of its compile
+    failure: str | None = None
+    known: CandidateSeen | None = None
+    first: bool = False  # whether the compile under way is the one that its profile is made of
+
+
+class Predictor:
+    """Predicts arms against the base that it was made with; use it in one thread.
+
+    Args:
+        work: The workload, its target, and what is asked of each prediction.
+        made: The base's prediction, and what prices instructions.
+        ledger: Where candidates are kept, and found when a search goes on.
+        pool: The compiler.
+        scratch: A directory for profiles.
+        stopped: Whether somebody asked for the end.
+    """
+
+    def __init__(
+        self,
+        work: Work,
+        made: Made,
+        ledger: Ledger,
+        pool: Pool,
+        *,
+        scratch: Path,
+        stopped: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self.base: Forecast = made.base
+        self.asked = 0
+        self.ahead = max(LEAST_AHEAD, 2 * pool.jobs)
+        self._work = work
+        self._bench: Bench = made.bench
+        self._ledger = ledger
+        self._pool = pool
+        self._scratch = scratch
+        self._stopped = stopped
+        self._recorded = {_identity(it.arm): it for it in ledger.study.candidates}
+        self._by_key: dict[Key, CandidateSeen | None] = {}
+        self._by_program: dict[tuple[str, int], CandidateSeen] = {}
+        self._numbers = 0
+        self._compiles: dict[int, _Asked] = {}
+        self._results: dict[int, Result] = {}
+
+    def begin(self, settings: Settings) -> CandidateSeen:
+        """The base itself, with `settings` as its own: the first candidate, and compiled before."""
+        variant = Variant(BASE, self._in_full(settings))
+        wanted = asked(self._workload, self._bench.target, variant, self._timeout_s)
+        arm = Arm(name=BASE, settings=settings, origin=Origin.BASE)
+        candidate = self._candidate(arm, self.base, schedule_hash(self.base.program))
+        recorded = self._recorded.get(_identity(arm))
+        if recorded is None:
+            self._ledger.add(candidate)
+        elif recorded.arm.predicted and not _agree(recorded, candidate):
+            raise InputError(
+                "the base is scheduled otherwise than when the study began",
+                why="another jaxlib or another workload: what is predicted now can't be compared",
+                next="tune into another directory: -o",
+            )
+        self._by_key[_key(wanted.task, profile=False)] = candidate
+        return candidate
+
+    def outcomes(self, arms: Iterable[Arm]) -> Iterator[CandidateSeen]:
+        """What comes of each arm, in their order; the next ones are asked for meanwhile.
+
+        When an arm is taken from `arms`, all but the last `ahead` before it were answered.
+        """
+        source = iter(arms)
+        waiting: deque[_Asked] = deque()
+        over = False
+        while True:
+            while not over and len(waiting) < self.ahead:
+                arm = next(source, None)
+                over = arm is None
+                if arm is not None:
+                    waiting.append(self._ask(arm))
+            if not waiting:
+                return
+            yield self._answer(waiting.popleft())
+
+    def _ask(self, arm: Arm) -> _Asked:
+        variant = Variant(arm.name, self._in_full(arm.settings))
+        try:
+            wanted = asked(self._workload, self._bench.target, variant, self._timeout_s)
+        except CounterpointError as error:  # a value that can't be read
+            return _Asked(arm, failure=_said(error))
+        key = _key(wanted.task, profile=arm.profile)
+        one = _Asked(arm, key, replace(wanted, task=_bare(wanted.task)), first=arm.profile)
+        one.known = self._recorded.get(_identity(arm))
+        if key in self._by_key:
+            return one
+        self.asked += 1
+        self._by_key[key] = None
+        if one.known is None:
+            self._compile(one, one.wanted)
+        return one
+
+    def _answer(self, one: _Asked) -> CandidateSeen:
+        if one.number is None and one.failure is None and one.known is None:
+            return self._keep(one, self._twin(one))
+        while one.number is not None and one.number not in self._results:
+            self._take()
+        if one.known is not None:
+            return self._know(one, one.known)
+        result = self._results.pop(one.number) if one.number is not None else None
+        if isinstance(result, Compiled) and one.wanted is not None:
+            return self._keep(one, self._predicted(one, one.wanted, result))
+        failure = _said(result) if isinstance(result, CounterpointError) else one.failure
+        return self._keep(one, CandidateSeen(arm=one.arm, failure=failure, at=stamp()))
+
+    def _take(self) -> None:
+        """Wait for a compile; one that a profile is made of is followed by the one with it."""
+        if self._stopped():
+            raise SearchStopped
+        taken = self._pool.take(_POLL_S)
+        if taken is None:
+            return
+        number, result = taken
+        one = self._compiles.pop(number)
+        if one.first and isinstance(result, Compiled) and one.wanted is not None:
+            one.first = False
+            self._compile(one, self._with_profile(one.wanted, result.program))
+        else:
+            self._results[number] = result
+
+    def _compile(self, one: _Asked, wanted: Asked | None) -> None:
+        if wanted is None:
+            return
+        one.wanted = wanted
+        one.number = self._numbers
+        self._numbers += 1
+        self._compiles[one.number] = one
+        self._pool.ask(one.number, wanted.task)
+
+    def _with_profile(self, wanted: Asked, program: Program) -> Asked:
+        """The same compile with what the model says that this very program's instructions cost."""
+        about = f"{program.name} on {self._bench.target}"
+        profile = synthetic_profile(program, self._bench.model(), about)
+        place = write_profile(profile, self._scratch / f"predicted{self._numbers}.pbtxt")
+        # A profile has the scheduler run where it would not without: as gain.py does.
+        options = {**dict(scheduler_on()), **wanted.task.options, PROFILE: str(place)}
+        return replace(wanted, task=replace(wanted.task, options=options))
+
+    def _predicted(self, one: _Asked, wanted: Asked, compiled: Compiled) -> CandidateSeen:
+        program = schedule_hash(compiled.program)
+        same = self._by_program.get((program, communication_streams(wanted.variant.settings)))
+        if same is None or same.arm.predicted is None:
+            return self._candidate(one.arm, forecast(self._bench, wanted, compiled), program)
+        variables = wanted.variant.settings.variables
+        fraction = wanted.assumed.memory_fraction
+        fit = memory_fit(compiled.memory, self._bench.target, variables, fraction)
+        figures = same_program(same.arm.predicted, fit)
+        arm = replace(one.arm, predicted=figures)
+        return CandidateSeen(arm=arm, same_as=same.arm.name, at=stamp())
+
+    def _candidate(self, arm: Arm, made: Forecast, program: str) -> CandidateSeen:
+        figures = predicted(self.base.simulation, made.simulation, made.memory, program)
+        seen = CandidateSeen(arm=replace(arm, predicted=figures), at=stamp())
+        return self._first_of(seen)
+
+    def _twin(self, one: _Asked) -> CandidateSeen:
+        """The compiler was told the same before."""
+        found = self._by_key.get(one.key) if one.key is not None else None
+        if found is None:
+            raise LookupError(f"{one.arm.name} was asked for before what it equals")
+        arm = replace(one.arm, predicted=found.arm.predicted)
+        same = found.same_as or found.arm.name
+        return CandidateSeen(arm=arm, failure=found.failure, same_as=same, at=stamp())
+
+    def _know(self, one: _Asked, known: CandidateSeen) -> CandidateSeen:
+        """From the journal: nothing is to be written down."""
+        if one.key is not None and self._by_key.get(one.key) is None:
+            self._by_key[one.key] = known
+        return self._first_of(known) if known.same_as is None else known
+
+    def _keep(self, one: _Asked, seen: CandidateSeen) -> CandidateSeen:
+        self._ledger.add(seen)
+        if one.key is not None and self._by_key.get(one.key) is None:
+            self._by_key[one.key] = seen
+        return seen
+
+    def _first_of(self, seen: CandidateSeen) -> CandidateSeen:
+        if seen.arm.predicted is not None:
+            streams = communication_streams(self._in_full(seen.arm.settings))
+            self._by_program.setdefault((seen.arm.predicted.program, streams), seen)
+        return seen
+
+    def _in_full(self, settings: Settings) -> Settings:
+        """With what the program sets by itself, which an arm has to beat."""
+        return self._work.subject.settings.merged(settings)
+
+    @property
+    def _workload(self) -> Workload:
+        workload = self._work.subject.workload
+        if workload is None:
+            raise InputError(
+                f"{self._work.subject.origin} is scheduled already, so no setting changes it",
+                why="XLA can't compile one of those again",
+                next="give the program before XLA's passes: JAX_DUMP_IR_TO=ir, or -- train.py",
+            )
+        return workload
+
+    @property
+    def _timeout_s(self) -> float:
+        return self._work.question.timeout_s
+
+
+def _identity(arm: Arm) -> Identity:
+    return arm.name, arm.settings, arm.profile
+
+
+def _bare(task: Task) -> Task:
+    """Without variables that no compile reads: a worker would be started anew for them."""
+    kept = {name: it for name, it in task.environment.items() if not name.startswith(_AT_RUN)}
+    return replace(task, environment=kept)
+
+
+def _key(task: Task, *, profile: bool) -> Key:
+    bare = _bare(task)
+    return frozenset(bare.options.items()), frozenset(bare.environment.items()), profile
+
+
+def _said(error: CounterpointError) -> str:
+    return error.what if error.why is None else f"{error.what}: {error.why}"
+
+
+def _agree(one: CandidateSeen, other: CandidateSeen) -> bool:
+    programs = {it.arm.predicted.program for it in (one, other) if it.arm.predicted is not None}
+    return len(programs) == 1

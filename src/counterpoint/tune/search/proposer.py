@@ -1,0 +1,198 @@
+"""Proposer: which point to look at next, by Optuna's TPE: choices that good points have in common.
+
+What depends on chance comes from one seed, and what was learned is told in the order of asking: the
+same seed makes the same proposals. A point is proposed once. Where the sampler has nothing new to
+say, points beside the best ones are drawn, then any.
+"""
+
+from __future__ import annotations
+
+import random
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice, product
+from math import prod
+from typing import TYPE_CHECKING, Final
+
+from counterpoint.core.errors import UsageError
+from counterpoint.tune.journal.records import CandidateSeen
+from counterpoint.tune.search.board import Board
+from counterpoint.tune.search.grid import Grid, Point
+from counterpoint.tune.space.space import Dimension
+
+if TYPE_CHECKING:
+    import optuna
+
+_ALONE: Final = "as the base has it"
+_MOST_ASKS: Final = 24
+_MOST_DRAWS: Final = 400
+_MOST_LISTED: Final = 4096  # points of a space that are gone through one by one
+_BEST: Final = 4  # points that are looked around
+_OVER: Final = "counterpoint: bytes over the limit"  # as a share: above zero, it can't run
+
+
+class Proposer:
+    """Proposes points of some dimensions of a grid.
+
+    Args:
+        grid: All there is.
+        dimensions: Those of it that are varied; they may have fewer choices here.
+        board: What is known.
+        seed: Of all that is drawn.
+    """
+
+    def __init__(
+        self, grid: Grid, dimensions: Sequence[Dimension], board: Board, seed: int
+    ) -> None:
+        import optuna
+
+        self._grid = grid
+        self._choices = {
+            it.name: (_ALONE, *(choice.choice for choice in it.choices)) for it in dimensions
+        }
+        self._board = board
+        self._asked: set[Point] = set()
+        self._trials: dict[Point, optuna.trial.Trial] = {}
+        self._random = random.Random(seed)  # noqa: S311  nothing secret
+        self._distributions: dict[str, optuna.distributions.BaseDistribution] = {
+            name: optuna.distributions.CategoricalDistribution(choices)
+            for name, choices in self._choices.items()
+        }
+        self._study = optuna.create_study(sampler=_sampler(seed))
+        for point, seen in board.points.items():
+            self._remember(point, seen)
+
+    def points(self) -> Iterator[Point]:
+        """New points without an end but that of the space; each is to be answered by `tell`."""
+        while self._choices:
+            point = self._next()
+            if point is None:
+                return
+            self._asked.add(point)
+            yield point
+
+    def tell(self, point: Point, seen: CandidateSeen) -> None:
+        """What came of a proposal."""
+        self._finish(self._trials.pop(point), seen)
+
+    def _next(self) -> Point | None:
+        for _ in range(_MOST_ASKS):
+            trial = self._study.ask(self._distributions)
+            point = self._point(trial.params)
+            if self._is_new(point):
+                self._trials[point] = trial
+                return point
+            self._study.tell(trial, state=_failed())
+        point = self._beside() or self._anywhere()
+        if point is not None:
+            self._study.enqueue_trial(self._parameters(point))
+            self._trials[point] = self._study.ask(self._distributions)
+        return point
+
+    def _beside(self) -> Point | None:
+        """A new point that differs in one dimension from one of the best."""
+        for point in self._board.best_points()[:_BEST]:
+            found = [
+                it for it in self._grid.neighbours(point) if self._is_mine(it) and self._is_new(it)
+            ]
+            if found:
+                return self._random.choice(found)
+        return None
+
+    def _anywhere(self) -> Point | None:
+        lists = list(self._choices.values())
+        if prod(map(len, lists)) <= _MOST_LISTED:
+            every = (
+                self._point(dict(zip(self._choices, it, strict=True))) for it in product(*lists)
+            )
+            found = list(dict.fromkeys(it for it in every if self._is_new(it)))
+            return self._random.choice(found) if found else None
+        drawn = (
+            self._point({name: self._random.choice(it) for name, it in self._choices.items()})
+            for _ in range(_MOST_DRAWS)
+        )
+        return next((it for it in drawn if self._is_new(it)), None)
+
+    def _is_new(self, point: Point) -> bool:
+        known = point in self._asked or point in self._board.points
+        return not known and self._grid.why_not(point) is None
+
+    def _is_mine(self, point: Point) -> bool:
+        return all(choice in self._choices.get(name, ()) for name, choice in point)
+
+    def _point(self, parameters: Mapping[str, str]) -> Point:
+        return self._grid.canonical({at: it for at, it in parameters.items() if it != _ALONE})
+
+    def _parameters(self, point: Point) -> dict[str, str]:
+        return {**dict.fromkeys(self._choices, _ALONE), **dict(point)}
+
+    def _remember(self, point: Point, seen: CandidateSeen) -> None:
+        """Of before this sampler: as if it had proposed it."""
+        if self._choices and self._is_mine(point):
+            self._study.enqueue_trial(self._parameters(point))
+            self._finish(self._study.ask(self._distributions), seen)
+
+    def _finish(self, trial: optuna.trial.Trial, seen: CandidateSeen) -> None:
+        figures = seen.arm.predicted
+        if figures is None:
+            self._study.tell(trial, state=_failed())
+            return
+        over = 0.0
+        if figures.fits is False and figures.peak_bytes and figures.limit_bytes:
+            over = figures.peak_bytes / figures.limit_bytes - 1
+        trial.set_user_attr(_OVER, over)
+        self._study.tell(trial, figures.gain * -1.0)
+
+
+def drawn_at_random(grid: Grid, board: Board, seed: int, count: int) -> Iterator[Point]:
+    """So many new points by chance alone: what a search has to beat."""
+    chance = random.Random(seed)  # noqa: S311  nothing secret
+    known = set(board.points)
+
+    def draws() -> Iterator[Point]:
+        for _ in range(_MOST_DRAWS * count):
+            chosen: dict[str, str] = {}
+            for it in grid.searched:
+                choice = chance.choice((_ALONE, *(one.choice for one in it.choices)))
+                if choice != _ALONE:
+                    chosen[it.name] = choice
+            point = grid.canonical(chosen)
+            if point not in known and grid.why_not(point) is None:
+                known.add(point)
+                yield point
+
+    return islice(draws(), count)
+
+
+def require_optuna() -> None:
+    """Refuse to search without the sampler, before anything is compiled."""
+    try:
+        import optuna
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            "searching needs Optuna, which is not installed",
+            why=str(error),
+            next="pip install 'counterpoint[tune]'",
+        ) from None
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+
+
+def _failed() -> optuna.trial.TrialState:
+    """Of it the sampler learns nothing."""
+    from optuna.trial import TrialState
+
+    return TrialState.FAIL
+
+
+def _sampler(seed: int) -> optuna.samplers.BaseSampler:
+    import optuna
+
+    with warnings.catch_warnings():  # what it calls experimental is what conditions need
+        warnings.simplefilter("ignore")
+        return optuna.samplers.TPESampler(
+            seed=seed,
+            n_startup_trials=0,
+            multivariate=True,
+            constant_liar=True,
+            constraints_func=lambda trial: (trial.user_attrs.get(_OVER, 0.0),),
+        )

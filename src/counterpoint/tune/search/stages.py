@@ -1,0 +1,140 @@
+"""Stages: which points a search looks at, one kind after another.
+
+singles     each choice alone: what it does by itself, and which choices do nothing
+stacks      the best choices of all dimensions together: right, where they don't interact
+proposals   what Optuna makes of all that is known
+climbing    whatever differs in one dimension from the best so far, idle choices as well
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from counterpoint.tune.search.board import Board
+from counterpoint.tune.search.grid import Grid, Point
+from counterpoint.tune.space.space import Dimension
+
+_PROFILED: Final = 3  # points that a profile is tried on
+
+
+def singles(grid: Grid) -> Iterator[Point]:
+    """Each choice alone, with what it needs."""
+    for point in dict.fromkeys(grid.singles()):
+        if grid.why_not(point) is None:
+            yield point
+
+
+def stacks(grid: Grid, board: Board) -> Iterator[Point]:
+    """The best single choices, one more each time: on the base, on each recipe, on the best."""
+    gains = sorted(_best_choices(grid, board), key=lambda it: -it[2])
+    starts = [(), *_of_seeds(grid), *board.best_points()[:1]]
+    told: set[Point] = set(board.points)
+    for start in dict.fromkeys(starts):
+        point = start
+        for added in (None, *gains):
+            if added is not None:
+                name, choice, _ = added
+                more = grid.canonical({name: choice, **dict(point)})
+                if len(more) <= len(point) or grid.why_not(more) is not None:
+                    continue
+                point = more
+            if point not in told:
+                told.add(point)
+                yield point
+
+
+def _of_seeds(grid: Grid) -> Iterator[Point]:
+    """What arms that somebody named have of this grid; the rest of them acts when they run."""
+    for arm in grid.space.seeds:
+        known = {it.name for it in grid.searched}
+        point = grid.canonical(
+            {
+                it.dimension: it.choice
+                for it in arm.changes
+                if it.dimension in known and grid.alone(it.dimension, it.choice) is not None
+            }
+        )
+        if len(point) > 1 and grid.why_not(point) is None:
+            yield point
+
+
+def lively(grid: Grid, board: Board) -> tuple[Dimension, ...]:
+    """Dimensions and choices that made another program when tried alone; one of several equals."""
+    found: list[Dimension] = []
+    for dimension in grid.searched:
+        seen = {_program(board, ())}
+        kept = [it for it in dimension.choices if _is_new(grid, board, dimension, it.choice, seen)]
+        if kept:
+            found.append(replace(dimension, choices=tuple(kept)))
+    return tuple(found)
+
+
+def climbing(grid: Grid, board: Board) -> Iterator[Point]:
+    """Around the best so far, wherever that is by then; the most promising first."""
+    asked: set[Point] = set()
+    while True:
+        best = next(iter(board.best_points()), ())
+        found = [
+            it
+            for it in grid.neighbours(best)
+            if it not in board.points and it not in asked and grid.why_not(it) is None
+        ]
+        if not found:
+            return
+        point = max(found, key=lambda it: _promise(grid, board, best, it))
+        asked.add(point)
+        yield point
+
+
+def profiled(grid: Grid, board: Board) -> Iterator[Point]:
+    """A profile on top of the best few."""
+    for point in board.best_points()[:_PROFILED]:
+        for name, choice in grid.profiled:
+            on_top = grid.canonical({**dict(point), name: choice})
+            if (name, choice) in on_top and grid.why_not(on_top) is None:
+                yield on_top
+
+
+def _best_choices(grid: Grid, board: Board) -> Iterator[tuple[str, str, float]]:
+    """Of each dimension the choice that gains most alone, if any does."""
+    for dimension in grid.searched:
+        gains: list[tuple[float, str]] = []
+        for it in dimension.choices:
+            point = grid.alone(dimension.name, it.choice)
+            gain = board.gain(point) if point is not None else None
+            if gain is not None and gain > 0:
+                gains.append((gain, it.choice))
+        if gains:
+            gain, choice = max(gains, key=lambda it: it[0])
+            yield dimension.name, choice, gain
+
+
+def _is_new(
+    grid: Grid, board: Board, dimension: Dimension, choice: str, seen: set[str | None]
+) -> bool:
+    point = grid.alone(dimension.name, choice)
+    if point is None or point not in board.points:
+        return True  # nobody knows
+    program = _program(board, point)
+    if program is None or program in seen:
+        return False
+    seen.add(program)
+    return True
+
+
+def _program(board: Board, point: Point) -> str | None:
+    seen = board.points.get(point)
+    figures = seen.arm.predicted if seen is not None else None
+    return figures.program if figures is not None else None
+
+
+def _promise(grid: Grid, board: Board, best: Point, point: Point) -> float:
+    """What the change gains alone; to leave one away is worth a look before what does nothing."""
+    changed = set(point) - set(best)
+    if not changed:
+        return 0.0
+    gains = [board.gain(it) for it in (grid.alone(*pair) for pair in changed) if it is not None]
+    known = [it for it in gains if it is not None]
+    return max(known, default=-1.0)

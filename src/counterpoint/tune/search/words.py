@@ -1,0 +1,75 @@
+"""What a search says: of its progress, and of what it came to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from counterpoint.core.basis import Range
+from counterpoint.tune.journal.records import CandidateSeen
+from counterpoint.tune.search.board import Board
+from counterpoint.tune.search.shortlist import Shortlist
+
+
+def progress(board: Board, done: int, most: int, seconds: float) -> str:
+    """One line: how far it is, the best so far, and what was dropped and why."""
+    best = board.best()
+    figures = best.arm.predicted
+    gain = figures.gain if figures is not None else 0.0
+    first = (
+        f"best {share(gain)}: {best.arm.name}" if not best.arm.is_base else "none beats the base"
+    )
+    dropped = ", ".join(_dropped(board))
+    return (
+        f"candidate {done} of {most}; {first}{f'; {dropped}' if dropped else ''}; {seconds:.0f} s"
+    )
+
+
+def conclusion(
+    board: Board, listed: Shortlist, winner: CandidateSeen, *, end: str, indifferent: float
+) -> str:
+    """Why the search ended, and what it came to."""
+    counts = f"{len(board.candidates)} candidates, {board.programs} programs"
+    dropped = ", ".join(_dropped(board))
+    looked = f"{counts}{f' ({dropped})' if dropped else ''}; {end}"
+    figures = winner.arm.predicted
+    if figures is None or not listed.effect:
+        found = f"no effect predicted: nothing is more than {share(indifferent, sign='')} faster"
+        if listed.arms:
+            found += f"; {_many(len(listed.arms), 'arm')} can't be told from the base"
+        return f"{found}. {looked}"
+    reach = figures.gain_range
+    found = f"predicted to save {share(figures.gain, sign='')} {_range(reach)} of the step"
+    others = len([it for it in listed.tied if it != winner.arm.name])
+    tied = f"; {_many(others, 'other')} tied with it" if others else ""
+    return f"{found}: {winner.arm.name}{tied}. {looked}"
+
+
+def at_run(listed: Sequence[str], left: Sequence[str]) -> str:
+    """What is said of arms that no prediction covers."""
+    said = f"{_many(len(listed), 'arm')} on the list can't be predicted (acts at run time)" * bool(
+        listed
+    )
+    more = f"{_many(len(left), 'arm')} that can't be predicted found no room on it" * bool(left)
+    return "; ".join(it for it in (said, more) if it)
+
+
+def share(of_step: float, sign: str = "+") -> str:
+    """A share of the step as people read it."""
+    return f"{100 * of_step:{sign}.1f} %"
+
+
+def _range(reach: Range) -> str:
+    return f"[{100 * reach.low:.1f}, {100 * reach.high:.1f}]"
+
+
+def _dropped(board: Board) -> Iterator[str]:
+    if board.same:
+        yield f"{board.same} the same program as another"
+    if board.too_large:
+        yield f"{board.too_large} too large for the memory"
+    if board.failed:
+        yield f"{board.failed} failed"
+
+
+def _many(count: int, of: str) -> str:
+    return f"{count} {of}{'' if count == 1 else 's'}"
