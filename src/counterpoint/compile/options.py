@@ -26,15 +26,16 @@ _MESSAGES: Final = frozenset(
 )
 
 AUTOTUNED: Final = "xla_gpu_load_autotune_results_from"
-# Values that may abort the process, and options whose effect outlives their compile: loaded
-# autotune results stay in a cache of the whole process, and counters of fuel run down.
+_OVERLAPPED: Final = "xla_gpu_experimental_parallel_collective_overlap_limit"
+"""Below 1 it aborts the process."""
+# Options that may abort the process, and whose effect outlives their compile: loaded autotune
+# results stay in a cache of the whole process, and counters of fuel run down.
 _OWN_PROCESS: Final = frozenset(
     {
         AUTOTUNED,
         "xla_gpu_dump_autotune_results_to",
         "xla_gpu_per_fusion_autotune_cache_dir",
         "xla_gpu_override_gemm_autotuner",
-        "xla_gpu_experimental_parallel_collective_overlap_limit",
         "xla_gpu_kernel_cache_file",
         "xla_unsupported_crash_on_hlo_pass_noop_change",
         "xla_unsupported_crash_on_hlo_pass_silent_hlo_change",
@@ -100,4 +101,6 @@ def rerouted(sent: Channels, outcome: Outcome) -> Channels | None:
 
 def needs_own_process(options: Mapping[str, str]) -> bool:
     """Whether a compile with these has to leave others alone."""
-    return not _OWN_PROCESS.isdisjoint(options)
+    limit = options.get(_OVERLAPPED, "1")
+    aborts = not limit.isdecimal() or int(limit) < 1
+    return aborts or not _OWN_PROCESS.isdisjoint(options)
