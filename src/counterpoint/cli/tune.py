@@ -67,11 +67,18 @@ def tune(  # noqa: PLR0913 - the options of the command
     if dry_run:
         from counterpoint.cli.tune_dry_run import print_dry_run
 
-        print_dry_run(asked, as_json=json)
+        print_dry_run(asked, top, _without_dry_run(sys.argv[1:]), as_json=json)
         return 0
     conclusion, ended = _work(asked)
     _deliver(asked, conclusion, top, as_json=json)
     return ended or _exit_code(conclusion)
+
+
+def _without_dry_run(words: list[str]) -> str:
+    """The command line that does what was planned."""
+    at = words.index("--") if "--" in words else len(words)
+    own = [it for it in words[:at] if it != "--dry-run"]
+    return shlex.join(["counterpoint", *own, *words[at:]])
 
 
 def _work(asked: Asked) -> tuple[Conclusion, int]:

@@ -1,0 +1,210 @@
+"""`tune --dry-run`: what would be tried, what is left out and why, and what that costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from counterpoint.core.basis import Unknown
+from counterpoint.report import units
+from counterpoint.report.document import (
+    Column,
+    Document,
+    Fact,
+    Facts,
+    Kind,
+    Section,
+    Table,
+    Tone,
+    printable,
+)
+from counterpoint.report.json import Json, json_lines
+from counterpoint.report.places import without_middle
+from counterpoint.report.tune_json import arm_data, settings_data
+from counterpoint.report.tune_words import duration, several
+from counterpoint.tune.arm import Arm, Origin
+from counterpoint.tune.dry_run import DryRun
+from counterpoint.tune.online.budget import Cost
+from counterpoint.tune.space.space import Dimension
+
+SCHEMA: Final = "counterpoint.tune-plan/1"
+_LONGEST: Final = 60
+_LEGEND: Final = "nothing was run, and nothing is kept"
+
+
+def dry_run_document(plan: DryRun, top: int, next: str) -> Document:
+    """What would be tried, with at most `top` rows of each kind."""
+    sections = [_plan(plan)]
+    sections += _dimensions(plan.space.dimensions, top)
+    sections += _named(plan.arms, top)
+    sections += _left_out(plan, top)
+    sections += _notes(plan.space.notes)
+    return Document(sections=tuple(sections), legend=_LEGEND, next=printable(next))
+
+
+def _plan(plan: DryRun) -> Section:
+    rows: list[Fact] = []
+    if plan.target is not None:
+        step = plan.base_step_s
+        said = "" if step is None else f"; the base's step is {units.milliseconds(step * 1e3)}"
+        rows.append(
+            Fact(
+                "predicted",
+                printable(
+                    f"at most {several(plan.compiles, 'compile')} for {plan.target}, simulated"
+                    f"{said}{', predicted' if said else ''}"
+                ),
+            )
+        )
+    if plan.executor is not None and plan.cost is not None:
+        rows.append(Fact("runs", printable(plan.executor)))
+        rows += _cost(plan, plan.cost)
+    parts = [
+        "predicted" if plan.target is not None else "",
+        "run in turns" if plan.executor is not None else "",
+    ]
+    how = ", then ".join(it for it in parts if it)
+    return Section("Plan", printable(f"{plan.workload}: {how}"), (Facts(tuple(rows)),))
+
+
+def _cost(plan: DryRun, cost: Cost) -> Iterator[Fact]:
+    yield Fact(
+        "trials",
+        f"{several(cost.expected_trials, 'trial')} expected, {cost.most_trials:,} at most",
+    )
+    if isinstance(plan.trial_s, Unknown):
+        yield Fact("time", printable(f"{units.UNKNOWN}: {plan.trial_s.reason}"))
+    else:
+        yield Fact(
+            "time",
+            f"{duration(cost.expected_seconds)} expected, {duration(cost.most_seconds)} at most,"
+            f" at {duration(plan.trial_s)} a trial",
+        )
+    hours = plan.node_hours
+    if not isinstance(hours, Unknown):
+        yield Fact(
+            "node hours",
+            f"{units.column([hours], 1)[0]} expected on {several(plan.nodes, 'node')}",
+        )
+    if cost.left_out:
+        yield Fact(
+            "budget",
+            f"it has no room for {several(cost.left_out, 'arm')} of those that may be run",
+            Tone.WARNING,
+        )
+
+
+def _dimensions(dimensions: Sequence[Dimension], top: int) -> Iterator[Section]:
+    if not dimensions:
+        return
+    columns = (
+        Column("dimension", Kind.NAME),
+        Column("choices", Kind.NAME),
+        Column("acts on", Kind.WORD, rank=1),
+        Column("why", Kind.NAME, rank=2),
+    )
+    rows = tuple(
+        (
+            printable(it.name),
+            printable(", ".join(one.choice for one in it.choices)),
+            str(it.acts),
+            printable(it.why),
+        )
+        for it in dimensions[:top]
+    )
+    count = sum(len(it.choices) for it in dimensions)
+    summary = f"{len(dimensions)}, with {several(count, 'choice')}; alone, and together"
+    more = _more(len(dimensions), top)
+    yield Section("What may be changed", summary, (Table(columns=columns, rows=rows), *more))
+
+
+def _more(count: int, top: int) -> Iterator[Facts]:
+    if count > top:
+        yield Facts((Fact("", f"and {count - top} more: --top {count}, or --json", Tone.QUIET),))
+
+
+def _named(arms: Iterable[Arm], top: int) -> Iterator[Section]:
+    """Recipes and arms by hand; single choices stand in the table of dimensions."""
+    named = [it for it in arms if it.origin in (Origin.HAND, Origin.RECIPE)]
+    if not named:
+        return
+    columns = (Column("arm", Kind.NAME), Column("from", Kind.WORD), Column("sets", Kind.NAME))
+    rows = tuple(
+        (printable(without_middle(it.name, _LONGEST)), str(it.origin), printable(_sets(it)))
+        for it in named[:top]
+    )
+    yield Section(
+        "Arms by name",
+        f"{len(named)}",
+        (Table(columns=columns, rows=rows), *_more(len(named), top)),
+    )
+
+
+def _sets(arm: Arm) -> str:
+    words = [
+        f"{name}={value}"
+        for it in arm.changes
+        for name, value in (*it.settings.xla, *it.settings.env, *it.settings.options)
+    ]
+    return " ".join(words) or "?"
+
+
+def _left_out(plan: DryRun, top: int) -> Iterator[Section]:
+    found = plan.space.left_out
+    if not found:
+        return
+    facts = tuple(Fact(printable(it.name), printable(it.why)) for it in found[:top])
+    yield Section("Left out", f"{len(found)}", (Facts(facts), *_more(len(found), top)))
+
+
+def _notes(notes: Sequence[str]) -> Iterator[Section]:
+    if notes:
+        facts = tuple(Fact("note", printable(it), Tone.QUIET) for it in notes)
+        yield Section("Notes", "", (Facts(facts),))
+
+
+def dry_run_json(plan: DryRun) -> str:
+    """The same as text, uncut: `counterpoint.tune-plan/1`, docs/reference/tune-json.md."""
+    hours, space = plan.node_hours, plan.space
+    data: dict[str, Json] = {
+        "schema": SCHEMA,
+        "workload": plan.workload,
+        "target": plan.target,
+        "executor": plan.executor,
+        "compiles": plan.compiles,
+        "base_step_ms": None if plan.base_step_s is None else round(plan.base_step_s * 1e3, 6),
+        "nodes": plan.nodes,
+        "trial_s": None if isinstance(plan.trial_s, Unknown) else plan.trial_s,
+        "cost": _cost_data(plan.cost),
+        "node_hours": None if isinstance(hours, Unknown) else hours,
+        "base": settings_data(space.base),
+        "dimensions": [_dimension_data(it) for it in space.dimensions],
+        "arms": [arm_data(it) for it in plan.arms],
+        "left_out": [{"name": it.name, "why": it.why} for it in space.left_out],
+        "notes": [*space.notes],
+    }
+    return json_lines(data)
+
+
+def _dimension_data(it: Dimension) -> dict[str, Json]:
+    return {
+        "name": it.name,
+        "acts": str(it.acts),
+        "why": it.why,
+        "source": it.source,
+        "choices": [one.choice for one in it.choices],
+        "needs": dict(it.needs),
+        "excludes": [*it.excludes],
+    }
+
+
+def _cost_data(cost: Cost | None) -> dict[str, Json] | None:
+    if cost is None:
+        return None
+    return {
+        "expected_trials": cost.expected_trials,
+        "most_trials": cost.most_trials,
+        "expected_seconds": cost.expected_seconds,
+        "most_seconds": cost.most_seconds,
+        "arms_left_out": cost.left_out,
+    }

@@ -1,0 +1,99 @@
+"""The plan of a study, as a page and as JSON, before anything runs."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+from counterpoint.core.basis import Unknown
+from counterpoint.flags import Settings
+from counterpoint.report.terminal import plain_text
+from counterpoint.report.tune_dry_run import dry_run_document, dry_run_json
+from counterpoint.tune.arm import Acts, Origin
+from counterpoint.tune.dry_run import DryRun
+from counterpoint.tune.online.budget import Cost
+from counterpoint.tune.space.space import Dimension, LeftOut, Space
+from tune_conclusions import NVLS, PIPELINED, THRESHOLD, arm
+
+GOLDEN = Path(__file__).parent / "golden"
+SPACE = Space(
+    base=Settings((("xla_gpu_x", "1"),)),
+    dimensions=(
+        Dimension(
+            name="all-gather threshold",
+            choices=(THRESHOLD,),
+            why="larger all-gathers use the links better",
+            source="the program's break points",
+        ),
+        Dimension(name="NVLS", choices=(NVLS,), acts=Acts.RUNTIME, why="only the run can tell"),
+    ),
+    seeds=(arm("fsdp", PIPELINED, origin=Origin.RECIPE),),
+    left_out=(LeftOut("collective matmul", "the program has no matmul behind a collective"),),
+    notes=("the flags are those of jaxlib 0.10.2",),
+)
+PLAN = DryRun(
+    workload="python train.py",
+    target="8xH100",
+    executor="local: 1 node, 1 process",
+    space=SPACE,
+    arms=(*SPACE.seeds, arm("all-gather threshold 512 MiB", THRESHOLD), arm("NVLS off", NVLS)),
+    compiles=100,
+    cost=Cost(
+        expected_trials=31,
+        most_trials=60,
+        expected_seconds=3720.0,
+        most_seconds=7200.0,
+        left_out=2,
+    ),
+    trial_s=120.0,
+    nodes=2,
+    base_step_s=0.131,
+)
+
+
+def text_of(plan: DryRun, top: int = 20) -> str:
+    return plain_text(dry_run_document(plan, top, "counterpoint tune"))
+
+
+def test_the_text(tmp_path: Path) -> None:
+    """The golden text is read by people: when it changes on purpose, take the new one."""
+    text = text_of(PLAN)
+    (tmp_path / "tune_dry_run.txt").write_text(text)
+    assert text == (GOLDEN / "tune_dry_run.txt").read_text(), f"the new text is in {tmp_path}"
+
+
+def test_what_is_not_known_is_not_made_up() -> None:
+    cost = Cost(expected_trials=31, most_trials=60)
+    text = text_of(replace(PLAN, cost=cost, trial_s=Unknown("it is known when the base ran")))
+    assert "time       ?: it is known when the base ran" in text
+    assert "node hours" not in text
+    assert "31 trials expected, 60 at most" in text
+
+
+def test_a_prediction_alone_runs_nothing_and_a_race_alone_compiles_nothing() -> None:
+    alone = text_of(replace(PLAN, executor=None, cost=None))
+    assert alone.startswith("Plan   python train.py: predicted\n")
+    assert "trials" not in alone.partition("What may be changed")[0]
+    race = text_of(replace(PLAN, target=None, base_step_s=None))
+    assert race.startswith("Plan   python train.py: run in turns\n")
+    assert "compile" not in race
+
+
+def test_long_lists_are_cut_and_say_so() -> None:
+    text = text_of(PLAN, top=1)
+    assert "and 1 more: --top 2, or --json" in text
+    assert "only the run can tell" not in text
+
+
+def test_the_json_is_uncut_and_told_in_the_reference() -> None:
+    data = json.loads(dry_run_json(PLAN))
+    assert data["schema"] == "counterpoint.tune-plan/1"
+    assert data["node_hours"] == 3720.0 * 2 / 3600
+    assert [it["name"] for it in data["dimensions"]] == ["all-gather threshold", "NVLS"]
+    assert data["arms"][0]["name"] == "fsdp"
+    page = (Path(__file__).parents[2] / "docs/reference/tune-json.md").read_text()
+    named = set(re.findall(r"`(\w+)`", page))
+    inner = {*data["cost"], *data["dimensions"][0], *data["left_out"][0]}
+    assert {*data, *inner} <= named
