@@ -40,10 +40,15 @@ class StepLines:
 
     def find(self, line: str) -> NamedStep | None:
         """The step that begins, or has ended, with this line."""
-        line = line[:_LONGEST]
-        found = _STEP.search(line)
-        if found is None or int(found["step"]) <= self._last:
+        step = step_of(line)
+        if step is None or step <= self._last:
             return None
-        self._last = int(found["step"])
-        completed = _COMPLETED.search(line)
+        self._last = step
+        completed = _COMPLETED.search(line[:_LONGEST])
         return NamedStep(self._last, float(completed["seconds"]) if completed else None)
+
+
+def step_of(line: str) -> int | None:
+    """The number of the step that a line names."""
+    found = _STEP.search(line[:_LONGEST])
+    return int(found["step"]) if found else None

@@ -65,10 +65,15 @@ class Steady:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Losses:
-    """What the program printed of its losses, by step; empty where it prints none."""
+    """What the program printed of its losses, by step; empty where it prints none.
+
+    Norms of the gradient are beside them, where those are printed, too.
+    """
 
     steps: tuple[int, ...] = ()
     values: tuple[float, ...] = ()
+    norm_steps: tuple[int, ...] = ()
+    norms: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
