@@ -29,6 +29,7 @@ from counterpoint.tune.space.space import Dimension
 
 SCHEMA: Final = "counterpoint.tune-plan/1"
 _LONGEST: Final = 60
+_NAMES: Final = 6
 _LEGEND: Final = "nothing was run, and nothing is kept"
 
 
@@ -150,11 +151,22 @@ def _sets(arm: Arm) -> str:
 
 
 def _left_out(plan: DryRun, top: int) -> Iterator[Section]:
+    """By their reasons, for many have the same."""
     found = plan.space.left_out
     if not found:
         return
-    facts = tuple(Fact(printable(it.name), printable(it.why)) for it in found[:top])
-    yield Section("Left out", f"{len(found)}", (Facts(facts), *_more(len(found), top)))
+    grouped: dict[str, list[str]] = {}
+    for it in found:
+        grouped.setdefault(it.why, []).append(it.name)
+    facts = tuple(
+        Fact("", printable(f"{_some(names)}: {why}")) for why, names in list(grouped.items())[:top]
+    )
+    yield Section("Left out", f"{len(found)}", (Facts(facts), *_more(len(grouped), top)))
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - _NAMES
+    return ", ".join(names[:_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 def _notes(notes: Sequence[str]) -> Iterator[Section]:
