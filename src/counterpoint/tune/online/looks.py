@@ -14,6 +14,7 @@ from counterpoint.tune.online.standing import NO_BUDGET, overlap, raced, racers
 from counterpoint.tune.plan import Plan
 from counterpoint.tune.statistics.estimate import Estimate, Verdict
 from counterpoint.tune.statistics.levels import looks
+from counterpoint.tune.study.figures import estimate_text
 from counterpoint.tune.study.study import Study
 
 SLOWER = "slower"
@@ -67,14 +68,6 @@ def rows_to_next_look(study: Study, plan: Plan) -> int:
     return min(to_go, default=0)
 
 
-def as_range(estimate: Estimate) -> str:
-    """`+1.2 % [0.3, 2.1]`."""
-    gain = f"{100 * estimate.gain:+.1f} %"
-    if not isinstance(estimate.range, Range):
-        return gain
-    return f"{gain} [{100 * estimate.range.low:.1f}, {100 * estimate.range.high:.1f}]"
-
-
 def _by_verdict(study: Study, told: Mapping[str, Estimate]) -> Iterator[Drop]:
     kinds = {Verdict.SLOWER: SLOWER, Verdict.SAME: NO_EFFECT}
     for it in racers(study):
@@ -107,7 +100,7 @@ def _behind(study: Study, plan: Plan, told: Mapping[str, Estimate]) -> Iterator[
         estimate = told[it.name]
         at_look = estimate.rows in looks(plan.rule) and estimate.verdict is not Verdict.FASTER
         if at_look and estimate.gain < best.gain and not overlap(estimate, best):
-            yield Drop(it.name, BEHIND, f"{_after(estimate)}, and {best.arm} {as_range(best)}")
+            yield Drop(it.name, BEHIND, f"{_after(estimate)}, and {best.arm} {estimate_text(best)}")
 
 
 def _by_budget(study: Study, plan: Plan, told: Mapping[str, Estimate]) -> Drop | None:
@@ -139,4 +132,4 @@ def _gain(estimate: Estimate) -> float:
 
 
 def _after(estimate: Estimate) -> str:
-    return f"{as_range(estimate)} after {estimate.rows} rows"
+    return f"{estimate_text(estimate)} after {estimate.rows} rows"

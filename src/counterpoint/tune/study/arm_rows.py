@@ -1,0 +1,90 @@
+"""The table of a study: a row per arm, with what became of it."""
+
+from __future__ import annotations
+
+from statistics import median
+
+from counterpoint.core.basis import Unknown
+from counterpoint.tune.arm import Arm, Origin
+from counterpoint.tune.journal.records import CandidateSeen
+from counterpoint.tune.online.race import to_enter
+from counterpoint.tune.statistics.estimate import Verdict
+from counterpoint.tune.study.conclusion import ArmRow
+from counterpoint.tune.study.findings import Findings
+from counterpoint.tune.study.study import Study
+from counterpoint.tune.trial.report import Purpose
+
+WINNER = "winner"
+NOT_CONFIRMED = "not confirmed"
+_ORDER = (WINNER, "base", str(Verdict.FASTER), NOT_CONFIRMED, str(Verdict.OPEN))
+
+
+def arm_rows(study: Study, found: Findings) -> tuple[ArmRow, ...]:
+    """The winner first, then the base, then what is faster, open and not; then what is out."""
+    rows = [_row(study, it, found) for it in study.arms]
+    known = {it.name for it in study.arms}
+    rows += [_untried(study, it) for it in study.candidates if it.arm.name not in known]
+    return tuple(sorted(rows, key=_place))
+
+
+def _place(row: ArmRow) -> tuple[int, int, float]:
+    at = _ORDER.index(row.status) if row.status in _ORDER else len(_ORDER)
+    told = row.confirmed or row.raced
+    if told is not None and told.gain == told.gain:
+        return at, 0, -told.gain
+    said = row.arm.predicted
+    return at, 1, -said.gain if said is not None else 1.0
+
+
+def _row(study: Study, arm: Arm, found: Findings) -> ArmRow:
+    trials = study.trials_of(arm.name)
+    timed = [it for it in trials if it.counts and it.started.purpose is not Purpose.PROFILE]
+    steps = [it.report.steady.median_s for it in timed if it.report and it.report.steady]
+    seen = [it.report for it in timed if it.report is not None]
+    step = median(steps) if steps else None
+    peaks = [it.peak_bytes for it in seen if it.peak_bytes is not None]
+    status, why = _status(study, arm, found)
+    return ArmRow(
+        arm=arm,
+        status=status,
+        why=why,
+        trials=len(trials),
+        failures=sum(it.failure is not None for it in trials),
+        median_s=step,
+        raced=found.raced.get(arm.name),
+        confirmed=found.fresh.get(arm.name),
+        prediction_off=step / arm.predicted.step_s - 1 if step and arm.predicted else None,
+        program=next((it.program for it in seen if it.program), None),
+        peak_bytes=max(peaks, default=None),
+    )
+
+
+def _status(study: Study, arm: Arm, found: Findings) -> tuple[str, str]:
+    if arm.is_base:
+        return "base", ""
+    drop = study.dropped.get(arm.name)
+    if drop is not None:
+        return drop.kind, drop.why
+    if found.winner is not None and arm.name == found.winner.name:
+        return WINNER, ""
+    told = found.fresh.get(arm.name) or found.raced.get(arm.name)
+    if arm.origin is Origin.ABLATION or told is None:
+        return str(Origin.ABLATION) if arm.origin is Origin.ABLATION else "not tried", ""
+    unknown = told.range.reason if isinstance(told.range, Unknown) else ""
+    refuted = arm.name in found.fresh and told.verdict is not Verdict.FASTER
+    return NOT_CONFIRMED if refuted else str(told.verdict), told.why or unknown
+
+
+def _untried(study: Study, seen: CandidateSeen) -> ArmRow:
+    """Candidates that were predicted only."""
+    if seen.failure is not None:
+        return ArmRow(arm=seen.arm, status="failed", why=seen.failure)
+    if seen.same_as is not None:
+        return ArmRow(arm=seen.arm, status="same program", why=f"the same as {seen.same_as}")
+    if seen.arm.is_base:
+        return ArmRow(arm=seen.arm, status="base")
+    said = seen.arm.predicted
+    if said is not None and said.fits is False:
+        return ArmRow(arm=seen.arm, status="out of memory", why="it is predicted not to fit")
+    listed = seen.arm.name in {it.name for it in to_enter(study)}
+    return ArmRow(arm=seen.arm, status="worth a trial" if listed else "predicted")

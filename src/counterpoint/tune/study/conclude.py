@@ -1,0 +1,83 @@
+"""`conclude`: what a study says, done or not, by its records alone.
+
+A gain is claimed by the confirmation alone where there is one; else by the race, whose rate of
+false positives is shared among all arms and looks, and then it says that it is not confirmed.
+"""
+
+from __future__ import annotations
+
+from counterpoint.core.basis import Range
+from counterpoint.tune.online.rows import CONFIRM, RACE, observations
+from counterpoint.tune.plan import Plan
+from counterpoint.tune.statistics.estimate import Noise
+from counterpoint.tune.study.arm_rows import arm_rows
+from counterpoint.tune.study.conclusion import Conclusion
+from counterpoint.tune.study.doubts import doubts
+from counterpoint.tune.study.findings import Findings, findings, measured_ablation
+from counterpoint.tune.study.sentence import (
+    measured_sentence,
+    predicted_best,
+    predicted_sentence,
+)
+from counterpoint.tune.study.spent import spent
+from counterpoint.tune.study.study import Study
+from counterpoint.tune.trial.report import Failure
+
+
+def conclude(study: Study, plan: Plan) -> Conclusion:
+    """What may be said now."""
+    if not any(it.report is not None for it in study.trials):
+        return _predicted(study, plan)
+    found = findings(study, plan)
+    noise = _noise(study, plan)
+    rows = arm_rows(study, found)
+    claim = found.claimed
+    return Conclusion(
+        sentence=measured_sentence(study, plan, found, rows, noise),
+        basis="measured",
+        state=_state(study),
+        winner=found.winner,
+        verdict=claim.verdict if claim is not None else None,
+        confirmed=found.confirmed,
+        gain=claim.gain if claim is not None else None,
+        range=claim.range if claim is not None and isinstance(claim.range, Range) else None,
+        rows=rows,
+        noise=noise,
+        spent=spent(study, plan),
+        ablation=(*measured_ablation(study, plan, found), *study.ablation),
+        notes=doubts(study, plan, found, noise),
+    )
+
+
+def _predicted(study: Study, plan: Plan) -> Conclusion:
+    best = predicted_best(study)
+    said = best.predicted if best is not None else None
+    return Conclusion(
+        sentence=predicted_sentence(study),
+        basis="predicted",
+        state=_state(study),
+        winner=best,
+        gain=said.gain if said is not None else None,
+        range=said.gain_range if said is not None else None,
+        rows=arm_rows(study, Findings(raced={}, fresh={})),
+        spent=spent(study, plan) if study.trials else None,
+        ablation=study.ablation,
+    )
+
+
+def _noise(study: Study, plan: Plan) -> Noise | None:
+    from counterpoint.tune.statistics.fit import noise
+
+    found = observations(study, RACE | CONFIRM)
+    return noise(found, indifferent=plan.rule.indifferent) if len(found) > 1 else None
+
+
+def _state(study: Study) -> str:
+    if study.ended is not None:
+        return "done"
+    if study.paused is not None:
+        return "paused"
+    last = study.trials[-1] if study.trials else None
+    if last is not None and last.failure is Failure.INTERRUPTED:
+        return "interrupted"
+    return "running"

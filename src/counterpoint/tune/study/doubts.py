@@ -1,0 +1,104 @@
+"""Doubts: what a reader has to know before believing a figure of a study."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from counterpoint.core.basis import Unknown
+from counterpoint.tune.arm import BASE
+from counterpoint.tune.online.rows import CONFIRM, RACE, observations
+from counterpoint.tune.online.standing import NO_BUDGET
+from counterpoint.tune.plan import Plan
+from counterpoint.tune.statistics.estimate import Noise, Verdict
+from counterpoint.tune.study.figures import estimate_text, several, share_text, what_text
+from counterpoint.tune.study.findings import Findings
+from counterpoint.tune.study.study import Study
+from counterpoint.tune.trial.report import Report
+
+_NEAR_THE_LIMIT = 0.95
+
+
+def doubts(study: Study, plan: Plan, found: Findings, noise: Noise | None) -> tuple[str, ...]:
+    """In the order of how much they matter; each once."""
+    notes = [
+        *_remat(study, found),
+        *_memory(study, found),
+        *_numbers(study),
+        *_noise(plan, noise),
+        *_alarms(study),
+        *_others(found),
+        *_not_tried(study),
+        *_of_trials(study),
+    ]
+    return tuple(dict.fromkeys(notes))
+
+
+def _reports(study: Study, name: str) -> tuple[Report, ...]:
+    return tuple(it.report for it in study.trials_of(name) if it.counts and it.report is not None)
+
+
+def _remat(study: Study, found: Findings) -> Iterator[str]:
+    """Recomputation on one side only is worth more than most settings are."""
+    base = {it.remat for it in _reports(study, BASE)} - {None}
+    for name, told in found.raced.items():
+        own = {it.remat for it in _reports(study, name)} - {None}
+        if not base or not own or own == base or told.verdict is Verdict.SAME:
+            continue
+        which = f"{name}, and not" if True in own else "the base, and not"
+        other = "the base" if True in own else name
+        yield (
+            f"XLA recomputes to save memory in {which} in {other}: "
+            "their difference is that of memory, too"
+        )
+
+
+def _memory(study: Study, found: Findings) -> Iterator[str]:
+    if found.winner is None:
+        return
+    for it in _reports(study, found.winner.name):
+        if not it.peak_bytes or not it.limit_bytes:
+            continue
+        share = it.peak_bytes / it.limit_bytes
+        if share >= _NEAR_THE_LIMIT:
+            yield f"{found.winner.name} takes {share:.0%} of the memory that it may: little is left"
+            return
+
+
+def _numbers(study: Study) -> Iterator[str]:
+    base = _reports(study, BASE)
+    if base and not any(it.losses and it.losses.values for it in base):
+        yield "the program prints no losses: whether arms compute the same is not checked"
+
+
+def _noise(plan: Plan, noise: Noise | None) -> Iterator[str]:
+    if noise is None or isinstance(noise.sigma, Unknown) or noise.floor <= plan.rule.indifferent:
+        return
+    yield f"identical runs differ by up to {share_text(noise.floor)} here: less can't be seen"
+
+
+def _alarms(study: Study) -> Iterator[str]:
+    from counterpoint.tune.statistics.alarms import alarms
+
+    yield from alarms(observations(study, RACE))
+    for note in alarms(observations(study, CONFIRM)):
+        yield f"in the confirmation, {note}"
+
+
+def _others(found: Findings) -> Iterator[str]:
+    for name, told in found.raced.items():
+        if told.verdict is Verdict.FASTER and (found.winner is None or name != found.winner.name):
+            yield f"{name} was faster, too: {estimate_text(told)} in the race"
+
+
+def _not_tried(study: Study) -> Iterator[str]:
+    out = [it for it in study.dropped.values() if it.kind == NO_BUDGET]
+    if out:
+        names = ", ".join(what_text(study.arm(it.arm)) for it in out[:3])
+        more = f" and {len(out) - 3} more" if len(out) > 3 else ""
+        yield f"the budget had no room for {several(len(out), 'arm')}: {names}{more}"
+
+
+def _of_trials(study: Study) -> Iterator[str]:
+    for trial in study.trials:
+        if trial.report is not None:
+            yield from trial.report.notes

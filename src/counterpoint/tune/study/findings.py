@@ -1,0 +1,118 @@
+"""Findings: what the measurements of a study come to, before anybody puts it into words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from counterpoint.core.basis import Range
+from counterpoint.tune.arm import Arm, Origin
+from counterpoint.tune.journal.records import Ablated
+from counterpoint.tune.online.combine import left_out, without_each
+from counterpoint.tune.online.rosters import finalists
+from counterpoint.tune.online.rows import ABLATE
+from counterpoint.tune.online.standing import SAME_PROGRAM, ablated, confirmed, raced, racers
+from counterpoint.tune.plan import Plan
+from counterpoint.tune.statistics.estimate import Estimate, Verdict
+from counterpoint.tune.study.study import Study
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """Estimates by arm. `fresh` are those of the confirmation, once that is through.
+
+    `refuted` is the arm that was faster, or looked so, in the race and not in its fresh runs.
+    """
+
+    raced: Mapping[str, Estimate]
+    fresh: Mapping[str, Estimate]
+    winner: Arm | None = None
+    refuted: Arm | None = None
+
+    @property
+    def confirmed(self) -> bool:
+        return self.winner is not None and self.winner.name in self.fresh
+
+    @property
+    def claimed(self) -> Estimate | None:
+        """What is claimed of the winner: by fresh runs alone, where there are any."""
+        if self.winner is None:
+            return None
+        return self.fresh.get(self.winner.name) or self.raced.get(self.winner.name)
+
+
+def findings(study: Study, plan: Plan) -> Findings:
+    """Of a study as far as it has come. Nothing is claimed between two looks."""
+    told = raced(study, plan)
+    fresh = {
+        name: it
+        for name, it in confirmed(study, plan).items()
+        if (study.ended is not None or it.rows >= plan.confirm_rows) and not math.isnan(it.gain)
+    }
+    arms = {it.name: it for it in racers(study)}
+    best = _best(arms, fresh)
+    if best is not None:
+        return Findings(raced=told, fresh=fresh, winner=best)
+    tested = [arms[name] for name in fresh if name in arms]
+    if tested:
+        return Findings(raced=told, fresh=fresh, refuted=tested[0])
+    decided = {name: it for name, it in told.items() if it.decided}
+    return Findings(raced=told, fresh=fresh, winner=_best(arms, decided))
+
+
+def _best(arms: Mapping[str, Arm], told: Mapping[str, Estimate]) -> Arm | None:
+    faster = [it for name, it in told.items() if name in arms and it.verdict is Verdict.FASTER]
+    best = max(faster, key=lambda it: it.gain, default=None)
+    return None if best is None else arms[best.arm]
+
+
+def doubtful(study: Study, plan: Plan) -> Arm | None:
+    """The arm that looks best where none is faster for certain."""
+    return next(iter(finalists(study, plan)), None)
+
+
+def measured_ablation(study: Study, plan: Plan, found: Findings) -> tuple[Ablated, ...]:
+    """What the winner loses without each of its changes, as far as that was measured."""
+    claim = found.claimed
+    if found.winner is None or claim is None:
+        return ()
+    base = next(it for it in study.arms if it.is_base).settings
+    parts = {it.name for it in without_each(base, found.winner)}
+    told = ablated(study, plan, found.winner.name)
+    times = [it.started.at for it in study.trials if it.started.purpose in ABLATE]
+    made: list[Ablated] = []
+    for arm in study.arms:
+        change = left_out(found.winner, arm, base)
+        if arm.origin is not Origin.ABLATION or arm.name not in parts or change is None:
+            continue
+        loses = _loses(study, arm, told.get(arm.name), 1 - claim.gain)
+        if loses is not None:
+            made.append(
+                Ablated(
+                    arm=found.winner.name,
+                    dimension=change.dimension,
+                    choice=change.choice,
+                    loses=loses[0],
+                    low=loses[1],
+                    high=loses[2],
+                    basis="measured",
+                    at=times[-1],
+                )
+            )
+    return tuple(made)
+
+
+def _loses(
+    study: Study, arm: Arm, estimate: Estimate | None, share: float
+) -> tuple[float, float | None, float | None] | None:
+    """As shares of the base's step, of which the winner's is `share`."""
+    drop = study.dropped.get(arm.name)
+    if drop is not None:
+        return (0.0, 0.0, 0.0) if drop.kind == SAME_PROGRAM else None
+    if estimate is None or math.isnan(estimate.gain):
+        return None
+    reach = estimate.range
+    if not isinstance(reach, Range):
+        return -estimate.gain * share, None, None
+    return -estimate.gain * share, -reach.high * share, -reach.low * share

@@ -1,0 +1,199 @@
+"""The verdict of a study in one sentence."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from counterpoint.core.basis import Range
+from counterpoint.tune.arm import Arm, Origin
+from counterpoint.tune.online.race import to_enter
+from counterpoint.tune.plan import Plan
+from counterpoint.tune.statistics.estimate import Noise, Verdict
+from counterpoint.tune.study.conclusion import ArmRow
+from counterpoint.tune.study.figures import (
+    estimate_text,
+    gain_text,
+    several,
+    share_text,
+    what_text,
+)
+from counterpoint.tune.study.findings import Findings, doubtful
+from counterpoint.tune.study.study import Study
+from counterpoint.tune.trial.report import Failure
+
+_FAILURES = frozenset(map(str, Failure)) | {"no profile"}
+_SAME = frozenset({"no effect", "same program"})
+_OUT = frozenset({"slower", "behind", "below target"})
+
+
+def measured_sentence(
+    study: Study, plan: Plan, found: Findings, rows: tuple[ArmRow, ...], noise: Noise | None
+) -> str:
+    """Of a study with trials."""
+    ended = study.ended.why if study.ended is not None else ""
+    if "the base itself fails" in ended:
+        return f"nothing could be measured: {ended}"
+    others = _others(rows, found.winner or found.refuted)
+    claim = found.claimed
+    if found.winner is not None and claim is not None:
+        head = f"{estimate_text(claim)} from {what_text(found.winner)}"
+        return "; ".join([f"{head} ({_how(study, plan, found)})", *others])
+    if found.refuted is not None:
+        return "; ".join([_refuted(found, found.refuted), *others])
+    return _without_a_winner(study, plan, found, rows, noise)
+
+
+def _how(study: Study, plan: Plan, found: Findings) -> str:
+    if found.confirmed:
+        return "measured, confirmed in a fresh allocation"
+    if not plan.confirm_rows:
+        return "measured, not confirmed: no fresh runs were asked for"
+    why = "that is still to come" if study.ended is None else "the budget had no room for it"
+    return f"faster in the race, not confirmed: {why}"
+
+
+def _refuted(found: Findings, arm: Arm) -> str:
+    before, after = found.raced.get(arm.name), found.fresh[arm.name]
+    if after.verdict is Verdict.SLOWER:
+        said = f"slower in fresh runs, {estimate_text(after)}"
+    else:
+        said = f"not confirmed by fresh runs, {estimate_text(after)}"
+    race = f"{gain_text(before.gain)} in the race, " if before is not None else ""
+    return f"no gain is certain: {what_text(arm)}: {race}{said}"
+
+
+def _without_a_winner(
+    study: Study, plan: Plan, found: Findings, rows: tuple[ArmRow, ...], noise: Noise | None
+) -> str:
+    best = doubtful(study, plan)
+    tried = [it for it in _settings(rows) if it.status not in _FAILURES | {"no budget"}]
+    judged = [it for it in tried if it.status in _SAME | _OUT]
+    if not tried or not (found.raced or judged):
+        return _nothing(study, rows)
+    if len(judged) < len(tried):
+        return "; ".join([_open(study, plan, found, best, noise), *_others(rows, best)])
+    failed = list(_failed(rows))
+    within = _within(rows)
+    if all(it.status in _SAME for it in tried) and within is not None:
+        none = "it does not change" if len(tried) == 1 else "none changes"
+        head = f"no effect: {several(len(tried), 'setting')} tried, {none} the step by more than "
+        return "; ".join([head + share_text(within), *failed])
+    return "; ".join(["no setting is faster", *_others(rows, None)])
+
+
+def _open(study: Study, plan: Plan, found: Findings, best: Arm | None, noise: Noise | None) -> str:
+    if best is None:
+        told = [it for it in found.raced.values() if it.verdict is Verdict.OPEN]
+        if study.ended is None:
+            return "nothing is decided yet"
+        widest = max((it.range.high for it in told if isinstance(it.range, Range)), default=None)
+        more = "" if widest is None else f", gains of more than {share_text(widest)} are ruled out"
+        return f"no gain was found{more}; not all of it is decided"
+    estimate = found.raced[best.name]
+    head = f"not decided: {what_text(best)} may save {estimate_text(estimate)}"
+    needed = _rows_needed(plan, noise, estimate.gain)
+    return head if needed is None else f"{head}; about {needed} rows would be needed to tell"
+
+
+def _rows_needed(plan: Plan, noise: Noise | None, gain: float) -> int | None:
+    from counterpoint.tune.statistics.power import rows_needed
+
+    if noise is None:
+        return None
+    needed = rows_needed(noise, gain, plan.rule)
+    return needed if isinstance(needed, int) else None
+
+
+def _nothing(study: Study, rows: tuple[ArmRow, ...]) -> str:
+    failed = list(_failed(rows))
+    if failed and study.ended is not None:
+        return "; ".join(["no setting could be measured", *failed])
+    if study.ended is not None:
+        return f"nothing was measured: {study.ended.why}"
+    return "nothing is measured yet"
+
+
+def _settings(rows: tuple[ArmRow, ...]) -> list[ArmRow]:
+    """What took part, but the base, and what the study made up of others."""
+    made = (Origin.COMBINED, Origin.ABLATION)
+    return [
+        it
+        for it in rows
+        if not it.arm.is_base and it.arm.origin not in made and (it.trials or it.status in _OUT)
+    ]
+
+
+def _others(rows: tuple[ArmRow, ...], winner: Arm | None) -> Iterator[str]:
+    """What became of all but the winner, in numbers."""
+    parts = {str(it) for it in winner.changes} if winner is not None else set[str]()
+    others = [
+        it
+        for it in _settings(rows)
+        if winner is None
+        or (it.arm.name != winner.name and not {str(x) for x in it.arm.changes} & parts)
+    ]
+    same = [it for it in others if it.status in _SAME]
+    noun = "setting" if winner is None else "other setting"
+    if same:
+        within = _within(tuple(same))
+        reach = f" within {share_text(within)}" if within else ""
+        yield f"{several(len(same), noun)}: no effect{reach}"
+    out = sum(it.status in _OUT for it in others)
+    if out:
+        yield f"{out} slower or too far behind"
+    left = sum(it.status in (str(Verdict.OPEN), "no budget", "not tried") for it in others)
+    if left:
+        yield f"{left} not decided"
+    yield from _failed(tuple(others))
+
+
+def _failed(rows: tuple[ArmRow, ...]) -> Iterator[str]:
+    kinds = [it.status for it in _settings(rows) if it.status in _FAILURES]
+    if kinds:
+        each = ", ".join(
+            f"{kind} {kinds.count(kind)}" if len(kinds) > 1 else kind
+            for kind in dict.fromkeys(kinds)
+        )
+        yield f"{len(kinds)} failed ({each})"
+
+
+def _within(rows: tuple[ArmRow, ...]) -> float | None:
+    """The most that any of those without effect may change."""
+    reaches = [
+        it.raced.range
+        for it in rows
+        if it.status in _SAME and it.raced is not None and isinstance(it.raced.range, Range)
+    ]
+    programs = any(it.status == "same program" for it in rows)
+    found = [max(abs(it.low), abs(it.high)) for it in reaches]
+    return max(found, default=0.0 if programs else None)
+
+
+def predicted_best(study: Study) -> Arm | None:
+    """The arm that is predicted to save most, of those worth real time."""
+    arms = [it for it in to_enter(study) if it.predicted is not None]
+    best = max(arms, key=_predicted_gain, default=None)
+    return best if best is not None and _predicted_gain(best) > 0 else None
+
+
+def _predicted_gain(arm: Arm) -> float:
+    return arm.predicted.gain if arm.predicted is not None else -math.inf
+
+
+def predicted_sentence(study: Study) -> str:
+    """Of a study that was not measured, or not yet."""
+    seen = [it for it in study.candidates if not it.arm.is_base]
+    if study.search is None:
+        return f"nothing is known yet: {several(len(seen), 'candidate')} looked at so far"
+    best = predicted_best(study)
+    if best is None or best.predicted is None:
+        predicted = sum(it.arm.predicted is not None for it in seen)
+        if not predicted:
+            return "nothing is measured yet"
+        return f"none of {several(predicted, 'candidate')} is predicted to be faster than the base"
+    said = best.predicted
+    text = gain_text(said.gain, said.gain_range).replace(" %", " % predicted", 1)
+    tied = [it for it in to_enter(study) if it.predicted and it.predicted.tied and it != best]
+    ties = f"; tied with {several(len(tied), 'other')}" if tied else ""
+    return f"{text} from {what_text(best)}{ties}; a measurement has to confirm it"

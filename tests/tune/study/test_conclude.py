@@ -1,0 +1,270 @@
+"""What a study says in the end, and on the way."""
+
+from __future__ import annotations
+
+import pytest
+
+from counterpoint.core.basis import Range
+from counterpoint.tune.arm import BASE, Acts, Arm, Predicted
+from counterpoint.tune.journal.records import CandidateSeen, Paused, SearchEnded, StudyEnded
+from counterpoint.tune.online.moves import Finish
+from counterpoint.tune.plan import Budget, Plan
+from counterpoint.tune.statistics.estimate import Rule, Verdict
+from counterpoint.tune.study.conclude import conclude
+from counterpoint.tune.study.conclusion import ArmRow, Conclusion
+from counterpoint.tune.trial.report import Failure, Purpose
+from tune_races import Race
+from tune_studies import AT, BASE_ARM, Made, arm, change, report
+
+PLAN = Plan(rule=Rule(cap=6, looks=(2, 4, 6)))
+
+
+def concluded(race: Race) -> Conclusion:
+    end = race.run()
+    assert isinstance(end, Finish)
+    race.made.add(StudyEnded(why=end.why, at=AT))
+    return conclude(race.study, race.plan)
+
+
+def row(said: Conclusion, name: str) -> ArmRow:
+    return next(it for it in said.rows if it.arm.name == name)
+
+
+def predicted(gain: float, *, tied: bool = False, fits: bool = True) -> Predicted:
+    return Predicted(
+        step_s=1 - gain,
+        range_s=Range(0.9, 1.1),
+        gain=gain,
+        gain_range=Range(gain - 0.01, gain + 0.02),
+        program=f"p{gain}",
+        fits=fits,
+        tied=tied,
+    )
+
+
+def test_a_win_is_claimed_by_its_fresh_runs() -> None:
+    arms = [arm("threshold", change("threshold", "512 MiB")), *map(arm, "bcd")]
+    race = Race(Made(*arms), PLAN, gains={"threshold": 0.031})
+    said = concluded(race)
+    assert said.winner is not None
+    assert said.winner.name == "threshold"
+    assert said.confirmed
+    assert said.verdict is Verdict.FASTER
+    fresh = row(said, "threshold").confirmed
+    assert fresh is not None
+    assert said.gain == fresh.gain
+    assert said.range == fresh.range
+    assert said.sentence.startswith("+3.")
+    assert "from threshold 512 MiB (measured, confirmed in a fresh allocation)" in said.sentence
+    assert "; 3 other settings: no effect within " in said.sentence
+    assert said.rows[0].status == "winner"
+    assert said.rows[1].status == "base"
+    assert said.state == "done"
+
+
+def test_no_effect_is_a_result() -> None:
+    said = concluded(Race(Made(*map(arm, "abc")), PLAN, noise=0.0005))
+    assert said.winner is None
+    assert not said.confirmed
+    assert said.sentence.startswith("no effect: 3 settings tried, none changes the step by more")
+    assert {it.status for it in said.rows} == {"base", "no effect"}
+
+
+def test_a_program_like_the_base_s_has_no_effect() -> None:
+    same = arm("same", change("x", acts=Acts.SCHEDULE))
+    race = Race(Made(same), PLAN, programs={BASE: "p", "same": "p"})
+    said = concluded(race)
+    assert row(said, "same").status == "same program"
+    assert said.sentence == (
+        "no effect: 1 setting tried, it does not change the step by more than 0.0 %"
+    )
+
+
+def test_failures_are_counted_apart() -> None:
+    race = Race(
+        Made(*map(arm, "abcd")),
+        PLAN,
+        gains={"a": 0.03},
+        failing={"b": (Failure.OUT_OF_MEMORY, -1), "c": (Failure.HANG, -1)},
+    )
+    said = concluded(race)
+    assert "1 other setting: no effect within" in said.sentence
+    assert "2 failed (out of memory 1, hang 1)" in said.sentence
+    assert row(said, "c").failures == 2
+
+
+def test_where_all_fail_nothing_is_claimed() -> None:
+    race = Race(Made(arm("a")), PLAN, failing={"a": (Failure.NAN, -1)})
+    assert concluded(race).sentence == "no setting could be measured; 1 failed (NaN)"
+
+
+def test_a_base_that_fails_says_what_to_mend() -> None:
+    race = Race(Made(arm("a")), PLAN, failing={BASE: (Failure.OUT_OF_MEMORY, -1)})
+    said = concluded(race)
+    assert "the base itself fails: out of memory" in said.sentence
+    assert "make it fit" in said.sentence
+    assert said.winner is None
+
+
+def test_a_win_without_a_confirmation_says_so() -> None:
+    race = Race(Made(arm("a")), Plan(confirm_rows=0), gains={"a": 0.03})
+    said = concluded(race)
+    assert said.winner is not None
+    assert not said.confirmed
+    assert "not confirmed: no fresh runs were asked for" in said.sentence
+
+
+def test_a_budget_without_room_for_it_says_so() -> None:
+    race = Race(Made(arm("a")), Plan(budget=Budget(trials=6)), gains={"a": 0.05}, noise=0.0005)
+    said = concluded(race)
+    assert not said.confirmed
+    assert "not confirmed: the budget had no room for it" in said.sentence
+    assert said.spent is not None
+    assert said.spent.trials_left == 0
+
+
+def test_luck_of_the_race_does_not_stand() -> None:
+    lucky = arm("lucky")
+    made = Made(lucky).entered(lucky).noise(1.0, 1.0005)
+    for number in (1, 2):
+        made.row(Purpose.SCREEN, number, {BASE: 1.0 + number / 5000, "lucky": 0.96})
+    made.closed().opened()
+    for number in range(3, 7):
+        made.row(Purpose.CONFIRM, number, {BASE: 1.0 + number / 9000, "lucky": 1.0})
+    made.add(StudyEnded(why="every arm is decided", at=AT))
+    said = conclude(made.study, PLAN)
+    assert said.winner is None
+    assert "+4.0 % in the race, not confirmed by fresh runs" in said.sentence
+    assert row(said, "lucky").status == "not confirmed"
+
+
+def test_half_a_confirmation_claims_nothing() -> None:
+    good = arm("good")
+    made = Made(good).entered(good).noise(1.0, 1.0005)
+    for number in (1, 2):
+        made.row(Purpose.SCREEN, number, {BASE: 1.0 + number / 5000, "good": 0.96})
+    made.closed().opened()
+    for number in (3, 4):
+        made.row(Purpose.CONFIRM, number, {BASE: 1.0 + number / 9000, "good": 0.96})
+    made.add(Paused(why="stopped", at=AT))
+    said = conclude(made.study, PLAN)
+    assert not said.confirmed
+    assert said.state == "paused"
+    assert "not confirmed: that is still to come" in said.sentence
+
+
+def test_undecided_says_how_many_rows_it_takes() -> None:
+    noisy = arm("noisy")
+    made = Made(noisy).entered(noisy).noise(1.0, 1.01)
+    for number, (base, own) in enumerate([(1.0, 0.98), (1.0, 1.0), (1.0, 0.985), (1.0, 0.99)], 1):
+        made.row(Purpose.SCREEN, number, {BASE: base, "noisy": own})
+    made.add(StudyEnded(why="the budget is spent", at=AT))
+    said = conclude(made.study, PLAN)
+    assert said.winner is None
+    assert said.sentence.startswith("not decided: noisy may save +1.1 % [")
+    assert "rows would be needed" in said.sentence
+
+
+def test_predictions_alone_have_to_be_measured() -> None:
+    best, tied, bad = (
+        arm("best", change("x"), predicted=predicted(0.031)),
+        arm("tied", predicted=predicted(0.03, tied=True)),
+        arm("bad", predicted=predicted(0.1, fits=False)),
+    )
+    made = Made(shortlist=False).add(
+        *(CandidateSeen(arm=it, at=AT) for it in (best, tied, bad)),
+        CandidateSeen(arm=arm("broken"), failure="unknown flag", at=AT),
+        SearchEnded(why="done", shortlist=("best", "tied"), seconds=1.0, at=AT),
+        StudyEnded(why="done", at=AT),
+    )
+    said = conclude(made.study, PLAN)
+    assert said.basis == "predicted"
+    assert said.sentence == (
+        "+3.1 % predicted [2.1, 5.1] from x; tied with 1 other; a measurement has to confirm it"
+    )
+    assert said.winner == best
+    assert not said.confirmed
+    assert [row(said, it).status for it in ("best", "bad", "broken")] == [
+        "worth a trial",
+        "out of memory",
+        "failed",
+    ]
+
+
+def test_no_prediction_is_better_than_the_base() -> None:
+    made = Made(arm("a", predicted=predicted(-0.01)))
+    said = conclude(made.study, PLAN)
+    assert said.winner is None
+    assert said.sentence == "none of 1 candidate is predicted to be faster than the base"
+
+
+def test_prediction_stands_beside_measurement() -> None:
+    told = arm("a", predicted=predicted(0.05))
+    said = concluded(Race(Made(told), PLAN, gains={"a": 0.03}))
+    off = row(said, "a").prediction_off
+    assert off is not None
+    assert off == pytest.approx(0.97 / 0.95 - 1, abs=0.005)
+
+
+def test_what_the_winner_is_made_of() -> None:
+    both = arm("both", change("x"), change("y"))
+    said = concluded(Race(Made(both), Plan(ablate=True), gains={"x": 0.04}, noise=0.0005))
+    loses = {it.dimension: it.loses for it in said.ablation}
+    assert loses["x"] == pytest.approx(0.04, abs=0.003)
+    assert loses["y"] == pytest.approx(0.0, abs=0.003)
+    assert {it.basis for it in said.ablation} == {"measured"}
+    assert all(it.low is not None and it.low <= it.loses for it in said.ablation)
+
+
+def told(**more: object) -> Conclusion:
+    a = arm("a")
+    made = Made(a).entered(a).noise()
+    for number in (1, 2):
+        made.ran(BASE, report(1.0, remat=False), Purpose.SCREEN, number)
+        made.ran("a", report(0.9 + number / 1000, **more), Purpose.SCREEN, number)
+    return conclude(made.study, PLAN)
+
+
+def test_recomputation_on_one_side_only_is_said() -> None:
+    assert any("recomputes to save memory in a, and not" in it for it in told(remat=True).notes)
+    assert not any("recomputes" in it for it in told(remat=False).notes)
+
+
+def test_memory_that_is_nearly_full_is_said() -> None:
+    tight = told(remat=False, peak_bytes=98, limit_bytes=100)
+    assert any("98% of the memory" in it for it in tight.notes)
+
+
+def test_losses_that_nobody_prints_are_said() -> None:
+    assert any("prints no losses" in it for it in told().notes)
+
+
+def test_arms_that_the_budget_left_out_are_said() -> None:
+    race = Race(Made(*map(arm, "abcdef")), Plan(budget=Budget(trials=18)))
+    said = concluded(race)
+    assert any(it.startswith("the budget had no room for") for it in said.notes)
+
+
+def test_a_study_of_which_nothing_is_known_says_so() -> None:
+    made = Made(shortlist=False)
+    assert conclude(made.study, PLAN).sentence.startswith("nothing is known yet")
+    begun = Made(arm("a")).entered(arm("a")).opened()
+    assert conclude(begun.study, PLAN).sentence == "nothing is measured yet"
+
+
+def test_it_can_be_concluded_at_any_time() -> None:
+    race = Race(Made(*map(arm, "abc")), Plan(ablate=True), gains={"a": 0.02, "b": 0.03})
+    race.run()
+    for at in range(1, len(race.made.records) + 1):
+        part = Made(shortlist=False)
+        part.records = race.made.records[:at]
+        assert conclude(part.study, race.plan).sentence
+
+
+def test_settings_by_hand_are_named_by_their_name() -> None:
+    by_hand = Arm(name="mine", settings=change("x").settings)
+    made = Made(by_hand).entered(by_hand).noise(1.0, 1.0005)
+    for number in (1, 2):
+        made.row(Purpose.SCREEN, number, {BASE: 1.0 + number / 5000, "mine": 0.96})
+    assert "from mine (" in conclude(made.study, PLAN).sentence
+    assert BASE_ARM.is_base
