@@ -131,18 +131,34 @@ def same(these: Sequence[Estimate], those: Sequence[Estimate]) -> None:
 def test_rows_that_miss_arms_are_fitted_by_least_squares(seed: int, rows: int, arms: int) -> None:
     seen = drawn(seed, rows, arms, missing=0.3)
     names = [BASE, *map(str, range(1, arms + 1))]
-    columns = np.zeros((len(seen), rows + arms))
-    for number, it in enumerate(seen):
-        columns[number, it.row] = 1
-        if it.arm != BASE:
-            columns[number, rows + names.index(it.arm) - 1] = 1
-    logs = np.log([it.seconds for it in seen])
-    solution, _, rank, _ = np.linalg.lstsq(columns, logs, rcond=None)
+    means = {
+        (row, arm): float(np.mean(logs))
+        for row in range(rows)
+        for arm in names
+        if (logs := [math.log(it.seconds) for it in seen if (it.row, it.arm) == (row, arm)])
+    }
+    columns = np.zeros((len(means), rows + arms))
+    for number, (row, arm) in enumerate(means):
+        columns[number, row] = 1
+        if arm != BASE:
+            columns[number, rows + names.index(arm) - 1] = 1
+    solution, _, rank, _ = np.linalg.lstsq(columns, np.array([*means.values()]), rcond=None)
     for it in estimates(seen, Rule(arms=arms)):
         if it.rows:
             log = float(solution[rows + names.index(it.arm) - 1])
             assert it.gain == pytest.approx(-math.expm1(log), abs=1e-9)
     assert noise(seen).freedom == len(seen) - rank
+
+
+def test_the_pair_of_the_base_moves_no_gain() -> None:
+    """Its mean stands for it: weighed as two, a drift would favour the arms or the base."""
+    seen = drawn(9, 4, 5)
+    first = [it for it in seen if (it.arm, it.row) == (BASE, 0)]
+    middle = math.sqrt(first[0].seconds * first[1].seconds)
+    single = [Observation(BASE, 0, middle), *(it for it in seen if it not in first)]
+    for it, other in zip(estimates(seen, Rule()), estimates(single, Rule()), strict=True):
+        assert it.gain == pytest.approx(other.gain, abs=1e-12)
+    assert noise(seen).freedom == noise(single).freedom + 1
 
 
 def test_a_row_without_partner_tells_nothing() -> None:

@@ -1,8 +1,9 @@
 """Rows and arms fitted to the logarithms of run times: a randomized complete block design.
 
 log(seconds) = row + arm + noise, by least squares. Whatever a row shares (its nodes, their
-neighbours, the hour) drops out of what is said of arms. Rows may miss arms, and may hold the base
-twice. For one arm this is the paired t-test.
+neighbours, the hour) drops out of what is said of arms. Rows may miss arms. Where one runs twice in
+a row, the mean stands for both and how they differ tells of noise; weighed as two it would tip the
+balance that cancels a drift. For one arm this is the paired t-test.
 """
 
 from __future__ import annotations
@@ -124,24 +125,27 @@ def blocks(observations: Sequence[Observation]) -> Blocks:
     counts, sums = (np.zeros((len(rows), len(arms))) for _ in range(2))
     np.add.at(counts, (at, which), 1.0)
     np.add.at(sums, (at, which), logs)
-    in_row = counts.sum(axis=1)
-    shares = counts / in_row[:, None]
-    gram = np.diag(counts.sum(axis=0)) - counts.T @ shares
+    ran = (counts > 0).astype(float)
+    means = np.divide(sums, counts, out=np.zeros_like(sums), where=counts > 0)
+    in_row = ran.sum(axis=1)
+    shares = ran / in_row[:, None]
+    gram = np.diag(ran.sum(axis=0)) - ran.T @ shares
     values, vectors = np.linalg.eigh(gram)
     kept = values > _RANK * max(len(observations), 1)
     inverse = (vectors[:, kept] / values[kept]) @ vectors[:, kept].T
-    effects = inverse @ (sums.sum(axis=0) - shares.T @ sums.sum(axis=1))
-    row_effects = sums.sum(axis=1) / in_row - shares @ effects
+    effects = inverse @ (means.sum(axis=0) - shares.T @ means.sum(axis=1))
+    row_effects = means.sum(axis=1) / in_row - shares @ effects
     apart = np.eye(len(arms))[which] - shares[at]
+    leverages = 1 / in_row[at] + np.einsum("ij,jk,ik->i", apart, inverse, apart)
     return Blocks(
         arms=arms,
         rows=rows,
         counts=counts,
-        means=np.divide(sums, counts, out=np.zeros_like(sums), where=counts > 0),
+        means=means,
         effects=effects,
         row_effects=row_effects,
         inverse=inverse,
         residuals=logs - row_effects[at] - effects[which],
-        leverages=1 / in_row[at] + np.einsum("ij,jk,ik->i", apart, inverse, apart),
+        leverages=leverages / counts[at, which],
         freedom=len(observations) - len(rows) - int(kept.sum()),
     )
