@@ -15,7 +15,7 @@ DEMO := demo-output/$(shell date +%Y%m%d-%H%M%S)
 NEWEST_TESTS := tests/compile tests/cost tests/simulate \
 	$(wildcard tests/workflow/test_predict*.py tests/cli/test_predict*.py)
 
-.PHONY: help demo test newest fast lint docs clean lock
+.PHONY: help demo test newest fast lint docs tools clean lock
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -64,6 +64,9 @@ lint: $(VENV)/installed-all-dev ## ruff, pyright and import-linter only
 
 docs: $(VENV)/installed-all-dev ## the pages that are made from the catalogue, the recipes and the rules
 	$(BIN)/python -m counterpoint.report.made_pages docs
+
+tools: ## Slurm and munge for the tests that need them, where apt-get may install them
+	@tests/install_cluster_tools.sh
 
 lock: $(VENV)/bin/uv ## resolve uv.lock anew
 	$(BIN)/uv lock --upgrade

@@ -76,7 +76,7 @@ def why_no_slurm() -> str | None:
     """Why there can be no cluster here, or None."""
     missing = [tool for tool in _TOOLS if _tool(tool) is None]
     if missing:
-        return f"there is no {missing[0]}: make cluster-tools (Debian: slurm-wlm, munge)"
+        return f"there is no {missing[0]}: make tools (Debian: apt-get install slurm-wlm munge)"
     return None
 
 

@@ -118,6 +118,22 @@ def test_rank_0_prints_what_all_found_and_the_others_nothing(ranks: Ranks) -> No
     assert ranks.left_over() == []
 
 
+@pytest.mark.usefixtures("slurm")
+def test_ranks_of_a_real_srun_find_each_other(tmp_path: Path) -> None:
+    done = subprocess.run(
+        ["srun", "-N3", "--ntasks-per-node=1", *COUNTERPOINT, *QUICK],  # noqa: S607
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    told = said(done.stdout)
+    assert told["missing-ranks"]["found"] == "all 3 ranks reported"
+    assert told["hosts-differ"]["status"] == "ok"
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_clock_that_is_off_and_a_host_that_differs_are_told_to_all(ranks: Ranks) -> None:
     first = ranks.start(slurm(0, 2), *QUICK)
     other = attending(ranks.wait_for_meeting(), lambda: time.time_ns() + 1_300_000_000)

@@ -35,7 +35,7 @@ from counterpoint.tune.executors.slurm_control import (
     node_names,
 )
 from counterpoint.tune.executors.slurm_fault import fault
-from counterpoint.tune.executors.slurm_step import environment_of, step_options, task
+from counterpoint.tune.executors.slurm_step import environment_of, file_pattern, step_options, task
 from counterpoint.tune.executors.told import launcher_log, told
 
 BATCH: Final = "slurm-batch"
@@ -209,7 +209,7 @@ def _submitted(job: Job, name: str, executor: SlurmBatch) -> BatchGang:
         *("sbatch", "--parsable", f"--job-name={name}", f"--nodes={job.shape.nodes}"),
         *alone(executor.options),
         *("--no-requeue", "--export=ALL", "--input=/dev/null", f"--chdir={Path.cwd()}"),
-        f"--output={str(log).replace('%', '%%')}",
+        *(f"--output={file_pattern(log)}", "--open-mode=append"),
     )
     environment = outside(environment_of(job.environment, os.environ))
     try:
@@ -247,6 +247,6 @@ def batch_script(job: Job) -> str:
     return _SCRIPT.format(
         ranks='"$gpus"' if per_gpu else shape.ranks_per_node or 1,
         nodes=shape.nodes,
-        options=shlex.join(step_options()),
+        options=shlex.join(step_options(launcher_log(job.directory))),
         words=words,
     )

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final
 
 from counterpoint.runs.reader import is_run
@@ -81,6 +82,7 @@ class StepGang:
 def start_step(job: Job, grant: Grant, name: str, number: int) -> StepGang:
     """Start one. `number` is how many steps there were before."""
     job.directory.parent.mkdir(parents=True, exist_ok=True)
+    log = launcher_log(job.directory)
     ranks = grant.ranks_per_node(job.shape)
     nodes = grant.nodes[: job.shape.nodes]
     command = (
@@ -88,20 +90,32 @@ def start_step(job: Job, grant: Grant, name: str, number: int) -> StepGang:
         f"--nodelist={','.join(nodes)}",
         *(f"--nodes={len(nodes)}", f"--ntasks={len(nodes) * ranks}", f"--ntasks-per-node={ranks}"),
         f"--cpus-per-task={grant.cpus // ranks}" if grant.cpus >= ranks else "--overcommit",
-        *step_options(),
+        *step_options(log),
         *task(job, str(grant.gpus), str(ranks)),
     )
     environment = {"JAX_COORDINATOR_PORT": str(_port(int(grant.job), number))}
     environment |= environment_of(job.environment, os.environ)
-    with launcher_log(job.directory).open("wb") as log:
+    with log.open("ab") as output:
         keeper = kept(command, **{"with": with_us(), "stop": "15,15"})
-        srun = start_kept(keeper, environment | {"SLURM_JOB_ID": grant.job}, log)
+        srun = start_kept(keeper, environment | {"SLURM_JOB_ID": grant.job}, output)
     return StepGang(srun, job, grant, name)
 
 
-def step_options() -> tuple[str, ...]:
-    """What every srun of ours says; ranks die together, and the environment is srun's own."""
-    return ("--mem=0", "--kill-on-bad-exit=1", "--export=ALL", "--input=none", "--output=none")
+def step_options(log: Path) -> tuple[str, ...]:
+    """What every srun of ours says; ranks die together, and the environment is srun's own.
+
+    What ranks print lies in the Run; their stderr goes to the log as well, for there is what was
+    said before there was a Run. It is one that grows: srun itself writes to it, too.
+    """
+    return (
+        *("--mem=0", "--kill-on-bad-exit=1", "--export=ALL", "--input=none", "--output=none"),
+        *(f"--error={file_pattern(log)}", "--open-mode=append"),
+    )
+
+
+def file_pattern(path: Path) -> str:
+    """A file's name for --output and --error, where % stands for something."""
+    return str(path.absolute()).replace("%", "%%")
 
 
 def task(job: Job, gpus: str, ranks: str) -> tuple[str, ...]:

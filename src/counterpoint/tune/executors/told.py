@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
@@ -32,6 +34,7 @@ def told(directory: Path, code: int, log: Path) -> Ended:
     except InputError as damage:
         outcome, detail = None, str(damage)
     if outcome is None:
+        exit_code = (first_code(log) if code else None) or code
         detail = detail or last_words(log)
     elif outcome.kind not in (OutcomeKind.RUNNING, OutcomeKind.LOST):
         exit_code, detail = outcome.status, outcome.detail
@@ -41,12 +44,25 @@ def told(directory: Path, code: int, log: Path) -> Ended:
 
 
 def last_words(log: Path) -> str:
-    """The last error in it with all that was said about it, else its last lines."""
+    """The last error in it with what was said about it, else its last lines."""
+    lines = _tail(log)
+    errors = [number for number, line in enumerate(lines) if line.startswith("error:")]
+    if not errors:
+        return "\n".join(lines[-_LINES:])
+    first, *more = lines[errors[-1] :]
+    return "\n".join([first, *takewhile(lambda line: line.startswith("  "), more)])
+
+
+def first_code(log: Path) -> int | None:
+    """The exit code of the task that failed first, in srun's words; others die of it."""
+    found = (re.match(r"srun: error: .*: Exited with exit code (\d+)$", it) for it in _tail(log))
+    return next((int(it.group(1)) for it in found if it), None)
+
+
+def _tail(log: Path) -> list[str]:
     try:
         with log.open("rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))
-            lines = file.read().decode("utf-8", errors="replace").strip().splitlines()
+            return file.read().decode("utf-8", errors="replace").strip().splitlines()
     except OSError:
-        return ""
-    errors = [number for number, line in enumerate(lines) if line.startswith("error:")]
-    return "\n".join(lines[errors[-1] :][:_LINES] if errors else lines[-_LINES:])
+        return []

@@ -1,0 +1,113 @@
+"""Which executor is meant, and that a place that is not there is refused in words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from counterpoint.core.errors import UsageError
+from counterpoint.tune.executors.choose import Options, choose_executor, nodes_around
+from counterpoint.tune.executors.executor import Shape
+from counterpoint.tune.executors.slurm_fault import fault
+from counterpoint.tune.executors.slurm_grant import grant_of
+
+SHAPE = Shape()
+
+
+@pytest.fixture
+def tools(tmp_path: Path) -> dict[str, str]:
+    """A PATH with Slurm's commands, none of which is executed."""
+    for name in ("scontrol", "squeue", "scancel", "srun", "salloc", "sbatch"):
+        (tmp_path / name).touch()
+        (tmp_path / name).chmod(0o755)
+    return {"PATH": str(tmp_path)}
+
+
+def test_the_environment_suggests_where(tools: dict[str, str]) -> None:
+    assert choose_executor(None, SHAPE, environ={}).name == "local"
+    inside = choose_executor(None, SHAPE, environ={**tools, "SLURM_JOB_ID": "7"})
+    assert inside.describe() == "slurm: steps in job 7, 1 node, a process per node"
+    asked = choose_executor(None, Shape(nodes=2), Options(slurm="-p gpu"), environ=tools)
+    assert asked.describe().startswith("slurm: steps in an allocation of ours, 2 nodes")
+    batch = choose_executor("slurm-batch", SHAPE, environ={**tools, "SLURM_JOB_ID": "7"})
+    assert batch.name == "slurm-batch"
+    assert choose_executor("local", SHAPE, environ={"SLURM_JOB_ID": "7"}).name == "local"
+
+
+def test_ray_is_meant_where_its_address_is() -> None:
+    pytest.importorskip("ray")
+    assert choose_executor(None, SHAPE, environ={"RAY_ADDRESS": "http://x:8265"}).name == "ray"
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "more", "told"),
+    [
+        ("pbs", Options(), {}, "no executor 'pbs'"),
+        ("slurm", Options(), {"PATH": "/nowhere"}, "there is no scontrol on the PATH"),
+        ("local", Options(slurm="-p x"), {}, "--slurm is for the executor slurm, not for local"),
+        ("slurm", Options(gpus="0"), {}, "--gpus is for the executor local, not for slurm"),
+        ("slurm", Options(slurm="-p x"), {"SLURM_JOB_ID": "7"}, "an allocation already, job 7"),
+        ("slurm", Options(slurm="'"), {}, "can't be split into words"),
+        ("slurm", Options(), {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0"}, "this is step 7.0"),
+    ],
+)
+def test_what_can_t_be_is_refused(
+    tools: dict[str, str], name: str, options: Options, more: dict[str, str], told: str
+) -> None:
+    with pytest.raises(UsageError, match=told):
+        choose_executor(name, SHAPE, options, environ={**tools, **more})
+
+
+def test_salloc_s_own_shell_is_no_step(tools: dict[str, str]) -> None:
+    shell = {**tools, "SLURM_JOB_ID": "7", "SLURM_STEP_ID": "4294967290"}
+    assert choose_executor(None, SHAPE, environ=shell).name == "slurm"
+
+
+def test_the_job_around_us_has_so_many_nodes() -> None:
+    assert nodes_around({"SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "4"}) == 4
+    assert nodes_around({}) is None
+
+
+def test_a_grant_is_what_the_poorest_node_has() -> None:
+    text = (
+        "NumNodes=3  JOB_GRES=gpu:h100:20 Nodes=n[0-1] CPU_IDs=0-63,128-191 Mem=0"
+        " GRES=gpu:h100:8(IDX:0-7) Nodes=n2 CPU_IDs=0-31 Mem=0 GRES=gpu:h100:4(IDX:0-3)"
+    )
+    grant = grant_of("7", {"": text}, ("n0", "n1", "n2"))
+    assert (grant.cpus, grant.gpus) == (32, 4)
+    assert grant.ranks_per_node(Shape(per="gpu")) == 4
+
+
+@pytest.mark.parametrize(
+    ("fields", "said", "ran", "kind"),
+    [
+        ({"JobState": "NODE_FAIL", "Reason": "NodeDown"}, "", True, "node fault"),
+        ({"JobState": "PREEMPTED"}, "", True, "preempted"),
+        ({"JobState": "TIMEOUT"}, "", True, "preempted"),
+        ({"JobState": "RUNNING", "PreemptTime": "2026-01-01T00:00:00"}, "", True, "preempted"),
+        ({"JobState": "RUNNING"}, "srun: error: Node failure on n3", True, "node fault"),
+        (
+            {"JobState": "RUNNING"},
+            "slurmstepd-n1: error: *** STEP 7.1 ON n1 CANCELLED AT x DUE TO PREEMPTION ***",
+            True,
+            "preempted",
+        ),
+        (
+            {"JobState": "RUNNING"},
+            "srun: error: Task launch for StepId=7.1 failed on node n1: connection failure",
+            False,
+            "node fault",
+        ),
+        ({}, "", True, "lost"),
+        ({"JobState": "RUNNING"}, "srun: error: n1: task 0: Exited with exit code 7", True, None),
+        ({"JobState": "RUNNING"}, "rank 0: connection refused", False, None),
+        ({"JobState": "FAILED", "Reason": "NonZeroExitCode"}, "", True, None),
+    ],
+)
+def test_whose_fault_it_was(
+    tmp_path: Path, fields: dict[str, str], said: str, ran: bool, kind: str | None
+) -> None:
+    (tmp_path / "log").write_text(f"before\n{said}\nafter\n")
+    told = fault(fields, tmp_path / "log", ran=ran)
+    assert (told and told.kind) == kind
