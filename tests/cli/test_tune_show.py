@@ -18,8 +18,6 @@ from counterpoint.tune.study.directory import open_study, read_study
 from counterpoint.tune.trial.report import Purpose
 from tune_studies import AT, Made
 
-pytest.importorskip("counterpoint.tune.study.conclude")
-
 Run = Callable[..., tuple[int, str, str]]
 SECRET = 'hunter2-"quoted"'  # noqa: S105
 FAST = Arm(

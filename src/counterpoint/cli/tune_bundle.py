@@ -7,7 +7,7 @@ import os
 import shlex
 import tarfile
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -58,22 +58,22 @@ def write_bundle(study: Path, path: Path) -> list[str]:
                 root = study.resolve().name
                 _add(archive, f"{root}/{_CONTENTS}", _words(items, hidden).encode(), time.time())
                 for it in items:
-                    _put(archive, root, study, it, hidden.values())
+                    _put(archive, root, study, it, hidden)
             part.replace(path)
         finally:
             part.unlink(missing_ok=True)
     except OSError as failure:
         raise UsageError(f"can't write {path}: {failure.strerror or failure}") from None
-    return sorted(hidden)
+    return sorted(set(hidden.values()))
 
 
-def _words(items: list[Item], hidden: dict[str, str]) -> str:
-    names = f": {', '.join(sorted(hidden))}" if hidden else " (there were none)"
+def _words(items: list[Item], hidden: Mapping[str, str]) -> str:
+    names = f": {', '.join(sorted(set(hidden.values())))}" if hidden else " (there were none)"
     return f"{contents(items)}\n{_WARNING.format(mark=LEFT_OUT, names=names)}"
 
 
 def _put(
-    archive: tarfile.TarFile, root: str, study: Path, item: Item, hidden: Iterable[str]
+    archive: tarfile.TarFile, root: str, study: Path, item: Item, hidden: Collection[str]
 ) -> None:
     source, name = study / item.path, f"{root}/{item.path}"
     if source.suffix in _BINARY or not hidden:
@@ -89,7 +89,7 @@ def _put(
     _add(archive, name, data, source.stat().st_mtime)
 
 
-def _journal(path: Path, hidden: Iterable[str]) -> bytes:
+def _journal(path: Path, hidden: Collection[str]) -> bytes:
     """The same records, with checksums that fit."""
     lines: list[bytes] = []
     for number, record in enumerate(read_journal(path).records):

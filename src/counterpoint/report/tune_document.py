@@ -42,7 +42,7 @@ _LEGEND: Final = {
     False: "gain: share of the base's step that is saved, predicted; nothing was run",
 }
 _STATES: Final = {
-    "running": "it is at work: nothing here is final",
+    "running": "it is at work, or was cut off: then the command that began it goes on from here",
     "paused": "it stopped before it was done: the command that began it goes on from here",
     "interrupted": "it was interrupted: the command that began it goes on from here",
 }
@@ -67,7 +67,8 @@ def _verdict(conclusion: Conclusion) -> Section:
         rows.append(Fact(conclusion.state.upper(), _STATES[conclusion.state], Tone.WARNING))
     winner = conclusion.winner
     if winner is not None:
-        rows.append(Fact("winner", printable(winner.name), Tone.STRONG))
+        best = "winner" if conclusion.basis != "predicted" else "best"
+        rows.append(Fact(best, printable(winner.name), Tone.STRONG))
         rows.append(Fact("gain", printable(_gain(conclusion))))
         rows += _processes(winner)
     rows.append(Fact("figures", _basis(conclusion)))

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
 
-from counterpoint.flags import Settings
 from counterpoint.flags.sources.variables import is_setting
 from counterpoint.runs import layout
 from counterpoint.tune.study.study import Study
@@ -82,33 +81,27 @@ def contents(items: Iterable[Item]) -> str:
 
 
 def hidden_values(study: Study, directory: Path) -> dict[str, str]:
-    """Values that are passed on to nobody, by the variable that has them."""
+    """Variables by the values that they had, which are passed on to nobody."""
     found: dict[str, str] = {}
     arms = (*study.arms, *(it.arm for it in study.candidates))
     for settings in (study.began.base, *(it.settings for it in arms)):
-        found |= _hidden(settings)
+        found |= {value: name for name, value in settings.env if not is_setting(name)}
     for path in directory.glob(f"runs/**/{layout.RANK_MANIFEST}"):
-        found |= dict(_changed(path))
-    return {name: it for name, it in found.items() if len(it) >= _SHORTEST}
-
-
-def _hidden(settings: Settings) -> dict[str, str]:
-    return {name: it for name, it in settings.env if not is_setting(name)}
+        found |= {value: name for name, value in _changed(path)}
+    return {value: name for value, name in found.items() if len(value) >= _SHORTEST}
 
 
 def _changed(path: Path) -> Iterator[tuple[str, str]]:
-    """What a rank had before it was changed, and what the user's executor added."""
+    """What was added to a rank's environment, and what it had before it was changed."""
     try:
         told: Any = json.loads(path.read_text(encoding="utf-8"))
         environment = cast("dict[str, dict[str, Any]]", told["environment"])
         added, changed = environment["set"], environment["changed"]
-    except (OSError, ValueError, KeyError, TypeError):
+        pairs = [*added.items(), *((name, it) for name, both in changed.items() for it in both)]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return
-    pairs = [*added.items()]
-    pairs += [(f"{name} (before)", it) for name, several in changed.items() for it in several]
     for name, value in pairs:
-        bare = name.partition(" ")[0]
-        if not is_setting(bare) and not bare.startswith(_OURS) and isinstance(value, str):
+        if not is_setting(name) and not name.startswith(_OURS) and isinstance(value, str):
             yield name, value
 
 

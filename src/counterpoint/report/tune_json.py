@@ -139,6 +139,7 @@ def _estimate(told: Estimate | None) -> dict[str, Json] | None:
         "rows": told.rows,
         "verdict": str(told.verdict),
         "decided": told.decided,
+        "why": told.why or None,
     }
 
 
