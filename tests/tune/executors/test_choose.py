@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from counterpoint.core.errors import UsageError
-from counterpoint.tune.executors.choose import Options, choose_executor, nodes_around
+from counterpoint.tune.executors.choose import choose_executor, nodes_around
 from counterpoint.tune.executors.executor import Shape
 from counterpoint.tune.executors.slurm_fault import fault
 from counterpoint.tune.executors.slurm_grant import grant_of
@@ -28,7 +28,7 @@ def test_the_environment_suggests_where(tools: dict[str, str]) -> None:
     assert choose_executor(None, SHAPE, environ={}).name == "local"
     inside = choose_executor(None, SHAPE, environ={**tools, "SLURM_JOB_ID": "7"})
     assert inside.describe() == "slurm: steps in job 7, 1 node, a process per node"
-    asked = choose_executor(None, Shape(nodes=2), Options(slurm="-p gpu"), environ=tools)
+    asked = choose_executor(None, Shape(nodes=2), {"slurm": "-p gpu"}, environ=tools)
     assert asked.describe().startswith("slurm: steps in an allocation of ours, 2 nodes")
     batch = choose_executor("slurm-batch", SHAPE, environ={**tools, "SLURM_JOB_ID": "7"})
     assert batch.name == "slurm-batch"
@@ -43,17 +43,17 @@ def test_ray_is_meant_where_its_address_is() -> None:
 @pytest.mark.parametrize(
     ("name", "options", "more", "told"),
     [
-        ("pbs", Options(), {}, "no executor 'pbs'"),
-        ("slurm", Options(), {"PATH": "/nowhere"}, "there is no scontrol on the PATH"),
-        ("local", Options(slurm="-p x"), {}, "--slurm is for the executor slurm, not for local"),
-        ("slurm", Options(gpus="0"), {}, "--gpus is for the executor local, not for slurm"),
-        ("slurm", Options(slurm="-p x"), {"SLURM_JOB_ID": "7"}, "an allocation already, job 7"),
-        ("slurm", Options(slurm="'"), {}, "can't be split into words"),
-        ("slurm", Options(), {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0"}, "this is step 7.0"),
+        ("pbs", {}, {}, "no executor 'pbs'"),
+        ("slurm", {}, {"PATH": "/nowhere"}, "there is no scontrol on the PATH"),
+        ("local", {"slurm": "-p x"}, {}, "--slurm is for the executor slurm, not for local"),
+        ("slurm", {"gpus": "0"}, {}, "--gpus is for the executor local, not for slurm"),
+        ("slurm", {"slurm": "-p x"}, {"SLURM_JOB_ID": "7"}, "an allocation already, job 7"),
+        ("slurm", {"slurm": "'"}, {}, "can't be split into words"),
+        ("slurm", {}, {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0"}, "this is step 7.0"),
     ],
 )
 def test_what_can_t_be_is_refused(
-    tools: dict[str, str], name: str, options: Options, more: dict[str, str], told: str
+    tools: dict[str, str], name: str, options: dict[str, str], more: dict[str, str], told: str
 ) -> None:
     with pytest.raises(UsageError, match=told):
         choose_executor(name, SHAPE, options, environ={**tools, **more})

@@ -16,9 +16,9 @@ from tune.executors.contract import Contract, FreshContract
 pytestmark = pytest.mark.slow
 
 CONSTRUCT = """
-from counterpoint.tune.executors.choose import Options, choose_executor
+from counterpoint.tune.executors.choose import choose_executor
 from counterpoint.tune.executors.executor import Shape
-executor = choose_executor({name!r}, Shape(nodes=2), Options({options}))
+executor = choose_executor({name!r}, Shape(nodes=2), {options})
 """
 
 
@@ -39,15 +39,15 @@ class OnSlurm(Contract):
 
 
 class TestStepsOfOurAllocation(OnSlurm, FreshContract):
-    construct: ClassVar[str] = CONSTRUCT.format(name="slurm", options="slurm='--time=60'")
+    construct: ClassVar[str] = CONSTRUCT.format(name="slurm", options={"slurm": "--time=60"})
 
 
 class TestBatchJobs(OnSlurm, FreshContract):
-    construct: ClassVar[str] = CONSTRUCT.format(name="slurm-batch", options="slurm='--time=60'")
+    construct: ClassVar[str] = CONSTRUCT.format(name="slurm-batch", options={"slurm": "--time=60"})
 
 
 class TestStepsOfTheAllocationAroundUs(OnSlurm, FreshContract):
-    construct: ClassVar[str] = CONSTRUCT.format(name=None, options="")
+    construct: ClassVar[str] = CONSTRUCT.format(name=None, options={})
 
     @pytest.fixture(scope="class", autouse=True)
     @classmethod

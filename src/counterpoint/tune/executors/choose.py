@@ -6,13 +6,15 @@ import os
 import shlex
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 from counterpoint.core.errors import UsageError
 from counterpoint.tune.executors.executor import Executor, Shape
 
 NAMES: Final = ("local", "slurm", "slurm-batch", "ray")
+_OPTIONS: Final = {"gpus": "local", "cpus": "local", "slurm": "slurm", "ray-address": "ray"}
+"""What the user may say of the place, by the executor that it is for."""
 _TOOLS: Final = ("scontrol", "squeue", "scancel", "srun")
 _STEPS_OF_SLURM_S_OWN: Final = 0xFFFFFFF0
 """Steps from here on are no steps of srun: those of batch scripts, and of salloc's shell."""
@@ -22,26 +24,18 @@ def _silent(what: str) -> None:
     del what
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """What the user says of the place; each is for one executor, and refused with another."""
-
-    gpus: str | None = None
-    cpus: str | None = None
-    slurm: str | None = None
-    ray_address: str | None = None
-
-
 def choose_executor(
     name: str | None,
     shape: Shape,
-    options: Options | None = None,
+    options: Mapping[str, str] = MappingProxyType({}),
     *,
     environ: Mapping[str, str] | None = None,
     say: Callable[[str], None] = _silent,
 ) -> Executor:
-    """The executor of that name; None for Slurm within a job of it, Ray where it is, else here."""
-    options = options or Options()
+    """The executor of that name; None for Slurm within a job of it, Ray where it is, else here.
+
+    Options are gpus, cpus, slurm and ray-address, in the user's words.
+    """
     variables = os.environ if environ is None else environ
     chosen = name or _usual(variables, options)
     if chosen not in NAMES:
@@ -51,7 +45,7 @@ def choose_executor(
         case "slurm" | "slurm-batch":
             return _slurm(chosen, shape, options, variables, say)
         case "ray":
-            return _ray(shape, options)
+            return _ray(shape, options, say)
         case _:
             return _local(shape, options, variables)
 
@@ -63,37 +57,37 @@ def nodes_around(environ: Mapping[str, str] | None = None) -> int | None:
     return int(told) if told.isdecimal() and "SLURM_JOB_ID" in variables else None
 
 
-def _usual(variables: Mapping[str, str], options: Options) -> str:
-    if options.slurm is not None or "SLURM_JOB_ID" in variables:
+def _usual(variables: Mapping[str, str], options: Mapping[str, str]) -> str:
+    if "slurm" in options or "SLURM_JOB_ID" in variables:
         return "slurm"
-    if options.ray_address is not None or "RAY_ADDRESS" in variables:
+    if "ray-address" in options or "RAY_ADDRESS" in variables:
         return "ray"
     return "local"
 
 
-def _refuse_others(chosen: str, options: Options) -> None:
-    of = {"gpus": "local", "cpus": "local", "slurm": "slurm", "ray_address": "ray"}
-    for option, executor in of.items():
-        if getattr(options, option) is not None and chosen.partition("-")[0] != executor:
+def _refuse_others(chosen: str, options: Mapping[str, str]) -> None:
+    for option in options:
+        executor = _OPTIONS[option]
+        if chosen.partition("-")[0] != executor:
             raise UsageError(
-                f"--{option.replace('_', '-')} is for the executor {executor}, not for {chosen}",
+                f"--{option} is for the executor {executor}, not for {chosen}",
                 next=f"--executor {executor}, or leave it out",
             )
 
 
-def _local(shape: Shape, options: Options, variables: Mapping[str, str]) -> Executor:
+def _local(shape: Shape, options: Mapping[str, str], variables: Mapping[str, str]) -> Executor:
     from counterpoint.tune.executors.local import Local
     from counterpoint.tune.executors.pins import read_cpus, read_gpus
 
-    gpus = None if options.gpus is None else read_gpus(options.gpus, variables)
-    cpus = None if options.cpus is None else read_cpus(options.cpus)
+    gpus = read_gpus(options["gpus"], variables) if "gpus" in options else None
+    cpus = read_cpus(options["cpus"]) if "cpus" in options else None
     return Local(shape=shape, gpus=gpus, cpus=cpus)
 
 
 def _slurm(
     chosen: str,
     shape: Shape,
-    options: Options,
+    options: Mapping[str, str],
     variables: Mapping[str, str],
     say: Callable[[str], None],
 ) -> Executor:
@@ -103,22 +97,22 @@ def _slurm(
     batch = chosen == "slurm-batch"
     within = None if batch else variables.get("SLURM_JOB_ID")
     _refuse_missing((*_TOOLS, "sbatch") if batch else (*_TOOLS, "salloc"), variables)
-    if options.slurm is not None and within is not None:
+    if "slurm" in options and within is not None:
         raise UsageError(
-            f"--slurm {options.slurm!r}: there is an allocation already, job {within}",
+            f"--slurm {options['slurm']!r}: there is an allocation already, job {within}",
             why="trials run as steps of it",
             next="leave it out, or start outside of the allocation",
         )
     _refuse_step(within, variables)
-    words = _words(options.slurm)
+    words = _words(options.get("slurm", ""))
     if batch:
         return SlurmBatch(shape=shape, options=words, say=say)
     return Slurm(shape=shape, within=within, options=words, say=say)
 
 
-def _words(text: str | None) -> tuple[str, ...]:
+def _words(text: str) -> tuple[str, ...]:
     try:
-        return tuple(shlex.split(text or ""))
+        return tuple(shlex.split(text))
     except ValueError as damage:
         raise UsageError(f"--slurm {text!r} can't be split into words: {damage}") from None
 
@@ -143,7 +137,7 @@ def _refuse_step(within: str | None, variables: Mapping[str, str]) -> None:
         )
 
 
-def _ray(shape: Shape, options: Options) -> Executor:
+def _ray(shape: Shape, options: Mapping[str, str], say: Callable[[str], None]) -> Executor:
     from importlib.util import find_spec
 
     if find_spec("ray") is None:
@@ -154,4 +148,4 @@ def _ray(shape: Shape, options: Options) -> Executor:
         )
     from counterpoint.tune.executors.ray import Ray
 
-    return Ray(shape=shape, address=options.ray_address)
+    return Ray(shape=shape, address=options.get("ray-address"), say=say)
