@@ -45,7 +45,9 @@ def test_no_choice_is_refused_by_the_release_that_it_is_offered_for(
             for name, value in change.settings.xla:
                 flag = found.flags[name]
                 assert flag.xla_flags, name
-                assert not (flag.no_op or flag.fatal or flag.deprecated), name
+                assert not flag.no_op, name
+                assert not flag.fatal, name
+                assert not flag.deprecated, name
                 assert not flag.is_default(value), (name, value)
             for name, value in change.settings.env:
                 assert variables()[name].takes(value), (name, value)

@@ -82,13 +82,14 @@ def _dimensions(
     chosen: dict[str, Selected] = {}
     for name, draft in drafts.items():
         why = _not_wanted(name, said)
-        one = selected(draft, here, wanted(draft, said)) if why is None else None
-        if one is None:
-            left_out.append(LeftOut(name, why or ""))
-            chosen[name] = Selected(draft=draft, met=name in said.fix)
-        else:
-            left_out += one.left_out
-            chosen[name] = one
+        # What is not wanted may hold anyhow, and others may need it.
+        one = selected(draft, here, wanted(draft, said))
+        if why is not None:
+            fixed_ = name in said.fix
+            left = (LeftOut(name, why),)
+            one = replace(one, dimension=None, left_out=left, met=one.met or fixed_)
+        left_out += one.left_out
+        chosen[name] = one
     dimensions = {name: it.dimension for name, it in chosen.items() if it.dimension is not None}
     for name, why in _lacking(dimensions, chosen):
         del dimensions[name]

@@ -1,0 +1,231 @@
+"""Which dimensions exist for a release, devices and a program, and why others don't."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from counterpoint.flags import Settings
+from counterpoint.hlo import read_program
+from counterpoint.tune.arm import Acts
+from counterpoint.tune.executors.executor import Shape
+from counterpoint.tune.space.situation import Platform
+from counterpoint.tune.space.space import Space
+from tune_spaces import alone, choices, gathers, named, space_of, why_out
+
+GATHER = "xla_gpu_all_gather_combine_threshold_bytes"
+STEP = Path(__file__).parents[2] / "hlo" / "data" / "gpu_step.hlo.pb.xz"
+LHS = "xla_gpu_enable_latency_hiding_scheduler"
+
+
+def flags(**values: str) -> Settings:
+    return Settings(xla=tuple(values.items()))
+
+
+def texts(space: Space) -> list[str]:
+    return [str(it) for one in space.dimensions for it in one.choices]
+
+
+def test_thresholds_are_the_break_points_of_the_program() -> None:
+    space = space_of(program=gathers())
+    # 64, 32 and 16 MiB: all in one from 112 MiB on, the two small ones from 48 MiB on, and by
+    # default none of them merges.
+    assert choices(space, "all-gather threshold") == ["64 MiB", "112 MiB"]
+    change = named(space, "all-gather threshold").choices[-1]
+    assert change.settings == flags(**{GATHER: str(112 << 20)})
+    assert str(change) == "all-gather threshold 112 MiB"
+    assert change.acts is Acts.SCHEDULE
+
+
+def test_what_the_base_merges_is_no_choice_and_the_default_is_one() -> None:
+    space = space_of(flags(**{GATHER: str(1 << 30)}), program=gathers())
+    assert choices(space, "all-gather threshold") == ["default", "64 MiB"]
+
+
+def test_there_are_never_more_than_four_thresholds() -> None:
+    for dimension in space_of(program=read_program(STEP)).dimensions:
+        if "threshold" in dimension.name:
+            assert 1 <= len(dimension.choices) <= 4
+
+
+def test_without_a_program_rules_of_thumb_stand_in() -> None:
+    assert choices(space_of(), "all-reduce threshold") == ["128 MiB", "512 MiB", "1 GiB"]
+
+
+def test_what_the_program_lacks_is_left_out_with_the_reason() -> None:
+    space = space_of(program=gathers(), target="2x8xH100")
+    assert why_out(space, "all-reduce threshold") == "step has no all-reduce"
+    assert why_out(space, "pipelined all-reduce") == "step has no all-reduce"
+    assert why_out(space, "all-reduce by host") == "step has no all-reduce"
+    assert "NVLS" in {it.name for it in space.dimensions}
+
+
+def test_a_program_without_collectives_has_nothing_about_them() -> None:
+    space = space_of(program=alone())
+    names = {it.name for it in space.dimensions}
+    assert names == {
+        *("rematerialization", "command buffers", "Triton GEMMs", "cuDNN GEMMs"),
+        "memory fraction",
+    }
+    assert why_out(space, "PGLE") == "alone has no collectives"
+    assert why_out(space, "loops") == "alone has no loop"
+
+
+def test_one_device_has_no_collectives() -> None:
+    space = space_of(target="1xH100")
+    assert why_out(space, "latency estimator") == "one device has no collectives"
+    assert why_out(space, "combine-1GiB") == "one device has no collectives"
+
+
+def test_loops_that_run_often_are_not_unrolled_whole() -> None:
+    assert choices(space_of(program=gathers(16)), "loops") == ["double-buffered", "unrolled"]
+    space = space_of(program=gathers(17))
+    assert choices(space, "loops") == ["double-buffered"]
+    assert why_out(space, "loops unrolled").startswith("a loop runs 17 times")
+
+
+@pytest.mark.parametrize(
+    ("version", "flag"),
+    [
+        ("0.8.3", "xla_gpu_enable_pipelined_all_gather"),
+        ("0.10.2", "xla_gpu_enable_pipelined_all_gather"),
+        ("0.12.0", "xla_gpu_pipeline_all_gather"),
+    ],
+)
+def test_each_release_is_told_in_its_own_words(version: str, flag: str) -> None:
+    (change,) = named(space_of(version=version), "pipelined all-gather").choices
+    assert [name for name, _ in change.settings.xla] == [flag]
+
+
+@pytest.mark.parametrize(
+    ("version", "flag", "value"),
+    [
+        ("0.10.2", "xla_gpu_enable_pipelined_all_gather", "true"),
+        ("0.12.0", "xla_gpu_pipeline_all_gather", "on"),
+        ("0.12.0", "xla_gpu_enable_pipelined_all_gather", "true"),  # the old name of the same
+    ],
+)
+def test_what_the_base_has_can_only_be_taken_back(version: str, flag: str, value: str) -> None:
+    space = space_of(flags(**{flag: value}), version=version)
+    assert choices(space, "pipelined all-gather") == ["off"]
+
+
+def test_what_is_inherited_counts_as_the_bases() -> None:
+    inherited = {"XLA_FLAGS": "--xla_gpu_enable_pipelined_all_gather=true"}
+    assert choices(space_of(inherited=inherited), "pipelined all-gather") == ["off"]
+
+
+def test_a_compile_option_of_the_base_has_the_last_word() -> None:
+    for value in ("False", "True"):
+        base = Settings(options=(("xla_gpu_enable_pipelined_all_gather", value),))
+        assert choices(space_of(base), "pipelined all-gather") == []
+        assert "which has the last word" in why_out(space_of(base), "pipelined all-gather")
+
+
+def test_the_memory_fraction_keeps_the_name_that_the_base_uses() -> None:
+    base = Settings(env=(("XLA_PYTHON_CLIENT_MEM_FRACTION", "0.92"),))
+    space = space_of(base)
+    found = named(space, "memory fraction")
+    assert [it.choice for it in found.choices] == ["0.75", "0.85"]
+    for it in found.choices:
+        assert [name for name, _ in it.settings.env] == ["XLA_PYTHON_CLIENT_MEM_FRACTION"]
+        assert it.acts is Acts.RUNTIME
+    told = why_out(space, "memory")  # the recipe has the other name
+    assert "ValueError" in told
+
+
+def test_the_same_holds_of_an_inherited_name() -> None:
+    space = space_of(inherited={"XLA_PYTHON_CLIENT_MEM_FRACTION": "0.85"})
+    found = named(space, "memory fraction")
+    assert [it.choice for it in found.choices] == ["0.75", "0.92"]
+    assert found.choices[0].settings.env[0][0] == "XLA_PYTHON_CLIENT_MEM_FRACTION"
+
+
+def test_lists_are_changed_not_replaced() -> None:
+    base = flags(xla_gpu_enable_command_buffer="FUSION,COLLECTIVES")
+    (off, without) = named(space_of(base), "command buffers").choices
+    assert off.settings.flags == {"xla_gpu_enable_command_buffer": ""}
+    assert without.settings.flags == {"xla_gpu_enable_command_buffer": "FUSION"}
+    assert choices(space_of(), "command buffers") == ["off"]  # none of the default's are
+    base = flags(xla_disable_hlo_passes="rematerialization,dce")
+    assert why_out(space_of(base), "rematerialization") == "the base has it already"
+
+
+def test_the_scheduler_is_asked_for_where_it_does_not_run_unasked() -> None:
+    hopper, ampere = space_of(), space_of(target="8xA100-80GB")
+    assert why_out(hopper, "latency hiding scheduler") == "runs unasked on H100"
+    assert dict(named(hopper, "latency estimator").needs) == {}
+    assert choices(ampere, "latency hiding scheduler") == ["on"]
+    assert dict(named(ampere, "overlap limit").needs) == {"latency hiding scheduler": "on"}
+    asked = space_of(flags(**{LHS: "true"}), target="8xA100-80GB")
+    assert choices(asked, "latency hiding scheduler") == ["off"]
+    assert dict(named(asked, "overlap limit").needs) == {}
+
+
+def test_what_needs_something_that_is_not_there_is_left_out() -> None:
+    space = space_of(asked='drop = ["overlap limit"]')
+    assert why_out(space, "early starts") == "needs overlap limit, which is left out"
+    base = flags(xla_gpu_experimental_parallel_collective_overlap_limit="2")
+    space = space_of(base, asked='drop = ["overlap limit"]')
+    assert why_out(space, "overlap limit") == "dropped by tune.toml"
+    space = space_of(base)
+    assert choices(space, "overlap limit") == ["4", "1"]
+    assert dict(named(space, "early starts").needs) == {}
+
+
+def test_pgle_is_measured_once_and_excludes_estimators() -> None:
+    space = space_of()
+    (change,) = named(space, "PGLE").choices
+    assert change.profile
+    assert named(space, "PGLE").excludes == ("latency estimator",)
+    assert named(space, "latency estimator").excludes == ("PGLE",)
+    base = flags(xla_gpu_pgle_profile_file_or_directory_path="costs.pbtxt")
+    assert why_out(space_of(base), "PGLE") == "the base is given a profile already"
+
+
+def test_processes_are_dealt_out_otherwise_only_where_that_can_be() -> None:
+    assert choices(space_of(shape=Shape()), "processes") == ["one per GPU"]
+    assert choices(space_of(shape=Shape(per="gpu")), "processes") == ["one per node"]
+    for shape, target, why in (
+        (None, "8xH100", "nothing is run"),
+        (Shape(ranks_per_node=2), "8xH100", "said outright"),
+        (Shape(), "4x1xH100", "a node has one GPU"),
+    ):
+        assert why in why_out(space_of(shape=shape, target=target), "processes")
+    (change,) = named(space_of(shape=Shape()), "processes").choices
+    assert change.per == "gpu"
+    assert str(change) == "processes one per GPU"
+
+
+@pytest.mark.parametrize(
+    ("platform", "why"),
+    [("cpu", "for GPUs, not for a CPU"), ("tpu", "for GPUs, not for a TPU")],
+)
+def test_without_a_gpu_nothing_for_gpus_is_there(platform: Platform, why: str) -> None:
+    space = space_of(target=None, platform=platform)
+    assert not space.dimensions
+    assert why_out(space, "loops") == why
+    assert [it.name for it in space.seeds] == (["megascale"] if platform == "tpu" else [])
+
+
+def test_where_nobody_knows_of_a_gpu_it_says_how_to_name_one() -> None:
+    space = space_of(target=None)
+    assert not space.dimensions
+    assert not space.seeds
+    assert "--target" in why_out(space, "NVLS")
+
+
+def test_a_release_that_nobody_knows_is_said() -> None:
+    assert space_of(version="0.99.0").notes == (
+        "jaxlib 0.99.0 is not known: settings are those of 0.12.0.1",
+    )
+    assert space_of().notes == ()
+
+
+def test_the_same_input_makes_the_same_space() -> None:
+    one = space_of(program=gathers(), shape=Shape(), asked='[arms]\nx = "NCCL_BUFFSIZE=1"')
+    other = space_of(program=gathers(), shape=Shape(), asked='[arms]\nx = "NCCL_BUFFSIZE=1"')
+    assert one == other
+    assert texts(one) == texts(other)
+    assert len(set(texts(one))) == len(texts(one))
