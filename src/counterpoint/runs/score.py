@@ -46,7 +46,7 @@ def score_of_steps(run: Run) -> Score | None:
 def _of_rank(rank: Rank) -> Score | None:
     if not rank.steps:
         return None
-    quiet = undisturbed(rank.steps, _disturbances(rank))
+    quiet = undisturbed(rank.steps, disturbances(rank))
     enough = quiet if len(quiet) >= _FEWEST else rank.step_seconds[1:]
     if len(enough) < _FEWEST:
         return None
@@ -73,7 +73,7 @@ def _apart(before: StepStart, after: StepStart) -> int:
     return after.step - before.step
 
 
-def _disturbances(rank: Rank) -> list[tuple[float, float]]:
+def disturbances(rank: Rank) -> list[tuple[float, float]]:
     """Compiles, and the profile with the time it takes to write it."""
     found = [(it.at_s - it.seconds, it.at_s) for it in rank.compiles if it.at_s is not None]
     for process in rank.processes:

@@ -1,0 +1,143 @@
+"""`measure`: all that one trial tells, out of its Run and of how its gang ended."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Final, cast
+
+from counterpoint.core.basis import Unknown
+from counterpoint.core.errors import CounterpointError
+from counterpoint.hlo import Program, read_program
+from counterpoint.runs import Rank, Run, read_run
+from counterpoint.runs.run import longest_compiles, module_of
+from counterpoint.tune.executors.executor import Ended
+from counterpoint.tune.schedule_hash import schedule_hash
+from counterpoint.tune.trial.failures import Cause, why_failed, why_no_run
+from counterpoint.tune.trial.losses import read_losses
+from counterpoint.tune.trial.report import Failure, Losses, Report, Steady
+from counterpoint.tune.trial.steady import FEWEST, steady
+from counterpoint.tune.trial.step_times import step_times
+
+_REMAT_TRIED: Final = "by rematerialization; only reduced to"
+"""XLA's hlo_rematerialization.cc, where recomputing could not save enough."""
+_COMPARED: Final = 8
+"""So many ranks' programs are compared with the first one's."""
+_NEAR: Final = 0.5
+"""Of the longest compile: modules that took so long may be the step."""
+_MOST_NOTES: Final = 6
+
+
+def measure(directory: Path, ended: Ended) -> Report:
+    """What a trial told; a directory that is no whole Run is a failure of one kind or another."""
+    try:
+        run = read_run(directory)
+    except CounterpointError as damage:
+        cause = why_no_run(directory, ended, damage.what)
+        return Report(failure=cause.failure, detail=cause.detail)
+    losses = read_losses(run)
+    told = _judged(run, ended, losses)
+    program, notes = _program(run)
+    peak, limit = _memory(run)
+    return Report(
+        steady=told if isinstance(told, Steady) else None,
+        failure=told.failure if isinstance(told, Cause) else None,
+        detail=told.detail if isinstance(told, Cause) else "",
+        program=schedule_hash(program) if program else None,
+        peak_bytes=peak,
+        limit_bytes=limit,
+        remat=_remat(run, program),
+        losses=losses if losses.steps or losses.norm_steps else None,
+        hosts=tuple(dict.fromkeys(rank.host for rank in run.ranks)),
+        versions=tuple(sorted(run.versions.items())),
+        notes=(*notes, *run.notes)[:_MOST_NOTES],
+    )
+
+
+def _judged(run: Run, ended: Ended, losses: Losses) -> Steady | Cause:
+    cause = why_failed(run, ended)
+    if cause is not None:
+        return cause
+    if losses.values and not math.isfinite(losses.values[-1]):
+        said = f"the loss of step {losses.steps[-1]} is {losses.values[-1]}"
+        return Cause(Failure.NAN, f"{said}; see {run.path}")
+    times = step_times(run)
+    if isinstance(times, Unknown):
+        return Cause(Failure.NO_STEPS, f"{times.reason}; see {run.path}")
+    found = steady(times.seconds, times.source)
+    if isinstance(found, Unknown):
+        few = len(times.seconds) < FEWEST
+        return Cause(
+            Failure.NO_STEPS if few else Failure.UNSTEADY, f"{found.reason}; see {run.path}"
+        )
+    return Steady(
+        median_s=found.median_s,
+        steps=found.steps,
+        warm_up=found.warm_up,
+        spread=found.spread,
+        source=found.source,
+        notes=(*times.notes, *found.notes),
+    )
+
+
+def _program(run: Run) -> tuple[Program | None, tuple[str, ...]]:
+    """The scheduled step of the first rank, and whether others have another one."""
+    if not run.ranks:
+        return None, ()
+    first, *others = run.ranks
+    program, why = _step_of(first)
+    if program is None:
+        return None, (why,) if why else ()
+    mine = schedule_hash(program)
+    for rank in others[: _COMPARED - 1]:
+        theirs, _ = _step_of(rank)
+        if theirs is not None and schedule_hash(theirs) != mine:
+            return program, (f"ranks {first.number} and {rank.number} run different programs",)
+    return program, ()
+
+
+def _step_of(rank: Rank) -> tuple[Program | None, str]:
+    """Its program; a program out of JAX's compilation cache may not be dumped, and others are."""
+    files = rank.hlo
+    if not files:
+        return None, ""
+    cached = {it.name for it in rank.compiles if it.kind == "cache_hit" and it.name}
+    dumped = {module_of(path, cached) for path in files}
+    if missing := cached - dumped:
+        names = ", ".join(sorted(missing)[:3])
+        return None, f"its program is not known: {names} came out of JAX's compilation cache"
+    took = {} if cached else longest_compiles(rank.compiles)
+    seconds = {path: took.get(module_of(path, took), 0.0) for path in files}
+    # What small programs take to compile is chance: of those that are close the largest is it.
+    near = [path for path in files if seconds[path] >= _NEAR * max(seconds.values())]
+    try:
+        return read_program(max(near, key=lambda path: path.stat().st_size)), ""
+    except (CounterpointError, OSError, ValueError) as damage:
+        return None, f"the dumped program can't be read: {damage}"
+
+
+def _memory(run: Run) -> tuple[int | None, int | None]:
+    """Peak and limit of the device that came closest, as its allocator counts."""
+    peaks = [
+        value
+        for rank in run.ranks
+        for process in rank.processes
+        for name, value in process.peak_memory.items()
+        if name.startswith("device")
+    ]
+    limits = [
+        value
+        for rank in run.ranks
+        for process in rank.processes
+        if isinstance(told := process.facts.get("memory_limit"), dict)
+        for value in cast("dict[str, object]", told).values()
+        if isinstance(value, int)
+    ]
+    return max(peaks, default=None), min(limits, default=None)
+
+
+def _remat(run: Run, program: Program | None) -> bool | None:
+    """Whether XLA recomputed: it marks what it clones. Nothing is known without the program."""
+    if any(_REMAT_TRIED in it.text for rank in run.ranks[:1] for it in rank.compiler_lines):
+        return True
+    return None if program is None else any(".remat" in it.name for it in program.instructions)

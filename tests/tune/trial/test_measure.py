@@ -1,0 +1,285 @@
+"""What a trial tells, of real runs on the CPU and of what is left of them when things go wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from counterpoint.capture.launch import launch
+from counterpoint.capture.request import Request
+from counterpoint.flags import Settings
+from counterpoint.runs import layout
+from counterpoint.tune.executors.executor import Ended, EndedKind
+from counterpoint.tune.trial.measure import measure
+from counterpoint.tune.trial.report import Failure, Report
+
+PLAIN = {"PATH": os.environ["PATH"], "HOME": "/nowhere", "JAX_PLATFORMS": "cpu"}
+EXITED = Ended(kind=EndedKind.EXITED, exit_code=0)
+PATIENCE_S = 100
+STEPS = """
+import sys
+for i in range({count}):
+    seconds = 5.0 if i < 8 else 1.0 + 0.001 * (i % 3)
+    print(f"completed step: {{i}}, seconds: {{seconds}}, loss: {{10 - 0.1 * i}}", flush=True)
+{end}
+"""
+TRAINS = """
+import jax, jax.numpy as jnp
+@jax.jit
+def train_step(w, x):
+    loss, grad = jax.value_and_grad(lambda w: jnp.mean((x @ w - 1) ** 2))(w)
+    return w - 0.1 * grad, loss
+w, x = jnp.zeros((32, 8)), jnp.ones((16, 32)) / 32
+for i in range(40):
+    with jax.profiler.StepTraceAnnotation("train", step_num=i):
+        w, loss = train_step(w, x)
+        loss.block_until_ready()
+    print(f"step {i} loss {float(loss):.4f}", flush=True)
+"""
+
+
+def run(path: Path, program: str, **options: object) -> Report:
+    asked = Request(
+        (sys.executable, "-c", program),
+        path / "run",
+        window=None,
+        echo=False,
+        environment=PLAIN,
+        timeout_s=PATIENCE_S,
+    )
+    made = launch(replace(asked, **options))  # pyright: ignore[reportArgumentType]
+    return measure(made.path, Ended(kind=EndedKind.EXITED, exit_code=made.outcome.status))
+
+
+def steps(count: int = 40, end: str = "") -> str:
+    return STEPS.format(count=count, end=end)
+
+
+def test_a_good_run_tells_its_step_after_the_warm_up(tmp_path: Path) -> None:
+    told = run(tmp_path, steps())
+    assert (told.failure, told.detail) == (None, "")
+    assert told.steady is not None
+    assert told.steady.median_s == pytest.approx(1.001)
+    assert told.steady.warm_up in (7, 8)  # the first line only opens the series
+    assert told.steady.source == "log"
+    assert told.losses is not None
+    assert told.losses.values[:2] == (10.0, 9.9)
+    assert len(told.hosts) == 1
+    assert told.program is None  # no XLA ran
+
+
+@pytest.mark.parametrize(
+    ("end", "failure", "says"),
+    [
+        ("raise ValueError('no such dataset')", Failure.CRASH, "no such dataset"),
+        ("raise MemoryError('RESOURCE_EXHAUSTED: 9 GiB')", Failure.OUT_OF_MEMORY, "9 GiB"),
+        ("print('step 99 loss nan')", Failure.NAN, "NaN"),
+        ("print('step 99 loss inf')", Failure.NAN, "the loss of step 99 is inf"),
+        ("raise OSError(28, 'No space left on device')", Failure.DISK_FULL, "No space left"),
+        ("raise RuntimeError('CUDA_ERROR_ECC_UNCORRECTABLE: x')", Failure.NODE_FAULT, "ECC"),
+        (
+            "sys.exit('parse_flags_from_env.cc:234] Unknown flags in XLA_FLAGS: --xla_x')",
+            Failure.UNKNOWN_FLAG,
+            "--xla_x",
+        ),
+        (
+            "raise RuntimeError('heartbeat timeout. This indicates that the remote task has so')",
+            Failure.CRASH,  # there is no task whose end is unknown
+            "heartbeat",
+        ),
+    ],
+)
+def test_a_failure_has_its_name_and_the_file_to_read(
+    tmp_path: Path, end: str, failure: Failure, says: str
+) -> None:
+    told = run(tmp_path, steps(20, end))
+    assert told.failure is failure, told.detail
+    assert says in told.detail
+    assert str(tmp_path / "run") in told.detail
+    assert "\n" not in told.detail
+    assert told.steady is None
+
+
+def test_settings_of_nccl_may_bring_about_what_else_a_machine_does(tmp_path: Path) -> None:
+    end = "raise RuntimeError('NCCL operation failed: unhandled system error')"
+    assert run(tmp_path / "a", steps(20, end)).failure is Failure.NODE_FAULT
+    mine = Settings(env=(("NCCL_PROTO", "LL128"),))
+    assert run(tmp_path / "b", steps(20, end), settings=mine).failure is Failure.CRASH
+
+
+def test_no_steps_and_too_few_are_said(tmp_path: Path) -> None:
+    told = run(tmp_path / "a", "print('hello')")
+    assert told.failure is Failure.NO_STEPS
+    assert told.detail.startswith("no steps were seen")
+    assert told.losses is None
+    assert run(tmp_path / "b", steps(4)).failure is Failure.NO_STEPS
+
+
+def test_steps_that_never_settle_are_no_figure(tmp_path: Path) -> None:
+    program = "for i in range(60): print(f'completed step: {i}, seconds: {1 + 0.02 * i}')"
+    told = run(tmp_path, program)
+    assert told.failure is Failure.UNSTEADY
+    assert "settle" in told.detail
+
+
+@pytest.mark.slow
+def test_time_limits_and_hangs(tmp_path: Path) -> None:
+    sleeps = steps(3, "import time; time.sleep(600)")
+    assert run(tmp_path / "a", sleeps, timeout_s=1).failure is Failure.TIMEOUT
+    assert run(tmp_path / "b", sleeps, hang_after_s=1.5).failure is Failure.HANG
+
+
+@pytest.mark.parametrize(
+    ("kind", "failure"),
+    [(EndedKind.PREEMPTED, Failure.PREEMPTED), (EndedKind.NODE_FAULT, Failure.NODE_FAULT)],
+)
+def test_an_allocation_that_ended_comes_first(
+    tmp_path: Path, kind: EndedKind, failure: Failure
+) -> None:
+    run(tmp_path, steps(20, "raise ValueError('so')"))
+    ended = Ended(kind=kind, exit_code=1, detail="Slurm says so")
+    told = measure(tmp_path / "run", ended)
+    assert (told.failure, told.detail) == (failure, "Slurm says so")
+    nowhere = measure(tmp_path / "nowhere", ended)
+    assert (nowhere.failure, nowhere.detail) == (failure, "Slurm says so")
+
+
+@pytest.mark.parametrize(
+    ("ended", "failure"),
+    [
+        (Ended(kind=EndedKind.KILLED, detail="it was asked to stop"), Failure.INTERRUPTED),
+        (Ended(kind=EndedKind.KILLED, exit_code=124), Failure.TIMEOUT),
+        (Ended(kind=EndedKind.LOST, detail="the cluster is silent"), Failure.NODE_FAULT),
+        (Ended(kind=EndedKind.EXITED, exit_code=137), Failure.INTERRUPTED),
+        (Ended(kind=EndedKind.EXITED, exit_code=2, detail="error: so"), Failure.CRASH),
+        (
+            Ended(
+                kind=EndedKind.EXITED,
+                exit_code=2,
+                detail="error: --set x=1: 1 flag that jaxlib does not take\n"
+                "  why: XLA ends the process at such a flag",
+            ),
+            Failure.UNKNOWN_FLAG,
+        ),
+        (
+            Ended(kind=EndedKind.EXITED, exit_code=3, detail="No space left on device"),
+            Failure.DISK_FULL,
+        ),
+    ],
+)
+def test_what_left_no_run_is_told_by_its_end(
+    tmp_path: Path, ended: Ended, failure: Failure
+) -> None:
+    for place in (tmp_path / "none", tmp_path):
+        told = measure(place, ended)
+        assert told.failure is failure
+        assert told.detail
+        assert "\n" not in told.detail
+
+
+@pytest.mark.slow
+def test_a_runner_that_was_killed_is_nobody_s_fault(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    ours = (sys.executable, "-m", "counterpoint", "run", "--no-profile", "-o", str(path))
+    endless = steps(9, "import time; time.sleep(600)")
+    with subprocess.Popen(
+        [*ours, "--", sys.executable, "-c", endless],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as runner:
+        log = path / "rank0" / layout.AGENT / layout.STEPS_OF_LOG
+        until = time.monotonic() + PATIENCE_S
+        while not log.exists() and time.monotonic() < until:
+            time.sleep(0.05)
+        pid = json.loads((path / "rank0" / layout.RANK_MANIFEST).read_text())["pid"]
+        runner.send_signal(signal.SIGKILL)
+        runner.wait()
+        os.killpg(pid, signal.SIGKILL)
+    told = measure(path, Ended(kind=EndedKind.EXITED, exit_code=-9))
+    assert told.failure is Failure.INTERRUPTED
+    assert "nobody left to say how" in told.detail
+    assert not told.failure.blames_the_arm
+
+
+class TestHalf:
+    """A Run of which parts are missing or damaged."""
+
+    @pytest.fixture
+    def path(self, tmp_path: Path) -> Path:
+        run(tmp_path, steps(20))
+        return tmp_path / "run"
+
+    def test_without_its_manifest_it_is_none(self, path: Path) -> None:
+        (path / layout.MANIFEST).unlink()
+        assert measure(path, EXITED).failure is Failure.CRASH
+
+    def test_a_damaged_manifest_is_none(self, path: Path) -> None:
+        (path / layout.MANIFEST).write_text('{"schema": "counterpoint.run/1", "na')
+        assert measure(path, EXITED).failure is Failure.CRASH
+
+    def test_without_its_ranks(self, path: Path) -> None:
+        shutil.rmtree(path / "rank0")
+        assert measure(path, EXITED).failure is not None
+
+    def test_a_rank_that_a_dead_node_left_open(self, path: Path) -> None:
+        file = path / "rank0" / layout.RANK_MANIFEST
+        told = json.loads(file.read_text())
+        told |= {"host": "elsewhere", "ended": None, "outcome": {"kind": "running"}}
+        file.write_text(json.dumps(told))
+        ended = Ended(kind=EndedKind.EXITED, exit_code=1)
+        assert measure(path, ended).failure is Failure.INTERRUPTED
+        lost = measure(path, replace(ended, kind=EndedKind.LOST))
+        assert lost.failure is Failure.NODE_FAULT
+        (path / "rank0" / layout.STDERR).write_text(
+            "E coordination_service.cc:1170] Task 1 heartbeat timeout. This indicates that the"
+            " remote task has failed, got preempted, or crashed unexpectedly.\n"
+        )
+        assert measure(path, ended).failure is Failure.NODE_FAULT
+
+    def test_logs_that_are_gone(self, path: Path) -> None:
+        for name in (layout.STDOUT, layout.STDERR):
+            (path / "rank0" / name).unlink()
+        told = measure(path, EXITED)
+        assert told.losses is None
+        assert told.steady is not None
+
+
+@pytest.mark.slow
+class TestJax:
+    def test_the_program_of_the_step_is_told(self, tmp_path: Path) -> None:
+        pytest.importorskip("jax")
+        one, two = (run(tmp_path / name, TRAINS) for name in "ab")
+        other = run(tmp_path / "c", TRAINS.replace("(16, 32)", "(24, 32)"))
+        assert one.program is not None
+        assert one.program == two.program
+        assert other.program not in (None, one.program)
+        assert one.remat is False
+        assert one.peak_bytes is None  # the CPU's allocator keeps no count
+        assert dict(one.versions)["jax"]
+        assert one.losses is not None
+        assert one.losses == two.losses
+        assert len(one.losses.steps) == 40
+        # 40 tiny steps on a busy machine may settle or not; how they were seen is sure.
+        assert one.steady is None or one.steady.source == "annotation"
+
+    def test_a_program_out_of_the_cache_is_not_taken_for_another(self, tmp_path: Path) -> None:
+        pytest.importorskip("jax")
+        cache = {
+            **PLAIN,
+            "JAX_COMPILATION_CACHE_DIR": str(tmp_path / "cache"),
+            "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+            "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+        }
+        first = run(tmp_path / "a", TRAINS, environment=cache)
+        again = run(tmp_path / "b", TRAINS, environment=cache)
+        assert first.program is not None
+        assert again.program in (None, first.program)
