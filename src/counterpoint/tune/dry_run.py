@@ -88,7 +88,8 @@ def plan_study(asked: Asked, say: Say) -> DryRun:
 def _executor(asked: Asked) -> str | None:
     if not asked.measure:
         return None
-    return choose_executor(asked.executor, asked.plan.shape, asked.executor_options).describe()
+    options, environ = asked.executor_options, asked.inherited
+    return choose_executor(asked.executor, asked.plan.shape, options, environ=environ).describe()
 
 
 def _compiles(asked: Asked, arms: tuple[Arm, ...]) -> int:

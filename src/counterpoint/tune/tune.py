@@ -43,7 +43,7 @@ def tune(asked: Asked, say: Say = lambda _: None, stopped: Stopped = lambda: Fal
     asked = grounded(asked, say)
     if asked.measure:
         refuse_small(asked.online_plan)
-    executor = _executor(asked)
+    executor = _executor(asked, say)
     first = began(asked, executor.name if executor else None, Path.cwd())
     with open_study(asked.directory, first) as ledger:
         if ledger.study.ended is None:
@@ -79,10 +79,16 @@ def grounded(asked: Asked, say: Say) -> Asked:
     return replace(asked, target=here)
 
 
-def _executor(asked: Asked) -> Executor | None:
+def _executor(asked: Asked, say: Say) -> Executor | None:
     if not asked.measure:
         return None
-    return choose_executor(asked.executor, asked.plan.shape, asked.executor_options)
+    return choose_executor(
+        asked.executor,
+        asked.plan.shape,
+        asked.executor_options,
+        environ=asked.inherited,
+        say=say,
+    )
 
 
 def _go_on(
