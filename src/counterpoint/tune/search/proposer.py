@@ -46,6 +46,7 @@ class Proposer:
     ) -> None:
         import optuna
 
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
         self._grid = grid
         self._choices = {
             it.name: (_ALONE, *(choice.choice for choice in it.choices)) for it in dimensions
@@ -174,7 +175,7 @@ def require_optuna() -> None:
             why=str(error),
             next="pip install 'counterpoint[tune]'",
         ) from None
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    del optuna
 
 
 def _failed() -> optuna.trial.TrialState:

@@ -47,15 +47,10 @@ def stacks(grid: Grid, board: Board) -> Iterator[Point]:
 
 def _of_seeds(grid: Grid) -> Iterator[Point]:
     """What arms that somebody named have of this grid; the rest of them acts when they run."""
+    offered = {(it.name, choice.choice) for it in grid.searched for choice in it.choices}
     for arm in grid.space.seeds:
-        known = {it.name for it in grid.searched}
-        point = grid.canonical(
-            {
-                it.dimension: it.choice
-                for it in arm.changes
-                if it.dimension in known and grid.alone(it.dimension, it.choice) is not None
-            }
-        )
+        chosen = {(it.dimension, it.choice) for it in arm.changes} & offered
+        point = grid.canonical(dict(sorted(chosen)))
         if len(point) > 1 and grid.why_not(point) is None:
             yield point
 

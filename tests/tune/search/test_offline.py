@@ -1,0 +1,171 @@
+"""The offline search with the real compiler: a small sharded step for eight H100s."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from counterpoint.compile import load_workload
+from counterpoint.core.errors import UsageError
+from counterpoint.flags import Settings
+from counterpoint.tune.arm import BASE, Acts, Arm, Origin, Predicted
+from counterpoint.tune.journal.records import CandidateSeen
+from counterpoint.tune.plan import Plan
+from counterpoint.tune.search.offline import search
+from counterpoint.tune.space.space import Space
+from counterpoint.tune.study.ledger import Ledger
+from counterpoint.tune.study.study import Study
+from counterpoint.workflow.prediction.forecast import Bench
+from counterpoint.workflow.prediction.question import Question
+from counterpoint.workflow.prediction.subject import find_subject
+from counterpoint.workflow.prediction.trials import Work
+from lowered import H100, Lowered
+from tune_search_spaces import dimension, ledger, space, variable
+
+pytest.importorskip("optuna")
+pytestmark = pytest.mark.slow
+
+PLAN = Plan(candidates=14, shortlist=4, jobs=2)
+UNKNOWN = Arm(
+    name="unknown", settings=Settings(xla=(("xla_gpu_no_such", "1"),)), origin=Origin.HAND
+)
+AT_RUN = Settings(env=(("NCCL_PROTO", "Simple"),))
+SPACE = space(
+    dimension("pipelined", "true", flag="xla_gpu_enable_pipelined_all_gather"),
+    dimension("gather", "0", "31457281", flag="xla_gpu_all_gather_combine_threshold_bytes"),
+    dimension("scatter", "0", flag="xla_gpu_reduce_scatter_combine_threshold_bytes"),
+    variable("XLA_PYTHON_CLIENT_MEM_FRACTION", "0.0005", dimension="memory", acts=Acts.SCHEDULE),
+    variable("NCCL_ALGO", "Ring", dimension="algorithm"),
+    dimension("PGLE", profile=True),
+    seeds=(UNKNOWN, Arm(name="mine", settings=AT_RUN, origin=Origin.HAND)),
+)
+
+
+@pytest.fixture(scope="module")
+def work(lowered: Lowered) -> Work:
+    subject = find_subject(load_workload(lowered.ir))
+    return Work(subject, Bench(target=H100), Question(), lambda _: None)
+
+
+@pytest.fixture(scope="module")
+def told() -> list[str]:
+    return []
+
+
+@pytest.fixture(scope="module")
+def study(work: Work, told: list[str]) -> Study:
+    one = ledger()
+    search(work, SPACE, PLAN, one, told.append)
+    return one.study
+
+
+def by_name(study: Study) -> dict[str, CandidateSeen]:
+    return {it.arm.name: it for it in study.candidates}
+
+
+def predictions(study: Study) -> dict[str, Predicted]:
+    return {it.arm.name: it.arm.predicted for it in study.candidates if it.arm.predicted}
+
+
+def not_tied(seen: CandidateSeen) -> CandidateSeen:
+    """As it was before the search had come to its end."""
+    figures = seen.arm.predicted
+    told = replace(figures, tied=False) if figures is not None else None
+    return replace(seen, arm=replace(seen.arm, predicted=told))
+
+
+def without_times(study: Study) -> list[CandidateSeen]:
+    return [replace(not_tied(it), at="") for it in study.candidates]
+
+
+def test_the_base_comes_first_and_each_candidate_once(study: Study) -> None:
+    names = [it.arm.name for it in study.candidates]
+    assert names[0] == BASE
+    assert len(names) == len(set(names))
+    assert predictions(study)[BASE].gain == 0
+
+
+def test_equal_programs_are_named_and_not_listed(study: Study) -> None:
+    idle = by_name(study)["gather 31457281"]
+    assert idle.same_as == BASE
+    assert study.search is not None
+    listed = [
+        predictions(study)[it].program for it in study.search.shortlist if it in predictions(study)
+    ]
+    others = [it for it in listed if it != predictions(study)[BASE].program]
+    assert len(others) == len(set(others))
+
+
+def test_a_failure_and_what_is_too_large_end_nothing(study: Study) -> None:
+    failed = by_name(study)["unknown"]
+    assert "xla_gpu_no_such" in (failed.failure or "")
+    large = predictions(study)["memory 0.0005"]
+    assert large.fits is False
+    assert large.peak_bytes is not None
+    assert large.limit_bytes is not None
+    assert large.peak_bytes > large.limit_bytes
+    assert study.search is not None
+    assert not {"unknown", "memory 0.0005"} & set(study.search.shortlist)
+
+
+def test_the_best_is_listed_first_and_each_of_its_changes_brings_something(study: Study) -> None:
+    ended = study.search
+    assert ended is not None
+    made = predictions(study)
+    best = max(it.gain for it in made.values() if it.fits)
+    assert best > 0.005
+    assert made[ended.shortlist[0]].gain == pytest.approx(best, abs=0.004)
+    assert made[ended.shortlist[0]].tied
+    assert {it.arm for it in study.ablation} == {ended.shortlist[0]}
+    assert all(it.loses > 0.001 or (it.high and it.high > 0.001) for it in study.ablation)
+    assert "predicted to save" in ended.why
+
+
+def test_what_acts_at_run_time_comes_behind_what_is_predicted(study: Study) -> None:
+    assert study.search is not None
+    names = study.search.shortlist
+    at_run = [it for it in names if it in ("mine", "algorithm Ring")]
+    assert at_run == list(names[len(names) - len(at_run) :])
+    assert by_name(study)["algorithm Ring"].arm.predicted is None
+    assert by_name(study)["mine"].same_as == BASE
+    assert "can't be predicted" in study.search.why
+
+
+def test_a_profile_is_tried_on_the_best(study: Study) -> None:
+    profiled = [it for it in study.candidates if it.arm.profile]
+    assert profiled
+    assert all(it.arm.predicted is not None for it in profiled)
+    assert all(not it.arm.settings.flags.get("xla_gpu_pgle_profile_file") for it in profiled)
+
+
+def test_progress_is_told(study: Study, told: list[str]) -> None:
+    assert study.search is not None
+    assert told[-1] == study.search.why
+    assert any("failed" in it and "too large" in it for it in told)
+
+
+def test_a_search_that_was_ended_anywhere_goes_on_to_the_same(work: Work, study: Study) -> None:
+    begun = ledger().study
+    for number in (1, 6):
+        known = tuple(map(not_tied, study.candidates[:number]))
+        part = replace(begun, space=study.space, candidates=known)
+        again = Ledger(part, lambda _: None)
+        search(work, SPACE, PLAN, again)
+        assert without_times(again.study) == without_times(study)
+        assert again.study.search is not None
+        assert study.search is not None
+        assert again.study.search.shortlist == study.search.shortlist
+
+
+def test_one_that_is_stopped_has_no_end(work: Work) -> None:
+    one = ledger()
+    search(work, SPACE, PLAN, one, stopped=lambda: len(one.study.candidates) > 2)
+    assert one.study.search is None
+    assert len(one.study.candidates) >= 3
+
+
+def test_a_base_that_fails_is_everybodys_error(work: Work) -> None:
+    base = Settings(xla=(("xla_gpu_no_such", "1"),))
+    with pytest.raises(UsageError, match="xla_gpu_no_such"):
+        search(work, Space(base=base), PLAN, ledger())
