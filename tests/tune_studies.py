@@ -67,7 +67,9 @@ def report(
     failure: Failure | None = None,
     program: str | None = None,
     losses: Sequence[float] = (),
-    **more: object,
+    remat: bool | None = None,
+    peak: int | None = None,
+    limit: int | None = None,
 ) -> Report:
     """Of a run that took so long, or failed."""
     said = Losses(steps=tuple(range(len(losses))), values=tuple(losses)) if losses else None
@@ -77,7 +79,9 @@ def report(
         detail=f"planted {failure}" if failure else "",
         program=program,
         losses=said,
-        **more,  # pyright: ignore[reportArgumentType]
+        remat=remat,
+        peak_bytes=peak,
+        limit_bytes=limit,
     )
 
 

@@ -216,12 +216,19 @@ def test_what_the_winner_is_made_of() -> None:
     assert all(it.low is not None and it.low <= it.loses for it in said.ablation)
 
 
-def told(**more: object) -> Conclusion:
+def told(
+    *, remat: bool | None = None, peak: int | None = None, limit: int | None = None
+) -> Conclusion:
     a = arm("a")
     made = Made(a).entered(a).noise()
     for number in (1, 2):
         made.ran(BASE, report(1.0, remat=False), Purpose.SCREEN, number)
-        made.ran("a", report(0.9 + number / 1000, **more), Purpose.SCREEN, number)
+        made.ran(
+            "a",
+            report(0.9 + number / 1000, remat=remat, peak=peak, limit=limit),
+            Purpose.SCREEN,
+            number,
+        )
     return conclude(made.study, PLAN)
 
 
@@ -231,7 +238,7 @@ def test_recomputation_on_one_side_only_is_said() -> None:
 
 
 def test_memory_that_is_nearly_full_is_said() -> None:
-    tight = told(remat=False, peak_bytes=98, limit_bytes=100)
+    tight = told(remat=False, peak=98, limit=100)
     assert any("98% of the memory" in it for it in tight.notes)
 
 

@@ -10,14 +10,15 @@ from counterpoint.tune.online.moves import CloseAllocation, Drop, Finish, Move, 
 from counterpoint.tune.online.standing import SAME_PROGRAM, racers
 from counterpoint.tune.plan import Plan
 from counterpoint.tune.study.study import Study, Trial
+from counterpoint.tune.trial.guard import guard
 from counterpoint.tune.trial.report import Failure, Losses, Purpose
 
 OTHER_NUMBERS: Final = "other numbers"
 _CHANCES: Final = 2
 OF_NO_USE: Final = frozenset({Failure.NO_STEPS, Failure.UNSTEADY})
 """A run that is profiled needs no step times."""
-_AGAIN: Final = frozenset({Failure.UNSTEADY, Failure.HANG})
-"""What may be luck also in the first run of all."""
+_AGAIN: Final = frozenset({Failure.UNSTEADY, Failure.HANG, Failure.NO_STEPS})
+"""What may be luck also in the first run of all, or is seen in a profile the second time."""
 _BY_THE_USER: Final = frozenset({Failure.INTERRUPTED, Failure.DISK_FULL})
 
 _MEND: Final = {
@@ -88,14 +89,12 @@ def _other_numbers(study: Study, plan: Plan) -> Iterator[Drop]:
     base = _losses(study.trials_of(BASE))
     if not base:
         return
-    from counterpoint.tune.trial.guard import guard
-
     for it in study.arms:
         if it.is_base or it.name in study.dropped:
             continue
         for losses in _losses(study.trials_of(it.name)):
             found = guard(base, losses, plan.loss_tolerance)
-            if found.verdict == "other":
+            if found.kind == "other":
                 yield Drop(it.name, OTHER_NUMBERS, found.why)
 
 

@@ -26,7 +26,7 @@ def doubts(study: Study, plan: Plan, found: Findings, noise: Noise | None) -> tu
         *_numbers(study),
         *_noise(plan, noise),
         *_alarms(study),
-        *_others(found),
+        *_others(study, found),
         *_not_tried(study),
         *_of_trials(study),
     ]
@@ -84,8 +84,10 @@ def _alarms(study: Study) -> Iterator[str]:
         yield f"in the confirmation, {note}"
 
 
-def _others(found: Findings) -> Iterator[str]:
+def _others(study: Study, found: Findings) -> Iterator[str]:
     for name, told in found.raced.items():
+        if name in study.dropped:
+            continue
         if told.verdict is Verdict.FASTER and (found.winner is None or name != found.winner.name):
             yield f"{name} was faster, too: {estimate_text(told)} in the race"
 

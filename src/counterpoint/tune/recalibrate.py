@@ -1,0 +1,138 @@
+"""Recalibrate: the cost model, fitted to the steps that a study measured.
+
+Each arm that ran left its scheduled program in its Run, and the median of its runs says how long a
+step of it takes. That is one number per arm for five scalars, so they move no further than their
+own uncertainty makes likely (step_fit.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Final
+
+from counterpoint.core.basis import Unknown
+from counterpoint.core.errors import CounterpointError
+from counterpoint.cost.scalars import Scalars, default_scalars
+from counterpoint.hardware import Target, find_chip
+from counterpoint.hlo import Program, read_program
+from counterpoint.runs.reader import read_run
+from counterpoint.runs.run import Run
+from counterpoint.tune.arm import Arm
+from counterpoint.tune.study.study import Study, Trial
+from counterpoint.tune.trial.report import Purpose
+from counterpoint.workflow.calibration.calibration import Calibration
+from counterpoint.workflow.calibration.step_fit import (
+    MeasuredStep,
+    StepOf,
+    calibrate_steps,
+    predicted_step,
+)
+
+CALIBRATION: Final = "calibration.toml"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recalibrated:
+    """Errors are means over the arms: predicted over measured, less one, without its sign."""
+
+    calibration: Calibration
+    path: Path
+    arms: int
+    error_before: float
+    error_after: float
+
+
+def recalibrate(
+    study: Study,
+    directory: Path,
+    target: Target,
+    start: Scalars | None = None,
+    step_of: StepOf = predicted_step,
+) -> Recalibrated | Unknown:
+    """Fit to all arms that were both predicted and measured, and keep what came out.
+
+    Unknown where that would teach the model something untrue: another chip, too few arms, or
+    programs that can't be read any more.
+    """
+    steps: list[MeasuredStep] = []
+    why = "no arm was both predicted and measured"
+    for arm in study.arms:
+        found = _step(study, directory, target, arm)
+        if isinstance(found, Unknown):
+            why = found.reason
+        elif found is not None:
+            steps.append(found)
+    if not steps:
+        return Unknown(why)
+    made = calibrate_steps(steps, start or default_scalars(target.gpu), step_of=step_of)
+    if any(it.worse for it in made.steps):
+        worse = next(it for it in made.steps if it.worse)
+        return Unknown(f"scalars that suit the others tell {worse.name} worse than before")
+    path = directory / CALIBRATION
+    path.write_text(made.toml(), encoding="utf-8")
+    count = len(made.steps)
+    return Recalibrated(
+        calibration=made,
+        path=path,
+        arms=count,
+        error_before=sum(abs(it.before_s / it.measured_s - 1) for it in made.steps) / count,
+        error_after=sum(abs(it.after_s / it.measured_s - 1) for it in made.steps) / count,
+    )
+
+
+def _step(study: Study, directory: Path, target: Target, arm: Arm) -> MeasuredStep | Unknown | None:
+    """None for an arm that has nothing to say; Unknown where it ought to."""
+    timed = [
+        it
+        for it in study.trials_of(arm.name)
+        if it.counts and it.started.purpose is not Purpose.PROFILE
+    ]
+    seconds = [it.report.steady.median_s for it in timed if it.report and it.report.steady]
+    if arm.predicted is None or not seconds:
+        return None
+    found = _program(timed, directory, target)
+    if isinstance(found, Unknown):
+        return found
+    return MeasuredStep(name=arm.name, program=found, target=target, seconds=median(seconds))
+
+
+def _program(timed: list[Trial], directory: Path, target: Target) -> Program | Unknown:
+    """The step as the last run of the arm compiled it, on the chip that the target has."""
+    place = directory / timed[-1].started.directory
+    try:
+        run = read_run(place)
+    except CounterpointError as error:
+        return Unknown(error.what)
+    other = _other_chip(run, target)
+    if other is not None:
+        return Unknown(f"it ran on {other}, and the target is {target.gpu}")
+    for rank in run.ranks:
+        for path in rank.hlo[:1]:
+            try:
+                program = read_program(path)
+            except CounterpointError as error:
+                return Unknown(error.what)
+            if program.is_scheduled:
+                return program
+    return Unknown(f"{place}: XLA dumped no scheduled program there")
+
+
+def _other_chip(run: Run, target: Target) -> str | None:
+    """What it ran on, if that is not the target's chip."""
+    named = {device for rank in run.ranks for it in rank.processes for device in it.devices}
+    for name in sorted(named):
+        chip = find_chip(name)
+        if chip is None or chip.name != target.chip.name:
+            return name
+    return None if named else "devices that are not known"
+
+
+def errors(found: Recalibrated) -> Mapping[str, tuple[float, float]]:
+    """By arm: predicted over measured, less one, before and after."""
+    return {
+        it.name: (it.before_s / it.measured_s - 1, it.after_s / it.measured_s - 1)
+        for it in found.calibration.steps
+    }

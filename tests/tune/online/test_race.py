@@ -1,0 +1,382 @@
+"""What comes next in a study, by all that it knows: rules of the race, one by one."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from counterpoint.tune.arm import BASE, Acts, Arm, Origin
+from counterpoint.tune.journal.records import ArmEntered, CandidateSeen
+from counterpoint.tune.online.moves import (
+    CloseAllocation,
+    Drop,
+    Enter,
+    Finish,
+    MakeProfile,
+    OpenAllocation,
+    Pause,
+    RunTrial,
+)
+from counterpoint.tune.online.race import next_move
+from counterpoint.tune.plan import Budget, Plan
+from counterpoint.tune.statistics.estimate import Rule
+from counterpoint.tune.trial.report import Failure, Purpose
+from tune_races import Race
+from tune_studies import AT, BASE_ARM, Made, arm, change, report
+
+A, B, C, D = (arm(it) for it in "abcd")
+PLAN = Plan(rule=Rule(cap=6, looks=(2, 4, 6)))
+
+
+def kinds(race: Race, kind: type) -> list[object]:
+    return [it for it in race.moves if isinstance(it, kind)]
+
+
+def rows_for(race: Race, purpose: Purpose) -> list[list[str]]:
+    numbers = {it.row for it in race.trials if it.purpose is purpose}
+    return [race.rows[it] for it in sorted(numbers)]
+
+
+def test_base_and_shortlist_enter_in_order() -> None:
+    made = Made(B, A)
+    assert next_move(made.study, PLAN) == Enter(BASE_ARM)
+    made.add(ArmEntered(arm=BASE_ARM, at=AT))
+    assert next_move(made.study, PLAN) == Enter(B)
+
+
+def test_without_a_search_all_that_may_run_enter() -> None:
+    made = Made(shortlist=False).add(
+        CandidateSeen(arm=A, failure="unknown flag", at=AT),
+        CandidateSeen(arm=B, same_as="c", at=AT),
+        CandidateSeen(arm=C, at=AT),
+        ArmEntered(arm=BASE_ARM, at=AT),
+    )
+    assert next_move(made.study, PLAN) == Enter(C)
+
+
+def test_the_base_enters_as_it_was_predicted() -> None:
+    seen = Arm(name=BASE, settings=A.settings, origin=Origin.BASE)
+    made = Made(A).add(CandidateSeen(arm=seen, at=AT))
+    assert next_move(made.study, PLAN) == Enter(seen)
+
+
+def test_nothing_to_try_runs_nothing() -> None:
+    race = Race(Made(), PLAN)
+    assert race.run() == Finish("there is nothing to try")
+    assert not race.trials
+
+
+def test_the_base_runs_twice_before_anything_else() -> None:
+    made = Made(A).entered(A)
+    assert next_move(made.study, PLAN) == OpenAllocation(1, fresh=False)
+    made.opened()
+    assert next_move(made.study, PLAN) == RunTrial(BASE, Purpose.NOISE, 0, 1)
+    made.ran(BASE, report(1.0), Purpose.NOISE, 0)
+    assert next_move(made.study, PLAN) == RunTrial(BASE, Purpose.NOISE, 0, 1)
+    made.ran(BASE, report(1.0), Purpose.NOISE, 0)
+    assert next_move(made.study, PLAN) == RunTrial("a", Purpose.SCREEN, 1, 1)
+
+
+def test_rows_are_mirrored() -> None:
+    race = Race(Made(A, B, C), PLAN, gains={"a": 0.02})
+    race.run()
+    screened = rows_for(race, Purpose.SCREEN)
+    assert screened[:2] == [["c", "b", "a", BASE], [BASE, "a", "b", "c"]]
+
+
+def test_a_faster_arm_is_found_and_confirmed_in_a_fresh_allocation() -> None:
+    race = Race(Made(A, B, C), PLAN, gains={"b": 0.03})
+    race.run()
+    confirm = [it for it in race.trials if it.purpose is Purpose.CONFIRM]
+    assert {it.arm for it in confirm} == {BASE, "b"}
+    assert len(confirm) == 2 * PLAN.confirm_rows
+    raced_in = {it.allocation for it in race.trials if it.purpose is not Purpose.CONFIRM}
+    assert raced_in.isdisjoint({it.allocation for it in confirm})
+    assert race.drops == {"a": "no effect", "c": "no effect"}
+
+
+def test_nothing_is_confirmed_where_nothing_helps() -> None:
+    race = Race(Made(A, B), PLAN)
+    assert race.run() == Finish("no arm is left")
+    assert not rows_for(race, Purpose.CONFIRM)
+    assert set(race.drops.values()) == {"no effect"}
+
+
+def test_a_slower_arm_is_dropped_at_the_first_look() -> None:
+    race = Race(Made(A, B), PLAN, gains={"a": -0.05, "b": 0.03})
+    race.run()
+    assert race.drops == {"a": "slower"}
+    assert sum(it.arm == "a" for it in race.trials) == 2
+
+
+def test_arms_that_are_faster_run_together() -> None:
+    race = Race(Made(A, B, C), PLAN, gains={"a": 0.02, "b": 0.03})
+    race.run()
+    made = race.study.arm("combined")
+    assert {it.dimension for it in made.changes} == {"a", "b"}
+    assert made.origin is Origin.COMBINED
+    together = [it for it in race.rows.values() if "combined" in it]
+    assert set(together[0]) == {BASE, "b", "combined"}  # the best one beside it
+    assert {it for row in rows_for(race, Purpose.CONFIRM) for it in row} >= {BASE, "combined"}
+
+
+def test_arms_that_set_the_same_thing_are_not_combined() -> None:
+    one, other = arm("small", change("size", "1")), arm("large", change("size", "2"))
+    race = Race(Made(one, other), PLAN, gains={"size": 0.03})
+    race.run()
+    assert "combined" not in {it.name for it in race.study.arms}
+
+
+def test_settings_by_hand_are_combined_by_what_they_set() -> None:
+    by_hand = Arm(name="mine", settings=change("x").settings, origin=Origin.HAND)
+    race = Race(Made(by_hand, A), PLAN, gains={"a": 0.03, "mine": 0.03})
+    real = race.measured
+
+    def measured(name: str, number: int) -> object:
+        told = real(name, number)
+        return report(told.steady.median_s * 0.97) if name == "mine" and told.steady else told
+
+    race.measured = measured  # type: ignore[method-assign,assignment]
+    race.run()
+    assert dict(race.study.arm("combined").settings.env) == {"X": "on", "A": "on"}
+
+
+@pytest.mark.parametrize("failure", [Failure.UNKNOWN_FLAG, Failure.OUT_OF_MEMORY, Failure.NAN])
+def test_a_certain_failure_drops_at_once(failure: Failure) -> None:
+    race = Race(Made(A, B), PLAN, failing={"a": (failure, -1)})
+    race.run()
+    assert race.drops["a"] == str(failure)
+    assert sum(it.arm == "a" for it in race.trials) == 1
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [Failure.CRASH, Failure.HANG, Failure.TIMEOUT, Failure.NO_STEPS, Failure.UNSTEADY],
+)
+def test_an_uncertain_failure_gets_one_more_try(failure: Failure) -> None:
+    twice = Race(Made(A, B), PLAN, failing={"a": (failure, -1)})
+    twice.run()
+    assert twice.drops["a"] == str(failure)
+    assert sum(it.arm == "a" for it in twice.trials) == 2
+    once = Race(Made(A, B), PLAN, gains={"a": 0.03}, failing={"a": (failure, 1)})
+    once.run()
+    assert "a" not in once.drops
+
+
+@pytest.mark.parametrize(
+    ("failure", "tries"),
+    [(Failure.CRASH, 1), (Failure.OUT_OF_MEMORY, 1), (Failure.NAN, 1), (Failure.UNSTEADY, 2)],
+)
+def test_a_base_that_fails_ends_it_with_what_to_mend(failure: Failure, tries: int) -> None:
+    race = Race(Made(A), PLAN, failing={BASE: (failure, -1)})
+    end = race.run()
+    assert isinstance(end, Finish)
+    assert f"the base itself fails: {failure}" in end.why
+    assert ";" in end.why
+    assert len(race.trials) == tries
+
+
+def test_a_base_that_fails_once_later_is_tried_again() -> None:
+    made = Made(A).entered(A).noise()
+    made.ran("a", report(0.9), Purpose.SCREEN, 1)
+    made.ran(BASE, report(failure=Failure.CRASH), Purpose.SCREEN, 1)
+    assert next_move(made.study, PLAN) == RunTrial(BASE, Purpose.SCREEN, 1, 1)
+    made.ran(BASE, report(failure=Failure.CRASH), Purpose.SCREEN, 1)
+    assert isinstance(next_move(made.study, PLAN), Finish)
+
+
+def test_blameless_failures_are_made_again_then_elsewhere_then_not_for_now() -> None:
+    made = Made(A).entered(A).noise()
+    for _ in range(PLAN.retries + 1):
+        assert next_move(made.study, PLAN) == RunTrial("a", Purpose.SCREEN, 1, 1)
+        made.ran("a", report(failure=Failure.NODE_FAULT), Purpose.SCREEN, 1)
+    assert next_move(made.study, PLAN) == CloseAllocation(1)
+    made.closed()
+    assert next_move(made.study, PLAN) == OpenAllocation(2, fresh=False)
+    made.opened()
+    for _ in range(PLAN.retries + 1):
+        assert next_move(made.study, PLAN) == RunTrial(BASE, Purpose.SCREEN, 2, 2)
+        made.ran(BASE, report(failure=Failure.PREEMPTED), Purpose.SCREEN, 2)
+    end = next_move(made.study, PLAN)
+    assert isinstance(end, Pause)
+    assert "preempted" in end.why
+    made.closed()  # as whoever pauses does: it may go on later
+    assert next_move(made.study, PLAN) == OpenAllocation(3, fresh=False)
+
+
+@pytest.mark.parametrize("failure", [Failure.INTERRUPTED, Failure.DISK_FULL])
+def test_what_a_user_stopped_is_made_again_as_often_as_it_takes(failure: Failure) -> None:
+    made = Made(A).entered(A).noise()
+    for _ in range(10):
+        made.ran("a", report(failure=failure), Purpose.SCREEN, 1)
+        assert next_move(made.study, PLAN) == RunTrial("a", Purpose.SCREEN, 1, 1)
+
+
+def test_a_row_is_begun_anew_where_its_allocation_is_gone() -> None:
+    made = Made(A, B).entered(A, B).noise()
+    made.ran("b", report(1.0), Purpose.SCREEN, 1).closed()
+    assert next_move(made.study, PLAN) == OpenAllocation(2, fresh=False)
+    made.opened()
+    assert next_move(made.study, PLAN) == RunTrial(BASE, Purpose.SCREEN, 2, 2)
+    made.row(Purpose.SCREEN, 2, {BASE: 1.0})
+    assert next_move(made.study, PLAN) == RunTrial("a", Purpose.SCREEN, 2, 2)
+
+
+def test_the_noise_row_is_begun_anew_too() -> None:
+    made = Made(A).entered(A).opened()
+    made.ran(BASE, report(1.0), Purpose.NOISE, 0).closed().opened()
+    assert next_move(made.study, PLAN) == RunTrial(BASE, Purpose.NOISE, 1, 2)
+    made.ran(BASE, report(1.0), Purpose.NOISE, 1)
+    assert next_move(made.study, PLAN) == RunTrial(BASE, Purpose.NOISE, 1, 2)
+
+
+def test_a_schedule_change_that_leaves_the_program_is_no_change() -> None:
+    same = arm("same", change("threshold", acts=Acts.SCHEDULE))
+    made = Made(same, A).entered(same, A).opened()
+    for _ in range(2):
+        made.ran(BASE, report(1.0, program="p"), Purpose.NOISE, 0)
+    made.ran("a", report(1.0, program="p"), Purpose.SCREEN, 1)
+    made.ran("same", report(1.0, program="p"), Purpose.SCREEN, 1)
+    move = next_move(made.study, PLAN)
+    assert isinstance(move, Drop)
+    assert (move.arm, move.kind) == ("same", "same program")
+    made.dropped("same", "same program")
+    # What acts when it runs is never dropped for its program.
+    assert next_move(made.study, PLAN) == RunTrial(BASE, Purpose.SCREEN, 1, 1)
+
+
+def test_of_two_arms_with_one_program_the_simpler_one_stays() -> None:
+    both = arm("both", change("x", acts=Acts.SCHEDULE), change("y", acts=Acts.SCHEDULE))
+    one = arm("one", change("x", acts=Acts.SCHEDULE))
+    made = Made(both, one).entered(both, one).noise()
+    made.ran("one", report(1.0, program="p"), Purpose.SCREEN, 1)
+    made.ran("both", report(1.0, program="p"), Purpose.SCREEN, 1)
+    move = next_move(made.study, PLAN)
+    assert isinstance(move, Drop)
+    assert (move.arm, move.kind) == ("both", "same program")
+    assert "one" in move.why
+
+
+def test_other_numbers_drop_an_arm() -> None:
+    losses = [4.0 - 0.1 * it for it in range(20)]
+    made = Made(A).entered(A).opened()
+    for _ in range(2):
+        made.ran(BASE, report(1.0, losses=losses), Purpose.NOISE, 0)
+    made.ran("a", report(0.9, losses=[it + 1 for it in losses]), Purpose.SCREEN, 1)
+    move = next_move(made.study, PLAN)
+    assert isinstance(move, Drop)
+    assert (move.arm, move.kind) == ("a", "other numbers")
+
+
+def test_an_arm_with_a_profile_is_profiled_before_it_is_timed() -> None:
+    profiled = arm("pgle", change("pgle", acts=Acts.SCHEDULE, profile=True))
+    race = Race(Made(profiled, A), PLAN, gains={"pgle": 0.05})
+    race.run()
+    of_it = [it for it in race.moves if getattr(it, "arm", None) == "pgle"]
+    assert of_it[0] == RunTrial("pgle", Purpose.PROFILE, -1, 1)
+    assert isinstance(of_it[1], MakeProfile)
+    assert isinstance(of_it[2], RunTrial)
+    assert of_it[2].purpose is Purpose.SCREEN
+
+
+def test_a_profiled_run_needs_no_step_times() -> None:
+    profiled = arm("pgle", change("pgle", acts=Acts.SCHEDULE, profile=True))
+    made = Made(profiled).entered(profiled).noise()
+    made.ran("pgle", report(failure=Failure.NO_STEPS), Purpose.PROFILE, -1)
+    assert next_move(made.study, PLAN) == MakeProfile("pgle", 3)
+
+
+def test_budget_of_trials_keeps_the_confirmation_and_the_best_named() -> None:
+    race = Race(Made(A, B, C, D), Plan(budget=Budget(trials=18)), gains={"a": 0.03})
+    race.run()
+    assert len(race.trials) <= 18
+    assert race.drops["d"] == "no budget"
+    assert len(rows_for(race, Purpose.CONFIRM)) == 4
+
+
+def test_the_smallest_budget_races_one_arm() -> None:
+    race = Race(Made(A, B), Plan(budget=Budget(trials=6)), gains={"a": 0.03})
+    race.run()
+    assert [it.arm for it in race.trials].count("a") == 2
+    assert len(race.trials) == 6
+    assert not rows_for(race, Purpose.CONFIRM)
+
+
+def test_budget_of_hours_goes_by_the_median_trial() -> None:
+    plan = Plan(budget=Budget(seconds=1200.0))
+    race = Race(Made(A, B, C, D), plan, gains={"a": 0.03}, wall_s=60.0)
+    race.run()
+    assert len(race.trials) <= 20
+    assert rows_for(race, Purpose.CONFIRM)
+
+
+def test_a_doubtful_best_is_left_to_the_confirmation() -> None:
+    race = Race(
+        Made(A, B),
+        Plan(rule=Rule(cap=2, looks=(2,)), confirm_rows=8),
+        gains={"a": 0.02},
+        noise=0.008,
+        seed=3,
+    )
+    race.run()
+    assert {it for row in rows_for(race, Purpose.CONFIRM) for it in row} == {BASE, "a"}
+
+
+def test_what_cannot_reach_the_target_is_dropped() -> None:
+    plan = Plan(target_gain=0.05)
+    race = Race(Made(A, B), plan, gains={"a": 0.02, "b": 0.02})
+    race.run()
+    assert set(race.drops.values()) == {"below target"}
+
+
+def test_the_target_ends_the_race_and_is_confirmed() -> None:
+    plan = Plan(target_gain=0.03, rule=Rule(cap=6, looks=(2, 4, 6)))
+    race = Race(Made(A, B), plan, gains={"a": 0.06, "b": 0.035}, noise=0.003)
+    assert race.run() == Finish("the target gain is reached")
+    assert "combined" not in {it.name for it in race.study.arms}
+    assert rows_for(race, Purpose.CONFIRM)
+
+
+def test_the_winner_is_taken_apart_if_asked() -> None:
+    both = arm("both", change("x"), change("y"))
+    race = Race(Made(both), Plan(ablate=True), gains={"x": 0.04})
+    race.run()
+    rows = rows_for(race, Purpose.ABLATE)
+    assert len(rows) == 4
+    assert all(set(it) == {"both", "both-without-x", "both-without-y"} for it in rows)
+    assert rows[0] == rows[1][::-1]
+
+
+def test_without_a_confirmation_the_race_decides() -> None:
+    race = Race(Made(A), Plan(confirm_rows=0), gains={"a": 0.03})
+    assert race.run() == Finish("every arm is decided")
+    assert not rows_for(race, Purpose.CONFIRM)
+
+
+def test_the_next_best_is_confirmed_where_the_best_fails_there() -> None:
+    one, other = arm("one", change("size", "1")), arm("other", change("size", "2"))
+    made = Made(one, other).entered(one, other).noise()
+    for row in range(1, 3):
+        made.row(Purpose.SCREEN, row, {BASE: 1.0 + row / 5000, "one": 0.9, "other": 0.95})
+    plan = Plan(budget=Budget(trials=24))
+    made.closed().opened()
+    assert next_move(made.study, plan) == RunTrial("one", Purpose.CONFIRM, 3, 2)
+    made.ran("one", report(failure=Failure.OUT_OF_MEMORY), Purpose.CONFIRM, 3)
+    assert isinstance(next_move(made.study, plan), Drop)
+    made.dropped("one", "out of memory")
+    assert next_move(made.study, plan) == RunTrial("other", Purpose.CONFIRM, 3, 2)
+
+
+def test_an_ended_study_stays_ended() -> None:
+    race = Race(Made(A), PLAN)
+    end = race.run()
+    assert next_move(race.study, PLAN) == end
+
+
+def test_arms_that_came_in_later_have_no_part_in_rows_before() -> None:
+    race = Race(Made(A, B), PLAN, gains={"a": 0.02, "b": 0.03})
+    race.run()
+    numbers = [number for number, row in race.rows.items() if "combined" in row]
+    assert min(numbers) > 2
+    assert all(after > before for before, after in pairwise(numbers))
