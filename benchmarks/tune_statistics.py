@@ -1,6 +1,6 @@
 """How often `tune` would call noise a win, and a win noise: whole studies on simulated runs.
 
-    python benchmarks/tune_statistics.py [--studies N] [--seed N] [--confirm-rows N] [--quick]
+    python benchmarks/statistics.py [--studies N] [--seed N] [--confirm-rows N] [--quick]
 
 The first arm has the gain of the line, all others none. `claimed` is how often a win is claimed:
 wrongly where the gain is 0, else of that arm. `race` is the same without a confirmation. The
