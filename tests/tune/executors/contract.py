@@ -87,6 +87,8 @@ class Contract:
     """A shape of two processes, which every allocation of `executor` has room for."""
     other: ClassVar[tuple[Shape, int]]
     """Another shape with room, and how many processes it starts."""
+    inherits: ClassVar[bool] = True
+    """Whether processes get all of the tuner's environment, or settings in it alone."""
     node: ClassVar[str] = "socket.gethostname()"
     """Python text that tells a process of a job on which node it is."""
 
@@ -146,6 +148,7 @@ class Contract:
         self, start: Start, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("CONTRACT_INHERITED", "1")
+        monkeypatch.setenv("NCCL_CONTRACT", "1")
         monkeypatch.setenv("CONTRACT_UNSET", "1")
         exactly: dict[str, str | None] = {
             "JAX_PLATFORMS": "cpu",
@@ -164,7 +167,8 @@ class Contract:
         for text in printed(run):
             told = json.loads(text)
             assert {name: told.get(name) for name in exactly} == exactly
-            assert told["CONTRACT_INHERITED"] == "1"
+            assert told.get("CONTRACT_INHERITED") == ("1" if self.inherits else None)
+            assert told["NCCL_CONTRACT"] == "1"
             assert told["CONTRACT_SETTING"] == "x, y = 'z'"
             assert "--xla_force_host_platform_device_count=2" in told["XLA_FLAGS"]
         assert run.settings.xla == settings.xla

@@ -1,0 +1,159 @@
+"""A real cluster of Ray on this machine: a head and nodes of their own temporary directories.
+
+As a program it starts the cluster, tells of it in one line, and ends all of it when its stdin is
+closed, so also when the tests were killed. Ray is not imported into the tests' own process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+NODE = "CONTRACT_NODE"
+"""What each node's processes find in their environment: n1, n2, ..."""
+_UP_S = 240.0
+_DOWN_S = 60.0
+_OBJECTS = 80_000_000
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """`raylets` are the processes whose death is a node's, by name."""
+
+    address: str
+    raylets: Mapping[str, int]
+    places: Mapping[str, Path]
+    ask: Callable[[str], dict[str, Any]]
+
+    def kill_node(self, name: str) -> None:
+        os.kill(self.raylets[name], signal.SIGKILL)
+
+    def add_node(self) -> None:
+        """One more, so that others find the cluster as large as it was."""
+        self.ask("add")
+
+
+@contextmanager
+def cluster(nodes: int = 3, cpus: int = 2) -> Generator[Cluster]:
+    """Up for as long as the context is."""
+    with tempfile.TemporaryDirectory(prefix="cpray-", ignore_cleanup_errors=True) as base:
+        command = [sys.executable, __file__, base, str(nodes), str(cpus)]
+        log = Path(base) / "cluster.log"
+        with (
+            log.open("wb") as errors,
+            subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                start_new_session=True,
+                text=True,
+                env={**os.environ, "RAY_TMPDIR": base, "RAY_USAGE_STATS_ENABLED": "0"},
+                cwd=base,
+            ) as process,
+        ):
+            patience = threading.Timer(_UP_S, process.kill)
+            patience.start()
+            try:
+                line = process.stdout.readline() if process.stdout else ""
+                patience.cancel()
+                assert line, f"Ray did not come up:\n{log.read_text()[-3000:]}"
+                yield _told(process, json.loads(line))
+            finally:
+                patience.cancel()
+                _end(process, base)
+
+
+def _told(process: subprocess.Popen[str], told: dict[str, Any]) -> Cluster:
+    raylets: dict[str, int] = dict(told["raylets"])
+
+    def ask(what: str) -> dict[str, Any]:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(what + "\n")
+        process.stdin.flush()
+        answer: dict[str, Any] = json.loads(process.stdout.readline())
+        raylets.update(answer["raylets"])
+        return answer
+
+    places = {name: Path(place) for name, place in told["places"].items()}
+    return Cluster(told["address"], raylets, places, ask)
+
+
+def _end(process: subprocess.Popen[str], base: str) -> None:
+    """End what carries this cluster's directory in its environment or command line; no other."""
+    assert process.stdin is not None
+    with contextlib.suppress(OSError):
+        process.stdin.close()
+    try:
+        process.wait(_DOWN_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+    for _ in range(3):
+        for path in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                words = (path / "environ").read_bytes() + (path / "cmdline").read_bytes()
+                if base.encode() in words and int(path.name) != os.getpid():
+                    os.kill(int(path.name), signal.SIGKILL)
+
+
+def _serve(base: str, nodes: int, cpus: int) -> None:
+    """The program."""
+    from ray.cluster_utils import Cluster as RayCluster
+
+    (Path(base) / "ray").mkdir(exist_ok=True)
+    made = RayCluster(
+        initialize_head=True,
+        head_node_args={
+            "num_cpus": 0,
+            "object_store_memory": _OBJECTS,
+            "include_dashboard": True,
+            "dashboard_host": "127.0.0.1",
+            "dashboard_port": _free_port(),
+        },
+    )
+    raylets: dict[str, int] = {}
+    places: dict[str, str] = {}
+
+    def add() -> None:
+        name = f"n{len(raylets) + 1}"
+        place = Path(base) / f"tmp-{name}"
+        place.mkdir()
+        os.environ.update({"TMPDIR": str(place), NODE: name})
+        node: Any = made.add_node(wait=True, num_cpus=cpus, object_store_memory=_OBJECTS)
+        (raylet,) = node.all_processes["raylet"]
+        raylets[name], places[name] = raylet.process.pid, str(place)
+
+    for _ in range(nodes):
+        add()
+    head: Any = made.head_node
+    told = {"address": f"http://{head.webui_url}"}
+    print(json.dumps({**told, "raylets": raylets, "places": places}), flush=True)
+    for line in sys.stdin:
+        if line.strip() == "add":
+            add()
+        print(json.dumps({"raylets": raylets, "places": places}), flush=True)
+    made.shutdown()
+
+
+def _free_port() -> int:
+    import socket
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+if __name__ == "__main__":
+    _serve(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
