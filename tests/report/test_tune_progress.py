@@ -69,9 +69,9 @@ def test_each_thing_that_happens_is_a_line() -> None:
         "takes part: NVLS off, command buffers off"
     ]
     assert between(made, lambda it: it.noise()) == [
-        "allocation 1: local on a",
         "trial 1, base (noise, row 1): 1,000.0 ms a step",
         "trial 2, base (noise, row 1): 1,001.0 ms a step",
+        "allocation 1: local on a",
     ]
     crash = report(failure=Failure.CRASH)
     assert between(made, lambda it: it.ran("NVLS off", crash, Purpose.SCREEN, 1)) == [
@@ -81,7 +81,7 @@ def test_each_thing_that_happens_is_a_line() -> None:
         "dropped NVLS off, crash: it failed twice"
     ]
     assert between(made, lambda it: it.add(Paused(why="interrupted", at=AT))) == [
-        "stopped: interrupted"
+        "paused: interrupted"
     ]
     assert between(made, lambda it: it.add(StudyEnded(why="decided", at=AT))) == ["done: decided"]
     assert happened(made.study, made.study) == []

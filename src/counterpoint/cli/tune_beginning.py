@@ -4,21 +4,32 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from counterpoint.core.errors import CounterpointError
 from counterpoint.report.tune_words import duration, several
+from counterpoint.tune.asked import Asked, began
+from counterpoint.tune.study.directory import is_study, read_study
 
 if TYPE_CHECKING:
-    from counterpoint.tune.asked import Asked
     from counterpoint.tune.plan import Budget
+    from counterpoint.tune.study.study import Study
 
 
 def beginning(asked: Asked) -> Iterator[str]:
-    """Where the study lies, and what will be done."""
+    """Where the study lies, and what will be done; nothing where it is another one."""
     place = shlex.quote(str(asked.directory))
-    done = _done(asked)
-    yield f"study {place}" if done is None else f"going on with {place}: {done}"
+    study = _earlier(asked)
+    if study is None:
+        yield f"study {place}"
+    elif began(asked, study.began.executor, Path.cwd()).question != study.began.question:
+        return  # refused when it is opened
+    elif study.ended is not None:
+        yield f"{place} is done ({study.ended.why}): nothing is run"
+        return
+    else:
+        yield f"going on with {place}: {_done(asked, study)}"
     if asked.predicts:
         then = "; then the best of them are run in turns" if asked.measure else "; nothing is run"
         yield (
@@ -29,18 +40,18 @@ def beginning(asked: Asked) -> Iterator[str]:
         yield "no --target: nothing is predicted, the base and your arms are run in turns"
 
 
-def _done(asked: Asked) -> str | None:
-    """How far an earlier sitting came; None where there was none."""
-    from counterpoint.tune.study.directory import is_study, read_study
-
+def _earlier(asked: Asked) -> Study | None:
+    """What an earlier sitting left there."""
     if not is_study(asked.directory):
         return None
     try:
-        study = read_study(asked.directory)
+        return read_study(asked.directory)
     except CounterpointError:
         return None  # it is said when the study is opened
-    if study.ended is not None:
-        return f"it is done ({study.ended.why})"
+
+
+def _done(asked: Asked, study: Study) -> str:
+    """How far it came."""
     if asked.measure and (study.search is not None or study.trials):
         ended = sum(it.report is not None for it in study.trials)
         return f"{_of_budget(ended, asked.plan.budget)} done"

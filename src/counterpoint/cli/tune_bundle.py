@@ -31,9 +31,10 @@ _ENDINGS: Final = (".tar.gz", ".tgz")
 _BINARY: Final = (".pb", ".gz", ".xz", ".zst", ".parquet", ".npz", ".pkl")
 _CONTENTS: Final = "contents.txt"
 _WARNING: Final = """\
-Values of variables that steer neither JAX, XLA, the communication libraries nor the driver are
-replaced by {mark} in all text{names}. What the program printed and its command line are as they
-were: look through them before you pass this on.
+Values (of eight characters or more) of variables that steer neither JAX, XLA, the communication
+libraries nor the driver are replaced by {mark} in all text{names}.
+What the program printed and its command line are as they were: look through them before you pass
+this on.
 """
 
 

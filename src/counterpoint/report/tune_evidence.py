@@ -18,8 +18,8 @@ from counterpoint.runs import layout
 from counterpoint.tune.study.study import Study
 
 LEFT_OUT: Final = "<left out>"
-_SHORTEST: Final = 4
-"""A shorter value is no secret, and would be found everywhere."""
+_SHORTEST: Final = 8
+"""A shorter value is hardly a secret, and may be a word that stands everywhere: `fast`."""
 _OURS: Final = ("COUNTERPOINT_", "PYTHON", "OMPI_", "PMI", "SLURM_", "RAY_", "TF_")
 _ABOUT: Final[Mapping[str, str]] = {
     "journal.jsonl": "all that happened, line by line, each with its checksum",
@@ -64,6 +64,8 @@ def evidence(study: Path) -> list[Item]:
 def _about(path: Path) -> str:
     if path.name in _ABOUT:
         return _ABOUT[path.name]
+    if path.name.endswith(".launcher.log"):
+        return "what the launcher of a trial printed"
     folders = (_BY_FOLDER[it] for it in path.parts[:-1] if it in _BY_FOLDER)
     return next(folders, _OTHER)
 

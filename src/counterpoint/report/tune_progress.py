@@ -41,17 +41,18 @@ def happened(before: Study | None, after: Study) -> list[str]:
     """What a reader wants to have read, in the order of its kinds."""
     lines = [
         *_searched(before, after),
-        *_allocated(before, after),
         *_entered(before, after),
         *_tried(before, after),
         *_dropped(before, after),
+        *_allocated(before, after),
         *_ended(before, after),
     ]
     return [printable(it) for it in lines]
 
 
 def _searched(before: Study | None, after: Study) -> Iterator[str]:
-    if after.space is not None and (before is None or before.space is None):
+    new = after.space is not None and (before is None or before.space is None)
+    if after.space is not None and new and after.space.dimensions:
         choices = sum(count for _, count in after.space.dimensions)
         yield (
             f"space: {several(len(after.space.dimensions), 'dimension')} with"
@@ -112,7 +113,7 @@ def _dropped(before: Study | None, after: Study) -> Iterator[str]:
 
 def _ended(before: Study | None, after: Study) -> Iterator[str]:
     if after.paused is not None and (before is None or before.paused != after.paused):
-        yield f"stopped: {after.paused.why}"
+        yield f"paused: {after.paused.why}"
     if after.ended is not None and (before is None or before.ended is None):
         yield f"done: {after.ended.why}"
 
