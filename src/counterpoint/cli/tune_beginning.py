@@ -23,9 +23,9 @@ def beginning(asked: Asked) -> Iterator[str]:
     study = _earlier(asked)
     if study is None:
         yield f"study {place}"
-    elif began(asked, study.began.executor, Path.cwd()).question != study.began.question:
+    elif (now := began(asked, study.began.executor, Path.cwd())).question != study.began.question:
         return  # refused when it is opened
-    elif study.ended is not None:
+    elif study.ended is not None and study.options == now.options:
         yield f"{place} is done ({study.ended.why}): nothing is run"
         return
     else:
