@@ -1,8 +1,8 @@
 """`search`: the offline part of a tune. Docs: docs/concepts/tune-search.md.
 
-    base ──► seeds, choices alone ──► stacks ──► proposals ──► climbing ──► PGLE on the best
-                                                      │
-                            shortlist ◄── minimal winner (ablation) ◄──┘
+    base ──► seeds, choices alone ──► stacks ──► proposals, climbing ──► PGLE on the best
+                                                                              │
+                                     shortlist ◄── minimal winner (ablation) ◄┘
 
 Each candidate is in the journal as soon as it is known. A search that is begun again asks the same
 questions in the same order, and finds the answers there.
@@ -29,6 +29,7 @@ from counterpoint.tune.search.grid import Grid, Point
 from counterpoint.tune.search.predictor import Predictor, SearchStopped
 from counterpoint.tune.search.proposer import Proposer, require_optuna
 from counterpoint.tune.search.shortlist import shortlist
+from counterpoint.tune.search.widened import widened
 from counterpoint.tune.space.space import Dimension, Space
 from counterpoint.tune.study.ledger import Ledger, stamp
 from counterpoint.workflow.prediction.trials import Made, Work, forecasts
@@ -36,7 +37,6 @@ from counterpoint.workflow.prediction.trials import Made, Work, forecasts
 Say = Callable[[str], None]
 
 _ALONE: Final = 0.6  # of all candidates: at most so many are single choices
-_PROPOSED: Final = 0.6  # of what is left then: by Optuna; the rest around the best
 
 
 def search(
@@ -58,6 +58,7 @@ def search(
     if ledger.study.search is not None:
         return
     require_optuna()
+    space = widened(space)
     started = time.monotonic()
     if ledger.study.space is None:
         dimensions = tuple((it.name, len(it.choices)) for it in space.dimensions)
@@ -148,17 +149,18 @@ class _Search:
         """Several choices together."""
         grid, board = self._grid, self._board
         self._look(self._arms(stages.stacks(grid, board), Origin.SEARCH), self._reserve)
-        left = self._plan.candidates - self._reserve - self._predictor.asked
-        self._propose(stages.lively(grid, board), self._reserve + int((1 - _PROPOSED) * left))
-        self._look(self._arms(stages.climbing(grid, board), Origin.SEARCH), self._reserve)
-        self._propose(grid.searched, self._reserve)
+        self._propose(stages.lively(grid, board))
+        self._propose(grid.searched)
 
-    def _propose(self, dimensions: tuple[Dimension, ...], reserve: int) -> None:
+    def _propose(self, dimensions: tuple[Dimension, ...]) -> None:
+        """Proposals among these dimensions, and steps from the best so far, in turns."""
         proposer = Proposer(self._grid, dimensions, self._board, self._plan.seed)
+        climbing = stages.climbing(self._grid, self._board, proposer.asked)
         waiting: list[Point] = []
 
         def arms() -> Iterator[Arm]:
-            for point in proposer.points():
+            for point in _in_turns(proposer.points(), climbing):
+                proposer.asked.add(point)
                 arm = self._grid.arm(point, Origin.SEARCH)
                 if arm.name in self._known:
                     proposer.tell(point, self._known[arm.name])
@@ -166,7 +168,7 @@ class _Search:
                     waiting.append(point)
                     yield arm
 
-        for seen in self._outcomes(arms(), reserve):
+        for seen in self._outcomes(arms(), self._reserve):
             proposer.tell(waiting.pop(0), seen)
 
     def _arms(self, points: Iterable[Point], origin: Origin) -> Iterator[Arm]:
@@ -207,7 +209,7 @@ class _Search:
         self._known[seen.arm.name] = seen
         self._board.add(seen, self._grid.point_of(seen.arm))
         seconds = time.monotonic() - self._started
-        done, most = self._predictor.asked, self._plan.candidates
+        done, most = self._predictor.answered, self._plan.candidates
         self._say(words.progress(self._board, done, most, seconds))
 
     def _is_full(self, reserve: int) -> bool:
@@ -235,6 +237,18 @@ class _Search:
                 point = ((dimension.name, it.choice),)
                 if it.acts is Acts.RUNTIME and self._grid.why_not(point) is None:
                     yield self._grid.arm(point, Origin.SPACE)
+
+
+def _in_turns(*sources: Iterator[Point]) -> Iterator[Point]:
+    """One of each, as long as any has one."""
+    left = list(sources)
+    while left:
+        for source in list(left):
+            point = next(source, None)
+            if point is None:
+                left.remove(source)
+            else:
+                yield point
 
 
 def _shows(arm: Arm) -> bool:

@@ -65,6 +65,7 @@ class _Asked:
     number: int | None = None  # of its compile
     failure: str | None = None
     known: CandidateSeen | None = None
+    counts: bool = False  # whether it is a compile, or was one
     first: bool = False  # whether the compile under way is the one that its profile is made of
 
 
@@ -91,7 +92,8 @@ class Predictor:
         stopped: Callable[[], bool] = lambda: False,
     ) -> None:
         self.base: Forecast = made.base
-        self.asked = 0
+        self.asked = 0  # compiles, and those that the journal had
+        self.answered = 0  # of them
         self.ahead = max(LEAST_AHEAD, 2 * pool.jobs)
         self._work = work
         self._bench: Bench = made.bench
@@ -140,7 +142,10 @@ class Predictor:
                     waiting.append(self._ask(arm))
             if not waiting:
                 return
-            yield self._answer(waiting.popleft())
+            one = waiting.popleft()
+            seen = self._answer(one)
+            self.answered += one.counts
+            yield seen
 
     def _ask(self, arm: Arm) -> _Asked:
         variant = Variant(arm.name, self._in_full(arm.settings))
@@ -154,6 +159,7 @@ class Predictor:
         if key in self._by_key:
             return one
         self.asked += 1
+        one.counts = True
         self._by_key[key] = None
         if one.known is None:
             self._compile(one, one.wanted)

@@ -28,6 +28,7 @@ _MOST_ASKS: Final = 24
 _MOST_DRAWS: Final = 400
 _MOST_LISTED: Final = 4096  # points of a space that are gone through one by one
 _BEST: Final = 4  # points that are looked around
+_WORST: Final = 1.0  # a step that is twice the base's
 _OVER: Final = "counterpoint: bytes over the limit"  # as a share: above zero, it can't run
 
 
@@ -52,7 +53,7 @@ class Proposer:
             it.name: (_ALONE, *(choice.choice for choice in it.choices)) for it in dimensions
         }
         self._board = board
-        self._asked: set[Point] = set()
+        self.asked: set[Point] = set()  # whoever proposed them
         self._trials: dict[Point, optuna.trial.Trial] = {}
         self._random = random.Random(seed)  # noqa: S311  nothing secret
         self._distributions: dict[str, optuna.distributions.BaseDistribution] = {
@@ -69,12 +70,16 @@ class Proposer:
             point = self._next()
             if point is None:
                 return
-            self._asked.add(point)
+            self.asked.add(point)
             yield point
 
     def tell(self, point: Point, seen: CandidateSeen) -> None:
-        """What came of a proposal."""
-        self._finish(self._trials.pop(point), seen)
+        """What came of a point, whoever proposed it."""
+        trial = self._trials.pop(point, None)
+        if trial is None:
+            self._remember(point, seen)
+        else:
+            self._finish(trial, seen)
 
     def _next(self) -> Point | None:
         for _ in range(_MOST_ASKS):
@@ -115,7 +120,7 @@ class Proposer:
         return next((it for it in drawn if self._is_new(it)), None)
 
     def _is_new(self, point: Point) -> bool:
-        known = point in self._asked or point in self._board.points
+        known = point in self.asked or point in self._board.points
         return not known and self._grid.why_not(point) is None
 
     def _is_mine(self, point: Point) -> bool:
@@ -134,15 +139,13 @@ class Proposer:
             self._finish(self._study.ask(self._distributions), seen)
 
     def _finish(self, trial: optuna.trial.Trial, seen: CandidateSeen) -> None:
+        """What fails is worse than anything, and against a constraint: so are points like it."""
         figures = seen.arm.predicted
-        if figures is None:
-            self._study.tell(trial, state=_failed())
-            return
-        over = 0.0
-        if figures.fits is False and figures.peak_bytes and figures.limit_bytes:
-            over = figures.peak_bytes / figures.limit_bytes - 1
+        over = 0.0 if figures is not None else 1.0
+        if figures is not None and figures.fits is False:
+            over = (figures.peak_bytes or 2) / (figures.limit_bytes or 1) - 1
         trial.set_user_attr(_OVER, over)
-        self._study.tell(trial, figures.gain * -1.0)
+        self._study.tell(trial, -figures.gain if figures is not None else _WORST)
 
 
 def drawn_at_random(grid: Grid, board: Board, seed: int, count: int) -> Iterator[Point]:

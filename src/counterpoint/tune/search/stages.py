@@ -8,7 +8,7 @@ climbing    whatever differs in one dimension from the best so far, idle choices
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -27,22 +27,21 @@ def singles(grid: Grid) -> Iterator[Point]:
 
 
 def stacks(grid: Grid, board: Board) -> Iterator[Point]:
-    """The best single choices, one more each time: on the base, on each recipe, on the best."""
-    gains = sorted(_best_choices(grid, board), key=lambda it: -it[2])
-    starts = [(), *_of_seeds(grid), *board.best_points()[:1]]
+    """What named arms have of the grid, then the best single choices: two, three, and so on."""
     told: set[Point] = set(board.points)
-    for start in dict.fromkeys(starts):
-        point = start
-        for added in (None, *gains):
-            if added is not None:
-                name, choice, _ = added
-                more = grid.canonical({name: choice, **dict(point)})
-                if len(more) <= len(point) or grid.why_not(more) is not None:
-                    continue
-                point = more
-            if point not in told:
-                told.add(point)
-                yield point
+    for point in (*_of_seeds(grid), *_stacked(grid, board)):
+        if point not in told:
+            told.add(point)
+            yield point
+
+
+def _stacked(grid: Grid, board: Board) -> Iterator[Point]:
+    chosen: dict[str, str] = {}
+    for name, choice, _ in sorted(_best_choices(grid, board), key=lambda it: -it[2]):
+        point = grid.canonical({**chosen, name: choice})
+        if len(point) > len(chosen) and grid.why_not(point) is None:
+            chosen = dict(point)
+            yield point
 
 
 def _of_seeds(grid: Grid) -> Iterator[Point]:
@@ -66,9 +65,11 @@ def lively(grid: Grid, board: Board) -> tuple[Dimension, ...]:
     return tuple(found)
 
 
-def climbing(grid: Grid, board: Board) -> Iterator[Point]:
-    """Around the best so far, wherever that is by then; the most promising first."""
-    asked: set[Point] = set()
+def climbing(grid: Grid, board: Board, asked: Collection[Point]) -> Iterator[Point]:
+    """Around the best so far, wherever that is by then; the most promising first.
+
+    `asked` are those under way, to which the caller adds each before it wants the next.
+    """
     while True:
         best = next(iter(board.best_points()), ())
         found = [
@@ -78,9 +79,7 @@ def climbing(grid: Grid, board: Board) -> Iterator[Point]:
         ]
         if not found:
             return
-        point = max(found, key=lambda it: _promise(grid, board, best, it))
-        asked.add(point)
-        yield point
+        yield max(found, key=lambda it: _promise(grid, board, best, it))
 
 
 def profiled(grid: Grid, board: Board) -> Iterator[Point]:
