@@ -16,11 +16,9 @@ from counterpoint.tune.online.purse import (
     LEAST,
     NOISE_TRIALS,
     SCREEN_ROWS,
-    purse,
 )
 from counterpoint.tune.plan import Plan
 from counterpoint.tune.statistics.levels import looks
-from counterpoint.tune.study.study import Study
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,19 +44,6 @@ def refuse_small(plan: Plan) -> None:
         )
     if plan.budget.seconds is not None and plan.budget.seconds <= 0:
         raise UsageError("--budget: no time at all", next="--budget 2h")
-
-
-def refuse_short(study: Study, plan: Plan) -> None:
-    """Where a trial's length is known: the same for a budget of hours."""
-    trial_s = purse(study, plan).trial_s
-    seconds = plan.budget.seconds
-    if seconds is None or trial_s is None or seconds >= LEAST * trial_s:
-        return
-    raise UsageError(
-        f"--budget of {seconds / 60:.0f} min is too little",
-        why=f"a trial takes {trial_s / 60:.1f} min, and {LEAST} are needed",
-        next=f"--budget {math.ceil(LEAST * trial_s / 60)}m at least",
-    )
 
 
 def cost(arms: Sequence[Arm], plan: Plan, trial_s: float | None = None) -> Cost:
