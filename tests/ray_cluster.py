@@ -22,6 +22,7 @@ from typing import Any
 
 NODE = "CONTRACT_NODE"
 """What each node's processes find in their environment: n1, n2, ..."""
+_ATTEMPTS = 5
 _UP_S = 240.0
 _DOWN_S = 60.0
 _OBJECTS = 80_000_000
@@ -46,33 +47,53 @@ class Cluster:
 
 @contextmanager
 def cluster(nodes: int = 3, cpus: int = 2) -> Generator[Cluster]:
-    """Up for as long as the context is."""
-    with tempfile.TemporaryDirectory(prefix="cpray-", ignore_cleanup_errors=True) as base:
-        command = [sys.executable, __file__, base, str(nodes), str(cpus)]
-        log = Path(base) / "cluster.log"
-        with (
-            log.open("wb") as errors,
-            subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                start_new_session=True,
-                text=True,
-                env={**os.environ, "RAY_TMPDIR": base, "RAY_USAGE_STATS_ENABLED": "0"},
-                cwd=base,
-            ) as process,
-        ):
-            patience = threading.Timer(_UP_S, process.kill)
-            patience.start()
-            try:
-                line = process.stdout.readline() if process.stdout else ""
-                patience.cancel()
-                assert line, f"Ray did not come up:\n{log.read_text()[-3000:]}"
-                yield _told(process, json.loads(line))
-            finally:
-                patience.cancel()
-                _end(process, base)
+    """Up for as long as the context is.
+
+    Ray gives a node 30 seconds, and looks for free ports some time before it takes them: on a
+    busy machine it may not come up.
+    """
+    with contextlib.ExitStack() as stack:
+        for attempt in range(_ATTEMPTS):
+            with contextlib.ExitStack() as one:
+                base = one.enter_context(
+                    tempfile.TemporaryDirectory(prefix="cpray-", ignore_cleanup_errors=True)
+                )
+                made = one.enter_context(_running(base, nodes, cpus))
+                if isinstance(made, Cluster):
+                    stack.push(one.pop_all())
+                    break
+                assert attempt + 1 < _ATTEMPTS, f"Ray did not come up:\n{made}"
+        else:
+            raise AssertionError
+        yield made
+
+
+@contextmanager
+def _running(base: str, nodes: int, cpus: int) -> Generator[Cluster | str]:
+    """The cluster, or why there is none."""
+    log = Path(base) / "cluster.log"
+    with (
+        log.open("wb") as errors,
+        subprocess.Popen(
+            [sys.executable, __file__, base, str(nodes), str(cpus)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            start_new_session=True,
+            text=True,
+            env={**os.environ, "RAY_TMPDIR": base, "RAY_USAGE_STATS_ENABLED": "0"},
+            cwd=base,
+        ) as process,
+    ):
+        patience = threading.Timer(_UP_S, process.kill)
+        patience.start()
+        try:
+            line = process.stdout.readline() if process.stdout else ""
+            patience.cancel()
+            yield _told(process, json.loads(line)) if line else log.read_text()[-2000:]
+        finally:
+            patience.cancel()
+            _end(process, base)
 
 
 def _told(process: subprocess.Popen[str], told: dict[str, Any]) -> Cluster:

@@ -214,8 +214,8 @@ class RayAllocation:
             if self._executor.ship is False:
                 raise UsageError(
                     f"{cwd} is not the same directory on {hosts}",
-                    why="--no-ship keeps it from being sent there",
-                    next="mount it on all nodes, or leave --no-ship out",
+                    why="ship=False keeps it from being sent there",
+                    next="mount it on all nodes, or let it be sent",
                 )
             self._elsewhere.add(cwd)
             return send(f"{name}{_SHIPPED}", ship=True)

@@ -53,7 +53,7 @@ class Jobs:
             raise UsageError(
                 f"Ray at {self.address} takes no job: {_short(failure)}",
                 why="a working directory of some hundred MiB is too large to travel",
-                next="put large files elsewhere, or have the directory on all nodes, and --no-ship",
+                next="put large files elsewhere, or have this directory on all nodes",
             ) from None
 
     def state(self, name: str) -> tuple[bool, str]:
