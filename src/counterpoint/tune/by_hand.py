@@ -18,7 +18,9 @@ def list_arms(asked: Asked, ledger: Ledger) -> None:
     """Write down the base and all that was named; UsageError where that is nothing."""
     space, arms = named_arms(asked)
     dimensions = tuple((it.name, len(it.choices)) for it in space.dimensions)
-    ledger.add(SpaceMade(dimensions=dimensions, left_out=space.left_out, at=stamp()))
+    ledger.add(
+        SpaceMade(dimensions=dimensions, left_out=space.left_out, at=stamp(), notes=space.notes)
+    )
     base = Arm(name=BASE, settings=space.base, origin=Origin.BASE)
     for arm in (base, *arms):
         ledger.add(CandidateSeen(arm=arm, at=stamp()))

@@ -11,7 +11,7 @@ from typing import TypeAlias
 from counterpoint.compile import require_compiler
 from counterpoint.core.errors import InputError
 from counterpoint.cost.scalar_file import read_scalars
-from counterpoint.cost.scalars import default_scalars
+from counterpoint.cost.scalars import Scalars, default_scalars
 from counterpoint.hardware import Target
 from counterpoint.tune.asked import Asked, running
 from counterpoint.tune.search.offline import search
@@ -107,11 +107,18 @@ def _question(asked: Asked) -> Question:
     return replace(question, settings=asked.base, candidates=(), jobs=asked.plan.jobs)
 
 
+def start_scalars(asked: Asked) -> Scalars | None:
+    """Those of the user's calibration; None for the usual ones."""
+    question = asked.question or Question()
+    if question.calibration is None or asked.target is None:
+        return None
+    return read_scalars(question.calibration).over(default_scalars(asked.target.gpu))
+
+
 def _bench(asked: Asked, target: Target) -> Bench:
     question = asked.question or Question()
-    given = read_scalars(question.calibration) if question.calibration is not None else None
     return Bench(
         target=target,
-        scalars=given.over(default_scalars(target.gpu)) if given else None,
+        scalars=start_scalars(asked),
         tables=read_tables(question.nccl_tables, question.gemm_table, question.kernel_table),
     )

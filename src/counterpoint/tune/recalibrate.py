@@ -21,6 +21,8 @@ from counterpoint.hlo import Program, read_program
 from counterpoint.runs.reader import read_run
 from counterpoint.runs.run import Run
 from counterpoint.tune.arm import Arm
+from counterpoint.tune.journal.records import ModelFitted
+from counterpoint.tune.study.ledger import stamp
 from counterpoint.tune.study.study import Study, Trial
 from counterpoint.tune.trial.report import Purpose
 from counterpoint.workflow.calibration.calibration import Calibration
@@ -43,6 +45,25 @@ class Recalibrated:
     arms: int
     error_before: float
     error_after: float
+
+
+def fitted(
+    study: Study, directory: Path, target: Target, start: Scalars | None = None
+) -> ModelFitted:
+    """The same as a record of the study."""
+    made = recalibrate(study, directory, target, start)
+    if isinstance(made, Unknown):
+        return ModelFitted(
+            path=None, arms=0, error_before=None, error_after=None, why=made.reason, at=stamp()
+        )
+    return ModelFitted(
+        path=made.path.name,
+        arms=made.arms,
+        error_before=made.error_before,
+        error_after=made.error_after,
+        why="",
+        at=stamp(),
+    )
 
 
 def recalibrate(

@@ -20,10 +20,11 @@ from counterpoint.tune.dry_run import DryRun, plan_study
 from counterpoint.tune.executors.choose import choose_executor
 from counterpoint.tune.executors.executor import Executor
 from counterpoint.tune.here import own_gpus
-from counterpoint.tune.journal.records import StudyEnded
-from counterpoint.tune.offline import predict_arms
+from counterpoint.tune.journal.records import Paused, StudyEnded
+from counterpoint.tune.offline import predict_arms, start_scalars
 from counterpoint.tune.online.budget import refuse_small
 from counterpoint.tune.online.tuner import run_study
+from counterpoint.tune.recalibrate import fitted
 from counterpoint.tune.study.conclude import conclude
 from counterpoint.tune.study.conclusion import Conclusion
 from counterpoint.tune.study.directory import open_study, read_study
@@ -100,8 +101,12 @@ def _go_on(
         else:
             list_arms(asked, ledger)
     if ledger.study.search is None:
-        return  # stopped meanwhile
+        ledger.add(Paused(why="stopped", at=stamp()))
+        return
     if executor is None:
         ledger.add(StudyEnded(why=ledger.study.search.why, at=stamp()))
         return
     run_study(ledger, asked.online_plan, executor, asked.directory, say, stopped)
+    if asked.target is not None and ledger.study.ended is not None:
+        say("fitting the cost model to what was measured")
+        ledger.add(fitted(ledger.study, asked.directory, asked.target, start_scalars(asked)))

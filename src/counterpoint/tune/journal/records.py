@@ -41,6 +41,7 @@ class SpaceMade:
     dimensions: tuple[tuple[str, int], ...]  # names, and how many choices
     left_out: tuple[LeftOut, ...]
     at: str
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,6 +158,21 @@ class ArmProfiled:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ModelFitted:
+    """The cost model was fitted to what was measured; errors are means over so many arms.
+
+    `path` None: it was not, and `why`.
+    """
+
+    path: str | None
+    arms: int
+    error_before: float | None
+    error_after: float | None
+    why: str
+    at: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Paused:
     """The tuner stopped before it was done: Ctrl-C, budget, disk full."""
 
@@ -195,6 +211,7 @@ Record: TypeAlias = (
     | GangStarted
     | TrialEnded
     | ArmProfiled
+    | ModelFitted
     | Paused
     | Resumed
     | StudyEnded

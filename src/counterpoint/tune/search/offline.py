@@ -62,7 +62,9 @@ def search(
     started = time.monotonic()
     if ledger.study.space is None:
         dimensions = tuple((it.name, len(it.choices)) for it in space.dimensions)
-        ledger.add(SpaceMade(dimensions=dimensions, left_out=space.left_out, at=stamp()))
+        ledger.add(
+            SpaceMade(dimensions=dimensions, left_out=space.left_out, at=stamp(), notes=space.notes)
+        )
     if made is None:
         made = forecasts(_base_alone(work, space))
     jobs = plan.jobs or work.question.jobs

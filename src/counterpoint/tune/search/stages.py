@@ -17,6 +17,8 @@ from counterpoint.tune.search.grid import Grid, Point
 from counterpoint.tune.space.space import Dimension
 
 _PROFILED: Final = 3  # points that a profile is tried on
+_UNKNOWN: Final = -1.0
+_IDLE: Final = -2.0
 
 
 def singles(grid: Grid) -> Iterator[Point]:
@@ -125,10 +127,14 @@ def _program(board: Board, point: Point) -> str | None:
 
 
 def _promise(grid: Grid, board: Board, best: Point, point: Point) -> float:
-    """What the change gains alone; to leave one away is worth a look before what does nothing."""
+    """What the change gains alone; to leave one away is worth a look before what costs time.
+
+    What made the base's own program alone comes last: there it most likely makes another's, too.
+    """
     changed = set(point) - set(best)
     if not changed:
         return 0.0
-    gains = [board.gain(it) for it in (grid.alone(*pair) for pair in changed) if it is not None]
-    known = [it for it in gains if it is not None]
-    return max(known, default=-1.0)
+    alone = [it for it in (grid.alone(*pair) for pair in changed) if it is not None]
+    gains = [it for it in map(board.gain, alone) if it is not None]
+    idle = {_program(board, it) for it in alone} == {_program(board, ())}
+    return _IDLE if idle else max(gains, default=_UNKNOWN)

@@ -29,8 +29,24 @@ def doubts(study: Study, plan: Plan, found: Findings, noise: Noise | None) -> tu
         *_others(study, found),
         *_not_tried(study),
         *_of_trials(study),
+        *(study.space.notes if study.space else ()),
+        *_model(study),
     ]
     return tuple(dict.fromkeys(notes))
+
+
+def _model(study: Study) -> Iterator[str]:
+    """What the study taught the cost model."""
+    told = study.fitted
+    if told is None:
+        return
+    if told.path is None:
+        yield f"the cost model learnt nothing from this study: {told.why}"
+    elif told.error_before is not None and told.error_after is not None:
+        yield (
+            f"the cost model was fitted to {several(told.arms, 'arm')} ({told.path}): it is off by"
+            f" {told.error_after:.1%} now, and was by {told.error_before:.1%}"
+        )
 
 
 def _reports(study: Study, name: str) -> tuple[Report, ...]:

@@ -17,6 +17,7 @@ from counterpoint.tune.journal.records import (
     ArmProfiled,
     CandidateSeen,
     GangStarted,
+    ModelFitted,
     Paused,
     Record,
     Resumed,
@@ -68,6 +69,7 @@ class Study:
     open_allocations: tuple[int, ...] = ()
     trials: tuple[Trial, ...] = ()
     profiled: frozenset[str] = frozenset()  # arms whose settings have their PGLE profile
+    fitted: ModelFitted | None = None
     paused: Paused | None = None  # None again as soon as it went on
     ended: StudyEnded | None = None
 
@@ -202,6 +204,11 @@ def _(record: TrialEnded, study: Study) -> Study:
     return _with_trial(
         study, record.number, lambda it: replace(it, report=record.report, wall_s=record.wall_s)
     )
+
+
+@_follow.register
+def _(record: ModelFitted, study: Study) -> Study:
+    return replace(study, fitted=record)
 
 
 @_follow.register
