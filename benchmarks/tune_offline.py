@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import tempfile
 import time
 from collections.abc import Callable
@@ -201,7 +202,7 @@ def row(
         target=target,
         seed=seed,
         base_s=made.base.step_s,
-        candidates=len(predictions),
+        candidates=compiles(study),
         programs=len({it.program for it in predictions}),
         seconds=seconds,
         cpu_seconds=cpu_seconds,
@@ -214,6 +215,12 @@ def row(
         random_gain=chance,
         shortlist=len(study.search.shortlist) if study.search else 0,
     )
+
+
+def compiles(study: Study) -> int:
+    """How many candidates were compiled, as the search says."""
+    found = re.search(r"(\d+) compiled", study.search.why if study.search else "")
+    return int(found[1]) if found else 0
 
 
 def gain_of(seen: CandidateSeen) -> float | None:
