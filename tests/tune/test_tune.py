@@ -1,0 +1,131 @@
+"""Whole studies, as a user's script asks for them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from counterpoint.core.basis import Unknown
+from counterpoint.core.errors import UsageError
+from counterpoint.hardware import parse_target
+from counterpoint.tune.asked import Asked
+from counterpoint.tune.executors.executor import Limits
+from counterpoint.tune.plan import Budget, Plan
+from counterpoint.tune.statistics.estimate import Rule, Verdict
+from counterpoint.tune.study.directory import read_study
+from counterpoint.tune.tune import conclusion_of, dry_run, tune
+from tune_programs import program
+
+PLAN = Plan(
+    rule=Rule(cap=2, looks=(2,)),
+    confirm_rows=2,
+    limits=Limits(timeout_s=300.0, hang_after_s=120.0),
+)
+
+
+def asked(directory: Path, *arms: str, plan: Plan = PLAN) -> Asked:
+    return Asked(
+        command=program(directory),
+        directory=directory / "study",
+        arms=arms,
+        plan=plan,
+        executor="local",
+    )
+
+
+def test_a_planted_gain_is_found_and_a_copy_of_the_base_is_none(tmp_path: Path) -> None:
+    said: list[str] = []
+    made = tune(asked(tmp_path, "SAVES=0.2", "OTHER=name"), said.append)
+    assert (made.state, made.verdict, made.confirmed) == ("done", Verdict.FASTER, True)
+    assert made.winner is not None
+    assert dict(made.winner.settings.env) == {"SAVES": "0.2"}
+    assert made.gain == pytest.approx(0.2, abs=0.01)
+    assert {it.arm.name: it.status for it in made.rows}["OTHER=name"] == "no effect"
+    assert said
+    assert conclusion_of(tmp_path / "study") == made
+
+
+@pytest.mark.slow
+def test_a_study_that_is_done_says_the_same_again_and_runs_nothing(tmp_path: Path) -> None:
+    first = tune(asked(tmp_path, "OTHER=name"))
+    ran = len(read_study(tmp_path / "study").trials)
+    again = tune(asked(tmp_path, "OTHER=name"))
+    assert again == first
+    assert len(read_study(tmp_path / "study").trials) == ran
+
+
+@pytest.mark.slow
+def test_a_larger_budget_goes_on_with_a_study_that_ended_for_lack_of_it(tmp_path: Path) -> None:
+    small = replace(PLAN, budget=Budget(trials=6), rule=Rule(cap=6, looks=(2, 4, 6)))
+    first = tune(asked(tmp_path, "SAVES=0.2", plan=small))
+    assert first.spent is not None
+    assert first.spent.trials <= 6
+    assert not first.confirmed
+    more = tune(asked(tmp_path, "SAVES=0.2", plan=replace(small, budget=Budget(trials=40))))
+    assert more.confirmed
+    assert more.spent is not None
+    assert more.spent.trials > first.spent.trials
+
+
+@pytest.mark.slow
+def test_stopping_in_between_leaves_a_study_that_goes_on(tmp_path: Path) -> None:
+    def enough() -> bool:
+        place = tmp_path / "study"
+        return place.exists() and len(read_study(place).trials) > 2
+
+    stopped = tune(asked(tmp_path, "SAVES=0.2"), stopped=enough)
+    assert stopped.state != "done"
+    assert not read_study(tmp_path / "study").running
+    assert tune(asked(tmp_path, "SAVES=0.2")).confirmed
+
+
+def test_where_nothing_is_named_and_no_gpu_is_here_the_user_is_told_what_to_name(
+    tmp_path: Path,
+) -> None:
+    nothing = replace(asked(tmp_path), environment={"PATH": "/nowhere"})
+    with pytest.raises(UsageError, match="nothing to try") as refused:
+        tune(nothing)
+    assert "--arm" in str(refused.value)
+    assert not (tmp_path / "study").exists()
+
+
+def test_an_arm_that_is_the_base_already_is_nothing_to_try(tmp_path: Path) -> None:
+    from counterpoint.flags import Settings
+
+    same = replace(asked(tmp_path, "SAVES=0.2"), base=Settings(env=(("SAVES", "0.2"),)))
+    with pytest.raises(UsageError, match="nothing to try"):
+        tune(same)
+    assert not (tmp_path / "study").exists()
+
+
+def test_a_budget_for_nothing_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="3 trials is too little"):
+        tune(asked(tmp_path, "SAVES=0.2", plan=replace(PLAN, budget=Budget(trials=3))))
+    assert not (tmp_path / "study").exists()
+
+
+def test_a_dry_run_tells_what_it_would_cost_and_leaves_nothing(tmp_path: Path) -> None:
+    plan = replace(PLAN, budget=Budget(trials=20))
+    told = dry_run(asked(tmp_path, "SAVES=0.2", "OTHER=name", plan=plan))
+    assert [it.name for it in told.arms] == ["SAVES=0.2", "OTHER=name"]
+    assert told.cost is not None
+    assert 0 < told.cost.expected_trials <= told.cost.most_trials <= 20
+    assert isinstance(told.node_hours, Unknown)
+    assert not (tmp_path / "study").exists()
+
+
+def test_a_prediction_needs_a_target_and_a_measurement_a_command(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="--target is missing"):
+        tune(Asked(workload="step.py:make", directory=tmp_path / "study", measure=False))
+    with pytest.raises(UsageError, match="can be predicted, not run"):
+        tune(
+            Asked(
+                workload="step.py:make",
+                directory=tmp_path / "study",
+                target=parse_target("8xH100"),
+            )
+        )
+    with pytest.raises(UsageError, match="nothing to tune"):
+        tune(Asked(directory=tmp_path / "study"))
