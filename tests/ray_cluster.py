@@ -46,7 +46,7 @@ class Cluster:
 
 
 @contextmanager
-def cluster(nodes: int = 3, cpus: int = 2) -> Generator[Cluster]:
+def cluster(nodes: int = 4, cpus: int = 2) -> Generator[Cluster]:
     """Up for as long as the context is.
 
     Ray gives a node 30 seconds, and looks for free ports some time before it takes them: on a

@@ -5,9 +5,9 @@ from __future__ import annotations
 from counterpoint.core.basis import Range, Unknown
 from counterpoint.flags import Settings
 from counterpoint.tune.arm import BASE, Acts, Arm, Change, Origin, Predicted
+from counterpoint.tune.conclusion.conclusion import ArmRow, Conclusion, Spent
 from counterpoint.tune.journal.records import Ablated
 from counterpoint.tune.statistics.estimate import Estimate, Noise, Verdict
-from counterpoint.tune.study.conclusion import ArmRow, Conclusion, Spent
 
 BASE_SETTINGS = Settings(
     (("xla_gpu_enable_latency_hiding_scheduler", "true"),), (("NCCL_DEBUG", "WARN"),)

@@ -16,7 +16,7 @@ from counterpoint.report.terminal import plain_text, print_document
 from counterpoint.report.tune_document import tune_document
 from counterpoint.report.tune_json import tune_json
 from counterpoint.report.tune_words import clock, duration, gain_text
-from counterpoint.tune.study.conclusion import Conclusion
+from counterpoint.tune.conclusion.conclusion import Conclusion
 
 GOLDEN = Path(__file__).parent / "golden"
 STUDY = Path("studies/llama")

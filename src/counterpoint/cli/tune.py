@@ -20,7 +20,7 @@ from counterpoint.cli.tune_options import (
 
 if TYPE_CHECKING:
     from counterpoint.tune.asked import Asked
-    from counterpoint.tune.study.conclusion import Conclusion
+    from counterpoint.tune.conclusion.conclusion import Conclusion
 
 NOTHING_MEASURED: Final = 1
 

@@ -11,7 +11,7 @@ from counterpoint.report.terminal import plain_text
 from counterpoint.report.tune_json import tune_json
 
 if TYPE_CHECKING:
-    from counterpoint.tune.study.conclusion import Conclusion
+    from counterpoint.tune.conclusion.conclusion import Conclusion
 
 BEST: Final = {
     "best.env": "env",

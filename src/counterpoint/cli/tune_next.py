@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from counterpoint.tune.study.conclusion import Conclusion
+    from counterpoint.tune.conclusion.conclusion import Conclusion
 
 
 def next_command(conclusion: Conclusion, study: Path, command: Sequence[str]) -> str:

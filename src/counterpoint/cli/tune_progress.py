@@ -19,7 +19,7 @@ from typing import Final, Self, TextIO
 
 from counterpoint.core.errors import CounterpointError
 from counterpoint.report.tune_progress import Standing, happened, standing
-from counterpoint.tune.study.conclusion import Conclusion
+from counterpoint.tune.conclusion.conclusion import Conclusion
 from counterpoint.tune.study.study import Study
 
 _WIPE: Final = "\r\x1b[K"
@@ -157,7 +157,7 @@ def _read(directory: Path) -> Study | None:
 
 
 def _conclude(study: Study) -> Conclusion | None:
-    from counterpoint.tune.study.conclude import conclude
+    from counterpoint.tune.conclusion.conclude import conclude
     from counterpoint.tune.study.plan_text import plan_of
 
     try:

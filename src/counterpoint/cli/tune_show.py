@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from counterpoint.flags import Settings
     from counterpoint.flags.rendering import Form
     from counterpoint.tune.arm import Arm
-    from counterpoint.tune.study.conclusion import Conclusion
+    from counterpoint.tune.conclusion.conclusion import Conclusion
     from counterpoint.tune.study.study import Study
 
 Switch = Annotated[bool, Parameter(show_default=False)]
@@ -65,7 +65,7 @@ def show(  # noqa: PLR0913 - the options of the command
 
 
 def _conclusion(told: Study) -> Conclusion:
-    from counterpoint.tune.study.conclude import conclude
+    from counterpoint.tune.conclusion.conclude import conclude
     from counterpoint.tune.study.plan_text import plan_of
 
     return conclude(told, plan_of(told))

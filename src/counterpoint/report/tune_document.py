@@ -32,8 +32,8 @@ from counterpoint.report.tune_words import (
     several,
 )
 from counterpoint.tune.arm import Arm
+from counterpoint.tune.conclusion.conclusion import Conclusion, Spent
 from counterpoint.tune.statistics.estimate import Noise
-from counterpoint.tune.study.conclusion import Conclusion, Spent
 
 _NOTES: Final = 10
 _LEGEND: Final = {

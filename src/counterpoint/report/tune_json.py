@@ -14,8 +14,8 @@ from counterpoint.flags import Settings
 from counterpoint.report import units
 from counterpoint.report.json import Json, json_lines
 from counterpoint.tune.arm import Arm, Predicted
+from counterpoint.tune.conclusion.conclusion import ArmRow, Conclusion, Spent
 from counterpoint.tune.statistics.estimate import Estimate, Noise
-from counterpoint.tune.study.conclusion import ArmRow, Conclusion, Spent
 
 SCHEMA: Final = "counterpoint.tune/1"
 _DECIMALS: Final = 6

@@ -16,8 +16,8 @@ from counterpoint.report import units
 from counterpoint.report.document import printable
 from counterpoint.report.places import without_middle
 from counterpoint.report.tune_words import clock, duration, gain_text, reach_text, several
+from counterpoint.tune.conclusion.conclusion import Conclusion, Spent
 from counterpoint.tune.statistics.estimate import Estimate
-from counterpoint.tune.study.conclusion import Conclusion, Spent
 from counterpoint.tune.study.study import Study, Trial
 
 _LONGEST: Final = 60

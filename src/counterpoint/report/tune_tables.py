@@ -20,8 +20,8 @@ from counterpoint.report.document import (
 )
 from counterpoint.report.places import without_middle
 from counterpoint.report.tune_words import gain_text, reach_text, several
+from counterpoint.tune.conclusion.conclusion import ArmRow, Conclusion
 from counterpoint.tune.journal.records import Ablated
-from counterpoint.tune.study.conclusion import ArmRow, Conclusion
 
 _LONGEST: Final = 60
 _HASH: Final = 8

@@ -16,6 +16,8 @@ from typing import TypeAlias
 from counterpoint.core.errors import UsageError
 from counterpoint.tune.asked import Asked, began, check
 from counterpoint.tune.by_hand import list_arms
+from counterpoint.tune.conclusion.conclude import conclude
+from counterpoint.tune.conclusion.conclusion import Conclusion
 from counterpoint.tune.dry_run import DryRun, plan_study
 from counterpoint.tune.executors.choose import choose_executor
 from counterpoint.tune.executors.executor import Executor
@@ -25,8 +27,6 @@ from counterpoint.tune.offline import predict_arms, start_scalars
 from counterpoint.tune.online.budget import refuse_small
 from counterpoint.tune.online.tuner import run_study
 from counterpoint.tune.recalibrate import fitted
-from counterpoint.tune.study.conclude import conclude
-from counterpoint.tune.study.conclusion import Conclusion
 from counterpoint.tune.study.directory import open_study, read_study
 from counterpoint.tune.study.ledger import Ledger, stamp
 from counterpoint.tune.study.plan_text import plan_of

@@ -1,4 +1,4 @@
-"""Trials on a real cluster of Ray: a head without CPUs, and three nodes with two each."""
+"""Trials on a real cluster of Ray: a head without CPUs, and four nodes with two each."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ def test_nodes_that_the_cluster_can_not_give_are_not_waited_for_endlessly() -> N
     assert "gives no such nodes" in refused.value.what
     why = str(refused.value.why)
     assert "2 x {'GPU': 8}" in why
-    assert "3 x (0 GPUs, 2 CPUs)" in why
+    assert "4 x (0 GPUs, 2 CPUs)" in why
 
 
 @pytest.mark.slow

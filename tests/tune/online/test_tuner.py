@@ -15,13 +15,13 @@ import pytest
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.flags import Settings
 from counterpoint.tune.arm import BASE, Acts, Arm, Change, Origin
+from counterpoint.tune.conclusion.conclude import conclude
 from counterpoint.tune.executors.executor import Limits
 from counterpoint.tune.executors.local import Local
 from counterpoint.tune.journal.records import FORMAT, CandidateSeen, SearchEnded, StudyBegan
 from counterpoint.tune.online.tuner import run_study
 from counterpoint.tune.plan import Budget, Plan
 from counterpoint.tune.statistics.estimate import Rule
-from counterpoint.tune.study.conclude import conclude
 from counterpoint.tune.study.directory import open_study, read_study
 from counterpoint.tune.study.ledger import Ledger
 from counterpoint.tune.study.study import Study

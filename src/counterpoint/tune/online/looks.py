@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from counterpoint.core.basis import Range
 from counterpoint.tune.arm import Arm, Origin
+from counterpoint.tune.figures import estimate_text
 from counterpoint.tune.online.moves import Drop
 from counterpoint.tune.online.purse import NOISE_TRIALS, SCREEN_ROWS, purse
 from counterpoint.tune.online.rosters import race_roster, undecided
@@ -14,7 +15,6 @@ from counterpoint.tune.online.standing import NO_BUDGET, overlap, raced, racers
 from counterpoint.tune.plan import Plan
 from counterpoint.tune.statistics.estimate import Estimate, Verdict
 from counterpoint.tune.statistics.levels import looks
-from counterpoint.tune.study.figures import estimate_text
 from counterpoint.tune.study.study import Study
 
 SLOWER = "slower"

@@ -6,11 +6,11 @@ from statistics import median
 
 from counterpoint.core.basis import Unknown
 from counterpoint.tune.arm import Arm, Origin
+from counterpoint.tune.conclusion.conclusion import ArmRow
+from counterpoint.tune.conclusion.findings import Findings
 from counterpoint.tune.journal.records import CandidateSeen
 from counterpoint.tune.online.race import to_enter
 from counterpoint.tune.statistics.estimate import Verdict
-from counterpoint.tune.study.conclusion import ArmRow
-from counterpoint.tune.study.findings import Findings
 from counterpoint.tune.study.study import Study
 from counterpoint.tune.trial.report import Purpose
 

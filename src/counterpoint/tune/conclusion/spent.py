@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from counterpoint.tune.conclusion.conclusion import Spent
 from counterpoint.tune.plan import Plan
-from counterpoint.tune.study.conclusion import Spent
 from counterpoint.tune.study.study import Study
 
 

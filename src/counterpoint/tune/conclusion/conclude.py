@@ -7,19 +7,19 @@ false positives is shared among all arms and looks, and then it says that it is 
 from __future__ import annotations
 
 from counterpoint.core.basis import Range
-from counterpoint.tune.online.rows import CONFIRM, RACE, observations
-from counterpoint.tune.plan import Plan
-from counterpoint.tune.statistics.estimate import Noise
-from counterpoint.tune.study.arm_rows import arm_rows
-from counterpoint.tune.study.conclusion import Conclusion
-from counterpoint.tune.study.doubts import doubts
-from counterpoint.tune.study.findings import Findings, findings, measured_ablation
-from counterpoint.tune.study.sentence import (
+from counterpoint.tune.conclusion.arm_rows import arm_rows
+from counterpoint.tune.conclusion.conclusion import Conclusion
+from counterpoint.tune.conclusion.doubts import doubts
+from counterpoint.tune.conclusion.findings import Findings, findings, measured_ablation
+from counterpoint.tune.conclusion.sentence import (
     measured_sentence,
     predicted_best,
     predicted_sentence,
 )
-from counterpoint.tune.study.spent import spent
+from counterpoint.tune.conclusion.spent import spent
+from counterpoint.tune.online.rows import CONFIRM, RACE, observations
+from counterpoint.tune.plan import Plan
+from counterpoint.tune.statistics.estimate import Noise
 from counterpoint.tune.study.study import Study
 from counterpoint.tune.trial.report import Failure
 

@@ -7,18 +7,18 @@ from collections.abc import Iterator
 
 from counterpoint.core.basis import Range
 from counterpoint.tune.arm import Arm, Origin
-from counterpoint.tune.online.race import to_enter
-from counterpoint.tune.plan import Plan
-from counterpoint.tune.statistics.estimate import Noise, Verdict
-from counterpoint.tune.study.conclusion import ArmRow
-from counterpoint.tune.study.figures import (
+from counterpoint.tune.conclusion.conclusion import ArmRow
+from counterpoint.tune.conclusion.findings import Findings, doubtful
+from counterpoint.tune.figures import (
     estimate_text,
     gain_text,
     several,
     share_text,
     what_text,
 )
-from counterpoint.tune.study.findings import Findings, doubtful
+from counterpoint.tune.online.race import to_enter
+from counterpoint.tune.plan import Plan
+from counterpoint.tune.statistics.estimate import Noise, Verdict
 from counterpoint.tune.study.study import Study
 from counterpoint.tune.trial.report import Failure
 

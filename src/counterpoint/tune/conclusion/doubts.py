@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 from counterpoint.core.basis import Unknown
 from counterpoint.tune.arm import BASE
+from counterpoint.tune.conclusion.findings import Findings
+from counterpoint.tune.figures import estimate_text, several, share_text, what_text
 from counterpoint.tune.online.rows import CONFIRM, RACE, observations
 from counterpoint.tune.online.standing import NO_BUDGET
 from counterpoint.tune.plan import Plan
 from counterpoint.tune.statistics.estimate import Noise, Verdict
-from counterpoint.tune.study.figures import estimate_text, several, share_text, what_text
-from counterpoint.tune.study.findings import Findings
 from counterpoint.tune.study.study import Study
 from counterpoint.tune.trial.report import Report
 

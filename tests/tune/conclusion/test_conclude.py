@@ -6,12 +6,12 @@ import pytest
 
 from counterpoint.core.basis import Range
 from counterpoint.tune.arm import BASE, Acts, Arm, Predicted
+from counterpoint.tune.conclusion.conclude import conclude
+from counterpoint.tune.conclusion.conclusion import ArmRow, Conclusion
 from counterpoint.tune.journal.records import CandidateSeen, Paused, SearchEnded, StudyEnded
 from counterpoint.tune.online.moves import Finish
 from counterpoint.tune.plan import Budget, Plan
 from counterpoint.tune.statistics.estimate import Rule, Verdict
-from counterpoint.tune.study.conclude import conclude
-from counterpoint.tune.study.conclusion import ArmRow, Conclusion
 from counterpoint.tune.trial.report import Failure, Purpose
 from tune_races import Race
 from tune_studies import AT, BASE_ARM, Made, arm, change, report
