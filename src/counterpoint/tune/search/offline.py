@@ -20,7 +20,7 @@ from typing import Final
 
 from counterpoint.compile import Pool
 from counterpoint.tune.arm import Acts, Arm, Origin
-from counterpoint.tune.journal.records import CandidateSeen, SearchEnded, SpaceMade
+from counterpoint.tune.journal.records import Ablated, CandidateSeen, SearchEnded, SpaceMade
 from counterpoint.tune.plan import Plan
 from counterpoint.tune.search import stages, words
 from counterpoint.tune.search.ablation import minimal
@@ -109,13 +109,14 @@ class _Search:
         )
         base = self._board.base.arm.predicted
         best = self._board.best()
+        ablated: tuple[Ablated, ...] = ()
         if base is not None and not best.arm.is_base:
             self._say(f"leaving out each change of {best.arm.name}")
             found = minimal(self._grid, base, best, self._predict)
-            best = found.winner
-            told = set(ledger.study.ablation)
-            for it in found.ablated:
-                if not any((it.arm, it.dimension) == (old.arm, old.dimension) for old in told):
+            best, ablated = found.winner, found.ablated
+            told = {(it.arm, it.dimension) for it in ledger.study.ablation}
+            for it in ablated:
+                if (it.arm, it.dimension) not in told:
                     ledger.add(it)
         listed = shortlist(
             self._board.base,
@@ -123,6 +124,7 @@ class _Search:
             best,
             most=self._plan.shortlist,
             indifferent=self._plan.rule.indifferent,
+            weights=self._weights(ablated),
         )
         names = tuple(it.name for it in listed.arms)
         at_run = [it for it in self._at_run_time(ledger) if it not in names]
@@ -138,6 +140,15 @@ class _Search:
             at=stamp(),
             tied=listed.tied,
         )
+
+    def _weights(self, ablated: Iterable[Ablated]) -> dict[tuple[str, str], float]:
+        """What each choice brings: to the winner, else alone."""
+        found: dict[tuple[str, str], float] = {}
+        for point in self._board.points:
+            gain = self._board.gain(point) if len(point) == 1 else None
+            if gain is not None:
+                found[point[0]] = gain
+        return {**found, **{(it.dimension, it.choice): it.loses for it in ablated}}
 
     def _look_alone(self) -> None:
         """Arms that somebody named, and every choice by itself."""

@@ -7,9 +7,10 @@ change less.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from types import MappingProxyType
+from typing import Final, TypeAlias
 
 from counterpoint.tune.arm import Arm, Predicted
 from counterpoint.tune.journal.records import CandidateSeen
@@ -17,9 +18,14 @@ from counterpoint.tune.search.predicted import are_tied, behind
 
 _WORTH: Final = 0.25
 """Of the best gain: whoever is predicted to bring less is not looked at for real."""
-_ALIKE: Final = 0.5  # of the best gain, that a candidate loses by being like another one
 _COPY: Final = 0.002
-"""Of the base's step: one change more or less that is predicted to bring no more."""
+"""Of the base's step: what changes little, and is predicted to bring no more."""
+_COPIED: Final = 0.9  # of what the changes of both bring
+_LITTLE: Final = 0.001  # what a change counts that nobody knows to bring more
+
+Weights: TypeAlias = Mapping[tuple[str, str], float]
+"""What choices of dimensions bring, as shares of the base's step."""
+_NONE: Weights = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +44,12 @@ def shortlist(
     *,
     most: int,
     indifferent: float,
+    weights: Weights = _NONE,
 ) -> Shortlist:
-    """At most so many, none with the same program as another."""
+    """At most so many, none with the same program as another.
+
+    `weights` say which changes matter: two arms are alike that owe their gain to the same ones.
+    """
     start, best = base.arm.predicted, winner.arm.predicted
     if start is None or best is None:
         return Shortlist((), (), effect=False)
@@ -51,7 +61,7 @@ def shortlist(
         rivals = [it for it in rivals if _figures(it).gain_range.high > indifferent]
     least = -float("inf") if rescued else max(0.0, _WORTH * best.gain)
     worth = [it for it in rivals if _figures(it).gain > least]
-    picked = _picked(winner, worth, most, best.gain)
+    picked = _picked(winner, worth, most, weights)
     return Shortlist(tuple(it.arm for it in _ordered(picked, best)), tuple(tied), effect)
 
 
@@ -76,35 +86,41 @@ def _runs(seen: CandidateSeen, base: Predicted) -> bool:
 
 
 def _picked(
-    winner: CandidateSeen, worth: Sequence[CandidateSeen], most: int, best_gain: float
+    winner: CandidateSeen, worth: Sequence[CandidateSeen], most: int, weights: Weights
 ) -> list[CandidateSeen]:
     """One after another, whoever brings most and is least like those that are picked."""
+    best = _figures(winner)
     left = sorted(worth, key=lambda it: (-_figures(it).gain, len(it.arm.changes)))
     picked: list[CandidateSeen] = []
-    first = next((it for it in left if _figures(it).program == _figures(winner).program), None)
+    first = next((it for it in left if _figures(it).program == best.program), None)
     while left and len(picked) < most:
-        it = first or max(left, key=lambda one: _value(one, picked, best_gain))
+        it = first or max(left, key=lambda one: _value(one, picked, best.gain, weights))
         first = None
         left.remove(it)
-        if not any(_is_copy(it, other) for other in picked):
+        if not any(_is_copy(it, other, weights) for other in picked):
             picked.append(it)
     return picked
 
 
-def _value(one: CandidateSeen, picked: Sequence[CandidateSeen], best_gain: float) -> float:
-    alike = max((_alike(one.arm, it.arm) for it in picked), default=0.0)
-    return _figures(one).gain - _ALIKE * abs(best_gain) * alike
+def _value(
+    one: CandidateSeen, picked: Sequence[CandidateSeen], best_gain: float, weights: Weights
+) -> float:
+    alike = max((_alike(one.arm, it.arm, weights) for it in picked), default=0.0)
+    return _figures(one).gain - abs(best_gain) * alike
 
 
-def _alike(one: Arm, other: Arm) -> float:
-    """Common changes over all of both."""
+def _alike(one: Arm, other: Arm, weights: Weights) -> float:
+    """What common changes bring, of what the changes of both do."""
     mine, theirs = _changes(one), _changes(other)
-    return len(mine & theirs) / len(mine | theirs) if mine | theirs else 1.0
+    every = sum(max(_LITTLE, weights.get(it, 0.0)) for it in mine | theirs)
+    return sum(max(_LITTLE, weights.get(it, 0.0)) for it in mine & theirs) / every
 
 
-def _is_copy(one: CandidateSeen, other: CandidateSeen) -> bool:
+def _is_copy(one: CandidateSeen, other: CandidateSeen, weights: Weights) -> bool:
+    if abs(_figures(one).gain - _figures(other).gain) >= _COPY:
+        return False
     apart = len(_changes(one.arm) ^ _changes(other.arm))
-    return apart <= 1 and abs(_figures(one).gain - _figures(other).gain) < _COPY
+    return apart <= 1 or _alike(one.arm, other.arm, weights) >= _COPIED
 
 
 def _changes(arm: Arm) -> frozenset[tuple[str, str]]:

@@ -19,9 +19,8 @@ def progress(board: Board, done: int, most: int, seconds: float) -> str:
         f"best {share(gain)}: {best.arm.name}" if not best.arm.is_base else "none beats the base"
     )
     dropped = ", ".join(_dropped(board))
-    return (
-        f"candidate {done} of {most}; {first}{f'; {dropped}' if dropped else ''}; {seconds:.0f} s"
-    )
+    place = f"candidate {done} of {most}" if done <= most else f"{done - most} more compiled"
+    return f"{place}; {first}{f'; {dropped}' if dropped else ''}; {seconds:.0f} s"
 
 
 def conclusion(
