@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from counterpoint.core.errors import CounterpointError, InputError, UsageError
 from counterpoint.flags import Settings, load_settings
+from counterpoint.flags.rendering import render
 from counterpoint.flags.source import read_shell_settings
 
 SCRIPT = r"""#!/bin/bash
@@ -172,3 +173,39 @@ def _double(value: str) -> str:
     """In double quotes, with what is special there escaped."""
     special = '\\"$`'
     return '"' + "".join(f"\\{c}" if c in special else c for c in value) + '"'
+
+
+RENDERED = Settings(
+    (("xla_gpu_a", "true"), ("xla_gpu_b", "1")),
+    (("NCCL_X", "a b $HOME"), ("JAX_ENABLE_PGLE", "true"), ("P", "/x y/$(n)")),
+)
+
+
+@pytest.mark.parametrize(
+    ("form", "name"),
+    [("env", "x.env"), ("bash", "x.sh"), ("python", "x.py"), ("slurm", "x.sbatch"),
+     ("k8s", "x.yaml")],
+)  # fmt: skip
+def test_every_form_that_is_written_is_applied_again(tmp_path: Path, form: str, name: str) -> None:
+    assert load_settings(write(tmp_path, render(RENDERED, form), name)) == RENDERED
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("x.py", "import os\nif f():\n    os.environ['NCCL_A'] = '1'\n", "within an `if`"),
+        ("x.py", "import os\nos.environ['NCCL_A'] = f()\n", "only when the program runs"),
+        ("x.env", "NCCL_A=1 # why\n", "a shell reads this otherwise than docker"),
+    ],
+)
+def test_what_is_not_certain_is_not_applied(
+    tmp_path: Path, name: str, text: str, said: str
+) -> None:
+    with pytest.raises(InputError, match=said):
+        load_settings(write(tmp_path, text, name))
+
+
+def test_an_env_file_with_quotes_is_for_a_shell(tmp_path: Path) -> None:
+    text = 'XLA_FLAGS="--xla_a=1 --xla_b=2"\nNCCL_X=1\n'
+    loaded = load_settings(write(tmp_path, text, "x.env"))
+    assert loaded == Settings((("xla_a", "1"), ("xla_b", "2")), (("NCCL_X", "1"),))

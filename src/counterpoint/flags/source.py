@@ -8,6 +8,7 @@ stands within an `if`. A guess would be another setting.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.flags.advice.recipe import recipes
@@ -17,14 +18,17 @@ from counterpoint.flags.sources.shell_script import follow
 from counterpoint.flags.sources.state import State
 from counterpoint.flags.sources.traced import Traced
 from counterpoint.flags.sources.variables import Assigned
-from counterpoint.flags.written import SlipKind
+from counterpoint.flags.written import SlipKind, Written
 from counterpoint.flags.xla_flags import expand_xla_flags, parse_xla_flags
+
+_TOLD_BY_NAME: Final = (".env", ".py", ".yaml", ".yml")
+_WRITE_OUT: Final = "write the settings out: counterpoint flags render ... --as bash"
 
 
 def load_settings(
     source: str | Path, *, version: str | None = None, chip: str | None = None
 ) -> Settings:
-    """Settings of a recipe or a file: TOML, flags as XLA takes them, or lines of a shell script.
+    """Settings of a recipe or a file: TOML, flags as XLA takes them, or one of rendering's forms.
 
     A recipe holds for the jaxlib of that version; if none is said, for the one installed here.
     """
@@ -35,7 +39,7 @@ def load_settings(
     if path.suffix == ".toml":
         settings = read_recipe(text, str(path)).resolve(version or installed_jaxlib(), chip)
     else:
-        settings = read_shell_settings(text, str(path))
+        settings = _read_form(text, str(path))
     if settings == Settings():
         raise InputError(f"{path}: no settings in it", next="add lines such as --xla_...=value")
     return settings
@@ -62,6 +66,63 @@ def read_shell_settings(text: str, where: str) -> Settings:
     rest = tuple((one.name, one.value.text) for one in assigned if one is not flags)
     options = tuple((one.name, one.meant) for one in state.options)
     return Settings(_flags(flags, where), rest, options)
+
+
+def _read_form(text: str, where: str) -> Settings:
+    """By the name of the file; whatever has none that tells is read as a shell would."""
+    from counterpoint.flags.sources.sniff import sniff
+
+    form = sniff(text, where) if where.endswith(_TOLD_BY_NAME) else "shell"
+    if form == "env":
+        return _read_env(text, where)
+    return read_shell_settings(text, where) if form == "shell" else _read_certain(text, where)
+
+
+def _read_env(text: str, where: str) -> Settings:
+    """To the letter, as docker does; quotes and other lines are for a shell."""
+    from counterpoint.flags.sources.env_file import read_env_file
+
+    written = read_env_file(text, where)
+    if written.notes:
+        return read_shell_settings(text, where)
+    try:
+        sourced = read_shell_settings(text, where)
+    except InputError:
+        sourced = None  # a value with spaces, say: only the letters are meant
+    certain = _certain(written)
+    if sourced is not None and (sourced.flags, sourced.variables) != (
+        certain.flags,
+        certain.variables,
+    ):
+        raise InputError(
+            f"{where}: a shell reads this otherwise than docker does",
+            why="docker takes each line to the letter: comments behind a value belong to it",
+            next="keep only lines NAME=value, and comments on lines of their own",
+        )
+    return certain
+
+
+def _read_certain(text: str, where: str) -> Settings:
+    from counterpoint.flags.reading import read_text
+
+    return _certain(read_text(text, where))
+
+
+def _certain(written: Written) -> Settings:
+    """Of what a tolerant reader found, if there is nothing else."""
+    for slip in written.slips:
+        raise InputError(f"{slip.place}: {slip.text}: {slip.why}", next=_WRITE_OUT)
+    doubtful = [*written.notes, *written.unread]
+    doubtful += [f"{it.name} is set within an `if`" for it in written.given if it.branch]
+    doubtful += [f"{it.name} is not certain" for it in written.given if not it.known]
+    doubtful += ["several programs are started" for _ in written.others[:1]]
+    if doubtful:
+        raise InputError(
+            f"{written.where}: {doubtful[0]}",
+            why="settings are applied from what is certain to be set",
+            next=_WRITE_OUT,
+        )
+    return written.settings
 
 
 def _flags(one: Assigned | None, where: str) -> tuple[tuple[str, str], ...]:
