@@ -122,6 +122,23 @@ def test_a_loss_that_is_nan_as_trainers_print_it(line: str) -> None:
     assert classify(0, None, f"loss: 1.5\n{line}\n").kind is OutcomeKind.NAN
 
 
+@pytest.mark.parametrize(
+    ("out", "err", "detail"),
+    [
+        ("step 7: loss 9.3000, time 0.0316\n", "", ""),
+        ("step 7: loss 9.3000\n", "loading data\nno shards in /data\n", "no shards in /data"),
+        ("saved\n", " 78%|###| 39/40 [00:02<00:00, 19it/s, loss=6.9]\r", ""),
+        ("saved\n", "I step 7: loss 9.3\n", ""),
+        ("ERROR: no GPU was found\nstep 7: loss 9.3\n", "", "ERROR: no GPU was found"),
+        ("step 7: loss 9.3\n", f"{TRACEBACK}bye\n", "ValueError: no such dataset: 'c5'"),
+        ("", "", "it printed nothing"),
+    ],
+)
+def test_what_went_well_is_no_cause(out: str, err: str, detail: str) -> None:
+    outcome = classify(3, None, out + err, err)
+    assert (outcome.kind, outcome.detail) == (OutcomeKind.ERROR, detail)
+
+
 def test_a_signal_tells_its_name_and_the_code_of_a_shell() -> None:
     outcome = classify(None, 11, "")
     assert (outcome.signal, outcome.status) == ("SIGSEGV", 139)

@@ -298,29 +298,31 @@ def _finish(children: Sequence[Child], writer: RunWriter) -> AtEnd:
 def _outcome(child: Child, status: tuple[int | None, int | None]) -> Outcome:
     code, number = status
     output = _tail(child.directory)
-    told = with_hints(classify(code, number, output))
+    told = with_hints(classify(code, number, "\n".join(output), output[1]))
     stop = child.stopped
     if stop is None:
         return told
     if stop.because_of is not None and told.kind in TELLING:
         return told  # it had died of the same cause by itself
     if stop.is_asked:
-        if last_loss_is_nan(output):
-            return classify(0, None, output)
+        if last_loss_is_nan("\n".join(output)):
+            return classify(0, None, "\n".join(output))
         return Outcome(OutcomeKind.OK, 0, detail=stop.detail)
     if stop.is_patient and code == 0:
         return told  # it was asked to end, and did so in its own way
     return Outcome(stop.kind, code, stop.signal or told.signal, stop.detail)
 
 
-def _tail(directory: Path) -> str:
-    """The end of what a rank printed."""
-    parts: list[bytes] = []
-    for name in (layout.STDOUT, layout.STDERR):
-        with suppress(OSError), (directory / name).open("rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))
-            parts.append(file.read())
-    return b"\n".join(parts).decode("utf-8", errors="replace")
+def _tail(directory: Path) -> tuple[str, str]:
+    """The end of what a rank printed: to stdout, to stderr."""
+    return _end_of(directory / layout.STDOUT), _end_of(directory / layout.STDERR)
+
+
+def _end_of(path: Path) -> str:
+    with suppress(OSError), path.open("rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))
+        return file.read().decode("utf-8", errors="replace")
+    return ""
 
 
 def _shown(path: Path) -> Path:

@@ -34,18 +34,30 @@ _EXCEPTION: Final = re.compile(
 _FATAL: Final = re.compile(
     r"^(?:Fatal |F\d{4} |terminate called|.*: Assertion |[A-Za-z_][\w.]*Error\b).*$", re.MULTILINE
 )
+_COMPLAINT: Final = re.compile(
+    r"\b(?:\w*error|\w*exception|fail(?:ed|ure|s)?|fatal|abort(?:ed|ing)?|can(?:no|')t|unable"
+    r"|not found|no such|denied|refused|invalid|killed|panic)\b",
+    re.IGNORECASE,
+)
+_STEP_LINE: Final = re.compile(
+    r"\bstep\b[\"']?\s*[:=#]?\s*\d|(?<![\d.])\d+/\d+ \[|\d+%\|", re.IGNORECASE
+)
+"""What a trainer prints of a step that went well, and progress bars."""
 _SHELL_SIGNALS: Final = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 15})
 """Those a shell reports as 128 and more; other such codes are a program's own."""
 _LONGEST: Final = 300
 
 
-def classify(exit_code: int | None, signal: int | None, output: str) -> Outcome:
+def classify(
+    exit_code: int | None, signal: int | None, output: str, errors: str | None = None
+) -> Outcome:
     """The outcome of a process that ended by itself.
 
     Args:
         exit_code: Its exit code, None where a signal ended it.
         signal: That signal.
         output: What it printed last: stdout, then stderr.
+        errors: Of that what came by stderr; all of it, where that is not known.
     """
     if exit_code == 0:
         if last_loss_is_nan(output):
@@ -60,7 +72,8 @@ def classify(exit_code: int | None, signal: int | None, output: str) -> Outcome:
         return Outcome(kind, exit_code, name, _short(detail))
     if name is not None:
         return Outcome(OutcomeKind.SIGNAL, exit_code, name, _of_signal(name, output))
-    return Outcome(OutcomeKind.ERROR, exit_code, None, _last_words(output))
+    said = _last_words(output, output if errors is None else errors)
+    return Outcome(OutcomeKind.ERROR, exit_code, None, said)
 
 
 def last_loss_is_nan(output: str) -> bool:
@@ -106,12 +119,26 @@ def _of_signal(name: str, output: str) -> str:
     return _short(fatal[-1]) if fatal else ""
 
 
-def _last_words(output: str) -> str:
-    """The exception's line, where there is one; else the last line."""
+def _last_words(output: str, errors: str) -> str:
+    """The exception's line, where there is one; else the last line that tells of anything wrong.
+
+    What stdout said last is as a rule a step that went well, and no cause of anything: then the
+    exit code is all that is known.
+    """
+    if not output.strip():
+        return "it printed nothing"
     if exceptions := _EXCEPTION.findall(output):
         return _short(exceptions[-1])
-    lines = [line for line in output.splitlines() if line.strip()]
-    return _short(lines[-1]) if lines else "it printed nothing"
+    for text, may_tell in ((errors, _is_no_step), (output, _COMPLAINT.search)):
+        lines = [line for line in re.split(r"[\r\n]+", text) if line.strip() and may_tell(line)]
+        if lines:
+            return _short(lines[-1])
+    return ""
+
+
+def _is_no_step(line: str) -> bool:
+    """Trainers log to stderr, too."""
+    return _STEP_LINE.search(line) is None or _COMPLAINT.search(line) is not None
 
 
 def _short(text: str) -> str:

@@ -81,6 +81,8 @@ def test_a_good_run_tells_its_step_after_the_warm_up(tmp_path: Path) -> None:
     ("end", "failure", "says"),
     [
         ("raise ValueError('no such dataset')", Failure.CRASH, "no such dataset"),
+        ("sys.exit(3)", Failure.CRASH, "exit code 3; see "),
+        ("sys.exit('no shards in /data')", Failure.CRASH, "exit code 1: no shards in /data; see"),
         ("raise MemoryError('RESOURCE_EXHAUSTED: 9 GiB')", Failure.OUT_OF_MEMORY, "9 GiB"),
         ("print('step 99 loss nan')", Failure.NAN, "NaN"),
         ("print('step 99 loss inf')", Failure.NAN, "the loss of step 99 is inf"),
@@ -107,6 +109,13 @@ def test_a_failure_has_its_name_and_the_file_to_read(
     assert str(tmp_path / "run") in told.detail
     assert "\n" not in told.detail
     assert told.steady is None
+
+
+def test_an_error_of_ours_is_told_without_its_advice(tmp_path: Path) -> None:
+    said = "error: x/rank0 can't be written to: No space left on device\n  next: -o a directory"
+    told = measure(tmp_path / "x", Ended(kind=EndedKind.EXITED, exit_code=3, detail=said))
+    assert told.failure is Failure.DISK_FULL
+    assert told.detail == "x/rank0 can't be written to: No space left on device"
 
 
 def test_settings_of_nccl_may_bring_about_what_else_a_machine_does(tmp_path: Path) -> None:

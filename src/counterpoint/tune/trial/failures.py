@@ -36,6 +36,7 @@ _OF_RUN: Final[Mapping[OutcomeKind, Failure]] = {
 _OPEN: Final = (OutcomeKind.RUNNING, OutcomeKind.LOST)
 _REFUSED_FLAGS: Final = re.compile(r"XLA ends the process at|\bunknown flags?\b", re.IGNORECASE)
 _NO_SPACE: Final = re.compile(r"No space left on device|Disk quota exceeded")
+_ERROR: Final = "error: "
 _SIGNALS: Final = 128
 _TAIL: Final = 1 << 18
 _LATE: Final = float("inf")
@@ -51,7 +52,7 @@ class Cause:
 
 def why_no_run(directory: Path, ended: Ended, damage: str) -> Cause:
     """For what left no Run, or none that can be read."""
-    said = _one_line(ended.detail) or damage
+    said = _said(ended.detail) or damage
     if ended.kind is not EndedKind.EXITED:
         return Cause(_not_by_itself(ended), said)
     if _NO_SPACE.search(ended.detail):
@@ -67,7 +68,7 @@ def why_no_run(directory: Path, ended: Ended, damage: str) -> Cause:
 def why_failed(run: Run, ended: Ended) -> Cause | None:
     """For a run that did not end well; None for one that did."""
     if ended.kind in _OF_MACHINE:
-        return Cause(_OF_MACHINE[ended.kind], _one_line(ended.detail) or str(run.outcome))
+        return Cause(_OF_MACHINE[ended.kind], _said(ended.detail) or str(run.outcome))
     outcome, open_ranks = _of_closed(run), _open_ranks(run)
     if outcome is not None and outcome.ok and not _cut_off(ended, open_ranks):
         return None
@@ -79,13 +80,13 @@ def why_failed(run: Run, ended: Ended) -> Cause | None:
 def _told(run: Run, ended: Ended, outcome: Outcome, *, lost_rank: bool) -> Cause:
     """What a rank says of its end."""
     place = _blamed(run, outcome)
-    detail = f"{_one_line(outcome.detail) or outcome.kind.replace('_', ' ')}; see {place}"
+    detail = f"{_in_words(outcome)}; see {place}"
     if outcome.kind in _OF_RUN:
         return Cause(_OF_RUN[outcome.kind], detail)
     if said := _machine(run, lost_rank=lost_rank):
         return Cause(Failure.NODE_FAULT, said)
     if outcome.kind is OutcomeKind.SIGNAL and ended.kind is EndedKind.KILLED:
-        return Cause(_not_by_itself(ended), _one_line(ended.detail) or detail)
+        return Cause(_not_by_itself(ended), _said(ended.detail) or detail)
     return Cause(Failure.CRASH, detail)
 
 
@@ -121,7 +122,7 @@ def _is_of_others(outcome: Outcome) -> bool:
 
 def _unseen(run: Run, ended: Ended, open_ranks: int) -> Cause:
     """Ranks of which nobody says how they ended."""
-    said = _one_line(ended.detail)
+    said = _said(ended.detail)
     if ended.kind is not EndedKind.KILLED and (line := _machine(run, lost_rank=bool(open_ranks))):
         return Cause(Failure.NODE_FAULT, line)
     gone = f"{open_ranks} of {run.world_size} ranks ended with nobody left to say how"
@@ -162,6 +163,27 @@ def _tail(path: Path) -> str:
         file.seek(max(0, file.seek(0, 2) - _TAIL))
         return file.read().decode("utf-8", errors="replace")
     return ""
+
+
+def _in_words(outcome: Outcome) -> str:
+    """What is known of it; the exit code may be all."""
+    said = _one_line(outcome.detail)
+    if outcome.kind is OutcomeKind.ERROR and outcome.exit_code:
+        return f"exit code {outcome.exit_code}{f': {said}' if said else ''}"
+    return said or outcome.kind.replace("_", " ")
+
+
+def _said(text: str) -> str:
+    """Of an error of ours what failed and why: what to do next is for whoever reads all of it."""
+    first, *more = text.strip().splitlines() or [""]
+    if not first.startswith(_ERROR):
+        return _one_line(text)
+    parts = [first.removeprefix(_ERROR)]
+    for line in more:
+        if line.startswith("  next: "):
+            break
+        parts.append(line.removeprefix("  why: "))
+    return _one_line("; ".join(parts))
 
 
 def _one_line(text: str) -> str:
