@@ -70,6 +70,7 @@ def report(
     remat: bool | None = None,
     peak: int | None = None,
     limit: int | None = None,
+    steps_seen: int | None = None,
 ) -> Report:
     """Of a run that took so long, or failed."""
     said = Losses(steps=tuple(range(len(losses))), values=tuple(losses)) if losses else None
@@ -82,6 +83,7 @@ def report(
         remat=remat,
         peak_bytes=peak,
         limit_bytes=limit,
+        steps_seen=steps_seen,
     )
 
 

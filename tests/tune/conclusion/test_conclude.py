@@ -275,3 +275,14 @@ def test_settings_by_hand_are_named_by_their_name() -> None:
         made.row(Purpose.SCREEN, number, {BASE: 1.0 + number / 5000, "mine": 0.96})
     assert "from mine (" in conclude(made.study, PLAN).sentence
     assert BASE_ARM.is_base
+
+
+@pytest.mark.parametrize(("seen", "told"), [(8, True), (19, False), (None, False)])
+def test_an_arm_that_ends_early_is_told(seen: int | None, *, told: bool) -> None:
+    made = Made(arm("early")).entered(arm("early")).opened()
+    for at in range(2):
+        made.ran(BASE, report(1.0, steps_seen=20), Purpose.SCREEN, at)
+        made.ran("early", report(1.0, steps_seen=seen), Purpose.SCREEN, at)
+    notes = conclude(made.study, PLAN).notes
+    note = "early made 8 steps where the base made 20: see its logs"
+    assert (note in notes) is told

@@ -74,6 +74,7 @@ def test_a_good_run_tells_its_step_after_the_warm_up(tmp_path: Path) -> None:
     assert told.losses is not None
     assert told.losses.values[:2] == (10.0, 9.9)
     assert len(told.hosts) == 1
+    assert told.steps_seen == 40
     assert told.program is None  # no XLA ran
 
 
@@ -109,6 +110,13 @@ def test_a_failure_has_its_name_and_the_file_to_read(
     assert str(tmp_path / "run") in told.detail
     assert "\n" not in told.detail
     assert told.steady is None
+
+
+def test_how_far_it_came_is_told_unless_it_was_to_end_there(tmp_path: Path) -> None:
+    every_tenth = "for i in range(0, 200, 10): print(f'completed step: {i}, seconds: 1.0')"
+    assert run(tmp_path / "a", every_tenth).steps_seen == 191
+    told = run(tmp_path / "b", steps(20, "import time; time.sleep(600)"), stop_after_steps=15)
+    assert (told.failure, told.steps_seen) == (None, None)
 
 
 def test_an_error_of_ours_is_told_without_its_advice(tmp_path: Path) -> None:

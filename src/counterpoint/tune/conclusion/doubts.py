@@ -16,6 +16,8 @@ from counterpoint.tune.study.study import Study
 from counterpoint.tune.trial.report import Report
 
 _NEAR_THE_LIMIT = 0.95
+_AS_FAR = 0.9
+"""Of the base's steps: a program that trains for so long, not for so many, is a bit slower."""
 
 
 def doubts(study: Study, plan: Plan, found: Findings, noise: Noise | None) -> tuple[str, ...]:
@@ -24,6 +26,7 @@ def doubts(study: Study, plan: Plan, found: Findings, noise: Noise | None) -> tu
         *_remat(study, found),
         *_memory(study, found),
         *_numbers(study),
+        *_shorter(study),
         *_noise(plan, noise),
         *_alarms(study),
         *_others(study, found),
@@ -84,6 +87,17 @@ def _numbers(study: Study) -> Iterator[str]:
     base = _reports(study, BASE)
     if base and not any(it.losses and it.losses.values for it in base):
         yield "the program prints no losses: whether arms compute the same is not checked"
+
+
+def _shorter(study: Study) -> Iterator[str]:
+    """Who ends early and well does less than was asked of it, or another thing."""
+    base = [it.steps_seen for it in _reports(study, BASE) if it.steps_seen is not None]
+    if not base:
+        return
+    for arm in study.arms:
+        own = [it.steps_seen for it in _reports(study, arm.name) if it.steps_seen is not None]
+        if not arm.is_base and own and min(own) < _AS_FAR * min(base):
+            yield f"{arm.name} made {min(own)} steps where the base made {min(base)}: see its logs"
 
 
 def _noise(plan: Plan, noise: Noise | None) -> Iterator[str]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, cast
 
 from counterpoint.core.basis import Unknown
 from counterpoint.core.errors import CounterpointError
 from counterpoint.hlo import Program, read_program
-from counterpoint.runs import Rank, Run, read_run
+from counterpoint.runs import Rank, Run, StepStart, layout, read_run
 from counterpoint.runs.run import longest_compiles, module_of
 from counterpoint.tune.executors.executor import Ended
 from counterpoint.tune.schedule_hash import schedule_hash
@@ -51,7 +52,21 @@ def measure(directory: Path, ended: Ended) -> Report:
         hosts=tuple(dict.fromkeys(rank.host for rank in run.ranks)),
         versions=tuple(sorted(run.versions.items())),
         notes=(*notes, *run.notes)[:_MOST_NOTES],
+        steps_seen=_steps_seen(run),
     )
+
+
+def _steps_seen(run: Run) -> int | None:
+    """How far it came; where it was ended after so many steps, that tells nothing of it."""
+    if (run.path / layout.STOPPED).exists():
+        return None
+    return max((_passed(rank.steps) for rank in run.ranks if rank.steps), default=None)
+
+
+def _passed(steps: Sequence[StepStart]) -> int:
+    """By their numbers, for a line may be printed every tenth step only."""
+    first, last = steps[0].step, steps[-1].step
+    return len(steps) if first is None or last is None else last - first + 1
 
 
 def _judged(run: Run, ended: Ended, losses: Losses) -> Steady | Cause:

@@ -91,3 +91,4 @@ class Report:
     hosts: tuple[str, ...] = ()
     versions: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
+    steps_seen: int | None = None  # all of them, where the program ended by itself
