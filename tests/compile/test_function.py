@@ -56,6 +56,10 @@ def unbound(devices):
 
 def of_words(devices):
     return step, ("w", "x")
+
+def uneven(devices):
+    rows = NamedSharding(Mesh(np.array(jax.devices()), ("data",)), P("data"))
+    return step, (jax.ShapeDtypeStruct((6, 8), jnp.float32, sharding=rows), np.ones((8, 6)))
 """
 
 
@@ -102,6 +106,7 @@ def test_a_function_is_lowered_for_any_number_of_devices(
         ("contextmanagr", UsageError, r"next: .*steps.py:(?!contextmanager)\w+"),  # imported
         ("unbound", UsageError, r"unbound\(w\)|missing a required argument: 'x'"),
         ("of_words", UsageError, "no array and no shape"),
+        ("uneven", InputError, r"uneven\(4\): 6 does not divide by 4\n"),
     ],
 )
 def test_a_function_that_can_not_be_lowered_says_why(

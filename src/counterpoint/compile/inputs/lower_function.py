@@ -25,6 +25,10 @@ from counterpoint.core.errors import CounterpointError, InputError, UsageError
 OUTCOME: Final = "function.json"
 _PLACE: Final = re.compile(r"(?P<home>[^:]+\.py|[A-Za-z_][\w.]*):(?P<name>[A-Za-z_]\w*)")
 _LINES: Final = 16
+_UNEVEN: Final = re.compile(
+    r"array axis (?P<axis>\d+) is partitioned (?P<parts>\d+) times, but the dimension size is"
+    r" (?P<size>\d+) \(full shape: (?P<shape>\([\d, ]+\))"
+)
 _FAILED: Final = 3
 
 
@@ -101,6 +105,14 @@ def _failure(text: str, devices: int, directory: Path, errors: str) -> Counterpo
         kind = UsageError if told["kind"] == "usage" else InputError
         return kind(
             f"{text}: {told['what']}", why=told.get("why") or None, next=told.get("next") or None
+        )
+    uneven = _UNEVEN.search(errors)
+    if uneven is not None:
+        return InputError(
+            f"{text}({devices}): {uneven['size']} does not divide by {uneven['parts']}",
+            why=f"axis {uneven['axis']} of an array {uneven['shape']} is to lie on"
+            f" {uneven['parts']} devices, and JAX wants even shards",
+            next="devices that divide it (--target, --devices), or another mesh",
         )
     lines = [line for line in errors.splitlines() if line.strip()][-_LINES:]
     return InputError(
