@@ -62,8 +62,10 @@ def test_each_thing_that_happens_is_a_line() -> None:
     made = Made(NVLS, BUFFERS)
     assert happened(None, made.study) == ["worth real time: NVLS off, command buffers off"]
     space = SpaceMade(dimensions=(("NVLS", 1), ("x", 3)), left_out=(LeftOut("y", "n"),), at=AT)
+    space = replace(space, notes=("jaxlib 9 is not known",))
     assert between(made, lambda it: it.add(space)) == [
-        "space: 2 dimensions with 4 choices; 1 left out"
+        "space: 2 dimensions with 4 choices; 1 left out",
+        "note: jaxlib 9 is not known",
     ]
     assert between(made, lambda it: it.entered(NVLS, BUFFERS)) == [
         "takes part: NVLS off, command buffers off"
@@ -80,9 +82,7 @@ def test_each_thing_that_happens_is_a_line() -> None:
     assert between(made, lambda it: it.dropped("NVLS off", "crash", "it failed twice")) == [
         "dropped NVLS off, crash: it failed twice"
     ]
-    assert between(made, lambda it: it.add(Paused(why="interrupted", at=AT))) == [
-        "paused: interrupted"
-    ]
+    assert between(made, lambda it: it.add(Paused(why="interrupted", at=AT))) == ["interrupted"]
     assert between(made, lambda it: it.add(StudyEnded(why="decided", at=AT))) == ["done: decided"]
     assert happened(made.study, made.study) == []
 

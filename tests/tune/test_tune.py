@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from counterpoint.core.basis import Unknown
-from counterpoint.core.errors import UsageError
+from counterpoint.core.errors import CounterpointError, UsageError
 from counterpoint.hardware import parse_target
 from counterpoint.tune.asked import Asked
 from counterpoint.tune.executors.executor import Limits
@@ -17,6 +17,7 @@ from counterpoint.tune.statistics.estimate import Rule, Verdict
 from counterpoint.tune.study.directory import read_study
 from counterpoint.tune.tune import conclusion_of, dry_run, tune
 from tune_programs import program
+from xla_compiler import why_none
 
 PLAN = Plan(
     rule=Rule(cap=2, looks=(2,)),
@@ -113,6 +114,28 @@ def test_a_dry_run_tells_what_it_would_cost_and_leaves_nothing(tmp_path: Path) -
     assert told.cost is not None
     assert 0 < told.cost.expected_trials <= told.cost.most_trials <= 20
     assert isinstance(told.node_hours, Unknown)
+    assert not (tmp_path / "study").exists()
+
+
+def test_what_can_t_be_lowered_says_what_to_give_to_tune(tmp_path: Path) -> None:
+    if reason := why_none():
+        pytest.skip(reason)
+    for workload in ("none.mlir", "none.py:make_step"):
+        nothing = Asked(
+            workload=str(tmp_path / workload),
+            directory=tmp_path / "study",
+            target=parse_target("8xH100"),
+            measure=False,
+        )
+        with pytest.raises(CounterpointError, match="no such file") as refused:
+            tune(nothing)
+        assert (refused.value.next or "").startswith("counterpoint tune --predict ")
+        assert not nothing.directory.exists()
+
+
+def test_a_flag_that_does_not_exist_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"--arm --xla_gpu_nonsense=1: jaxlib .* does not know"):
+        tune(asked(tmp_path, "--xla_gpu_nonsense=1"))
     assert not (tmp_path / "study").exists()
 
 

@@ -16,6 +16,7 @@ from counterpoint.report import units
 from counterpoint.report.document import printable
 from counterpoint.report.places import without_middle
 from counterpoint.report.tune_words import clock, duration, gain_text, reach_text, several
+from counterpoint.tune.conclusion.conclude import BY_USER
 from counterpoint.tune.conclusion.conclusion import Conclusion, Spent
 from counterpoint.tune.statistics.estimate import Estimate
 from counterpoint.tune.study.study import Study, Trial
@@ -58,6 +59,8 @@ def _searched(before: Study | None, after: Study) -> Iterator[str]:
             f"space: {several(len(after.space.dimensions), 'dimension')} with"
             f" {several(choices, 'choice')}; {len(after.space.left_out)} left out"
         )
+    if after.space is not None and new:
+        yield from (f"note: {it}" for it in after.space.notes)
     search = after.search
     if search is not None and (before is None or before.search is None):
         predicted = sum(it.arm.predicted is not None for it in after.candidates)
@@ -113,7 +116,8 @@ def _dropped(before: Study | None, after: Study) -> Iterator[str]:
 
 def _ended(before: Study | None, after: Study) -> Iterator[str]:
     if after.paused is not None and (before is None or before.paused != after.paused):
-        yield f"paused: {after.paused.why}"
+        why = after.paused.why
+        yield "interrupted" if why in BY_USER else f"paused: {why}"
     if after.ended is not None and (before is None or before.ended is None):
         yield f"done: {after.ended.why}"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -9,13 +10,14 @@ from pathlib import Path
 from typing import TypeAlias
 
 from counterpoint.compile import require_compiler
-from counterpoint.core.errors import InputError
+from counterpoint.core.errors import CounterpointError, InputError
 from counterpoint.cost.scalar_file import read_scalars
 from counterpoint.cost.scalars import Scalars, default_scalars
+from counterpoint.flags.source import installed_jaxlib
 from counterpoint.hardware import Target
 from counterpoint.tune.asked import Asked, running
 from counterpoint.tune.search.offline import search
-from counterpoint.tune.space.make import make_space
+from counterpoint.tune.space.make import make_space, refuse_odd
 from counterpoint.tune.space.space import Space
 from counterpoint.tune.space.space_file import read_space
 from counterpoint.tune.study.ledger import Ledger
@@ -57,7 +59,8 @@ def break_ground(asked: Asked, scratch: Path, say: Say) -> Ground:
         raise ValueError("a prediction is for a target")
     require_compiler()
     space_file = None if asked.plan.space_file is None else read_space(asked.plan.space_file)
-    subject = _subject(asked, asked.target, scratch, say)
+    refuse_odd(installed_jaxlib(), asked.target, space_file, asked.arms)
+    subject = _lowered(asked, asked.target, scratch, say)
     if subject.workload is None:
         raise InputError(
             f"{subject.origin} is scheduled already, so no setting changes it",
@@ -79,6 +82,17 @@ def break_ground(asked: Asked, scratch: Path, say: Say) -> Ground:
     )
     same = space.base == made.base.settings  # the user's file may fix some of it
     return Ground(work, space, made if same else None)
+
+
+def _lowered(asked: Asked, target: Target, scratch: Path, say: Say) -> Subject:
+    """Errors say what to give to this command."""
+    try:
+        return _subject(asked, target, scratch, say)
+    except CounterpointError as error:
+        if error.next is not None:
+            ours = error.next.replace("counterpoint predict ", "counterpoint tune --predict ")
+            error.next = re.sub(r"(?<!\S)--timeout\b", "--compile-timeout", ours)
+        raise
 
 
 def _subject(asked: Asked, target: Target, scratch: Path, say: Say) -> Subject:

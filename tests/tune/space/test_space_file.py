@@ -14,6 +14,7 @@ from counterpoint.core.errors import CounterpointError, InputError, UsageError
 from counterpoint.flags import Settings
 from counterpoint.tune.arm import Acts, Arm, Origin
 from counterpoint.tune.executors.executor import Shape
+from counterpoint.tune.space.make import refuse_odd
 from counterpoint.tune.space.space import Space
 from counterpoint.tune.space.space_file import parse_space, read_space
 from tune_spaces import choices, gathers, named, space_of, why_out
@@ -152,6 +153,37 @@ def test_arms_of_the_command_line_are_read_as_candidates() -> None:
     assert why_out(space, "fsdp") == "an arm by hand has its name"
 
 
+@pytest.mark.parametrize(
+    ("arm", "what", "next_"),
+    [
+        ("--xla_gpu_nonsense=1", "jaxlib 0.10.2 does not know xla_gpu_nonsense", "No release"),
+        (
+            "xla_gpu_enable_triton_gem=false",
+            "does not know xla_gpu_enable_triton_gem",
+            "Did you mean xla_gpu_enable_triton_gemm",
+        ),
+        ("--xla_gpu_enable_triton_gemm=maybe", "does not take xla_gpu_enable_triton_gemm=", ""),
+    ],
+)
+def test_a_flag_of_the_command_line_that_does_not_exist_is_refused(
+    arm: str, what: str, next_: str
+) -> None:
+    with pytest.raises(UsageError) as refused:
+        space_of(arms=("NCCL_NVLS_ENABLE=0", arm))
+    assert str(refused.value).startswith(f"--arm {arm}: ")
+    assert what in str(refused.value)
+    assert next_ in (refused.value.next or "")
+    # Before anything is lowered, too.
+    with pytest.raises(UsageError, match="--arm"):
+        refuse_odd("0.10.2", None, None, (arm,))
+    # Where nobody knows the release it is tried, with a word of warning.
+    (made,) = space_of(version=None, arms=(arm,)).seeds[:1]
+    assert made.origin is Origin.HAND
+    assert any(
+        it.startswith(f"--arm {arm}: jaxlib ") for it in space_of(version=None, arms=(arm,)).notes
+    )
+
+
 def test_a_sweep_by_hand_is_a_file_as_it_stands() -> None:
     sweep = {
         "nvls": "NCCL_NVLS_ENABLE=0",
@@ -182,7 +214,7 @@ WRONG = [
     ("drop = [", "not TOML", None),
     ('dorp = ["x"]', "`dorp` is not known there", "did you mean `drop`?"),
     ('drop = ["NCCL chanels"]', "tune.toml: drop: `NCCL chanels`", "`NCCL channels`"),
-    ('drop = "x"', "neither a dimension nor a recipe", None),
+    ('drop = "x"', "neither a dimension nor a recipe; known are all-gather threshold, ", None),
     ("drop = 3", "not a list of texts: 3", None),
     ('[fix]\n"overlap limt" = 2', "fix: `overlap limt`", "did you mean `overlap limit`?"),
     ('[fix]\n"overlap limit" = 9', "`9` is not known there", None),

@@ -121,3 +121,7 @@ def test_names_of_seeds_differ() -> None:
     space = space_of(asked='[arms]\nfsdp = "NCCL_BUFFSIZE=1"')
     assert seed(space, "fsdp").origin is Origin.HAND
     assert why_out(space, "fsdp") == "an arm by hand has its name"
+
+
+def test_a_recipe_of_advice_alone_says_so() -> None:
+    assert why_out(space_of(target="4x8xH100"), "several-hosts").startswith("advice alone")

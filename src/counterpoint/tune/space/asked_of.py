@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from counterpoint.flags import Settings, recipes
@@ -15,7 +15,7 @@ from counterpoint.tune.space.place import Place
 from counterpoint.tune.space.recipe_arms import RECOMMENDED
 from counterpoint.tune.space.settings_text import settings_of_line
 from counterpoint.tune.space.situation import Situation
-from counterpoint.tune.space.space_file import SpaceFile
+from counterpoint.tune.space.space_file import HandArm, SpaceFile
 from counterpoint.tune.space.standing import fitted
 from counterpoint.tune.space.table import known
 
@@ -120,7 +120,7 @@ def _holding(several: tuple[Pick, ...], here: Situation) -> Pick | None:
     return next((it for it in several if here.unmet(it.condition) is None), None)
 
 
-def checked(asked: SpaceFile, here: Situation) -> tuple[str, ...]:
+def checked(asked: SpaceFile, typed: Sequence[HandArm], here: Situation) -> tuple[str, ...]:
     """Hints about flags that the user named; one that does not exist ends it."""
     found: list[str] = []
     for draft in asked.drafts:
@@ -133,7 +133,7 @@ def checked(asked: SpaceFile, here: Situation) -> tuple[str, ...]:
         if "=" in value:
             place = asked.place.at("fix").at(name)
             found += hints(settings_of_line(value, place), place, here)
-    for arm in asked.arms:
+    for arm in (*asked.arms, *typed):
         found += hints(arm.settings, arm.place, here)
     return tuple(found)
 

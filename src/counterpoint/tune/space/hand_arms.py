@@ -9,6 +9,7 @@ from counterpoint.flags import Settings, load_settings, recipes
 from counterpoint.tune.arm import Acts, Arm, Change, Origin
 from counterpoint.tune.space.changes import changes_of, named_per
 from counterpoint.tune.space.faults import new_fault
+from counterpoint.tune.space.place import Place
 from counterpoint.tune.space.recipe_arms import Seeds
 from counterpoint.tune.space.situation import Situation
 from counterpoint.tune.space.space import Dimension, LeftOut
@@ -16,17 +17,21 @@ from counterpoint.tune.space.space_file import HandArm
 from counterpoint.workflow.prediction.variants import Variant, candidate, named_apart
 
 
-def hand_arms(
-    arms: Sequence[HandArm], texts: Sequence[str], dimensions: Sequence[Dimension], here: Situation
-) -> Seeds:
-    """The file's, then those that are written as `predict --candidate` takes them."""
-    found = [(_read(it, here), it) for it in arms]
-    lines = [candidate(it, Settings(), version=here.version, chip=here.chip) for it in texts]
-    variants = named_apart([*(one for one, _ in found), *lines])
+def typed_arms(texts: Sequence[str], here: Situation) -> tuple[HandArm, ...]:
+    """Arms that are written as `predict --candidate` takes them."""
+    variants = [candidate(it, Settings(), version=here.version, chip=here.chip) for it in texts]
+    return tuple(
+        HandArm(name=it.name, settings=it.settings, place=Place(f"--arm {text}", typed=True))
+        for it, text in zip(variants, texts, strict=True)
+    )
+
+
+def hand_arms(arms: Sequence[HandArm], dimensions: Sequence[Dimension], here: Situation) -> Seeds:
+    """All that change the base, each once."""
+    variants = named_apart([_read(it, here) for it in arms])
     made: list[Arm] = []
     left_out: list[LeftOut] = []
-    whole = [*(it for _, it in found), *(None for _ in lines)]
-    for variant, arm in zip(variants, whole, strict=True):
+    for variant, arm in zip(variants, arms, strict=True):
         changes = (*changes_of(variant.settings, dimensions, here), *_own(arm))
         if not changes:
             left_out.append(LeftOut(variant.name, "the base has it already"))
@@ -63,10 +68,8 @@ def _read(arm: HandArm, here: Situation) -> Variant:
     return Variant(arm.name, settings.merged(arm.settings))
 
 
-def _own(arm: HandArm | None) -> tuple[Change, ...]:
+def _own(arm: HandArm) -> tuple[Change, ...]:
     """A profile, and how processes are dealt out, which are no settings."""
-    if arm is None:
-        return ()
     found: list[Change] = []
     if arm.profile:
         found.append(Change(dimension="PGLE", choice="on", acts=Acts.SCHEDULE, profile=True))

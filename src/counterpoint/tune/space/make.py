@@ -17,7 +17,7 @@ from counterpoint.hardware import Target
 from counterpoint.hlo import Program
 from counterpoint.tune.space.asked_of import checked, drafts_for, fixed, wanted
 from counterpoint.tune.space.draft import Draft
-from counterpoint.tune.space.hand_arms import hand_arms, warnings
+from counterpoint.tune.space.hand_arms import hand_arms, typed_arms, warnings
 from counterpoint.tune.space.recipe_arms import RECOMMENDED, recipe_arms
 from counterpoint.tune.space.select import Selected, hint_of, selected
 from counterpoint.tune.space.situation import Running, Situation, situation_of
@@ -58,10 +58,11 @@ def make_space(
         running=running,
     )
     drafts = drafts_for(said)
-    notes = checked(said, here)
+    typed = typed_arms(arms, here)
+    notes = checked(said, typed, here)
     here = replace(here, base=fixed(said, drafts, here))
     dimensions, left_out = _dimensions(drafts, said, here)
-    by_hand = hand_arms(said.arms, arms, dimensions, here)
+    by_hand = hand_arms((*said.arms, *typed), dimensions, here)
     found = recipe_arms(dimensions, here, _unwanted(said, {it.name for it in by_hand.arms}))
     hint = hint_of(here.version)
     return Space(
@@ -73,6 +74,16 @@ def make_space(
         chip=here.chip,
         notes=(*((hint,) if hint else ()), *notes, *warnings(by_hand.arms, here)),
     )
+
+
+def refuse_odd(
+    version: str | None, target: Target | None, asked: SpaceFile | None, arms: Sequence[str]
+) -> None:
+    """What making the space refuses of what the user named, before anything is lowered for it."""
+    said = asked or _NOTHING
+    here = situation_of(Settings(), version=version, target=target, program=None, running=_NOT_RUN)
+    drafts_for(said)
+    checked(said, typed_arms(arms, here), here)
 
 
 def _dimensions(

@@ -1,4 +1,4 @@
-"""Place: where in a file a value stands, so that an error can say it; and checks of its type."""
+"""Place: where a value stands, in a file or on the command line, and checks of its type."""
 
 from __future__ import annotations
 
@@ -7,27 +7,34 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from counterpoint.core.errors import InputError
+from counterpoint.core.errors import CounterpointError, InputError, UsageError
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A file, and the keys on the way to a value in it."""
+    """A file, and the keys on the way to a value in it.
+
+    `typed`: no file, but what a user typed as an argument, which `file` repeats.
+    """
 
     file: str
     keys: tuple[str, ...] = ()
+    typed: bool = False
 
     def at(self, key: object) -> Place:
         """One key further down."""
-        return Place(self.file, (*self.keys, str(key)))
+        return Place(self.file, (*self.keys, str(key)), self.typed)
 
     def __str__(self) -> str:
         keys = ".".join(it if it.replace("_", "").isalnum() else f'"{it}"' for it in self.keys)
         return f"{self.file}: {keys}" if keys else self.file
 
-    def wrong(self, what: str, *, why: str | None = None, next: str | None = None) -> InputError:
+    def wrong(
+        self, what: str, *, why: str | None = None, next: str | None = None
+    ) -> CounterpointError:
         """What to raise of a value here."""
-        return InputError(f"{self}: {what}", why=why, next=next)
+        kind = UsageError if self.typed else InputError
+        return kind(f"{self}: {what}", why=why, next=next)
 
     def table(self, value: object, example: str) -> Mapping[str, Any]:
         """A table, or an error with an example of one."""
@@ -77,14 +84,16 @@ class Place:
             if key not in words:
                 raise self.unknown(key, words)
 
-    def unknown(self, word: str, known: Iterable[str], *, why: str | None = None) -> InputError:
+    def unknown(
+        self, word: str, known: Iterable[str], *, why: str | None = None
+    ) -> CounterpointError:
         """A word that nobody knows, and what it may have been meant to be."""
         words = tuple(known)
         near = nearest(word, words)
-        allowed = why or (f"known are {', '.join(words)}" if words else "there is none")
+        known_ = f"known are {', '.join(words)}" if words else "there is none"
         return self.wrong(
             f"`{word}` is not known there",
-            why=allowed,
+            why=f"{why}; {known_}" if why else known_,
             next=f"did you mean `{near}`?" if near else None,
         )
 

@@ -125,7 +125,7 @@ def _nothing(recipe: Recipe | None, here: Situation) -> str:
     if recipe is None:
         return here.no_gpu() or "nothing is recommended for this program"
     if not recipe.lines:
-        return "it has no settings"
+        return "advice alone, without a setting: `counterpoint flags recommend` gives it"
     unmet = (it.condition.why_not(here.version, here.chip, here.hosts) for it in recipe.lines)
     return next((it for it in unmet if it), "it has no settings here")
 
