@@ -5,17 +5,30 @@ from __future__ import annotations
 import json
 import tarfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from counterpoint.cli.app import main
-from counterpoint.flags import Settings
+from counterpoint.cli.tune_files import BEST, keep_report
+from counterpoint.cli.tune_next import words_again
+from counterpoint.flags import Settings, load_settings
 from counterpoint.flags.reading import read_written
+from counterpoint.report.document import Document
 from counterpoint.tune.arm import Arm, Change, Origin
-from counterpoint.tune.journal.records import StudyBegan, StudyEnded
+from counterpoint.tune.journal.records import (
+    CandidateSeen,
+    Paused,
+    SearchEnded,
+    StudyBegan,
+    StudyEnded,
+)
 from counterpoint.tune.study.directory import open_study, read_study
 from counterpoint.tune.trial.report import Purpose
+from counterpoint.tune.tune import conclusion_of
+from counterpoint.workflow.prediction.variants import candidate
+from tune_conclusions import predicted
 from tune_studies import AT, Made
 
 Run = Callable[..., tuple[int, str, str]]
@@ -147,6 +160,86 @@ def test_what_can_not_be_done_is_said(
     code, out, err = run(study, *words)
     assert (code, out) == (2, "")
     assert said in err
+
+
+TWO = Settings(
+    (("xla_gpu_x", "true"), ("xla_gpu_y", "2")), (("NCCL_NVLS_ENABLE", "0"), ("NCCL_ALGO", "a b"))
+)
+
+
+def predicted_study(path: Path, *, profile: bool) -> Path:
+    figures = predicted(0.1, 0.05, 0.15)
+    best = Arm(
+        name="best",
+        settings=TWO,
+        changes=(Change(dimension="PGLE", choice="on", profile=profile),),
+        predicted=figures,
+    )
+    bad = Arm(name="bad", settings=BASE_SETTINGS)
+    made = Made(shortlist=False).add(
+        CandidateSeen(arm=best, at=AT),
+        CandidateSeen(arm=bad, failure="XLA can't compile it", at=AT),
+        SearchEnded(why="done", shortlist=("best",), seconds=1.0, at=AT),
+        StudyEnded(why="done", at=AT),
+    )
+    return write(path, made)
+
+
+@pytest.mark.parametrize("profile", [False, True])
+@pytest.mark.parametrize("name", sorted(BEST))
+def test_the_best_settings_are_read_back_as_they_are(
+    tmp_path: Path, name: str, profile: bool
+) -> None:
+    study = predicted_study(tmp_path / "s", profile=profile)
+    keep_report(conclusion_of(study), study, Document(sections=(), legend="", next=""))
+    assert load_settings(study / name) == TWO
+    assert candidate(str(study / name), Settings()).settings == TWO
+    assert ("# without PGLE" in (study / name).read_text()) is profile
+
+
+def test_what_was_predicted_with_a_profile_is_not_passed_off_without(
+    run: Run, tmp_path: Path
+) -> None:
+    study = predicted_study(tmp_path / "s", profile=True)
+    out = run(study)[1]
+    said = " ".join(out.split())
+    assert "PGLE the settings below are without it; the gain was predicted with a profile" in said
+    assert "lies in the study" not in out
+    assert f"next: counterpoint pgle manual --settings {study}/best.env" in out
+    code, out, err = run(study, "--as", "bash")
+    assert code == 0
+    assert "# without PGLE: " in out
+    assert "without PGLE: " in err
+    assert "PGLE" in json.loads(run(study, "--json")[1])["beside_settings"][0]
+    measured = predicted_study(tmp_path / "t", profile=False)
+    assert f"next: counterpoint tune --arm {measured}/best.env" in run(measured)[1]
+
+
+def test_settings_of_an_arm_that_failed_come_with_a_warning(run: Run, tmp_path: Path) -> None:
+    study = predicted_study(tmp_path / "s", profile=False)
+    code, out, err = run(study, "--arm", "bad", "--as", "env")
+    assert (code, "xla_gpu_x" in out) == (0, True)
+    assert "bad failed: XLA can't compile it" in err
+
+
+def test_what_was_interrupted_names_the_command_that_goes_on(run: Run, tmp_path: Path) -> None:
+    made = Made(shortlist=False)
+    words = ("counterpoint", "tune", "--target", "8xH100", "-o", "s", "--", "python", "t.py")
+    first = made.records[0]
+    assert isinstance(first, StudyBegan)
+    made.records[0] = replace(first, words=words, cwd=str(Path.cwd()))
+    study = write(tmp_path / "s", made.add(Paused(why="stopped", at=AT)))
+    assert json.loads(run(study, "--json")[1])["state"] == "interrupted"
+    out = run(study)[1]
+    assert "INTERRUPTED" in out
+    assert "next: counterpoint tune --target 8xH100 -o s -- python t.py\n" in out
+
+
+def test_a_command_line_that_goes_on_names_its_study() -> None:
+    words = ["tune", "--target", "8xH100", "--json", "--", "python", "-o", "x"]
+    again = words_again(words, Path("s"))
+    assert " ".join(again) == "counterpoint tune --target 8xH100 -o s -- python -o x"
+    assert words_again(["tune", "-o", "t"], Path("t")) == ("counterpoint", "tune", "-o", "t")
 
 
 def test_a_bundle_has_it_all_but_other_peoples_business(

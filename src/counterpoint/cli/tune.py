@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -54,6 +55,7 @@ def tune(  # noqa: PLR0913 - the options of the command
         json: Print everything as JSON, uncut.
     """
     from counterpoint.cli.tune_asked import Given, make_asked
+    from counterpoint.cli.tune_next import words_again
     from counterpoint.cli.tune_numbers import refuse_low
 
     refuse_low("--top", top, 1)
@@ -64,6 +66,7 @@ def tune(  # noqa: PLR0913 - the options of the command
         place or PlaceOptions(),
     )
     asked = make_asked(command, given, out)
+    asked = replace(asked, words=words_again(sys.argv[1:], asked.directory))
     if dry_run:
         from counterpoint.cli.tune_dry_run import print_dry_run
 
@@ -103,9 +106,11 @@ def _deliver(asked: Asked, conclusion: Conclusion, top: int, *, as_json: bool) -
     from counterpoint.report.terminal import print_document
     from counterpoint.report.tune_document import tune_document
     from counterpoint.report.tune_json import tune_json
+    from counterpoint.tune.study.directory import read_study
 
     study = asked.directory
-    document = tune_document(conclusion, study, top, next_command(conclusion, study, asked.command))
+    then = next_command(conclusion, read_study(study), study, asked.command)
+    document = tune_document(conclusion, study, top, then)
     keep_report(conclusion, study, document)
     if as_json:
         sys.stdout.write(tune_json(conclusion, study))

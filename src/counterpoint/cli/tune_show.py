@@ -12,7 +12,10 @@ from cyclopts import Parameter
 
 from counterpoint.cli.flags_render import BY_SUFFIX, FormName
 from counterpoint.cli.numbers import WholeNumber
+from counterpoint.cli.tune_files import with_comment
 from counterpoint.core.errors import InputError, UsageError
+from counterpoint.tune.conclusion.beside import beside
+from counterpoint.tune.conclusion.sentence import FAILURES
 
 if TYPE_CHECKING:
     from counterpoint.flags import Settings
@@ -21,8 +24,8 @@ if TYPE_CHECKING:
     from counterpoint.tune.conclusion.conclusion import Conclusion
     from counterpoint.tune.study.study import Study
 
+_BAD: Final = FAILURES | {"failed", "other numbers"}
 Switch = Annotated[bool, Parameter(show_default=False)]
-_SHEBANG: Final = "#!"
 
 
 def show(  # noqa: PLR0913 - the options of the command
@@ -103,7 +106,7 @@ def _report(told: Study, conclusion: Conclusion, study: Path, top: int, *, as_js
     if as_json:
         sys.stdout.write(tune_json(conclusion, study))
         return
-    then = next_command(conclusion, study, told.began.command)
+    then = next_command(conclusion, told, study)
     print_document(tune_document(conclusion, study, top, then), sys.stdout)
 
 
@@ -126,7 +129,7 @@ def _settings(
     chosen = _arm(conclusion, study, arm)
     settings = _laid_out(told, chosen.settings, form)
     text = _headed(render(settings, form), conclusion, study, chosen)
-    for line in unwritten(settings, form):
+    for line in (*unwritten(settings, form), *_warnings(conclusion, chosen)):
         print(line, file=sys.stderr)
     if out is None:
         sys.stdout.write(text)
@@ -171,9 +174,15 @@ def _headed(text: str, conclusion: Conclusion, study: Path, arm: Arm) -> str:
     won = conclusion.winner is not None and conclusion.winner.name == arm.name
     said = conclusion.sentence if won else f"the arm {arm.name}"
     state = "" if conclusion.state == "done" else f" ({conclusion.state}: not final)"
-    comment = "".join(
-        f"# {' '.join(line.split())}\n"
-        for line in (f"{said}{state}", f"counterpoint tune, {study}")
-    )
-    first, end, rest = text.partition("\n")
-    return f"{first}{end}{comment}{rest}" if first.startswith(_SHEBANG) else f"{comment}{text}"
+    found = (f"{said}{state}", f"counterpoint tune, {study}", *_warnings(conclusion, arm))
+    return with_comment(text, found)
+
+
+def _warnings(conclusion: Conclusion, arm: Arm) -> list[str]:
+    """What to know before these settings are used: the arm failed, say."""
+    row = next((it for it in conclusion.rows if it.arm.name == arm.name), None)
+    bad: list[str] = []
+    if row is not None and row.status in _BAD:
+        kind = "" if row.status == "failed" else f"{row.status}: "
+        bad.append(f"{arm.name} failed: {kind}{row.why}")
+    return [*bad, *beside(arm)]

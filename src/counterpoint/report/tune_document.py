@@ -32,6 +32,7 @@ from counterpoint.report.tune_words import (
     several,
 )
 from counterpoint.tune.arm import Arm
+from counterpoint.tune.conclusion.beside import lacks_profile
 from counterpoint.tune.conclusion.conclusion import Conclusion, Spent
 from counterpoint.tune.statistics.estimate import Noise
 
@@ -79,7 +80,7 @@ def _verdict(conclusion: Conclusion) -> Section:
 def _gain(conclusion: Conclusion) -> str:
     reach = reach_text(conclusion.range)
     if conclusion.basis == "predicted":
-        how = "predicted: `--confirm` measures it"
+        how = "predicted: a command behind `--` measures it"
     elif conclusion.confirmed:
         how = "of fresh runs alone, apart from those that made it the winner"
     else:
@@ -96,7 +97,14 @@ def _basis(conclusion: Conclusion) -> str:
 def _processes(winner: Arm) -> Iterator[Fact]:
     if winner.per is not None:
         yield Fact("processes", f"one per {winner.per}: how they are started, beside the settings")
-    if winner.profile:
+    if lacks_profile(winner):
+        said = (
+            "the settings below are without it; the gain was predicted with a profile made of"
+            " predicted costs: `counterpoint pgle manual` measures one, and so does `tune` where"
+            " it predicts and runs"
+        )
+        yield Fact("PGLE", said, Tone.WARNING)
+    elif winner.profile:
         yield Fact("PGLE", "its profile lies in the study: copy it where the job can read it")
 
 
@@ -146,6 +154,8 @@ def _settings(conclusion: Conclusion) -> Iterator[Section]:
             yield Section("Settings", "keep yours: nothing that was tried is shown to be faster")
         return
     changed = "; ".join(str(it) for it in winner.changes) or winner.origin
+    if lacks_profile(winner):
+        changed += ". These lines are without PGLE, the figures with it"
     yield Section(
         "Settings",
         printable(f"in full, with the base's; changed: {changed}"),

@@ -14,6 +14,7 @@ from counterpoint.flags import Settings
 from counterpoint.report import units
 from counterpoint.report.json import Json, json_lines
 from counterpoint.tune.arm import Arm, Predicted
+from counterpoint.tune.conclusion.beside import beside
 from counterpoint.tune.conclusion.conclusion import ArmRow, Conclusion, Spent
 from counterpoint.tune.statistics.estimate import Estimate, Noise
 
@@ -38,6 +39,7 @@ def tune_data(conclusion: Conclusion, study: Path) -> dict[str, Json]:
         "settings": None
         if conclusion.winner is None
         else settings_data(conclusion.winner.settings),
+        "beside_settings": [*beside(conclusion.winner)] if conclusion.winner else [],
         "arms": [_row(it) for it in conclusion.rows],
         "ablation": [
             {
@@ -105,7 +107,7 @@ def _row(row: ArmRow) -> dict[str, Json]:
         "raced": _estimate(row.raced),
         "confirmed": _estimate(row.confirmed),
         "prediction_off": _share(row.prediction_off),
-        "program": row.program,
+        "program": row.program or (row.arm.predicted.program if row.arm.predicted else None),
         "peak_bytes": row.peak_bytes,
     }
 

@@ -46,6 +46,7 @@ class Asked:
         program: Of several programs of the workload this one.
         measure: Whether anything is run; else the study is a prediction.
         environment: What the command inherits; None for ours.
+        words: The command line that asks all of it, to be typed again.
     """
 
     workload: str | None = None
@@ -62,6 +63,7 @@ class Asked:
     program: str | None = None
     measure: bool = True
     environment: Mapping[str, str] | None = None
+    words: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -126,6 +128,7 @@ def began(asked: Asked, executor: str | None, cwd: Path) -> StudyBegan:
         options=options_of(asked.plan, _said(asked)),
         at=stamp(),
         cwd=str(cwd),
+        words=asked.words,
     )
 
 

@@ -16,6 +16,7 @@ from counterpoint.tune.by_hand import named_arms
 from counterpoint.tune.executors.choose import choose_executor
 from counterpoint.tune.offline import break_ground
 from counterpoint.tune.online.budget import Cost, cost, refuse_small
+from counterpoint.tune.space.equals import distinct
 from counterpoint.tune.space.point import arm_of, single_points
 from counterpoint.tune.space.space import Space
 from counterpoint.tune.study.directory import is_study, read_study
@@ -66,7 +67,8 @@ def plan_study(asked: Asked, say: Say) -> DryRun:
         with tempfile.TemporaryDirectory(prefix="counterpoint-tune-") as scratch:
             ground = break_ground(asked, Path(scratch), say)
         space = ground.space
-        arms = (*space.seeds, *(arm_of(space, it, Origin.SPACE) for it in single_points(space)))
+        alone = (arm_of(space, it, Origin.SPACE) for it in single_points(space))
+        arms = tuple(distinct((*space.seeds, *alone)))
         base_step_s = ground.made.base.step_s if ground.made else None
     else:
         space, arms = named_arms(asked)

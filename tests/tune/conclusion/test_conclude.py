@@ -149,7 +149,7 @@ def test_half_a_confirmation_claims_nothing() -> None:
     made.add(Paused(why="stopped", at=AT))
     said = conclude(made.study, PLAN)
     assert not said.confirmed
-    assert said.state == "paused"
+    assert said.state == "interrupted"
     assert "not confirmed: that is still to come" in said.sentence
 
 

@@ -164,7 +164,7 @@ def test_a_study_that_is_stopped_goes_on_where_it_was(tmp_path: Path) -> None:
     assert first.ended is None
     assert not first.running
     assert not first.open_allocations
-    assert conclude(first, PLAN).state == "paused"
+    assert conclude(first, PLAN).state == "interrupted"
     study = tuned(where, arm("fast", SAVES="0.2"))
     assert study.trials[: len(first.trials)] == first.trials
     assert conclude(study, PLAN).confirmed

@@ -6,6 +6,8 @@ false positives is shared among all arms and looks, and then it says that it is 
 
 from __future__ import annotations
 
+from typing import Final
+
 from counterpoint.core.basis import Range
 from counterpoint.tune.conclusion.arm_rows import arm_rows
 from counterpoint.tune.conclusion.conclusion import Conclusion
@@ -22,6 +24,9 @@ from counterpoint.tune.plan import Plan
 from counterpoint.tune.statistics.estimate import Noise
 from counterpoint.tune.study.study import Study
 from counterpoint.tune.trial.report import Failure
+
+BY_USER: Final = frozenset({"stopped", "interrupted"})
+"""Why a study paused, where somebody asked for that."""
 
 
 def conclude(study: Study, plan: Plan) -> Conclusion:
@@ -76,7 +81,7 @@ def _state(study: Study) -> str:
     if study.ended is not None:
         return "done"
     if study.paused is not None:
-        return "paused"
+        return "interrupted" if study.paused.why in BY_USER else "paused"
     last = study.trials[-1] if study.trials else None
     if last is not None and last.failure is Failure.INTERRUPTED:
         return "interrupted"

@@ -22,7 +22,7 @@ from counterpoint.tune.statistics.estimate import Noise, Verdict
 from counterpoint.tune.study.study import Study
 from counterpoint.tune.trial.report import Failure
 
-_FAILURES = frozenset(map(str, Failure)) | {"no profile"}
+FAILURES = frozenset(map(str, Failure)) | {"no profile"}
 _SAME = frozenset({"no effect", "same program"})
 _OUT = frozenset({"slower", "behind", "below target"})
 
@@ -67,7 +67,7 @@ def _without_a_winner(
     study: Study, plan: Plan, found: Findings, rows: tuple[ArmRow, ...], noise: Noise | None
 ) -> str:
     best = doubtful(study, plan)
-    tried = [it for it in _settings(rows) if it.status not in _FAILURES | {"no budget"}]
+    tried = [it for it in _settings(rows) if it.status not in FAILURES | {"no budget"}]
     judged = [it for it in tried if it.status in _SAME | _OUT]
     if not tried or not (found.raced or judged):
         return _nothing(study, rows)
@@ -149,7 +149,7 @@ def _others(rows: tuple[ArmRow, ...], winner: Arm | None) -> Iterator[str]:
 
 
 def _failed(rows: tuple[ArmRow, ...]) -> Iterator[str]:
-    kinds = [it.status for it in _settings(rows) if it.status in _FAILURES]
+    kinds = [it.status for it in _settings(rows) if it.status in FAILURES]
     if kinds:
         each = ", ".join(
             f"{kind} {kinds.count(kind)}" if len(kinds) > 1 else kind

@@ -32,6 +32,7 @@ class StudyBegan:
     options: tuple[tuple[str, str], ...]  # budget, cap, indifference, seed and so on, as texts
     at: str  # ISO 8601, as in all records
     cwd: str = ""
+    words: tuple[str, ...] = ()  # the command line, as it is typed to go on
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
