@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from counterpoint.capture.step_lines import NamedStep, StepLines
+from counterpoint.capture.step_lines import NamedStep, StepLines, bar_step_of
 
 
 @pytest.mark.parametrize(
@@ -57,3 +57,30 @@ def test_only_a_higher_number_is_another_step() -> None:
 
 def test_a_line_without_end_costs_no_time() -> None:
     assert StepLines().find("step" * 1_000_000 + " 7") is None
+
+
+@pytest.mark.parametrize(
+    ("line", "step"),
+    [
+        (" 78%|###| 39/40 [00:02<00:00, 19.2it/s, loss=6.9]", 39),
+        ("train:   7%|#  | 7/100 [00:05<00:45,  2.00s/it, loss=2.31, lr=1e-3]", 7),
+        ("  0%|   | 0/40 [00:00<?, ?it/s, loss=9]", 0),
+        ("Steps:  50%|##  | 20/40 [00:01<00:01, 19.1it/s]", 20),
+        (" 50%|##  | 20/40 [00:01<00:01, 19.1step/s]", 20),
+        ("Training step:  7%|# | 7/100 [00:05<00:45, 2.0it/s]", 7),
+        (" 50%|##  | 20/40 [00:01<00:01, 19.1it/s]", None),
+        ("model.safetensors:  50%|##  | 1.2G/2.4G [00:10<00:10, 120MB/s]", None),
+        ("Loading checkpoint shards:  50%|##  | 2/4 [00:10<00:10, 5.0s/it]", None),
+        ("Map:  50%|## | 500/1000 [00:00<00:00, 900.1 examples/s]", None),
+        ("Evaluating:  50%|## | 5/10 [00:00<00:00, 9.1it/s, loss=2.1]", None),
+        ("Epoch:  50%|## | 1/2 [00:09<00:09, 9.1s/it, loss=2.1]", None),
+        ("step 3/40 loss 2.1", None),
+        ("loss 2.1 [12/40]", None),
+    ],
+)
+def test_a_bar_that_speaks_of_training_tells_its_steps(line: str, step: int | None) -> None:
+    assert bar_step_of(line) == step
+
+
+def test_a_bar_without_end_costs_no_time() -> None:
+    assert bar_step_of("loss" + "7/8 [" * 1_000_000) is None

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, Literal, TextIO
 
-from counterpoint.capture.step_lines import StepLines
+from counterpoint.capture.step_lines import StepLines, bar_step_of, step_of
 from counterpoint.runs import layout
 
 _CHUNK: Final = 1 << 16
@@ -82,23 +82,24 @@ class StepLog:
     """Writes down the steps that a rank's lines name, with the time of their arrival."""
 
     def __init__(self, agent: Path) -> None:
-        self._path = agent / layout.STEPS_OF_LOG
-        self._steps = StepLines()
+        self._lines = (agent / layout.STEPS_OF_LOG, StepLines(step_of))
+        self._bars = (agent / layout.STEPS_OF_BARS, StepLines(bar_step_of))
 
     def see(self, line: str) -> None:
         """Look at a line."""
-        found = self._steps.find(line)
-        if found is None:
-            return
-        record: dict[str, object] = {
-            "step": found.step,
-            "start_s": time.monotonic(),
-            "source": "log",
-        }
-        if found.seconds is not None:
-            record["seconds"] = found.seconds
-        with suppress(OSError), self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(record) + "\n")
+        for path, steps in (self._lines, self._bars):
+            found = steps.find(line)
+            if found is None:
+                continue
+            record: dict[str, object] = {
+                "step": found.step,
+                "start_s": time.monotonic(),
+                "source": "log",
+            }
+            if found.seconds is not None:
+                record["seconds"] = found.seconds
+            with suppress(OSError), path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(record) + "\n")
 
 
 def sink(

@@ -91,10 +91,18 @@ class StepCount:
             with suppress(OSError):
                 self._take(file)
         for source in _SOURCES:
-            of_source = [it for (_, named), it in self._series.items() if named == source]
-            if passed := max((it.passed(source) for it in of_source), default=0):
+            if passed := self._passed(source, bars=False):
                 return passed
-        return 0
+        return self._passed("log", bars=True)
+
+    def _passed(self, source: str, *, bars: bool) -> int:
+        """By one source; lines that name a step come before progress bars."""
+        found = (
+            it.passed(source)
+            for (file, named), it in self._series.items()
+            if named == source and (file.name == layout.STEPS_OF_BARS) is bars
+        )
+        return max(found, default=0)
 
     def _take(self, file: Path) -> None:
         at = self._read.get(file, 0)

@@ -2,13 +2,17 @@
 
     completed step: 7, seconds: 1.234, TFLOP/s/device: ...     MaxText: its own seconds are used
     step 7 loss 1.23 · step=7 · Step: 7/100 · [step 7] · global_step: 7
+     7%|#  | 7/100 [00:05<00:45, 2.0it/s, loss=2.31]           a progress bar of tqdm's
 
-Only a number above the last one counts, so that a second line about a step is not a second step.
+Of bars only those that speak of a loss or of steps are meant, and no evaluation's: downloads and
+tokenizers have bars, too. Only a number above the last one counts, so that a second line about a
+step is not a second step.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,6 +23,16 @@ _STEP: Final = re.compile(
 )
 _COMPLETED: Final = re.compile(
     r"completed step: \d+, seconds: (?P<seconds>\d+(?:\.\d+)?(?:e-?\d+)?)"
+)
+_BAR: Final = re.compile(
+    r"(?<![\d./])(?P<step>\d{1,9})/\d{1,9} \[[^\]\[]*?"
+    r"(?:[\d?] ?(?:it|steps?|batch(?:es)?|updates?)/s|s/(?:it|steps?|batch(?:es)?|updates?))"
+)
+_OF_TRAINING: Final = re.compile(r"(?<![A-Za-z])(?:loss(?:es)?|steps?)(?![A-Za-z])", re.IGNORECASE)
+_NOT_OF_TRAINING: Final = re.compile(
+    r"(?<![A-Za-z])(?:eval\w*|val|valid\w*|test\w*|epochs?|downloading|loading|tokenizing|map)"
+    r"(?![A-Za-z])",
+    re.IGNORECASE,
 )
 _LONGEST: Final = 2000
 """Of a line no more is looked at: what a trainer says of a step is short."""
@@ -33,14 +47,15 @@ class NamedStep:
 
 
 class StepLines:
-    """Finds steps in the lines of one process, in order."""
+    """Finds steps in the lines of one process, in order; `named` is the step that a line names."""
 
-    def __init__(self) -> None:
+    def __init__(self, named: Callable[[str], int | None] | None = None) -> None:
+        self._named = named or step_of
         self._last = -1
 
     def find(self, line: str) -> NamedStep | None:
         """The step that begins, or has ended, with this line."""
-        step = step_of(line)
+        step = self._named(line)
         if step is None or step <= self._last:
             return None
         self._last = step
@@ -52,3 +67,13 @@ def step_of(line: str) -> int | None:
     """The number of the step that a line names."""
     found = _STEP.search(line[:_LONGEST])
     return int(found["step"]) if found else None
+
+
+def bar_step_of(line: str) -> int | None:
+    """How far the progress bar of a training has come."""
+    line = line[:_LONGEST]
+    bar = _BAR.search(line)
+    if bar is None or not _OF_TRAINING.search(line):
+        return None
+    head = line[: bar.start()].rpartition(":")[0]  # what stands before the bar says of what it is
+    return None if _NOT_OF_TRAINING.search(head) else int(bar["step"])

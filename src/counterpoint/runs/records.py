@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Generic, TypeVar, cast
 
-from counterpoint.runs.layout import STEPS_OF_LOG
+from counterpoint.runs.layout import STEPS_OF_BARS, STEPS_OF_LOG
 from counterpoint.runs.run import Compile, StepStart
 
 T = TypeVar("T")
@@ -25,11 +25,17 @@ class Records(Generic[T]):
 
 
 def read_steps(agent: Path) -> Records[StepStart]:
-    """The steps of a rank: from the best source, and of the process that made most of them."""
+    """The steps of a rank: from the best source, and of the process that made most of them.
+
+    Progress bars are a last resort: what they count may be less than a step, or more.
+    """
     best: tuple[StepStart, ...] = ()
     notes: list[str] = []
-    files = sorted(path for path in agent.glob("steps-*.jsonl") if path.name != STEPS_OF_LOG)
-    for file in [*files, agent / STEPS_OF_LOG]:
+    of_lines = (STEPS_OF_LOG, STEPS_OF_BARS)
+    files = sorted(path for path in agent.glob("steps-*.jsonl") if path.name not in of_lines)
+    for file in [*files, *(agent / it for it in of_lines)]:
+        if file.name == STEPS_OF_BARS and len(best) > 1:
+            break
         read = _read(file, _step)
         notes += read.notes
         for source in _SOURCES:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
 from counterpoint.tune.arm import BASE, Acts, Arm, Origin
 from counterpoint.tune.journal.records import ArmEntered, CandidateSeen
+from counterpoint.tune.online.faults import fault
 from counterpoint.tune.online.moves import (
     CloseAllocation,
     Drop,
@@ -175,6 +177,24 @@ def test_a_base_that_fails_ends_it_with_what_to_mend(failure: Failure, tries: in
     assert f"the base itself fails: {failure}" in end.why
     assert ";" in end.why
     assert len(race.trials) == tries
+
+
+@pytest.mark.parametrize(
+    ("detail", "advice"),
+    [
+        ("no steps were seen; see runs/0002", "let it print `step N`"),
+        ("3 undisturbed steps were seen, and 5 are the least", "let it print each step, at once,"),
+        ("lines came in bursts", "let it print each step, at once,"),
+    ],
+)
+def test_what_to_do_fits_what_was_seen(detail: str, advice: str) -> None:
+    made = Made(A).entered(A).opened()
+    for _ in range(2):
+        told = replace(report(failure=Failure.NO_STEPS), detail=detail)
+        made.ran(BASE, told, Purpose.NOISE, 0)
+    said = fault(made.study, PLAN)
+    assert isinstance(said, Finish)
+    assert advice in said.why
 
 
 def test_a_base_that_fails_once_later_is_tried_again() -> None:

@@ -141,6 +141,28 @@ def test_no_steps_and_too_few_are_said(tmp_path: Path) -> None:
     assert run(tmp_path / "b", steps(4)).failure is Failure.NO_STEPS
 
 
+BAR = """
+import sys, time
+for i in range(40):
+    {more}
+    bar = f"{{i / 40:4.0%}}|###| {{i}}/40 [00:02<00:00, 19it/s, loss={{9 - 0.1 * i}}]"
+    print("\\r" + bar, end="", file=sys.stderr, flush=True)
+    time.sleep(0.01)
+"""
+
+
+def test_a_progress_bar_counts_where_no_line_names_steps(tmp_path: Path) -> None:
+    told = run(tmp_path / "a", BAR.format(more=""))
+    assert told.steps_seen == 40
+    assert told.steady is not None, told.detail
+    assert told.losses is not None
+    assert len(told.losses.steps) == 40
+    named = 'print("step", i // 8, flush=True)'
+    assert run(tmp_path / "b", BAR.format(more=named)).steps_seen == 5
+    asked = run(tmp_path / "c", BAR.replace("40", "4000").format(more=""), stop_after_steps=20)
+    assert (asked.failure, asked.steps_seen) == (None, None)
+
+
 def test_steps_that_never_settle_are_no_figure(tmp_path: Path) -> None:
     program = "for i in range(60): print(f'completed step: {i}, seconds: {1 + 0.02 * i}')"
     told = run(tmp_path, program)

@@ -12,6 +12,7 @@ from counterpoint.tune.plan import Plan
 from counterpoint.tune.study.study import Study, Trial
 from counterpoint.tune.trial.guard import guard
 from counterpoint.tune.trial.report import Failure, Losses, Purpose
+from counterpoint.tune.trial.step_times import NONE_SEEN
 
 OTHER_NUMBERS: Final = "other numbers"
 _CHANCES: Final = 2
@@ -38,6 +39,7 @@ def fault(study: Study, plan: Plan) -> Move | None:
         _of_the_base(study)
         or next(_of_arms(study), None)
         or next(_other_numbers(study, plan), None)
+        or next(_same_settings(study), None)
         or next(_twins(study), None)
         or _of_nodes(study, plan)
     )
@@ -68,6 +70,8 @@ def _of_the_base(study: Study) -> Finish | None:
     detail = trials[-1].report.detail if trials[-1].report else ""
     told = f"the base itself fails: {failure}" + (f", {detail}" if detail else "")
     mend = _MEND.get(failure, f"see {trials[-1].started.directory}")
+    if failure is Failure.NO_STEPS and not detail.startswith(NONE_SEEN):
+        mend = "let it print each step, at once, or train longer"
     return Finish(f"{told}; {mend}")
 
 
@@ -104,6 +108,23 @@ def _losses(trials: tuple[Trial, ...]) -> tuple[Losses, ...]:
         for it in trials
         if it.counts and it.report is not None and it.report.losses is not None
     )
+
+
+def _same_settings(study: Study) -> Iterator[Drop]:
+    """Arms that set nothing else than another one, or the base: they need no run to tell."""
+    before: dict[object, str] = {}
+    for it in study.arms:
+        if it.origin is Origin.ABLATION or it.name in study.profiled:
+            continue
+        other = before.setdefault(_sets(it), it.name)
+        if other != it.name and it.name not in study.dropped:
+            yield Drop(it.name, SAME_PROGRAM, f"the same settings as {other}")
+
+
+def _sets(arm: Arm) -> object:
+    of = arm.settings
+    named = tuple(frozenset(it.items()) for it in (of.flags, of.variables, dict(of.options)))
+    return named, of.layout, arm.per, arm.profile
 
 
 def _twins(study: Study) -> Iterator[Drop]:
@@ -160,7 +181,9 @@ def _of_nodes(study: Study, plan: Plan) -> Move | None:
         if it.failure not in _BY_THE_USER:
             streak.append(it)
     in_this_one = sum(it.started.allocation == here for it in streak)
-    if in_this_one <= plan.retries:
+    # Where nothing can be started any more, every arm's turn would end so.
+    gone = in_this_one and streak[0].gang is None
+    if in_this_one <= plan.retries and not gone:
         return None
     if in_this_one == len(streak):
         return CloseAllocation(here)

@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
+from typing import Final
 
 from counterpoint.core.basis import Unknown
 from counterpoint.runs import Rank, Run, StepStart
 from counterpoint.runs.bursts import BURSTS
 from counterpoint.runs.score import disturbances, score, undisturbed
 from counterpoint.tune.trial.steady import FEWEST
+
+NONE_SEEN: Final = "no steps were seen"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +37,7 @@ def step_times(run: Run) -> StepTimes | Unknown:
     if any(rank.steps_in_bursts for rank in run.ranks):
         return Unknown(BURSTS)
     if not run.profiles:
-        return Unknown("no steps were seen")
+        return Unknown(NONE_SEEN)
     scored = score(run)
     return scored if isinstance(scored, Unknown) else StepTimes(scored.each_s, scored.source)
 
