@@ -60,6 +60,10 @@ def asked(
         ("20trials", Budget(trials=20)),
         ("20 trials, 2h", Budget(trials=20, seconds=7200.0)),
         ("2h and 1 trial", Budget(trials=1, seconds=7200.0)),
+        ("2 hours", Budget(seconds=7200.0)),
+        ("1 hour 30 min", Budget(seconds=5400.0)),
+        ("90 seconds", Budget(seconds=90.0)),
+        ("1 day", Budget(seconds=86400.0)),
     ],
 )
 def test_a_budget_as_people_write_it(text: str, budget: Budget) -> None:
@@ -68,7 +72,10 @@ def test_a_budget_as_people_write_it(text: str, budget: Budget) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["20", "2x", "", "0h", "0 trials", "1.5 trials", "two hours", "-2h", "3 trials, 4 trials"],
+    [
+        *("20", "2x", "", "0h", "0 trials", "1.5 trials", "two hours", "-2h", "0 trials, 2h"),
+        *("3 trials, 4 trials", "2h,3h", "2h 3 hours", "２h", "٢h"),  # noqa: RUF001
+    ],
 )
 def test_a_budget_that_is_none(text: str) -> None:
     with pytest.raises(UsageError, match="--budget takes a time") as refused:
@@ -79,7 +86,7 @@ def test_a_budget_that_is_none(text: str) -> None:
 def test_a_share_as_people_write_it() -> None:
     assert read_share("--x", "2%", example="2%") == pytest.approx(0.02)
     assert read_share("--x", "0.005", example="2%") == pytest.approx(0.005)
-    for text in ("2", "60%", "x", "-1%", ""):
+    for text in ("2", "60%", "x", "-1%", "", "２%"):  # noqa: RUF001
         with pytest.raises(UsageError, match="--x takes a share"):
             read_share("--x", text, example="2%")
 
@@ -202,6 +209,11 @@ def test_a_study_is_named_after_what_is_tuned(
         (("--cap", "1", "--", "true"), 2, "--cap takes a number from 2 on"),
         (("--cap", "2.5", "--", "true"), 2, "whole number"),
         (("--steps", "0", "--", "true"), 2, "--steps takes a number from 1 on"),
+        (("--steps", "4", "--", "true"), 2, "--steps 4 is too few"),
+        (("--target-gain", "-5%", "--", "true"), 2, "share of the step from 0 to 50%, not '-5%'"),
+        (("--loss-tolerance", "5", "--", "true"), 2, "a share of the loss from 0 to 50%"),
+        (("--budget", "-2h", "--", "true"), 2, "--budget takes a time"),
+        (("--budget", "2h,3h", "--", "true"), 2, "2 h, and 3 h: which?"),
         (("--timeout", "-3", "--", "true"), 2, "--timeout takes a number"),
         (("--space", "no.toml", "--", "true"), 2, "--space no.toml: no such file"),
         (("--arm", "no-such", "--", "true"), 2, "--arm no-such"),

@@ -184,7 +184,7 @@ def _plan(given: Given, target: Target | None) -> Plan:
     refuse_low("--jobs", search.jobs, 1)
     refuse_low("--confirm", race.confirm, 0)
     refuse_low("--confirm-rows", race.confirm_rows, 0)
-    refuse_low("--steps", race.steps, 1)
+    _refuse_few(race.steps)
     refuse_low("--timeout", race.timeout, 0.001)
     refuse_low("--hang-after", race.hang_after, 0.001)
     return Plan(
@@ -193,10 +193,10 @@ def _plan(given: Given, target: Target | None) -> Plan:
         shortlist=search.shortlist,
         rule=_rule(race),
         confirm_rows=race.confirm_rows,
-        target_gain=_share("--target-gain", race.target_gain, "2%"),
+        target_gain=_share("--target-gain", race.target_gain, "2%", "the step"),
         shape=_shape(given.place, target),
         limits=Limits(timeout_s=race.timeout, hang_after_s=race.hang_after, steps=race.steps),
-        loss_tolerance=_share("--loss-tolerance", race.loss_tolerance, "0.1%"),
+        loss_tolerance=_share("--loss-tolerance", race.loss_tolerance, "0.1%", "the loss"),
         ablate=race.ablate,
         seed=given.tried.seed,
         jobs=search.jobs,
@@ -204,8 +204,22 @@ def _plan(given: Given, target: Target | None) -> Plan:
     )
 
 
-def _share(option: str, text: str | None, example: str) -> float | None:
-    return None if text is None else read_share(option, text, example=example)
+def _refuse_few(steps: int | None) -> None:
+    """Trials of so few steps would all be made, and none would give a figure."""
+    from counterpoint.tune.trial.steady import ENOUGH, FEWEST
+
+    refuse_low("--steps", steps, 1)
+    if steps is not None and steps < FEWEST:
+        raise UsageError(
+            f"--steps {steps} is too few",
+            why=f"a step time needs {FEWEST} steps that nothing disturbs, and the first ones are"
+            " warm-up",
+            next=f"--steps {2 * ENOUGH}",
+        )
+
+
+def _share(option: str, text: str | None, example: str, of: str) -> float | None:
+    return None if text is None else read_share(option, text, example=example, of=of)
 
 
 def _there(option: str, path: Path | None) -> Path | None:

@@ -8,52 +8,62 @@ from typing import Final
 from counterpoint.core.errors import UsageError
 from counterpoint.tune.plan import Budget
 
-_UNITS: Final = {"s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
-_PART: Final = re.compile(r"(\d{1,9}(?:\.\d+)?)\s*([a-z]+)")
-_SHARE: Final = re.compile(r"(\d{1,3}(?:\.\d+)?|\.\d+)\s*(%?)")
+_SECONDS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_UNITS: Final = {
+    word: unit
+    for unit, words in {
+        "s": "s sec secs second seconds",
+        "m": "m min mins minute minutes",
+        "h": "h hr hrs hour hours",
+        "d": "d day days",
+        "trials": "trial trials",
+    }.items()
+    for word in words.split()
+}
+_PART: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]+)?)\s*([a-z]+)")
+_SHARE: Final = re.compile(r"([0-9]{1,3}(?:\.[0-9]+)?|\.[0-9]+)\s*(%?)")
 _EXAMPLE: Final = "--budget 2h, --budget 20trials, or --budget '20 trials, 2h'"
 
 
 def read_budget(text: str | None) -> Budget:
-    """`2h`, `1h30m`, `20 trials`, `20 trials, 2h`; each kind once."""
+    """`2h`, `2 hours`, `1h30m`, `20 trials`, `20 trials, 2h`; each unit once."""
     if text is None:
         return Budget()
     rest = re.sub(r"[\s,]+|\band\b", " ", text.strip().lower()).strip()
-    trials: int | None = None
-    seconds: float | None = None
+    said: dict[str, str] = {}
     while rest:
         part = _PART.match(rest)
-        if part is None:
+        unit = _UNITS.get(part[2]) if part else None
+        if part is None or unit is None:
             raise _bad_budget(text)
-        number, unit = part[1], part[2]
-        if unit in ("trial", "trials") and trials is None and number.isdecimal():
-            trials = int(number)
-        elif unit in _UNITS:
-            seconds = (seconds or 0.0) + float(number) * _UNITS[unit]
-        else:
-            raise _bad_budget(text)
+        if unit in said:
+            raise _bad_budget(text, f"{said[unit]} {unit}, and {part[1]} {unit}: which?")
+        said[unit] = part[1]
         rest = rest[part.end() :].strip()
-    if (trials is None and seconds is None) or trials == 0 or seconds == 0:
+    trials = said.pop("trials", None)
+    seconds = sum(float(number) * _SECONDS[unit] for unit, number in said.items())
+    if (trials is None and not said) or (said and not seconds):
         raise _bad_budget(text)
-    return Budget(trials=trials, seconds=seconds)
+    if trials is not None and (not trials.isdecimal() or int(trials) == 0):
+        raise _bad_budget(text)
+    return Budget(trials=None if trials is None else int(trials), seconds=seconds or None)
 
 
-def _bad_budget(text: str) -> UsageError:
-    bare = bool(re.fullmatch(r"\s*\d+(\.\d+)?\s*", text))
+def _bad_budget(text: str, why: str | None = None) -> UsageError:
+    if why is None and re.fullmatch(r"\s*[0-9]+(\.[0-9]+)?\s*", text):
+        why = f"{text.strip()} of what? with a space between, both stand in quotes"
     return UsageError(
-        f"--budget takes a time, a number of trials, or both, not {text!r}",
-        why=f"{text.strip()} of what? with a space between, both stand in quotes" if bare else None,
-        next=_EXAMPLE,
+        f"--budget takes a time, a number of trials, or both, not {text!r}", why=why, next=_EXAMPLE
     )
 
 
-def read_share(option: str, text: str, *, example: str) -> float:
+def read_share(option: str, text: str, *, example: str, of: str = "the step") -> float:
     """`2%` or `0.02`; what is over a half can't be meant."""
     written = _SHARE.fullmatch(text.strip())
     value = float("nan") if written is None else float(written[1]) / (100 if written[2] else 1)
     if not 0 <= value <= 0.5:
         raise UsageError(
-            f"{option} takes a share of the step from 0 to 50%, not {text!r}",
+            f"{option} takes a share of {of} from 0 to 50%, not {text!r}",
             next=f"{option} {example}",
         )
     return value

@@ -12,6 +12,7 @@ from counterpoint.cli.numbers import MaybeWholeNumber, WholeNumber
 
 Many = Annotated[tuple[str, ...], Parameter(show_default=False)]
 Flags = Annotated[tuple[str, ...], Parameter(show_default=False, allow_leading_hyphen=True)]
+Value = Annotated[str | None, Parameter(allow_leading_hyphen=True)]  # -5% is no option
 Switch = Annotated[bool, Parameter(show_default=False)]
 
 _TRIED = Group("What is tried", sort_key=1)
@@ -104,16 +105,16 @@ class RaceOptions:
         ablate: Measure the winner without each of its changes, too.
     """
 
-    budget: str | None = None
-    target_gain: str | None = None
+    budget: Value = None
+    target_gain: Value = None
     confirm: MaybeWholeNumber = None
     confirm_rows: WholeNumber = 4
     cap: WholeNumber = 6
-    indifferent: str = "0.5%"
+    indifferent: Annotated[str, Parameter(allow_leading_hyphen=True)] = "0.5%"
     steps: MaybeWholeNumber = None
     timeout: float | None = None
     hang_after: float | None = None
-    loss_tolerance: str | None = None
+    loss_tolerance: Value = None
     ablate: Switch = False
 
 
