@@ -15,7 +15,15 @@ import tune_conclusions
 from counterpoint.cli.tune_progress import Pace, StudyProgress
 from counterpoint.core.basis import Range
 from counterpoint.report.tune_progress import happened, standing
-from counterpoint.tune.journal.records import Paused, SpaceMade, StudyBegan, StudyEnded
+from counterpoint.tune.conclusion.conclude import conclude
+from counterpoint.tune.journal.records import (
+    Paused,
+    SpaceMade,
+    StudyBegan,
+    StudyEnded,
+    TrialEnded,
+)
+from counterpoint.tune.plan import Plan
 from counterpoint.tune.space.space import LeftOut
 from counterpoint.tune.statistics.estimate import Verdict
 from counterpoint.tune.study.directory import open_study
@@ -117,6 +125,17 @@ def test_the_best_so_far_is_never_one_that_is_slower() -> None:
     row = replace(none.rows[1], raced=told)
     said = standing(running(), replace(none, rows=(none.rows[0], row)), now)
     assert said.best == "best so far: NVLS off +1.0% [+0.2%, +2.0%]"
+
+
+def test_a_trial_that_runs_is_not_spent_and_no_result_has_no_best() -> None:
+    made = Made(NVLS).entered(NVLS).opened()
+    made.started("base", Purpose.NOISE, 0)
+    now = datetime.fromisoformat(AT).replace(minute=1, second=3)
+    said = standing(made.study, conclude(made.study, Plan()), now)
+    assert said.lines == ("running trial 1: base (noise, row 1), 1:03",)
+    made.add(TrialEnded(number=1, report=report(1.0), wall_s=63.0, at=AT))
+    said = standing(made.study, conclude(made.study, Plan()), now)
+    assert said.lines == ("spent: 1 trial, 63 s",)
 
 
 def test_before_anything_ran_nothing_is_the_best() -> None:

@@ -18,7 +18,6 @@ from counterpoint.report.places import without_middle
 from counterpoint.report.tune_words import clock, duration, gain_text, reach_text, several
 from counterpoint.tune.conclusion.conclude import BY_USER
 from counterpoint.tune.conclusion.conclusion import Conclusion, Spent
-from counterpoint.tune.statistics.estimate import Estimate
 from counterpoint.tune.study.study import Study, Trial
 
 _LONGEST: Final = 60
@@ -135,10 +134,11 @@ def standing(study: Study, conclusion: Conclusion, now: datetime) -> Standing:
     if trial is not None:
         since = (now - _time(trial.started.at)).total_seconds()
         running = f"running trial {trial.started.number}: {_which(trial)}, {clock(max(since, 0.0))}"
-    measured = bool(study.trials)
+    ended = len(study.trials) - len(study.running)
+    best = _best(conclusion)
     return Standing(
-        printable(_spent(conclusion.spent) if measured else ""),
-        printable(f"best so far: {_best(conclusion)}" if measured else ""),
+        printable(_spent(ended, conclusion.spent) if ended else ""),
+        printable(f"best so far: {best}" if ended and best else ""),
         printable(running),
     )
 
@@ -148,7 +148,8 @@ def _time(text: str) -> datetime:
     return told if told.tzinfo else told.replace(tzinfo=UTC)
 
 
-def _spent(spent: Spent | None) -> str:
+def _spent(ended: int, spent: Spent | None) -> str:
+    """By the trials that have ended; what is left is so behind the one that runs."""
     if spent is None:
         return ""
     left: list[str] = []
@@ -157,16 +158,19 @@ def _spent(spent: Spent | None) -> str:
     if spent.seconds_left is not None:
         left.append(duration(spent.seconds_left))
     limit = f"; left: {', '.join(left)}" if left else ""
-    return f"spent: {several(spent.trials, 'trial')}, {duration(spent.seconds)}{limit}"
+    return f"spent: {several(ended, 'trial')}, {duration(spent.seconds)}{limit}"
 
 
 def _best(conclusion: Conclusion) -> str:
-    """The arm that looks best, and by how much; what was dropped is out."""
-    told: list[tuple[float, str, Estimate]] = []
-    for row in conclusion.rows:
-        said = row.confirmed or row.raced
-        if said is not None and not row.arm.is_base and said.verdict not in ("slower", "no effect"):
-            told.append((said.gain, row.arm.name, said))
+    """The arm that looks best, and by how much; what was dropped is out. Empty before any result."""
+    found = [
+        (said.gain, row.arm.name, said)
+        for row in conclusion.rows
+        if (said := row.confirmed or row.raced) is not None and not row.arm.is_base
+    ]
+    if not found:
+        return ""
+    told = [it for it in found if it[2].verdict not in ("slower", "no effect")]
     best = max(told, default=None, key=lambda it: it[0])
     if best is None or best[0] <= 0:
         return "the base"
