@@ -139,6 +139,13 @@ def test_a_flag_that_does_not_exist_is_refused_before_anything_is_written(tmp_pa
     assert not (tmp_path / "study").exists()
 
 
+def test_an_arm_and_a_choice_that_come_to_the_same_are_one(tmp_path: Path) -> None:
+    space = tmp_path / "space.toml"
+    space.write_text('only = []\n[dimension.x]\nchoices = { on = "SAVES=0.2", off = "SAVES=0" }')
+    told = dry_run(asked(tmp_path, "SAVES=0.2", plan=replace(PLAN, space_file=space)))
+    assert [it.name for it in told.arms] == ["SAVES=0.2", "x off"]
+
+
 def test_a_prediction_needs_a_target_and_a_measurement_a_command(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--target is missing"):
         tune(Asked(workload="step.py:make", directory=tmp_path / "study", measure=False))

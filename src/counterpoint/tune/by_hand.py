@@ -7,6 +7,7 @@ from counterpoint.core.errors import UsageError
 from counterpoint.tune.arm import BASE, Arm, Origin
 from counterpoint.tune.asked import Asked, running
 from counterpoint.tune.journal.records import CandidateSeen, SearchEnded, SpaceMade
+from counterpoint.tune.space.equals import distinct
 from counterpoint.tune.space.make import make_space
 from counterpoint.tune.space.point import arm_of, single_points
 from counterpoint.tune.space.space import Space
@@ -46,7 +47,7 @@ def named_arms(asked: Asked) -> tuple[Space, tuple[Arm, ...]]:
         for point in single_points(space)
         if spoken_of.issuperset(point)
     ]
-    arms = (*by_hand, *alone)
+    arms = tuple(distinct(space.base, (*by_hand, *alone)))
     if not arms:
         why = "; ".join(f"{it.name}: {it.why}" for it in space.left_out if it.name in spoken_of)
         raise UsageError(

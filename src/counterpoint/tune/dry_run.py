@@ -10,12 +10,13 @@ from statistics import median
 from typing import TypeAlias
 
 from counterpoint.core.basis import Unknown
-from counterpoint.tune.arm import Acts, Arm, Origin
+from counterpoint.tune.arm import Arm, Origin
 from counterpoint.tune.asked import Asked
 from counterpoint.tune.by_hand import named_arms
 from counterpoint.tune.executors.choose import choose_executor
 from counterpoint.tune.offline import break_ground
 from counterpoint.tune.online.budget import Cost, cost, refuse_small
+from counterpoint.tune.search.shows import shows
 from counterpoint.tune.space.equals import distinct
 from counterpoint.tune.space.point import arm_of, single_points
 from counterpoint.tune.space.space import Space
@@ -68,7 +69,7 @@ def plan_study(asked: Asked, say: Say) -> DryRun:
             ground = break_ground(asked, Path(scratch), say)
         space = ground.space
         alone = (arm_of(space, it, Origin.SPACE) for it in single_points(space))
-        arms = tuple(distinct((*space.seeds, *alone)))
+        arms = tuple(distinct(space.base, (*space.seeds, *alone)))
         base_step_s = ground.made.base.step_s if ground.made else None
     else:
         space, arms = named_arms(asked)
@@ -98,7 +99,7 @@ def _compiles(asked: Asked, arms: tuple[Arm, ...]) -> int:
     """What acts at run time only is the same program, and compiled once for all."""
     if not asked.predicts:
         return 0
-    compiled = [it for it in arms if any(one.acts is Acts.SCHEDULE for one in it.changes)]
+    compiled = [it for it in arms if shows(it)]
     return asked.plan.candidates if len(compiled) > 1 else len(compiled) + 1
 
 

@@ -9,7 +9,7 @@ import pytest
 from counterpoint.compile import load_workload
 from counterpoint.core.errors import UsageError
 from counterpoint.flags import Settings
-from counterpoint.tune.arm import BASE, Acts, Arm, Origin, Predicted
+from counterpoint.tune.arm import BASE, Acts, Arm, Change, Origin, Predicted
 from counterpoint.tune.journal.records import CandidateSeen
 from counterpoint.tune.plan import Plan
 from counterpoint.tune.search.offline import search
@@ -26,10 +26,17 @@ from tune_search_spaces import dimension, ledger, space, variable
 pytest.importorskip("optuna")
 pytestmark = pytest.mark.slow
 
-PLAN = Plan(candidates=14, shortlist=4, jobs=2)
+PLAN = Plan(candidates=15, shortlist=4, jobs=2)
 UNKNOWN = Arm(
     name="unknown", settings=Settings(xla=(("xla_gpu_no_such", "1"),)), origin=Origin.HAND
 )
+BOTH = Change(
+    dimension="autotuning",
+    choice="2",
+    settings=Settings(xla=(("xla_gpu_autotune_level", "2"),)),
+    acts=Acts.RUNTIME,
+)
+FLAGS = Arm(name="flags", settings=BOTH.settings, changes=(BOTH,), origin=Origin.HAND)
 AT_RUN = Settings(env=(("NCCL_PROTO", "Simple"),))
 SPACE = space(
     dimension("pipelined", "true", flag="xla_gpu_enable_pipelined_all_gather"),
@@ -38,7 +45,7 @@ SPACE = space(
     variable("XLA_PYTHON_CLIENT_MEM_FRACTION", "0.0005", dimension="memory", acts=Acts.SCHEDULE),
     variable("NCCL_ALGO", "Ring", dimension="algorithm"),
     dimension("PGLE", profile=True),
-    seeds=(UNKNOWN, Arm(name="mine", settings=AT_RUN, origin=Origin.HAND)),
+    seeds=(UNKNOWN, FLAGS, Arm(name="mine", settings=AT_RUN, origin=Origin.HAND)),
 )
 
 
@@ -125,10 +132,12 @@ def test_the_best_is_listed_first_and_each_of_its_changes_brings_something(study
 def test_what_acts_at_run_time_comes_behind_what_is_predicted(study: Study) -> None:
     assert study.search is not None
     names = study.search.shortlist
-    at_run = [it for it in names if it in ("mine", "algorithm Ring")]
+    at_run = [it for it in names if it in ("mine", "flags", "algorithm Ring")]
     assert at_run == list(names[len(names) - len(at_run) :])
     assert by_name(study)["algorithm Ring"].arm.predicted is None
     assert by_name(study)["mine"].same_as == BASE
+    # Flags by hand are compiled: what they change in the schedule is known then, and no more.
+    assert by_name(study)["flags"].arm.predicted is not None
     assert "can't be predicted" in study.search.why
 
 

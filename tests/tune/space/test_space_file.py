@@ -147,6 +147,15 @@ def test_arms_that_differ_in_nothing_from_the_base_are_none() -> None:
     assert why_out(space, "same") == "the base has it already"
 
 
+def test_arms_that_come_to_the_same_are_one() -> None:
+    arms = ("xla_gpu_enable_triton_gemm=false", "--xla_gpu_enable_triton_gemm=0", "NCCL_X=1")
+    space = space_of(arms=arms)
+    assert list(by_hand(space)) == ["enable_triton_gemm=false", "NCCL_X=1"]
+    same = "comes to the same as enable_triton_gemm=false"
+    assert why_out(space, "enable_triton_gemm=0") == same
+    assert why_out(space, "cublas-gemm") == same  # a recipe
+
+
 def test_arms_of_the_command_line_are_read_as_candidates() -> None:
     space = space_of(arms=("--xla_gpu_enable_triton_gemm=false", "fsdp"))
     assert list(by_hand(space)) == ["enable_triton_gemm=false", "fsdp"]

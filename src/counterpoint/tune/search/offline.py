@@ -29,7 +29,9 @@ from counterpoint.tune.search.grid import Grid, Point
 from counterpoint.tune.search.predictor import Predictor, SearchStopped
 from counterpoint.tune.search.proposer import Proposer, require_optuna
 from counterpoint.tune.search.shortlist import shortlist
+from counterpoint.tune.search.shows import shows
 from counterpoint.tune.search.widened import widened
+from counterpoint.tune.space.equals import distinct
 from counterpoint.tune.space.space import Dimension, Space
 from counterpoint.tune.study.ledger import Ledger, stamp
 from counterpoint.workflow.prediction.trials import Made, Work, forecasts
@@ -152,8 +154,10 @@ class _Search:
 
     def _look_alone(self) -> None:
         """Arms that somebody named, and every choice by itself."""
-        seeds = (it for it in self._grid.space.seeds if _shows(it))
-        alone = self._arms(stages.singles(self._grid), Origin.SPACE)
+        seeds = (it for it in self._grid.space.seeds if shows(it))
+        asked = {self._grid.point_of(it) for it in self._grid.space.seeds}  # the same, named
+        points = (it for it in stages.singles(self._grid) if it not in asked)
+        alone = self._arms(points, Origin.SPACE)
         most = int(_ALONE * self._plan.candidates)
         single = islice(alone, max(0, most - len(self._grid.space.seeds)))
         self._look(chain(seeds, single), self._reserve)
@@ -234,13 +238,16 @@ class _Search:
         program = base.program if base is not None else None
         known = {it.arm.name for it in ledger.study.candidates}
         names: list[str] = []
-        for arm in (*self._grid.space.seeds, *self._single_at_run_time()):
+        space = self._grid.space
+        for arm in distinct(space.base, (*space.seeds, *self._single_at_run_time())):
             seen = self._known.get(arm.name)
             if arm.name not in known:
                 ledger.add(CandidateSeen(arm=arm, at=stamp()))
             figures = seen.arm.predicted if seen is not None else None
             silent = figures is not None and figures.program == program
-            if arm.acts is Acts.RUNTIME and (not _shows(arm) or silent):
+            may_run = seen is None or (figures is not None and figures.fits is not False)
+            wanted = arm.origin is Origin.HAND and may_run  # whatever is predicted of it
+            if arm.acts is Acts.RUNTIME and (not shows(arm) or silent or wanted):
                 names.append(arm.name)
         return names
 
@@ -262,8 +269,3 @@ def _in_turns(*sources: Iterator[Point]) -> Iterator[Point]:
                 left.remove(source)
             else:
                 yield point
-
-
-def _shows(arm: Arm) -> bool:
-    """Whether the compiler may see it: settings by hand, or a change that acts on the schedule."""
-    return not arm.changes or any(it.acts is Acts.SCHEDULE for it in arm.changes)

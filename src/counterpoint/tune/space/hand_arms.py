@@ -8,6 +8,7 @@ from pathlib import Path
 from counterpoint.flags import Settings, load_settings, recipes
 from counterpoint.tune.arm import Acts, Arm, Change, Origin
 from counterpoint.tune.space.changes import changes_of, named_per
+from counterpoint.tune.space.equals import same_as
 from counterpoint.tune.space.faults import new_fault
 from counterpoint.tune.space.place import Place
 from counterpoint.tune.space.recipe_arms import Seeds
@@ -36,14 +37,13 @@ def hand_arms(arms: Sequence[HandArm], dimensions: Sequence[Dimension], here: Si
         if not changes:
             left_out.append(LeftOut(variant.name, "the base has it already"))
             continue
-        made.append(
-            Arm(
-                name=variant.name,
-                settings=here.base.merged(variant.settings),
-                changes=changes,
-                origin=Origin.HAND,
-            )
-        )
+        settings = here.base.merged(variant.settings)
+        one = Arm(name=variant.name, settings=settings, changes=changes, origin=Origin.HAND)
+        same = same_as(here.base, one, made)
+        if same is not None:
+            left_out.append(LeftOut(one.name, f"comes to the same as {same.name}"))
+            continue
+        made.append(one)
     return Seeds(tuple(made), tuple(left_out))
 
 

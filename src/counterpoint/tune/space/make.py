@@ -63,7 +63,8 @@ def make_space(
     here = replace(here, base=fixed(said, drafts, here))
     dimensions, left_out = _dimensions(drafts, said, here)
     by_hand = hand_arms((*said.arms, *typed), dimensions, here)
-    found = recipe_arms(dimensions, here, _unwanted(said, {it.name for it in by_hand.arms}))
+    unwanted = _unwanted(said, {it.name for it in by_hand.arms})
+    found = recipe_arms(dimensions, here, unwanted, by_hand.arms)
     hint = hint_of(here.version)
     return Space(
         base=here.base,
@@ -146,7 +147,9 @@ def _closed(
     needs = {name: it for name, it in one.needs.items() if not chosen[name].met}
     by_others = [it.name for it in dimensions.values() if one.name in it.excludes]
     excludes = dict.fromkeys([*one.excludes, *by_others])
-    return replace(one, needs=needs, excludes=tuple(it for it in excludes if it in dimensions))
+    apart = tuple(it for it in excludes if it in dimensions)
+    choices = tuple(replace(it, excludes=apart) for it in one.choices)
+    return replace(one, needs=needs, excludes=apart, choices=choices)
 
 
 def _unwanted(said: SpaceFile, taken: set[str]) -> Mapping[str, str]:

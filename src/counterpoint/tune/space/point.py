@@ -8,6 +8,7 @@ from typing import Final
 
 from counterpoint.core.errors import UsageError
 from counterpoint.tune.arm import BASE, Arm, Change, Origin, merged
+from counterpoint.tune.space.equals import outcome
 from counterpoint.tune.space.faults import new_fault
 from counterpoint.tune.space.place import nearest
 from counterpoint.tune.space.space import Dimension, Space
@@ -111,11 +112,19 @@ def point_of(space: Space, arm: Arm) -> Mapping[str, str] | None:
 
 
 def single_points(space: Space) -> Iterator[Mapping[str, str]]:
-    """Each choice alone, with the first choices of what it needs; those that can be."""
+    """Each choice alone, with the first choices of what it needs; those that can be.
+
+    Of several that come to the same on this base, the first.
+    """
+    seen = {outcome(space.base, ())}
     for dimension in space.dimensions:
         for change in dimension.choices:
             point = completed(space, {dimension.name: change.choice})
-            if point is not None and why_not(space, point) is None:
+            if point is None or why_not(space, point) is not None:
+                continue
+            what = outcome(space.base, changes_at(space, point))
+            if what not in seen:
+                seen.add(what)
                 yield point
 
 

@@ -6,7 +6,7 @@ it. What a recipe says for another release or chip, or what this program lacks, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,8 +14,9 @@ from counterpoint.flags import Recipe, Settings, load_settings, recipes
 from counterpoint.flags.advice.recommend import Situation as Asked
 from counterpoint.flags.advice.recommend import recommend
 from counterpoint.flags.channel import Channel
-from counterpoint.tune.arm import Arm, Change, Origin
+from counterpoint.tune.arm import Arm, Origin
 from counterpoint.tune.space.changes import changes_of, changes_something
+from counterpoint.tune.space.equals import same_as
 from counterpoint.tune.space.faults import new_fault
 from counterpoint.tune.space.situation import Situation
 from counterpoint.tune.space.space import Dimension, LeftOut
@@ -41,9 +42,12 @@ class Seeds:
 
 
 def recipe_arms(
-    dimensions: Sequence[Dimension], here: Situation, unwanted: Mapping[str, str]
+    dimensions: Sequence[Dimension],
+    here: Situation,
+    unwanted: Mapping[str, str],
+    by_hand: Sequence[Arm] = (),
 ) -> Seeds:
-    """All recipes that apply, but those that the user does not want."""
+    """All recipes that apply, but those that the user does not want, or has as an arm by hand."""
     arms: list[Arm] = []
     left_out: list[LeftOut] = []
     offers = [(it, load_settings(it, version=here.version, chip=here.chip)) for it in recipes()]
@@ -52,18 +56,16 @@ def recipe_arms(
         changes = () if why else changes_of(settings, dimensions, here)
         if not why and not changes:
             why = "the base has it already"
-        same = next((it for it in arms if not why and _same(it, changes)), None)
-        if why or same is not None:
-            left_out.append(LeftOut(name, why or f"comes to the same as {same and same.name}"))
+        if why:
+            left_out.append(LeftOut(name, why))
             continue
-        arms.append(
-            Arm(
-                name=name,
-                settings=here.base.merged(settings),
-                changes=changes,
-                origin=Origin.RECIPE,
-            )
-        )
+        whole = here.base.merged(settings)
+        one = Arm(name=name, settings=whole, changes=changes, origin=Origin.RECIPE)
+        same = same_as(here.base, one, (*by_hand, *arms))
+        if same is not None:
+            left_out.append(LeftOut(name, f"comes to the same as {same.name}"))
+            continue
+        arms.append(one)
     return Seeds(tuple(arms), tuple(left_out))
 
 
@@ -161,12 +163,3 @@ def _not_there(kinds: Sequence[str], here: Situation, *, loop: bool) -> str | No
     if loop and kinds and not facts.in_loops & set(kinds):
         return f"{facts.name} has no {' or '.join(kinds)} in a loop"
     return None
-
-
-def _same(arm: Arm, changes: Sequence[Change]) -> bool:
-    return set(_plain(arm.changes)) == set(_plain(changes))
-
-
-def _plain(changes: Sequence[Change]) -> Iterator[tuple[object, ...]]:
-    for it in changes:
-        yield it.settings.xla, it.settings.env, it.settings.options, it.per, it.profile
