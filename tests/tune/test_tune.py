@@ -10,8 +10,8 @@ import pytest
 from counterpoint.core.basis import Unknown
 from counterpoint.core.errors import CounterpointError, UsageError
 from counterpoint.hardware import parse_target
-from counterpoint.tune.asked import Asked
-from counterpoint.tune.executors.executor import Limits
+from counterpoint.tune.asked import Asked, began
+from counterpoint.tune.executors.executor import Limits, Shape
 from counterpoint.tune.plan import Budget, Plan
 from counterpoint.tune.statistics.estimate import Rule, Verdict
 from counterpoint.tune.study.directory import read_study
@@ -59,10 +59,10 @@ def test_a_study_that_is_done_says_the_same_again_and_runs_nothing(tmp_path: Pat
 
 @pytest.mark.slow
 def test_a_larger_budget_goes_on_with_a_study_that_ended_for_lack_of_it(tmp_path: Path) -> None:
-    small = replace(PLAN, budget=Budget(trials=6), rule=Rule(cap=6, looks=(2, 4, 6)))
+    small = replace(PLAN, budget=Budget(trials=10), rule=Rule(cap=6, looks=(2, 4, 6)))
     first = tune(asked(tmp_path, "SAVES=0.2", plan=small))
     assert first.spent is not None
-    assert first.spent.trials <= 6
+    assert first.spent.trials <= 10
     assert not first.confirmed
     more = tune(asked(tmp_path, "SAVES=0.2", plan=replace(small, budget=Budget(trials=40))))
     assert more.confirmed
@@ -137,6 +137,23 @@ def test_a_flag_that_does_not_exist_is_refused_before_anything_is_written(tmp_pa
     with pytest.raises(UsageError, match=r"--arm --xla_gpu_nonsense=1: jaxlib .* does not know"):
         tune(asked(tmp_path, "--xla_gpu_nonsense=1"))
     assert not (tmp_path / "study").exists()
+
+
+def test_another_study_of_the_same_name_says_what_of_it_is_another(tmp_path: Path) -> None:
+    space = tmp_path / "space.toml"
+    space.write_text("only = []")
+    first = began(asked(tmp_path, "SAVES=0.2"), "local", tmp_path)
+    longer = replace(PLAN, limits=Limits(steps=30), shape=Shape(nodes=2), space_file=space)
+    for other, parts in (
+        (asked(tmp_path, "SAVES=0.3"), {"--arm"}),
+        (replace(asked(tmp_path, "SAVES=0.2"), program="step"), {"--program"}),
+        (asked(tmp_path, "SAVES=0.2", plan=longer), {"--steps", "--nodes", "--space"}),
+    ):
+        second = began(other, "local", tmp_path)
+        assert second.question != first.question
+        told = [name for name, it in second.parts if dict(first.parts)[name] != it]
+        assert len(told) == len(parts)
+        assert all(any(part in it for it in told) for part in parts)
 
 
 def test_an_arm_and_a_choice_that_come_to_the_same_are_one(tmp_path: Path) -> None:

@@ -129,6 +129,7 @@ def began(asked: Asked, executor: str | None, cwd: Path) -> StudyBegan:
         at=stamp(),
         cwd=str(cwd),
         words=asked.words,
+        parts=_parts(asked),
     )
 
 
@@ -160,7 +161,32 @@ def _question(asked: Asked, target: str | None, executor: str | None, cwd: Path)
         "steps": plan.limits.steps,
         "prices": [_content(it) for it in _price_files(priced)],
     }
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
+    return _hash(told)[:16]
+
+
+def _parts(asked: Asked) -> tuple[tuple[str, str], ...]:
+    """What of the question is not to be read in the first record as it stands, hashed part by part.
+
+    In the words of the command line, so that whoever is told of a difference knows what to change.
+    """
+    plan = asked.plan
+    told: dict[str, object] = {
+        "the program (--program)": asked.program,
+        "the command": asked.command,
+        "whether anything is measured": asked.measure,
+        "the arms by hand (--arm)": asked.arms,
+        "what the space file says (--space)": _content(plan.space_file),
+        "how processes are dealt out (--nodes, --per, --ranks-per-node)": to_plain(plan.shape),
+        "the length of a trial (--steps)": plan.limits.steps,
+        "what prices the prediction (tables, --profile, --calibration)": [
+            _content(it) for it in _price_files(asked.question or Question())
+        ],
+    }
+    return tuple((name, _hash(it)[:8]) for name, it in told.items())
+
+
+def _hash(plain: object) -> str:
+    return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
 
 
 def _price_files(question: Question) -> list[Path | str | None]:

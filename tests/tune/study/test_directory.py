@@ -33,6 +33,7 @@ BEGAN = StudyBegan(
     base=Settings(),
     options=options_of(Plan(budget=Budget(trials=20))),
     at="now",
+    parts=(("the command", "1"), ("the arms by hand (--arm)", "1")),
 )
 TRIAL = TrialStarted(
     number=1, arm="base", purpose=Purpose.NOISE, row=0, allocation=1, directory="runs/1", at="2"
@@ -62,6 +63,32 @@ def test_going_on_with_a_larger_budget_is_written_down(tmp_path: Path) -> None:
     assert plan_of(read_study(tmp_path / "mine")).budget.trials == 40
 
 
+def test_going_on_that_is_refused_leaves_no_trace(tmp_path: Path) -> None:
+    place = tmp_path / "mine"
+    with open_study(place, BEGAN) as ledger:
+        ledger.add(TRIAL)
+    before = (place / JOURNAL).read_bytes()
+    with pytest.raises(InputError, match="another program"), open_study(place, BEGAN):
+        raise InputError("another program")
+    assert (place / JOURNAL).read_bytes() == before
+    with open_study(place, BEGAN) as ledger:
+        ledger.add(Paused(why="Ctrl-C", at="3"))
+    study = read_study(place)
+    assert (study.resumed is not None, study.paused is not None) == (True, True)
+
+
+def test_a_journal_from_before_there_were_parts_is_still_read(tmp_path: Path) -> None:
+    old = replace(BEGAN, parts=())
+    with open_study(tmp_path / "mine", old) as ledger:
+        ledger.add(TRIAL)
+    with open_study(tmp_path / "mine", BEGAN) as ledger:
+        assert ledger.study.began == old
+    other = replace(BEGAN, question="another")
+    with pytest.raises(UsageError) as refused, open_study(tmp_path / "mine", other):
+        pass
+    assert "what may be tried, or how it is run, was another" in str(refused.value)
+
+
 def test_a_study_that_is_done_is_only_looked_at(tmp_path: Path) -> None:
     with open_study(tmp_path / "mine", BEGAN) as ledger:
         ledger.add(StudyEnded(why="decided", at="3"))
@@ -77,6 +104,7 @@ def test_a_study_that_is_done_is_only_looked_at(tmp_path: Path) -> None:
         ({"workload": "python other.py"}, "the workload was python train.py, and is python other"),
         ({"target": "8xH100"}, "the target was None, and is 8xH100"),
         ({"base": Settings((("xla_a", "1"),))}, "the base's settings were others"),
+        ({"parts": (("the arms by hand (--arm)", "2"),)}, "why: the arms by hand (--arm) changed"),
         ({}, "what may be tried, or how it is run, was another"),
     ],
 )

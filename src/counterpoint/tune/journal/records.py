@@ -19,7 +19,10 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudyBegan:
-    """The first record: what is asked. `question` is a hash of all that must not change."""
+    """The first record: what is asked. `question` is a hash of all that must not change.
+
+    `parts` are hashes of what it is made of, each under the words that a user knows it by.
+    """
 
     format: int
     version: str  # Counterpoint's
@@ -33,6 +36,7 @@ class StudyBegan:
     at: str  # ISO 8601, as in all records
     cwd: str = ""
     words: tuple[str, ...] = ()  # the command line, as it is typed to go on
+    parts: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -120,8 +120,9 @@ class Predictor:
         elif recorded.arm.predicted and not _agree(recorded, candidate):
             raise InputError(
                 "the base is scheduled otherwise than when the study began",
-                why="another jaxlib or another workload: what is predicted now can't be compared",
-                next="tune into another directory: -o",
+                why="the workload comes out as another program: its code, another jaxlib, or"
+                " variables that it reads; what is predicted now can't be compared",
+                next="go on under the code and the environment that it began with, or -o ANOTHER",
             )
         self._by_key[_key(wanted.task, profile=False)] = candidate
         return candidate

@@ -9,18 +9,20 @@ from __future__ import annotations
 import shlex
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from counterpoint.core.errors import CounterpointError, InputError, UsageError
 from counterpoint.tune.journal.disk import Disk
 from counterpoint.tune.journal.journal import Journal, read_journal
-from counterpoint.tune.journal.records import Resumed, StudyBegan
+from counterpoint.tune.journal.records import Record, Resumed, StudyBegan
 from counterpoint.tune.study.ledger import Ledger, stamp
-from counterpoint.tune.study.study import Study, fold
+from counterpoint.tune.study.study import Study, fold, follow
 
 JOURNAL: Final = "journal.jsonl"
 RUNS: Final = "runs"
+_COMMAND: Final = "the command"
 _REAL: Final = Disk()
 
 
@@ -39,17 +41,21 @@ def open_study(path: Path, asked: StudyBegan, disk: Disk = _REAL) -> Generator[L
     journal = _open(path, asked, disk)
     with journal:
         study = fold(journal.records or (asked,))
-        ledger = Ledger(study, journal.append)
+        waiting: list[Record] = []
         if not journal.records:
             journal.append(asked)
         elif study.options != asked.options or (len(journal.records) > 1 and study.ended is None):
-            ledger.add(Resumed(options=asked.options, version=asked.version, at=stamp()))
+            again = Resumed(options=asked.options, version=asked.version, at=stamp())
+            study = follow(study, again)
+            waiting.append(again)
+        ledger = Ledger(study, partial(_append, journal, waiting))
         try:
             yield ledger
         except CounterpointError:
             if ledger.study == Study(began=ledger.study.began):
                 _withdraw(path)
             raise
+        _append(journal, waiting)  # what the user says now stands, also where nothing came of it
 
 
 def read_study(path: Path) -> Study:
@@ -67,6 +73,18 @@ def read_study(path: Path) -> Study:
             next="give the command of the study again",
         )
     return fold(records)
+
+
+def _append(journal: Journal, waiting: list[Record], *records: Record) -> None:
+    """Going on is written down with the first thing that comes of it.
+
+    So what is refused before, such as a workload that is another now, leaves the study as it was.
+    """
+    while waiting:
+        journal.append(waiting[0])
+        del waiting[0]
+    for it in records:
+        journal.append(it)
 
 
 def _open(path: Path, asked: StudyBegan, disk: Disk) -> Journal:
@@ -88,6 +106,10 @@ def _open(path: Path, asked: StudyBegan, disk: Disk) -> Journal:
 
 
 def _claim(path: Path) -> None:
+    if path.is_file():
+        raise UsageError(
+            f"{path} is a file, and a study is a directory", next="choose another -o"
+        )
     try:
         path.mkdir(parents=True, exist_ok=True)
         used = any(path.iterdir())
@@ -129,6 +151,9 @@ def _differences(first: StudyBegan, asked: StudyBegan) -> list[str]:
     found = [f"{what} was {old}, and is {new}" for what, old, new in pairs if old != new]
     if first.base != asked.base:
         found.append("the base's settings were others")
+    then = dict(first.parts)
+    parts = [it for it, now in asked.parts if it in then and then[it] != now]
+    found += [f"{it} changed" for it in parts if it != _COMMAND or first.workload == asked.workload]
     return found or ["what may be tried, or how it is run, was another"]
 
 
