@@ -227,7 +227,7 @@ def test_a_study_is_named_after_what_is_tuned(
             2,
             "URLs can be read, not written",
         ),
-        (("--", "no-such-program"), 2, "no-such-program: no such program"),
+        (("--", "no-such-program"), 2, "next: command -v no-such-program"),
         (("shwo", "x"), 2, "counterpoint tune show x"),
         (("show",), 2, "--study requires an argument"),
         (("show", "no-such"), 3, "no such directory"),
@@ -247,4 +247,4 @@ def test_a_bad_value_is_one_clear_error_before_anything_runs(
 
 def test_show_is_a_command_and_behind_dashes_a_program(run: Run) -> None:
     assert "no such directory" in run("show", "x")[2]
-    assert "show: no such program" in run("--", "show", "x")[2]
+    assert "show was not found" in run("--", "show", "x")[2]

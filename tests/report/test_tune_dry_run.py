@@ -14,6 +14,7 @@ from counterpoint.report.tune_dry_run import dry_run_document, dry_run_json
 from counterpoint.tune.arm import Acts, Origin
 from counterpoint.tune.dry_run import DryRun
 from counterpoint.tune.online.budget import Cost
+from counterpoint.tune.plan import Budget
 from counterpoint.tune.space.space import Dimension, LeftOut, Space
 from tune_conclusions import NVLS, PIPELINED, THRESHOLD, arm
 
@@ -97,3 +98,12 @@ def test_the_json_is_uncut_and_told_in_the_reference() -> None:
     named = set(re.findall(r"`(\w+)`", page))
     inner = {*data["cost"], *data["dimensions"][0], *data["left_out"][0]}
     assert {*data, *inner} <= named
+
+
+def test_a_budget_is_shown_as_it_was_understood() -> None:
+    budget = Budget(trials=20, seconds=7200.0)
+    text = " ".join(plain_text(dry_run_document(PLAN, 20, "x", budget)).split())
+    assert "at most 20 trials, and 2 h 00 min of trials; it has no room for 2 arms" in text
+    told = json.loads(dry_run_json(PLAN, budget))["budget"]
+    assert told == {"trials": 20, "seconds": 7200.0}
+    assert json.loads(dry_run_json(PLAN))["budget"] == {"trials": None, "seconds": None}

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
-import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -18,6 +16,7 @@ from counterpoint.capture.disk import AtEnd, Unwritten, is_full, told_of_disk
 from counterpoint.capture.environment import ChildEnvironment, child_environment
 from counterpoint.capture.group import Group
 from counterpoint.capture.hints import with_hints
+from counterpoint.capture.missing import refuse_missing
 from counterpoint.capture.output import Output, StepLog, end_line, sink
 from counterpoint.capture.preflight import refuse_unknown_flags
 from counterpoint.capture.prune import prune_dump
@@ -62,7 +61,7 @@ def launch(request: Request, say: Say = _silent) -> Run:
     """
     inherited = dict(os.environ if request.environment is None else request.environment)
     world = _world(request, inherited)
-    _refuse_missing(request.command, {**inherited, **request.settings.variables})
+    refuse_missing(request.command, {**inherited, **request.settings.variables})
     _refuse_strangers(request.window, world.size)
     _refuse_too_few(request)
     refuse_unknown_flags(request, inherited, say)
@@ -124,23 +123,6 @@ def _world(request: Request, inherited: Mapping[str, str]) -> World:
             )
     devices = count_gpus(inherited) if request.per == "node" and (ranks or 1) > 1 else 0
     return local_world(ranks or 1, devices)
-
-
-def _refuse_missing(command: Sequence[str], env: Mapping[str, str]) -> None:
-    if not command:
-        raise UsageError("no command was given", next="counterpoint run -- python train.py")
-    if shutil.which(command[0], path=env.get("PATH")) is not None:
-        return
-    by_path = "/" in command[0]
-    here = Path(command[0]).is_file()
-    may_run = os.access(command[0], os.X_OK)
-    raise UsageError(
-        f"{command[0]} {'is not executable' if here and by_path else 'was not found'}",
-        why=None if by_path else "it is nowhere on the PATH",
-        next=f"counterpoint run -- {'./' if may_run else 'python '}{shlex.join(command)}"
-        if here
-        else f"command -v {shlex.quote(command[0])}",
-    )
 
 
 def _refuse_strangers(window: Window | None, size: int) -> None:

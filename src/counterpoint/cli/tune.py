@@ -22,6 +22,7 @@ from counterpoint.cli.tune_options import (
 if TYPE_CHECKING:
     from counterpoint.tune.asked import Asked
     from counterpoint.tune.conclusion.conclusion import Conclusion
+    from counterpoint.tune.study.study import Study
 
 NOTHING_MEASURED: Final = 1
 
@@ -93,10 +94,13 @@ def _work(asked: Asked) -> tuple[Conclusion, int]:
     from counterpoint.tune.tune import tune as carry_out
 
     with StudyProgress(asked.directory) as progress, asked_to_stop(progress.note) as stop:
-        asked = grounded(asked, progress.note)
-        for line in beginning(asked):
-            progress.note(line)
-        conclusion = carry_out(asked, progress.say, stop)
+        on_ground = grounded(asked, progress.note)
+
+        def announce(study: Study) -> None:
+            for line in beginning(on_ground, study):
+                progress.note(line)
+
+        conclusion = carry_out(on_ground, progress.say, stop, announce)
     return conclusion, stop.exit_code if stop() and conclusion.state != "done" else 0
 
 

@@ -131,15 +131,17 @@ def _refuse_idle(given: Given, *, predicts: bool, measure: bool) -> None:
 
 def _refuse_missing(command: tuple[str, ...], place: PlaceOptions) -> None:
     """A program that is not there; elsewhere than here, nobody can tell."""
-    if place.executor not in (None, "local") or shutil.which(command[0]) is not None:
+    from counterpoint.capture.missing import refuse_missing
+
+    if place.executor not in (None, "local"):
         return
-    raise UsageError(
-        f"{command[0]}: no such program",
-        why="the words behind `--` are what is run",
-        next=f"counterpoint tune show {shlex.join(command[1:2]) or 'STUDY'}"
-        if re.fullmatch(r"s[how]{2,4}", command[0])
-        else "counterpoint tune -- python train.py",
-    )
+    if re.fullmatch(r"s[how]{2,4}", command[0]) and shutil.which(command[0]) is None:
+        raise UsageError(
+            f"{command[0]} was not found",
+            why="the words behind `--` are what is run",
+            next=f"counterpoint tune show {shlex.join(command[1:2]) or 'STUDY'}",
+        )
+    refuse_missing(command, os.environ, "counterpoint tune ...")
 
 
 def _base(command: tuple[str, ...], tried: TriedOptions, target: Target | None) -> Settings:

@@ -4,32 +4,21 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING
 
-from counterpoint.core.errors import CounterpointError
-from counterpoint.report.tune_words import duration, several
-from counterpoint.tune.asked import Asked, began
-from counterpoint.tune.study.directory import is_study, read_study
-
-if TYPE_CHECKING:
-    from counterpoint.tune.plan import Budget
-    from counterpoint.tune.study.study import Study
+from counterpoint.report.tune_words import budget_text, several
+from counterpoint.tune.asked import Asked
+from counterpoint.tune.study.study import Study
+from counterpoint.tune.trial.report import Failure
 
 
-def beginning(asked: Asked) -> Iterator[str]:
-    """Where the study lies, and what will be done; nothing where it is another one."""
+def beginning(asked: Asked, study: Study) -> Iterator[str]:
+    """Where the study lies, and what will be done; `study` is what was found there, or begun."""
     place = shlex.quote(str(asked.directory))
-    study = _earlier(asked)
-    if study is None:
-        yield f"study {place}"
-    elif (now := began(asked, study.began.executor, Path.cwd())).question != study.began.question:
-        return  # refused when it is opened
-    elif study.ended is not None and study.options == now.options:
+    if study.ended is not None:
         yield f"{place} is done ({study.ended.why}): nothing is run"
         return
-    else:
-        yield f"going on with {place}: {_done(asked, study)}"
+    is_new = study == Study(began=study.began)
+    yield f"study {place}" if is_new else f"going on with {place}: {_done(asked, study)}"
     if asked.predicts:
         then = "; then the best of them are run in turns" if asked.measure else "; nothing is run"
         yield (
@@ -38,28 +27,14 @@ def beginning(asked: Asked) -> Iterator[str]:
         )
     else:
         yield "no --target: nothing is predicted, the base and your arms are run in turns"
-
-
-def _earlier(asked: Asked) -> Study | None:
-    """What an earlier sitting left there."""
-    if not is_study(asked.directory):
-        return None
-    try:
-        return read_study(asked.directory)
-    except CounterpointError:
-        return None  # it is said when the study is opened
+    if asked.measure and (budget := budget_text(asked.plan.budget)):
+        yield f"budget: {budget}"
 
 
 def _done(asked: Asked, study: Study) -> str:
     """How far it came."""
     if asked.measure and (study.search is not None or study.trials):
-        ended = sum(it.report is not None for it in study.trials)
-        return f"{_of_budget(ended, asked.plan.budget)} done"
+        cut_off = sum(it.failure is Failure.INTERRUPTED or it.report is None for it in study.trials)
+        more = f", {cut_off} interrupted" if cut_off else ""
+        return f"{several(len(study.trials) - cut_off, 'trial')} done{more}"
     return f"{several(len(study.candidates), 'candidate')} predicted"
-
-
-def _of_budget(ended: int, budget: Budget) -> str:
-    if budget.trials is not None:
-        return f"{ended} of at most {several(budget.trials, 'trial')}"
-    limit = f" of what {duration(budget.seconds)} allow" if budget.seconds is not None else ""
-    return f"{several(ended, 'trial')}{limit}"

@@ -20,6 +20,6 @@ def print_dry_run(asked: Asked, top: int, words: str, *, as_json: bool) -> None:
     with Progress("looking at what may be changed") as progress:
         plan = dry_run(asked, progress.say)
     if as_json:
-        sys.stdout.write(dry_run_json(plan))
+        sys.stdout.write(dry_run_json(plan, asked.plan.budget))
     else:
-        print_document(dry_run_document(plan, top, words), sys.stdout)
+        print_document(dry_run_document(plan, top, words, asked.plan.budget), sys.stdout)

@@ -21,21 +21,23 @@ from counterpoint.report.document import (
 from counterpoint.report.json import Json, json_lines
 from counterpoint.report.places import without_middle
 from counterpoint.report.tune_json import arm_data, settings_data
-from counterpoint.report.tune_words import duration, several
+from counterpoint.report.tune_words import budget_text, duration, several
 from counterpoint.tune.arm import Arm, Origin
 from counterpoint.tune.dry_run import DryRun
 from counterpoint.tune.online.budget import Cost
+from counterpoint.tune.plan import Budget
 from counterpoint.tune.space.space import Dimension
 
 SCHEMA: Final = "counterpoint.tune-plan/1"
 _LONGEST: Final = 60
 _NAMES: Final = 6
+NO_BUDGET: Final = Budget()
 _LEGEND: Final = "nothing was run, and nothing is kept"
 
 
-def dry_run_document(plan: DryRun, top: int, next: str) -> Document:
+def dry_run_document(plan: DryRun, top: int, next: str, budget: Budget = NO_BUDGET) -> Document:
     """What would be tried, with at most `top` rows of each kind."""
-    sections = [_plan(plan)]
+    sections = [_plan(plan, budget)]
     sections += _dimensions(plan.space.dimensions, top)
     sections += _named(plan.arms, top)
     sections += _left_out(plan, top)
@@ -43,7 +45,7 @@ def dry_run_document(plan: DryRun, top: int, next: str) -> Document:
     return Document(sections=tuple(sections), legend=_LEGEND, next=printable(next))
 
 
-def _plan(plan: DryRun) -> Section:
+def _plan(plan: DryRun, budget: Budget) -> Section:
     rows: list[Fact] = []
     if plan.target is not None:
         step = plan.base_step_s
@@ -59,7 +61,7 @@ def _plan(plan: DryRun) -> Section:
         )
     if plan.executor is not None and plan.cost is not None:
         rows.append(Fact("runs", printable(plan.executor)))
-        rows += _cost(plan, plan.cost)
+        rows += _cost(plan, plan.cost, budget)
     parts = [
         "predicted" if plan.target is not None else "",
         "run in turns" if plan.executor is not None else "",
@@ -68,7 +70,7 @@ def _plan(plan: DryRun) -> Section:
     return Section("Plan", printable(f"{plan.workload}: {how}"), (Facts(tuple(rows)),))
 
 
-def _cost(plan: DryRun, cost: Cost) -> Iterator[Fact]:
+def _cost(plan: DryRun, cost: Cost, budget: Budget) -> Iterator[Fact]:
     yield Fact(
         "trials",
         f"{several(cost.expected_trials, 'trial')} expected, {cost.most_trials:,} at most",
@@ -87,12 +89,10 @@ def _cost(plan: DryRun, cost: Cost) -> Iterator[Fact]:
             "node hours",
             f"{units.column([hours], 1)[0]} expected on {several(plan.nodes, 'node')}",
         )
-    if cost.left_out:
-        yield Fact(
-            "budget",
-            f"it has no room for {several(cost.left_out, 'arm')} of those that may be run",
-            Tone.WARNING,
-        )
+    room = f"it has no room for {several(cost.left_out, 'arm')} of those that may be run"
+    told = "; ".join(it for it in (budget_text(budget), room if cost.left_out else "") if it)
+    if told:
+        yield Fact("budget", told, Tone.WARNING if cost.left_out else Tone.PLAIN)
 
 
 def _dimensions(dimensions: Sequence[Dimension], top: int) -> Iterator[Section]:
@@ -175,7 +175,7 @@ def _notes(notes: Sequence[str]) -> Iterator[Section]:
         yield Section("Notes", "", (Facts(facts),))
 
 
-def dry_run_json(plan: DryRun) -> str:
+def dry_run_json(plan: DryRun, budget: Budget = NO_BUDGET) -> str:
     """The same as text, uncut: `counterpoint.tune-plan/1`, docs/reference/tune-json.md."""
     hours, space = plan.node_hours, plan.space
     data: dict[str, Json] = {
@@ -187,6 +187,7 @@ def dry_run_json(plan: DryRun) -> str:
         "base_step_ms": None if plan.base_step_s is None else round(plan.base_step_s * 1e3, 6),
         "nodes": plan.nodes,
         "trial_s": None if isinstance(plan.trial_s, Unknown) else plan.trial_s,
+        "budget": {"trials": budget.trials, "seconds": budget.seconds},
         "cost": _cost_data(plan.cost),
         "node_hours": None if isinstance(hours, Unknown) else hours,
         "base": settings_data(space.base),

@@ -6,6 +6,7 @@ from typing import Final
 
 from counterpoint.core.basis import Range, Unknown
 from counterpoint.report import units
+from counterpoint.tune.plan import Budget
 
 _MINUTE: Final = 60
 _HOUR: Final = 3600
@@ -60,3 +61,13 @@ def node_hours(seconds: float | None) -> str:
 def several(number: int, one: str) -> str:
     """`1 trial`, `7 trials`."""
     return f"{number:,} {one}{'s' * (number != 1)}"
+
+
+def budget_text(budget: Budget) -> str:
+    """`at most 20 trials, and 2 h 00 min of trials`; empty for none."""
+    said = [
+        "" if budget.trials is None else several(budget.trials, "trial"),
+        "" if budget.seconds is None else f"{duration(budget.seconds)} of trials",
+    ]
+    told = ", and ".join(it for it in said if it)
+    return f"at most {told}" if told else ""

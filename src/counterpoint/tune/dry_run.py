@@ -63,7 +63,9 @@ class DryRun:
 
 def plan_study(asked: Asked, say: Say) -> DryRun:
     """Look at all of it; a workload is lowered and its base compiled, as the space asks for."""
+    executor = _executor(asked)  # what can't run is refused before anything is compiled
     base_step_s = None
+    executor = _executor(asked)  # what can't be is refused before the work
     if asked.predicts:
         with tempfile.TemporaryDirectory(prefix="counterpoint-tune-") as scratch:
             ground = break_ground(asked, Path(scratch), say)
@@ -77,7 +79,7 @@ def plan_study(asked: Asked, say: Say) -> DryRun:
     return DryRun(
         workload=asked.name,
         target=str(asked.target) if asked.predicts else None,
-        executor=_executor(asked),
+        executor=executor,
         space=space,
         arms=arms,
         compiles=_compiles(asked, arms),

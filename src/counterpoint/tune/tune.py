@@ -30,23 +30,31 @@ from counterpoint.tune.recalibrate import fitted
 from counterpoint.tune.study.directory import open_study, read_study
 from counterpoint.tune.study.ledger import Ledger, stamp
 from counterpoint.tune.study.plan_text import plan_of
+from counterpoint.tune.study.study import Study
 
 Say: TypeAlias = Callable[[str], None]
 Stopped: TypeAlias = Callable[[], bool]
+Opened: TypeAlias = Callable[[Study], None]
 
 
-def tune(asked: Asked, say: Say = lambda _: None, stopped: Stopped = lambda: False) -> Conclusion:
+def tune(
+    asked: Asked,
+    say: Say = lambda _: None,
+    stopped: Stopped = lambda: False,
+    opened: Opened = lambda _: None,
+) -> Conclusion:
     """Begin a study, or go on with it, until it is decided, the budget is spent, or it is stopped.
 
     `say` hears one line at a time of what goes on; `stopped` is asked often, and ends it in order
-    as soon as it is true.
+    as soon as it is true. `opened` is told of the study as it was found, once it is ours.
     """
     asked = grounded(asked, say)
     if asked.measure:
         refuse_small(asked.online_plan)
-    executor = _executor(asked, say)
+    executor = _executor(asked, say, stopped)
     first = began(asked, executor.name if executor else None, Path.cwd())
     with open_study(asked.directory, first) as ledger:
+        opened(ledger.study)
         if ledger.study.ended is None:
             _go_on(asked, ledger, executor, say, stopped)
         return conclude(ledger.study, asked.plan)
@@ -80,7 +88,7 @@ def grounded(asked: Asked, say: Say) -> Asked:
     return replace(asked, target=here)
 
 
-def _executor(asked: Asked, say: Say) -> Executor | None:
+def _executor(asked: Asked, say: Say, stopped: Stopped) -> Executor | None:
     if not asked.measure:
         return None
     return choose_executor(
@@ -89,6 +97,7 @@ def _executor(asked: Asked, say: Say) -> Executor | None:
         asked.executor_options,
         environ=asked.inherited,
         say=say,
+        stopped=stopped,
     )
 
 

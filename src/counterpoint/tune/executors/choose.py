@@ -24,6 +24,10 @@ def _silent(what: str) -> None:
     del what
 
 
+def _never() -> bool:
+    return False
+
+
 def choose_executor(
     name: str | None,
     shape: Shape,
@@ -31,10 +35,12 @@ def choose_executor(
     *,
     environ: Mapping[str, str] | None = None,
     say: Callable[[str], None] = _silent,
+    stopped: Callable[[], bool] = _never,
 ) -> Executor:
     """The executor of that name; None for Slurm within a job of it, Ray where it is, else here.
 
-    Options are gpus, cpus, slurm and ray-address, in the user's words.
+    Options are gpus, cpus, slurm and ray-address, in the user's words. While nodes are waited for,
+    `say` hears of it, and `stopped` is asked. Slurm is asked here already what it would refuse.
     """
     variables = os.environ if environ is None else environ
     chosen = name or _usual(variables, options)
@@ -43,7 +49,7 @@ def choose_executor(
     _refuse_others(chosen, options)
     match chosen:
         case "slurm" | "slurm-batch":
-            return _slurm(chosen, shape, options, variables, say)
+            return _slurm(chosen, shape, options, variables, say, stopped)
         case "ray":
             return _ray(shape, options, say)
         case _:
@@ -76,9 +82,10 @@ def _refuse_others(chosen: str, options: Mapping[str, str]) -> None:
 
 
 def _local(shape: Shape, options: Mapping[str, str], variables: Mapping[str, str]) -> Executor:
-    from counterpoint.tune.executors.local import Local
+    from counterpoint.tune.executors.local import Local, refuse_nodes
     from counterpoint.tune.executors.pins import read_cpus, read_gpus
 
+    refuse_nodes(shape)
     gpus = read_gpus(options["gpus"], variables) if "gpus" in options else None
     cpus = read_cpus(options["cpus"]) if "cpus" in options else None
     return Local(shape=shape, gpus=gpus, cpus=cpus)
@@ -90,13 +97,19 @@ def _slurm(
     options: Mapping[str, str],
     variables: Mapping[str, str],
     say: Callable[[str], None],
+    stopped: Callable[[], bool],
 ) -> Executor:
-    from counterpoint.tune.executors.slurm import Slurm
+    from counterpoint.tune.executors.slurm import Slurm, outside
     from counterpoint.tune.executors.slurm_batch import SlurmBatch
+    from counterpoint.tune.executors.slurm_request import (
+        refuse_job,
+        refuse_options,
+        refuse_refused,
+    )
 
     batch = chosen == "slurm-batch"
     within = None if batch else variables.get("SLURM_JOB_ID")
-    _refuse_missing((*_TOOLS, "sbatch") if batch else (*_TOOLS, "salloc"), variables)
+    _refuse_missing((*_TOOLS, "sbatch", "salloc"), variables)
     if "slurm" in options and within is not None:
         raise UsageError(
             f"--slurm {options['slurm']!r}: there is an allocation already, job {within}",
@@ -105,9 +118,14 @@ def _slurm(
         )
     _refuse_step(within, variables)
     words = _words(options.get("slurm", ""))
+    refuse_options(words, shape)
+    if within is not None:
+        refuse_job(within, shape, variables)
+    else:
+        refuse_refused(words, shape, outside(variables))
     if batch:
         return SlurmBatch(shape=shape, options=words, say=say)
-    return Slurm(shape=shape, within=within, options=words, say=say)
+    return Slurm(shape=shape, within=within, options=words, say=say, stopped=stopped)
 
 
 def _words(text: str) -> tuple[str, ...]:

@@ -41,7 +41,7 @@ class Local:
 
     def open(self) -> LocalAllocation:
         """There is nothing to wait for: the machine is here."""
-        _refuse_nodes(self.shape)
+        refuse_nodes(self.shape)
         return LocalAllocation(self, uuid.uuid4().hex)
 
     def sweep(self, identity: str) -> None:
@@ -79,7 +79,7 @@ class LocalAllocation:
 
     def start(self, job: Job) -> LocalGang:
         """A UsageError where a program can't be started; a keeper of ours always can."""
-        _refuse_nodes(job.shape)
+        refuse_nodes(job.shape)
         job.directory.parent.mkdir(parents=True, exist_ok=True)
         options = {"with": with_us()}
         if self._executor.cpus is not None:
@@ -148,7 +148,8 @@ def changed(inherited: Mapping[str, str], more: Mapping[str, str | None]) -> dic
     return {name: text for name, text in both.items() if text is not None}
 
 
-def _refuse_nodes(shape: Shape) -> None:
+def refuse_nodes(shape: Shape) -> None:
+    """An error where more is asked for than this machine."""
     if shape.nodes != 1:
         raise UsageError(
             f"{shape.nodes} nodes, but trials are to run on this machine",

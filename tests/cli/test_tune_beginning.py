@@ -1,0 +1,95 @@
+"""The first lines of `tune`: nothing is announced that can't be begun, and nothing miscounted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from counterpoint.cli.app import main
+from counterpoint.cli.tune_asked import Given, make_asked
+from counterpoint.cli.tune_beginning import beginning
+from counterpoint.cli.tune_options import PlaceOptions, RaceOptions, SearchOptions, TriedOptions
+from counterpoint.tune.asked import Asked, began
+from counterpoint.tune.journal.records import StudyEnded
+from counterpoint.tune.study.directory import open_study
+from counterpoint.tune.trial.report import Failure, Purpose
+from tune_studies import AT, Made, arm, report
+
+Run = Callable[..., tuple[int, str, str]]
+NVLS = arm("NVLS off")
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """A command line in an empty directory: exit code, stdout, stderr."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("SLURM_JOB_ID", "RAY_ADDRESS"):
+        monkeypatch.delenv(name, raising=False)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        code = main(["tune", *arguments, "--arm=--xla_a=1", "--", "true"])
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return run
+
+
+def asked(budget: str | None = None) -> Asked:
+    given = Given(
+        TriedOptions(arm=("--xla_a=1",)),
+        SearchOptions(),
+        RaceOptions(budget=budget),
+        PlaceOptions(executor="local"),
+    )
+    return make_asked(("true",), given, Path("s"))
+
+
+def refused(told: tuple[int, str, str], said: str) -> None:
+    code, out, err = told
+    assert (code, out) == (2, "")
+    assert err.startswith("error: "), "something was announced"
+    assert said in err
+
+
+def test_a_place_that_is_refused_is_not_announced(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("")
+    refused(run("-o", "train.py"), "train.py is a file, and a study is a directory")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full/x").write_text("")
+    refused(run("-o", "full"), "full is not empty, and holds no study")
+    refused(run("-o", "train.py/x"), "can't write to train.py/x")
+
+
+def test_a_study_that_somebody_works_at_is_not_announced(run: Run) -> None:
+    first = began(asked(), "local", Path.cwd())
+    with open_study(Path("s"), first):
+        code, _, err = run("-o", "s")
+    assert code
+    assert err.startswith("error: "), "something was announced"
+    assert "s" in err
+
+
+@pytest.mark.parametrize("more", [(), ("--dry-run",)], ids=["run", "dry run"])
+def test_a_place_for_trials_that_there_is_not_is_refused_early(
+    run: Run, tmp_path: Path, more: tuple[str, ...]
+) -> None:
+    refused(
+        run("--nodes", "2", "--executor=local", *more), "2 nodes, but trials are to run on this"
+    )
+    refused(run("--executor=local", "--slurm=-p x", *more), "--slurm is for the executor slurm")
+    assert not list(tmp_path.iterdir())
+
+
+def test_only_trials_that_ended_by_themselves_are_done() -> None:
+    made = Made(NVLS)
+    assert next(beginning(asked(), Made(shortlist=False).study)) == "study s"
+    made.entered(NVLS).noise()
+    made.ran("NVLS off", report(failure=Failure.INTERRUPTED), Purpose.SCREEN, 1)
+    made.started("base", Purpose.SCREEN, 1)
+    said = [*beginning(asked("20 trials, 2h"), made.study)]
+    assert said[0] == "going on with s: 2 trials done, 2 interrupted"
+    assert said[-1] == "budget: at most 20 trials, and 2 h 00 min of trials"
+    made.add(StudyEnded(why="decided", at=AT))
+    assert [*beginning(asked(), made.study)] == ["s is done (decided): nothing is run"]
