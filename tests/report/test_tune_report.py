@@ -83,8 +83,9 @@ def test_a_gain_that_was_not_confirmed_is_said_to_be_flattered() -> None:
 
 def test_top_cuts_the_table_and_says_of_how_many() -> None:
     text = text_of(tune_conclusions.found(), top=2)
-    assert "the first 2 rows of 6, all with --json" in text
-    assert "double buffering" not in text
+    assert "the first 2 rows of 6, all with --top 6" in text
+    assert "\n  NVLS off" not in text
+    assert "out of memory  memory fraction 0.95: RESOURCE_EXHAUSTED" in text  # what failed shows
 
 
 def test_arms_of_one_reason_are_told_together() -> None:

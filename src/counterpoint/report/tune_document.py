@@ -31,7 +31,7 @@ from counterpoint.report.tune_words import (
     reach_text,
     several,
 )
-from counterpoint.tune.arm import Arm
+from counterpoint.tune.arm import Arm, Origin
 from counterpoint.tune.conclusion.beside import lacks_profile
 from counterpoint.tune.conclusion.conclusion import Conclusion, Spent
 from counterpoint.tune.statistics.estimate import Noise
@@ -153,7 +153,9 @@ def _settings(conclusion: Conclusion) -> Iterator[Section]:
         if conclusion.state == "done":
             yield Section("Settings", "keep yours: nothing that was tried is shown to be faster")
         return
-    changed = "; ".join(str(it) for it in winner.changes) or winner.origin
+    by_hand = winner.origin is Origin.HAND
+    named = winner.name if by_hand else "; ".join(str(it) for it in winner.changes)
+    changed = named or winner.origin
     if lacks_profile(winner):
         changed += ". These lines are without PGLE, the figures with it"
     yield Section(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from counterpoint.core.basis import Range
@@ -20,6 +22,7 @@ from counterpoint.report.document import (
 )
 from counterpoint.report.places import without_middle
 from counterpoint.report.tune_words import gain_text, reach_text, several
+from counterpoint.tune.arm import Arm
 from counterpoint.tune.conclusion.conclusion import ArmRow, Conclusion
 from counterpoint.tune.journal.records import Ablated
 
@@ -27,6 +30,10 @@ _LONGEST: Final = 60
 _HASH: Final = 8
 _REASONS: Final = 12
 _NOT_SO: Final = "-"
+_NAMES: Final = 6
+_NUMBER: Final = re.compile(r"\d+(?:\.\d+)*")
+_QUIET: Final = ("same program", "not predictable", "not looked at")
+"""Reasons that come last: nothing went wrong."""
 
 
 def arms_section(conclusion: Conclusion, top: int) -> Iterator[Section]:
@@ -35,13 +42,25 @@ def arms_section(conclusion: Conclusion, top: int) -> Iterator[Section]:
         return
     shown = conclusion.rows[:top]
     count = sum(not it.arm.is_base for it in conclusion.rows)
-    summary = f"{several(count, 'arm')} against the base"
+    summary = f"{several(count, 'arm')} against the base{_kinds(conclusion)}"
     if len(shown) < len(conclusion.rows):
-        summary += f"; the first {len(shown)} rows of {len(conclusion.rows)}, all with --json"
+        rows = f"the first {len(shown)} rows of {len(conclusion.rows)}"
+        summary += f"; {rows}, all with --top {len(conclusion.rows)}"
     measured = conclusion.basis != "predicted"
-    table = _measured(shown) if measured else _predicted(shown)
-    blocks: list[Block] = [table, *_reasons(shown)]
+    table = _measured(shown) if measured else _predicted(shown, conclusion.winner)
+    blocks: list[Block] = [table, *_reasons(conclusion.rows)]
     yield Section("Arms", summary, tuple(blocks))
+
+
+def _kinds(conclusion: Conclusion) -> str:
+    """Of a prediction: how many were predicted, and what became of the others."""
+    if conclusion.basis != "predicted":
+        return ""
+    others = [it for it in conclusion.rows if not it.arm.is_base]
+    known = sum(it.arm.predicted is not None for it in others)
+    silent = [it.status for it in others if it.arm.predicted is None]
+    kinds = Counter("not predictable" if it == "worth a trial" else it for it in silent)
+    return ": " + ", ".join([f"{known} predicted", *(f"{n} {it}" for it, n in kinds.items())])
 
 
 def _measured(rows: Iterable[ArmRow]) -> Table:
@@ -103,7 +122,7 @@ def _told_by(row: ArmRow) -> str:
     return "race" if row.raced is not None else _NOT_SO
 
 
-def _predicted(rows: Iterable[ArmRow]) -> Table:
+def _predicted(rows: Iterable[ArmRow], best: Arm | None) -> Table:
     rows = tuple(rows)
     said = [it.arm.predicted for it in rows]
     steps = units.column([None if it is None else it.step_s * 1e3 for it in said])
@@ -126,7 +145,7 @@ def _predicted(rows: Iterable[ArmRow]) -> Table:
         found.append(
             (
                 _name(row),
-                _tied(row),
+                _tied(row, best),
                 gain_text(it.gain) if it is not None and compared else _NOT_SO,
                 reach_text(it.gain_range) if it is not None and compared else _NOT_SO,
                 step if it is not None else _NOT_SO,
@@ -138,9 +157,12 @@ def _predicted(rows: Iterable[ArmRow]) -> Table:
     return Table(columns=columns, rows=tuple(found))
 
 
-def _tied(row: ArmRow) -> str:
+def _tied(row: ArmRow, best: Arm | None) -> str:
+    """Who is tied with the best; it itself is the best."""
     said = row.arm.predicted
-    tied = said is not None and said.tied and "tied" not in row.status
+    if best is not None and row.arm.name == best.name:
+        return "best"
+    tied = said is not None and said.tied
     return printable(f"{row.status}, tied with the best" if tied else row.status)
 
 
@@ -154,20 +176,28 @@ def _program(row: ArmRow) -> str:
 
 
 def _reasons(rows: Iterable[ArmRow]) -> Iterator[Facts]:
-    """Why an arm is where it is; arms of one reason together."""
-    grouped: dict[tuple[str, str], list[str]] = {}
+    """Why an arm is where it is, also of arms that the table has no room for.
+
+    Arms of one reason stand together, and reasons that differ in numbers alone are one.
+    """
+    grouped: dict[tuple[str, str], list[ArmRow]] = {}
     for it in rows:
         if it.why:
-            grouped.setdefault((it.status, it.why), []).append(_name(it))
+            grouped.setdefault((it.status, _NUMBER.sub("0", it.why)), []).append(it)
     facts = [
-        Fact(printable(status), printable(f"{', '.join(names)}: {why}"))
-        for (status, why), names in grouped.items()
+        Fact(printable(status), printable(f"{_some(found)}: {found[0].why}"))
+        for (status, _), found in sorted(grouped.items(), key=lambda it: it[0][0] in _QUIET)
     ]
     if len(facts) > _REASONS:
         more = len(facts) - _REASONS
         facts = [*facts[:_REASONS], Fact("", f"and {more} more: --json", Tone.QUIET)]
     if facts:
         yield Facts(tuple(facts))
+
+
+def _some(rows: Sequence[ArmRow]) -> str:
+    more = len(rows) - _NAMES
+    return ", ".join(map(_name, rows[:_NAMES])) + (f" and {more} more" if more > 0 else "")
 
 
 def ablation_section(conclusion: Conclusion) -> Iterator[Section]:

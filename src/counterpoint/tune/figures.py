@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from counterpoint.core.basis import Range, Unknown
-from counterpoint.tune.arm import Arm
+from counterpoint.tune.arm import Arm, Origin
 from counterpoint.tune.statistics.estimate import Estimate
 
 
@@ -27,6 +27,8 @@ def share_text(share: float) -> str:
 
 def what_text(arm: Arm) -> str:
     """`all-gather threshold 512 MiB + pipelined all-gather`."""
+    if arm.origin is Origin.HAND:
+        return arm.name
     return " + ".join(map(str, arm.changes)) or arm.name
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from counterpoint.core.basis import Range
-from counterpoint.tune.arm import BASE, Acts, Arm, Predicted
+from counterpoint.tune.arm import BASE, Acts, Arm, Origin, Predicted
 from counterpoint.tune.conclusion.conclude import conclude
 from counterpoint.tune.conclusion.conclusion import ArmRow, Conclusion
 from counterpoint.tune.journal.records import CandidateSeen, Paused, SearchEnded, StudyEnded
@@ -55,7 +57,7 @@ def test_a_win_is_claimed_by_its_fresh_runs() -> None:
     assert said.gain == fresh.gain
     assert said.range == fresh.range
     assert said.sentence.startswith("+3.")
-    assert "from threshold 512 MiB (measured, confirmed in a fresh allocation)" in said.sentence
+    assert "from threshold 512 MiB (measured, confirmed by fresh runs)" in said.sentence
     assert "; 3 other settings: no effect within " in said.sentence
     assert said.rows[0].status == "winner"
     assert said.rows[1].status == "base"
@@ -191,6 +193,52 @@ def test_predictions_alone_have_to_be_measured() -> None:
     ]
 
 
+def test_who_is_tied_is_counted_once_for_all() -> None:
+    arms = [arm(it, predicted=predicted(0.03 - i / 1000)) for i, it in enumerate("abcd")]
+    made = Made(shortlist=False).add(
+        *(CandidateSeen(arm=it, at=AT) for it in arms),
+        SearchEnded(why="done", shortlist=("a", "b"), seconds=1.0, at=AT, tied=("a", "b", "c")),
+        StudyEnded(why="done", at=AT),
+    )
+    said = conclude(made.study, PLAN)
+    assert "tied with 2 others" in said.sentence
+    tied = [it.arm.predicted is not None and it.arm.predicted.tied for it in said.rows]
+    assert sum(tied) == 3  # with the best
+
+
+def test_what_was_never_predicted_says_why() -> None:
+    at_run, left = arm("at run"), arm("left", change("left", acts=Acts.SCHEDULE))
+    large = replace(predicted(0.1, fits=False), peak_bytes=3 << 30, limit_bytes=2 << 30)
+    made = Made(shortlist=False).add(
+        *(CandidateSeen(arm=it, at=AT) for it in (at_run, left, arm("large", predicted=large))),
+        SearchEnded(why="done", shortlist=(), seconds=1.0, at=AT),
+        StudyEnded(why="done", at=AT),
+    )
+    said = conclude(made.study, PLAN)
+    assert row(said, "at run").status == "not predictable"
+    assert row(said, "left").status == "not looked at"
+    assert row(said, "large").why.startswith("its predicted peak of 3.0 GiB is over the 2.0 GiB")
+    assert any(it == "1 arm not looked at: raise --candidates" for it in said.notes)
+    assert any("1 arm not predictable" in it for it in said.notes)
+
+
+@pytest.mark.parametrize("dropped", [False, True])
+def test_loud_noise_is_no_proof_of_no_effect(dropped: bool) -> None:
+    loud = arm("loud")
+    made = Made(loud).entered(loud).noise(1.0, 1.3)
+    for number, (base, own) in enumerate([(1.0, 1.2), (1.25, 1.0), (1.0, 1.1), (1.2, 1.1)], 1):
+        made.row(Purpose.SCREEN, number, {BASE: base, "loud": own})
+    if dropped:
+        made.dropped("loud", "no effect", "0 after 4 rows")
+    plan = Plan(rule=Rule(cap=4, looks=(2, 4)))
+    said = conclude(made.add(StudyEnded(why="done", at=AT)).study, plan)
+    told = row(said, "loud")
+    assert "no effect" not in said.sentence
+    assert told.status == "not decided"
+    assert told.raced is not None
+    assert told.raced.verdict is Verdict.OPEN
+
+
 def test_no_prediction_is_better_than_the_base() -> None:
     made = Made(arm("a", predicted=predicted(-0.01)))
     said = conclude(made.study, PLAN)
@@ -266,6 +314,14 @@ def test_it_can_be_concluded_at_any_time() -> None:
         part = Made(shortlist=False)
         part.records = race.made.records[:at]
         assert conclude(part.study, race.plan).sentence
+
+
+def test_an_arm_by_hand_is_called_what_its_user_calls_it() -> None:
+    by_hand = arm("MODE=fast", change("MODE", "fast"), origin=Origin.HAND)
+    made = Made(by_hand).entered(by_hand).noise(1.0, 1.0005)
+    for number in (1, 2):
+        made.row(Purpose.SCREEN, number, {BASE: 1.0 + number / 5000, "MODE=fast": 0.96})
+    assert "from MODE=fast (" in conclude(made.study, PLAN).sentence
 
 
 def test_settings_by_hand_are_named_by_their_name() -> None:

@@ -5,17 +5,21 @@ from __future__ import annotations
 from statistics import median
 
 from counterpoint.core.basis import Unknown
-from counterpoint.tune.arm import Arm, Origin
+from counterpoint.tune.arm import Arm, Origin, Predicted
 from counterpoint.tune.conclusion.conclusion import ArmRow
 from counterpoint.tune.conclusion.findings import Findings
+from counterpoint.tune.conclusion.noisy import NOISY
 from counterpoint.tune.journal.records import CandidateSeen
 from counterpoint.tune.online.race import to_enter
+from counterpoint.tune.search.shows import shows
 from counterpoint.tune.statistics.estimate import Verdict
 from counterpoint.tune.study.study import Study
 from counterpoint.tune.trial.report import Purpose
 
 WINNER = "winner"
 NOT_CONFIRMED = "not confirmed"
+NOT_PREDICTABLE = "not predictable"
+NOT_LOOKED_AT = "not looked at"
 _ORDER = (WINNER, "base", str(Verdict.FASTER), NOT_CONFIRMED, str(Verdict.OPEN))
 
 
@@ -63,11 +67,11 @@ def _status(study: Study, arm: Arm, found: Findings) -> tuple[str, str]:
     if arm.is_base:
         return "base", ""
     drop = study.dropped.get(arm.name)
-    if drop is not None:
+    told = found.fresh.get(arm.name) or found.raced.get(arm.name)
+    if drop is not None and not (told is not None and told.why.startswith(NOISY)):
         return drop.kind, drop.why
     if found.winner is not None and arm.name == found.winner.name:
         return WINNER, ""
-    told = found.fresh.get(arm.name) or found.raced.get(arm.name)
     if arm.origin is Origin.ABLATION or told is None:
         return str(Origin.ABLATION) if arm.origin is Origin.ABLATION else "not tried", ""
     unknown = told.range.reason if isinstance(told.range, Unknown) else ""
@@ -85,6 +89,25 @@ def _untried(study: Study, seen: CandidateSeen) -> ArmRow:
         return ArmRow(arm=seen.arm, status="base")
     said = seen.arm.predicted
     if said is not None and said.fits is False:
-        return ArmRow(arm=seen.arm, status="out of memory", why="it is predicted not to fit")
-    listed = seen.arm.name in {it.name for it in to_enter(study)}
-    return ArmRow(arm=seen.arm, status="worth a trial" if listed else "predicted")
+        return ArmRow(arm=seen.arm, status="out of memory", why=_too_large(said))
+    return _predicted_only(study, seen)
+
+
+def _predicted_only(study: Study, seen: CandidateSeen) -> ArmRow:
+    if seen.arm.name in {it.name for it in to_enter(study)}:
+        return ArmRow(arm=seen.arm, status="worth a trial")
+    if seen.arm.predicted is not None:
+        return ArmRow(arm=seen.arm, status="predicted")
+    if shows(seen.arm):
+        return ArmRow(arm=seen.arm, status=NOT_LOOKED_AT, why="the search ended before its turn")
+    why = "it acts when the program runs, and there was no room for it on the list"
+    return ArmRow(arm=seen.arm, status=NOT_PREDICTABLE, why=why)
+
+
+def _too_large(said: Predicted) -> str:
+    if said.peak_bytes is None or said.limit_bytes is None:
+        return "it is predicted not to fit"
+    peak, limit = (f"{it / 2**30:.1f} GiB" for it in (said.peak_bytes, said.limit_bytes))
+    if peak == limit:
+        peak, limit = f"{said.peak_bytes:,} bytes", f"{said.limit_bytes:,}"
+    return f"its predicted peak of {peak} is over the {limit} that JAX's allocator has"

@@ -6,19 +6,22 @@ false positives is shared among all arms and looks, and then it says that it is 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.core.basis import Range
-from counterpoint.tune.conclusion.arm_rows import arm_rows
-from counterpoint.tune.conclusion.conclusion import Conclusion
+from counterpoint.tune.conclusion.arm_rows import NOT_LOOKED_AT, NOT_PREDICTABLE, arm_rows
+from counterpoint.tune.conclusion.conclusion import ArmRow, Conclusion
 from counterpoint.tune.conclusion.doubts import doubts
 from counterpoint.tune.conclusion.findings import Findings, findings, measured_ablation
+from counterpoint.tune.conclusion.noisy import without_vain_claims
 from counterpoint.tune.conclusion.sentence import (
     measured_sentence,
     predicted_best,
     predicted_sentence,
 )
 from counterpoint.tune.conclusion.spent import spent
+from counterpoint.tune.figures import several
 from counterpoint.tune.online.rows import CONFIRM, RACE, observations
 from counterpoint.tune.plan import Plan
 from counterpoint.tune.statistics.estimate import Noise
@@ -33,7 +36,7 @@ def conclude(study: Study, plan: Plan) -> Conclusion:
     """What may be said now."""
     if not any(it.report is not None for it in study.trials):
         return _predicted(study, plan)
-    found = findings(study, plan)
+    found = without_vain_claims(findings(study, plan))
     noise = _noise(study, plan)
     rows = arm_rows(study, found)
     claim = found.claimed
@@ -57,6 +60,7 @@ def conclude(study: Study, plan: Plan) -> Conclusion:
 def _predicted(study: Study, plan: Plan) -> Conclusion:
     best = predicted_best(study)
     said = best.predicted if best is not None else None
+    rows = arm_rows(study, Findings(raced={}, fresh={}))
     return Conclusion(
         sentence=predicted_sentence(study),
         basis="predicted",
@@ -64,10 +68,24 @@ def _predicted(study: Study, plan: Plan) -> Conclusion:
         winner=best,
         gain=said.gain if said is not None else None,
         range=said.gain_range if said is not None else None,
-        rows=arm_rows(study, Findings(raced={}, fresh={})),
+        rows=rows,
         spent=spent(study, plan) if study.trials else None,
         ablation=study.ablation,
+        notes=tuple(_left(rows)),
     )
+
+
+def _left(rows: tuple[ArmRow, ...]) -> Iterator[str]:
+    """What was never predicted, and what helps."""
+    statuses = [it.status for it in rows]
+    left, silent = statuses.count(NOT_LOOKED_AT), statuses.count(NOT_PREDICTABLE)
+    if left:
+        yield f"{several(left, 'arm')} not looked at: raise --candidates"
+    if silent:
+        yield (
+            f"{several(silent, 'arm')} not predictable, and not on the list: raise --shortlist, or"
+            " name those to be run with --arm"
+        )
 
 
 def _noise(study: Study, plan: Plan) -> Noise | None:

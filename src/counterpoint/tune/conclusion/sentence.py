@@ -9,6 +9,7 @@ from counterpoint.core.basis import Range
 from counterpoint.tune.arm import Arm, Origin
 from counterpoint.tune.conclusion.conclusion import ArmRow
 from counterpoint.tune.conclusion.findings import Findings, doubtful
+from counterpoint.tune.conclusion.noisy import NOISY
 from counterpoint.tune.figures import (
     estimate_text,
     gain_text,
@@ -46,7 +47,8 @@ def measured_sentence(
 
 def _how(study: Study, plan: Plan, found: Findings) -> str:
     if found.confirmed:
-        return "measured, confirmed in a fresh allocation"
+        local = study.began.executor == "local"
+        return "measured, confirmed " + ("by fresh runs" if local else "in a fresh allocation")
     if not plan.confirm_rows:
         return "measured, not confirmed: no fresh runs were asked for"
     why = "that is still to come" if study.ended is None else "the budget had no room for it"
@@ -83,6 +85,8 @@ def _without_a_winner(
 
 
 def _open(study: Study, plan: Plan, found: Findings, best: Arm | None, noise: Noise | None) -> str:
+    if best is None and (widest := _cannot_be_seen(found)) is not None:
+        return f"{NOISY}: no gain was found, and an effect up to {widest} can't be seen here"
     if best is None:
         told = [it for it in found.raced.values() if it.verdict is Verdict.OPEN]
         if study.ended is None:
@@ -103,6 +107,13 @@ def _rows_needed(plan: Plan, noise: Noise | None, gain: float) -> int | None:
         return None
     needed = rows_needed(noise, gain, plan.rule)
     return needed if isinstance(needed, int) else None
+
+
+def _cannot_be_seen(found: Findings) -> str | None:
+    """The widest reach of those that are too noisy, where there is any."""
+    noisy = [it.range for it in found.raced.values() if it.why.startswith(NOISY)]
+    reach = [max(abs(it.low), abs(it.high)) for it in noisy if isinstance(it, Range)]
+    return share_text(max(reach)) if reach else None
 
 
 def _nothing(study: Study, rows: tuple[ArmRow, ...]) -> str:
@@ -171,10 +182,16 @@ def _within(rows: tuple[ArmRow, ...]) -> float | None:
 
 
 def predicted_best(study: Study) -> Arm | None:
-    """The arm that is predicted to save most, of those worth real time."""
-    arms = [it for it in to_enter(study) if it.predicted is not None]
-    best = max(arms, key=_predicted_gain, default=None)
+    """The first of those worth real time: predicted to save most, of the fewest changes."""
+    best = next((it for it in to_enter(study) if it.predicted is not None), None)
     return best if best is not None and _predicted_gain(best) > 0 else None
+
+
+def same_program(one: Arm, other: Arm) -> bool:
+    """As predicted; an arm is one with itself."""
+    if one.predicted is None or other.predicted is None:
+        return one.name == other.name
+    return one.predicted.program == other.predicted.program
 
 
 def _predicted_gain(arm: Arm) -> float:
@@ -194,6 +211,7 @@ def predicted_sentence(study: Study) -> str:
         return f"none of {several(predicted, 'candidate')} is predicted to be faster than the base"
     said = best.predicted
     text = gain_text(said.gain, said.gain_range).replace(" %", " % predicted", 1)
-    tied = [it for it in to_enter(study) if it.predicted and it.predicted.tied and it != best]
-    ties = f"; tied with {several(len(tied), 'other')}" if tied else ""
+    tied = [it for it in seen if it.arm.predicted and it.arm.predicted.tied]
+    others = sum(not same_program(it.arm, best) for it in tied)
+    ties = f"; tied with {several(others, 'other')}" if others else ""
     return f"{text} from {what_text(best)}{ties}; a measurement has to confirm it"

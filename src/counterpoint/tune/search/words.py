@@ -27,7 +27,8 @@ def conclusion(
     board: Board, listed: Shortlist, winner: CandidateSeen, *, end: str, indifferent: float
 ) -> str:
     """Why the search ended, and what it came to."""
-    counts = f"{len(board.candidates)} candidates, {board.programs} programs"
+    arms, programs = len(board.candidates), board.programs
+    counts = f"{_many(arms, 'arm')} looked at, {_many(programs, 'different program')}"
     dropped = ", ".join(_dropped(board))
     looked = f"{counts}{f' ({dropped})' if dropped else ''}; {end}"
     figures = winner.arm.predicted
@@ -38,7 +39,7 @@ def conclusion(
         return f"{found}. {looked}"
     reach = figures.gain_range
     found = f"predicted to save {share(figures.gain, sign='')} {_range(reach)} of the step"
-    others = len([it for it in listed.tied if it != winner.arm.name])
+    others = max(0, len(listed.tied) - 1)  # each with another program; one is the winner's
     tied = f"; {_many(others, 'other')} tied with it" if others else ""
     return f"{found}: {winner.arm.name}{tied}. {looked}"
 
