@@ -63,7 +63,6 @@ class DryRun:
 
 def plan_study(asked: Asked, say: Say) -> DryRun:
     """Look at all of it; a workload is lowered and its base compiled, as the space asks for."""
-    executor = _executor(asked)  # what can't run is refused before anything is compiled
     base_step_s = None
     executor = _executor(asked)  # what can't be is refused before the work
     if asked.predicts:
