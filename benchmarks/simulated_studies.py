@@ -1,13 +1,14 @@
 """Whole studies on simulated runs, through the real statistics; and naive tests on the same runs.
 
 A study: the base twice and all arms once, a second row, then half of what is not decided goes on to
-each further look until the cap; the best one is confirmed in a fresh allocation.
+each further look until the cap; the best one is confirmed in a fresh allocation, in as many rows
+as its gain takes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -15,9 +16,10 @@ from scipy import stats
 
 from counterpoint.tune.arm import BASE
 from counterpoint.tune.statistics.estimate import Estimate, Observation, Rule, Verdict
-from counterpoint.tune.statistics.fit import confirmed, estimates
+from counterpoint.tune.statistics.fit import confirmed, estimates, noise
 from counterpoint.tune.statistics.levels import looks
 from counterpoint.tune.statistics.order import row_order
+from counterpoint.tune.statistics.power import rows_needed
 from simulated_runs import Allocation, Floats, Machine, allocation
 
 FEWEST: Final = 2  # arms that halving leaves
@@ -68,10 +70,11 @@ def study(
     first = _first(machine, gains, rule, rng)
     raced = _race(first, rule)
     finalist = _finalist(raced, rule)
-    second = _Bench(allocation(machine, confirm_rows * 2, rng), gains)
+    rows = _rows_due(first, raced, finalist, rule, confirm_rows)
+    second = _Bench(allocation(machine, rows * 2, rng), gains)
     final = None
     if finalist is not None:
-        for row in range(confirm_rows):
+        for row in range(rows):
             second.row(row_order([finalist], row), row)
         final = confirmed(second.seen, rule)[0]
     won = final is not None and final.verdict is Verdict.FASTER
@@ -120,6 +123,18 @@ def _finalist(raced: dict[str, Estimate], rule: Rule) -> str | None:
         or (it.verdict is Verdict.OPEN and it.gain > rule.indifferent)
     ]
     return max(able, key=lambda it: it.gain).arm if able else None
+
+
+def _rows_due(
+    bench: _Bench, raced: dict[str, Estimate], finalist: str | None, rule: Rule, asked: int
+) -> int:
+    """As asked, or as many as show what the race saw, up to the cap."""
+    if finalist is None:
+        return asked
+    once = replace(rule, looks=(), arms=1)
+    told = noise(bench.seen, indifferent=rule.indifferent)
+    needed = rows_needed(told, raced[finalist].gain, once, most=rule.cap)
+    return max(asked, needed if isinstance(needed, int) else rule.cap)
 
 
 def full_rows(

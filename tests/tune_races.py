@@ -15,6 +15,7 @@ from counterpoint.tune.journal.records import (
     ArmDropped,
     ArmEntered,
     ArmProfiled,
+    GangStarted,
     TrialEnded,
 )
 from counterpoint.tune.online.moves import (
@@ -88,6 +89,7 @@ class Race:
             case RunTrial(arm, purpose, row, allocation):
                 number = self.made.started(arm, purpose, row, allocation)
                 told = self.measured(arm, number)
+                self.made.add(GangStarted(number=number, identity=f"gang{number}", at=AT))
                 self.made.add(TrialEnded(number=number, report=told, wall_s=self.wall_s, at=AT))
             case Finish() | Pause():
                 raise AssertionError("that is the end")

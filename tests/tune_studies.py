@@ -13,6 +13,7 @@ from counterpoint.tune.journal.records import (
     ArmDropped,
     ArmEntered,
     CandidateSeen,
+    GangStarted,
     Record,
     SearchEnded,
     StudyBegan,
@@ -157,10 +158,19 @@ class Made:
         return number
 
     def ran(
-        self, name: str, told: Report, purpose: Purpose, row: int, wall_s: float = 60.0
+        self,
+        name: str,
+        told: Report,
+        purpose: Purpose,
+        row: int,
+        wall_s: float = 60.0,
+        *,
+        starts: bool = True,
     ) -> Made:
-        """A trial of an arm from its start to its end."""
+        """A trial of an arm from its start to its end; of one that never started if not `starts`."""
         number = self.started(name, purpose, row)
+        if starts:
+            self.add(GangStarted(number=number, identity=f"gang{number}", at=AT))
         return self.add(TrialEnded(number=number, report=told, wall_s=wall_s, at=AT))
 
     def row(self, purpose: Purpose, row: int, seconds: Mapping[str, float]) -> Made:

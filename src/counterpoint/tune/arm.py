@@ -32,6 +32,7 @@ class Change:
 
     `settings` are merged behind the base's. `per` is how the processes are dealt out, where that is
     what changes. With `profile`, a PGLE profile is measured under the arm's other settings first.
+    `excludes` are dimensions that it must not stand beside.
     """
 
     dimension: str
@@ -40,6 +41,7 @@ class Change:
     acts: Acts = Acts.SCHEDULE
     per: Per | None = None
     profile: bool = False
+    excludes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         """As people say it: `all-gather threshold 512 MiB`."""

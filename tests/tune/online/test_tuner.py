@@ -147,9 +147,9 @@ def test_a_base_that_fails_ends_it(tmp_path: Path) -> None:
 
 
 def test_too_small_a_budget_is_refused_before_anything_runs(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="5 trials") as error:
-        tuned(tmp_path / "study", arm("a"), plan=Plan(budget=Budget(trials=5)))
-    assert "6 trials" in str(error.value)
+    with pytest.raises(UsageError, match="9 trials") as error:
+        tuned(tmp_path / "study", arm("a"), plan=Plan(budget=Budget(trials=9), confirm_rows=2))
+    assert "10 trials" in str(error.value)
     assert not read_study(tmp_path / "study").trials
 
 

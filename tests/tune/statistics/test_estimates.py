@@ -199,7 +199,16 @@ def test_the_pair_of_the_base_tells_of_noise() -> None:
     found = noise([Observation(BASE, 0, 1.0), Observation(BASE, 0, 1.01)])
     assert found.sigma == pytest.approx(math.log(1.01))
     assert found.freedom == 1
-    assert found.floor == pytest.approx(math.expm1(1.96 * math.log(1.01)))
+    # Student's t of the first pair would be 12.7: it is taken as of two degrees of freedom.
+    assert found.floor == pytest.approx(math.expm1(4.303 * math.log(1.01)), rel=1e-3)
+
+
+@pytest.mark.parametrize("rows", [2, 3, 20])
+def test_the_floor_allows_for_how_little_is_known_of_the_noise(rows: int) -> None:
+    found = noise(drawn(3, rows, 1)[1:])
+    assert not isinstance(found.sigma, Unknown)
+    t = float(stats.t.ppf(0.975, max(rows - 1, 2)))
+    assert found.floor == pytest.approx(max(0.005, math.expm1(t * found.sigma)))
 
 
 def test_the_floor_is_never_below_what_is_indifferent() -> None:

@@ -10,9 +10,16 @@ from counterpoint.core.basis import Range
 from counterpoint.tune.arm import Arm, Origin
 from counterpoint.tune.journal.records import Ablated
 from counterpoint.tune.online.combine import left_out, without_each
-from counterpoint.tune.online.rosters import finalists
+from counterpoint.tune.online.finals import finalists, had_fresh_runs
 from counterpoint.tune.online.rows import ABLATE
-from counterpoint.tune.online.standing import SAME_PROGRAM, ablated, confirmed, raced, racers
+from counterpoint.tune.online.standing import (
+    SAME_PROGRAM,
+    ablated,
+    confirmed,
+    raced,
+    raced_until_out,
+    racers,
+)
 from counterpoint.tune.plan import Plan
 from counterpoint.tune.statistics.estimate import Estimate, Verdict
 from counterpoint.tune.study.study import Study
@@ -43,20 +50,28 @@ class Findings:
 
 
 def findings(study: Study, plan: Plan) -> Findings:
-    """Of a study as far as it has come. Nothing is claimed between two looks."""
+    """Of a study as far as it has come. Nothing is claimed between two looks.
+
+    Of an arm that is out stands what was known when it was dropped: what the drop says.
+    """
     told = raced(study, plan)
+    for name in study.dropped:
+        then = raced_until_out(study, plan, name)
+        if then is not None:
+            told = {**told, name: then}
+    through = had_fresh_runs(study, plan)
     fresh = {
         name: it
         for name, it in confirmed(study, plan).items()
-        if (study.ended is not None or it.rows >= plan.confirm_rows) and not math.isnan(it.gain)
+        if (study.ended is not None or name in through) and not math.isnan(it.gain)
     }
     arms = {it.name: it for it in racers(study)}
     best = _best(arms, fresh)
     if best is not None:
         return Findings(raced=told, fresh=fresh, winner=best)
-    tested = [arms[name] for name in fresh if name in arms]
-    if tested:
-        return Findings(raced=told, fresh=fresh, refuted=tested[0])
+    failed = [arms[name] for name in fresh if name in arms]
+    if failed:
+        return Findings(raced=told, fresh=fresh, refuted=failed[0])
     decided = {name: it for name, it in told.items() if it.decided}
     return Findings(raced=told, fresh=fresh, winner=_best(arms, decided))
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
+from counterpoint.core.errors import CounterpointError
 from counterpoint.runs.outcome import TIMED_OUT
 from counterpoint.tune.executors.executor import Ended, EndedKind, Gang, Limits, Queues
 
@@ -40,5 +42,6 @@ def wait_for(
                 return Ended(kind=EndedKind.KILLED, exit_code=TIMED_OUT, detail=detail)
             time.sleep(_LOOK_S)
     except BaseException:
-        gang.kill()
+        with suppress(CounterpointError):  # what went wrong first is what has to be told
+            gang.kill()
         raise

@@ -11,12 +11,8 @@ from dataclasses import dataclass
 
 from counterpoint.core.errors import UsageError
 from counterpoint.tune.arm import Arm
-from counterpoint.tune.online.purse import (
-    FEWEST_CONFIRM_ROWS,
-    LEAST,
-    NOISE_TRIALS,
-    SCREEN_ROWS,
-)
+from counterpoint.tune.online.purse import FEWEST_CONFIRM_ROWS, LEAST, reserve
+from counterpoint.tune.online.rows import NOISE_TRIALS, SCREEN_ROWS
 from counterpoint.tune.plan import Plan
 from counterpoint.tune.statistics.levels import looks
 
@@ -34,13 +30,22 @@ class Cost:
 
 def refuse_small(plan: Plan) -> None:
     """Stop before anything runs where nothing could be said in the end."""
-    trials = plan.budget.trials
-    if trials is not None and trials < LEAST:
+    if 0 < plan.confirm_rows < FEWEST_CONFIRM_ROWS:
+        raise UsageError(
+            f"--confirm-rows {plan.confirm_rows} confirms nothing",
+            why="a single pair of fresh runs has no spread, so no range can be told",
+            next=f"--confirm-rows {FEWEST_CONFIRM_ROWS} or more, or 0 to confirm nothing",
+        )
+    trials, least = plan.budget.trials, LEAST + 2 * plan.confirm_rows
+    if trials is not None and trials < least:
+        why = "the base runs twice, and one arm beside it in two rows"
+        fresh = f", and then in {plan.confirm_rows} fresh ones" if plan.confirm_rows else ""
+        without = f" ({LEAST} with --confirm-rows 0)" if plan.confirm_rows else ""
         raise UsageError(
             f"--budget {trials} trials is too little",
-            why="the base runs twice, and one arm beside it in two rows",
-            next=f"--budget {LEAST} trials at least; {LEAST + 2 * max(plan.confirm_rows, 2)}"
-            " to confirm what is found",
+            why=f"{why}{fresh}",
+            next=f"--budget '{least} trials' at least{without}; more for several arms, and for "
+            "gains of a few per cent",
         )
     if plan.budget.seconds is not None and plan.budget.seconds <= 0:
         raise UsageError("--budget: no time at all", next="--budget 2h")
@@ -54,7 +59,7 @@ def cost(arms: Sequence[Arm], plan: Plan, trial_s: float | None = None) -> Cost:
     limit = _limit(plan, trial_s)
     profiles = sum(it.profile for it in arms)
     fits = count
-    while fits > 1 and _screening(fits) + _reserve(plan, limit) > limit:
+    while fits > 1 and _screening(fits) + reserve(limit, plan.confirm_rows) > limit:
         fits -= 1
     most = min(_most(fits, plan) + profiles, limit)
     expected = min(_expected(fits, plan) + profiles, most)
@@ -74,11 +79,6 @@ def _limit(plan: Plan, trial_s: float | None) -> float:
     return min(trials, math.floor(plan.budget.seconds / trial_s))
 
 
-def _reserve(plan: Plan, limit: float) -> float:
-    fits = min(2.0 * plan.confirm_rows, max(limit - LEAST, 0.0))
-    return fits if fits >= 2 * FEWEST_CONFIRM_ROWS else 0.0
-
-
 def _screening(arms: int) -> float:
     return NOISE_TRIALS + SCREEN_ROWS * (1 + arms)
 
@@ -86,11 +86,12 @@ def _screening(arms: int) -> float:
 def _most(arms: int, plan: Plan) -> float:
     """Nobody is decided before the cap, nor is a combined arm; two are confirmed, one taken apart.
 
-    No study is likely to come to that.
+    Where runs differ much, fresh rows are as many as the cap. No study is likely to come to that.
     """
     rows = plan.rule.cap
     combined = 3 * rows if arms > 1 else 0
-    confirmed = (3 if arms > 1 else 2) * plan.confirm_rows
+    fresh = max(plan.confirm_rows, rows) if plan.confirm_rows else 0
+    confirmed = (3 if arms > 1 else 2) * fresh
     apart = (1 + arms) * max(plan.confirm_rows, 2) if plan.ablate and arms > 1 else 0
     return NOISE_TRIALS + rows * (1 + arms) + combined + confirmed + apart
 

@@ -6,20 +6,28 @@ import re
 
 from counterpoint.flags import Settings
 from counterpoint.tune.arm import Acts, Arm, Change, Origin, merged
+from counterpoint.tune.space.faults import new_fault
 
 COMBINED = "combined"
 
 
-def combined(base: Settings, faster: tuple[Arm, ...], known: tuple[Arm, ...]) -> Arm | None:
+def combined(
+    base: Settings, faster: tuple[Arm, ...], known: tuple[Arm, ...], version: str | None = None
+) -> Arm | None:
     """All of them that change different things, the best one first; None where that is no new arm.
 
-    Of two that set the same thing, the better one takes part.
+    Of two that set the same thing, that exclude each other, or that together are known to end a
+    process, the better one takes part.
     """
     taken: list[Change] = []
     for it in faster:
         own = changes_of(it, base)
-        if own and not any(_clash(one, other) for one in own for other in taken):
-            taken.extend(own)
+        if not own or any(_clash(one, other) for one in own for other in taken):
+            continue
+        both = merged(base, (*taken, *own))
+        if taken and new_fault(base, both, version, None) and not _faulty(it, base, version):
+            continue
+        taken.extend(own)
     changes = tuple(taken)
     said = {_key(changes_of(it, base)) for it in known}
     if len(faster) < 2 or _key(changes) in said:
@@ -68,7 +76,14 @@ def left_out(winner: Arm, ablated: Arm, base: Settings) -> Change | None:
     return gone[0] if len(gone) == 1 else None
 
 
+def _faulty(arm: Arm, base: Settings, version: str | None) -> bool:
+    """An arm that runs in spite of what is known speaks for itself."""
+    return bool(new_fault(base, arm.settings, version, None))
+
+
 def _clash(one: Change, other: Change) -> bool:
+    if one.dimension in other.excludes or other.dimension in one.excludes:
+        return True
     return one.dimension == other.dimension or bool(_sets(one) & _sets(other))
 
 

@@ -8,9 +8,9 @@ from counterpoint.core.basis import Range
 from counterpoint.tune.arm import Arm, Origin
 from counterpoint.tune.figures import estimate_text
 from counterpoint.tune.online.moves import Drop
-from counterpoint.tune.online.purse import NOISE_TRIALS, SCREEN_ROWS, purse
+from counterpoint.tune.online.purse import purse
 from counterpoint.tune.online.rosters import race_roster, undecided
-from counterpoint.tune.online.rows import RACE, noise_known, rows_of
+from counterpoint.tune.online.rows import NOISE_TRIALS, RACE, SCREEN_ROWS, noise_known, rows_of
 from counterpoint.tune.online.standing import NO_BUDGET, overlap, raced, racers
 from counterpoint.tune.plan import Plan
 from counterpoint.tune.statistics.estimate import Estimate, Verdict
@@ -21,6 +21,7 @@ SLOWER = "slower"
 NO_EFFECT = "no effect"
 BELOW_TARGET = "below target"
 BEHIND = "behind"
+HOPELESS = "can't win"
 
 
 def look(study: Study, plan: Plan) -> Drop | None:
@@ -69,12 +70,16 @@ def rows_to_next_look(study: Study, plan: Plan) -> int:
 
 
 def _by_verdict(study: Study, told: Mapping[str, Estimate]) -> Iterator[Drop]:
+    """Of those that are decided. That an arm can not win is no claim, so it is not called slower."""
     kinds = {Verdict.SLOWER: SLOWER, Verdict.SAME: NO_EFFECT}
     for it in racers(study):
         estimate = told.get(it.name)
-        if estimate is None or not estimate.decided or estimate.verdict not in kinds:
+        if estimate is None or not estimate.decided:
             continue
-        yield Drop(it.name, kinds[estimate.verdict], _after(estimate))
+        if estimate.verdict in kinds:
+            yield Drop(it.name, kinds[estimate.verdict], _after(estimate))
+        elif estimate.hopeless:
+            yield Drop(it.name, HOPELESS, f"{_after(estimate)}: {estimate.why}")
 
 
 def _by_target(study: Study, plan: Plan, told: Mapping[str, Estimate]) -> Iterator[Drop]:

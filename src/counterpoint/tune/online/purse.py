@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
+from counterpoint.tune.online.finals import next_finalists, rows_due
+from counterpoint.tune.online.rows import NOISE_TRIALS, SCREEN_ROWS
 from counterpoint.tune.plan import Plan
 from counterpoint.tune.study.study import Study
 
-NOISE_TRIALS: Final = 2
-SCREEN_ROWS: Final = 2
 LEAST: Final = NOISE_TRIALS + 2 * SCREEN_ROWS
 """The base twice, and one arm beside it in two rows: with less nothing at all can be said."""
 FEWEST_CONFIRM_ROWS: Final = 2
@@ -49,7 +49,9 @@ def purse(study: Study, plan: Plan) -> Purse:
             left = min(left, 0.0)
         elif trial_s:
             left = min(left, float(math.floor(seconds_left / trial_s)))
-    return Purse(max(left, 0.0), _reserve(spent + left, plan), trial_s, seconds_left)
+    best = next(iter(next_finalists(study, plan)), None)
+    due = rows_due(study, plan, best and best.name)
+    return Purse(max(left, 0.0), reserve(spent + left, due), trial_s, seconds_left)
 
 
 def trial_seconds(study: Study) -> float | None:
@@ -59,9 +61,9 @@ def trial_seconds(study: Study) -> float | None:
     return median(good or [wall_s for _, wall_s in ended]) if ended else None
 
 
-def _reserve(total: float, plan: Plan) -> int:
-    """A base and one arm per row, as far as the least that is needed leaves any."""
-    wanted = 2 * plan.confirm_rows
+def reserve(total: float, rows: int) -> int:
+    """Trials of so many fresh rows of a base and an arm, as far as the least leaves room."""
+    wanted = 2 * rows
     if math.isinf(total):
         return wanted
     fits = min(wanted, max(int(total) - LEAST, 0)) // 2 * 2

@@ -6,7 +6,8 @@
                         the best in a fresh allocation ──► without each of its changes
 
 A row is begun only if it can be paid for to its end, and the confirmation's share is kept from the
-start. Arms are decided between rows, never within one.
+start. Arms are decided between rows, never within one. Where the race was ended for a target gain
+that the fresh runs do not show, it goes on.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections.abc import Sequence
 from counterpoint.tune.arm import BASE, Arm, Origin
 from counterpoint.tune.online.combine import combined, without_each
 from counterpoint.tune.online.faults import OF_NO_USE, fault
+from counterpoint.tune.online.finals import falls_short, target_reached
 from counterpoint.tune.online.looks import look, rows_to_next_look, screening_fits
 from counterpoint.tune.online.moves import (
     CloseAllocation,
@@ -26,16 +28,24 @@ from counterpoint.tune.online.moves import (
     OpenAllocation,
     RunTrial,
 )
-from counterpoint.tune.online.purse import NOISE_TRIALS, SCREEN_ROWS, purse
+from counterpoint.tune.online.purse import purse
 from counterpoint.tune.online.rosters import (
     ablate_roster,
     confirm_roster,
     race_roster,
-    target_reached,
     undecided,
     winner_of,
 )
-from counterpoint.tune.online.rows import RACE, Row, noise_known, rows, rows_of
+from counterpoint.tune.online.rows import (
+    CONFIRM,
+    NOISE_TRIALS,
+    RACE,
+    SCREEN_ROWS,
+    Row,
+    noise_known,
+    rows,
+    rows_of,
+)
 from counterpoint.tune.online.standing import raced, racers
 from counterpoint.tune.plan import Plan
 from counterpoint.tune.statistics.estimate import Verdict
@@ -125,7 +135,7 @@ def _noise(study: Study, plan: Plan) -> Move | None:
 
 def _race(study: Study, plan: Plan) -> Move | None:
     """Looks, where it is time to; then the next row, if those to the next look can be paid for."""
-    if not racers(study) or _through(study):
+    if not racers(study) or _through(study, plan):
         return None
     if (move := screening_fits(study, plan) or look(study, plan)) is not None:
         return move
@@ -139,14 +149,17 @@ def _race(study: Study, plan: Plan) -> Move | None:
     return _begin(study, plan, Purpose.RACE if screened else Purpose.SCREEN, roster)
 
 
-def _through(study: Study) -> bool:
-    """Whether the race is over: its fresh runs have begun."""
-    return any(it.purpose in (Purpose.CONFIRM, Purpose.ABLATE) for it in rows(study))
+def _through(study: Study, plan: Plan) -> bool:
+    """Whether the race is over: fresh runs have begun, and were not begun too early."""
+    made = {it.purpose for it in rows(study)}
+    if Purpose.ABLATE in made:
+        return True
+    return Purpose.CONFIRM in made and not falls_short(study, plan)
 
 
 def _combine(study: Study, plan: Plan) -> Enter | None:
     """Arms that are faster each, and set different things, together: once."""
-    if _through(study) or target_reached(study, plan):
+    if _through(study, plan) or target_reached(study, plan):
         return None
     if any(it.origin is Origin.COMBINED for it in study.arms):
         return None
@@ -155,8 +168,14 @@ def _combine(study: Study, plan: Plan) -> Enter | None:
     faster = [it for it in faster if told[it.name].verdict is Verdict.FASTER]
     faster.sort(key=lambda it: -told[it.name].gain)
     others = tuple(it for it in study.arms if not it.is_base)
-    made = combined(study.arm(BASE).settings, tuple(faster), others)
+    made = combined(study.arm(BASE).settings, tuple(faster), others, _version(study))
     return None if made is None else Enter(made)
+
+
+def _version(study: Study) -> str | None:
+    """jaxlib's, as the base's runs tell it."""
+    told = (dict(it.report.versions) for it in study.trials_of(BASE) if it.report is not None)
+    return next((it["jaxlib"] for it in told if "jaxlib" in it), None)
 
 
 def _confirm(study: Study, plan: Plan) -> Move | None:
@@ -191,7 +210,8 @@ def _begin(
     if not study.open_allocations:
         return OpenAllocation(len(study.allocations) + 1, fresh)
     here = study.open_allocations[-1]
-    if fresh and any(it.allocation == here and it.purpose in RACE for it in rows(study)):
+    apart = RACE if fresh else CONFIRM if purpose in RACE else frozenset[Purpose]()
+    if any(it.allocation == here and it.purpose in apart for it in rows(study)):
         return CloseAllocation(here)
     if (move := _profile(study, plan, roster)) is not None:
         return move

@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
-import math
-
 from counterpoint.tune.arm import BASE, Arm, Origin
 from counterpoint.tune.online.combine import without_each
+from counterpoint.tune.online.finals import (
+    begun,
+    falls_short,
+    had_fresh_runs,
+    next_finalists,
+    rows_due,
+)
 from counterpoint.tune.online.purse import FEWEST_CONFIRM_ROWS, purse
-from counterpoint.tune.online.rows import ABLATE, CONFIRM, Row, rows_of
+from counterpoint.tune.online.rows import ABLATE, Row, rows_of
 from counterpoint.tune.online.standing import confirmed, overlap, raced, racers
 from counterpoint.tune.plan import Plan
 from counterpoint.tune.statistics.estimate import Verdict
 from counterpoint.tune.study.study import Study
-from counterpoint.tune.trial.report import Purpose
 
 
 def undecided(study: Study, plan: Plan, row: Row | None = None) -> tuple[Arm, ...]:
-    """Those whose next rows are worth their time; with `row`, as it was when that one began."""
+    """Those whose next rows are worth their time; with `row`, as it was when that one began.
+
+    Of an arm that had its fresh runs the race has nothing more to say.
+    """
     told = raced(study, plan, row and row.number)
+    through = had_fresh_runs(study, plan, row and row.number)
     return tuple(
         it
         for it in racers(study)
         if (row is None or study.entered[it.name] <= row.before)
+        and it.name not in through
         and (it.name not in told or not told[it.name].decided)
     )
 
@@ -47,46 +56,33 @@ def race_roster(study: Study, plan: Plan, row: Row | None = None) -> tuple[str, 
     return (BASE, *([best] if best else []), *made)
 
 
-def finalists(study: Study, plan: Plan) -> tuple[Arm, ...]:
-    """Who may be confirmed, the best first.
-
-    Those that are faster; where nobody is for certain, the one that looks best, if what it seems
-    to save would count. The claim comes from fresh runs, so a doubtful one does no harm.
-    """
-    told = raced(study, plan)
-    arms = [it for it in racers(study) if it.name in told and not math.isnan(told[it.name].gain)]
-    arms.sort(key=lambda it: -told[it.name].gain)
-    faster = tuple(it for it in arms if told[it.name].verdict is Verdict.FASTER)
-    if faster:
-        return faster
-    return tuple(
-        it
-        for it in arms[:1]
-        if told[it.name].verdict is Verdict.OPEN and told[it.name].gain > plan.rule.indifferent
-    )
-
-
 def confirm_roster(study: Study, plan: Plan, before: int | None = None) -> tuple[str, ...]:
-    """The base and the best one, as long as it has too few rows.
+    """The base and those whose fresh runs are due; with `before`, as it was when that row began.
 
-    The second takes part, too, if the race can't tell them apart and both can be paid for.
+    The best one alone, or beside the second if the race can't tell them apart and both can be paid
+    for. The next ones follow where these do not show the gain for which the race was ended early.
     """
-    best = finalists(study, plan)[:2]
-    spent = sum(it.started.purpose is Purpose.CONFIRM for it in study.trials)
-    there = purse(study, plan).left + spent
-    if not plan.confirm_rows or not best or there < FEWEST_CONFIRM_ROWS * 2:
+    if not plan.confirm_rows:
         return ()
-    told = raced(study, plan)
+    due = begun(study, plan, before)
+    if not due and (not had_fresh_runs(study, plan, before) or falls_short(study, plan, before)):
+        due = _best_two(study, plan, before)
+    names = {it.name for it in due}
+    return (BASE, *(it.name for it in study.arms if it.name in names)) if names else ()
+
+
+def _best_two(study: Study, plan: Plan, before: int | None) -> tuple[Arm, ...]:
+    best = next_finalists(study, plan, before)[:2]
+    there = purse(study, plan).left
+    if before is not None:
+        there += sum(it.started.row >= before for it in study.trials)
+    if not best or there < FEWEST_CONFIRM_ROWS * 2:
+        return ()
+    told = raced(study, plan, before)
     alike = len(best) == 2 and overlap(told[best[0].name], told[best[1].name])
-    if not alike or there < plan.confirm_rows * 3:
-        best = best[:1]
-    names = {it.name for it in best}
-    short = [
-        it.name
-        for it in study.arms
-        if it.name in names and rows_of(study, it.name, CONFIRM, before=before) < plan.confirm_rows
-    ]
-    return (BASE, *short) if short else ()
+    if alike and there >= 3 * rows_due(study, plan, best[0].name, len(best), before):
+        return best
+    return best[:1]
 
 
 def ablate_roster(study: Study, plan: Plan, before: int | None = None) -> tuple[str, ...]:
@@ -119,14 +115,3 @@ def winner_of(study: Study, plan: Plan) -> Arm | None:
         it for it in racers(study) if it.name in told and told[it.name].verdict is Verdict.FASTER
     ]
     return max(faster, key=lambda it: told[it.name].gain, default=None)
-
-
-def target_reached(study: Study, plan: Plan) -> bool:
-    """Whether the best one is good enough, so that time is better spent on confirming it."""
-    if plan.target_gain is None:
-        return False
-    told = raced(study, plan)
-    return any(
-        told[it.name].verdict is Verdict.FASTER and told[it.name].gain >= plan.target_gain
-        for it in finalists(study, plan)[:1]
-    )

@@ -16,6 +16,9 @@ RACE: Final = frozenset({Purpose.NOISE, Purpose.SCREEN, Purpose.RACE})
 CONFIRM: Final = frozenset({Purpose.CONFIRM})
 ABLATE: Final = frozenset({Purpose.ABLATE})
 
+NOISE_TRIALS: Final = 2
+SCREEN_ROWS: Final = 2
+
 
 @dataclass(frozen=True, slots=True)
 class Row:

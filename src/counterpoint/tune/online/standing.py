@@ -14,7 +14,7 @@ from counterpoint.core.basis import Range
 from counterpoint.tune.arm import BASE, Arm, Origin
 from counterpoint.tune.online.rows import ABLATE, CONFIRM, RACE, observations
 from counterpoint.tune.plan import Plan
-from counterpoint.tune.statistics.estimate import Estimate, Observation, Rule
+from counterpoint.tune.statistics.estimate import Estimate, Noise, Observation, Rule
 from counterpoint.tune.study.study import Study
 
 SAME_PROGRAM: Final = "same program"
@@ -37,9 +37,21 @@ def raced(study: Study, plan: Plan, before: int | None = None) -> dict[str, Esti
     return _estimates(kept, shared(plan.rule, kept))
 
 
-def confirmed(study: Study, plan: Plan) -> dict[str, Estimate]:
+def raced_until_out(study: Study, plan: Plan, name: str) -> Estimate | None:
+    """What the race said of an arm when it was dropped.
+
+    Runs of others that came later say more of the noise, and would tell another story than the one
+    that decided.
+    """
+    gone = tuple(study.dropped)
+    earlier = {it: study.dropped[it] for it in gone[: gone.index(name)]}
+    then = replace(study, trials=study.trials[: study.out[name]], dropped=earlier)
+    return raced(then, plan).get(name)
+
+
+def confirmed(study: Study, plan: Plan, before: int | None = None) -> dict[str, Estimate]:
     """What the fresh runs alone say; nothing of the race is in it."""
-    return _fresh(plan.rule, observations(study, CONFIRM), BASE)
+    return _fresh(plan.rule, observations(study, CONFIRM, before), BASE)
 
 
 def ablated(study: Study, plan: Plan, winner: str) -> dict[str, Estimate]:
@@ -83,6 +95,14 @@ def _raced(found: tuple[Observation, ...], rule: Rule) -> tuple[Estimate, ...]:
     from counterpoint.tune.statistics.fit import estimates
 
     return estimates(found, rule)
+
+
+@lru_cache(maxsize=16)
+def noise_of(found: tuple[Observation, ...], indifferent: float) -> Noise:
+    """By how much identical runs differ."""
+    from counterpoint.tune.statistics.fit import noise
+
+    return noise(found, indifferent=indifferent)
 
 
 @lru_cache(maxsize=16)

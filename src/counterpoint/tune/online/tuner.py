@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from counterpoint.core.errors import CounterpointError, InputError
-from counterpoint.tune.executors.executor import Allocation, Executor, Gang, Limits
+from counterpoint.tune.executors.executor import Allocation, Executor, Gang, Limits, StoppedWaiting
 from counterpoint.tune.executors.wait import wait_for
 from counterpoint.tune.journal.records import (
     AllocationClosed,
@@ -80,7 +80,7 @@ def run_study(
         tuner.leave(error.what)
         raise
     except BaseException:
-        tuner.close()
+        tuner.let_go()
         raise
     if why is not None:
         tuner.leave(why)
@@ -133,7 +133,10 @@ class _Tuner:
 
     def open(self, number: int) -> None:
         self.say(f"getting nodes: {self.executor.describe()}")
-        nodes = self.executor.open()
+        try:
+            nodes = self.executor.open()
+        except StoppedWaiting:
+            return  # which is asked before the next move
         self.nodes[number] = nodes
         self.ledger.add(
             AllocationOpened(
@@ -200,7 +203,8 @@ class _Tuner:
             self.ledger.add(GangStarted(number=number, identity=gang.identity, at=stamp()))
             ended = wait_for(gang, limits, self.stopped)
         except BaseException:
-            gang.kill()
+            with suppress(CounterpointError):  # what went wrong first is what has to be told
+                gang.kill()
             raise
         report = measure(directory, ended)
         if self.stopped() and report.steady is None:
@@ -239,17 +243,21 @@ class _Tuner:
 
     def leave(self, why: str) -> None:
         """Give all back, and write down why, as far as that can be written."""
+        self.let_go()
         with suppress(CounterpointError):
-            self.close()
             self.ledger.add(Paused(why=why, at=stamp()))
-        self.close_nodes()
 
     def close(self) -> None:
         for number in tuple(self.nodes):
             self.give_back(number)
 
-    def close_nodes(self) -> None:
-        """Also those that the journal could not be told of."""
-        for nodes in self.nodes.values():
-            nodes.close()
-        self.nodes.clear()
+    def let_go(self) -> None:
+        """Close all, also what the journal can't be told of.
+
+        What can't be closed stays open in the journal, so that whoever goes on sweeps it.
+        """
+        for number in tuple(self.nodes):
+            try:
+                self.give_back(number)
+            except CounterpointError as error:
+                self.say(f"giving nodes back: {error.what}")

@@ -46,6 +46,7 @@ class Estimate:
     verdict: Verdict
     decided: bool  # whether more rows are not worth their time
     why: str = ""
+    hopeless: bool = False  # no gain that counts is to be expected; claims nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

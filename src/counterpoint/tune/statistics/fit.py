@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from counterpoint.core.basis import Range, Unknown
-from counterpoint.runs.noise import INDIFFERENT, RUNS_DIFFER
+from counterpoint.runs.noise import INDIFFERENT, RUNS_DIFFER, student
 from counterpoint.tune.arm import BASE
 from counterpoint.tune.statistics.blocks import Blocks, Contrast, blocks
 from counterpoint.tune.statistics.estimate import Estimate, Noise, Observation, Rule, Verdict
@@ -16,6 +16,9 @@ from counterpoint.tune.statistics.levels import holm, looks, share, shared_as
 from counterpoint.tune.statistics.verdict import Reach, judge
 
 _BOTH_SIDES: Final = 1.96  # sigmas, for 95 %
+_LEAST_FREEDOM: Final = 2
+"""For one degree of freedom, the first pair alone, Student's t is 13 sigmas: a floor under which no
+machine could ever show anything. It is taken as if it were of two (4.3 sigmas)."""
 _WIDEST: Final = 20.0  # of a log ratio: beyond, exp says nothing any more
 
 
@@ -38,7 +41,7 @@ def estimates(
         for it, n in zip(contrasts, rows, strict=True)
     ]
     steps = holm(ps, rule.arms)
-    floor = _noise(fit, rule.indifferent).floor
+    floor = _usual(fit, rule.indifferent)
     found: list[Estimate] = []
     for arm, contrast, n, step, among in zip(
         arms, contrasts, rows, steps, shared_as(steps, rate), strict=True
@@ -63,6 +66,7 @@ def estimates(
                 verdict=judged.verdict,
                 decided=judged.decided,
                 why=judged.why,
+                hopeless=judged.hopeless,
             )
         )
     return tuple(found)
@@ -93,8 +97,21 @@ def _noise(fit: Blocks, indifferent: float) -> Noise:
     if isinstance(variance, Unknown):
         return Noise(sigma=variance, freedom=0, floor=max(indifferent, RUNS_DIFFER))
     sigma = math.sqrt(2 * variance)
-    floor = max(indifferent, math.expm1(_BOTH_SIDES * sigma))
+    sigmas = student(max(fit.freedom, _LEAST_FREEDOM))
+    floor = max(indifferent, math.expm1(min(sigmas * sigma, _WIDEST)))
     return Noise(sigma=sigma, freedom=fit.freedom, floor=floor)
+
+
+def _usual(fit: Blocks, indifferent: float) -> float:
+    """Within what an arm that shows nothing has no effect: two sigmas, however few runs tell them.
+
+    Student's t belongs into what is told of the noise. Here it would make the less known of the
+    noise the more arms without effect: in simulated studies, one of eight that gain 2 %.
+    """
+    variance = fit.variance
+    if isinstance(variance, Unknown):
+        return max(indifferent, RUNS_DIFFER)
+    return max(indifferent, math.expm1(_BOTH_SIDES * math.sqrt(2 * variance)))
 
 
 def _unknown(arm: str, contrast: Contrast | Unknown, rows: int, rule: Rule) -> Estimate:

@@ -13,11 +13,11 @@ POWER: Final = 0.9
 _MOST: Final = 1000
 
 
-def rows_needed(noise: Noise, gain: float, rule: Rule) -> int | Unknown:
+def rows_needed(noise: Noise, gain: float, rule: Rule, *, most: int = _MOST) -> int | Unknown:
     """After how many rows a gain is called one in nine of ten studies.
 
     At the last look of the rule, for an arm that shares with `rule.arms` of them, by its own pairs
-    alone. So for a confirmation: `Rule(looks=(), arms=1)`.
+    alone. So for a confirmation: `Rule(looks=(), arms=1)`. Unknown beyond `most`.
     """
     if isinstance(noise.sigma, Unknown):
         return noise.sigma
@@ -25,10 +25,10 @@ def rows_needed(noise: Noise, gain: float, rule: Rule) -> int | Unknown:
         return Unknown(f"a gain of {gain:.1%} is none that rows could show")
     level = (1 - rule.confidence) * share(rule, rule.cap) / max(rule.arms, 1)
     size = abs(math.log1p(-gain)) / noise.sigma
-    for rows in range(2, _MOST + 1):
+    for rows in range(2, most + 1):
         if _power(rows, size, level) >= POWER:
             return rows
-    return Unknown(f"to see {gain:.2%} here takes more than {_MOST} rows")
+    return Unknown(f"to see {gain:.2%} here takes more than {most} rows")
 
 
 def _power(rows: int, size: float, level: float) -> float:

@@ -26,6 +26,7 @@ class Judged:
     verdict: Verdict
     decided: bool
     why: str = ""
+    hopeless: bool = False
 
 
 def judge(reach: Reach, floor: float, rule: Rule, *, looked: bool, last: bool) -> Judged:
@@ -33,7 +34,7 @@ def judge(reach: Reach, floor: float, rule: Rule, *, looked: bool, last: bool) -
 
     Args:
         reach: The gain with its ranges.
-        floor: By how much two identical runs differ.
+        floor: By how much two identical runs usually differ.
         rule: What decides.
         looked: Whether decisions may be made now.
         last: Whether they must be.
@@ -47,15 +48,16 @@ def judge(reach: Reach, floor: float, rule: Rule, *, looked: bool, last: bool) -
     small = slight and _within(together, floor)
     if together.low > 0 and not small:
         return Judged(Verdict.FASTER, last or (looked and together.low > rule.indifferent))
-    if together.high < 0 and not small:
+    if together.high < 0 and not small and (last or together.high < -rule.indifferent):
         return Judged(Verdict.SLOWER, over)
     none_seen = slight or alone.low <= 0 <= alone.high
     if small or (over and none_seen and _within(alone, floor)):
         return Judged(Verdict.SAME, over, _at_most(together))
-    why = f"anything from {together.low:+.1%} to {together.high:+.1%} is possible"
     if hopeless:
         why = f"a gain of {rule.indifferent:.1%} or more is not to be expected"
-    return Judged(Verdict.OPEN, over, why)
+    else:
+        why = f"anything from {together.low:+.1%} to {together.high:+.1%} is possible"
+    return Judged(Verdict.OPEN, over, why, hopeless)
 
 
 def _within(reach: Range, share: float) -> bool:

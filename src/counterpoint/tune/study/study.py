@@ -65,6 +65,7 @@ class Study:
     arms: tuple[Arm, ...] = ()
     entered: Mapping[str, int] = field(default_factory=lambda: _NOBODY)  # after how many trials
     dropped: Mapping[str, ArmDropped] = field(default_factory=lambda: _NONE)
+    out: Mapping[str, int] = field(default_factory=lambda: _NOBODY)  # dropped after how many trials
     allocations: tuple[AllocationOpened, ...] = ()
     open_allocations: tuple[int, ...] = ()
     trials: tuple[Trial, ...] = ()
@@ -157,7 +158,9 @@ def _(record: ArmEntered, study: Study) -> Study:
 
 @_follow.register
 def _(record: ArmDropped, study: Study) -> Study:
-    return replace(study, dropped=MappingProxyType({**study.dropped, record.arm: record}))
+    dropped = MappingProxyType({**study.dropped, record.arm: record})
+    out = MappingProxyType({**study.out, record.arm: len(study.trials)})
+    return replace(study, dropped=dropped, out=out)
 
 
 @_follow.register
