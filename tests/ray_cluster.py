@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,9 +24,15 @@ from typing import Any
 NODE = "CONTRACT_NODE"
 """What each node's processes find in their environment: n1, n2, ..."""
 _ATTEMPTS = 5
-_UP_S = 240.0
+_UP_S = 300.0
 _DOWN_S = 60.0
 _OBJECTS = 80_000_000
+_PATIENT = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_agent_register_timeout_ms": "300000",
+    "RAY_health_check_failure_threshold": "8",
+}
+"""Busy machines are no dead ones."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +88,7 @@ def _running(base: str, nodes: int, cpus: int) -> Generator[Cluster | str]:
             stderr=errors,
             start_new_session=True,
             text=True,
-            env={**os.environ, "RAY_TMPDIR": base, "RAY_USAGE_STATS_ENABLED": "0"},
+            env={**os.environ, **_PATIENT, "RAY_TMPDIR": base},
             cwd=base,
         ) as process,
     ):
@@ -160,12 +167,27 @@ def _serve(base: str, nodes: int, cpus: int) -> None:
         add()
     head: Any = made.head_node
     told = {"address": f"http://{head.webui_url}"}
+    _wait_for_jobs(told["address"])
     print(json.dumps({**told, "raylets": raylets, "places": places}), flush=True)
     for line in sys.stdin:
         if line.strip() == "add":
             add()
         print(json.dumps({"raylets": raylets, "places": places}), flush=True)
     made.shutdown()
+
+
+def _wait_for_jobs(address: str) -> None:
+    """Until a job runs: what takes them comes up last."""
+    from ray.job_submission import JobStatus, JobSubmissionClient
+
+    client = JobSubmissionClient(address)
+    until = time.monotonic() + _UP_S
+    job: str | None = None
+    while job is None or client.get_job_status(job) is not JobStatus.SUCCEEDED:
+        assert time.monotonic() < until, "no job gets through"
+        with contextlib.suppress(RuntimeError):
+            job = job or client.submit_job(entrypoint="true")
+        time.sleep(0.5)
 
 
 def _free_port() -> int:

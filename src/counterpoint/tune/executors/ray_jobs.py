@@ -21,6 +21,9 @@ HERE: Final = "http://127.0.0.1:8265"
 _DRIVER: Final = "counterpoint.tune.executors.ray_driver"
 _TALKATIVE: Final = ("ray.dashboard.modules.dashboard_sdk", "ray._private.runtime_env.packaging")
 """They tell of each upload."""
+_NOT_YET: Final = "No available agent"
+"""What takes jobs comes up some time after the dashboard."""
+_COME_UP_S: Final = 60.0
 _LOOK_S: Final = 0.3
 _STOP_S: Final = 120.0
 _OPEN_S: Final = 600
@@ -42,19 +45,21 @@ class Jobs:
         metadata: Mapping[str, str],
     ) -> None:
         """Start a driver of ours. A UsageError where Ray refuses it."""
-        try:
-            self._client.submit_job(
-                entrypoint=f"python -m {_DRIVER} {as_word(what)}",
-                submission_id=name,
-                runtime_env=dict(environment),
-                metadata={"counterpoint": "tune", **metadata},
-            )
-        except (RuntimeError, ValueError, ConnectionError) as failure:
-            raise UsageError(
-                f"Ray at {self.address} takes no job: {_short(failure)}",
-                why="a working directory of some hundred MiB is too large to travel",
-                next="put large files elsewhere, or have this directory on all nodes",
-            ) from None
+        until = time.monotonic() + _COME_UP_S
+        while True:
+            try:
+                self._client.submit_job(
+                    entrypoint=f"python -m {_DRIVER} {as_word(what)}",
+                    submission_id=name,
+                    runtime_env=dict(environment),
+                    metadata={"counterpoint": "tune", **metadata},
+                )
+            except (RuntimeError, ValueError, ConnectionError) as failure:
+                if _NOT_YET in str(failure) and time.monotonic() < until:
+                    time.sleep(_LOOK_S)
+                    continue
+                raise _refused(self.address, failure) from None
+            return
 
     def state(self, name: str) -> tuple[bool, str]:
         """Whether a job has ended, and what Ray says of it."""
@@ -150,6 +155,17 @@ class Jobs:
         if self._made is None:
             self._made = _connect(self.address)
         return self._made
+
+
+def _refused(address: str, failure: Exception) -> UsageError:
+    large = "size" in str(failure)
+    return UsageError(
+        f"Ray at {address} takes no job: {_short(failure)}",
+        why="the working directory travels with it" if large else None,
+        next="put large files elsewhere, or have this directory on all nodes"
+        if large
+        else f"ray job list --address {address}",
+    )
 
 
 def _connect(address: str) -> JobSubmissionClient:

@@ -14,6 +14,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -72,6 +73,8 @@ class Node:
             tempfile.gettempdir(), f"counterpoint-ray-{os.getpid()}-{time.time_ns()}"
         )
         self._gang = ""
+        self._lock = threading.Lock()
+        self._over = False
 
     def see(self, marker: tuple[str, str], cwd: Mapping[str, object] | None) -> dict[str, object]:
         """What the driver has to know before it starts anything."""
@@ -88,18 +91,24 @@ class Node:
         self._gang = told.gang
         self._own.mkdir(parents=True)
         self._directory = Path(told.directory) if told.directory else self._own / "run"
-        clear = then(("rm", "-rf", str(self._own)))
         for place, rank in enumerate(told.ranks):
-            with self._log(rank).open("wb") as output:
-                self._ranks[rank] = subprocess.Popen(  # noqa: S603
-                    kept(self._command(told.command), **{"with": with_us(), "then": clear}),
-                    cwd=told.cwd,
-                    env=_environment(told, rank, place),
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=output,
-                    start_new_session=True,
-                )
+            with self._lock:
+                if self._over:  # it was killed while it came up
+                    return
+                self._ranks[rank] = self._start_rank(told, rank, place)
+
+    def _start_rank(self, told: Assignment, rank: int, place: int) -> subprocess.Popen[bytes]:
+        clear = then(("rm", "-rf", str(self._own)))
+        with self._log(rank).open("wb") as output:
+            return subprocess.Popen(  # noqa: S603
+                kept(self._command(told.command), **{"with": with_us(), "then": clear}),
+                cwd=told.cwd,
+                env=_environment(told, rank, place),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=output,
+                start_new_session=True,
+            )
 
     def look(self) -> dict[int, int]:
         """The ranks that have ended, with their exit codes as a shell knows them."""
@@ -117,7 +126,9 @@ class Node:
                 process.send_signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End all ranks, and return when nothing is left."""
+        """End all ranks, and return when nothing is left. Ranks that come up now won't."""
+        with self._lock:
+            self._over = True
         self.stop()
         until = time.monotonic() + _PATIENCE_S
         while any(it.poll() is None for it in self._ranks.values()) and time.monotonic() < until:
@@ -150,6 +161,7 @@ class Node:
     def pack(self) -> int:
         """Make an archive of what the ranks left, and say how many pieces it has."""
         archive = self._own / "run.zip"
+        self._own.mkdir(parents=True, exist_ok=True)
         pack(self._directory, self._ranks, archive, manifest=True)
         return -(-archive.stat().st_size // CHUNK)
 

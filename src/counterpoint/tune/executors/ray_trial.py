@@ -112,9 +112,13 @@ def trial(asked: Json, place: Path) -> None:
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         if parts is not None:
-            _end(parts)
+            _ask_all(parts, "kill")  # so that nothing is left, wherever somebody answers
             tell("gone")
-    tell("ended", **ended, **({} if shared else _collect(parts, place)))
+    packed: dict[str, object] = {}
+    if parts is not None:
+        packed = {} if shared else _collect(parts, place)
+        _ask_all(parts, "clear")
+    tell("ended", **ended, **packed)
 
 
 def _parts(asked: Json) -> Parts | dict[str, object]:
@@ -219,21 +223,19 @@ def _gone(nodes: Iterable[str]) -> dict[str, object]:
     return {"how": how, "code": None, "detail": f"{hosts} left the cluster{why}"}
 
 
-def _end(parts: Parts) -> None:
-    """Nothing of the gang is left, wherever somebody answers."""
+def _ask_all(parts: Parts, method: str) -> None:
+    """Ask whoever still answers."""
     for place in parts.there:
         try:
-            parts.ask_one(place, "kill")
+            parts.ask_one(place, method)
         except _NodeLost:
             parts.lost.add(place)
 
 
-def _collect(parts: Parts | None, place: Path) -> dict[str, object]:
+def _collect(parts: Parts, place: Path) -> dict[str, object]:
     """Bring together what the ranks left, for the tuner to fetch."""
     ray = ray_api()
 
-    if parts is None:
-        return {}
     place.mkdir(parents=True, exist_ok=True)
     for old in place.glob("*.zip"):  # the tuner has fetched it, or never will
         old.unlink(missing_ok=True)
@@ -241,13 +243,13 @@ def _collect(parts: Parts | None, place: Path) -> dict[str, object]:
     for number in parts.there:
         try:
             pieces = cast("int", parts.ask_one(number, "pack", within_s=_FETCH_S))
-            archives.append(place / f"node-{number}.zip")
-            with archives[-1].open("wb") as file:
+            archive = place / f"node-{number}.zip"
+            with archive.open("wb") as file:
                 for piece in range(pieces):
                     file.write(cast("bytes", parts.ask_one(number, "piece", piece)))
-            parts.ask_one(number, "clear")
         except _NodeLost:
             continue
+        archives.append(archive)  # whole, or not at all
     merged = place / "run.zip"
     digest = merge(archives, merged)
     for archive in archives:
