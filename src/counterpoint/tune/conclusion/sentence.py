@@ -10,6 +10,7 @@ from counterpoint.tune.arm import Arm, Origin
 from counterpoint.tune.conclusion.conclusion import ArmRow
 from counterpoint.tune.conclusion.findings import Findings, doubtful
 from counterpoint.tune.conclusion.noisy import NOISY
+from counterpoint.tune.conclusion.remedy import remedy
 from counterpoint.tune.figures import (
     estimate_text,
     gain_text,
@@ -25,7 +26,7 @@ from counterpoint.tune.trial.report import Failure
 
 FAILURES = frozenset(map(str, Failure)) | {"no profile"}
 _SAME = frozenset({"no effect", "same program"})
-_OUT = frozenset({"slower", "behind", "below target"})
+_OUT = frozenset({"slower", "behind", "below target", "can't win"})
 
 
 def measured_sentence(
@@ -96,17 +97,7 @@ def _open(study: Study, plan: Plan, found: Findings, best: Arm | None, noise: No
         return f"no gain was found{more}; not all of it is decided"
     estimate = found.raced[best.name]
     head = f"not decided: {what_text(best)} may save {estimate_text(estimate)}"
-    needed = _rows_needed(plan, noise, estimate.gain)
-    return head if needed is None else f"{head}; about {needed} rows would be needed to tell"
-
-
-def _rows_needed(plan: Plan, noise: Noise | None, gain: float) -> int | None:
-    from counterpoint.tune.statistics.power import rows_needed
-
-    if noise is None:
-        return None
-    needed = rows_needed(noise, gain, plan.rule)
-    return needed if isinstance(needed, int) else None
+    return head + remedy(study, plan, noise, estimate)
 
 
 def _cannot_be_seen(found: Findings) -> str | None:

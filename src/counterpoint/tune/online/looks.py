@@ -70,7 +70,7 @@ def rows_to_next_look(study: Study, plan: Plan) -> int:
 
 
 def _by_verdict(study: Study, told: Mapping[str, Estimate]) -> Iterator[Drop]:
-    """Of those that are decided. That an arm can not win is no claim, so it is not called slower."""
+    """Of those that are decided. That an arm can't win is no claim: it is not called slower."""
     kinds = {Verdict.SLOWER: SLOWER, Verdict.SAME: NO_EFFECT}
     for it in racers(study):
         estimate = told.get(it.name)
