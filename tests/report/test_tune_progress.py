@@ -189,3 +189,15 @@ def test_a_stream_that_is_gone_does_not_stop_the_work(tmp_path: Path) -> None:
         stream.wait_for("compiling")
         stream.close()
         progress.note("anything")
+
+
+def test_lines_that_are_redrawn_leave_room_for_what_a_terminal_echoes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    stream = Stream(terminal=True)
+    with StudyProgress(tmp_path / "s", stream, FAST) as progress:
+        progress.say("x" * 200)
+        stream.wait_for("xxx")
+    drawn = stream.getvalue().replace("\r", "").split("\x1b[K")
+    assert max(map(len, drawn)) == 57

@@ -24,6 +24,8 @@ from counterpoint.tune.study.study import Study
 
 _WIPE: Final = "\r\x1b[K"
 _UP: Final = "\x1b[1A"
+_SPARE: Final = 3
+"""Columns for the ^C that a terminal echoes behind a line: one more row could not be wiped."""
 _PREFIX: Final = "counterpoint: "
 
 
@@ -128,7 +130,7 @@ class StudyProgress:
     def _draw(self, lines: list[str]) -> None:
         if not self._on_terminal:
             return
-        width = get_terminal_size().columns - 1
+        width = get_terminal_size().columns - _SPARE
         back = (_WIPE + _UP) * max(self._drawn - 1, 0) + (_WIPE if self._drawn else "")
         self._stream.write(back + "\n".join(line[:width] for line in lines))
         self._stream.flush()
