@@ -1,4 +1,4 @@
-"""Whatever the base has: no two single choices come to the same settings, and none to the base's."""
+"""Whatever the base has, no two single choices come to the same settings, nor one to the base's."""
 
 from __future__ import annotations
 
