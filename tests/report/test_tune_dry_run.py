@@ -82,6 +82,13 @@ def test_a_prediction_alone_runs_nothing_and_a_race_alone_compiles_nothing() -> 
     assert "compile" not in race
 
 
+def test_the_base_is_printed_and_no_reason_is_left_empty() -> None:
+    text = text_of(PLAN)
+    assert 'Base   your settings, in full; predicted step 131.0 ms\n  export XLA_FLAGS="--x' in text
+    bare = replace(SPACE.dimensions[0], why="", source="")
+    assert "named by you" in text_of(replace(PLAN, space=replace(SPACE, dimensions=(bare,))))
+
+
 def test_long_lists_are_cut_and_say_so() -> None:
     text = text_of(PLAN, top=1)
     assert "and 1 more: --top 2, or --json" in text

@@ -20,6 +20,7 @@ from counterpoint.report.document import (
 )
 from counterpoint.report.json import Json, json_lines
 from counterpoint.report.places import without_middle
+from counterpoint.report.tune_document import settings_lines
 from counterpoint.report.tune_json import arm_data, settings_data
 from counterpoint.report.tune_words import budget_text, duration, several
 from counterpoint.tune.arm import Arm, Origin
@@ -31,13 +32,14 @@ from counterpoint.tune.space.space import Dimension
 SCHEMA: Final = "counterpoint.tune-plan/1"
 _LONGEST: Final = 60
 _NAMES: Final = 6
+_UNSAID: Final = "named by you"
 NO_BUDGET: Final = Budget()
 _LEGEND: Final = "nothing was run, and nothing is kept"
 
 
 def dry_run_document(plan: DryRun, top: int, next: str, budget: Budget = NO_BUDGET) -> Document:
     """What would be tried, with at most `top` rows of each kind."""
-    sections = [_plan(plan, budget)]
+    sections = [_plan(plan, budget), _base(plan)]
     sections += _dimensions(plan.space.dimensions, top)
     sections += _named(plan.arms, top)
     sections += _left_out(plan, top)
@@ -48,17 +50,8 @@ def dry_run_document(plan: DryRun, top: int, next: str, budget: Budget = NO_BUDG
 def _plan(plan: DryRun, budget: Budget) -> Section:
     rows: list[Fact] = []
     if plan.target is not None:
-        step = plan.base_step_s
-        said = "" if step is None else f"; the base's step is {units.milliseconds(step * 1e3)}"
-        rows.append(
-            Fact(
-                "predicted",
-                printable(
-                    f"at most {several(plan.compiles, 'compile')} for {plan.target}, simulated"
-                    f"{said}{', predicted' if said else ''}"
-                ),
-            )
-        )
+        count = several(plan.compiles, "compile")
+        rows.append(Fact("predicted", printable(f"at most {count} for {plan.target}, simulated")))
     if plan.executor is not None and plan.cost is not None:
         rows.append(Fact("runs", printable(plan.executor)))
         rows += _cost(plan, plan.cost, budget)
@@ -68,6 +61,15 @@ def _plan(plan: DryRun, budget: Budget) -> Section:
     ]
     how = ", then ".join(it for it in parts if it)
     return Section("Plan", printable(f"{plan.workload}: {how}"), (Facts(tuple(rows)),))
+
+
+def _base(plan: DryRun) -> Section:
+    """What all arms change."""
+    base, step = plan.space.base, plan.base_step_s
+    said = "" if step is None else f"; predicted step {units.milliseconds(step * 1e3)}"
+    what = "your settings, in full" if base.xla or base.env else "no settings of yours"
+    lines = settings_lines(base) if base.xla or base.env else ()
+    return Section("Base", f"{what}{said}", (Facts(tuple(Fact("", it) for it in lines)),))
 
 
 def _cost(plan: DryRun, cost: Cost, budget: Budget) -> Iterator[Fact]:
@@ -109,7 +111,7 @@ def _dimensions(dimensions: Sequence[Dimension], top: int) -> Iterator[Section]:
             printable(it.name),
             printable(", ".join(one.choice for one in it.choices)),
             str(it.acts),
-            printable(it.why),
+            printable(it.why or it.source or _UNSAID),
         )
         for it in dimensions[:top]
     )

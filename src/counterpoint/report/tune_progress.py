@@ -62,12 +62,8 @@ def _searched(before: Study | None, after: Study) -> Iterator[str]:
         yield from (f"note: {it}" for it in after.space.notes)
     search = after.search
     if search is not None and (before is None or before.search is None):
-        predicted = sum(it.arm.predicted is not None for it in after.candidates)
-        if predicted:
-            yield (
-                f"predicted {several(predicted, 'candidate')} in {duration(search.seconds)}"
-                f" ({search.why})"
-            )
+        if any(it.arm.predicted is not None for it in after.candidates):
+            yield f"searched for {duration(search.seconds)}: {search.why}"
         yield f"worth real time: {_names(search.shortlist) or 'none'}"
 
 
@@ -118,7 +114,8 @@ def _ended(before: Study | None, after: Study) -> Iterator[str]:
         why = after.paused.why
         yield "interrupted" if why in BY_USER else f"paused: {why}"
     if after.ended is not None and (before is None or before.ended is None):
-        yield f"done: {after.ended.why}"
+        same = after.search is not None and after.search.why == after.ended.why
+        yield "done: nothing is run" if same else f"done: {after.ended.why}"
 
 
 def _names(names: tuple[str, ...] | list[str]) -> str:
@@ -162,7 +159,7 @@ def _spent(ended: int, spent: Spent | None) -> str:
 
 
 def _best(conclusion: Conclusion) -> str:
-    """The arm that looks best, and by how much; what was dropped is out. Empty before any result."""
+    """The arm that looks best, and by how much; what was dropped is out. Empty: no result yet."""
     found = [
         (said.gain, row.arm.name, said)
         for row in conclusion.rows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import TypeAlias
@@ -14,13 +14,14 @@ from counterpoint.tune.arm import Arm, Origin
 from counterpoint.tune.asked import Asked
 from counterpoint.tune.by_hand import named_arms
 from counterpoint.tune.executors.choose import choose_executor
-from counterpoint.tune.offline import break_ground
+from counterpoint.tune.offline import Ground, break_ground
 from counterpoint.tune.online.budget import Cost, cost, refuse_small
 from counterpoint.tune.search.shows import shows
 from counterpoint.tune.space.equals import distinct
 from counterpoint.tune.space.point import arm_of, single_points
 from counterpoint.tune.space.space import Space
 from counterpoint.tune.study.directory import is_study, read_study
+from counterpoint.workflow.prediction.trials import forecasts
 
 Say: TypeAlias = Callable[[str], None]
 
@@ -68,10 +69,10 @@ def plan_study(asked: Asked, say: Say) -> DryRun:
     if asked.predicts:
         with tempfile.TemporaryDirectory(prefix="counterpoint-tune-") as scratch:
             ground = break_ground(asked, Path(scratch), say)
+            base_step_s = _base_step_s(ground)
         space = ground.space
         alone = (arm_of(space, it, Origin.SPACE) for it in single_points(space))
         arms = tuple(distinct(space.base, (*space.seeds, *alone)))
-        base_step_s = ground.made.base.step_s if ground.made else None
     else:
         space, arms = named_arms(asked)
     trial_s = _trial_s(asked.directory)
@@ -87,6 +88,15 @@ def plan_study(asked: Asked, say: Say) -> DryRun:
         nodes=asked.plan.shape.nodes,
         base_step_s=base_step_s,
     )
+
+
+def _base_step_s(ground: Ground) -> float:
+    """Also where the user's file fixes some of the base: then it is compiled once more."""
+    made = ground.made
+    if made is None:
+        asked = replace(ground.work.question, settings=ground.space.base, candidates=())
+        made = forecasts(replace(ground.work, question=asked))
+    return made.base.step_s
 
 
 def _executor(asked: Asked) -> str | None:
