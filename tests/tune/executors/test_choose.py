@@ -17,9 +17,10 @@ SHAPE = Shape()
 
 @pytest.fixture
 def tools(tmp_path: Path) -> dict[str, str]:
-    """A PATH with Slurm's commands, none of which is executed."""
+    """A PATH with commands that say what Slurm's would of a job of one node."""
+    told = {"scontrol": "case $1 in ping) echo is UP;; *) echo JobState=RUNNING NodeList=n0;; esac"}
     for name in ("scontrol", "squeue", "scancel", "srun", "salloc", "sbatch"):
-        (tmp_path / name).touch()
+        (tmp_path / name).write_text(f"#!/bin/sh\n{told.get(name, '')}\n")
         (tmp_path / name).chmod(0o755)
     return {"PATH": str(tmp_path)}
 
@@ -50,6 +51,11 @@ def test_ray_is_meant_where_its_address_is() -> None:
         ("slurm", {"slurm": "-p x"}, {"SLURM_JOB_ID": "7"}, "an allocation already, job 7"),
         ("slurm", {"slurm": "'"}, {}, "can't be split into words"),
         ("slurm", {}, {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0"}, "this is step 7.0"),
+        ("slurm", {"slurm": "-p x --nodes=3"}, {}, "asks for 3 nodes, but trials take 1"),
+        ("slurm-batch", {"slurm": "-N 3"}, {}, "asks for 3 nodes, but trials take 1"),
+        ("slurm", {"slurm": "-N2-4"}, {}, "asks for 2-4 nodes, but trials take 1"),
+        ("slurm-batch", {"slurm": "--array=1-4"}, {}, "each trial is one job"),
+        ("slurm", {"slurm": "-J mine"}, {}, "by its name a job is found again"),
     ],
 )
 def test_what_can_t_be_is_refused(
@@ -57,6 +63,23 @@ def test_what_can_t_be_is_refused(
 ) -> None:
     with pytest.raises(UsageError, match=told):
         choose_executor(name, SHAPE, options, environ={**tools, **more})
+
+
+def test_what_says_the_same_twice_is_no_contradiction(tools: dict[str, str]) -> None:
+    for words in ("--nodes=2", "-N2", "-N 2", "--nodes 2 --ntasks-per-node=1"):
+        made = choose_executor(None, Shape(nodes=2), {"slurm": words}, environ=tools)
+        assert words in made.describe()
+
+
+@pytest.mark.parametrize("inside", [{}, {"SLURM_JOB_ID": "7"}])
+def test_a_slurm_that_does_not_answer_is_told(
+    tools: dict[str, str], tmp_path: Path, inside: dict[str, str]
+) -> None:
+    told = "#!/bin/sh\necho 'slurm_ping error: Unable to contact slurm controller' >&2\nexit 1\n"
+    (tmp_path / "scontrol").write_text(told)
+    with pytest.raises(UsageError, match="does not answer") as refused:
+        choose_executor("slurm", SHAPE, environ={**tools, **inside})
+    assert "Unable to contact" in str(refused.value.why)
 
 
 def test_salloc_s_own_shell_is_no_step(tools: dict[str, str]) -> None:

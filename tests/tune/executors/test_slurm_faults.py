@@ -14,7 +14,16 @@ import pytest
 
 from counterpoint.core.errors import UsageError
 from counterpoint.runs import read_run
-from counterpoint.tune.executors.executor import Allocation, EndedKind, Gang, Job, Limits, Shape
+from counterpoint.tune.executors.choose import choose_executor
+from counterpoint.tune.executors.executor import (
+    Allocation,
+    EndedKind,
+    Gang,
+    Job,
+    Limits,
+    Shape,
+    StoppedWaiting,
+)
 from counterpoint.tune.executors.slurm import Slurm
 from counterpoint.tune.executors.slurm_batch import SlurmBatch
 from counterpoint.tune.executors.wait import wait_for
@@ -68,6 +77,47 @@ def test_a_node_that_fails_is_not_the_arm_s_fault(slurm: SlurmCluster) -> None:
         assert told.kind is EndedKind.NODE_FAULT
         after = allocation.start(Job(name="after", command=("true",), directory=Path("after")))
         assert ended(after).kind in (EndedKind.NODE_FAULT, EndedKind.LOST)
+
+
+def test_a_node_that_dies_unnoticed_is_not_the_arm_s_fault(slurm: SlurmCluster) -> None:
+    """srun ends with 0 then, and Slurm may find out only after the step."""
+    with opened(Slurm(shape=Shape())) as allocation:
+        gang = started(allocation, shape=Shape())
+        (node,) = allocation.nodes
+        slurm.ask("scontrol", "update", f"nodename={node}", "state=down", "reason=test")
+        told = ended(gang)
+        assert (told.kind, told.exit_code) == (EndedKind.NODE_FAULT, None)
+
+
+@pytest.mark.parametrize("kind", [Slurm, SlurmBatch])
+def test_a_job_that_can_never_run_is_refused(
+    slurm: SlurmCluster, kind: type[Slurm | SlurmBatch]
+) -> None:
+    five, heard = Shape(nodes=5), list[str]()
+    with (
+        pytest.raises(UsageError, match="will never start job") as refused,
+        opened(kind(shape=five, options=("--partition=urgent",), say=heard.append)) as allocation,
+    ):
+        wait_for(started(allocation, "pass", five), Limits(), lambda: False)
+    assert "the partition urgent has 4 nodes" in str(refused.value.why)
+    assert "PartitionNodeLimit" in heard[0]
+    assert slurm.jobs() == []
+
+
+def test_who_is_asked_to_stop_in_the_queue_leaves_it(slurm: SlurmCluster) -> None:
+    slurm.ask("salloc", "--no-shell", "-N4", "--exclusive")
+    heard: list[str] = []
+    with pytest.raises(StoppedWaiting):
+        Slurm(say=heard.append, stopped=lambda: bool(heard)).open()
+    assert "waits in Slurm's queue for 1 node, a process per node" in heard[0]
+    assert len(slurm.jobs()) == 1
+
+
+def test_what_slurm_would_refuse_is_refused_before_anything_is_asked_of_it() -> None:
+    with pytest.raises(UsageError, match="takes no job with --partition=nowhere") as refused:
+        choose_executor(None, Shape(), {"slurm": "--partition=nowhere"})
+    assert refused.value.why == "invalid partition specified: nowhere"
+    assert choose_executor(None, Shape(nodes=4), {"slurm": "-p urgent"}).name == "slurm"
 
 
 def test_a_preempted_allocation_says_so(slurm: SlurmCluster) -> None:

@@ -17,6 +17,7 @@ from types import MappingProxyType
 from typing import Literal, Protocol, runtime_checkable
 
 from counterpoint.capture.request import Window
+from counterpoint.core.errors import CounterpointError
 from counterpoint.flags import Settings
 
 _NONE: Mapping[str, str] = MappingProxyType({})
@@ -63,6 +64,10 @@ class Job:
     shape: Shape = field(default_factory=Shape)
     limits: Limits = field(default_factory=Limits)
     window: Window | None = None
+
+
+class StoppedWaiting(CounterpointError):
+    """Whoever waited for nodes was asked to stop; the request is withdrawn."""
 
 
 class EndedKind(StrEnum):
@@ -141,7 +146,11 @@ class Executor(Protocol):
         ...
 
     def open(self) -> Allocation:
-        """A fresh allocation; waits until it is granted. Ctrl-C leaves nothing behind."""
+        """A fresh allocation; waits until it is granted. Ctrl-C leaves nothing behind.
+
+        Executors that may wait for long are made with a `stopped`, which they ask meanwhile: once
+        it is true they raise StoppedWaiting, and leave nothing behind either.
+        """
         ...
 
     def sweep(self, identity: str) -> None:

@@ -15,10 +15,11 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from counterpoint.core.errors import UsageError
-from counterpoint.tune.executors.executor import Job, Shape
+from counterpoint.tune.executors.executor import Job, Shape, StoppedWaiting
 from counterpoint.tune.executors.kept import kept, start_kept, then, with_us
 from counterpoint.tune.executors.slurm_control import MARK_PREFIX, cancel, job_fields, jobs_named
 from counterpoint.tune.executors.slurm_grant import Grant, read_grant
+from counterpoint.tune.executors.slurm_queue import Waiting
 from counterpoint.tune.executors.slurm_step import (
     STEPS,
     StepGang,
@@ -44,13 +45,15 @@ def _silent(what: str) -> None:
 class Slurm:
     """`within` is the job around us; without one each `open` is an allocation by salloc.
 
-    `options` are for salloc, in the user's words. `say` hears of waiting in the queue.
+    `options` are for salloc, in the user's words. `say` hears of waiting in the queue, which ends
+    once `stopped` says so.
     """
 
     shape: Shape = field(default_factory=Shape)
     within: str | None = None
     options: tuple[str, ...] = ()
     say: Callable[[str], None] = _silent
+    stopped: Callable[[], bool] = lambda: False
 
     @property
     def name(self) -> str:
@@ -62,7 +65,7 @@ class Slurm:
             grant = read_grant(self.within)
             grant.refuse_more(self.shape.nodes)
             return SlurmAllocation(grant, mark, None)
-        return _allocated(mark, self.shape, self.options, self.say)
+        return _allocated(mark, self)
 
     def sweep(self, identity: str) -> None:
         sweep(identity)
@@ -143,12 +146,11 @@ def alone(options: tuple[str, ...]) -> tuple[str, ...]:
     )
 
 
-def _allocated(
-    mark: str, shape: Shape, options: tuple[str, ...], say: Callable[[str], None]
-) -> SlurmAllocation:
+def _allocated(mark: str, executor: Slurm) -> SlurmAllocation:
+    shape = executor.shape
     words = (
         *("--no-shell", f"--job-name={mark}", f"--nodes={shape.nodes}"),
-        *alone(options),
+        *alone(executor.options),
     )
     with TemporaryDirectory(prefix="counterpoint-") as directory:
         log = Path(directory) / "salloc.log"
@@ -162,7 +164,7 @@ def _allocated(
                 output,
             )
         try:
-            _wait_for_grant(guard, log, shape, say)
+            _wait_for_grant(guard, log, executor)
             (job,) = jobs_named(mark) or ("",)
             grant = read_grant(job)
             grant.refuse_more(shape.nodes)
@@ -175,10 +177,8 @@ def _allocated(
     return SlurmAllocation(grant, mark, guard)
 
 
-def _wait_for_grant(
-    guard: subprocess.Popen[bytes], log: Path, shape: Shape, say: Callable[[str], None]
-) -> None:
-    waiting = False
+def _wait_for_grant(guard: subprocess.Popen[bytes], log: Path, executor: Slurm) -> None:
+    what, waiting = told_shape(executor.shape), None
     while True:
         over = guard.poll() is not None
         text = log.read_text(encoding="utf-8", errors="replace")
@@ -186,14 +186,16 @@ def _wait_for_grant(
             return
         if over:
             raise UsageError(
-                f"Slurm gives no allocation of {told_shape(shape)}",
+                f"Slurm gives no allocation of {what}",
                 why=last_words(log) or "salloc does not say why",
                 next="--slurm '--partition=NAME --account=NAME --time=2:00:00', as this site needs",
             )
-        queued = re.search(r"job (\d+) queued and waiting", text)
-        if queued and not waiting:
-            waiting = True
-            say(f"job {queued.group(1)} waits in Slurm's queue for {told_shape(shape)}")
+        if executor.stopped():
+            raise StoppedWaiting("stopped while it waited in Slurm's queue")
+        if waiting is None and (queued := re.search(r"Pending job allocation (\d+)", text)):
+            waiting = Waiting(queued.group(1), what, executor.say)
+        if waiting is not None:
+            waiting.look()
         time.sleep(_LOOK_S)
 
 

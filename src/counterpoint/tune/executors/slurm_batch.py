@@ -35,12 +35,15 @@ from counterpoint.tune.executors.slurm_control import (
     node_names,
 )
 from counterpoint.tune.executors.slurm_fault import fault
+from counterpoint.tune.executors.slurm_queue import Waiting
 from counterpoint.tune.executors.slurm_step import environment_of, file_pattern, step_options, task
 from counterpoint.tune.executors.told import launcher_log, told
 
 BATCH: Final = "slurm-batch"
 _LOOK_S: Final = 1.0
 """Slurm's controller is everybody's: it is not asked more often."""
+
+_SUBMIT_S: Final = 120.0
 
 _SCRIPT: Final = """#!/bin/sh
 gpus="${{SLURM_GPUS_ON_NODE:-0}}"
@@ -127,15 +130,14 @@ class BatchGang:
         guard: subprocess.Popen[bytes],
         say: Callable[[str], None],
     ) -> None:
+        self._waiting = Waiting(number, told_shape(job.shape), say)
         self._number = number
         self._name = name
         self._directory = job.directory
         self._guard = guard
-        self._say = say
         self._arrival: Arrival | None = None
         self._shape = job.shape
         self._asked_at = float("-inf")
-        self._reason = ""
         self._queued = True
         self._ended: Ended | None = None
         self.nodes: tuple[str, ...] = ()
@@ -178,11 +180,8 @@ class BatchGang:
         self._guard.wait()
 
     def _note(self, fields: Mapping[str, str]) -> None:
-        state, reason = fields.get("JobState", ""), fields.get("Reason", "")
-        self._queued = state in ("PENDING", "CONFIGURING")
-        if self._queued and reason not in ("None", self._reason):
-            self._say(f"job {self._number} waits in Slurm's queue: {reason}")
-        self._reason = reason
+        self._queued = fields.get("JobState") in ("PENDING", "CONFIGURING")
+        self._waiting.note(fields)
         if not self._queued and not self.nodes:
             self.nodes = node_names(fields.get("NodeList", ""))
 
@@ -220,7 +219,13 @@ def _submitted(job: Job, name: str, executor: SlurmBatch) -> BatchGang:
             capture_output=True,
             text=True,
             check=False,
+            timeout=_SUBMIT_S,
         )
+    except subprocess.TimeoutExpired:
+        cancel(jobs_named(name) or ())  # it may have been taken all the same
+        raise UsageError(
+            f"sbatch did not answer for {_SUBMIT_S:g} s", next="see `scontrol ping`"
+        ) from None
     except OSError as failure:
         raise UsageError(f"sbatch can't be executed: {failure.strerror}") from None
     if done.returncode:

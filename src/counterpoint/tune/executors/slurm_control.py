@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -12,6 +13,7 @@ from counterpoint.core.errors import CounterpointError, UsageError
 
 MARK_PREFIX: Final = "cp-"
 _ANSWER_S: Final = 120.0
+_QUICK_S: Final = 15.0
 _FIELD: Final = re.compile(r"(?:^|\s)([A-Za-z][\w/:]*)=(\S*)")
 _ESCALATION: Final[tuple[tuple[float, str], ...]] = (
     (0.0, "--signal=TERM"),  # what runs there ends its ranks, and writes the Run
@@ -24,19 +26,26 @@ _LOOK_S: Final = 0.2
 _UNKNOWN_JOB: Final = "Invalid job id"
 
 
-def asked(*command: str) -> tuple[int, str, str]:
-    """Exit code, stdout and stderr of one of Slurm's commands."""
+def asked(
+    *command: str, limit_s: float = _ANSWER_S, environ: Mapping[str, str] | None = None
+) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of one of Slurm's commands, by ours or that environment."""
+    path = None if environ is None else environ.get("PATH")
+    program = shutil.which(command[0], path=path) or command[0]
     try:
         done = subprocess.run(  # noqa: S603 - Slurm's own, found on the PATH
-            command,
+            (program, *command[1:]),
             capture_output=True,
             text=True,
             check=False,
-            timeout=_ANSWER_S,
+            timeout=limit_s,
             stdin=subprocess.DEVNULL,
+            env=environ,
         )
-    except subprocess.TimeoutExpired:
-        return 1, "", f"{command[0]} did not answer for {_ANSWER_S:g} s"
+    except subprocess.TimeoutExpired as late:
+        said = (late.stderr or b"").decode(errors="replace").strip()
+        silent = f"{command[0]} did not answer for {limit_s:g} s"
+        return 1, "", f"{said}\n{silent}" if said else silent
     except OSError as failure:
         raise UsageError(
             f"{command[0]} can't be executed: {failure.strerror}",
@@ -46,9 +55,10 @@ def asked(*command: str) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
-def job_fields(job: str) -> Mapping[str, str] | None:
+def job_fields(job: str, environ: Mapping[str, str] | None = None) -> Mapping[str, str] | None:
     """What Slurm knows of a job; empty if it knows none, None if it does not answer."""
-    code, told, error = asked("scontrol", "--details", "--oneliner", "show", "job", job)
+    command = ("scontrol", "--details", "--oneliner", "show", "job", job)
+    code, told, error = asked(*command, environ=environ)
     if code:
         return {} if _UNKNOWN_JOB in error else None
     found: dict[str, str] = {}
@@ -57,9 +67,34 @@ def job_fields(job: str) -> Mapping[str, str] | None:
     return {**found, "": told}
 
 
-def node_names(expression: str) -> tuple[str, ...]:
+def refuse_silence(environ: Mapping[str, str] | None = None) -> None:
+    """A UsageError where Slurm's controller can't be reached, after some seconds."""
+    code, told, error = asked("scontrol", "ping", limit_s=_QUICK_S, environ=environ)
+    if code or " is DOWN" in told:
+        raise UsageError(
+            "Slurm's controller does not answer",
+            why=error.strip() or told.strip() or None,
+            next="see `scontrol ping`, and what SLURM_CONF says; or --executor local",
+        )
+
+
+def partition_fields(name: str) -> Mapping[str, str]:
+    """What Slurm knows of a partition; empty if it knows none."""
+    code, told, _ = asked("scontrol", "--oneliner", "show", "partition", name)
+    return {} if code else dict(_FIELD.findall(told))
+
+
+def dead_nodes(names: Sequence[str]) -> tuple[str, ...]:
+    """Those that are down, or do not answer Slurm."""
+    _, told, _ = asked("sinfo", "--noheader", "--Node", f"--nodes={','.join(names)}", "-o", "%N|%T")
+    pairs = (line.strip().partition("|") for line in told.splitlines())
+    dead = (name for name, _, state in pairs if state.endswith("*") or "down" in state)
+    return tuple(dict.fromkeys(dead))
+
+
+def node_names(expression: str, environ: Mapping[str, str] | None = None) -> tuple[str, ...]:
     """`n[0-1],m3` in full."""
-    _, told, _ = asked("scontrol", "show", "hostnames", expression)
+    _, told, _ = asked("scontrol", "show", "hostnames", expression, environ=environ)
     return tuple(told.split())
 
 

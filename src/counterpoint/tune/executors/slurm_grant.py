@@ -47,15 +47,15 @@ class Grant:
             )
 
 
-def read_grant(job: str) -> Grant:
+def read_grant(job: str, environ: Mapping[str, str] | None = None) -> Grant:
     """Ask Slurm for what a job has."""
-    fields = job_fields(job)
+    fields = job_fields(job, environ)
     if not fields or fields.get("JobState") != "RUNNING":
         state = "unknown to Slurm" if not fields else fields.get("JobState", "?").lower()
         raise UsageError(
             f"Slurm's job {job} is {state}", next="salloc anew, or start outside of an allocation"
         )
-    return grant_of(job, fields, node_names(fields["NodeList"]))
+    return grant_of(job, fields, node_names(fields["NodeList"], environ))
 
 
 def grant_of(job: str, fields: Mapping[str, str], nodes: tuple[str, ...]) -> Grant:

@@ -5,21 +5,31 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from counterpoint.runs.reader import is_run
+from counterpoint.core.errors import CounterpointError
+from counterpoint.runs.outcome import Outcome, OutcomeKind
+from counterpoint.runs.reader import is_run, read_run
 from counterpoint.tune.executors.arrival import Arrival
 from counterpoint.tune.executors.executor import Ended, EndedKind, Job
 from counterpoint.tune.executors.kept import kept, start_kept, with_us
 from counterpoint.tune.executors.rank_command import rank_command
-from counterpoint.tune.executors.slurm_control import asked, end_all, job_fields, steps_named
+from counterpoint.tune.executors.slurm_control import (
+    asked,
+    dead_nodes,
+    end_all,
+    job_fields,
+    steps_named,
+)
 from counterpoint.tune.executors.slurm_fault import fault
 from counterpoint.tune.executors.slurm_grant import Grant
 from counterpoint.tune.executors.told import launcher_log, told
 
 STEPS: Final = "slurm-steps"
+_LOOK_S: Final = 0.5
 _PORTS: Final = range(61440, 65536)
 """JAX takes one of these by the job's number: the same for all steps, so we deal them out."""
 _ABOUT_US: Final = (
@@ -39,7 +49,9 @@ class StepGang:
         self._srun = srun
         self._directory = job.directory
         self._job = grant.job
+        self._nodes = grant.nodes[: job.shape.nodes]
         self._name = name
+        self._asked_at = float("-inf")
         self._arrival = Arrival(job.directory, job.shape.nodes * grant.ranks_per_node(job.shape))
         self._ended: Ended | None = None
 
@@ -48,7 +60,9 @@ class StepGang:
         return f"{STEPS}:{self._job}:{self._name}"
 
     def poll(self) -> Ended | None:
-        if self._ended is None and (code := self._srun.poll()) is not None:
+        due = time.monotonic() - self._asked_at >= _LOOK_S
+        if self._ended is None and due and (code := self._srun.poll()) is not None:
+            self._asked_at = time.monotonic()
             left = steps_named(self._job, self._name)
             if left:  # its srun was killed, or has given up waiting
                 end_steps(self._job, self._name)
@@ -63,20 +77,49 @@ class StepGang:
         self._ended = Ended(kind=EndedKind.KILLED)
 
     def _told(self, code: int) -> Ended | None:
-        """None while something is still on its way."""
-        log = launcher_log(self._directory)
-        if code:
+        """None while something is still on its way.
+
+        srun's code alone tells nothing good: it is 0, too, where the node of a step died.
+        """
+        if not _ended_well(self._directory, code):
             fields = job_fields(self._job)
             if fields is None or fields.get("JobState") == "COMPLETING":
                 return None
-            outside = fault(fields, log, ran=is_run(self._directory))
-            if outside is not None:
+            if (outside := self._from_outside(fields)) is not None:
                 return outside
         if not self._arrival.is_here(code):
             return None
         if code < 0:
             return Ended(kind=EndedKind.LOST, detail=f"srun died of signal {-code}")
-        return told(self._directory, code, log)
+        if code == 0 and _is_without_end(self._directory):
+            return Ended(kind=EndedKind.LOST, detail="srun ended, but no rank could say how")
+        return told(self._directory, code, launcher_log(self._directory))
+
+    def _from_outside(self, fields: Mapping[str, str]) -> Ended | None:
+        log, ran = launcher_log(self._directory), is_run(self._directory)
+        if found := fault(fields, log, ran=ran):
+            return found
+        if not (dead := dead_nodes(self._nodes)):
+            return None
+        detail = f"{', '.join(dead)} is down, or does not answer Slurm"
+        return Ended(kind=EndedKind.NODE_FAULT, detail=detail)
+
+
+def _outcome(directory: Path) -> Outcome | None:
+    try:
+        return read_run(directory).outcome if is_run(directory) else None
+    except (OSError, CounterpointError):
+        return None  # half of it is here
+
+
+def _ended_well(directory: Path, code: int) -> bool:
+    outcome = _outcome(directory)
+    return code == 0 and outcome is not None and outcome.ok
+
+
+def _is_without_end(directory: Path) -> bool:
+    outcome = _outcome(directory)
+    return outcome is not None and outcome.kind in (OutcomeKind.RUNNING, OutcomeKind.LOST)
 
 
 def start_step(job: Job, grant: Grant, name: str, number: int) -> StepGang:
