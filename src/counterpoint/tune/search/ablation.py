@@ -39,7 +39,10 @@ def minimal(grid: Grid, base: Predicted, winner: CandidateSeen, predict: Predict
             return Minimal(winner)
         made = list(predict(arm for _, arm in without))
         rows = [(change, seen) for (change, _), seen in zip(without, made, strict=True)]
-        idle = [(change, seen) for change, seen in rows if _is_idle(base, figures, seen)]
+        idle = sorted(
+            (row for row in rows if _is_idle(base, figures, row[1])),
+            key=lambda row: _step_s(row[1]),
+        )
         if not idle:
             return Minimal(winner, tuple(_ablated(base, winner, rows)))
         winner = _less(grid, base, winner, idle, predict)
@@ -52,15 +55,22 @@ def _less(
     idle: Sequence[tuple[Change, CandidateSeen]],
     predict: Predict,
 ) -> CandidateSeen:
-    """Without all that is idle if that costs nothing together, else without the idlest."""
-    figures = winner.arm.predicted
-    if len(idle) > 1 and figures is not None:
-        arm = _arm(grid, winner.arm, {change.dimension for change, _ in idle})
-        if arm is not None:
-            (together,) = predict([arm])
-            if _is_idle(base, figures, together):
-                return together
-    return min((seen for _, seen in idle), key=_step_s)
+    """Without all that is idle if that costs nothing together, else one after another."""
+    everything = _arm(grid, winner.arm, {change.dimension for change, _ in idle})
+    together = next(predict([everything]), None) if everything is not None else None
+    if together is not None and _is_no_worse(base, winner, together):
+        return together
+    current = idle[0][1]
+    for change, _ in idle[1:]:
+        arm = _arm(grid, current.arm, {change.dimension})
+        less = next(predict([arm]), None) if arm is not None else None
+        if less is not None and _is_no_worse(base, current, less):
+            current = less
+    return current
+
+
+def _is_no_worse(base: Predicted, one: CandidateSeen, less: CandidateSeen) -> bool:
+    return one.arm.predicted is not None and _is_idle(base, one.arm.predicted, less)
 
 
 def _without(grid: Grid, arm: Arm) -> Iterator[tuple[Change, Arm]]:
