@@ -24,9 +24,9 @@ from counterpoint.tune.journal.records import (
     StudyBegan,
     StudyEnded,
 )
+from counterpoint.tune.sitting import conclusion_of
 from counterpoint.tune.study.directory import open_study, read_study
 from counterpoint.tune.trial.report import Purpose
-from counterpoint.tune.tune import conclusion_of
 from counterpoint.workflow.prediction.variants import candidate
 from tune_conclusions import predicted
 from tune_studies import AT, Made
@@ -195,6 +195,16 @@ def test_the_best_settings_are_read_back_as_they_are(
     assert load_settings(study / name) == TWO
     assert candidate(str(study / name), Settings()).settings == TWO
     assert ("# without PGLE" in (study / name).read_text()) is profile
+
+
+@pytest.mark.parametrize("name", sorted(BEST))
+def test_the_best_settings_are_what_show_writes(run: Run, study: Path, name: str) -> None:
+    conclusion = conclusion_of(study)
+    keep_report(conclusion, study, Document(sections=(), legend="", next=""))
+    code, out, _ = run(study, "--as", BEST[name])
+    assert code == 0
+    assert (study / name).read_text() == out
+    assert ("#SBATCH --nodes=" in out) is (name == "best.sbatch")
 
 
 def test_what_was_predicted_with_a_profile_is_not_passed_off_without(

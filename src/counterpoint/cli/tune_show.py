@@ -4,27 +4,21 @@ from __future__ import annotations
 
 import shlex
 import sys
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from counterpoint.cli.flags_render import BY_SUFFIX, FormName
 from counterpoint.cli.numbers import WholeNumber
-from counterpoint.cli.tune_files import with_comment
+from counterpoint.cli.tune_settings import headed, laid_out, warnings
 from counterpoint.core.errors import InputError, UsageError
-from counterpoint.tune.conclusion.beside import beside
-from counterpoint.tune.conclusion.sentence import FAILURES
 
 if TYPE_CHECKING:
-    from counterpoint.flags import Settings
-    from counterpoint.flags.rendering import Form
     from counterpoint.tune.arm import Arm
     from counterpoint.tune.conclusion.conclusion import Conclusion
     from counterpoint.tune.study.study import Study
 
-_BAD: Final = FAILURES | {"failed", "other numbers"}
 Switch = Annotated[bool, Parameter(show_default=False)]
 
 
@@ -127,9 +121,9 @@ def _settings(
         check_output(out, force=force, endings=(out.suffix,))
     form = Form(name) if name else BY_SUFFIX.get(out.suffix if out else "", Form.BASH)
     chosen = _arm(conclusion, study, arm)
-    settings = _laid_out(told, chosen.settings, form)
-    text = _headed(render(settings, form), conclusion, study, chosen)
-    for line in (*unwritten(settings, form), *_warnings(conclusion, chosen)):
+    settings = laid_out(told, chosen.settings, form)
+    text = headed(render(settings, form), conclusion, study, chosen)
+    for line in (*unwritten(settings, form), *warnings(conclusion, chosen)):
         print(line, file=sys.stderr)
     if out is None:
         sys.stdout.write(text)
@@ -155,34 +149,3 @@ def _arm(conclusion: Conclusion, study: Path, name: str | None) -> Arm:
             why=f"its arms are {', '.join(arms) or 'none yet'}",
         )
     return arms[name]
-
-
-def _laid_out(told: Study, settings: Settings, form: Form) -> Settings:
-    """For a job of Slurm: nodes and processes as they were measured."""
-    from counterpoint.flags.layout import Layout
-    from counterpoint.tune.study.plan_text import plan_of
-
-    if form != "slurm" or settings.layout is not None or not told.trials:
-        return settings
-    shape = plan_of(told).shape
-    ranks = shape.ranks_per_node or (1 if shape.per == "node" else None)
-    return replace(settings, layout=Layout(hosts=shape.nodes, processes_per_host=ranks))
-
-
-def _headed(text: str, conclusion: Conclusion, study: Path, arm: Arm) -> str:
-    """The text behind a comment that says where it is from."""
-    won = conclusion.winner is not None and conclusion.winner.name == arm.name
-    said = conclusion.sentence if won else f"the arm {arm.name}"
-    state = "" if conclusion.state == "done" else f" ({conclusion.state}: not final)"
-    found = (f"{said}{state}", f"counterpoint tune, {study}", *_warnings(conclusion, arm))
-    return with_comment(text, found)
-
-
-def _warnings(conclusion: Conclusion, arm: Arm) -> list[str]:
-    """What to know before these settings are used: the arm failed, say."""
-    row = next((it for it in conclusion.rows if it.arm.name == arm.name), None)
-    bad: list[str] = []
-    if row is not None and row.status in _BAD:
-        kind = "" if row.status == "failed" else f"{row.status}: "
-        bad.append(f"{arm.name} failed: {kind}{row.why}")
-    return [*bad, *beside(arm)]
