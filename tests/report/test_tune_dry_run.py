@@ -12,7 +12,7 @@ from counterpoint.flags import Settings
 from counterpoint.report.terminal import plain_text
 from counterpoint.report.tune_dry_run import dry_run_document, dry_run_json
 from counterpoint.tune.arm import Acts, Origin
-from counterpoint.tune.dry_run import DryRun
+from counterpoint.tune.dry import DryRun
 from counterpoint.tune.online.budget import Cost
 from counterpoint.tune.plan import Budget
 from counterpoint.tune.space.space import Dimension, LeftOut, Space

@@ -90,8 +90,8 @@ def _work(asked: Asked) -> tuple[Conclusion, int]:
     from counterpoint.cli.tune_beginning import beginning
     from counterpoint.cli.tune_progress import StudyProgress
     from counterpoint.cli.tune_stop import asked_to_stop
-    from counterpoint.tune.tune import grounded
-    from counterpoint.tune.tune import tune as carry_out
+    from counterpoint.tune.sitting import grounded
+    from counterpoint.tune.sitting import tune as carry_out
 
     with StudyProgress(asked.directory) as progress, asked_to_stop(progress.note) as stop:
         on_ground = grounded(asked, progress.note)

@@ -24,7 +24,7 @@ from counterpoint.report.tune_document import settings_lines
 from counterpoint.report.tune_json import arm_data, settings_data
 from counterpoint.report.tune_words import budget_text, duration, several
 from counterpoint.tune.arm import Arm, Origin
-from counterpoint.tune.dry_run import DryRun
+from counterpoint.tune.dry import DryRun
 from counterpoint.tune.online.budget import Cost
 from counterpoint.tune.plan import Budget
 from counterpoint.tune.space.space import Dimension

@@ -13,9 +13,9 @@ from counterpoint.hardware import parse_target
 from counterpoint.tune.asked import Asked, began
 from counterpoint.tune.executors.executor import Limits, Shape
 from counterpoint.tune.plan import Budget, Plan
+from counterpoint.tune.sitting import conclusion_of, dry_run, tune
 from counterpoint.tune.statistics.estimate import Rule, Verdict
 from counterpoint.tune.study.directory import read_study
-from counterpoint.tune.tune import conclusion_of, dry_run, tune
 from tune_programs import program
 from xla_compiler import why_none
 

@@ -1,4 +1,4 @@
-"""`tune`: a study from its beginning, or from where it was, to what it concludes.
+"""Sitting: a study from its beginning, or from where it was, to what it concludes.
 
     Asked ──► open_study ──► predict_arms ──► run_study ──► conclude
                (journal)      (offline)        (online)
@@ -18,7 +18,7 @@ from counterpoint.tune.asked import Asked, began, check
 from counterpoint.tune.by_hand import list_arms
 from counterpoint.tune.conclusion.conclude import conclude
 from counterpoint.tune.conclusion.conclusion import Conclusion
-from counterpoint.tune.dry_run import DryRun, plan_study
+from counterpoint.tune.dry import DryRun, plan_study
 from counterpoint.tune.executors.choose import choose_executor
 from counterpoint.tune.executors.executor import Executor
 from counterpoint.tune.here import own_gpus
