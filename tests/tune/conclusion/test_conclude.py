@@ -10,8 +10,9 @@ from counterpoint.core.basis import Range
 from counterpoint.tune.arm import BASE, Acts, Arm, Origin, Predicted
 from counterpoint.tune.conclusion.conclude import conclude
 from counterpoint.tune.conclusion.conclusion import ArmRow, Conclusion
+from counterpoint.tune.figures import estimate_text
 from counterpoint.tune.journal.records import CandidateSeen, Paused, SearchEnded, StudyEnded
-from counterpoint.tune.online.moves import Finish
+from counterpoint.tune.online.moves import Drop, Finish
 from counterpoint.tune.plan import Budget, Plan
 from counterpoint.tune.statistics.estimate import Rule, Verdict
 from counterpoint.tune.trial.report import Failure, Purpose
@@ -342,3 +343,27 @@ def test_an_arm_that_ends_early_is_told(seen: int | None, *, told: bool) -> None
     notes = conclude(made.study, PLAN).notes
     note = "early made 8 steps where the base made 20: see its logs"
     assert (note in notes) is told
+
+
+def test_an_arm_that_is_out_keeps_the_figures_with_which_it_went() -> None:
+    race = Race(Made(*map(arm, "abc")), PLAN, gains={"a": -0.03, "b": 0.01}, noise=0.002, seed=2)
+    said = concluded(race)
+    drops = {it.arm: it for it in race.moves if isinstance(it, Drop)}
+    assert drops["a"].kind == "slower"
+    for name, drop in drops.items():
+        raced = row(said, name).raced
+        assert raced is not None
+        assert drop.why.startswith(f"{estimate_text(raced)} after {raced.rows} rows")
+
+
+def test_a_budget_that_was_too_small_says_which_would_do() -> None:
+    plan = Plan(budget=Budget(trials=14))
+    race = Race(Made(arm("a")), replace(plan, confirm_rows=0), gains={"a": 0.02}, noise=0.012)
+    race.made.entered(arm("a")).noise(1.0, 1.01)
+    for number, (base, own) in enumerate([(1.0, 0.97), (1.0, 0.99)], 1):
+        race.made.row(Purpose.SCREEN, number, {BASE: base, "a": own})
+    race.made.add(StudyEnded(why="the budget is spent", at=AT))
+    study = race.study
+    told = conclude(study, plan).sentence
+    assert "about 7 fresh rows would be needed to tell: --confirm-rows 7 --budget '" in told
+    assert told.endswith(" trials' goes on from here")

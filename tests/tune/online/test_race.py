@@ -7,8 +7,11 @@ from itertools import pairwise
 
 import pytest
 
+from counterpoint.core.errors import UsageError
 from counterpoint.tune.arm import BASE, Acts, Arm, Origin
+from counterpoint.tune.conclusion.conclude import conclude
 from counterpoint.tune.journal.records import ArmEntered, CandidateSeen
+from counterpoint.tune.online.budget import refuse_small
 from counterpoint.tune.online.faults import fault
 from counterpoint.tune.online.moves import (
     CloseAllocation,
@@ -20,6 +23,7 @@ from counterpoint.tune.online.moves import (
     Pause,
     RunTrial,
 )
+from counterpoint.tune.online.purse import purse
 from counterpoint.tune.online.race import next_move
 from counterpoint.tune.plan import Budget, Plan
 from counterpoint.tune.statistics.estimate import Rule
@@ -400,3 +404,107 @@ def test_arms_that_came_in_later_have_no_part_in_rows_before() -> None:
     numbers = [number for number, row in race.rows.items() if "combined" in row]
     assert min(numbers) > 2
     assert all(after > before for before, after in pairwise(numbers))
+
+
+def test_nodes_on_which_nothing_starts_any_more_are_given_back_at_once() -> None:
+    made = Made(A, B).entered(A, B).noise()
+    made.ran("b", report(failure=Failure.PREEMPTED), Purpose.SCREEN, 1)
+    assert next_move(made.study, PLAN) == RunTrial("b", Purpose.SCREEN, 1, 1)
+    made.ran("b", report(failure=Failure.NODE_FAULT), Purpose.SCREEN, 1, starts=False)
+    assert next_move(made.study, PLAN) == CloseAllocation(1)
+    made.closed()
+    assert next_move(made.study, PLAN) == OpenAllocation(2, fresh=False)
+
+
+def test_of_arms_with_equal_settings_one_runs() -> None:
+    one, other = arm("one", change("x")), arm("other", change("x"))
+    nothing = Arm(name="nothing", settings=BASE_ARM.settings, origin=Origin.HAND)
+    race = Race(Made(one, other, nothing), PLAN, gains={"x": 0.03})
+    race.run()
+    assert race.drops == {"other": "same program", "nothing": "same program"}
+    whys = [it.why for it in race.moves if isinstance(it, Drop)]
+    assert whys == ["the same settings as one", "the same settings as base"]
+    assert not {it.arm for it in race.trials} & {"other", "nothing"}
+
+
+def test_what_excludes_each_other_is_not_combined() -> None:
+    apart = replace(change("x"), excludes=("y",))
+    race = Race(Made(arm("x", apart), arm("y")), PLAN, gains={"x": 0.03, "y": 0.03})
+    race.run()
+    assert "combined" not in {it.name for it in race.study.arms}
+
+
+def confirmed_by(race: Race) -> dict[str, int]:
+    """Fresh runs by arm."""
+    arms = [it.arm for it in race.trials if it.purpose is Purpose.CONFIRM]
+    return {it: arms.count(it) for it in dict.fromkeys(arms) if it != BASE}
+
+
+def test_fresh_rows_are_as_many_as_the_gain_takes_up_to_the_cap() -> None:
+    quiet = Race(Made(A), Plan(confirm_rows=2), gains={"a": 0.03}, noise=0.0005)
+    quiet.run()
+    assert confirmed_by(quiet) == {"a": 2}
+    loud = Race(Made(A), Plan(confirm_rows=2), gains={"a": 0.03}, noise=0.01, seed=4)
+    loud.run()
+    assert 2 < confirmed_by(loud)["a"] <= PLAN.rule.cap
+    asked = Race(Made(A), Plan(confirm_rows=8), gains={"a": 0.03}, noise=0.01, seed=4)
+    asked.run()
+    assert confirmed_by(asked) == {"a": 8}
+
+
+def test_the_purse_keeps_as_much_as_the_fresh_rows_take() -> None:
+    made = Made(A).entered(A).noise(1.0, 1.01)
+    plan = Plan(confirm_rows=2, budget=Budget(trials=40))
+    assert purse(made.study, plan).reserve == 4
+    for row, (base, own) in enumerate([(1.0, 0.96), (1.01, 0.99)], 1):
+        made.row(Purpose.SCREEN, row, {BASE: base, "a": own})
+    assert purse(made.study, plan).reserve == 10
+    assert purse(made.study, Plan(budget=Budget(trials=14))).reserve == 8
+
+
+def target_missed() -> Made:
+    """The race was ended for one arm, whose fresh runs then showed nothing."""
+    made = Made(A, B).entered(A, B).noise(1.0, 1.0005)
+    for row, other in ((1, 0.955), (2, 0.985)):
+        made.row(Purpose.SCREEN, row, {BASE: 1.0 + row / 5000, "a": 0.95, "b": other})
+    made.closed().opened()
+    for row in range(3, 9):
+        made.row(Purpose.CONFIRM, row, {BASE: 1.0 + row / 9000, "a": 1.0})
+    return made
+
+
+def test_a_race_that_was_ended_for_a_target_goes_on_where_fresh_runs_miss_it() -> None:
+    race = Race(target_missed(), Plan(target_gain=0.03), gains={"b": 0.05})
+    assert race.run() == Finish("the target gain is reached")
+    assert race.moves[:2] == [CloseAllocation(2), OpenAllocation(3, fresh=False)]
+    assert "combined" not in {it.name for it in race.study.arms}  # of two, one gains nothing
+    assert rows_for(race, Purpose.RACE)
+    assert set(confirmed_by(race)) == {"b"}
+    told = conclude(race.study, race.plan)
+    assert told.winner is not None
+    assert (told.winner.name, told.confirmed) == ("b", True)
+
+
+def test_without_a_target_one_confirmation_ends_it() -> None:
+    assert isinstance(next_move(target_missed().study, Plan()), Finish)
+
+
+def test_one_fresh_row_and_too_few_trials_are_refused() -> None:
+    with pytest.raises(UsageError, match="--confirm-rows 1 confirms nothing"):
+        refuse_small(Plan(confirm_rows=1))
+    for plan, least in ((Plan(), 14), (Plan(confirm_rows=0), 6), (Plan(confirm_rows=2), 10)):
+        with pytest.raises(UsageError) as error:
+            refuse_small(replace(plan, budget=Budget(trials=least - 1)))
+        assert f"'{least} trials' at least" in str(error.value)
+        refuse_small(replace(plan, budget=Budget(trials=least)))
+
+
+@pytest.mark.parametrize("rows", [0, 4])
+def test_in_the_least_budget_a_large_gain_is_decided(rows: int) -> None:
+    plan = Plan(confirm_rows=rows, budget=Budget(trials=6 + 2 * rows))
+    for seed in range(5):
+        race = Race(Made(A), plan, gains={"a": 0.1}, noise=0.002, seed=seed)
+        race.run()
+        told = conclude(race.study, plan)
+        assert told.winner is not None
+        assert told.confirmed == bool(rows)

@@ -16,7 +16,7 @@ from counterpoint.core.errors import InputError, UsageError
 from counterpoint.flags import Settings
 from counterpoint.tune.arm import BASE, Acts, Arm, Change, Origin
 from counterpoint.tune.conclusion.conclude import conclude
-from counterpoint.tune.executors.executor import Limits
+from counterpoint.tune.executors.executor import Allocation, Ended, Gang, Job, Limits
 from counterpoint.tune.executors.local import Local
 from counterpoint.tune.journal.records import FORMAT, CandidateSeen, SearchEnded, StudyBegan
 from counterpoint.tune.online.tuner import run_study
@@ -90,7 +90,7 @@ def test_what_is_faster_is_found_and_all_else_told_apart(tmp_path: Path) -> None
     study = tuned(
         tmp_path / "study",
         arm("fast", SAVES="0.2"),
-        arm("same"),
+        arm("same", OTHER="1"),
         arm("crashes", DOES="crash"),
         arm("hangs", DOES="hang"),
         arm("nan", DOES="nan"),
@@ -114,7 +114,7 @@ def test_what_is_faster_is_found_and_all_else_told_apart(tmp_path: Path) -> None
         "wrong": "other numbers",
     }
     assert "1 other setting: no effect within" in told.sentence
-    assert "4 failed (other numbers 1, crash 1, hang 1, NaN 1)" in told.sentence
+    assert "4 failed (crash 1, hang 1, NaN 1, other numbers 1)" in told.sentence
     assert not any("faster, too" in it for it in told.notes)
     assert any("crashes is out, crash" in it for it in said)
     assert study.ended is not None
@@ -130,7 +130,7 @@ def test_what_is_faster_is_found_and_all_else_told_apart(tmp_path: Path) -> None
 
 
 def test_without_any_effect_none_is_reported(tmp_path: Path) -> None:
-    told = conclude(tuned(tmp_path / "study", arm("same"), arm("also")), PLAN)
+    told = conclude(tuned(tmp_path / "study", arm("same", OTHER="1"), arm("also", OTHER="2")), PLAN)
     assert told.winner is None
     assert told.sentence.startswith("no effect: 2 settings tried")
 
@@ -138,7 +138,7 @@ def test_without_any_effect_none_is_reported(tmp_path: Path) -> None:
 def test_a_base_that_fails_ends_it(tmp_path: Path) -> None:
     where = tmp_path / "study"
     with open_study(where, asked(program(tmp_path), variables(DOES="crash"))) as ledger:
-        listed(ledger, (arm("a"),))
+        listed(ledger, (arm("a", OTHER="1"),))
         run_study(ledger, PLAN, Local(), where, lambda _: None, lambda: False)
         told = conclude(ledger.study, PLAN)
     assert "the base itself fails: crash" in told.sentence
@@ -179,7 +179,7 @@ def test_ctrl_c_leaves_nothing_running_and_goes_on_to_the_caller(tmp_path: Path)
         return False
 
     with pytest.raises(KeyboardInterrupt):
-        tuned(where, arm("slow"), stopped=ctrl_c)
+        tuned(where, arm("slow", OTHER="1"), stopped=ctrl_c)
     study = read_study(where)
     assert study.paused is not None
     assert not study.open_allocations
@@ -194,6 +194,63 @@ def test_a_full_disk_pauses_with_one_clear_error(tmp_path: Path) -> None:
     study = read_study(where)
     assert study.paused is not None
     assert study.ended is None
+
+
+class _Broken(Local):
+    """Nodes whose scheduler answers no more: neither of what runs, nor when it is to end."""
+
+    def open(self) -> Allocation:
+        return _BrokenNodes(super().open())
+
+
+class _BrokenNodes:
+    def __init__(self, real: Allocation) -> None:
+        self.real = real
+
+    @property
+    def identity(self) -> str:
+        return self.real.identity
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        return self.real.nodes
+
+    def start(self, job: Job) -> Gang:
+        return _BrokenGang(self.real.start(job))
+
+    def close(self) -> None:
+        self.real.close()
+        raise UsageError("the nodes can't be given back")
+
+
+class _BrokenGang:
+    def __init__(self, real: Gang) -> None:
+        self.real = real
+
+    @property
+    def identity(self) -> str:
+        return self.real.identity
+
+    def poll(self) -> Ended | None:
+        raise UsageError("squeue: unable to contact the controller")
+
+    def kill(self) -> None:
+        self.real.kill()
+        raise UsageError("scancel: unable to contact the controller")
+
+
+def test_a_scheduler_that_answers_no_more_pauses_the_study(tmp_path: Path) -> None:
+    where, said = tmp_path / "study", list[str]()
+    with open_study(where, asked(program(tmp_path))) as ledger:
+        listed(ledger, (arm("a", OTHER="1"),))
+        with pytest.raises(UsageError, match="squeue: unable"):
+            run_study(ledger, PLAN, _Broken(), where, said.append, lambda: False)
+    study = read_study(where)
+    assert study.paused is not None
+    assert study.paused.why.startswith("squeue: unable")
+    assert [it.failure for it in study.trials] == [Failure.INTERRUPTED]
+    assert study.open_allocations == (1,)  # for whoever goes on to sweep
+    assert any("can't be given back" in it for it in said)
 
 
 _TUNER = """

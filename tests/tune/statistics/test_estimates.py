@@ -340,3 +340,15 @@ def test_runs_after_the_first_look_do_not_make_the_rate_larger() -> None:
             )
         )
     assert wrong / studies <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / studies)
+
+
+def test_an_arm_that_may_be_within_the_indifference_is_out_but_not_slower() -> None:
+    base = [1.0, 1.0, 1.0, 1.0]
+    seen = paired(base, [1.0060, 1.0092, 1.0070, 1.0088])
+    (found,) = estimates(seen, Rule(looks=(4,), cap=8))
+    assert -0.005 < ends(found)[1] < 0
+    assert (found.verdict, found.decided, found.hopeless) == (Verdict.OPEN, True, True)
+    (last,) = estimates(seen, Rule(looks=(4,), cap=4))
+    assert last.verdict is Verdict.SLOWER
+    (far,) = estimates(paired(base, [1.050, 1.053, 1.051, 1.052]), Rule(looks=(4,), cap=8))
+    assert (far.verdict, far.decided) == (Verdict.SLOWER, True)

@@ -41,11 +41,11 @@ def next_finalists(study: Study, plan: Plan, before: int | None = None) -> tuple
     """Those whose fresh runs have not begun, and that may be better than what fresh runs showed."""
     begun = starts(study, before)
     told = raced(study, plan, before)
-    shown = max((it.gain for it in _shown(study, plan, before)), default=-math.inf)
+    best = max((it.gain for it in shown(study, plan, before)), default=-math.inf)
     return tuple(
         it
         for it in finalists(study, plan, before)
-        if it.name not in begun and told[it.name].gain > shown
+        if it.name not in begun and told[it.name].gain > best
     )
 
 
@@ -117,7 +117,7 @@ def target_reached(study: Study, plan: Plan) -> bool:
     target = plan.target_gain
     if target is None:
         return False
-    if any(it.gain >= target for it in _shown(study, plan)):
+    if any(it.gain >= target for it in shown(study, plan)):
         return True
     told = raced(study, plan)
     through = had_fresh_runs(study, plan)
@@ -132,10 +132,10 @@ def falls_short(study: Study, plan: Plan, before: int | None = None) -> bool:
     target = plan.target_gain
     if target is None or begun(study, plan, before) or not had_fresh_runs(study, plan, before):
         return False
-    return all(it.gain < target for it in _shown(study, plan, before))
+    return all(it.gain < target for it in shown(study, plan, before))
 
 
-def _shown(study: Study, plan: Plan, before: int | None = None) -> tuple[Estimate, ...]:
+def shown(study: Study, plan: Plan, before: int | None = None) -> tuple[Estimate, ...]:
     """What is faster by its fresh runs, once these are through."""
     through = had_fresh_runs(study, plan, before)
     if not through:

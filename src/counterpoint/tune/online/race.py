@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from counterpoint.tune.arm import BASE, Arm, Origin
 from counterpoint.tune.online.combine import combined, without_each
 from counterpoint.tune.online.faults import OF_NO_USE, fault
-from counterpoint.tune.online.finals import falls_short, target_reached
+from counterpoint.tune.online.finals import falls_short, had_fresh_runs, shown, target_reached
 from counterpoint.tune.online.looks import look, rows_to_next_look, screening_fits
 from counterpoint.tune.online.moves import (
     CloseAllocation,
@@ -164,7 +164,8 @@ def _combine(study: Study, plan: Plan) -> Enter | None:
     if any(it.origin is Origin.COMBINED for it in study.arms):
         return None
     told = raced(study, plan)
-    faster = [it for it in racers(study) if it.name in told]
+    refuted = had_fresh_runs(study, plan) - {it.arm for it in shown(study, plan)}
+    faster = [it for it in racers(study) if it.name in told and it.name not in refuted]
     faster = [it for it in faster if told[it.name].verdict is Verdict.FASTER]
     faster.sort(key=lambda it: -told[it.name].gain)
     others = tuple(it for it in study.arms if not it.is_base)
