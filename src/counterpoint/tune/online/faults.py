@@ -27,7 +27,7 @@ _MEND: Final = {
     Failure.OUT_OF_MEMORY: "make it fit first: a smaller batch, or more recomputation",
     Failure.NAN: "mend the program first: its loss is no number",
     Failure.HANG: "see where it hangs in the run's logs, or allow more silence",
-    Failure.TIMEOUT: "allow more time per trial, or fewer steps: --stop-after-steps",
+    Failure.TIMEOUT: "allow more time per trial, or fewer steps: --steps",
     Failure.NO_STEPS: "let it print `step N`, or mark steps with StepTraceAnnotation",
     Failure.UNSTEADY: "let it run for more steps",
 }
