@@ -94,7 +94,8 @@ class RaceOptions:
         budget: What may be spent on trials: 2h, 90m, 20trials, or '20 trials, 2h'.
         target_gain: Good enough: end once so much is shown, e.g. 2%.
         confirm: Measure so many of the predicted arms, at most; else the shortlist. 0: none.
-        confirm_rows: Fresh runs of the winner and of the base, in a fresh allocation; 0: none.
+        confirm_rows: Fresh runs of the winner and of the base, in a fresh allocation, or more
+            (up to --cap) where runs differ much; 0: none, else 2 at least.
         cap: Rows (one pass through the base and the arms) at most, before it stays undecided.
         indifferent: A gain or loss within this share of the step is none that counts.
         steps: End each trial after so many steps; else the program ends by itself.

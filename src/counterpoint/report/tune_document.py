@@ -34,6 +34,7 @@ from counterpoint.report.tune_words import (
 from counterpoint.tune.arm import Arm, Origin
 from counterpoint.tune.conclusion.beside import lacks_profile
 from counterpoint.tune.conclusion.conclusion import Conclusion, Spent
+from counterpoint.tune.figures import share_text
 from counterpoint.tune.statistics.estimate import Noise
 
 _NOTES: Final = 10
@@ -119,7 +120,8 @@ def _notes(notes: tuple[str, ...]) -> Iterator[Fact]:
 def _noise(noise: Noise | None) -> Iterator[Section]:
     if noise is None:
         return
-    floor = f"a difference within {units.percent(noise.floor)} is none that can be shown here"
+    least = share_text(noise.floor).replace(" ", "")  # rounded as in the note of it
+    floor = f"a difference within {least} is none that can be shown here"
     if isinstance(noise.sigma, Unknown):
         yield Section("Noise", printable(f"not known ({noise.sigma.reason}); {floor}"))
         return

@@ -196,11 +196,19 @@ def test_a_full_disk_pauses_with_one_clear_error(tmp_path: Path) -> None:
     assert study.ended is None
 
 
-class _Broken(Local):
+class _Broken:
     """Nodes whose scheduler answers no more: neither of what runs, nor when it is to end."""
 
+    name = "local"
+
     def open(self) -> Allocation:
-        return _BrokenNodes(super().open())
+        return _BrokenNodes(Local().open())
+
+    def sweep(self, identity: str) -> None:
+        Local().sweep(identity)
+
+    def describe(self) -> str:
+        return Local().describe()
 
 
 class _BrokenNodes:
