@@ -56,7 +56,7 @@ def test_without_a_program_rules_of_thumb_stand_in() -> None:
 def test_what_the_program_lacks_is_left_out_with_the_reason() -> None:
     space = space_of(program=gathers(), target="2x8xH100")
     assert why_out(space, "all-reduce threshold") == "step has no all-reduce"
-    assert why_out(space, "pipelined all-reduce") == "step has no all-reduce"
+    assert why_out(space, "pipelined all-reduce") == "step has no all-reduce or reduce-scatter"
     assert why_out(space, "all-reduce by host") == "step has no all-reduce"
     assert "NVLS" in {it.name for it in space.dimensions}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from statistics import median
 
 from counterpoint.core.basis import Unknown
-from counterpoint.tune.arm import Arm, Origin, Predicted
+from counterpoint.tune.arm import Acts, Arm, Origin, Predicted
 from counterpoint.tune.conclusion.conclusion import ArmRow
 from counterpoint.tune.conclusion.findings import Findings
 from counterpoint.tune.conclusion.noisy import NOISY
@@ -84,13 +84,20 @@ def _untried(study: Study, seen: CandidateSeen) -> ArmRow:
     if seen.failure is not None:
         return ArmRow(arm=seen.arm, status="failed", why=seen.failure)
     if seen.same_as is not None:
-        return ArmRow(arm=seen.arm, status="same program", why=f"the same as {seen.same_as}")
+        return ArmRow(arm=seen.arm, status="same program", why=_same(seen))
     if seen.arm.is_base:
         return ArmRow(arm=seen.arm, status="base")
     said = seen.arm.predicted
     if said is not None and said.fits is False:
         return ArmRow(arm=seen.arm, status="out of memory", why=_too_large(said))
     return _predicted_only(study, seen)
+
+
+def _same(seen: CandidateSeen) -> str:
+    """Equal programs are equally fast only as far as nothing else differs when they run."""
+    at_run = [str(it) for it in seen.arm.changes if it.acts is Acts.RUNTIME]
+    also = f"; what {', '.join(at_run)} does when it runs, no compiler tells" if at_run else ""
+    return f"the same as {seen.same_as}{also}"
 
 
 def _predicted_only(study: Study, seen: CandidateSeen) -> ArmRow:

@@ -39,6 +39,8 @@ from counterpoint.workflow.prediction.trials import Made, Work, forecasts
 Say = Callable[[str], None]
 
 _ALONE: Final = 0.6  # of all candidates: at most so many are single choices
+_PROFILED: Final = 4  # one in so many candidates, at most, is kept for profiles
+_AT_RUN: Final = 4  # one in so many places of the shortlist is for what no simulator can tell
 
 
 def search(
@@ -99,7 +101,7 @@ class _Search:
         self._say = say
         self._started = started
         self._known = {board.base.arm.name: board.base}
-        self._reserve = 3 * len(grid.profiled)
+        self._reserve = min(3 * len(grid.profiled), plan.candidates // _PROFILED)
 
     def run(self, ledger: Ledger) -> SearchEnded:
         """All stages; what they came to."""
@@ -120,16 +122,18 @@ class _Search:
             for it in ablated:
                 if (it.arm, it.dimension) not in told:
                     ledger.add(it)
+        untold = list(self._at_run_time(ledger))
+        kept = min(len(untold), self._plan.shortlist // _AT_RUN)
         listed = shortlist(
             self._board.base,
             self._board.candidates,
             best,
-            most=self._plan.shortlist,
+            most=self._plan.shortlist - kept,
             indifferent=self._plan.rule.indifferent,
             weights=self._weights(ablated),
         )
         names = tuple(it.name for it in listed.arms)
-        at_run = [it for it in self._at_run_time(ledger) if it not in names]
+        at_run = [it for it in untold if it not in names]
         room = max(0, self._plan.shortlist - len(names))
         why = words.conclusion(
             self._board, listed, best, end=end, indifferent=self._plan.rule.indifferent
