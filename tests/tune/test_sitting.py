@@ -59,12 +59,15 @@ def test_a_study_that_is_done_says_the_same_again_and_runs_nothing(tmp_path: Pat
 
 @pytest.mark.slow
 def test_a_larger_budget_goes_on_with_a_study_that_ended_for_lack_of_it(tmp_path: Path) -> None:
-    small = replace(PLAN, budget=Budget(trials=10), rule=Rule(cap=6, looks=(2, 4, 6)))
+    rule = Rule(cap=6, looks=(2, 4, 6))
+    small = replace(PLAN, budget=Budget(trials=6), rule=rule, confirm_rows=0)
     first = tune(asked(tmp_path, "SAVES=0.2", plan=small))
     assert first.spent is not None
-    assert first.spent.trials <= 10
+    assert first.spent.trials <= 6
     assert not first.confirmed
-    more = tune(asked(tmp_path, "SAVES=0.2", plan=replace(small, budget=Budget(trials=40))))
+    more = tune(
+        asked(tmp_path, "SAVES=0.2", plan=replace(PLAN, budget=Budget(trials=40), rule=rule))
+    )
     assert more.confirmed
     assert more.spent is not None
     assert more.spent.trials > first.spent.trials
