@@ -167,7 +167,7 @@ class Made:
         *,
         starts: bool = True,
     ) -> Made:
-        """A trial of an arm from its start to its end; of one that never started if not `starts`."""
+        """A trial of an arm from start to end; of one that never started if not `starts`."""
         number = self.started(name, purpose, row)
         if starts:
             self.add(GangStarted(number=number, identity=f"gang{number}", at=AT))

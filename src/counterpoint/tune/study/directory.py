@@ -107,9 +107,7 @@ def _open(path: Path, asked: StudyBegan, disk: Disk) -> Journal:
 
 def _claim(path: Path) -> None:
     if path.is_file():
-        raise UsageError(
-            f"{path} is a file, and a study is a directory", next="choose another -o"
-        )
+        raise UsageError(f"{path} is a file, and a study is a directory", next="choose another -o")
     try:
         path.mkdir(parents=True, exist_ok=True)
         used = any(path.iterdir())
