@@ -14,9 +14,10 @@ import pytest
 
 from counterpoint.core.errors import UsageError
 from counterpoint.runs import OutcomeKind, read_run
-from counterpoint.tune.executors.executor import Ended, EndedKind, Job, Shape
+from counterpoint.tune.executors.executor import Ended, EndedKind, Job, Shape, StoppedWaiting
 from counterpoint.tune.executors.ray import Ray, RayAllocation
 from counterpoint.tune.executors.ray_hold import bundle_of, cluster_has, to_avoid
+from counterpoint.tune.executors.ray_jobs import Jobs
 from counterpoint.tune.executors.ray_wire import as_word, last, of_word
 from ray_cluster import NODE, Cluster, cluster
 from tune.executors.contract import (
@@ -191,6 +192,18 @@ def test_nodes_that_the_cluster_can_not_give_are_not_waited_for_endlessly() -> N
     why = str(refused.value.why)
     assert "2 x {'GPU': 8}" in why
     assert "4 x (0 GPUs, 2 CPUs)" in why
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("ray")
+def test_who_is_asked_to_stop_while_nodes_are_waited_for_leaves_no_job() -> None:
+    heard: list[str] = []
+    executor = Ray(shape=TWO, bundle={"GPU": 8}, say=heard.append, stopped=lambda: bool(heard))
+    with pytest.raises(StoppedWaiting):
+        executor.open()
+    assert "waiting for 2 x {'GPU': 8}" in heard[0]
+    jobs = Jobs(executor.where)
+    assert all(jobs.state(name)[0] for name in jobs.of("tune"))
 
 
 @pytest.mark.slow

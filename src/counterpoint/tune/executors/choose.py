@@ -51,7 +51,7 @@ def choose_executor(
         case "slurm" | "slurm-batch":
             return _slurm(chosen, shape, options, variables, say, stopped)
         case "ray":
-            return _ray(shape, options, say)
+            return _ray(shape, options, say, stopped)
         case _:
             return _local(shape, options, variables)
 
@@ -109,7 +109,8 @@ def _slurm(
 
     batch = chosen == "slurm-batch"
     within = None if batch else variables.get("SLURM_JOB_ID")
-    _refuse_missing((*_TOOLS, "sbatch", "salloc"), variables)
+    asks = ("sbatch",) if batch else () if within else ("salloc",)
+    _refuse_missing((*_TOOLS, *asks), variables)
     if "slurm" in options and within is not None:
         raise UsageError(
             f"--slurm {options['slurm']!r}: there is an allocation already, job {within}",
@@ -155,7 +156,12 @@ def _refuse_step(within: str | None, variables: Mapping[str, str]) -> None:
         )
 
 
-def _ray(shape: Shape, options: Mapping[str, str], say: Callable[[str], None]) -> Executor:
+def _ray(
+    shape: Shape,
+    options: Mapping[str, str],
+    say: Callable[[str], None],
+    stopped: Callable[[], bool],
+) -> Executor:
     from importlib.util import find_spec
 
     if find_spec("ray") is None:
@@ -166,4 +172,4 @@ def _ray(shape: Shape, options: Mapping[str, str], say: Callable[[str], None]) -
         )
     from counterpoint.tune.executors.ray import Ray
 
-    return Ray(shape=shape, address=options.get("ray-address"), say=say)
+    return Ray(shape=shape, address=options.get("ray-address"), say=say, stopped=stopped)

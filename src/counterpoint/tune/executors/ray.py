@@ -45,6 +45,7 @@ class Ray:
         wait_s: How long nodes are waited for.
         idle_s: After so long without a trial an allocation gives its nodes back by itself.
         say: Where to tell of the waiting.
+        stopped: Whether to wait no longer.
     """
 
     shape: Shape = field(default_factory=Shape)
@@ -55,6 +56,7 @@ class Ray:
     wait_s: float = 600.0
     idle_s: float = 3600.0
     say: Callable[[str], None] = _silent
+    stopped: Callable[[], bool] = lambda: False
     _used: list[str] = field(default_factory=list[str], compare=False)
 
     @property
@@ -77,7 +79,7 @@ class Ray:
             with tempfile.TemporaryDirectory(prefix=_STAGE) as stage:
                 environment = our_environment(Path(stage))
                 jobs.submit(identity, asked, environment, {"allocation": identity})
-            granted = jobs.wait_for(identity, ("granted", "refused"), self._hear)
+            granted = jobs.wait_for(identity, ("granted", "refused"), self._hear, self.stopped)
             return self._granted(jobs, identity, granted)
         except BaseException:
             self._stop(jobs, identity)
@@ -97,7 +99,8 @@ class Ray:
     @property
     def where(self) -> str:
         """The cluster's address."""
-        return self.address or os.environ.get("RAY_ADDRESS") or HERE
+        told = (os.environ.get(it) for it in ("RAY_API_SERVER_ADDRESS", "RAY_ADDRESS"))
+        return self.address or next(filter(None, told), HERE)
 
     def _hear(self, news: Told) -> None:
         self.say(
@@ -126,10 +129,12 @@ class Ray:
         return RayAllocation(self, jobs, identity, nodes, int(bundle.get("GPU", 0)))
 
     def _stop(self, jobs: Jobs, identity: str) -> None:
-        """Trials before the allocation that they are in."""
-        names = sorted(jobs.of(identity), key=lambda it: it == identity)
-        jobs.stop(names)
-        clean(jobs, names)
+        """Trials first: with the allocation Ray would take their processes from under them."""
+        names = jobs.of(identity)
+        trials = [it for it in names if it != identity or "trial" in jobs.metadata(it)]
+        jobs.stop(trials)
+        clean(jobs, trials)
+        jobs.stop([it for it in names if it not in trials])
 
 
 class RayAllocation:

@@ -6,11 +6,13 @@ import hashlib
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from counterpoint.core.errors import UsageError
+from counterpoint.tune.executors.executor import StoppedWaiting
 from counterpoint.tune.executors.ray_wire import PLACE, Told, as_word, last
 
 if TYPE_CHECKING:
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
 HERE: Final = "http://127.0.0.1:8265"
 """Where Ray's dashboard listens unless it is told otherwise."""
+_OVERRIDES: Final = "RAY_API_SERVER_ADDRESS"
 _DRIVER: Final = "counterpoint.tune.executors.ray_driver"
 _TALKATIVE: Final = ("ray.dashboard.modules.dashboard_sdk", "ray._private.runtime_env.packaging")
 """They tell of each upload."""
@@ -79,9 +82,16 @@ class Jobs:
         return last(self.log(name), *kinds)
 
     def wait_for(
-        self, name: str, kinds: tuple[str, ...], hear: Callable[[Told], None] | None = None
+        self,
+        name: str,
+        kinds: tuple[str, ...],
+        hear: Callable[[Told], None] | None = None,
+        stopped: Callable[[], bool] = lambda: False,
     ) -> Told | None:
-        """Wait until a driver says one of these; None where it ends without."""
+        """Wait until a driver says one of these; None where it ends without.
+
+        StoppedWaiting where `stopped` says so first.
+        """
         before: Told | None = None
         while True:
             over, _ = self.state(name)
@@ -90,11 +100,17 @@ class Jobs:
                 return found
             if over:
                 return None
+            if stopped():
+                raise StoppedWaiting("stopped while it waited for nodes of the cluster")
             news = last(log, "waiting")
             if hear is not None and news is not None and news != before:
                 hear(news)
                 before = news
             time.sleep(_LOOK_S)
+
+    def metadata(self, name: str) -> Mapping[str, str]:
+        """What a job was submitted with."""
+        return self._client.get_job_info(name).metadata or {}
 
     def of(self, identity: str) -> list[str]:
         """The jobs that belong to a gang or an allocation."""
@@ -179,13 +195,28 @@ def _connect(address: str) -> JobSubmissionClient:
     for name in _TALKATIVE:
         logging.getLogger(name).setLevel(logging.WARNING)
     try:
-        return JobSubmissionClient(address)
+        with _heard(address):
+            return JobSubmissionClient(address)
     except (ConnectionError, RuntimeError, ValueError) as failure:
         raise UsageError(
             f"no cluster of Ray answers at {address}: {_short(failure)}",
             why="its dashboard has to be reachable: jobs go through it",
             next="--ray-address http://HEAD:8265, or `ray start --head` to try it here",
         ) from None
+
+
+@contextmanager
+def _heard(address: str) -> Generator[None]:
+    """Ray takes the address in the environment, where there is one, for any that it is given."""
+    before = os.environ.get(_OVERRIDES)
+    os.environ[_OVERRIDES] = address
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_OVERRIDES]
+        else:
+            os.environ[_OVERRIDES] = before
 
 
 def _short(failure: Exception) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Mapping
 from itertools import zip_longest
 from typing import Final
@@ -49,6 +50,8 @@ def _refuse_other(said: str, nodes: int) -> None:
 def refuse_refused(words: tuple[str, ...], shape: Shape, environ: Mapping[str, str]) -> None:
     """A partition or account that isn't there, as sbatch tells without taking a job."""
     refuse_silence(environ)
+    if shutil.which("sbatch", path=environ.get("PATH")) is None:
+        return  # salloc will tell
     command = ("sbatch", "--test-only", f"--nodes={shape.nodes}", *words, "--wrap=true")
     _, _, said = asked(*command, limit_s=_TEST_S, environ=environ)
     if found := _REFUSED.search(said):
