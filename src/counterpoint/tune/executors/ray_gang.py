@@ -102,6 +102,7 @@ class RayGang:
         self._heard = time.monotonic()
         self._started = self._started or last(log, "started") is not None
         if (ended := self._of(log)) is not None:
+            self._clean(self._jobs, [self._job])
             return ended
         if (asked := last(log, "ship")) is not None:
             self._job = self._ship(asked)

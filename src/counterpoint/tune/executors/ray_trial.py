@@ -76,19 +76,11 @@ class Parts:
 
 def trial(asked: Json, place: Path) -> None:
     """Run it, and say how it ended."""
-    stops: list[int] = []
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        del frame
-        if not stops:
-            stops.append(number)
-            raise _Stopped
-
     parts: Parts | None = None
     shared = True
     ended: dict[str, object] = {"how": "killed", "code": None, "detail": ""}
     try:
-        signal.signal(signal.SIGTERM, stop)
+        signal.signal(signal.SIGTERM, _stop)
         found = _parts(asked)
         if isinstance(found, dict):
             tell("ended", **found)
@@ -111,14 +103,20 @@ def trial(asked: Json, place: Path) -> None:
         ended = _fault(parts, lost)
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        if parts is not None:
-            _ask_all(parts, "kill")  # so that nothing is left, wherever somebody answers
-            tell("gone")
+        if parts is not None and _ask_all(parts, "kill"):
+            tell("gone")  # else the tuner has it looked after
     packed: dict[str, object] = {}
     if parts is not None:
         packed = {} if shared else _collect(parts, place)
         _ask_all(parts, "clear")
     tell("ended", **ended, **packed)
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    """Ray's word to end; it is heard once."""
+    del frame
+    signal.signal(number, signal.SIG_IGN)
+    raise _Stopped
 
 
 def _parts(asked: Json) -> Parts | dict[str, object]:
@@ -223,13 +221,15 @@ def _gone(nodes: Iterable[str]) -> dict[str, object]:
     return {"how": how, "code": None, "detail": f"{hosts} left the cluster{why}"}
 
 
-def _ask_all(parts: Parts, method: str) -> None:
-    """Ask whoever still answers."""
-    for place in parts.there:
+def _ask_all(parts: Parts, method: str) -> bool:
+    """Ask all that are not known to be lost; whether they did it."""
+    asked = parts.there
+    for place in asked:
         try:
             parts.ask_one(place, method)
         except _NodeLost:
             parts.lost.add(place)
+    return asked == parts.there
 
 
 def _collect(parts: Parts, place: Path) -> dict[str, object]:
