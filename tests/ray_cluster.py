@@ -128,12 +128,22 @@ def _end(process: subprocess.Popen[str], base: str) -> None:
         process.wait(_DOWN_S)
     except subprocess.TimeoutExpired:
         process.kill()
-    for _ in range(3):
-        for path in Path("/proc").glob("[0-9]*"):
+    until = time.monotonic() + _DOWN_S
+    while (left := _carriers(base)) and time.monotonic() < until:
+        for number in left:
             with contextlib.suppress(OSError):
-                words = (path / "environ").read_bytes() + (path / "cmdline").read_bytes()
-                if base.encode() in words and int(path.name) != os.getpid():
-                    os.kill(int(path.name), signal.SIGKILL)
+                os.kill(number, signal.SIGKILL)
+        time.sleep(0.2)
+
+
+def _carriers(base: str) -> list[int]:
+    found: list[int] = []
+    for path in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            words = (path / "environ").read_bytes() + (path / "cmdline").read_bytes()
+            if base.encode() in words and int(path.name) != os.getpid():
+                found.append(int(path.name))
+    return found
 
 
 def _serve(base: str, nodes: int, cpus: int) -> None:
