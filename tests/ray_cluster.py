@@ -91,7 +91,7 @@ def _running(base: str, nodes: int, cpus: int) -> Generator[Cluster | str]:
             stderr=errors,
             start_new_session=True,
             text=True,
-            env={**os.environ, **_PATIENT, "RAY_TMPDIR": base},
+            env={**os.environ, **_PATIENT, "RAY_TMPDIR": base, "PATH": _path()},
             cwd=base,
         ) as process,
     ):
@@ -104,6 +104,11 @@ def _running(base: str, nodes: int, cpus: int) -> Generator[Cluster | str]:
         finally:
             patience.cancel()
             _end(process, base)
+
+
+def _path() -> str:
+    """Jobs say `python`, and these tests may run without their environment active."""
+    return os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
 
 
 def _told(process: subprocess.Popen[str], told: dict[str, Any]) -> Cluster:

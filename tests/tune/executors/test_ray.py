@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import subprocess
 import sys
 import uuid
 from collections.abc import Iterator
@@ -12,10 +13,12 @@ from pathlib import Path
 
 import pytest
 
+import counterpoint
 from counterpoint.core.errors import UsageError
 from counterpoint.runs import OutcomeKind, read_run
 from counterpoint.tune.executors.executor import Ended, EndedKind, Job, Shape, StoppedWaiting
 from counterpoint.tune.executors.ray import Ray, RayAllocation
+from counterpoint.tune.executors.ray_gang import refused
 from counterpoint.tune.executors.ray_hold import bundle_of, cluster_has, to_avoid
 from counterpoint.tune.executors.ray_jobs import Jobs
 from counterpoint.tune.executors.ray_wire import as_word, last, of_word
@@ -186,10 +189,10 @@ def is_driver(process: Path, does: str) -> bool:
 @pytest.mark.usefixtures("ray")
 def test_nodes_that_the_cluster_can_not_give_are_not_waited_for_endlessly() -> None:
     heard: list[str] = []
-    with pytest.raises(UsageError) as refused:
+    with pytest.raises(UsageError) as caught:
         Ray(shape=TWO, bundle={"GPU": 8}, wait_s=1, say=heard.append).open()
-    assert "gives no such nodes" in refused.value.what
-    why = str(refused.value.why)
+    assert "gives no such nodes" in caught.value.what
+    why = str(caught.value.why)
     assert "2 x {'GPU': 8}" in why
     assert "4 x (0 GPUs, 2 CPUs)" in why
 
@@ -213,9 +216,9 @@ def test_what_an_allocation_has_not_is_refused_at_once(tmp_path: Path) -> None:
     try:
         for shape, what in ((TWO, "2 nodes"), (Shape(per="gpu"), "a process per GPU")):
             asked = Job(name="no", command=("true",), directory=tmp_path / "no", shape=shape)
-            with pytest.raises(UsageError) as refused:
+            with pytest.raises(UsageError) as caught:
                 allocation.start(asked)
-            assert refused.value.what.startswith(what)
+            assert caught.value.what.startswith(what)
     finally:
         allocation.close()
 
@@ -225,9 +228,39 @@ def test_a_cluster_that_is_not_there_is_said() -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{closed.getsockname()[1]}"
-        with pytest.raises(UsageError) as refused:
+        with pytest.raises(UsageError) as caught:
             Ray(address=address).open()
-    assert address in refused.value.what
+    assert address in caught.value.what
+
+
+def test_jobs_that_find_another_python_than_ray_s_are_told_so(tmp_path: Path) -> None:
+    (tmp_path / "ray").mkdir()  # Ray's own directories, which look like a module
+    source = str(Path(counterpoint.__file__).parents[1])
+    program = (
+        f"import sys; sys.path[:0] = [{source!r}, '']\n"
+        "from counterpoint.tune.executors.ray_api import ray_api\n"
+        "ray_api()"
+    )
+    made = subprocess.run(
+        [sys.executable, "-S", "-c", program],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert made.returncode == 1
+    error = refused("counterpoint-1", "FAILED: exit code 1", made.stderr)
+    assert error.what == "the cluster's jobs do not find Ray's Python"
+    assert error.why == f"`python` is {sys.executable} on the head node, which has no Ray"
+    shell = subprocess.run(
+        ["/bin/sh", "-c", "python -m it"],
+        env={"PATH": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    state = f"FAILED: Job entrypoint command failed with exit code {shell.returncode}"
+    assert refused("counterpoint-1", state, shell.stderr).why == shell.stderr.strip()
 
 
 def node(name: str, **resources: float) -> dict[str, object]:

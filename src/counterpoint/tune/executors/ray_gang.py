@@ -12,6 +12,7 @@ from typing import Final
 from counterpoint.core.errors import CounterpointError, UsageError
 from counterpoint.tune.executors.collect import unpack
 from counterpoint.tune.executors.executor import Ended, EndedKind
+from counterpoint.tune.executors.ray_api import NO_RAY
 from counterpoint.tune.executors.ray_jobs import Jobs
 from counterpoint.tune.executors.ray_wire import Told, last
 from counterpoint.tune.executors.told import launcher_log, told
@@ -20,6 +21,8 @@ _LOOK_S: Final = 0.5
 _SILENT_S: Final = 120.0
 """So long the dashboard may be silent before its cluster is taken to be lost."""
 _TAIL: Final = 6
+_NO_PYTHON: Final = "exit code 127"
+"""What a shell says of a command that it does not find."""
 _KINDS: Final = {
     "exited": EndedKind.EXITED,
     "killed": EndedKind.KILLED,
@@ -149,6 +152,14 @@ def _why(state: str, log: str) -> str:
 
 def refused(identity: str, state: str, log: str) -> UsageError:
     """A driver that could not even begin."""
+    if NO_RAY in log or _NO_PYTHON in state:
+        told = [line for line in log.splitlines() if NO_RAY in line or "python" in line]
+        return UsageError(
+            "the cluster's jobs do not find Ray's Python",
+            why=told[-1].strip() if told else state,
+            next="start Ray on the head node where PATH has its environment first: "
+            "`python -c 'import ray; ray.init'` has to work for its jobs",
+        )
     return UsageError(
         f"the job {identity} did not come up on the cluster",
         why=_why(state, log),
