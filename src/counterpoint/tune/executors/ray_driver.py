@@ -22,7 +22,6 @@ Json = Mapping[str, Any]
 def main(word: str) -> None:
     """Do what the tuner asks for."""
     ray = ray_api()
-
     asked = of_word(word)
     ray.init(namespace=NAMESPACE, log_to_driver=False, logging_level="ERROR")
     match asked["do"]:
@@ -37,7 +36,6 @@ def main(word: str) -> None:
 def _place(allocation: str) -> Path:
     """Ray lets the tuner read what lies in its directory of logs."""
     ray = ray_api()
-
     node = ray._private.worker.global_worker.node  # noqa: SLF001  # there is no other word for it
     return Path(node.get_logs_dir_path()) / PLACE / allocation
 
@@ -45,7 +43,6 @@ def _place(allocation: str) -> Path:
 def _sweep(gangs: list[str]) -> None:
     """Kill what is left of gangs, on all nodes."""
     ray = ray_api()
-
     sweeps = ray.remote(num_cpus=0)(_kill_all)
     left = [
         sweeps.options(scheduling_strategy=on_node(node["NodeID"])).remote(gangs)

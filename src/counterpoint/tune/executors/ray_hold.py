@@ -31,7 +31,6 @@ Json = Mapping[str, Any]
 def hold(asked: Json, place: Path) -> None:
     """Get the nodes, say which, and keep them until this process is ended."""
     ray = ray_api()
-
     bundle, why = bundle_of(alive_nodes(), asked["nodes"], asked["bundle"])
     if bundle is None:
         tell("refused", why=why, has=cluster_has(alive_nodes()))
@@ -49,7 +48,6 @@ def hold(asked: Json, place: Path) -> None:
 def alive_nodes() -> list[Json]:
     """The nodes of the cluster."""
     ray = ray_api()
-
     return [it for it in cast("list[Json]", ray.nodes()) if it["Alive"]]
 
 
@@ -119,12 +117,10 @@ def to_avoid(
 
 
 def _can_avoid() -> bool:
-
     return "bundle_label_selector" in inspect.signature(ray_api().util.placement_group).parameters
 
 
 def _asked_for(name: str, bundle: dict[str, float], count: int, avoid: Sequence[str]) -> Any:  # noqa: ANN401
-
     selector = {"ray.io/node-id": f"!in({','.join(avoid)})"}
     more: dict[str, Any] = {"bundle_label_selector": [selector] * count} if avoid else {}
     strategy = "STRICT_SPREAD" if count > 1 else "STRICT_PACK"
@@ -132,14 +128,12 @@ def _asked_for(name: str, bundle: dict[str, float], count: int, avoid: Sequence[
 
 
 def _remove(group: Any) -> None:  # noqa: ANN401
-
     ray_api().util.remove_placement_group(group)
     time.sleep(_TICK_S)  # its name is free again a little later
 
 
 def _free() -> str:
     ray = ray_api()
-
     free = cast("Mapping[str, float]", ray.available_resources())
     return ", ".join(f"{free.get(name, 0):g} {name}s" for name in ("GPU", "CPU"))
 
@@ -147,7 +141,6 @@ def _free() -> str:
 def _facts(group: Any, count: int) -> list[Json]:  # noqa: ANN401
     """The nodes in the order of their bundles. To ask them brings our package there, too."""
     ray = ray_api()
-
     asks = ray.remote(num_cpus=0)(_fact)
     return ray.get(
         [
@@ -159,7 +152,6 @@ def _facts(group: Any, count: int) -> list[Json]:  # noqa: ANN401
 
 def _fact() -> Json:
     ray = ray_api()
-
     return {
         "id": ray.get_runtime_context().get_node_id(),
         "host": socket.gethostname(),

@@ -252,7 +252,6 @@ def _holds(path: str, text: str) -> bool:
 
 def _address() -> str:
     ray = ray_api()
-
     return str(ray.util.get_node_ip_address())
 
 

@@ -60,7 +60,6 @@ class Parts:
 
     def ask_one(self, place: int, method: str, *words: object, within_s: float = _ANSWER_S) -> Any:  # noqa: ANN401
         ray = ray_api()
-
         answer = getattr(self.actors[place], method).remote(*words)
         until = time.monotonic() + within_s
         while True:
@@ -122,7 +121,6 @@ def _stop(number: int, frame: FrameType | None) -> None:
 def _parts(asked: Json) -> Parts | dict[str, object]:
     """The actors; or, where the allocation is not what it was, how the trial ended."""
     ray = ray_api()
-
     nodes, per_node = cast("list[str]", asked["nodes"]), int(asked["ranks_per_node"])
     try:
         group = ray.util.get_placement_group(asked["allocation"])
@@ -195,7 +193,6 @@ def _pass_on(parts: Parts, place: int, rank: int) -> None:
 def _fault(parts: Parts, lost: _NodeLost) -> dict[str, object]:
     """Was it the node, or a process of ours alone? Ray finds out a little later."""
     ray = ray_api()
-
     parts.lost.add(lost.place)
     node = parts.nodes[lost.place]
     until = time.monotonic() + _DEATH_S
@@ -211,7 +208,6 @@ def _fault(parts: Parts, lost: _NodeLost) -> dict[str, object]:
 def _gone(nodes: Iterable[str]) -> dict[str, object]:
     """Nodes of the allocation that it has no more; why, as far as Ray was told."""
     ray = ray_api()
-
     lost = [it for it in cast("list[Json]", ray.nodes()) if it["NodeID"] in set(nodes)]
     reasons = {str(it.get("DeathReasonMessage") or "") for it in lost} - {""}
     hosts = ", ".join(str(it["NodeManagerHostname"]) for it in lost) or "a node"
@@ -235,7 +231,6 @@ def _ask_all(parts: Parts, method: str) -> bool:
 def _collect(parts: Parts, place: Path) -> dict[str, object]:
     """Bring together what the ranks left, for the tuner to fetch."""
     ray = ray_api()
-
     place.mkdir(parents=True, exist_ok=True)
     for old in place.glob("*.zip"):  # the tuner has fetched it, or never will
         old.unlink(missing_ok=True)
