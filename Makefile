@@ -14,6 +14,7 @@ DEMO := demo-output/$(shell date +%Y%m%d-%H%M%S)
 
 NEWEST_TESTS := tests/compile tests/cost tests/simulate \
 	$(wildcard tests/workflow/test_predict*.py tests/cli/test_predict*.py)
+NEWEST_CHOICES := tests/tune/space/test_space_compiles.py  # what ends a newer XLA is found there
 
 .PHONY: help demo test newest fast lint docs tools clean lock
 .DEFAULT_GOAL := help
@@ -48,7 +49,8 @@ newest: $(VENV)/installed-all-dev ## the compiler's tests with the newest JAX, w
 	else \
 		$(MAKE) --no-print-directory VENV=$(NEWEST) PYTHON=$(NEWER_PYTHON) $(NEWEST)/installed-compiler-dev \
 		&& $(NEWEST)/bin/python -c 'import jax, sys; print("== pytest with jax", jax.__version__, "on Python", sys.version.split()[0])' \
-		&& $(NEWEST)/bin/python -m pytest -n 4 --dist loadfile -m 'not slow' $(NEWEST_TESTS); \
+		&& $(NEWEST)/bin/python -m pytest -n 4 --dist loadfile -m 'not slow' $(NEWEST_TESTS) \
+		&& $(NEWEST)/bin/python -m pytest $(NEWEST_CHOICES); \
 	fi
 
 fast: $(VENV)/installed-all-dev ## the tests that start few programs: under 5 minutes on two cores

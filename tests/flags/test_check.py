@@ -61,6 +61,7 @@ def codes(text: str, version: str = "0.10.2", chip: str | None = None) -> list[s
         ("--xla_gpu_disable_async_collectives=", "0.10.2", "FLAG202"),
         ("--xla_gpu_enable_libnvptxcompiler=true", "0.10.2", "FLAG203"),
         ("--xla_gpu_override_gemm_autotuner=abc", "0.10.2", "FLAG203"),
+        ("--xla_gpu_enable_analytical_latency_estimator=true", "0.11.0", "FLAG203"),
         ("--xla_gpu_autotune_level=4;", "0.10.2", "FLAG204"),
         ('''--xla_gpu_autotune_level="'4'"''', "0.10.2", "FLAG204"),
         ('''--xla_dump_to="'/tmp'"''', "0.10.2", "FLAG204"),
@@ -320,6 +321,25 @@ def test_errors_are_said_where_the_compilers_parser_ends_the_process(
     errors = {one.code for one in said if one.severity is Severity.ERROR}
     taken = xla(text) is not None
     assert taken == (not errors - {AT_THE_COMPILE}) or errors == {AT_THE_COMPILE}, (text, errors)
+
+
+@pytest.mark.parametrize(
+    ("more", "version", "chip", "ends"),
+    [
+        ("", "0.11.0", "H100", True),
+        ("", "0.12.0.1", None, True),
+        ("", "0.10.2", "H100", False),
+        ("", "0.12.0", "A100", False),
+        ("--xla_gpu_enable_latency_hiding_scheduler=true", "0.12.0", "A100", True),
+        ("--xla_gpu_enable_latency_hiding_scheduler=false", "0.12.0", "H100", False),
+        ("--xla_gpu_enable_latency_hiding_scheduler=false", "0.11.0", "H100", True),
+    ],
+)
+def test_a_value_may_end_the_compile_of_some_releases_where_the_scheduler_runs(
+    more: str, version: str, chip: str | None, ends: bool
+) -> None:
+    text = f"--xla_gpu_enable_analytical_latency_estimator=true {more}"
+    assert (AT_THE_COMPILE in codes(text, version, chip)) is ends
 
 
 def test_a_directory_that_a_file_stands_in_the_way_of_is_named(tmp_path: Path) -> None:

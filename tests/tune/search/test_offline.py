@@ -42,7 +42,7 @@ SPACE = space(
     dimension("pipelined", "true", flag="xla_gpu_enable_pipelined_all_gather"),
     dimension("gather", "0", "31457281", flag="xla_gpu_all_gather_combine_threshold_bytes"),
     dimension("scatter", "0", flag="xla_gpu_reduce_scatter_combine_threshold_bytes"),
-    variable("XLA_PYTHON_CLIENT_MEM_FRACTION", "0.0005", dimension="memory", acts=Acts.SCHEDULE),
+    variable("XLA_PYTHON_CLIENT_MEM_FRACTION", "0.0001", dimension="memory", acts=Acts.SCHEDULE),
     variable("NCCL_ALGO", "Ring", dimension="algorithm"),
     dimension("PGLE", profile=True),
     seeds=(UNKNOWN, FLAGS, Arm(name="mine", settings=AT_RUN, origin=Origin.HAND)),
@@ -107,13 +107,13 @@ def test_equal_programs_are_named_and_not_listed(study: Study) -> None:
 def test_a_failure_and_what_is_too_large_end_nothing(study: Study) -> None:
     failed = by_name(study)["unknown"]
     assert "xla_gpu_no_such" in (failed.failure or "")
-    large = predictions(study)["memory 0.0005"]
+    large = predictions(study)["memory 0.0001"]
     assert large.fits is False
     assert large.peak_bytes is not None
     assert large.limit_bytes is not None
     assert large.peak_bytes > large.limit_bytes
     assert study.search is not None
-    assert not {"unknown", "memory 0.0005"} & set(study.search.shortlist)
+    assert not {"unknown", "memory 0.0001"} & set(study.search.shortlist)
 
 
 def test_the_best_is_listed_first_and_each_of_its_changes_brings_something(study: Study) -> None:

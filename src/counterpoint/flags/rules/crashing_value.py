@@ -11,8 +11,8 @@ The program dies minutes after its start, mostly with a message that does not na
 ## How it is detected
 
 By a list of values that were tried: each flag in a compile of a sharded training step for
-H100s with jaxlib 0.10.2. And by the catalogue, which knows the releases whose parser crashes at a
-flag whatever its value.
+H100s with jaxlib 0.10.2, and what was found to end later releases. And by the catalogue, which
+knows the releases whose parser crashes at a flag whatever its value.
 
 ## Example
 
@@ -47,14 +47,17 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.flags.channel import Channel
+from counterpoint.flags.lint.asked import asked_off, asked_on, has_profile, since
 from counterpoint.flags.lint.case import Case
 from counterpoint.flags.lint.remark import Mend, Remark, Severity, remark
+from counterpoint.flags.version import LHS, false_is_obeyed, lhs_flag_needed
 from counterpoint.flags.written import Given
 
 CODE: Final = "FLAG203"
 NAME: Final = "crashing-value"
 SINCE: Final = "0.1"
 
+_SCHEDULER: Final = "scheduler"
 _FILE: Final = Path(__file__).with_name("crashing_values.tsv")
 
 
@@ -63,22 +66,38 @@ class _Crash:
     values: re.Pattern[str]
     what: str
     channel: str = ""  # empty: both
+    since: str = ""  # empty: in all releases
+    where: str = ""  # empty: everywhere
 
-    def hits(self, one: Given) -> bool:
-        here = self.channel in ("", one.channel)
-        return here and self.values.fullmatch(one.meant.strip().lower()) is not None
+    def hits(self, one: Given, case: Case) -> bool:
+        if self.channel not in ("", one.channel):
+            return False
+        if self.since and not since(case, self.since):
+            return False
+        if self.where == _SCHEDULER and not _scheduler_runs(case):
+            return False
+        return self.values.fullmatch(one.meant.strip().lower()) is not None
 
 
 def check(case: Case) -> Iterator[Remark]:
     crashes = _crashes()
     for one in case.compiler:
         crash = crashes.get(one.name)
-        if crash and one.known and case.known(one) and crash.hits(one):
+        if crash and one.known and case.known(one) and crash.hits(one, case):
             yield remark(CODE, Severity.ERROR, one, crash.what, "drop it", Mend())
         flag = case.release.flags.get(one.name)
         if flag and flag.fatal and one.channel is Channel.XLA_FLAGS:
             what = f"crashes XLA of jaxlib {case.release.version} whatever its value"
             yield remark(CODE, Severity.ERROR, one, what, "drop it", Mend())
+
+
+def _scheduler_runs(case: Case) -> bool:
+    """Whether it does, or may: of an unknown chip the worst is taken."""
+    version = case.release.asked
+    if asked_off(case, LHS) and false_is_obeyed(version):
+        return False
+    needed = lhs_flag_needed(version, case.chip, profile=has_profile(case))
+    return asked_on(case, LHS) or case.chip is None or not needed
 
 
 @cache
