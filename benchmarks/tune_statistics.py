@@ -9,7 +9,8 @@ runs, over four full rows, one-sided at 2.5 %, corrected for the number of arms 
 `off` is the mean error of the gain of the first arm where it came out best, by the race and by the
 fresh runs. Shares are per cent of studies, with Wilson's 95 % range.
 
-The file is not called statistics.py: Python would take it for its own module of this name.
+The file is not called statistics.py: Python would take it for its own module of this name (the one
+that is, in this folder, runs this one, and hands Python's to everybody else).
 """
 
 from __future__ import annotations
