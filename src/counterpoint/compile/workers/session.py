@@ -29,6 +29,7 @@ from jaxlib.mlir import ir
 
 from counterpoint.compile.workers.job import Failure, Form, Job, Outcome
 from counterpoint.compile.workers.refusal import Refusal
+from counterpoint.compile.workers.serialized import module_of
 from counterpoint.compile.workers.text_proto import without_field
 
 # What jaxlib hands out without types.
@@ -70,14 +71,25 @@ def compile_program(job: Job, program: bytes, log: Path) -> tuple[bytes, Outcome
         started = time.perf_counter()
         executable = _compile(module, devices, options)
         seconds = time.perf_counter() - started
-    scheduled: bytes = executable.hlo_modules()[0].as_serialized_hlo_module_proto()
-    return scheduled, Outcome(
+    return _scheduled(executable), Outcome(
         seconds=seconds,
         devices=len(devices),
         memory=_memory(executable.get_compiled_memory_stats()),
         versions={"jax": jax.__version__, "jaxlib": version.__version__},
         notes=notes,
     )
+
+
+def _scheduled(executable: Executable) -> bytes:
+    """The scheduled module; before 0.8.2 only what is serialized has it."""
+    try:
+        modules = executable.hlo_modules()
+    except RuntimeError as error:
+        if "UNIMPLEMENTED" not in str(error):
+            raise
+        return module_of(executable.serialize())
+    scheduled: bytes = modules[0].as_serialized_hlo_module_proto()
+    return scheduled
 
 
 def _check_plugin() -> None:
