@@ -96,6 +96,13 @@ def test_arms_of_one_reason_are_told_together() -> None:
     assert "all-gather threshold 64 MiB, all-gather threshold 65 MiB: XLA made" in text
 
 
+def test_changes_that_were_only_predicted_are_said_to_be() -> None:
+    made = tune_conclusions.found()
+    assert "as predicted" not in text_of(made)
+    only = replace(made, ablation=made.ablation[1:])
+    assert "loses without it, as predicted;" in " ".join(text_of(only).split())
+
+
 def test_names_never_reach_the_terminal_as_commands() -> None:
     evil = "x\x1b]0;owned\x07"
     made = tune_conclusions.found()

@@ -221,7 +221,10 @@ def ablation_section(conclusion: Conclusion) -> Iterator[Section]:
         for it in sorted(found, key=lambda it: -it.loses)
     )
     names = list(dict.fromkeys(it.arm for it in found))
-    summary = printable(f"what {' and '.join(names)} loses without it; shares of the base's step")
+    how = "" if any(it.basis != "predicted" for it in found) else ", as predicted"
+    summary = printable(
+        f"what {' and '.join(names)} loses without it{how}; shares of the base's step"
+    )
     yield Section("What each change brings", summary, (Table(columns=columns, rows=rows),))
 
 

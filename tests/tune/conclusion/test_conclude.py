@@ -11,7 +11,13 @@ from counterpoint.tune.arm import BASE, Acts, Arm, Origin, Predicted
 from counterpoint.tune.conclusion.conclude import conclude
 from counterpoint.tune.conclusion.conclusion import ArmRow, Conclusion
 from counterpoint.tune.figures import estimate_text
-from counterpoint.tune.journal.records import CandidateSeen, Paused, SearchEnded, StudyEnded
+from counterpoint.tune.journal.records import (
+    Ablated,
+    CandidateSeen,
+    Paused,
+    SearchEnded,
+    StudyEnded,
+)
 from counterpoint.tune.online.moves import Drop, Finish
 from counterpoint.tune.plan import Budget, Plan
 from counterpoint.tune.statistics.estimate import Rule, Verdict
@@ -263,6 +269,38 @@ def test_what_the_winner_is_made_of() -> None:
     assert loses["y"] == pytest.approx(0.0, abs=0.003)
     assert {it.basis for it in said.ablation} == {"measured"}
     assert all(it.low is not None and it.low <= it.loses for it in said.ablation)
+
+
+def foretold(name: str, dimension: str) -> Ablated:
+    return Ablated(
+        arm=name,
+        dimension=dimension,
+        choice="on",
+        loses=0.019,
+        low=0.001,
+        high=0.024,
+        basis="predicted",
+        at=AT,
+    )
+
+
+@pytest.mark.parametrize(("better", "left"), [("best", ["x"]), ("other", [])])
+def test_what_was_foretold_of_a_loser_is_not_said_of_the_winner(
+    better: str, left: list[str]
+) -> None:
+    best = arm("best", change("x"), change("z"), predicted=predicted(0.019))
+    made = Made(best, arm("other", change("y"))).add(foretold("best", "x"))
+    gains = {"best": {"x": 0.04}, "other": {"y": 0.04}}[better]
+    said = concluded(Race(made, PLAN, gains=gains, noise=0.0005))
+    assert said.winner is not None
+    assert said.winner.name == better
+    assert [it.dimension for it in said.ablation] == left
+
+
+def test_a_prediction_says_what_its_best_arm_is_made_of() -> None:
+    made = Made(arm("best", change("x"), predicted=predicted(0.019)), arm("other"))
+    made.add(foretold("best", "x"), foretold("other", "y"))
+    assert [it.arm for it in conclude(made.study, PLAN).ablation] == ["best"]
 
 
 def told(

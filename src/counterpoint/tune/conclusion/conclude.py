@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.core.basis import Range
+from counterpoint.tune.arm import Arm
 from counterpoint.tune.conclusion.arm_rows import NOT_LOOKED_AT, NOT_PREDICTABLE, arm_rows
 from counterpoint.tune.conclusion.conclusion import ArmRow, Conclusion
 from counterpoint.tune.conclusion.doubts import doubts
@@ -22,6 +23,7 @@ from counterpoint.tune.conclusion.sentence import (
 )
 from counterpoint.tune.conclusion.spent import spent
 from counterpoint.tune.figures import several
+from counterpoint.tune.journal.records import Ablated
 from counterpoint.tune.online.rows import CONFIRM, RACE, observations
 from counterpoint.tune.plan import Plan
 from counterpoint.tune.statistics.estimate import Noise
@@ -52,7 +54,7 @@ def conclude(study: Study, plan: Plan) -> Conclusion:
         rows=rows,
         noise=noise,
         spent=spent(study, plan),
-        ablation=(*measured_ablation(study, plan, found), *study.ablation),
+        ablation=(*measured_ablation(study, plan, found), *_foretold(study, found.winner)),
         notes=doubts(study, plan, found, noise),
     )
 
@@ -70,9 +72,14 @@ def _predicted(study: Study, plan: Plan) -> Conclusion:
         range=said.gain_range if said is not None else None,
         rows=rows,
         spent=spent(study, plan) if study.trials else None,
-        ablation=study.ablation,
+        ablation=tuple(_foretold(study, best)),
         notes=tuple(_left(rows)),
     )
+
+
+def _foretold(study: Study, best: Arm | None) -> Iterator[Ablated]:
+    """The predicted ablation of the arm to take: that of another, which lost, helps nobody."""
+    return (it for it in study.ablation if best is not None and it.arm == best.name)
 
 
 def _left(rows: tuple[ArmRow, ...]) -> Iterator[str]:
