@@ -16,7 +16,7 @@ from counterpoint.report.terminal import plain_text, print_document
 from counterpoint.report.tune_document import tune_document
 from counterpoint.report.tune_json import tune_json
 from counterpoint.report.tune_words import clock, duration, gain_text
-from counterpoint.tune.conclusion.conclusion import Conclusion
+from counterpoint.tune.conclusion.conclusion import ArmRow, Conclusion
 
 GOLDEN = Path(__file__).parent / "golden"
 STUDY = Path("studies/llama")
@@ -94,6 +94,27 @@ def test_arms_of_one_reason_are_told_together() -> None:
     other = replace(same, arm=replace(same.arm, name="all-gather threshold 65 MiB"))
     text = " ".join(text_of(replace(made, rows=(*made.rows, other))).split())
     assert "all-gather threshold 64 MiB, all-gather threshold 65 MiB: XLA made" in text
+
+
+def out(name: str, why: str) -> ArmRow:
+    return ArmRow(arm=tune_conclusions.arm(name), status="no budget", why=why)
+
+
+def test_no_arm_is_told_with_the_figures_of_another() -> None:
+    made = tune_conclusions.found()
+    rows = (out("a", "-0.1 % after 2 rows"), out("b", "-2.8 % after 2 rows"))
+    text = text_of(replace(made, rows=(*made.rows, *rows)))
+    assert "a: -0.1 % after 2 rows\n" in text
+    assert "b: -2.8 % after 2 rows\n" in text
+
+
+def test_many_of_one_kind_are_told_by_their_first() -> None:
+    made = tune_conclusions.found()
+    rows = tuple(out(f"arm{it}", f"its peak of {it}.5 GiB is too large") for it in range(70, 90))
+    text = " ".join(text_of(replace(made, rows=(*made.rows, *rows))).split())
+    assert "arm70: its peak of 70.5 GiB is too large" in text
+    assert "arm71, arm72, arm73, arm74, arm75, arm76 and 13 more: as arm70, other figures" in text
+    assert "71.5" not in text
 
 
 def test_changes_that_were_only_predicted_are_said_to_be() -> None:

@@ -31,6 +31,8 @@ _HASH: Final = 8
 _REASONS: Final = 12
 _NOT_SO: Final = "-"
 _NAMES: Final = 6
+_APART: Final = 4
+"""So many reasons that differ in figures alone are told one by one."""
 _NUMBER: Final = re.compile(r"\d+(?:\.\d+)*")
 _QUIET: Final = ("same program", "not predictable", "not looked at")
 """Reasons that come last: nothing went wrong."""
@@ -178,21 +180,37 @@ def _program(row: ArmRow) -> str:
 def _reasons(rows: Iterable[ArmRow]) -> Iterator[Facts]:
     """Why an arm is where it is, also of arms that the table has no room for.
 
-    Arms of one reason stand together, and reasons that differ in numbers alone are one.
+    Arms stand together where the text is the same to the last figure. Of many that differ in
+    figures alone the first is told, and the others are said to have other figures.
     """
-    grouped: dict[tuple[str, str], list[ArmRow]] = {}
+    alike: dict[tuple[str, str], list[ArmRow]] = {}
     for it in rows:
         if it.why:
-            grouped.setdefault((it.status, _NUMBER.sub("0", it.why)), []).append(it)
+            alike.setdefault((it.status, _NUMBER.sub("0", it.why)), []).append(it)
     facts = [
-        Fact(printable(status), printable(f"{_some(found)}: {found[0].why}"))
-        for (status, _), found in sorted(grouped.items(), key=lambda it: it[0][0] in _QUIET)
+        Fact(printable(status), printable(text))
+        for (status, _), found in sorted(alike.items(), key=lambda it: it[0][0] in _QUIET)
+        for text in _told(found)
     ]
     if len(facts) > _REASONS:
         more = len(facts) - _REASONS
         facts = [*facts[:_REASONS], Fact("", f"and {more} more: --json", Tone.QUIET)]
     if facts:
         yield Facts(tuple(facts))
+
+
+def _told(alike: Iterable[ArmRow]) -> Iterator[str]:
+    """Reasons that differ in figures at most."""
+    same: dict[str, list[ArmRow]] = {}
+    for it in alike:
+        same.setdefault(it.why, []).append(it)
+    texts = [f"{_some(found)}: {why}" for why, found in same.items()]
+    if len(texts) <= _APART:
+        yield from texts
+        return
+    first, *others = same.values()
+    yield texts[0]
+    yield f"{_some([row for rows in others for row in rows])}: as {_name(first[0])}, other figures"
 
 
 def _some(rows: Sequence[ArmRow]) -> str:
