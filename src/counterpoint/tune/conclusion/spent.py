@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from counterpoint.tune.conclusion.conclusion import Spent
+from counterpoint.tune.online.purse import charged
 from counterpoint.tune.plan import Plan
 from counterpoint.tune.study.study import Study
 
@@ -17,11 +18,11 @@ def spent(study: Study, plan: Plan) -> Spent:
     ]
     seconds = sum(wall_s for wall_s, _ in walls)
     budget = plan.budget
-    count = len(study.trials)
+    paid = charged(study, budget)
     return Spent(
-        trials=count,
+        trials=len(study.trials),
         seconds=seconds,
         node_seconds=sum(wall_s * count for wall_s, count in walls),
-        trials_left=None if budget.trials is None else max(budget.trials - count, 0),
+        trials_left=None if budget.trials is None else max(budget.trials - paid, 0),
         seconds_left=None if budget.seconds is None else max(budget.seconds - seconds, 0.0),
     )

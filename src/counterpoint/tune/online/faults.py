@@ -9,7 +9,7 @@ from counterpoint.tune.arm import BASE, Acts, Arm, Origin
 from counterpoint.tune.online.moves import CloseAllocation, Drop, Finish, Move, Pause
 from counterpoint.tune.online.standing import SAME_PROGRAM, racers
 from counterpoint.tune.plan import Plan
-from counterpoint.tune.study.study import Study, Trial
+from counterpoint.tune.study.study import BASE_FAILS, Study, Trial
 from counterpoint.tune.trial.guard import guard
 from counterpoint.tune.trial.report import Failure, Losses, Purpose
 from counterpoint.tune.trial.step_times import NONE_SEEN
@@ -21,6 +21,9 @@ OF_NO_USE: Final = frozenset({Failure.NO_STEPS, Failure.UNSTEADY})
 _AGAIN: Final = frozenset({Failure.UNSTEADY, Failure.HANG, Failure.NO_STEPS})
 """What may be luck also in the first run of all, or is seen in a profile the second time."""
 _BY_THE_USER: Final = frozenset({Failure.INTERRUPTED, Failure.DISK_FULL})
+_OF_NODES: Final = frozenset({Failure.NODE_FAULT, Failure.PREEMPTED})
+_HELD: Final = ("slurm", "ray")
+"""Executors whose allocation is nodes that are held: gone as soon as one of them is."""
 
 _MEND: Final = {
     Failure.UNKNOWN_FLAG: "mend XLA_FLAGS or --set: counterpoint flags check",
@@ -55,9 +58,10 @@ def blamed(trial: Trial) -> bool:
 def _of_the_base(study: Study) -> Finish | None:
     """Without the base there is nothing to compare with."""
     trials = [it for it in study.trials_of(BASE) if it.counts or blamed(it)]
+    of_now = {it.started.number for it in study.trials[study.before :]}
     streak = 0
     for it in reversed(trials):
-        if it.counts:
+        if it.counts or it.started.number not in of_now:
             break
         streak += 1
     if not streak:
@@ -68,7 +72,7 @@ def _of_the_base(study: Study) -> Finish | None:
     if streak < _CHANCES and not at_once:
         return None
     detail = trials[-1].report.detail if trials[-1].report else ""
-    told = f"the base itself fails: {failure}" + (f", {detail}" if detail else "")
+    told = f"{BASE_FAILS}: {failure}" + (f", {detail}" if detail else "")
     mend = _MEND.get(failure, f"see {trials[-1].started.directory}")
     if failure is Failure.NO_STEPS and not detail.startswith(NONE_SEEN):
         mend = "let it print each step, at once, or train longer"
@@ -170,7 +174,10 @@ def _programs(study: Study, name: str) -> frozenset[str]:
 
 
 def _of_nodes(study: Study, plan: Plan) -> Move | None:
-    """Trials that fail without blame: once more, then elsewhere, then not for now."""
+    """Trials that fail without blame: once more, then elsewhere, then not for now.
+
+    Elsewhere at once where the nodes themselves are gone: there every arm's turn would end so.
+    """
     if not study.open_allocations:
         return None
     here = study.open_allocations[-1]
@@ -181,12 +188,18 @@ def _of_nodes(study: Study, plan: Plan) -> Move | None:
         if it.failure not in _BY_THE_USER:
             streak.append(it)
     in_this_one = sum(it.started.allocation == here for it in streak)
-    # Where nothing can be started any more, every arm's turn would end so.
-    gone = in_this_one and streak[0].gang is None
+    gone = in_this_one and _lost_its_nodes(study, streak[0])
     if in_this_one <= plan.retries and not gone:
         return None
-    if in_this_one == len(streak):
+    if in_this_one == len(streak) or (gone and len(streak) <= plan.retries):
         return CloseAllocation(here)
     detail = streak[0].report.detail if streak[0].report else ""
     told = f": {detail}" if detail else ""
     return Pause(f"trials keep failing by no fault of theirs ({streak[0].failure}{told})")
+
+
+def _lost_its_nodes(study: Study, trial: Trial) -> bool:
+    """Whether nothing can be started there any more: not at all, or on nodes that were held."""
+    place = next(it for it in study.allocations if it.number == trial.started.allocation)
+    held = place.executor in _HELD and trial.failure in _OF_NODES
+    return held or trial.gang is None

@@ -11,11 +11,11 @@ from counterpoint.tune.online.moves import Drop
 from counterpoint.tune.online.purse import purse
 from counterpoint.tune.online.rosters import race_roster, undecided
 from counterpoint.tune.online.rows import NOISE_TRIALS, RACE, SCREEN_ROWS, noise_known, rows_of
-from counterpoint.tune.online.standing import NO_BUDGET, overlap, raced, racers
+from counterpoint.tune.online.standing import overlap, raced, racers
 from counterpoint.tune.plan import Plan
 from counterpoint.tune.statistics.estimate import Estimate, Verdict
 from counterpoint.tune.statistics.levels import looks
-from counterpoint.tune.study.study import Study
+from counterpoint.tune.study.study import NO_BUDGET, Study
 
 SLOWER = "slower"
 NO_EFFECT = "no effect"

@@ -9,7 +9,7 @@ from typing import Final
 
 from counterpoint.tune.online.finals import next_finalists, rows_due
 from counterpoint.tune.online.rows import NOISE_TRIALS, SCREEN_ROWS
-from counterpoint.tune.plan import Plan
+from counterpoint.tune.plan import Budget, Plan
 from counterpoint.tune.study.study import Study
 
 LEAST: Final = NOISE_TRIALS + 2 * SCREEN_ROWS
@@ -38,7 +38,7 @@ class Purse:
 
 def purse(study: Study, plan: Plan) -> Purse:
     """What is left at this point of a study."""
-    spent = len(study.trials)
+    spent = charged(study, plan.budget)
     walls = [it.wall_s for it in study.trials if it.wall_s is not None]
     trial_s = trial_seconds(study)
     left = math.inf if plan.budget.trials is None else float(plan.budget.trials - spent)
@@ -52,6 +52,15 @@ def purse(study: Study, plan: Plan) -> Purse:
     best = next(iter(next_finalists(study, plan)), None)
     due = rows_due(study, plan, best and best.name)
     return Purse(max(left, 0.0), reserve(spent + left, due), trial_s, seconds_left)
+
+
+def charged(study: Study, budget: Budget) -> int:
+    """Trials that the budget pays for.
+
+    Those that failed without blame are made again for nothing, but never more than it has trials.
+    """
+    paid = sum(it.is_charged for it in study.trials)
+    return paid if budget.trials is None else max(paid, len(study.trials) - budget.trials)
 
 
 def trial_seconds(study: Study) -> float | None:

@@ -50,7 +50,7 @@ from counterpoint.tune.online.standing import raced, racers
 from counterpoint.tune.plan import Plan
 from counterpoint.tune.statistics.estimate import Verdict
 from counterpoint.tune.statistics.order import row_order
-from counterpoint.tune.study.study import Study
+from counterpoint.tune.study.study import NO_BUDGET, Study
 from counterpoint.tune.trial.report import Purpose
 
 DECIDED = "every arm is decided"
@@ -244,8 +244,9 @@ def _why_done(study: Study, plan: Plan) -> str:
     if len(study.arms) < 2:
         return NOTHING
     if not racers(study):
-        return NOBODY
+        poor = any(it.kind == NO_BUDGET for it in study.dropped.values())
+        return SPENT if poor else NOBODY
     if target_reached(study, plan):
-        return REACHED
+        return REACHED if not plan.confirm_rows or shown(study, plan) else SPENT
     waiting = undecided(study, plan) or confirm_roster(study, plan)
     return SPENT if waiting else DECIDED

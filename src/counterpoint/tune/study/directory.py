@@ -44,7 +44,7 @@ def open_study(path: Path, asked: StudyBegan, disk: Disk = _REAL) -> Generator[L
         waiting: list[Record] = []
         if not journal.records:
             journal.append(asked)
-        elif study.options != asked.options or (len(journal.records) > 1 and study.ended is None):
+        elif study.options != asked.options or (len(journal.records) > 1 and not study.is_done):
             again = Resumed(options=asked.options, version=asked.version, at=stamp())
             study = follow(study, again)
             waiting.append(again)

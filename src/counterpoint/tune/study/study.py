@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import singledispatch
 from types import MappingProxyType
+from typing import Final
 
 from counterpoint.tune.arm import Arm
 from counterpoint.tune.journal.records import (
@@ -30,6 +31,11 @@ from counterpoint.tune.journal.records import (
 )
 from counterpoint.tune.trial.report import Failure, Report
 
+NO_BUDGET: Final = "no budget"
+"""Why an arm was dropped that comes back when a study goes on: there may be more now."""
+BASE_FAILS: Final = "the base itself fails"
+"""What a study ends for that may be begun again, since nothing is known yet."""
+
 _NONE: Mapping[str, ArmDropped] = MappingProxyType({})
 _NOBODY: Mapping[str, int] = MappingProxyType({})
 
@@ -52,6 +58,11 @@ class Trial:
     def failure(self) -> Failure | None:
         return self.report.failure if self.report else None
 
+    @property
+    def is_charged(self) -> bool:
+        """Whether a budget of trials pays for it: not for one that failed without blame."""
+        return self.failure is None or self.failure.blames_the_arm
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Study:
@@ -73,8 +84,13 @@ class Study:
     fitted: ModelFitted | None = None
     paused: Paused | None = None  # None again as soon as it went on
     ended: StudyEnded | None = None
-
     resumed: Resumed | None = None
+    before: int = 0  # trials of earlier sittings
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the same question again finds nothing more to do."""
+        return self.ended is not None and not self.ended.why.startswith(BASE_FAILS)
 
     @property
     def options(self) -> tuple[tuple[str, str], ...]:
@@ -221,7 +237,16 @@ def _(record: Paused, study: Study) -> Study:
 
 @_follow.register
 def _(record: Resumed, study: Study) -> Study:
-    return replace(study, resumed=record, ended=None)
+    dropped = {name: it for name, it in study.dropped.items() if it.kind != NO_BUDGET}
+    out = {name: at for name, at in study.out.items() if name in dropped}
+    return replace(
+        study,
+        resumed=record,
+        ended=None,
+        before=len(study.trials),
+        dropped=MappingProxyType(dropped),
+        out=MappingProxyType(out),
+    )
 
 
 @_follow.register
