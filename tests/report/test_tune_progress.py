@@ -95,6 +95,12 @@ def test_each_thing_that_happens_is_a_line() -> None:
     assert happened(made.study, made.study) == []
 
 
+def test_an_end_does_not_call_decided_what_the_table_calls_not_decided() -> None:
+    end = StudyEnded(why="every arm is decided", at=AT)
+    told = between(Made(NVLS).entered(NVLS), lambda it: it.add(end))
+    assert told == ["done: no arm is worth more runs"]
+
+
 def test_a_trial_without_a_row_and_a_profile_are_told_as_what_they_are() -> None:
     made = Made(NVLS).entered(NVLS).opened()
     told = between(made, lambda it: it.ran("NVLS off", report(None), Purpose.PROFILE, -1))

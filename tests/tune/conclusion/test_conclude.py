@@ -244,6 +244,39 @@ def test_loud_noise_is_no_proof_of_no_effect(dropped: bool) -> None:
     assert told.status == "not decided"
     assert told.raced is not None
     assert told.raced.verdict is Verdict.OPEN
+    assert ("it was dropped (no effect, 0 after 4 rows), which proves" in told.why) is dropped
+
+
+@pytest.mark.parametrize(
+    ("cap", "end", "why"),
+    [
+        (2, "every arm is decided", "its 2 rows are all that --cap allows"),
+        (8, "the budget is spent", "the budget had no room for more of its runs"),
+    ],
+)
+def test_what_is_left_open_says_why_it_did_not_run_again(cap: int, end: str, why: str) -> None:
+    loud = arm("loud")
+    made = Made(loud).entered(loud).noise(1.0, 1.02)
+    for number, (base, own) in enumerate([(1.0, 1.08), (1.03, 1.0)], 1):
+        made.row(Purpose.SCREEN, number, {BASE: base, "loud": own})
+    plan = Plan(rule=Rule(cap=cap, looks=(2,)))
+    told = row(conclude(made.add(StudyEnded(why=end, at=AT)).study, plan), "loud")
+    assert told.status == "not decided"
+    assert told.why.endswith(f"; {why}")
+
+
+def test_who_ran_and_was_dropped_for_the_budget_is_counted_as_not_decided() -> None:
+    arms = [arm(it) for it in "abc"]
+    made = Made(*arms).entered(*arms).noise(1.0, 1.0005)
+    for number in (1, 2):
+        base = 1.0 + number / 5000
+        made.row(Purpose.SCREEN, number, {BASE: base, "a": base, "b": base + 0.001})
+    made.dropped("a", "no effect").dropped("b", "no budget").dropped("c", "no budget")
+    said = conclude(made.add(StudyEnded(why="the budget is spent", at=AT)).study, PLAN)
+    assert said.sentence.startswith("no effect: 1 of 2 settings tried, it does not change the step")
+    assert said.sentence.endswith("; 1 not decided: no budget")
+    assert "the budget had no room for 1 arm: c" in said.notes
+    assert "the budget had no room for more runs of 1 arm: b" in said.notes
 
 
 def test_no_prediction_is_better_than_the_base() -> None:

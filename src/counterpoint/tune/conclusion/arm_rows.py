@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from statistics import median
 
 from counterpoint.core.basis import Unknown
@@ -10,9 +11,10 @@ from counterpoint.tune.conclusion.conclusion import ArmRow
 from counterpoint.tune.conclusion.findings import Findings
 from counterpoint.tune.conclusion.noisy import NOISY
 from counterpoint.tune.journal.records import CandidateSeen
-from counterpoint.tune.online.race import to_enter
+from counterpoint.tune.online.race import SPENT, to_enter
+from counterpoint.tune.plan import Plan
 from counterpoint.tune.search.shows import shows
-from counterpoint.tune.statistics.estimate import Verdict
+from counterpoint.tune.statistics.estimate import Estimate, Verdict
 from counterpoint.tune.study.study import Study
 from counterpoint.tune.trial.report import Purpose
 
@@ -23,9 +25,9 @@ NOT_LOOKED_AT = "not looked at"
 _ORDER = (WINNER, "base", str(Verdict.FASTER), NOT_CONFIRMED, str(Verdict.OPEN))
 
 
-def arm_rows(study: Study, found: Findings) -> tuple[ArmRow, ...]:
+def arm_rows(study: Study, plan: Plan, found: Findings) -> tuple[ArmRow, ...]:
     """The winner first, then the base, then what is faster, open and not; then what is out."""
-    rows = [_row(study, it, found) for it in study.arms]
+    rows = [_row(study, plan, it, found) for it in study.arms]
     known = {it.name for it in study.arms}
     rows += [_untried(study, it) for it in study.candidates if it.arm.name not in known]
     return tuple(sorted(rows, key=_place))
@@ -40,14 +42,14 @@ def _place(row: ArmRow) -> tuple[int, int, float]:
     return at, 1, -said.gain if said is not None else 1.0
 
 
-def _row(study: Study, arm: Arm, found: Findings) -> ArmRow:
+def _row(study: Study, plan: Plan, arm: Arm, found: Findings) -> ArmRow:
     trials = study.trials_of(arm.name)
     timed = [it for it in trials if it.counts and it.started.purpose is not Purpose.PROFILE]
     steps = [it.report.steady.median_s for it in timed if it.report and it.report.steady]
     seen = [it.report for it in timed if it.report is not None]
     step = median(steps) if steps else None
     peaks = [it.peak_bytes for it in seen if it.peak_bytes is not None]
-    status, why = _status(study, arm, found)
+    status, why = _status(study, plan, arm, found)
     return ArmRow(
         arm=arm,
         status=status,
@@ -63,7 +65,7 @@ def _row(study: Study, arm: Arm, found: Findings) -> ArmRow:
     )
 
 
-def _status(study: Study, arm: Arm, found: Findings) -> tuple[str, str]:
+def _status(study: Study, plan: Plan, arm: Arm, found: Findings) -> tuple[str, str]:
     if arm.is_base:
         return "base", ""
     drop = study.dropped.get(arm.name)
@@ -75,8 +77,22 @@ def _status(study: Study, arm: Arm, found: Findings) -> tuple[str, str]:
     if arm.origin is Origin.ABLATION or told is None:
         return str(Origin.ABLATION) if arm.origin is Origin.ABLATION else "not tried", ""
     unknown = told.range.reason if isinstance(told.range, Unknown) else ""
-    refuted = arm.name in found.fresh and told.verdict is not Verdict.FASTER
-    return NOT_CONFIRMED if refuted else str(told.verdict), told.why or unknown
+    why = told.why or unknown
+    if arm.name in found.fresh and told.verdict is not Verdict.FASTER:
+        return NOT_CONFIRMED, why
+    return str(told.verdict), "; ".join(filter(None, (why, *_no_more_runs(study, plan, told))))
+
+
+def _no_more_runs(study: Study, plan: Plan, told: Estimate) -> Iterator[str]:
+    """Why an arm of which nothing is certain was not run any more."""
+    drop = study.dropped.get(told.arm)
+    if drop is not None:
+        yield f"it was dropped ({drop.kind}, {drop.why}), which proves nothing in such noise"
+    elif study.ended is not None and told.verdict is Verdict.OPEN:
+        if told.rows >= plan.rule.cap:
+            yield f"its {told.rows} rows are all that --cap allows"
+        elif study.ended.why == SPENT:
+            yield "the budget had no room for more of its runs"
 
 
 def _untried(study: Study, seen: CandidateSeen) -> ArmRow:

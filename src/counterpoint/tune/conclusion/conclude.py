@@ -40,7 +40,7 @@ def conclude(study: Study, plan: Plan) -> Conclusion:
         return _predicted(study, plan)
     found = without_vain_claims(findings(study, plan))
     noise = _noise(study, plan)
-    rows = arm_rows(study, found)
+    rows = arm_rows(study, plan, found)
     claim = found.claimed
     return Conclusion(
         sentence=measured_sentence(study, plan, found, rows, noise),
@@ -62,7 +62,7 @@ def conclude(study: Study, plan: Plan) -> Conclusion:
 def _predicted(study: Study, plan: Plan) -> Conclusion:
     best = predicted_best(study)
     said = best.predicted if best is not None else None
-    rows = arm_rows(study, Findings(raced={}, fresh={}))
+    rows = arm_rows(study, plan, Findings(raced={}, fresh={}))
     return Conclusion(
         sentence=predicted_sentence(study),
         basis="predicted",

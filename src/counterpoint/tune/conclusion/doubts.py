@@ -123,11 +123,17 @@ def _others(study: Study, found: Findings) -> Iterator[str]:
 
 
 def _not_tried(study: Study) -> Iterator[str]:
-    out = [it for it in study.dropped.values() if it.kind == NO_BUDGET]
-    if out:
-        names = ", ".join(what_text(study.arm(it.arm)) for it in out[:3])
-        more = f" and {len(out) - 3} more" if len(out) > 3 else ""
-        yield f"the budget had no room for {several(len(out), 'arm')}: {names}{more}"
+    """Who never ran is another matter than who ran, and was to run again."""
+    out = [it.arm for it in study.dropped.values() if it.kind == NO_BUDGET]
+    ran = [it for it in out if study.trials_of(it)]
+    for names, room in (
+        ([it for it in out if it not in ran], "room for"),
+        (ran, "room for more runs of"),
+    ):
+        if names:
+            first = ", ".join(what_text(study.arm(it)) for it in names[:3])
+            more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+            yield f"the budget had no {room} {several(len(names), 'arm')}: {first}{more}"
 
 
 def _of_trials(study: Study) -> Iterator[str]:

@@ -21,7 +21,7 @@ from counterpoint.tune.figures import (
 from counterpoint.tune.online.race import to_enter
 from counterpoint.tune.plan import Plan
 from counterpoint.tune.statistics.estimate import Noise, Verdict
-from counterpoint.tune.study.study import Study
+from counterpoint.tune.study.study import NO_BUDGET, Study
 from counterpoint.tune.trial.report import Failure
 
 FAILURES = frozenset(map(str, Failure)) | {"no profile"}
@@ -70,19 +70,26 @@ def _without_a_winner(
     study: Study, plan: Plan, found: Findings, rows: tuple[ArmRow, ...], noise: Noise | None
 ) -> str:
     best = doubtful(study, plan)
-    tried = [it for it in _settings(rows) if it.status not in FAILURES | {"no budget"}]
+    ran = [it for it in _settings(rows) if it.status not in FAILURES]
+    tried = [it for it in ran if it.status != NO_BUDGET]
     judged = [it for it in tried if it.status in _SAME | _OUT]
     if not tried or not (found.raced or judged):
         return _nothing(study, rows)
     if len(judged) < len(tried):
         return "; ".join([_open(study, plan, found, best, noise), *_others(rows, best)])
-    failed = list(_failed(rows))
     within = _within(rows)
     if all(it.status in _SAME for it in tried) and within is not None:
-        none = "it does not change" if len(tried) == 1 else "none changes"
-        head = f"no effect: {several(len(tried), 'setting')} tried, {none} the step by more than "
-        return "; ".join([head + share_text(within), *failed])
+        return "; ".join([_no_effect(len(tried), len(ran), within), *_failed(rows)])
     return "; ".join(["no setting is faster", *_others(rows, None)])
+
+
+def _no_effect(same: int, ran: int, within: float) -> str:
+    """Of so many that ran; of the others the budget did not let anything be said."""
+    none = "it does not change" if same == 1 else "none changes"
+    said = f"tried, {none} the step by more than {share_text(within)}"
+    if same == ran:
+        return f"no effect: {several(ran, 'setting')} {said}"
+    return f"no effect: {same} of {ran} settings {said}; {ran - same} not decided: {NO_BUDGET}"
 
 
 def _open(study: Study, plan: Plan, found: Findings, best: Arm | None, noise: Noise | None) -> str:
@@ -144,7 +151,7 @@ def _others(rows: tuple[ArmRow, ...], winner: Arm | None) -> Iterator[str]:
     out = sum(it.status in _OUT for it in others)
     if out:
         yield f"{out} slower or too far behind"
-    left = sum(it.status in (str(Verdict.OPEN), "no budget", "not tried") for it in others)
+    left = sum(it.status in (str(Verdict.OPEN), NO_BUDGET, "not tried") for it in others)
     if left:
         yield f"{left} not decided"
     yield from _failed(tuple(others))
