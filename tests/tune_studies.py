@@ -15,6 +15,7 @@ from counterpoint.tune.journal.records import (
     CandidateSeen,
     GangStarted,
     Record,
+    Resumed,
     SearchEnded,
     StudyBegan,
     TrialEnded,
@@ -128,14 +129,18 @@ class Made:
     def dropped(self, name: str, kind: str, why: str = "") -> Made:
         return self.add(ArmDropped(arm=name, kind=kind, why=why, at=AT))
 
-    def opened(self) -> Made:
+    def opened(self, executor: str = "local") -> Made:
         """One more allocation."""
         number = len(self.study.allocations) + 1
         return self.add(
             AllocationOpened(
-                number=number, executor="local", identity=f"alloc{number}", nodes=("a",), at=AT
+                number=number, executor=executor, identity=f"alloc{number}", nodes=("a",), at=AT
             )
         )
+
+    def resumed(self) -> Made:
+        """Another sitting."""
+        return self.add(Resumed(options=(), version="0", at=AT))
 
     def closed(self) -> Made:
         return self.add(AllocationClosed(number=self.study.open_allocations[-1], at=AT))

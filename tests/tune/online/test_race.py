@@ -10,7 +10,7 @@ import pytest
 from counterpoint.core.errors import UsageError
 from counterpoint.tune.arm import BASE, Acts, Arm, Origin
 from counterpoint.tune.conclusion.conclude import conclude
-from counterpoint.tune.journal.records import ArmEntered, CandidateSeen
+from counterpoint.tune.journal.records import ArmEntered, CandidateSeen, StudyEnded
 from counterpoint.tune.online.budget import refuse_small
 from counterpoint.tune.online.faults import fault
 from counterpoint.tune.online.moves import (
@@ -414,6 +414,89 @@ def test_nodes_on_which_nothing_starts_any_more_are_given_back_at_once() -> None
     assert next_move(made.study, PLAN) == CloseAllocation(1)
     made.closed()
     assert next_move(made.study, PLAN) == OpenAllocation(2, fresh=False)
+
+
+@pytest.mark.parametrize("executor", ["slurm", "ray"])
+@pytest.mark.parametrize("failure", [Failure.NODE_FAULT, Failure.PREEMPTED])
+def test_nodes_that_were_held_and_are_lost_are_given_back_at_once(
+    executor: str, failure: Failure
+) -> None:
+    made = Made(A).entered(A)
+    for number in range(1, PLAN.retries + 1):
+        made.opened(executor)
+        assert isinstance(next_move(made.study, PLAN), RunTrial)
+        made.ran(BASE, report(failure=failure), Purpose.NOISE, number)
+        assert next_move(made.study, PLAN) == CloseAllocation(number)
+        made.closed()
+        assert isinstance(next_move(made.study, PLAN), OpenAllocation)
+    made.opened(executor).ran(BASE, report(failure=failure), Purpose.NOISE, 9)
+    assert isinstance(next_move(made.study, PLAN), Pause)
+
+
+def test_a_job_for_each_trial_loses_no_row_with_its_nodes() -> None:
+    made = Made(A).entered(A).opened("slurm-batch")
+    made.ran(BASE, report(failure=Failure.PREEMPTED), Purpose.NOISE, 0)
+    assert next_move(made.study, PLAN) == RunTrial(BASE, Purpose.NOISE, 0, 1)
+
+
+def test_who_fails_without_blame_costs_no_trial_up_to_as_many_as_there_are() -> None:
+    plan = Plan(budget=Budget(trials=20))
+    made = Made(A).entered(A).noise()
+    assert purse(made.study, plan).left == 18
+    for lost in range(1, 31):
+        made.ran("a", report(failure=Failure.INTERRUPTED), Purpose.SCREEN, 1)
+        assert purse(made.study, plan).left == min(18, 38 - lost)
+    spent = conclude(made.study, plan).spent
+    assert spent is not None
+    assert (spent.trials, spent.trials_left) == (32, purse(made.study, plan).left)
+    made.ran("a", report(failure=Failure.CRASH), Purpose.SCREEN, 1)
+    assert purse(made.study, Plan(budget=Budget(trials=40))).left == 37
+
+
+def test_whom_the_budget_had_no_room_for_comes_back_with_a_larger_one() -> None:
+    race = Race(Made(A, B, C, D), Plan(budget=Budget(trials=14)), gains={"b": 0.03})
+    end = race.run()
+    assert race.drops["b"] == "no budget"
+    race.made.add(StudyEnded(why=end.why, at=AT)).closed()
+    race.plan = Plan(budget=Budget(trials=60))
+    race.made.resumed()
+    assert not set(race.study.dropped) & {"b", "c", "d"}
+    race.run()
+    told = conclude(race.study, race.plan)
+    assert told.winner is not None
+    assert told.winner.name == "b"
+
+
+def test_a_budget_that_no_arm_fits_into_is_what_ends_it() -> None:
+    plan = Plan(budget=Budget(trials=14))
+    made = Made(A).entered(A).noise().dropped("a", "no budget")
+    assert next_move(made.study, plan) == Finish("the budget is spent")
+
+
+def test_a_base_that_failed_gets_another_chance_with_another_sitting() -> None:
+    made = Made(A).entered(A).opened()
+    made.ran(BASE, report(failure=Failure.NAN), Purpose.NOISE, 0)
+    end = next_move(made.study, PLAN)
+    assert isinstance(end, Finish)
+    made.add(StudyEnded(why=end.why, at=AT)).closed()
+    assert not made.study.is_done
+    made.resumed().opened()
+    assert isinstance(next_move(made.study, PLAN), RunTrial)
+    made.ran(BASE, report(failure=Failure.NAN), Purpose.NOISE, 1)
+    assert isinstance(next_move(made.study, PLAN), Finish)
+
+
+def test_a_target_that_fresh_runs_have_not_shown_is_not_reached() -> None:
+    plan = Plan(target_gain=0.02, confirm_rows=4, budget=Budget(trials=14))
+    made = Made(A).entered(A).noise()
+    for row in range(1, 3):
+        made.row(Purpose.SCREEN, row, {BASE: 1.0 + 0.0001 * row, "a": 0.95})
+    made.closed().opened()
+    for row in range(3, 6):
+        made.row(Purpose.CONFIRM, row, {BASE: 1.0 + 0.0001 * row, "a": 0.95})
+    made.ran("a", report(failure=Failure.HANG), Purpose.CONFIRM, 6)
+    made.row(Purpose.CONFIRM, 6, {BASE: 1.0})
+    assert next_move(made.study, plan) == Finish("the budget is spent")
 
 
 def test_of_arms_with_equal_settings_one_runs() -> None:
