@@ -227,6 +227,11 @@ def test_a_study_is_named_after_what_is_tuned(
             2,
             "URLs can be read, not written",
         ),
+        (
+            ("--env", "MY=1", "--arm", "MY=1", "--dry-run", "--", "true"),
+            2,
+            "MY=1: it changes nothing: the base has it already",
+        ),
         (("--", "no-such-program"), 2, "next: command -v no-such-program"),
         (("shwo", "x"), 2, "counterpoint tune show x"),
         (("show",), 2, "--study requires an argument"),

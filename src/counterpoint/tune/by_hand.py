@@ -8,6 +8,7 @@ from counterpoint.tune.arm import BASE, Arm, Origin
 from counterpoint.tune.asked import Asked, running
 from counterpoint.tune.journal.records import CandidateSeen, SearchEnded, SpaceMade
 from counterpoint.tune.space.equals import distinct
+from counterpoint.tune.space.hand_arms import AS_THE_BASE
 from counterpoint.tune.space.make import make_space
 from counterpoint.tune.space.point import arm_of, single_points
 from counterpoint.tune.space.space import Space
@@ -49,13 +50,22 @@ def named_arms(asked: Asked) -> tuple[Space, tuple[Arm, ...]]:
     ]
     arms = tuple(distinct(space.base, (*by_hand, *alone)))
     if not arms:
-        why = "; ".join(f"{it.name}: {it.why}" for it in space.left_out if it.name in spoken_of)
-        raise UsageError(
-            "nothing to try: of what was named, no setting is left",
-            why=why or "without a --target nothing is searched: arms are named by hand",
-            next="--target 8x8xH100:400G, --arm '--xla_gpu_...=true', or --space FILE.toml",
-        )
+        raise _nothing(space, _spoken_of(said) if said else frozenset[str]())
     return space, arms
+
+
+def _nothing(space: Space, spoken_of: frozenset[str]) -> UsageError:
+    """What became of all that was named."""
+    out = [it for it in space.left_out if it.name in spoken_of or it.why == AS_THE_BASE]
+    why = "; ".join(f"{it.name}: {it.why}" for it in out)
+    same = bool(out) and all(it.why == AS_THE_BASE for it in out)
+    return UsageError(
+        "nothing to try: of what was named, no setting is left",
+        why=why or "without a --target nothing is searched: arms are named by hand",
+        next="name an arm that sets something else than the base (--set, --env, your environment)"
+        if same
+        else "--target 8x8xH100:400G, --arm '--xla_gpu_...=true', or --space FILE.toml",
+    )
 
 
 def _spoken_of(said: SpaceFile) -> frozenset[str]:

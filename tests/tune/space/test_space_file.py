@@ -144,7 +144,7 @@ def test_arms_by_hand_go_first_and_are_taken_apart() -> None:
 
 def test_arms_that_differ_in_nothing_from_the_base_are_none() -> None:
     space = space_of(asked='[arms]\nsame = "--xla_gpu_enable_triton_gemm=true"')
-    assert why_out(space, "same") == "the base has it already"
+    assert why_out(space, "same") == "it changes nothing: the base has it already"
 
 
 def test_arms_that_come_to_the_same_are_one() -> None:

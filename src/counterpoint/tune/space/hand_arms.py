@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from counterpoint.flags import Settings, load_settings, recipes
 from counterpoint.tune.arm import Acts, Arm, Change, Origin
@@ -16,6 +17,8 @@ from counterpoint.tune.space.situation import Situation
 from counterpoint.tune.space.space import Dimension, LeftOut
 from counterpoint.tune.space.space_file import HandArm
 from counterpoint.workflow.prediction.variants import Variant, candidate, named_apart
+
+AS_THE_BASE: Final = "it changes nothing: the base has it already"
 
 
 def typed_arms(texts: Sequence[str], here: Situation) -> tuple[HandArm, ...]:
@@ -35,7 +38,7 @@ def hand_arms(arms: Sequence[HandArm], dimensions: Sequence[Dimension], here: Si
     for variant, arm in zip(variants, arms, strict=True):
         changes = (*changes_of(variant.settings, dimensions, here), *_own(arm))
         if not changes:
-            left_out.append(LeftOut(variant.name, "the base has it already"))
+            left_out.append(LeftOut(variant.name, AS_THE_BASE))
             continue
         settings = here.base.merged(variant.settings)
         one = Arm(name=variant.name, settings=settings, changes=changes, origin=Origin.HAND)
