@@ -6,7 +6,8 @@ Whatever the command starts stays below this process, also what starts a session
 orphaned, and is killed once the command has ended, or when this process is asked to end, or when
 the tuner has died. It needs no module beside Python's own, so that it starts at once.
 
-    --with PID:START   end when this process ends; START is when it began, in the kernel's ticks
+    --with PID:START   end when this process ends; START is when it began, in the kernel's ticks;
+                       without it, when whoever started this one has ended
     --then JSON        and then execute this command
     --stop 2,2         signals that ask the command to end, some seconds apart; then all is killed
     --cpus 0,1         run on these CPUs
@@ -44,12 +45,14 @@ class Keeper:
         self._signals = [int(one) for one in options.get("--stop", "2,2").split(",")]
         self._asked_at: float | None = None
         self._orphaned = False
+        self._parent = os.getppid()
         self._wake, wake = os.pipe()
         os.set_blocking(self._wake, False)
         os.set_blocking(wake, False)
         signal.set_wakeup_fd(wake)
 
     def run(self) -> int:
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())  # Ray's workers block SIGINT
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         if "--cpus" in self._options:
             os.sched_setaffinity(0, {int(one) for one in self._options["--cpus"].split(",")})
@@ -90,6 +93,8 @@ class Keeper:
                 else:
                     os.read(self._wake, 4096)
             _reap_others(child.pid)
+            if "--with" not in self._options and os.getppid() != self._parent:
+                self._ask()
             if self._asked_at is None:
                 continue
             over = time.monotonic() - self._asked_at

@@ -22,6 +22,9 @@ _NEVER: Final = re.compile(
 """What only other options mend, however long one waits. Others pass: down nodes are mended, jobs of
 others end."""
 
+_TOO_MANY: Final = ("PartitionNodeLimit", "PartitionConfig")
+"""Said of more nodes than a partition has, and also of nodes that are down."""
+
 
 class Waiting:
     """Tells each reason once; a UsageError for one that lasts for ever."""
@@ -68,11 +71,11 @@ def _never(reason: str, fields: Mapping[str, str]) -> str:
     """Why waiting is of no use; empty where it may be."""
     if _NEVER.fullmatch(reason):
         return "that is for its options to mend, not for time"
-    if reason != "PartitionNodeLimit":
+    if reason not in _TOO_MANY:
         return ""
     name = fields.get("Partition", "")
     partition, wanted = partition_fields(name), fields.get("NumNodes", "").partition("-")[0]
-    for limit in ("TotalNodes", "MaxNodes"):  # it is also said of nodes that are down
+    for limit in ("TotalNodes", "MaxNodes"):
         has = partition.get(limit, "")
         if has.isdecimal() and wanted.isdecimal() and int(wanted) > int(has):
             most = "has" if limit == "TotalNodes" else "gives a job at most"

@@ -22,7 +22,9 @@ _OURS: Final[Mapping[str, str]] = {
 }
 _NODES: Final = re.compile(r"(?:--nodes(?:=|$)|-N)(.*)")
 _REFUSED: Final = re.compile(
-    r"^.*\b[Ii]nvalid (?:partition|account|qos|feature|generic).*$", re.MULTILINE
+    r"^.*\b[Ii]nvalid (?:partition|account|qos|feature|generic|-|.* specification).*$"
+    r"|^.*\b(?:unrecognized|ambiguous|invalid) option.*$|^.* requires an argument.*$",
+    re.MULTILINE,
 )
 """What is wrong for ever. That nodes are not available is said of those that are down, too."""
 
@@ -57,7 +59,7 @@ def refuse_refused(words: tuple[str, ...], shape: Shape, environ: Mapping[str, s
     if found := _REFUSED.search(said):
         raise UsageError(
             f"Slurm takes no job with {' '.join(words) or 'its usual options'}",
-            why=re.sub(r"^(?:sbatch: error|allocation failure): ", "", found.group()),
+            why=re.sub(r"^(?:sbatch: (?:error: )?|allocation failure: )", "", found.group()),
             next="--slurm '--partition=NAME --account=NAME', as `sinfo` lists them",
         )
 
