@@ -16,6 +16,7 @@ from counterpoint import __version__
 from counterpoint.core.errors import UsageError
 from counterpoint.flags import Settings
 from counterpoint.hardware import Target
+from counterpoint.tune.base_flags import refuse_unknown
 from counterpoint.tune.journal.codec import to_plain
 from counterpoint.tune.journal.records import FORMAT, StudyBegan
 from counterpoint.tune.plan import Plan
@@ -24,6 +25,8 @@ from counterpoint.tune.study.ledger import stamp
 from counterpoint.tune.study.plan_text import options_of
 from counterpoint.workflow.prediction.question import Question
 
+_ELSEWHERE = ("ray",)
+"""Executors whose nodes may have another Python than the one that is found here."""
 _NONE: Mapping[str, str] = MappingProxyType({})
 
 
@@ -42,7 +45,8 @@ class Asked:
         executor: local, slurm, slurm-batch or ray; None for what is around us.
         executor_options: Its own: gpus, cpus, slurm, ray-address and the like.
         arms: Settings by hand, as `predict --candidate` takes them.
-        confirm: How many of the predicted arms are run, at most; None for the plan's shortlist.
+        confirm: How many of the arms that were found are run, at most, beside those by hand; None
+            for the plan's shortlist.
         program: Of several programs of the workload this one.
         measure: Whether anything is run; else the study is a prediction.
         environment: What the command inherits; None for ours.
@@ -77,8 +81,10 @@ class Asked:
 
     @property
     def online_plan(self) -> Plan:
-        """The plan, with as many arms as are to be confirmed."""
-        return self.plan if self.confirm is None else replace(self.plan, shortlist=self.confirm)
+        """The plan, with as many arms as are to be confirmed, and those by hand."""
+        if self.confirm is None:
+            return self.plan
+        return replace(self.plan, shortlist=self.confirm + len(self.arms))
 
     @property
     def predicts(self) -> bool:
@@ -104,6 +110,8 @@ def check(asked: Asked) -> None:
             why="a prediction is for a target",
             next="--target 8xH100, or 8x8xH100:400G for eight hosts of eight",
         )
+    if asked.command and asked.executor not in _ELSEWHERE:
+        refuse_unknown(asked.base, asked.command, asked.inherited)
 
 
 def running(asked: Asked) -> Running:

@@ -50,7 +50,16 @@ def predict_arms(asked: Asked, ledger: Ledger, say: Say, stopped: Callable[[], b
     """Search, and leave in the study what is worth real time."""
     with tempfile.TemporaryDirectory(prefix="counterpoint-tune-") as scratch:
         ground = break_ground(asked, Path(scratch), say)
-        search(ground.work, ground.space, asked.plan, ledger, say, stopped, made=ground.made)
+        search(
+            ground.work,
+            ground.space,
+            asked.plan,
+            ledger,
+            say,
+            stopped,
+            made=ground.made,
+            confirm=asked.confirm,
+        )
 
 
 def break_ground(asked: Asked, scratch: Path, say: Say) -> Ground:

@@ -141,6 +141,16 @@ def test_what_acts_at_run_time_comes_behind_what_is_predicted(study: Study) -> N
     assert "can't be predicted" in study.search.why
 
 
+def test_so_many_are_confirmed_beside_those_by_hand(work: Work) -> None:
+    one = ledger()
+    search(work, SPACE, replace(PLAN, candidates=8), one, confirm=1)
+    assert one.study.search is not None
+    listed = set(one.study.search.shortlist)
+    assert {"mine", "flags"} < listed
+    assert len(listed) == 3
+    assert predictions(one.study)[one.study.search.shortlist[0]].gain > 0
+
+
 def test_a_profile_is_tried_on_the_best(study: Study) -> None:
     profiled = [it for it in study.candidates if it.arm.profile]
     assert profiled

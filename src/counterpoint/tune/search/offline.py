@@ -43,7 +43,7 @@ _PROFILED: Final = 4  # one in so many candidates, at most, is kept for profiles
 _AT_RUN: Final = 4  # one in so many places of the shortlist is for what no simulator can tell
 
 
-def search(
+def search(  # noqa: PLR0913
     work: Work,
     space: Space,
     plan: Plan,
@@ -52,12 +52,14 @@ def search(
     stopped: Callable[[], bool] = lambda: False,
     *,
     made: Made | None = None,
+    confirm: int | None = None,
 ) -> None:
     """Predict candidates, and write down those that are worth real time.
 
     It ends when `plan.candidates` were compiled or nothing new is left. When `stopped` says so it
     ends without a SearchEnded: the next call goes on. `made` is the base's prediction, where
-    somebody has it already. The base's failure is the CounterpointError that `predict` gives.
+    somebody has it already. With `confirm`, so many are listed beside those that somebody named.
+    The base's failure is the CounterpointError that `predict` gives.
     """
     if ledger.study.search is not None:
         return
@@ -75,7 +77,7 @@ def search(
     with tempfile.TemporaryDirectory(prefix="counterpoint-tune-") as scratch, Pool(jobs) as pool:
         predictor = Predictor(work, made, ledger, pool, scratch=Path(scratch), stopped=stopped)
         board = Board(predictor.begin(space.base))
-        one = _Search(Grid(space), plan, predictor, board, say, started)
+        one = _Search(Grid(space), plan, predictor, board, say, started, confirm)
         try:
             ended = one.run(ledger)
         except SearchStopped:
@@ -92,7 +94,14 @@ class _Search:
     """One search, stage after stage."""
 
     def __init__(
-        self, grid: Grid, plan: Plan, predictor: Predictor, board: Board, say: Say, started: float
+        self,
+        grid: Grid,
+        plan: Plan,
+        predictor: Predictor,
+        board: Board,
+        say: Say,
+        started: float,
+        confirm: int | None,
     ) -> None:
         self._grid = grid
         self._plan = plan
@@ -100,6 +109,7 @@ class _Search:
         self._board = board
         self._say = say
         self._started = started
+        self._confirm = confirm
         self._known = {board.base.arm.name: board.base}
         self._reserve = min(3 * len(grid.profiled), plan.candidates // _PROFILED)
 
@@ -123,18 +133,22 @@ class _Search:
                 if (it.arm, it.dimension) not in told:
                     ledger.add(it)
         untold = list(self._at_run_time(ledger))
-        kept = min(len(untold), self._plan.shortlist // _AT_RUN)
+        by_hand = self._by_hand(untold)
+        places = max(self._plan.shortlist, by_hand)
+        if self._confirm is not None:
+            places = self._confirm + by_hand
+        kept = min(len(untold), max(by_hand, places // _AT_RUN))
         listed = shortlist(
             self._board.base,
             self._board.candidates,
             best,
-            most=self._plan.shortlist - kept,
+            most=places - kept,
             indifferent=self._plan.rule.indifferent,
             weights=self._weights(ablated),
         )
         names = tuple(it.name for it in listed.arms)
         at_run = [it for it in untold if it not in names]
-        room = max(0, self._plan.shortlist - len(names))
+        room = max(0, places - len(names))
         why = words.conclusion(
             self._board, listed, best, end=end, indifferent=self._plan.rule.indifferent
         )
@@ -146,6 +160,11 @@ class _Search:
             at=stamp(),
             tied=listed.tied,
         )
+
+    def _by_hand(self, names: Iterable[str]) -> int:
+        """How many of them somebody named: those come before what the simulator likes."""
+        named = {it.name for it in self._grid.space.seeds if it.origin is Origin.HAND}
+        return sum(it in named for it in names)
 
     def _weights(self, ablated: Iterable[Ablated]) -> dict[tuple[str, str], float]:
         """What each choice brings: to the winner, else alone."""
