@@ -45,6 +45,19 @@ for i in range(40):
         loss.block_until_ready()
     print(f"step {i} loss {float(loss):.4f}", flush=True)
 """
+ONE_COMPILES_MORE = (
+    TRAINS
+    + """
+import os
+@jax.jit
+def evaluate(x):
+    for i in range(200):
+        x = jnp.sin(x) @ jnp.cos(x).T @ x
+    return x
+if os.environ.get("OMPI_COMM_WORLD_RANK") == "1":
+    evaluate(jnp.ones((32, 32))).block_until_ready()
+"""
+)
 
 
 def run(path: Path, program: str, **options: object) -> Report:
@@ -309,6 +322,14 @@ class TestJax:
         assert len(one.losses.steps) == 40
         # 40 tiny steps on a busy machine may settle or not; how they were seen is sure.
         assert one.steady is None or one.steady.source == "annotation"
+
+    def test_ranks_that_compile_more_than_their_step_run_no_other_program(
+        self, tmp_path: Path
+    ) -> None:
+        pytest.importorskip("jax")
+        told = run(tmp_path, ONE_COMPILES_MORE, ranks=2)
+        assert told.program is not None
+        assert not any("different programs" in it for it in told.notes)
 
     def test_a_program_out_of_the_cache_is_not_taken_for_another(self, tmp_path: Path) -> None:
         pytest.importorskip("jax")

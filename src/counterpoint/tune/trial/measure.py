@@ -106,7 +106,9 @@ def _program(run: Run) -> tuple[Program | None, tuple[str, ...]]:
     mine = schedule_hash(program)
     for rank in others[: _COMPARED - 1]:
         theirs, _ = _step_of(rank)
-        if theirs is not None and schedule_hash(theirs) != mine:
+        # Of small programs another one may have taken longest there, which tells nothing.
+        same = theirs is not None and theirs.name == program.name
+        if theirs is not None and same and schedule_hash(theirs) != mine:
             return program, (f"ranks {first.number} and {rank.number} run different programs",)
     return program, ()
 
