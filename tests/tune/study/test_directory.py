@@ -77,6 +77,15 @@ def test_going_on_that_is_refused_leaves_no_trace(tmp_path: Path) -> None:
     assert (study.resumed is not None, study.paused is not None) == (True, True)
 
 
+@pytest.mark.parametrize("text", ["x\n", '{"n": 0}\n', "0", '{"n": 1, "is": "StudyBegan"'])
+def test_a_file_that_only_has_a_journal_s_name_is_left_alone(tmp_path: Path, text: str) -> None:
+    (tmp_path / JOURNAL).write_text(text)
+    for begin in (lambda: open_study(tmp_path, BEGAN).__enter__(), lambda: read_study(tmp_path)):
+        with pytest.raises(InputError, match="damaged"):
+            begin()
+    assert (tmp_path / JOURNAL).read_text() == text
+
+
 def test_a_journal_from_before_there_were_parts_is_still_read(tmp_path: Path) -> None:
     old = replace(BEGAN, parts=())
     with open_study(tmp_path / "mine", old) as ledger:

@@ -22,6 +22,7 @@ _KINDS: Final[Mapping[str, type[Any]]] = MappingProxyType(
     {it.__name__: it for it in get_args(Record)}
 )
 _SUM: Final = ', "crc": "'
+_FIRST: Final = b'{"n": 0, "is": "StudyBegan", '
 
 
 class Damaged(ValueError):
@@ -59,13 +60,18 @@ def read_lines(data: bytes) -> Read:
         try:
             records.append(_record(line, number))
         except Damaged as error:
-            if number == len(lines) - 1:
+            if number == len(lines) - 1 and (number or _may_begin(line)):
                 break
             raise Damaged(f"line {number + 1}: {error}") from None
         except Newer as error:
             raise Newer(f"line {number + 1}: {error}") from None
         size += len(line)
     return Read(tuple(records), size)
+
+
+def _may_begin(line: bytes) -> bool:
+    """Whether a file's only line, which does not hold, is a journal's first one, cut off."""
+    return line[: len(_FIRST)] == _FIRST[: len(line)]
 
 
 def _record(line: bytes, number: int) -> Record:
