@@ -49,6 +49,19 @@ def test_a_planted_gain_is_found_and_a_copy_of_the_base_is_none(tmp_path: Path) 
 
 
 @pytest.mark.slow
+def test_a_program_that_was_edited_meanwhile_is_said(tmp_path: Path) -> None:
+    study = asked(tmp_path, "OTHER=name")
+    tune(study)
+    (script,) = (Path(it) for it in study.command if it.endswith(".py"))
+    assert not any("changed since" in it for it in tune(study).notes)
+    script.write_text(script.read_text() + "# another\n")
+    said: list[str] = []
+    again = tune(study, said.append)
+    assert again.notes[0].startswith(f"{script} changed since the study began")
+    assert said[0] == again.notes[0]
+
+
+@pytest.mark.slow
 def test_a_study_that_is_done_says_the_same_again_and_runs_nothing(tmp_path: Path) -> None:
     first = tune(asked(tmp_path, "OTHER=name"))
     ran = len(read_study(tmp_path / "study").trials)

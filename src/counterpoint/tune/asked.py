@@ -17,6 +17,7 @@ from counterpoint.core.errors import UsageError
 from counterpoint.flags import Settings
 from counterpoint.hardware import Target
 from counterpoint.tune.base_flags import refuse_unknown
+from counterpoint.tune.edited import file_parts
 from counterpoint.tune.journal.codec import to_plain
 from counterpoint.tune.journal.records import FORMAT, StudyBegan
 from counterpoint.tune.plan import Plan
@@ -190,7 +191,8 @@ def _parts(asked: Asked) -> tuple[tuple[str, str], ...]:
             _content(it) for it in _price_files(asked.question or Question())
         ],
     }
-    return tuple((name, _hash(it)[:8]) for name, it in told.items())
+    files = file_parts(asked.command) if asked.measure else ()
+    return (*((name, _hash(it)[:8]) for name, it in told.items()), *files)
 
 
 def _hash(plain: object) -> str:

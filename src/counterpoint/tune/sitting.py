@@ -19,6 +19,7 @@ from counterpoint.tune.by_hand import list_arms
 from counterpoint.tune.conclusion.conclude import conclude
 from counterpoint.tune.conclusion.conclusion import Conclusion
 from counterpoint.tune.dry import DryRun, plan_study
+from counterpoint.tune.edited import edited
 from counterpoint.tune.executors.choose import choose_executor
 from counterpoint.tune.executors.executor import Executor
 from counterpoint.tune.here import own_gpus
@@ -55,9 +56,12 @@ def tune(
     first = began(asked, executor.name if executor else None, Path.cwd())
     with open_study(asked.directory, first) as ledger:
         opened(ledger.study)
+        if (note := edited(ledger.study.began, first)) is not None:
+            say(note)
         if ledger.study.ended is None:
             _go_on(asked, ledger, executor, say, stopped)
-        return conclude(ledger.study, asked.plan)
+        made = conclude(ledger.study, asked.plan)
+        return made if note is None else replace(made, notes=(note, *made.notes))
 
 
 def dry_run(asked: Asked, say: Say = lambda _: None) -> DryRun:
