@@ -69,9 +69,10 @@ def findings(study: Study, plan: Plan) -> Findings:
     best = _best(arms, fresh)
     if best is not None:
         return Findings(raced=told, fresh=fresh, winner=best)
-    failed = [arms[name] for name in fresh if name in arms]
+    failed = [name for name in fresh if name in arms]
     if failed:
-        return Findings(raced=told, fresh=fresh, refuted=failed[0])
+        best_raced = max(failed, key=lambda it: told[it].gain if it in told else -math.inf)
+        return Findings(raced=told, fresh=fresh, refuted=arms[best_raced])
     decided = {name: it for name, it in told.items() if it.decided}
     return Findings(raced=told, fresh=fresh, winner=_best(arms, decided))
 

@@ -73,10 +73,10 @@ def _of_the_base(study: Study) -> Finish | None:
         return None
     detail = trials[-1].report.detail if trials[-1].report else ""
     told = f"{BASE_FAILS}: {failure}" + (f", {detail}" if detail else "")
-    mend = _MEND.get(failure, f"see {trials[-1].started.directory}")
+    mend = _MEND.get(failure, "" if "see " in detail else f"see {trials[-1].started.directory}")
     if failure is Failure.NO_STEPS and not detail.startswith(NONE_SEEN):
         mend = "let it print each step, at once, or train longer"
-    return Finish(f"{told}; {mend}")
+    return Finish(f"{told}; {mend}" if mend else told)
 
 
 def _of_arms(study: Study) -> Iterator[Drop]:
