@@ -318,6 +318,15 @@ class TestExitCodes:
         assert done.stderr.startswith("error: the inherited XLA_FLAGS: 1 flag")
         assert done.stderr.endswith("next: correct it where XLA_FLAGS is set\n")
 
+    def test_a_bad_flag_that_is_inherited_and_repeated_is_named_once(self, tmp_path: Path) -> None:
+        pytest.importorskip("jaxlib")
+        done = run(
+            *(tmp_path, "pass", "--set", "xla_gpu_nonsense=3"),
+            XLA_FLAGS="--xla_gpu_nonsense=3",
+        )
+        assert done.stderr.startswith("error: the inherited XLA_FLAGS: 1 flag that jaxlib ")
+        assert done.stderr.count("xla_gpu_nonsense") == 1
+
     def test_a_flag_that_the_program_sets_itself(self, tmp_path: Path) -> None:
         pytest.importorskip("jax")
         program = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from counterpoint.tune.plan import Budget
 
 Run = Callable[..., tuple[int, str, str]]
 TRAIN = ("python", "train.py")
+LEVEL = "xla_gpu_autotune_level"
 
 
 @pytest.fixture
@@ -124,7 +126,7 @@ def test_a_command_may_be_predicted_only(
 def test_the_plan_is_what_was_said() -> None:
     made = asked(
         *TRAIN,
-        tried=TriedOptions(set_=("xla_gpu_x=1",), env=("NCCL_DEBUG=INFO",), seed=7),
+        tried=TriedOptions(set_=("xla_gpu_autotune_level=1",), env=("NCCL_DEBUG=INFO",), seed=7),
         search=SearchOptions(target="8xH100", candidates=30, shortlist=5, jobs=2),
         race=RaceOptions(
             budget="20 trials, 2h",
@@ -149,14 +151,14 @@ def test_the_plan_is_what_was_said() -> None:
     assert (plan.confirm_rows, plan.ablate) == (3, True)
     assert (plan.shape.per, plan.shape.ranks_per_node, plan.shape.nodes) == ("gpu", 2, 1)
     assert made.executor_options == {"gpus": "0,1", "cpus": "0-3"}
-    assert made.base.flags == {"xla_gpu_x": "1"}
+    assert made.base.flags == {"xla_gpu_autotune_level": "1"}
     assert made.base.variables == {"NCCL_DEBUG": "INFO"}
 
 
 def test_what_the_shell_exports_stands_before_the_base(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XLA_FLAGS", "--xla_a=1 --xla_b=2")
-    made = asked(*TRAIN, tried=TriedOptions(set_=("xla_b=3",), arm=("--xla_c=1",)))
-    assert made.base.flags == {"xla_a": "1", "xla_b": "3"}
+    monkeypatch.setenv("XLA_FLAGS", f"--xla_dump_to=there --{LEVEL}=2")
+    made = asked(*TRAIN, tried=TriedOptions(set_=(f"{LEVEL}=3",), arm=("--xla_c=1",)))
+    assert made.base.flags == {"xla_dump_to": "there", LEVEL: "3"}
     search = SearchOptions(predict=("step.py:make",), target="8xH100")
     assert asked(search=search).base.flags == {}
 
@@ -248,6 +250,41 @@ def test_a_bad_value_is_one_clear_error_before_anything_runs(
     assert err.count("error: ") == 1
     assert said in err
     assert not list(tmp_path.iterdir()), "something was begun"
+
+
+@pytest.mark.parametrize(
+    ("words", "exported", "said"),
+    [
+        (("--set", "xla_zzz=1"), "", "error: the base (--set, --env, --recipe): jaxlib "),
+        (("--env", "XLA_FLAGS=--xla_zzz=1"), "", "error: the base (--set, --env, --recipe): "),
+        ((), "--xla_zzz=1", "error: XLA_FLAGS of your environment: jaxlib "),
+    ],
+)
+def test_a_flag_of_the_base_that_its_jaxlib_does_not_know_is_refused_at_once(
+    run: Run,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+    exported: str,
+    said: str,
+) -> None:
+    pytest.importorskip("jaxlib")
+    monkeypatch.setenv("XLA_FLAGS", exported)
+    code, _, err = run(*words, "--arm", "A=1", "--", sys.executable, "-c", "pass")
+    assert code == 2
+    assert err.startswith(said)
+    assert " does not know xla_zzz\n" in err
+    assert err.count("xla_zzz: No release") == 1
+    assert not list(tmp_path.iterdir()), "something was begun"
+
+
+def test_flags_of_the_base_that_its_jaxlib_knows_are_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pytest.importorskip("jaxlib")
+    monkeypatch.setenv("XLA_FLAGS", "--xla_force_host_platform_device_count=2")
+    given = TriedOptions(set_=("xla_gpu_autotune_level=2",), arm=("A=1",))
+    assert asked(sys.executable, "-c", "pass", tried=given).base.xla
 
 
 def test_show_is_a_command_and_behind_dashes_a_program(run: Run) -> None:

@@ -21,4 +21,6 @@ def with_hints(outcome: Outcome) -> Outcome:
         return outcome
     names = list(dict.fromkeys(_NAMES.findall(told[1])))[:_MOST]
     hints = [f"{name}: {unknown_hint(name)}" for name in names]
-    return replace(outcome, detail=". ".join([outcome.detail, *hints]))
+    words = " ".join(dict.fromkeys(told[1].split(" ")))  # a flag that was given twice, once
+    detail = outcome.detail.replace(told[1], words)
+    return replace(outcome, detail=". ".join([detail, *hints]))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from counterpoint.capture.interpreter import interpreter_path, named_interpreter
 from counterpoint.capture.request import Request
 from counterpoint.core.errors import UsageError
-from counterpoint.flags import Answer, Rejected, environment
+from counterpoint.flags import Answer, Rejected, environment, inherited_settings
 from counterpoint.flags.live.probe import ask, rejection
 
 _INHERITED = "the inherited XLA_FLAGS"
@@ -28,16 +28,16 @@ def refuse_unknown_flags(
     answer = ask(python, text, variables)
     if not answer.rejected:
         return
-    refused = _refusal(answer, request)
+    refused = _refusal(answer, request, inherited_settings(inherited).flags)
     if named_interpreter(request.command, variables) is None:
         say(f"{python} would refuse: {refused.what}")
         return
     raise refused
 
 
-def _refusal(answer: Answer, request: Request) -> UsageError:
+def _refusal(answer: Answer, request: Request, theirs: Mapping[str, str]) -> UsageError:
     """The error, blamed on those who gave the flags."""
-    where = dict.fromkeys(_origin(flag, request) for flag in answer.rejected)
+    where = dict.fromkeys(_origin(flag, request, theirs) for flag in answer.rejected)
     told = rejection(answer, where=", ".join(where))
     places = [place for place in where if place != _INHERITED]
     if _INHERITED in where:
@@ -45,8 +45,10 @@ def _refusal(answer: Answer, request: Request) -> UsageError:
     return UsageError(told.what, why=told.why, next=f"correct {', and '.join(places)}")
 
 
-def _origin(flag: Rejected, request: Request) -> str:
+def _origin(flag: Rejected, request: Request, theirs: Mapping[str, str]) -> str:
+    """What is inherited comes first: settings that repeat it may be made of it."""
     ours = request.settings.flags.get(flag.name)
-    if ours is None or flag.value not in (None, ours):
+    repeated = flag.name in theirs and theirs[flag.name] == ours
+    if ours is None or repeated or flag.value not in (None, ours):
         return _INHERITED
     return request.origins.get(flag.name, f"the setting {flag.name}")

@@ -165,7 +165,7 @@ def test_arms_of_the_command_line_are_read_as_candidates() -> None:
 @pytest.mark.parametrize(
     ("arm", "what", "next_"),
     [
-        ("--xla_gpu_nonsense=1", "jaxlib 0.10.2 does not know xla_gpu_nonsense", "No release"),
+        ("--xla_gpu_nonsense=1", "jaxlib 0.10.2 does not know xla_gpu_nonsense", "leave it out"),
         (
             "xla_gpu_enable_triton_gem=false",
             "does not know xla_gpu_enable_triton_gem",

@@ -190,12 +190,13 @@ def _last_line(log: str) -> str:
 
 
 def rejection(answer: Answer, *, where: str = "XLA_FLAGS") -> UsageError:
-    """The error that names all rejected flags of an answer."""
-    count = len(answer.rejected)
+    """The error that names all rejected flags of an answer, each once."""
+    rejected = dict.fromkeys(answer.rejected)
+    count = len(rejected)
     flags = "\n".join(
         f"    --{flag.name}{'' if flag.value is None else f'={flag.value}'}:"
         f" {flag.reason}. {flag.hint}"
-        for flag in answer.rejected
+        for flag in rejected
     )
     return UsageError(
         f"{where}: {count} flag{'s' if count > 1 else ''} that jaxlib {answer.version} does not"

@@ -9,10 +9,9 @@ from counterpoint.tune.arm import BASE
 from counterpoint.tune.conclusion.findings import Findings
 from counterpoint.tune.figures import estimate_text, several, share_text, what_text
 from counterpoint.tune.online.rows import CONFIRM, RACE, observations
-from counterpoint.tune.online.standing import NO_BUDGET
 from counterpoint.tune.plan import Plan
 from counterpoint.tune.statistics.estimate import Noise, Verdict
-from counterpoint.tune.study.study import Study
+from counterpoint.tune.study.study import NO_BUDGET, Study
 from counterpoint.tune.trial.report import Report
 
 _NEAR_THE_LIMIT = 0.95

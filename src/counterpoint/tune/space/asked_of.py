@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from counterpoint.core.errors import CounterpointError
 from counterpoint.flags import Settings, recipes
 from counterpoint.flags.channel import Channel
 from counterpoint.flags.gone import unknown_hint
@@ -152,7 +153,7 @@ def hints(settings: Settings, place: Place, here: Situation) -> Iterator[str]:
                     continue  # levels and efforts are options, and no flags
                 what = f"jaxlib {version} does not know {name}"
                 if here.sure:
-                    raise place.wrong(what, next=unknown_hint(name, version))
+                    raise _no_such(place, what, unknown_hint(name, version))
                 yield f"{place}: {what}. {unknown_hint(name)}"
             elif (why := refusal(flag, value, channel)) is not None:
                 what = f"jaxlib {version} does not take {name}={value}"
@@ -160,3 +161,11 @@ def hints(settings: Settings, place: Place, here: Situation) -> Iterator[str]:
                     next_ = f"{name}={why.meant}" if why.meant else None
                     raise place.wrong(what, why=f"it takes {why.takes}", next=next_)
                 yield f"{place}: {what}: it takes {why.takes}"
+
+
+def _no_such(place: Place, what: str, hint: str) -> CounterpointError:
+    """Of a name that nobody ever knew there is nothing to write instead."""
+    if not hint.startswith("No release"):
+        return place.wrong(what, next=hint)
+    search = "leave it out, or look for what it is called: counterpoint flags list --grep TEXT"
+    return place.wrong(what, why=hint.rstrip("."), next=search)
