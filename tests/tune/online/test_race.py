@@ -467,6 +467,36 @@ def test_whom_the_budget_had_no_room_for_comes_back_with_a_larger_one() -> None:
     assert told.winner.name == "b"
 
 
+def test_who_comes_back_after_the_confirmation_races_and_is_confirmed_too() -> None:
+    race = Race(Made(A, B), Plan(budget=Budget(trials=14)), gains={"a": 0.03, "b": 0.05})
+    end = race.run()
+    assert race.drops["b"] == "no budget"
+    assert rows_for(race, Purpose.CONFIRM)
+    race.made.add(StudyEnded(why=end.why, at=AT)).resumed()
+    race.plan = Plan(budget=Budget(trials=80))
+    assert race.run() == Finish("every arm is decided")
+    told = conclude(race.study, race.plan)
+    assert told.winner is not None
+    assert told.confirmed
+    assert {it.dimension for it in told.winner.changes} == {"a", "b"}
+    statuses = {it.arm.name: it.status for it in told.rows}
+    assert "not tried" not in statuses.values()
+
+
+def test_who_comes_back_and_is_no_better_changes_nothing() -> None:
+    race = Race(Made(A, B), Plan(budget=Budget(trials=14)), gains={"a": 0.03})
+    end = race.run()
+    race.made.add(StudyEnded(why=end.why, at=AT)).resumed()
+    race.plan = Plan(budget=Budget(trials=80))
+    confirmed = len(rows_for(race, Purpose.CONFIRM))
+    race.run()
+    told = conclude(race.study, race.plan)
+    assert told.winner is not None
+    assert told.winner.name == "a"
+    assert {it.arm.name: it.status for it in told.rows}["b"] == "no effect"
+    assert len(rows_for(race, Purpose.CONFIRM)) == confirmed
+
+
 def test_a_budget_that_no_arm_fits_into_is_what_ends_it() -> None:
     plan = Plan(budget=Budget(trials=14))
     made = Made(A).entered(A).noise().dropped("a", "no budget")

@@ -61,6 +61,20 @@ def starts(study: Study, before: int | None = None) -> dict[str, int]:
     return found
 
 
+def late(study: Study, before: int | None = None) -> frozenset[str]:
+    """Arms that the race had not seen when the first fresh runs began: a budget had no room.
+
+    A larger one has, and what is known of the others by then stands.
+    """
+    numbers = starts(study, before).values()
+    if not numbers:
+        return frozenset()
+    first = min(numbers)
+    return frozenset(
+        it.name for it in racers(study) if not rows_of(study, it.name, RACE, before=first)
+    )
+
+
 def begun(study: Study, plan: Plan, before: int | None = None) -> tuple[Arm, ...]:
     """Those whose fresh runs have begun, and are not through."""
     there = starts(study, before)

@@ -17,7 +17,13 @@ from collections.abc import Sequence
 from counterpoint.tune.arm import BASE, Arm, Origin
 from counterpoint.tune.online.combine import combined, without_each
 from counterpoint.tune.online.faults import OF_NO_USE, fault
-from counterpoint.tune.online.finals import falls_short, had_fresh_runs, shown, target_reached
+from counterpoint.tune.online.finals import (
+    falls_short,
+    had_fresh_runs,
+    late,
+    shown,
+    target_reached,
+)
 from counterpoint.tune.online.looks import look, rows_to_next_look, screening_fits
 from counterpoint.tune.online.moves import (
     CloseAllocation,
@@ -135,8 +141,10 @@ def _noise(study: Study, plan: Plan) -> Move | None:
 
 def _race(study: Study, plan: Plan) -> Move | None:
     """Looks, where it is time to; then the next row, if those to the next look can be paid for."""
-    if not racers(study) or _through(study, plan):
+    if not racers(study):
         return None
+    if _through(study, plan):
+        return look(study, plan) if late(study) else None
     if (move := screening_fits(study, plan) or look(study, plan)) is not None:
         return move
     roster = race_roster(study, plan)
@@ -150,20 +158,23 @@ def _race(study: Study, plan: Plan) -> Move | None:
 
 
 def _through(study: Study, plan: Plan) -> bool:
-    """Whether the race is over: fresh runs have begun, and were not begun too early."""
+    """Whether the race is over: fresh runs have begun, not too early, and all had their turn."""
     made = {it.purpose for it in rows(study)}
     if Purpose.ABLATE in made:
         return True
-    return Purpose.CONFIRM in made and not falls_short(study, plan)
+    if Purpose.CONFIRM not in made or falls_short(study, plan):
+        return False
+    return not late(study) & {it.name for it in undecided(study, plan)}
 
 
 def _combine(study: Study, plan: Plan) -> Enter | None:
     """Arms that are faster each, and set different things, together: once."""
-    if _through(study, plan) or target_reached(study, plan):
-        return None
-    if any(it.origin is Origin.COMBINED for it in study.arms):
+    if target_reached(study, plan) or any(it.origin is Origin.COMBINED for it in study.arms):
         return None
     told = raced(study, plan)
+    news = [it for it in late(study) if it in told and told[it].verdict is Verdict.FASTER]
+    if _through(study, plan) and not news:
+        return None
     refuted = had_fresh_runs(study, plan) - {it.arm for it in shown(study, plan)}
     faster = [it for it in racers(study) if it.name in told and it.name not in refuted]
     faster = [it for it in faster if told[it.name].verdict is Verdict.FASTER]

@@ -8,6 +8,7 @@ from counterpoint.tune.online.finals import (
     begun,
     falls_short,
     had_fresh_runs,
+    late,
     next_finalists,
     rows_due,
 )
@@ -65,14 +66,17 @@ def confirm_roster(study: Study, plan: Plan, before: int | None = None) -> tuple
     if not plan.confirm_rows:
         return ()
     due = begun(study, plan, before)
-    if not due and (not had_fresh_runs(study, plan, before) or falls_short(study, plan, before)):
+    if not due:
         due = _best_two(study, plan, before)
     names = {it.name for it in due}
     return (BASE, *(it.name for it in study.arms if it.name in names)) if names else ()
 
 
 def _best_two(study: Study, plan: Plan, before: int | None) -> tuple[Arm, ...]:
-    best = next_finalists(study, plan, before)[:2]
+    best = next_finalists(study, plan, before)
+    if had_fresh_runs(study, plan, before) and not falls_short(study, plan, before):
+        best = tuple(it for it in best if it.name in late(study, before))
+    best = best[:2]
     there = purse(study, plan).left
     if before is not None:
         there += sum(it.started.row >= before for it in study.trials)
