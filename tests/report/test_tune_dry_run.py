@@ -11,7 +11,7 @@ from counterpoint.core.basis import Unknown
 from counterpoint.flags import Settings
 from counterpoint.report.terminal import plain_text
 from counterpoint.report.tune_dry_run import dry_run_document, dry_run_json
-from counterpoint.tune.arm import Acts, Origin
+from counterpoint.tune.arm import Acts, Change, Origin
 from counterpoint.tune.dry import DryRun
 from counterpoint.tune.online.budget import Cost
 from counterpoint.tune.plan import Budget
@@ -71,6 +71,14 @@ def test_what_is_not_known_is_not_made_up() -> None:
     assert "time       ?: it is known when the base ran" in text
     assert "node hours" not in text
     assert "31 trials expected, 60 at most" in text
+
+
+def test_an_arm_that_sets_nothing_says_what_it_changes() -> None:
+    per = Change(dimension="processes", choice="one per GPU", acts=Acts.RUNTIME, per="gpu")
+    mine = arm("one-process-per-gpu", per, origin=Origin.RECIPE)
+    assert re.search(
+        r"one-process-per-gpu +recipe +a process per gpu", text_of(replace(PLAN, arms=(mine,)))
+    )
 
 
 def test_a_prediction_alone_runs_nothing_and_a_race_alone_compiles_nothing() -> None:

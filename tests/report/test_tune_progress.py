@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,7 +14,7 @@ import pytest
 
 import tune_conclusions
 from counterpoint.cli.tune_progress import Pace, StudyProgress
-from counterpoint.core.basis import Range
+from counterpoint.core.basis import Range, Unknown
 from counterpoint.report.tune_progress import happened, standing
 from counterpoint.tune.conclusion.conclude import conclude
 from counterpoint.tune.journal.records import (
@@ -131,6 +132,13 @@ def test_the_best_so_far_is_never_one_that_is_slower() -> None:
     row = replace(none.rows[1], raced=told)
     said = standing(running(), replace(none, rows=(none.rows[0], row)), now)
     assert said.best == "best so far: NVLS off +1.0% [+0.2%, +2.0%]"
+
+
+def test_who_has_no_figure_is_not_the_best_so_far() -> None:
+    none = tune_conclusions.nothing()
+    told = tune_conclusions.estimate("x", math.nan, Unknown("never beside the base"), Verdict.OPEN)
+    rows = (none.rows[0], replace(none.rows[1], raced=told))
+    assert standing(running(), replace(none, rows=rows), datetime.now(UTC)).best == ""
 
 
 def test_a_trial_that_runs_is_not_spent_and_no_result_has_no_best() -> None:

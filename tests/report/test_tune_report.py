@@ -117,6 +117,23 @@ def test_many_of_one_kind_are_told_by_their_first() -> None:
     assert "71.5" not in text
 
 
+def test_what_a_compiler_said_is_one_line_of_plain_text() -> None:
+    made = tune_conclusions.found()
+    said = "can't compile:\n\tfirst,\n second"
+    rows = (*made.rows, out("a", said))
+    text = text_of(replace(made, rows=rows, sentence=f"it fails: {said}", notes=(said,)))
+    assert text.count("can't compile: first, second") == 3
+    assert "\\n" not in text
+
+
+def test_where_no_step_is_compared_with_a_prediction_no_column_says_so() -> None:
+    made = tune_conclusions.found()
+    assert "step off by" in text_of(made)
+    text = text_of(replace(made, rows=tuple(replace(it, prediction_off=None) for it in made.rows)))
+    assert "step off by" not in text
+    assert "predicted" in text
+
+
 def test_changes_that_were_only_predicted_are_said_to_be() -> None:
     made = tune_conclusions.found()
     assert "as predicted" not in text_of(made)

@@ -225,7 +225,9 @@ def _share(option: str, text: str | None, example: str, of: str) -> float | None
 
 
 def _there(option: str, path: Path | None) -> Path | None:
-    if path is not None and not path.is_file():
+    if path is not None and path.is_dir():
+        raise UsageError(f"{option} {path}: is a directory", why="it takes a TOML or JSON file")
+    if path is not None and not path.exists():
         raise UsageError(f"{option} {path}: no such file")
     return path
 

@@ -31,7 +31,7 @@ class TriedOptions:
         env: Of the base: a variable, NAME=value.
         recipe: Of the base: settings by a recipe's name or of a file, before --set and --env.
         arm: Settings of your own to try: flags in quotes, a file, a recipe's name; several.
-        space: A TOML that adds, fixes or leaves out dimensions.
+        space: A TOML or JSON that adds, fixes or leaves out dimensions, or names arms.
         seed: Of all that is drawn.
     """
 

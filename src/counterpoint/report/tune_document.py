@@ -28,6 +28,7 @@ from counterpoint.report.tune_words import (
     duration,
     gain_text,
     node_hours,
+    plain,
     reach_text,
     several,
 )
@@ -75,7 +76,7 @@ def _verdict(conclusion: Conclusion) -> Section:
         rows += _processes(winner)
     rows.append(Fact("figures", _basis(conclusion)))
     rows += _notes(conclusion.notes)
-    return Section("Verdict", printable(conclusion.sentence), (Facts(tuple(rows)),))
+    return Section("Verdict", plain(conclusion.sentence), (Facts(tuple(rows)),))
 
 
 def _gain(conclusion: Conclusion) -> str:
@@ -111,7 +112,7 @@ def _processes(winner: Arm) -> Iterator[Fact]:
 
 def _notes(notes: tuple[str, ...]) -> Iterator[Fact]:
     for note in notes[:_NOTES]:
-        yield Fact("note", printable(note), Tone.QUIET)
+        yield Fact("note", plain(note), Tone.QUIET)
     more = len(notes) - _NOTES
     if more > 0:
         yield Fact("", f"and {more} more: --json", Tone.QUIET)

@@ -149,7 +149,9 @@ def _sets(arm: Arm) -> str:
         for it in arm.changes
         for name, value in (*it.settings.xla, *it.settings.env, *it.settings.options)
     ]
-    return " ".join(words) or "?"
+    words += [f"a process per {it.per}" for it in arm.changes if it.per is not None]
+    words += ["a PGLE profile" for it in arm.changes if it.profile]
+    return " ".join(words) or units.UNKNOWN
 
 
 def _left_out(plan: DryRun, top: int) -> Iterator[Section]:

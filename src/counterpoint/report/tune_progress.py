@@ -15,7 +15,7 @@ from counterpoint.core.basis import Unknown
 from counterpoint.report import units
 from counterpoint.report.document import printable
 from counterpoint.report.places import without_middle
-from counterpoint.report.tune_words import clock, duration, gain_text, reach_text, several
+from counterpoint.report.tune_words import clock, duration, gain_text, plain, reach_text, several
 from counterpoint.tune.conclusion.conclude import BY_USER
 from counterpoint.tune.conclusion.conclusion import Conclusion, Spent
 from counterpoint.tune.online.race import DECIDED
@@ -50,7 +50,7 @@ def happened(before: Study | None, after: Study) -> list[str]:
         *_allocated(before, after),
         *_ended(before, after),
     ]
-    return [printable(it) for it in lines]
+    return [plain(it) for it in lines]
 
 
 def _searched(before: Study | None, after: Study) -> Iterator[str]:
@@ -167,7 +167,9 @@ def _best(conclusion: Conclusion) -> str:
     found = [
         (said.gain, row.arm.name, said)
         for row in conclusion.rows
-        if (said := row.confirmed or row.raced) is not None and not row.arm.is_base
+        if (said := row.confirmed or row.raced) is not None
+        and not row.arm.is_base
+        and said.gain == said.gain  # of one that never met the base nothing is known
     ]
     if not found:
         return ""

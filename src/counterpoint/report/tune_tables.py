@@ -21,7 +21,7 @@ from counterpoint.report.document import (
     printable,
 )
 from counterpoint.report.places import without_middle
-from counterpoint.report.tune_words import gain_text, reach_text, several
+from counterpoint.report.tune_words import gain_text, plain, reach_text, several
 from counterpoint.tune.arm import Arm
 from counterpoint.tune.conclusion.conclusion import ArmRow, Conclusion
 from counterpoint.tune.journal.records import Ablated
@@ -69,6 +69,7 @@ def _measured(rows: Iterable[ArmRow]) -> Table:
     rows = tuple(rows)
     steps = units.column([None if it.median_s is None else it.median_s * 1e3 for it in rows])
     foreseen = any(it.arm.predicted is not None for it in rows)
+    compared = any(it.prediction_off is not None for it in rows)
     columns = (
         Column("arm", Kind.NAME),
         Column("status", Kind.WORD),
@@ -77,26 +78,21 @@ def _measured(rows: Iterable[ArmRow]) -> Table:
         Column("rows", Kind.NUMBER, rank=2),
         Column("told by", Kind.WORD, rank=4),
         Column("step ms", Kind.NUMBER, rank=1),
-        *(
-            (
-                Column("predicted", Kind.NUMBER, rank=2),
-                Column("step off by", Kind.NUMBER, rank=3),
-            )
-            if foreseen
-            else ()
-        ),
+        *((Column("predicted", Kind.NUMBER, rank=2),) if foreseen else ()),
+        *((Column("step off by", Kind.NUMBER, rank=3),) if compared else ()),
         Column("trials", Kind.NUMBER, rank=3),
         Column("program", Kind.WORD, rank=5),
     )
     return Table(
         columns=columns,
         rows=tuple(
-            _measured_row(it, step, foreseen=foreseen) for it, step in zip(rows, steps, strict=True)
+            _measured_row(it, step, foreseen=foreseen, compared=compared)
+            for it, step in zip(rows, steps, strict=True)
         ),
     )
 
 
-def _measured_row(row: ArmRow, step: str, *, foreseen: bool) -> tuple[str, ...]:
+def _measured_row(row: ArmRow, step: str, *, foreseen: bool, compared: bool) -> tuple[str, ...]:
     told = row.confirmed or row.raced
     nothing = _NOT_SO if row.arm.is_base or told is None else units.UNKNOWN
     cells = [
@@ -110,10 +106,9 @@ def _measured_row(row: ArmRow, step: str, *, foreseen: bool) -> tuple[str, ...]:
     ]
     if foreseen:
         said = row.arm.predicted
-        cells += [
-            _NOT_SO if said is None or row.arm.is_base else gain_text(said.gain),
-            _NOT_SO if row.prediction_off is None else gain_text(row.prediction_off),
-        ]
+        cells.append(_NOT_SO if said is None or row.arm.is_base else gain_text(said.gain))
+    if compared:
+        cells.append(_NOT_SO if row.prediction_off is None else gain_text(row.prediction_off))
     failed = f" ({row.failures} failed)" if row.failures else ""
     return (*cells, f"{row.trials}{failed}", _program(row))
 
@@ -188,7 +183,7 @@ def _reasons(rows: Iterable[ArmRow]) -> Iterator[Facts]:
         if it.why:
             alike.setdefault((it.status, _NUMBER.sub("0", it.why)), []).append(it)
     facts = [
-        Fact(printable(status), printable(text))
+        Fact(printable(status), text)
         for (status, _), found in sorted(alike.items(), key=lambda it: it[0][0] in _QUIET)
         for text in _told(found)
     ]
@@ -203,7 +198,7 @@ def _told(alike: Iterable[ArmRow]) -> Iterator[str]:
     """Reasons that differ in figures at most."""
     same: dict[str, list[ArmRow]] = {}
     for it in alike:
-        same.setdefault(it.why, []).append(it)
+        same.setdefault(plain(it.why), []).append(it)
     texts = [f"{_some(found)}: {why}" for why, found in same.items()]
     if len(texts) <= _APART:
         yield from texts

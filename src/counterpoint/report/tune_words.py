@@ -6,6 +6,7 @@ from typing import Final
 
 from counterpoint.core.basis import Range, Unknown
 from counterpoint.report import units
+from counterpoint.report.document import printable
 from counterpoint.tune.plan import Budget
 
 _MINUTE: Final = 60
@@ -26,6 +27,11 @@ def reach_text(reach: Range | Unknown | None) -> str:
     if reach is None or isinstance(reach, Unknown):
         return units.UNKNOWN
     return f"[{gain_text(reach.low)}, {gain_text(reach.high)}]"
+
+
+def plain(text: str) -> str:
+    """What a compiler or a program said, as one line that a terminal can show."""
+    return printable(" ".join(text.split()))
 
 
 def duration(seconds: float | None) -> str:

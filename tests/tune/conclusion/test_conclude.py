@@ -16,6 +16,7 @@ from counterpoint.tune.journal.records import (
     CandidateSeen,
     Paused,
     SearchEnded,
+    StudyBegan,
     StudyEnded,
 )
 from counterpoint.tune.online.moves import Drop, Finish
@@ -292,6 +293,25 @@ def test_prediction_stands_beside_measurement() -> None:
     off = row(said, "a").prediction_off
     assert off is not None
     assert off == pytest.approx(0.97 / 0.95 - 1, abs=0.005)
+
+
+@pytest.mark.parametrize(("device", "compared"), [("cpu", False), ("NVIDIA H100 80GB HBM3", True)])
+def test_steps_on_other_devices_are_not_held_to_the_prediction(device: str, compared: bool) -> None:
+    a = arm("a", predicted=predicted(0.05))
+    made = Made(a)
+    first = made.records[0]
+    assert isinstance(first, StudyBegan)
+    made.records[0] = replace(first, target="8xH100")
+    made.entered(a).opened()
+    for number in (1, 2):
+        for name in (BASE, "a"):
+            told = replace(report(1.0 + number / 1000), devices=(device,))
+            made.ran(name, told, Purpose.SCREEN, number)
+    said = conclude(made.study, PLAN)
+    assert (row(said, "a").prediction_off is not None) is compared
+    assert any("it ran on cpu, and what is predicted is for 8xH100" in it for it in said.notes) is (
+        not compared
+    )
 
 
 def test_what_the_winner_is_made_of() -> None:

@@ -317,6 +317,7 @@ class TestJax:
         assert one.remat is False
         assert one.peak_bytes is None  # the CPU's allocator keeps no count
         assert dict(one.versions)["jax"]
+        assert one.devices == ("cpu",)
         assert one.losses is not None
         assert one.losses == two.losses
         assert len(one.losses.steps) == 40

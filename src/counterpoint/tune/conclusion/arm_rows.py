@@ -9,6 +9,7 @@ from counterpoint.core.basis import Unknown
 from counterpoint.tune.arm import Acts, Arm, Origin, Predicted
 from counterpoint.tune.conclusion.conclusion import ArmRow
 from counterpoint.tune.conclusion.findings import Findings
+from counterpoint.tune.conclusion.foreign import foreign_devices
 from counterpoint.tune.conclusion.noisy import NOISY
 from counterpoint.tune.journal.records import CandidateSeen
 from counterpoint.tune.online.race import SPENT, to_enter
@@ -59,10 +60,17 @@ def _row(study: Study, plan: Plan, arm: Arm, found: Findings) -> ArmRow:
         median_s=step,
         raced=found.raced.get(arm.name),
         confirmed=found.fresh.get(arm.name),
-        prediction_off=step / arm.predicted.step_s - 1 if step and arm.predicted else None,
+        prediction_off=_off(study, arm, step),
         program=next((it.program for it in seen if it.program), None),
         peak_bytes=max(peaks, default=None),
     )
+
+
+def _off(study: Study, arm: Arm, step: float | None) -> float | None:
+    """None also where it ran on other devices than it was predicted for."""
+    if step is None or arm.predicted is None or foreign_devices(study) is not None:
+        return None
+    return step / arm.predicted.step_s - 1
 
 
 def _status(study: Study, plan: Plan, arm: Arm, found: Findings) -> tuple[str, str]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from counterpoint.core.basis import Unknown
 from counterpoint.tune.arm import BASE
 from counterpoint.tune.conclusion.findings import Findings
+from counterpoint.tune.conclusion.foreign import foreign_devices
 from counterpoint.tune.figures import estimate_text, several, share_text, what_text
 from counterpoint.tune.online.rows import CONFIRM, RACE, observations
 from counterpoint.tune.plan import Plan
@@ -40,6 +41,13 @@ def doubts(study: Study, plan: Plan, found: Findings, noise: Noise | None) -> tu
 def _model(study: Study) -> Iterator[str]:
     """What the study taught the cost model."""
     told = study.fitted
+    other = foreign_devices(study)
+    if other is not None:
+        yield (
+            f"it ran on {other}, and what is predicted is for {study.began.target}: their steps are"
+            " not compared, and the cost model learns nothing from this study"
+        )
+        return
     if told is None:
         return
     if told.path is None:

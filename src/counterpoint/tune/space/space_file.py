@@ -35,7 +35,7 @@ from counterpoint.flags import Settings
 from counterpoint.tune.arm import BASE, Per
 from counterpoint.tune.space.draft import Draft
 from counterpoint.tune.space.draft_text import read_draft
-from counterpoint.tune.space.place import Place
+from counterpoint.tune.space.place import Place, nearest
 from counterpoint.tune.space.settings_text import KEYS, settings_of_line, settings_of_table
 
 _TABLES: Final = ("fix", "drop", "only", "choices", "dimension", "arms")
@@ -94,7 +94,7 @@ def parse_space(text: str, file: str) -> SpaceFile:
     if isinstance(document, list):
         return SpaceFile(file=file, arms=_arms(cast("list[Any]", document), place))
     table = place.table(document, _EXAMPLE)
-    if table and not set(table) & set(_TABLES) and all(map(_is_arm, table.values())):
+    if _is_sweep(table):
         return SpaceFile(file=file, arms=_arms(table, place))
     place.keys_of(table, _TABLES)
     drop = place.at("drop")
@@ -135,6 +135,16 @@ def _json(text: str, file: str) -> object:
         raise InputError(f"{file}: not JSON: {failure.msg} (at {where})") from None
     except (RecursionError, ValueError) as failure:
         raise InputError(f"{file}: not JSON: {failure}") from None
+
+
+def _is_sweep(table: Mapping[str, Any]) -> bool:
+    """Also one with a mistake in an arm, where no name can be meant for a word of ours."""
+    if not table or set(table) & set(_TABLES):
+        return False
+    if all(map(_is_arm, table.values())):
+        return True
+    like = all(isinstance(it, dict | str) for it in table.values())
+    return like and not any(nearest(it, _TABLES) for it in table)
 
 
 def _is_arm(value: object) -> bool:

@@ -53,7 +53,14 @@ def measure(directory: Path, ended: Ended) -> Report:
         versions=tuple(sorted(run.versions.items())),
         notes=(*notes, *run.notes)[:_MOST_NOTES],
         steps_seen=_steps_seen(run),
+        devices=_devices(run),
     )
+
+
+def _devices(run: Run) -> tuple[str, ...]:
+    """Each kind once."""
+    seen = (it for rank in run.ranks for process in rank.processes for it in process.devices)
+    return tuple(dict.fromkeys(seen))
 
 
 def _steps_seen(run: Run) -> int | None:

@@ -92,3 +92,4 @@ class Report:
     versions: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
     steps_seen: int | None = None  # all of them, where the program ended by itself
+    devices: tuple[str, ...] = ()  # the kinds it ran on, as JAX names them
