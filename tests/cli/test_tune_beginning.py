@@ -91,5 +91,7 @@ def test_only_trials_that_ended_by_themselves_are_done() -> None:
     said = [*beginning(asked("20 trials, 2h"), made.study)]
     assert said[0] == "going on with s: 2 trials done, 2 interrupted"
     assert said[-1] == "budget: at most 20 trials, and 2 h 00 min of trials"
-    made.add(StudyEnded(why="decided", at=AT))
-    assert [*beginning(asked(), made.study)] == ["s is done (decided): nothing is run"]
+    made.add(StudyEnded(why="every arm is decided", at=AT))
+    assert [*beginning(asked(), made.study)] == [
+        "s is done (no arm is worth more runs): nothing is run"
+    ]

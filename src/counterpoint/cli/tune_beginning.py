@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from counterpoint.report.tune_words import budget_text, several
+from counterpoint.report.tune_words import budget_text, end_text, several
 from counterpoint.tune.asked import Asked
 from counterpoint.tune.study.study import Study
 from counterpoint.tune.trial.report import Failure
@@ -15,7 +15,7 @@ def beginning(asked: Asked, study: Study) -> Iterator[str]:
     """Where the study lies, and what will be done; `study` is what was found there, or begun."""
     place = shlex.quote(str(asked.directory))
     if study.ended is not None:
-        yield f"{place} is done ({study.ended.why}): nothing is run"
+        yield f"{place} is done ({end_text(study.ended.why)}): nothing is run"
         return
     is_new = study == Study(began=study.began)
     yield f"study {place}" if is_new else f"going on with {place}: {_done(asked, study)}"

@@ -15,16 +15,21 @@ from counterpoint.core.basis import Unknown
 from counterpoint.report import units
 from counterpoint.report.document import printable
 from counterpoint.report.places import without_middle
-from counterpoint.report.tune_words import clock, duration, gain_text, plain, reach_text, several
+from counterpoint.report.tune_words import (
+    clock,
+    duration,
+    end_text,
+    gain_text,
+    plain,
+    reach_text,
+    several,
+)
 from counterpoint.tune.conclusion.conclude import BY_USER
 from counterpoint.tune.conclusion.conclusion import Conclusion, Spent
-from counterpoint.tune.online.race import DECIDED
 from counterpoint.tune.study.study import Study, Trial
 
 _LONGEST: Final = 60
 _NAMES: Final = 8
-_ENDS: Final = {DECIDED: "no arm is worth more runs"}
-"""The race's word for it also stands where some arms' rows told nothing: the table says which."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +123,7 @@ def _ended(before: Study | None, after: Study) -> Iterator[str]:
         yield "interrupted" if why in BY_USER else f"paused: {why}"
     if after.ended is not None and (before is None or before.ended is None):
         same = after.search is not None and after.search.why == after.ended.why
-        why = _ENDS.get(after.ended.why, after.ended.why)
-        yield "done: nothing is run" if same else f"done: {why}"
+        yield "done: nothing is run" if same else f"done: {end_text(after.ended.why)}"
 
 
 def _names(names: tuple[str, ...] | list[str]) -> str:

@@ -7,6 +7,7 @@ from typing import Final
 from counterpoint.core.basis import Range, Unknown
 from counterpoint.report import units
 from counterpoint.report.document import printable
+from counterpoint.tune.online.race import DECIDED
 from counterpoint.tune.plan import Budget
 
 _MINUTE: Final = 60
@@ -32,6 +33,11 @@ def reach_text(reach: Range | Unknown | None) -> str:
 def plain(text: str) -> str:
     """What a compiler or a program said, as one line that a terminal can show."""
     return printable(" ".join(text.split()))
+
+
+def end_text(why: str) -> str:
+    """Why a study ended. To the race an arm is decided also where its rows told nothing."""
+    return "no arm is worth more runs" if why == DECIDED else why
 
 
 def duration(seconds: float | None) -> str:
