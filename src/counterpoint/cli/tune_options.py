@@ -93,7 +93,8 @@ class RaceOptions:
     Args:
         budget: What may be spent on trials: 2h, 90m, 20trials, or '20 trials, 2h'.
         target_gain: Good enough: end once so much is shown, e.g. 2%.
-        confirm: Measure so many of the predicted arms, at most; else the shortlist. 0: none.
+        confirm: Measure so many of the arms that were found, at most, beside those of --arm and
+            --space; else the shortlist. 0: none.
         confirm_rows: Fresh runs of the winner and of the base, in a fresh allocation, or more
             (up to --cap) where runs differ much; 0: none, else 2 at least.
         cap: Rows (one pass through the base and the arms) at most, before it stays undecided.

@@ -26,7 +26,7 @@ _HELD: Final = ("slurm", "ray")
 """Executors whose allocation is nodes that are held: gone as soon as one of them is."""
 
 _MEND: Final = {
-    Failure.UNKNOWN_FLAG: "mend XLA_FLAGS or --set: counterpoint flags check",
+    Failure.UNKNOWN_FLAG: "mend XLA_FLAGS: counterpoint flags check",
     Failure.OUT_OF_MEMORY: "make it fit first: a smaller batch, or more recomputation",
     Failure.NAN: "mend the program first: its loss is no number",
     Failure.HANG: "see where it hangs in the run's logs, or allow more silence",

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from counterpoint.core.basis import Range
 from counterpoint.tune.arm import Arm, Origin
-from counterpoint.tune.figures import estimate_text
+from counterpoint.tune.figures import estimate_text, several
 from counterpoint.tune.online.moves import Drop
 from counterpoint.tune.online.purse import purse
 from counterpoint.tune.online.rosters import race_roster, undecided
@@ -52,7 +52,7 @@ def screening_fits(study: Study, plan: Plan) -> Drop | None:
     out = new[-1]
     if len(new) == 1 and have[out.name]:
         return None  # it has been measured: what is known of it stands
-    why = f"{need} trials would be needed for {len(new)} arms, and {left:g} are left"
+    why = f"{need} trials would be needed for {several(len(new), 'arm')}, and {left:g} are left"
     return Drop(out.name, NO_BUDGET, why)
 
 

@@ -15,7 +15,6 @@ from counterpoint.tune.arm import BASE, Arm, Origin
 from counterpoint.tune.online.rows import ABLATE, CONFIRM, RACE, observations
 from counterpoint.tune.plan import Plan
 from counterpoint.tune.statistics.estimate import Estimate, Noise, Observation, Rule
-from counterpoint.tune.study.study import NO_BUDGET as NO_BUDGET
 from counterpoint.tune.study.study import Study
 
 SAME_PROGRAM: Final = "same program"
