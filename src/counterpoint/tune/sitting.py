@@ -18,6 +18,7 @@ from counterpoint.tune.asked import Asked, began, check
 from counterpoint.tune.by_hand import list_arms
 from counterpoint.tune.conclusion.conclude import conclude
 from counterpoint.tune.conclusion.conclusion import Conclusion
+from counterpoint.tune.conclusion.foreign import foreign_devices
 from counterpoint.tune.dry import DryRun, plan_study
 from counterpoint.tune.edited import edited
 from counterpoint.tune.executors.choose import choose_executor
@@ -120,6 +121,8 @@ def _go_on(
         ledger.add(StudyEnded(why=ledger.study.search.why, at=stamp()))
         return
     run_study(ledger, asked.online_plan, executor, asked.directory, say, stopped)
-    if asked.target is not None and ledger.study.ended is not None:
+    if asked.target is None or ledger.study.ended is None:
+        return
+    if foreign_devices(ledger.study) is None:
         say("fitting the cost model to what was measured")
         ledger.add(fitted(ledger.study, asked.directory, asked.target, start_scalars(asked)))

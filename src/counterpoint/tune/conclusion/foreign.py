@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from counterpoint.core.errors import CounterpointError
 from counterpoint.hardware import find_chip, parse_target
 from counterpoint.tune.study.study import Study
+
+_CPU: Final = "cpu"  # as JAX calls it
 
 
 def foreign_devices(study: Study) -> str | None:
@@ -18,6 +22,12 @@ def foreign_devices(study: Study) -> str | None:
         wanted = parse_target(study.began.target).chip.name
     except CounterpointError:  # a file of the user's that is gone
         return None
-    chips = {it: find_chip(it) for it in seen}
-    others = (it for it, chip in chips.items() if chip is None or chip.name != wanted)
-    return min(others, default=None)
+    return min((it for it in seen if _is_another(it, wanted)), default=None)
+
+
+def _is_another(device: str, wanted: str) -> bool:
+    """Of a GPU that we don't know nothing is said."""
+    if device.lower() == _CPU:
+        return True
+    chip = find_chip(device)
+    return chip is not None and chip.name != wanted
