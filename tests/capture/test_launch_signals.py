@@ -128,17 +128,30 @@ class TestInterrupts:
             os.kill(pid, signal.SIGKILL)
 
 
+OURS = (sys.executable, "-m", "counterpoint")
+_LOOKS_LATE = """
+import sys, time
+from counterpoint.capture.group import Group
+looks = Group.has_members
+Group.has_members = lambda it: time.sleep(0.5) or looks(it)
+from counterpoint.cli.app import main
+sys.exit(main())
+"""
+SLOW_TO_LOOK = (sys.executable, "-c", _LOOKS_LATE)
+"""As on a busy machine: what a group says last, it says between two looks of ours."""
+
+
 class TestSignals:
     """Programs that answer signals, under the real command."""
 
     def started(
-        self, path: Path, program: str, *options: str
+        self, path: Path, program: str, *options: str, command: tuple[str, ...] = OURS
     ) -> tuple[subprocess.Popen[bytes], int]:
         """Ours, and the program's number, once it is ready."""
         start = "import os, signal, sys, time\n"
         ours = subprocess.Popen(
             [
-                *(sys.executable, "-m", "counterpoint", "run", "--no-profile", *options),
+                *(*command, "run", "--no-profile", *options),
                 *("-o", str(path), "--", sys.executable, "-c", start + program),
             ],
             stdout=subprocess.PIPE,
@@ -184,6 +197,9 @@ class TestSignals:
         ours, _ = self.started(tmp_path / "run", program)
         ours.terminate()
         assert self.ended(ours) == (143, "saved\n")
+        slow, _ = self.started(tmp_path / "slow", program, command=SLOW_TO_LOOK)
+        slow.terminate()
+        assert self.ended(slow) == (143, "saved\n")
 
     @pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
     def test_a_second_one_ends_the_wait(self, tmp_path: Path, second: int) -> None:

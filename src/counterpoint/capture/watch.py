@@ -35,6 +35,7 @@ class Child:
     outputs: tuple[Output, Output]
     open_outputs: int = 2
     ended_at: float | None = None
+    seen_at: float = 0.0  # when others of its group were last there
     status: tuple[int | None, int | None] | None = None
     stopped: Stop | None = None
 
@@ -108,8 +109,10 @@ class Watch:
             now = time.monotonic()
             if child.ended_at is None:
                 child.ended_at, child.stopped = now, self._stop
-            over = now - child.ended_at
             members = child.group.has_members()
+            # What the last of the group said is still on its way when it has gone.
+            over = now - (child.ended_at if members else max(child.ended_at, child.seen_at))
+            child.seen_at = now if members else child.seen_at
             if members or child.open_outputs:
                 if over < _LINGER or (members and self._waits):
                     continue
