@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from counterpoint.core.basis import Unknown
 from counterpoint.core.errors import CounterpointError, UsageError
 from counterpoint.hardware import parse_target
-from counterpoint.tune.asked import Asked, began
+from counterpoint.tune.asked import Asked, began, check
 from counterpoint.tune.executors.executor import Limits, Shape
 from counterpoint.tune.plan import Budget, Plan
 from counterpoint.tune.sitting import conclusion_of, dry_run, tune
@@ -192,3 +193,21 @@ def test_a_prediction_needs_a_target_and_a_measurement_a_command(tmp_path: Path)
         )
     with pytest.raises(UsageError, match="nothing to tune"):
         tune(Asked(directory=tmp_path / "study"))
+
+
+@pytest.mark.parametrize(
+    ("executor", "address", "refused"),
+    [(None, None, True), ("local", "http://h:1", True), ("ray", None, False), (None, "h", False)],
+)
+def test_flags_are_asked_of_the_python_here_unless_nodes_have_their_own(
+    tmp_path: Path, executor: str | None, address: str | None, refused: bool
+) -> None:
+    pytest.importorskip("jaxlib")
+    environment = {"PATH": os.environ["PATH"], "XLA_FLAGS": "--xla_zzz=1"}
+    environment |= {"RAY_ADDRESS": address} if address else {}
+    one = replace(asked(tmp_path, "OTHER=name"), executor=executor, environment=environment)
+    if refused:
+        with pytest.raises(UsageError, match="does not know xla_zzz"):
+            check(one)
+    else:
+        check(one)

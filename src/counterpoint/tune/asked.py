@@ -26,8 +26,6 @@ from counterpoint.tune.study.ledger import stamp
 from counterpoint.tune.study.plan_text import options_of
 from counterpoint.workflow.prediction.question import Question
 
-_ELSEWHERE = ("ray",)
-"""Executors whose nodes may have another Python than the one that is found here."""
 _NONE: Mapping[str, str] = MappingProxyType({})
 
 
@@ -111,8 +109,15 @@ def check(asked: Asked) -> None:
             why="a prediction is for a target",
             next="--target 8xH100, or 8x8xH100:400G for eight hosts of eight",
         )
-    if asked.command and asked.executor not in _ELSEWHERE:
+    if asked.command and not _may_run_elsewhere(asked):
         refuse_unknown(asked.base, asked.command, asked.inherited)
+
+
+def _may_run_elsewhere(asked: Asked) -> bool:
+    """Nodes of a cluster of Ray may have another Python than the one that is found here."""
+    if asked.executor is not None:
+        return asked.executor == "ray"
+    return "ray-address" in asked.executor_options or "RAY_ADDRESS" in asked.inherited
 
 
 def running(asked: Asked) -> Running:
