@@ -16,6 +16,7 @@ on what was not seen. The shipped scalars have seen the rows that docs/accuracy.
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import subprocess
 import sys
@@ -28,11 +29,13 @@ from statistics import mean
 
 from counterpoint.compile import Compiled, Task, compile_all, for_prediction, load_workload
 from counterpoint.compile import parse_target as target_of
+from counterpoint.core.basis import Range
 from counterpoint.cost.build import build_model
 from counterpoint.cost.scalars import Scalar, Scalars, default_scalars
 from counterpoint.flags.catalogue import release
 from counterpoint.simulate import simulate
 from counterpoint.workflow.calibration.step_fit import MeasuredStep, calibrate_steps
+from counterpoint.workflow.prediction.step_range import FASTER, model_error, widened
 from published_rows import Row, read_rows
 
 # What is known of a chip without any step time: kernels alone and in traces. Fits start here, since
@@ -43,6 +46,12 @@ UNFITTED = Scalars(
     attention=Scalar(1.0, 0.12, "published kernels"),
     network=Scalar(0.94, 0.10, "NVIDIA/nccl-tests issue 290"),
     slowdown=Scalar(0.12, 0.50, "NCCL's channels"),
+)
+# Rows by which the shipped scalars were chosen (with the programs): shares of GEMM rates.
+SHIPPED = ("20", "21", "22", "23", "34", "35", "36")
+COLUMNS = (
+    *("id", "name", "measured_s", "predicted_s", "low_s", "high_s"),
+    *("newest", "fitted", "shipped"),
 )
 FRACTION = "XLA_PYTHON_CLIENT_MEM_FRACTION"
 LOWER = Path(__file__).parent / "published_lower.py"
@@ -62,13 +71,26 @@ class Case:
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What came out: with the shipped scalars, and with the fitted ones."""
+    """What came out: with the shipped scalars, and with the fitted ones.
+
+    `low_s` and `high_s` are what errors of prices alone do.
+    """
 
     case: Case
     shipped_s: float
     low_s: float
     high_s: float
     fitted_s: float
+
+    @property
+    def range_s(self) -> Range:
+        """What `predict` shows: errors of prices, and of the model."""
+        prices = Range(self.low_s, self.high_s)
+        return widened(self.shipped_s, prices, slower=model_error(), faster=FASTER)
+
+    @property
+    def inside(self) -> bool:
+        return self.range_s.low <= self.case.seconds <= self.range_s.high
 
     @property
     def shipped_error(self) -> float:
@@ -91,6 +113,8 @@ def main() -> None:
         compiled = compile_cases(cases, options.jobs)
     fits = fit(cases, compiled)
     answers = [answer(case, compiled[case.id], fits) for case in cases if case.id in compiled]
+    if options.table:
+        write_table(answers, options.table)
     if options.json:
         print(json.dumps(as_data(answers, fits), indent=2))
     else:
@@ -105,6 +129,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("rows", type=Path, help="a CSV file of published step times")
     parser.add_argument("--programs", type=Path, help="a directory of lowered steps")
     parser.add_argument("--jobs", type=int, help="how many compilers run at once")
+    parser.add_argument("--table", type=Path, help="write predicted and measured there, as CSV")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     if options.programs and not any(options.programs.glob("*.meta.json")):
@@ -232,10 +257,12 @@ def show(answers: Sequence[Answer], fits: dict[str, Scalars]) -> None:
     print("| row | what | measured s | shipped s | range | error | fitted s | error | |")
     print("|---|---|---:|---:|---|---:|---:|---:|---|")
     for it in answers:
+        reach = it.range_s
+        out = "" if it.inside else " (outside)"
         role = "fitted to" if it.case.fitted else "" if it.case.newest else "older software"
         print(
             f"| {it.case.id} | {it.case.name} | {it.case.seconds:.4g} | {it.shipped_s:.4g} |"
-            f" {it.low_s:.3g} to {it.high_s:.3g} | {it.shipped_error:+.1%} |"
+            f" {reach.low:.4g} to {reach.high:.4g}{out} | {it.shipped_error:+.1%} |"
             f" {it.fitted_s:.4g} | {it.fitted_error:+.1%} | {role} |"
         )
     print()
@@ -250,6 +277,22 @@ def show(answers: Sequence[Answer], fits: dict[str, Scalars]) -> None:
         print(f"fitted for {chip}: {moved}")
 
 
+def write_table(answers: Sequence[Answer], path: Path) -> None:
+    """Published rows beside their predictions: what ranges of predicted steps rest on."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        for it in answers:
+            seconds = (it.case.seconds, it.shipped_s, it.low_s, it.high_s)
+            shipped = it.case.id in SHIPPED or not it.case.id.isdecimal()
+            roles = (it.case.newest, it.case.fitted, shipped)
+            writer.writerow(
+                [it.case.id, it.case.name]
+                + [f"{one:.5g}" for one in seconds]
+                + ["yes" if one else "no" for one in roles]
+            )
+
+
 def groups(answers: Sequence[Answer]) -> Iterator[tuple[str, list[Answer]]]:
     """Which answers belong together."""
     rows = [it for it in answers if it.case.id.isdecimal()]
@@ -261,6 +304,10 @@ def groups(answers: Sequence[Answer]) -> Iterator[tuple[str, list[Answer]]]:
         it for it in rows
         if it.case.newest and not it.case.fitted and it.case.task.target.gpu.startswith("H100")
     ]  # fmt: skip
+    yield (
+        "rows that decided nothing, older software too",
+        [it for it in rows if not it.case.fitted and it.case.id not in SHIPPED],
+    )
     yield "rows fitted to", [it for it in rows if it.case.fitted]
     yield "all rows, older software too", rows
     yield "programs, none fitted to", [it for it in answers if not it.case.id.isdecimal()]
@@ -271,7 +318,8 @@ def told(answers: Sequence[Answer]) -> str:
     shipped = [abs(it.shipped_error) for it in answers]
     fitted = [abs(it.fitted_error) for it in answers]
     return (
-        f"mean error {mean(shipped):.1%}, most {max(shipped):.1%};"
+        f"{sum(it.inside for it in answers)} in their range;"
+        f" mean error {mean(shipped):.1%}, most {max(shipped):.1%};"
         f" with fitted scalars {mean(fitted):.1%}, most {max(fitted):.1%}"
     )
 
@@ -286,7 +334,8 @@ def as_data(answers: Sequence[Answer], fits: dict[str, Scalars]) -> dict[str, ob
                 "name": it.case.name,
                 "measured_s": it.case.seconds,
                 "shipped_s": it.shipped_s,
-                "range_s": [it.low_s, it.high_s],
+                "range_s": [it.range_s.low, it.range_s.high],
+                "range_of_prices_s": [it.low_s, it.high_s],
                 "fitted_s": it.fitted_s,
                 "fitted_to": it.case.fitted,
                 "newest": it.case.newest,

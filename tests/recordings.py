@@ -22,7 +22,10 @@ NS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """One span: what runs, when (ns), where. `run` is the profiler's run id, if it has one."""
+    """One span: what runs, when (ns), where. `run` is the profiler's run id, if it has one.
+
+    `window`: it lasts from the start of an asynchronous op to its done.
+    """
 
     op: str
     start: int
@@ -31,6 +34,7 @@ class Span:
     line: int = 0
     run: int | None = None
     module: str | None = "jit_step"
+    window: bool = False
 
 
 def recording(
@@ -43,10 +47,10 @@ def recording(
     programs: Mapping[str, EmbeddedProgram] | None = None,
 ) -> Recording:
     """Executions: (device, module, start, dur); markers: (device, step, start, dur)."""
-    kinds = list(dict.fromkeys((span.op, span.module) for span in spans))
+    kinds = list(dict.fromkeys((span.op, span.module, span.window) for span in spans))
     ops = [
-        {**dict.fromkeys(OPS), "name": op, "op": op, "module": module, "async_window": False}
-        for op, module in kinds
+        {**dict.fromkeys(OPS), "name": op, "op": op, "module": module, "async_window": window}
+        for op, module, window in kinds
     ]
     count = devices or max((span.device for span in spans), default=-1) + 1
     return Recording(
@@ -60,7 +64,7 @@ def recording(
                 (
                     span.device,
                     span.line,
-                    kinds.index((span.op, span.module)),
+                    kinds.index((span.op, span.module, span.window)),
                     span.run,
                     span.start * NS,
                     span.dur * NS,

@@ -1,6 +1,7 @@
-"""A hand-made Timeline whose every figure can be counted: two devices, two steps, 16 spans.
+"""A hand-made Timeline whose every figure can be counted: two devices, three steps, 24 spans.
 
-Milliseconds from the start of a step; both steps are alike, but the second is 2 ms longer, idle:
+Milliseconds from the start of a step; steps are alike, but last 10, 11 and 12 ms, the rest idle. An
+empty step comes before them, the profile's first, and one after, whose end is not seen:
 
                  0    1    2    3    4    5    6    7    8    9    10        12
     device 0     |    |    |    |    |    |    |    |    |    |    |         |
@@ -13,7 +14,7 @@ Milliseconds from the start of a step; both steps are alike, but the second is 2
       copy                                                    ===
 
 So in a median step of 11 ms, mean over devices: compute 7 (beside the gather 4 on device 0 and 3 on
-device 1: 3.5), exposed gather 2, exposed copy 0.5, idle 0.5 or 2.5: 1.5. Together 11.
+device 1: 3.5), exposed gather 2, exposed copy 0.5, idle 1.5. Together 11.
 
 The gather takes 6 on device 0, which waits 1 for device 1, where it takes 5: median 5.5, wait 0.5,
 transfer 5, slack 4 and 3 (to the end of fusion.1): 3.5. It makes 200 MiB of 2 x 100 MiB: 41.94 GB/s
@@ -74,7 +75,7 @@ def two_devices_without_hlo() -> Timeline:
 
 def _made(hlo: str | None) -> Recording:
     spans: list[Span] = []
-    for start in (0, 10):
+    for start in (10, 20, 31):
         for device, late in ((0, 0), (1, 1)):
             compute, other = 2 * device, 2 * device + 1
             spans += [
@@ -86,7 +87,7 @@ def _made(hlo: str | None) -> Recording:
     markers = [
         (device, step, start * MS, length * MS)
         for device in (0, 1)
-        for step, start, length in ((0, 0, 10), (1, 10, 12))
+        for step, start, length in ((0, 0, 10), (1, 10, 10), (2, 20, 11), (3, 31, 12), (4, 43, 5))
     ]
     embedded = (
         {} if hlo is None else {"jit_train_step": EmbeddedProgram("jit_train_step", hlo.encode)}

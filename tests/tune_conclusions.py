@@ -7,7 +7,7 @@ from counterpoint.flags import Settings
 from counterpoint.tune.arm import BASE, Acts, Arm, Change, Origin, Predicted
 from counterpoint.tune.conclusion.conclusion import ArmRow, Conclusion, Spent
 from counterpoint.tune.journal.records import Ablated
-from counterpoint.tune.statistics.estimate import Estimate, Noise, Verdict
+from counterpoint.tune.statistics.estimate import Estimate, Noise, Pair, Verdict
 
 BASE_SETTINGS = Settings(
     (("xla_gpu_enable_latency_hiding_scheduler", "true"),), (("NCCL_DEBUG", "WARN"),)
@@ -61,7 +61,14 @@ def estimate(
     name: str, gain: float, reach: Range | Unknown, verdict: Verdict, rows: int = 4
 ) -> Estimate:
     return Estimate(
-        arm=name, gain=gain, range=reach, p=0.003, rows=rows, verdict=verdict, decided=True
+        arm=name,
+        gain=gain,
+        range=reach,
+        p=0.003,
+        rows=rows,
+        verdict=verdict,
+        decided=True,
+        pairs=tuple(Pair(row, 0.1308 * (1 - gain), 0.1308) for row in range(rows)),
     )
 
 

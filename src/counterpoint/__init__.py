@@ -10,6 +10,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+from counterpoint.core.display import draw_with as _draw_with
+
 if TYPE_CHECKING:
     from counterpoint.capture.step_profiler import StepProfiler as StepProfiler
     from counterpoint.compile.inputs.function import program as program
@@ -69,6 +71,16 @@ _HOMES = {
     "read_program": "counterpoint.hlo",
 }
 """Where each name lives: loaded when it is first used, so that importing costs nothing."""
+
+
+def _draw(value: object) -> str:
+    """Reports draw what rooms below them made: this package may import both."""
+    from counterpoint.report.html import html_of
+
+    return html_of(value)
+
+
+_draw_with(_draw)
 
 
 def __getattr__(name: str) -> object:

@@ -62,7 +62,7 @@ def test_steps_of_annotations_are_profiled(annotated: Left) -> None:
 
     timeline = counterpoint.read(str(annotated.rank / "profile"))
 
-    assert timeline.step_rule.startswith("5 host markers 'train'")
+    assert timeline.step_rule.startswith("6 host markers 'train'"), "the fifth ends with the sixth"
     assert len(timeline.devices) == 8
     assert "jit_train_step" in {program.name for program in timeline.programs}
 
@@ -93,8 +93,9 @@ def test_what_is_seen_is_written_down(annotated: Left) -> None:
     assert process["compiles"]["count"] == len(backend)
 
 
-def test_without_annotations_the_window_comes_with_time(tmp_path: Path) -> None:
-    left = run(tmp_path, SHARDED + TIMED, {"quiet_s": 0.5, "seconds": 0.5, "perfetto_link": True})
+def test_operation_by_operation_the_window_comes_with_time(tmp_path: Path) -> None:
+    eager = SHARDED + "def step(): (jnp.tanh(x @ w) / 64).block_until_ready()\n"
+    left = run(tmp_path, eager + TIMED, {"quiet_s": 0.5, "seconds": 0.5, "perfetto_link": True})
     assert left.code == 0, left.err
     assert left.out == "", "no link that stops the program"
     assert list(left.rank.glob("profile/plugins/profile/*/perfetto_trace.json.gz"))
@@ -123,7 +124,7 @@ while undecided():
     )
     assert (left.window["state"], left.window["steps"]) == ("done", 6), left.err
     timeline = counterpoint.read(str(left.rank / "profile"))
-    assert timeline.step_rule.startswith("6 host markers 'train'")
+    assert timeline.step_rule.startswith("7 host markers 'train'")
 
 
 @pytest.mark.parametrize(
@@ -133,7 +134,7 @@ while undecided():
         (
             "import jax; jax.jit(lambda x: x + 1)(1.0)",
             {"quiet_s": 60},
-            "s after its last compile, while 60 s of quiet were asked",
+            "s after its last compile; a profile begins after 60 s",
         ),
         (
             "import jax; jax.jit(lambda x: x + 1)(1.0)",
@@ -651,14 +652,26 @@ def test_flags_that_the_program_sets_itself_are_noted(tmp_path: Path) -> None:
     ]
 
 
-def test_steps_that_nobody_annotates_are_profiled_by_time(tmp_path: Path) -> None:
-    left = run(tmp_path, SHARDED + TIMED, {"start_step": 5, "quiet_s": 0.3, "seconds": 0.3})
+def test_steps_that_nobody_annotates_are_counted_by_their_executions(tmp_path: Path) -> None:
+    loop = "for i in range(30): step()"
+    left = run(tmp_path, SHARDED + loop, {"start_step": 5, "steps": 8})
+    assert (left.code, left.err) == (0, "")
+    assert (left.window["state"], left.window["reason"]) == ("done", None)
+    assert (left.window["start_step"], left.window["steps"]) == (5, 8)
+    assert left.window["counted"] == "executions of train_step"
+    timeline = counterpoint.read(str(left.rank / "profile"))
+    assert (len(timeline.devices), timeline.steps["step"].n_unique()) == (8, 9)
+
+
+def test_without_any_steps_the_one_that_was_asked_for_comes_by_time(tmp_path: Path) -> None:
+
+    program = SHARDED + UNDECIDED + "step()\nwhile undecided(): time.sleep(0.1)"
+    left = run(tmp_path, program, {"start_step": 5, "quiet_s": 0.3, "seconds": 0.3})
     assert (left.code, left.err) == (0, "")
     assert left.window["state"] == "done"
-    assert left.window["reason"] == "no step annotation was seen, so the window came by time"
+    assert left.window["reason"] == "no step was seen, so the window came by time"
     last_compile = max(line["at_s"] for line in left.compiles)
     assert left.window["opened_s"] - last_compile >= 0.6
-    assert len(counterpoint.read(str(left.rank / "profile")).devices) == 8
 
 
 def test_steps_that_come_late_are_profiled_as_asked(tmp_path: Path) -> None:

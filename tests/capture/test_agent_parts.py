@@ -17,6 +17,7 @@ from agent_process import SITE, environment
 from counterpoint.capture.agent.arrival import when_loaded
 from counterpoint.capture.agent.claim import Claim
 from counterpoint.capture.agent.compiles import Compiles, module_name
+from counterpoint.capture.agent.journal import Journal
 from counterpoint.capture.agent.steps import API, Kind, Steps, whole
 from counterpoint.capture.agent.timing import Meeting, OnceQuiet
 from counterpoint.capture.agent.window import NONE, Seen, Window, parse_window, why_never
@@ -164,13 +165,14 @@ NOTHING = Seen(NOW, compiled=0, busy=False, last_compile_s=None, steps=0)
         (
             Window(quiet_s=10),
             NOTHING._replace(compiled=1, last_compile_s=97.5),
-            "the program ended 2.5 s after its last compile, while 10 s of quiet were asked",
+            "the program ended 2.5 s after its last compile; a profile begins after 10 s",
         ),
         (
-            Window(quiet_s=10),
+            Window(quiet_s=10, calm_steps=2),
             Seen(NOW, 58, False, 99.2, 9, last_compiled="jit(step)", times=57),
             (
-                "the program ended 0.8 s after its last compile, while 10 s of quiet were asked: "
+                "the program ended 0.8 s after its last compile; "
+                "a profile begins after 10 s or 2 steps without one: "
                 "jit(step) was compiled last, 57 times in all"
             ),
         ),
@@ -188,8 +190,17 @@ NOTHING = Seen(NOW, compiled=0, busy=False, last_compile_s=None, steps=0)
             Window(start_step=5),
             NOTHING,
             (
-                "no step was seen: steps are counted from jax.profiler.StepTraceAnnotation "
-                "or counterpoint.StepProfiler; the program never compiled anything either"
+                "no step was seen: steps are counted from jax.profiler.StepTraceAnnotation, "
+                "counterpoint.StepProfiler, or executions of the largest compiled function; "
+                "the program never compiled anything either"
+            ),
+        ),
+        (
+            Window(start_step=5),
+            NOTHING._replace(compiled=1, steps=2, executed="step"),
+            (
+                "step was executed only 2 times, "
+                "and the profile was to start with step 5, counted from 0"
             ),
         ),
     ],
@@ -375,3 +386,13 @@ def test_a_turn_ends_with_its_process_unless_it_was_used(
         assert claim.holder == f"process {other.pid}"
         other.communicate("\n")
     assert claim.take() is free
+
+
+def test_what_a_full_disk_does_not_take_is_not_kept_in_memory(tmp_path: Path) -> None:
+    journal = Journal(str(tmp_path), 1)
+    (tmp_path / "agent").mkdir()
+    (tmp_path / "agent" / "steps-1.jsonl").symlink_to("/dev/full")
+    journal.step(TRAIN, 0, 1.0, 2.0)
+    with pytest.raises(OSError, match="No space left"):
+        journal.flush()
+    journal.flush()  # nothing is left to be written

@@ -76,7 +76,7 @@ def test_a_gate_that_cannot_tell_is_an_error_after_the_report(run: Run, tmp_path
     code, out, err = run(stored(tmp_path, "a"), few, "--fail-above", "2%")
     assert code == 3
     assert "Where a median step goes" in out
-    assert "can't be told from noise: 2 steps are too few" in err
+    assert "can't be told from noise: 1 step is too few" in err
     assert "--with" in err
 
 
@@ -144,7 +144,7 @@ def test_the_report_of_another_command_is_not_read(
     file.write_text('{\n"schema": "counterpoint.predict/1",\n"inputs": []\n}\n', encoding="utf-8")
     code, _, err = run(pair[0], file)
     assert code == 3
-    assert "-o prediction.parquet" in err
+    assert "-o prediction" in err
 
 
 def test_a_gate_that_fails_says_that_the_experiments_differ(
@@ -162,3 +162,21 @@ def test_where_one_step_was_seen_nothing_is_called_noise(run: Run, tmp_path: Pat
     out = run(stored(tmp_path, "a"), one)[1]
     assert "Ops   how much of it is noise is not known" in out
     assert "none differs" not in out
+
+
+def test_where_one_run_each_cannot_tell_it_is_said_once_and_not_none_differs(
+    run: Run, tmp_path: Path
+) -> None:
+    scattered = [10, 40, 12, 60, 11, 35, 90, 14]
+    a, b = (
+        timeline(HLO, [("first", 0, ms, 0)], step_ms=[by * it for it in scattered]).to_parquet(
+            tmp_path / f"{ms}.parquet"
+        )
+        for ms, by in ((1, 1.0), (9, 1.5))
+    )
+    out = " ".join(run(a, b)[1].split())
+    assert "Ops how much of it is noise is not known" in out
+    assert "none differs" not in out
+    assert out.count("one run each can't tell a difference from noise") == 1
+    assert "--with" in out
+    assert "can't tell" not in run(a, a)[1]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import re
 from collections.abc import Callable
 from pathlib import Path
 
+import polars as pl
 import pytest
 from trace_builder import packed, process, span, thread
 
@@ -40,7 +42,7 @@ def profile(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("name", ["out.parquet", "out.json.gz", "out.json"])
+@pytest.mark.parametrize("name", ["out", "out.json.gz", "out.json"])
 def test_what_is_written_reads_as_what_was_read(
     run: Run, profile: Path, tmp_path: Path, name: str
 ) -> None:
@@ -54,11 +56,11 @@ def test_what_is_written_reads_as_what_was_read(
 
 
 def test_the_last_line_is_what_to_do_next(run: Run, profile: Path, tmp_path: Path) -> None:
-    stored = tmp_path / "out.parquet"
+    stored = tmp_path / "out"
     assert run(profile, stored)[1].endswith(f"\nnext: counterpoint explain {stored}\n")
     trace = tmp_path / "out.pftrace"
     last = run(stored, trace)[1].splitlines()[-1]
-    assert last == f"next: open https://ui.perfetto.dev and drop {trace} on it"
+    assert last == "open it at https://ui.perfetto.dev"
     assert trace.stat().st_size > 0
 
 
@@ -70,11 +72,11 @@ def packed_again(data: bytes) -> bytes:
 def test_several_inputs_are_the_hosts_of_one_run(run: Run, profile: Path, tmp_path: Path) -> None:
     second = tmp_path / "worker-1.trace.json.gz"
     second.write_bytes(packed_again(profile.read_bytes()))
-    assert run(profile, second, tmp_path / "out.parquet")[0] == 0
-    assert [host.name for host in read(tmp_path / "out.parquet").hosts] == ["worker-0", "worker-1"]
+    assert run(profile, second, tmp_path / "out")[0] == 0
+    assert [host.name for host in read(tmp_path / "out").hosts] == ["worker-0", "worker-1"]
 
 
-@pytest.mark.parametrize("name", ["out.parquet", "out.json.gz", "out.pftrace"])
+@pytest.mark.parametrize("name", ["out", "out.json.gz", "out.pftrace"])
 def test_nothing_is_overwritten_unless_forced(
     run: Run, profile: Path, tmp_path: Path, name: str
 ) -> None:
@@ -88,18 +90,18 @@ def test_nothing_is_overwritten_unless_forced(
 
 
 def test_a_link_to_a_timeline_stays_a_link(run: Run, profile: Path, tmp_path: Path) -> None:
-    link = tmp_path / "link.parquet"
-    link.symlink_to(tmp_path / "target.parquet")
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "target")
     assert run(profile, link)[0] == 0
     assert run(profile, link, "--force")[0] == 0
     assert link.is_symlink()
-    assert len(read(tmp_path / "target.parquet").spans) == 3
+    assert len(read(tmp_path / "target").spans) == 3
 
 
 def test_force_does_not_replace_what_is_no_timeline(
     run: Run, profile: Path, tmp_path: Path
 ) -> None:
-    for name in ("out.parquet", "out.json"):
+    for name in ("out", "out.json"):
         precious = tmp_path / name
         precious.mkdir()
         (precious / "thesis.tex").write_text("years of work")
@@ -117,39 +119,90 @@ def test_a_profile_is_not_written_over_itself(run: Run, profile: Path) -> None:
     assert profile.read_bytes() == before
 
 
-@pytest.mark.parametrize("name", ["out", "out.txt", "out.gz", "out.parquet.gz"])
+@pytest.mark.parametrize("name", ["out.txt", "out.gz", "out.csv"])
 def test_an_unknown_ending_is_refused_with_the_known_ones(
     run: Run, profile: Path, tmp_path: Path, name: str
 ) -> None:
     code, out, err = run(profile, tmp_path / name)
     assert (code, out) == (2, "")
-    assert ".parquet, .json, .json.gz, .pftrace" in err
-    assert f"next: counterpoint convert {profile} {tmp_path / name}.parquet" in err
+    assert ".json, .json.gz, .pftrace" in err
+    assert f"next: counterpoint convert {profile} {tmp_path / 'out'}\n" in err
 
 
-@pytest.mark.parametrize("ending", ["parquet", "pftrace"])
-def test_a_url_is_not_written(run: Run, profile: Path, ending: str) -> None:
-    code, _, err = run(profile, f"memory://out.{ending}")
+def test_a_parquet_file_is_refused_with_the_name_of_a_directory(
+    run: Run, profile: Path, tmp_path: Path
+) -> None:
+    code, out, err = run(profile, tmp_path / "out.parquet")
+    assert (code, out) == (2, "")
+    assert "several tables, not one Parquet file" in err
+    assert f"next: counterpoint convert {profile} {tmp_path / 'out'}\n" in err
+    assert not (tmp_path / "out.parquet").exists()
+
+
+def test_a_number_behind_a_dot_is_part_of_a_directorys_name(
+    run: Run, profile: Path, tmp_path: Path
+) -> None:
+    assert run(profile, tmp_path / "run-1.2")[0] == 0
+    assert len(read(tmp_path / "run-1.2").spans) == 3
+
+
+def test_a_directory_that_an_earlier_version_wrote_still_opens(
+    run: Run, profile: Path, tmp_path: Path
+) -> None:
+    run(profile, tmp_path / "out")
+    old = (tmp_path / "out").rename(tmp_path / "step.parquet")
+    for name in ("ops", "runs"):  # it had no numbers of rows
+        table = old / f"{name}.parquet"
+        pl.read_parquet(table).drop("row").write_parquet(table)
+    (old / "transfers.parquet").unlink()
+    assert read(old).spans.equals(read(profile).spans)
+    assert read(old).ops.equals(read(profile).ops)
+
+
+def test_any_tool_reads_the_tables_as_the_documentation_says(
+    run: Run, profile: Path, tmp_path: Path
+) -> None:
+    """The query of docs/concepts/timeline.md, of the files that it names."""
+    run(profile, tmp_path / "step")
+    page = (Path(__file__).parents[2] / "docs" / "concepts" / "timeline.md").read_text()
+    on_disk = page[page.index("## On disk") :]
+    query = on_disk[on_disk.index("```sql") + 6 :].partition("```")[0]
+    files = re.findall(r"'(step/\w+\.parquet)'", query)
+    assert files == ["step/spans.parquet", "step/ops.parquet"]
+    for name in files:
+        query = query.replace(f"'{name}'", f"read_parquet('{tmp_path / name}')")
+    answer = pl.sql(query.rstrip().rstrip(";"), eager=True)
+    took: list[int] = read(profile).spans["dur_ps"].to_list()
+    assert answer.rows() == [("fusion.1", sum(took) / 1e9)]
+    written = sorted(it.name for it in (tmp_path / "step").glob("*.parquet"))
+    assert written == sorted(set(re.findall(r"`(\w+\.parquet)`", on_disk)))
+    for name in written:
+        pl.read_parquet(tmp_path / "step" / name)
+
+
+@pytest.mark.parametrize("name", ["out", "out.parquet", "out.pftrace"])
+def test_a_url_is_not_written(run: Run, profile: Path, name: str) -> None:
+    code, _, err = run(profile, f"memory://{name}")
     assert code == 2
     assert "URLs can be read, not written" in err
 
 
 def test_what_to_do_next_can_be_pasted(run: Run, profile: Path, tmp_path: Path) -> None:
-    out = tmp_path / "two words.parquet"
+    out = tmp_path / "two words"
     assert run(profile, out)[1].endswith(f"next: counterpoint explain '{out}'\n")
 
 
 def test_a_missing_directory_is_refused_before_reading(run: Run, tmp_path: Path) -> None:
-    code, _, err = run(tmp_path / "none.xplane.pb", tmp_path / "no" / "out.parquet")
+    code, _, err = run(tmp_path / "none.xplane.pb", tmp_path / "no" / "out")
     assert code == 2
     assert "there is no directory" in err
 
 
 def test_a_missing_profile_is_exit_code_3(run: Run, tmp_path: Path) -> None:
-    code, _, err = run(tmp_path / "none.xplane.pb", tmp_path / "out.parquet")
+    code, _, err = run(tmp_path / "none.xplane.pb", tmp_path / "out")
     assert code == 3
     assert "none.xplane.pb" in err
-    assert not (tmp_path / "out.parquet").exists()
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("arguments", [(), ("only.xplane.pb",)])
@@ -162,7 +215,7 @@ def test_one_path_is_too_few(run: Run, arguments: tuple[str, ...]) -> None:
 def test_a_cut_profile_is_told(run: Run, profile: Path, tmp_path: Path) -> None:
     cut = tmp_path / "cut.trace.json.gz"
     cut.write_bytes(profile.read_bytes()[:-20])
-    code, _, err = run(cut, tmp_path / "out.parquet")
+    code, _, err = run(cut, tmp_path / "out")
     assert code == 0
     assert "the profile is cut short" in err
     assert "gzip stream ends too early" in err
@@ -171,5 +224,5 @@ def test_a_cut_profile_is_told(run: Run, profile: Path, tmp_path: Path) -> None:
 def test_help_names_the_formats(run: Run) -> None:
     code, out, _ = run("--help")
     assert code == 0
-    for word in ("IN... OUT", ".parquet", ".pftrace", "--force"):
+    for word in ("IN... OUT", "Parquet", ".pftrace", "--force"):
         assert word in out

@@ -262,7 +262,7 @@ def test_everything_is_there_as_json(job: Path, capsys: Captured) -> None:
     [
         (b"\x7fELF\x02\0\0", 3, "not a text file"),
         (b'export XLA_FLAGS="--xla_a=1\n', 3, "a quote is opened and not closed"),
-        (b"export XLA_FLAGS=/no/such/flags\n", 1, "FLAG209 error: "),
+        (b"export XLA_FLAGS=/no/such/flags\n", 3, "--allow /no/such has it read"),
         (b"export XLA_FLAGS=--xla_tpu_x=1\n", 1, "FLAG107 error: --xla_tpu_x: libtpu reads"),
         (b"export LIBTPU_INIT_ARGS=--xla_gpu_x=1\n", 1, "FLAG107 error: --xla_gpu_x: "),
         (b"export XLA_FLAGS=--xla_dump_to=$(mktemp -d)\n", 0, "FLAG208 note: "),
@@ -391,3 +391,60 @@ def test_each_program_of_a_source_is_checked(
 
     assert main(["flags", "check", str(script), "--no-probe", "--fix"]) == 1
     assert "not written: the flags of 1 other program" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["/etc/profile.d/nccl.sh", "more.sh", "venv/bin/activate"])
+@needs_jaxlib
+def test_a_script_that_sources_others_is_not_said_to_start(
+    name: str, tmp_path: Path, capsys: Captured
+) -> None:
+    path = tmp_path / "job.sh"
+    path.write_text(f". {name}\nexport XLA_FLAGS=--xla_gpu_autotune_level=3\n")
+    assert checked(path, "--python", sys.executable) == 0
+    said = capsys.readouterr().err
+    assert f"not read: {name} (line 1)\n" in said
+    end = "XLA starts with the flags that were read; 1 part of the source was not read"
+    assert end in said
+
+
+def test_variables_that_a_manifest_takes_from_elsewhere_are_listed(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    path = tmp_path / "compose.yaml"
+    path.write_text("env_file: prod.env\nenvironment:\n  NCCL_DEBUG: INFO\nenvFrom:\n- a: b\n")
+    assert checked(path, "--no-probe") == 0
+    said = capsys.readouterr().err
+    assert "not read: prod.env (line 1)\n" in said
+    assert "not read: envFrom (line 5)\n" in said
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        'os.environ.get("XLA_FLAGS", "") + " {0}"',
+        'f"{{place}} {0} --xla_dump_to={{place}}"',
+        '" ".join([os.environ["XLA_FLAGS"], "{0}", "--xla_dump_to=" + place])',
+    ],
+)
+def test_a_fix_of_a_program_is_the_program_with_mended_flags(
+    value: str, tmp_path: Path, capsys: Captured
+) -> None:
+    path = tmp_path / "train.py"
+    text = 'import os\nplace = os.getcwd()\nos.environ["XLA_FLAGS"] = {0}\nprint("hello")\n'
+    path.write_text(text.format(value.format("--xla_gpu_graph_level=0")))
+    assert checked(path, "--fix", "--no-probe", "--jaxlib", "0.10.2") == 0
+    said = capsys.readouterr()
+    assert said.out == text.format(value.format("--xla_gpu_enable_command_buffer="))
+    assert "mended: " in said.err
+    assert "left out" not in said.err
+
+
+def test_a_fix_leaves_what_it_cant_write_in_its_place(tmp_path: Path, capsys: Captured) -> None:
+    path = tmp_path / "train.py"
+    text = 'import os\nlevel = "0"\nos.environ["XLA_FLAGS"] = "--xla_gpu_graph_level=" + level\n'
+    path.write_text(text)
+    assert checked(path, "--fix", "--no-probe", "--jaxlib", "0.10.2") == 1
+    said = capsys.readouterr()
+    assert said.out == text
+    assert "left as it is: " in said.err
+    assert "mended: " not in said.err

@@ -89,7 +89,7 @@ def test_a_good_profile_is_a_clear_yes_and_names_the_next_step(run: Run, good: P
     assert out.startswith("Good enough   yes")
     assert "39 of 39, 100.0%" in out
     assert "6 of 6, 100.0%" in out
-    assert f"next: counterpoint pgle manual --profile {good} -- CMD" in out
+    assert f"next: counterpoint pgle manual --profile {good} -- python train.py" in out
 
 
 def test_a_poor_profile_is_a_no_with_its_reasons(run: Run, poor: Path) -> None:
@@ -228,7 +228,7 @@ def test_the_recording_a_program_was_found_in_is_what_to_make_a_profile_of(
 ) -> None:
     trace = recorded(tmp_path / "a.xplane.pb", {"custom-call.3": 90})
     out = run(poor, "--program", trace)[1]
-    assert f"next: counterpoint pgle make {trace} -o FILE.pbtxt" in out
+    assert f"next: counterpoint pgle make {trace} -o step.pbtxt" in out
 
 
 def test_a_program_for_a_cpu_is_refused_with_what_to_do(
@@ -248,7 +248,7 @@ def test_a_program_for_a_cpu_is_refused_with_what_to_do(
 def test_times_that_a_dump_cannot_tell_need_a_recording(run: Run, good: Path) -> None:
     code, out, _ = run(good, "--program", STEP, "--min-time", "0.5")
     assert code == 1
-    assert "next: name a Run, or a profile that embeds its HLO, as --program" in out
+    assert "next: counterpoint run -- python train.py   # then name its Run" in out
 
 
 def test_a_recording_of_a_cpu_is_refused(run: Run, good: Path, tmp_path: Path) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from counterpoint.pgle import Cost, Latency, Profile, read_profile, write_profil
 
 A = "0123456789abcdef0123456789abcdef"
 B = "fedcba9876543210fedcba9876543210"
+C = "00112233445566778899aabbccddeeff"
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -50,10 +53,78 @@ def test_show_tells_modules_and_the_largest_costs(run: Run, first: Path) -> None
     assert ["made", "by", "a", "test"] in lines
     assert [A, "3", "0.105", "jit_step,", "3", "instructions"] in lines
     assert [B, "1", "0.020"] in lines
-    assert ["dot", A[:12], "100.000", "80.0%"] in lines
+    assert ["dot", A[:12], "100.000", "95.2%"] in lines  # of the 105 us of its own module
+    assert ["dot", B[:12], "20.000", "100.0%"] in lines
     assert "Without cost   1: nop" in out
     assert "Duplicates" not in out
-    assert out.endswith(f"next: counterpoint pgle check {first} --program PROGRAM\n")
+    assert out.endswith(f"next: counterpoint pgle manual --profile {first} -- python train.py\n")
+
+
+@pytest.fixture
+def twice_built(tmp_path: Path) -> Path:
+    """One module under two fingerprints, as `pgle make` writes what hosts compiled apart."""
+    us = {"dot": 75.0, "add": 25.0}
+    costs = (*(Cost(name, us[name], it) for it in (A, B) for name in us), Cost("rng", 2.0, C))
+    told = {
+        f"module {A}": "jit_step, 2 instructions, 3 runs on 1 device",
+        f"module {B}": "jit_step, 2 instructions, 3 runs on 3 devices",
+        f"module {C}": "jit_init, 1 instruction, 1 run on 4 devices",
+    }
+    return write_profile(Profile(costs, origin=told), tmp_path / "twice_built.pbtxt")
+
+
+def test_costs_under_two_fingerprints_of_one_module_count_once(run: Run, twice_built: Path) -> None:
+    out = run("show", twice_built)[1]
+    lines = [line.split() for line in out.splitlines()]
+    assert ["costs", "5;", "0.102", "ms", "in", "all"] in lines
+    assert f"{B[:12]}: the same costs as {A[:12]}, counted once" in out
+    assert [it for it in lines if it[:1] == ["dot"]] == [["dot", A[:12], "+1", "75.000", "75.0%"]]
+    assert [it[2] for it in lines if it[:1] in ([A], [B])] == ["0.100", "0.100"]
+    shown = json.loads(run("show", twice_built, "--json")[1])
+    assert shown["total_us"] == 102.0
+    assert shown["modules"] == [
+        {"fingerprints": [A, B], "us": 100.0},
+        {"fingerprints": [C], "us": 2.0},
+    ]
+
+
+def test_the_same_costs_in_modules_of_other_names_stay_apart(run: Run, tmp_path: Path) -> None:
+    costs = tuple(Cost(name, 1.0, it) for it in (A, B) for name in ("add", "dot"))
+    told = {f"module {A}": "jit_step, 2 instructions", f"module {B}": "jit_eval, 2 instructions"}
+    path = write_profile(Profile(costs, origin=told), tmp_path / "two.pbtxt")
+    assert json.loads(run("show", path, "--json")[1])["total_us"] == 4.0
+    alone = write_profile(Profile((Cost("add", 1.0, A), Cost("add", 1.0, B))), tmp_path / "a.pb")
+    assert json.loads(run("show", alone, "--json")[1])["total_us"] == 2.0
+
+
+def test_of_a_bare_name_and_a_modules_own_the_later_counts_for_the_module(
+    run: Run, tmp_path: Path
+) -> None:
+    costs = (Cost("dot", 1.0, A), Cost("add", 2.0, A), Cost("dot", 7.0))
+    shown = run("show", write_profile(Profile(costs), tmp_path / "mixed.pbtxt"))[1]
+    lines = [line.split() for line in shown.splitlines()]
+    assert ["dot", A[:12], "7.000", "77.8%"] in lines
+    assert float(next(it for it in lines if it[:2] == [A, "2"])[2]) == 0.009
+
+
+def test_diff_counts_a_module_of_two_fingerprints_once(
+    run: Run, twice_built: Path, tmp_path: Path
+) -> None:
+    costs = tuple(replace(it, us=2 * it.us) for it in read_profile(twice_built).costs)
+    doubled = write_profile(Profile(costs), tmp_path / "doubled.pbtxt")
+    shown = json.loads(run("diff", twice_built, doubled, "--json")[1])
+    assert (shown["a_us"], shown["b_us"], len(shown["changes"])) == (102.0, 204.0, 3)
+
+
+def test_shares_are_those_of_a_calculator(run: Run, shared: Path) -> None:
+    path = shared / "data/pgle/bf16_16vm.pbtxt"
+    found = re.findall(r'name: "(.*)" cost_us: (\S+)', path.read_text())
+    last = {name: float(us) for name, us in found}
+    assert len(found) > len(last)
+    shown = run("show", path)[1]
+    name, us = max(last.items(), key=lambda it: it[1])
+    share = f"{us / sum(last.values()):.1%}"
+    assert [name, "any", f"{us:,.3f}", share] in [line.split() for line in shown.splitlines()]
 
 
 def test_show_is_cut_to_the_rows_asked_for(run: Run, first: Path) -> None:
@@ -150,7 +221,7 @@ def test_diff_starts_with_the_largest_change(run: Run, first: Path, second: Path
     assert ["dot", "of", A[:8], "100.000", "150.000", "+50.000", "1.500"] in lines
     assert "Only in A   2" in out
     assert ["new", "of", A[:8], "7.000"] in lines
-    assert out.endswith(f"next: counterpoint pgle diff {first} {second} --json\n")
+    assert out.endswith(f"next: counterpoint pgle show {second}\n")
     assert run("diff", first, second, "--top", "0")[0] == 2
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from pathlib import Path
 
@@ -36,10 +37,22 @@ def test_the_step_its_range_and_where_it_goes_are_told(
     assert out.startswith("Predicted step ")
     assert "on 2xH100, not measured" in out
     assert "Where the predicted step goes" in out
-    assert "all-gather-start" in out
-    assert "model/mlp.py:7" in out
     assert "tokens/s" in out
     assert "every figure is predicted" in out
+
+
+def test_the_screen_of_explain_is_added_where_it_is_asked_for(
+    scheduled: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    details = ("Losses in detail", "remedy", "Collectives ", "Top ops ", "model/mlp.py:7")
+    assert predict(scheduled, "--target", "2xH100") == 0
+    out = capsys.readouterr().out
+    assert [word for word in details if word in out] == []
+    assert re.search(r"^Largest losses .*details: --explain\n.*\n  1  STEP\d+ ", out, re.MULTILINE)
+    assert predict(scheduled, "--target", "2xH100", "--explain") == 0
+    out = capsys.readouterr().out
+    assert [word for word in details if word not in out] == []
+    assert out.index("Largest losses") < out.index("Losses in detail") < out.index("\nNotes\n")
 
 
 def test_the_json_is_that_of_explain_with_more(
@@ -77,7 +90,7 @@ def test_a_faster_link_is_answered_with_the_same_schedule(
 def test_the_timeline_is_kept_and_can_be_explained_and_compared_with(
     scheduled: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    kept = tmp_path / "step.parquet"
+    kept = tmp_path / "step"
     assert predict(scheduled, "--target", "2xH100", "-o", kept) == 0
     assert main(["explain", str(kept), "--json"]) == 0
     capsys.readouterr()
@@ -108,6 +121,51 @@ def test_measured_costs_are_taken_and_those_of_another_program_are_not(
     assert data["warnings"][0].startswith("NOTHING")
 
 
+def test_costs_of_another_chip_are_refused(
+    scheduled: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = tmp_path / "own.pbtxt"
+    own.write_text(
+        '# devices: NVIDIA A100-SXM4-40GB\ncosts { name: "all-gather-start" cost_us: 5000.0 }\n'
+    )
+    calibrated = tmp_path / "a100.toml"
+    calibrated.write_text('chip = "A100-40GB"\n[matmul]\nvalue = 0.7\n')
+    for option, path in (("--profile", own), ("--calibration", calibrated)):
+        assert predict(scheduled, "--target", "2xH100", option, path) == 3
+        told = capsys.readouterr()
+        assert told.out == ""
+        assert "on A100" in told.err
+        assert "the target is H100" in told.err
+    assert predict(scheduled, "--target", "2xA100-40GB", "--profile", own) == 0
+
+
+def test_a_measurement_of_another_machine_is_said_to_be_one(
+    scheduled: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = tmp_path / "step"
+    assert predict(scheduled, "--target", "2xH100", "-o", kept) == 0
+    capsys.readouterr()
+    assert predict(scheduled, "--target", "2xA100", "--against", kept, "--json") == 0
+    warnings = json.loads(capsys.readouterr().out)["against"]["warnings"]
+    assert "measured on H100 SXM, and predicted is 2xA100-80GB" in warnings[0]
+
+
+def test_a_log_of_another_machine_is_warned_of(
+    scheduled: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "all_gather.log"
+    log.write_text(
+        "# nThread 1 nGpus 1 minBytes 1024 maxBytes 2048\n# all_gather_perf\n"
+        "#  Rank  0 Group  0 Pid 1 on      node-0 device  0 [0000:01:00] AMD Instinct MI300X\n"
+        "#  Rank  1 Group  0 Pid 2 on      node-0 device  1 [0000:02:00] AMD Instinct MI300X\n"
+        " 1048576 262144 float none -1 50.0 20.97 10.49 0 50.0 20.97 10.49 0\n"
+    )
+    words = (scheduled, "--target", "2xH100", "--nccl-table", log, "--json")
+    assert predict(*words) == 0
+    (warning,) = json.loads(capsys.readouterr().out)["warnings"]
+    assert "was measured on AMD Instinct MI300X, and the target is H100" in warning
+
+
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
@@ -123,7 +181,7 @@ def test_measured_costs_are_taken_and_those_of_another_program_are_not(
         (("--target", "2xH100", "--jitter", "-1"), 2, "--jitter takes a number from 0 on"),
         (("--target", "2xH100", "--timeout", "-1"), 2, "--timeout takes a number"),
         (("--target", "2xH100", "--top", "0"), 2, "--top takes a number"),
-        (("--target", "2xH100", "-o", "x.txt"), 2, "next: -o x.parquet"),
+        (("--target", "2xH100", "-o", "x.txt"), 2, "next: -o x"),
         (("--target", "2xH100", "-o", "nosuch/x.json"), 2, "next: mkdir -p nosuch"),
         (("--target", "2xH100", "--pgle-out", "pg.txt"), 2, "next: --pgle-out pg.pbtxt"),
         (("--target", "2xH100", "--devices", "3"), 2, "is lowered already, for 2 devices"),
@@ -167,7 +225,7 @@ def test_a_seed_lets_devices_scatter_and_tells_the_same_again(
     assert told[0] == told[1]
 
 
-@pytest.mark.parametrize("name", ["step.parquet", "step.json", "step.json.gz"])
+@pytest.mark.parametrize("name", ["step", "step.json", "step.json.gz"])
 def test_a_kept_prediction_stays_one(
     name: str, scheduled: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -184,7 +242,7 @@ def test_a_kept_prediction_stays_one(
     assert same["busbw_gbps"] == pytest.approx(first["busbw_gbps"], rel=1e-3)
     assert main(["explain", str(kept)]) == 0
     screen = capsys.readouterr().out
-    assert "predicted; times are of the predicted step" in screen
+    assert screen.startswith("Profile   predicted,")
     assert "simulated: one device stands for 2 of 2xH100" in screen
     assert str(kept) in " ".join(screen.split())
     assert predict(scheduled, "--target", "2xH100", "--against", kept) == 0

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -62,21 +64,23 @@ class TestWords:
     def test_what_is_said_at_the_end(self, profiled: tuple[Path, str, str]) -> None:
         said = [line.removeprefix("counterpoint: ") for line in profiled[2].splitlines()]
         assert "keeping this run in a" in said
-        outcome, steps, profile, next_ = said[-4:]
+        outcome, steps, profile, time, loss, next_ = said[-6:]
         assert outcome == "outcome  ok"
         assert steps.startswith("steps    8 seen, median ")
-        assert steps.endswith(" ms, from one step annotation to the next")
+        assert steps.endswith(" ms), from one step annotation to the next")
         assert profile.startswith("profile  1 file, ")
+        assert re.fullmatch(r"step time     [\d.]+ ms.* steps?.*; measured by the profile", time)
+        assert re.fullmatch(r"largest loss  (STEP\d+ .*: saves .* ms.*|none above 1% .*)", loss)
         assert next_ == "next: counterpoint explain a"
 
     def test_the_command_it_names_next_works(self, profiled: tuple[Path, str, str]) -> None:
         _, *arguments = shlex.split(profiled[2].splitlines()[-1].rpartition("next: ")[2])
         explained = counterpoint(*arguments, cwd=profiled[0])
         assert explained.returncode == 0, explained.stderr
-        assert "3 host markers 'train'" in explained.stdout
+        assert "4 runs on each" in explained.stdout, "the third ends where the fourth begins"
 
     def test_convert_takes_a_run(self, profiled: tuple[Path, str, str], tmp_path: Path) -> None:
-        done = counterpoint("convert", profiled[0] / "a", tmp_path / "a.parquet", cwd=tmp_path)
+        done = counterpoint("convert", profiled[0] / "a", tmp_path / "kept", cwd=tmp_path)
         assert done.returncode == 0, done.stderr
 
     def test_a_run_without_profile_says_why(self, tmp_path: Path) -> None:
@@ -109,7 +113,7 @@ class TestWords:
     def test_the_program_s_own_seconds_are_taken_all_the_same(self, tmp_path: Path) -> None:
         program = "print('\\n'.join(f'completed step: {i}, seconds: 0.25' for i in range(30)))"
         done = run(tmp_path, program, "-o", "a", "--no-profile")
-        assert "steps    30 seen, median 250" in done.stderr
+        assert "steps    30 seen, median 250.0 ms (p10 to p90: 250" in done.stderr
 
     def test_as_json(self, tmp_path: Path) -> None:
         done = run(
@@ -200,7 +204,7 @@ class TestNoProfile:
         done = run(tmp_path, STEPS, "-o", "a", "--profile-start-step", "20")
         assert (done.returncode, done.stdout) == (3, "done\n")
         assert "counterpoint: error: no profile: only 8 steps began" in done.stderr
-        assert done.stderr.endswith("next: counterpoint run --profile-start-step 4 -- ...\n")
+        assert done.stderr.endswith("next: counterpoint run --profile-start-step 3 -o a-2 -- ...\n")
 
     def test_what_it_says_next_gives_one(self, tmp_path: Path) -> None:
         pytest.importorskip("jax")
@@ -209,18 +213,19 @@ class TestNoProfile:
         done = counterpoint("run", *options, "--", sys.executable, "train me.py", cwd=tmp_path)
         assert done.returncode == 3
         _, *arguments = shlex.split(done.stderr.partition("counterpoint: next: ")[2])
-        assert arguments[1:5] == ["--profile-start-step", "4", "--env", "A=b c"]
+        assert arguments[1:4] == ["--profile-start-step", "3", "-o"]
+        assert arguments[5:7] == ["--env", "A=b c"]
         again = counterpoint(*arguments, cwd=tmp_path)
         assert again.returncode == 0, again.stderr
         assert "profile  1 file, " in again.stderr
 
     def test_the_usual_one_is_not_missed(self, tmp_path: Path) -> None:
         pytest.importorskip("jax")
-        done = run(tmp_path, STEPS, "-o", "a")
+        done = run(tmp_path, STEPS.replace("range(8)", "range(2)"), "-o", "a")
         assert done.returncode == 0
         assert "profile  none: the program ended " in done.stderr
         assert "error" not in done.stderr
-        assert "next: counterpoint run --profile-after-quiet 0.5 -- " in done.stderr
+        assert "next: counterpoint run --profile-start-step 0 -o a-2 -- " in done.stderr
 
     def test_a_failure_of_the_program_s_own_comes_first(self, tmp_path: Path) -> None:
         done = run(tmp_path, "raise SystemExit(7)", "--profile-steps", "10")
@@ -393,3 +398,63 @@ class TestRuns:
         done = counterpoint("explain", "a", "b", cwd=some)
         assert done.returncode == 2
         assert "a and b are two runs, not hosts of one" in done.stderr
+
+
+SHARDED_LATER = """
+import jax, jax.numpy as jnp
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+mesh = Mesh(jax.devices(), ("data",))
+placed = NamedSharding(mesh, P("data", None))
+params = {"w": jnp.ones((64, 64)) * 0.01, "b": jnp.zeros((64,))}
+PLACE
+batch = jax.device_put(jnp.ones((8, 64)), placed)
+
+@jax.jit
+def train_step(params, batch):
+    new = {"w": params["w"] * 0.9 + (batch.T @ batch), "b": params["b"]}
+    return {**new, "w": jax.lax.with_sharding_constraint(new["w"], placed)}
+
+for i in range(12):
+    with jax.profiler.StepTraceAnnotation("train", step_num=i):
+        params = jax.block_until_ready(train_step(params, batch))
+"""
+
+
+class TestASecondCompile:
+    """Parameters go into the first step as they were made, and come out of it sharded."""
+
+    def test_it_is_a_finding_with_its_seconds_and_the_argument(self, tmp_path: Path) -> None:
+        pytest.importorskip("jax")
+        found = second_compiles(tmp_path, SHARDED_LATER.replace("PLACE", ""))
+        (finding,) = found
+        recorded = (tmp_path / "a/rank0/agent").glob("compiles-*.jsonl")
+        lines = [json.loads(line) for file in recorded for line in file.read_text().splitlines()]
+        builds = [it for it in lines if it["module"] == "jit_train_step"]
+        took = [it["seconds"] for it in builds[-2:] if it["kind"] in ("lower", "backend")]
+        seconds = re.search(
+            r"jit_train_step is compiled twice; all but the first take (.*) s", finding["title"]
+        )
+        assert seconds is not None
+        assert builds[-1]["seconds"] <= float(seconds[1]) + 0.01 <= sum(took) + 0.02
+        assert (
+            "(params['w'], 64x64xf32) changes from no sharding to P('data', None)"
+            in (finding["detail"])
+        )
+        assert finding["saves_ms"] is None
+
+    def test_parameters_that_are_placed_before_compile_once(self, tmp_path: Path) -> None:
+        pytest.importorskip("jax")
+        place = (
+            'params = {"w": jax.device_put(params["w"], placed),'
+            ' "b": jax.device_put(params["b"], NamedSharding(mesh, P()))}'
+        )
+        assert second_compiles(tmp_path, SHARDED_LATER.replace("PLACE", place)) == []
+
+
+def second_compiles(place: Path, program: str) -> list[dict[str, Any]]:
+    devices = {"XLA_FLAGS": "--xla_force_host_platform_device_count=4"}
+    done = run(place, program, "-o", "a", "--profile-start-step", "4", **devices)
+    assert done.returncode == 0, done.stderr
+    told = counterpoint("explain", "a", "--json", cwd=place)
+    assert told.returncode == 0, told.stderr
+    return [it for it in json.loads(told.stdout)["findings"] if it["code"] == "STEP303"]

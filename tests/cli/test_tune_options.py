@@ -231,9 +231,9 @@ def test_a_study_is_named_after_what_is_tuned(
             "URLs can be read, not written",
         ),
         (
-            ("--env", "MY=1", "--arm", "MY=1", "--dry-run", "--", "true"),
+            ("--env", "MY=1", "--arm", "env:MY=1", "--dry-run", "--", "true"),
             2,
-            "MY=1: it changes nothing: the base has it already",
+            "env:MY=1: it changes nothing: the base has it already",
         ),
         (("--", "no-such-program"), 2, "next: command -v no-such-program"),
         (("shwo", "x"), 2, "counterpoint tune show x"),
@@ -271,7 +271,7 @@ def test_a_flag_of_the_base_that_its_jaxlib_does_not_know_is_refused_at_once(
 ) -> None:
     pytest.importorskip("jaxlib")
     monkeypatch.setenv("XLA_FLAGS", exported)
-    code, _, err = run(*words, "--arm", "A=1", "--", sys.executable, "-c", "pass")
+    code, _, err = run(*words, "--arm", "env:A=1", "--", sys.executable, "-c", "pass")
     assert code == 2
     assert err.startswith(said)
     assert " does not know xla_zzz\n" in err
@@ -284,7 +284,7 @@ def test_flags_of_the_base_that_its_jaxlib_knows_are_taken(
 ) -> None:
     pytest.importorskip("jaxlib")
     monkeypatch.setenv("XLA_FLAGS", "--xla_force_host_platform_device_count=2")
-    given = TriedOptions(set_=("xla_gpu_autotune_level=2",), arm=("A=1",))
+    given = TriedOptions(set_=("xla_gpu_autotune_level=2",), arm=("env:A=1",))
     assert asked(sys.executable, "-c", "pass", tried=given).base.xla
 
 

@@ -6,13 +6,14 @@ import json
 import tarfile
 from collections.abc import Callable
 from dataclasses import replace
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 
 from counterpoint.cli.app import main
 from counterpoint.cli.tune_files import BEST, keep_report
-from counterpoint.cli.tune_next import words_again
+from counterpoint.cli.tune_next import next_command, words_again
 from counterpoint.flags import Settings, load_settings
 from counterpoint.flags.reading import read_written
 from counterpoint.report.document import Document
@@ -21,6 +22,7 @@ from counterpoint.tune.journal.records import (
     CandidateSeen,
     Paused,
     SearchEnded,
+    SpaceMade,
     StudyBegan,
     StudyEnded,
 )
@@ -29,7 +31,7 @@ from counterpoint.tune.study.directory import open_study, read_study
 from counterpoint.tune.trial.report import Purpose
 from counterpoint.workflow.prediction.variants import candidate
 from tune_conclusions import predicted
-from tune_studies import AT, Made
+from tune_studies import AT, Made, report
 
 Run = Callable[..., tuple[int, str, str]]
 SECRET = 'hunter2-"quoted"'  # noqa: S105
@@ -113,6 +115,21 @@ def test_settings_for_the_launcher_say_where_they_are_from(
     read = read_written(path, form=kinds.get(form, form)).settings
     assert read.flags == {"xla_gpu_x": "true"}
     assert read.variables["NCCL_NVLS_ENABLE"] == "0"
+
+
+def test_compiler_options_are_for_the_jaxlib_of_the_study(
+    run: Run, study: Path, tmp_path: Path
+) -> None:
+    out = run(study, "--as", "compiler_options")[1]
+    installed = metadata.version("jaxlib")
+    assert f"# For jaxlib {installed}" in out, "an older journal does not tell: the one installed"
+    space = SpaceMade(dimensions=(), left_out=(), at=AT, jaxlib="0.8.1")
+    planned = write(tmp_path / "planned", Made(FAST).entered(FAST).add(space))
+    assert "# For jaxlib 0.8.1: " in run(planned, "--arm", "base", "--as", "compiler_options")[1]
+    told = replace(report(1.0), versions=(("jaxlib", "0.8.2"),))
+    made = Made(FAST).entered(FAST).add(space).opened().ran("base", told, Purpose.NOISE, 0)
+    ran = write(tmp_path / "ran", made)
+    assert "# For jaxlib 0.8.2: " in run(ran, "--arm", "base", "--as", "compiler_options")[1]
 
 
 def test_a_job_of_slurm_has_the_nodes_that_were_measured(run: Run, study: Path) -> None:
@@ -205,6 +222,25 @@ def test_the_best_settings_are_what_show_writes(run: Run, study: Path, name: str
     assert code == 0
     assert (study / name).read_text() == out
     assert ("#SBATCH --nodes=" in out) is (name == "best.sbatch")
+
+
+@pytest.mark.parametrize(
+    ("command", "settings", "line"),
+    [
+        (("t",), Settings(), "counterpoint pgle manual --profile-start-step 5 -- t"),
+        ((), Settings(), "counterpoint pgle --help"),
+        ((), TWO, "counterpoint tune show s --as bash"),
+    ],
+)
+def test_the_next_command_names_no_empty_file_and_no_program_that_nobody_named(
+    tmp_path: Path, command: tuple[str, ...], settings: Settings, line: str
+) -> None:
+    study = predicted_study(tmp_path / "s", profile=True)
+    told, made = read_study(study), conclusion_of(study)
+    assert made.winner is not None
+    told = replace(told, began=replace(told.began, command=command))
+    made = replace(made, state="done", winner=replace(made.winner, settings=settings))
+    assert next_command(made, told, Path("s")) == line
 
 
 def test_what_was_predicted_with_a_profile_is_not_passed_off_without(

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from counterpoint.compile import Task, Workload, compile_workload, load_workload, parse_target
+from counterpoint.compile import (
+    Task,
+    Workload,
+    compile_all,
+    compile_workload,
+    load_workload,
+    parse_target,
+)
 from counterpoint.compile import cache as kept
 from counterpoint.compile.cache import cache_directory
 from counterpoint.compile.fingerprint import fingerprint
@@ -50,6 +58,16 @@ def test_the_second_time_it_is_there_with_all_that_was_told(cache: Path, plain: 
     for damage in (b"", b"no zip", whole[:half], changed):
         entry.write_bytes(damage)
         assert kept.find(replace(plain, options={TRITON_GEMM: "false"}, environment=loud)) is None
+
+
+@pytest.mark.usefixtures("cache")
+def test_what_comes_from_the_cache_says_so_and_tells_nothing_of_the_rest(plain: Task) -> None:
+    compile_workload(plain.workload, H100)
+    told: list[str] = []
+    other = replace(plain, options={TRITON_GEMM: "false"})
+    list(compile_all([plain, other], jobs=1, say=told.append))
+    assert told[0] == "compiled 1 of 2 (from the cache)"
+    assert re.fullmatch(r"compiled 2 of 2 \(\d+\.\d s\)", told[1])
 
 
 def test_a_directory_that_cannot_be_written_is_done_without(

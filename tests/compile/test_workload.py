@@ -11,7 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.compile import load_workload, own_programs, own_target
+from counterpoint.compile import (
+    Workload,
+    load_workload,
+    own_programs,
+    own_target,
+    parse_target,
+)
 from counterpoint.compile.inputs.candidates import counts, lowered_flops, symbol
 from counterpoint.compile.workers.job import Form
 from counterpoint.core.errors import InputError, UsageError
@@ -177,6 +183,25 @@ def test_flops_of_lowered_text_are_those_of_its_products() -> None:
     two = little(b"step", b"10") + little(b"more", b"100")
     assert lowered_flops(two) == pytest.approx(2 * 10 * 4 * 4 + 2 * 100 * 4 * 4)
     assert (symbol(two), counts(two)) == ("jit_step", (1, 2))
+
+
+@pytest.mark.parametrize(
+    ("gpu", "devices", "said"),
+    [("H100", 12, "3x4xH100"), ("H100", 512, "64x8xH100"), ("GB200", 72, "18x4xGB200")],
+)
+def test_devices_of_a_dump_stand_on_hosts_as_they_are_sold(
+    gpu: str, devices: int, said: str
+) -> None:
+    dumped = Workload(
+        name="jit_step",
+        form=Form.HLO_PROTO,
+        program=b"",
+        origin="dump",
+        replicas=1,
+        partitions=devices,
+        config=parse_target(f"1x{gpu}").config,
+    )
+    assert str(own_target(dumped)) == said
 
 
 def test_the_bundle_of_a_real_run_names_its_devices(shared: Path) -> None:

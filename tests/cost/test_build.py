@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from counterpoint.core.errors import UsageError
-from counterpoint.cost import FREE, Family, Source
+from counterpoint.cost import FREE, Family, Price, Source
 from counterpoint.cost.build import build_model
 from counterpoint.cost.measured import Measured
 from counterpoint.cost.scalars import default_scalars
@@ -87,6 +89,80 @@ def test_what_joins_cards_of_one_host_is_its_bus(question: str, factor: float) -
     assert faster.seconds == pytest.approx(factor * usual.seconds, rel=0.05)
 
 
+def ring(size: int) -> Program:
+    """An all-reduce of as many bytes among 16 devices."""
+    return program_from_text(
+        f"HloModule m, is_scheduled=true, num_partitions=16\n{CARDS}\n"
+        f"ENTRY %main (x: f32[{size // 4}]) -> f32[{size // 4}] {{\n"
+        f"  %x = f32[{size // 4}] parameter(0)\n  ROOT %it = f32[{size // 4}] all-reduce(%x),"
+        " channel_id=1, replica_groups=[1,16]<=[16], use_global_device_ids=true, to_apply=%s\n}\n"
+    )
+
+
+def asked(
+    program: Program, target: str, question: str = "", measured: Measured | None = None
+) -> Price:
+    what_if = parse_what_if(question) if question else None
+    model = build_model(parse_target(target), what_if=what_if, measured=measured)
+    found = program.instruction("it")
+    assert found
+    return model.price(program, found)
+
+
+# On 2x8 H100 at 400 Gb/s a ring waits for NVLink, at 100 Gb/s for the NICs.
+CROSSING = ("2x8xH100:400G", "2x8xH100:100G", "4x4xA100", "2x8xL40S", "16xGB200", "2x8xB200")
+
+
+@given(
+    target=st.sampled_from(CROSSING),
+    faster=st.floats(min_value=1 / 8, max_value=8.0),
+)
+def test_links_faster_by_a_factor_shorten_what_they_bound_by_it(target: str, faster: float) -> None:
+    program = ring(4 << 30)
+    links = f"nic={faster:.6f},nvlink={faster:.6f}"
+    links += f",host={faster:.6f}" if "L40S" not in target else ""
+    ratio = asked(program, target).seconds / asked(program, target, links).seconds
+    assert ratio == pytest.approx(faster, rel=0.1)
+
+
+@given(
+    target=st.sampled_from(CROSSING),
+    size=st.integers(min_value=10, max_value=32),
+    link=st.sampled_from(["nic", "nvlink", "host"]),
+    slower=st.floats(min_value=1 / 16, max_value=1.0),
+    measured=st.booleans(),
+)
+def test_slower_links_never_make_a_collective_faster(
+    target: str, size: int, link: str, slower: float, measured: bool
+) -> None:
+    program = ring(1 << size)
+    known = Measured(program, {"it": 1.0}, "run") if measured else None
+    usual = asked(program, target, measured=known)
+    assert asked(program, target, f"{link}={slower:.6f}", known).seconds >= usual.seconds
+
+
+@pytest.mark.parametrize("measured", [False, True])
+@pytest.mark.parametrize(
+    ("target", "binds", "idle"),
+    [("2x8xH100:400G", "nvlink", "nic"), ("2x8xH100:100G", "nic", "nvlink")],
+)
+def test_only_the_link_that_binds_shortens_a_collective_across_hosts(
+    target: str, binds: str, idle: str, measured: bool
+) -> None:
+    program = ring(1 << 30)
+    known = Measured(program, {"it": 1.0}, "run") if measured else None
+    usual = asked(program, target, measured=known).seconds
+    assert asked(program, target, f"{binds}=0.5x", known).seconds > 1.8 * usual
+    assert asked(program, target, f"{idle}=2x", known).seconds == pytest.approx(usual)
+    assert asked(program, target, f"{binds}=2x", known).seconds < 0.9 * usual
+
+
+def test_a_price_across_hosts_names_the_link_that_binds() -> None:
+    program = ring(1 << 30)
+    assert "bound by NVLink 4 at 360 GB/s" in asked(program, "2x8xH100:400G").how
+    assert "bound by" not in asked(program, "2x8xH100:100G").how
+
+
 def test_measured_costs_are_scaled(build: Build) -> None:
     program = build(NEGATE)
     measured = Measured(program, {"it": 1.0}, "run")
@@ -108,7 +184,8 @@ def test_names_of_parts_and_factors() -> None:
 
 @pytest.mark.parametrize(
     "text", ["", ",", "nic", "nic=", "nic=fast", "nic=0", "nic=-1", "nik=2x", "thing:a=1", "=2",
-             "nic=1e400", "op:a=nan"]
+             "nic=1e400", "op:a=nan", "nic=2x,nic=0.5x", "nic=2x,network=3x",
+             "op:a=0,op:%a=1"]
 )  # fmt: skip
 def test_a_question_that_says_nothing_is_refused(text: str) -> None:
     with pytest.raises(UsageError):

@@ -51,11 +51,6 @@ def log(
             log(ranks=8, nodes=2), "(all-gather of 8 ranks on 2 hosts) is not used", id="half-hosts"
         ),
         pytest.param(
-            log(device="AMD Instinct MI300X"),
-            "was measured on AMD Instinct MI300X, and the target is H100",
-            id="other-chip",
-        ),
-        pytest.param(
             log(largest=8 * MIB),
             "ends at 8 MiB, and this program's go up to 64 MiB",
             id="too-short",

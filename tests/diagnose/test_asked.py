@@ -40,6 +40,12 @@ def test_another_chip_is_refused(chip: str) -> None:
         notes("8xH100", chip)
 
 
+@pytest.mark.parametrize("chip", ["NVIDIA H100 PCIe", "NVIDIA H100 NVL"])
+def test_a_card_of_the_same_name_has_other_links(chip: str) -> None:
+    with pytest.raises(UsageError, match="but the profile is of H100"):
+        notes("8xH100", chip)
+
+
 def test_what_is_not_known_contradicts_nothing() -> None:
     assert notes("8xH100", "a chip of next year") == ()
 

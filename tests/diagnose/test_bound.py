@@ -40,7 +40,7 @@ def facts(price_ms: float = 1.0, bound_by: str = "bandwidth", **changes: object)
         (facts(price_ms=0.6), Bound.UNKNOWN),  # far slower than such a message need be
         (facts(exposed_ms=0.04), Bound.HIDDEN),
         (facts(exposed_ms=0.06), Bound.BANDWIDTH),
-        (facts(exposed_ms=0.3, slack_ms=1.0), Bound.HIDDEN),  # in gaps of the work beside it
+        (facts(exposed_ms=0.3, slack_ms=1.0), Bound.GAPS),  # in gaps of the work beside it
         (facts(exposed_ms=0.3, slack_ms=0.9), Bound.BANDWIDTH),
         (facts(wait_ms=0.6), Bound.LATE_RANK),
         (facts(wait_ms=0.6, slack_ms=1.0), Bound.LATE_RANK),  # slack enough, but for the last
@@ -130,3 +130,23 @@ def test_next_to_no_bytes_are_latency_on_any_link(
 def test_many_operands_come_before_the_schedule() -> None:
     assert judge(facts(movable_ms=1.0, pieces="of 96"))[0] is Bound.OPERANDS
     assert judge(facts(wait_ms=0.6, pieces="of 96"))[0] is Bound.LATE_RANK
+
+
+@pytest.mark.parametrize(
+    ("given", "bound"),
+    [
+        (facts(), Bound.TOO_LITTLE),
+        (facts(price_ms=0.6), Bound.TOO_LITTLE),
+        (facts(bound_by="latency"), Bound.TOO_LITTLE),
+        (facts(movable_ms=1.0), Bound.SCHEDULE),
+        (facts(movable_ms=1.0, link_busy=0.95), Bound.BANDWIDTH),
+        (facts(movable_ms=None), Bound.UNKNOWN),
+        (facts(exposed_ms=0.04), Bound.HIDDEN),
+    ],
+)
+def test_nothing_predicted_is_judged_by_its_own_price(given: Facts, bound: Bound) -> None:
+    found, why = judge(replace(given, predicted=True))
+    assert found is bound
+    assert "expected" not in why
+    if bound is Bound.TOO_LITTLE:
+        assert "priced at 1 ms, 300 GB/s of 450 GB/s (8 ranks)" in why

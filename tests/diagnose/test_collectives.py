@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
 from counterpoint.core.basis import Range
 from counterpoint.diagnose.explain import Explanation, explain
+from counterpoint.report.explain_document import explain_document
+from counterpoint.report.terminal import plain_text
 from counterpoint.timeline.assemble import assemble
 from counterpoint.timeline.recording import EmbeddedProgram
 from recordings import Span, recording
@@ -130,3 +133,52 @@ def test_ops_know_what_the_user_wrote(explained: Explanation) -> None:
     assert ops["fusion.1"]["count"] == 1
     assert ops["fusion.1"]["self_ms"] * 1e6 == pytest.approx(25)
     assert ops["fusion.1"]["flops"] == 256
+
+
+def test_one_row_shows_one_statistic_of_one_population() -> None:
+    """A collective that takes 4 in two of three steps and 22 in the third is 10 per step.
+
+    The median of its executions is 4: beside what is exposed per step it would be less than a part
+    of itself.
+    """
+    spans: list[Span] = []
+    for k, long in enumerate((0, 4, 22, 4, 0)):
+        at = 1_000_000 * k
+        spans += [
+            Span("fusion.1", at, 20_000, 0, line=0),
+            Span("all-reduce", at + 100_000, 10_000 * (long or 4), 0, line=0),
+        ]
+    markers = [(0, k, 1_000_000 * k, 1_000_000) for k in range(5)]
+    programs = {"jit_step": EmbeddedProgram("jit_step", HLO.encode)}
+    explained = explain(assemble([recording(spans, markers=markers, programs=programs)], ["made"]))
+    reduce = row(explained, "all-reduce")
+    assert explained.breakdown is not None
+    assert reduce["total_ms"] == pytest.approx(explained.breakdown.collective_exposed_ms)
+    assert reduce["exposed_ms"] == pytest.approx(reduce["total_ms"])
+    assert reduce["median_ms"] < reduce["exposed_ms"]
+    text = plain_text(explain_document(explained))
+    lines = text[text.index("Collectives ") :].splitlines()
+    at = next(at for at, line in enumerate(lines) if line.startswith("  op "))
+    titles, shown = (re.split(r"\s{2,}", line.strip()) for line in lines[at : at + 2])
+    cells = dict(zip(titles, shown, strict=True))
+    assert "median" not in cells
+    assert cells["time"] == cells["exposed"]
+
+
+def test_the_parts_of_a_window_are_not_exposed_twice() -> None:
+    """A TPU shows an asynchronous collective's start, its done, and the window that holds both."""
+    spans: list[Span] = []
+    for k in range(STEPS):
+        at = k * PERIOD
+        spans += [
+            Span("all-gather-start", at, 5, 0, line=0),
+            Span("all-gather-start", at, 40, 0, line=1, window=True),
+            Span("all-gather-done", at + 30, 10, 0, line=0),
+        ]
+    markers = [(0, k, k * PERIOD, PERIOD) for k in range(STEPS)]
+    programs = {"jit_step": EmbeddedProgram("jit_step", HLO.encode)}
+    explained = explain(assemble([recording(spans, markers=markers, programs=programs)], ["made"]))
+    gather = row(explained, "all-gather-start")
+    assert gather["exposed_ms"] == pytest.approx(gather["total_ms"])
+    assert explained.breakdown is not None
+    assert gather["exposed_ms"] == pytest.approx(explained.breakdown.collective_exposed_ms)

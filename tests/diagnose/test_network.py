@@ -91,7 +91,7 @@ def twelve_spans(chip: str | None = "NVIDIA H100 80GB HBM3", kind: str = "gpu") 
         ):
             where = 2 * device + line
             spans.append(Span(op, round(start * NS), round(length * NS), device, where))
-    markers = [(device, 0, 0, 10 * NS) for device in (0, 1)]
+    markers = [(device, step, 10 * step * NS, 10 * NS) for device in (0, 1) for step in (0, 1)]
     embedded = {"jit_step": EmbeddedProgram("jit_step", HLO.encode)}
     made = recording(spans, markers=markers, programs=embedded)
     devices = tuple(Device(ordinal=index, kind=kind, chip=chip) for index in (0, 1))

@@ -41,7 +41,7 @@ def ask(case: Case) -> list[Finding]:
 
 def test_one_at_the_end_is_found_with_what_it_costs() -> None:
     (found,) = ask(case(AT_END, at_end()))
-    assert found.title == "devices wait 6.00 ms at the end of each step for one all-reduce"
+    assert found.title == "devices wait 6.00 ms for the all-reduce reduce at the end of each step"
     assert "behind it the program computes 2.00 ms" in found.detail
     assert isinstance(found.saves_ms, Range)
     assert found.saves_ms == Range(0.0, found.saves_ms.high)

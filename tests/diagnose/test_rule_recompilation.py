@@ -12,6 +12,7 @@ import pytest
 from host_side import Event, case, made, most, recorded
 from host_side import Run as Execution
 
+from counterpoint.core.basis import Unknown
 from counterpoint.diagnose.context import Context
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.rules import recompilation
@@ -19,7 +20,7 @@ from counterpoint.runs.outcome import Outcome, OutcomeKind
 from counterpoint.runs.run import Compile, Given, Rank, Run, StepStart
 from counterpoint.timeline.assemble import assemble
 from counterpoint.timeline.model import Timeline
-from counterpoint.timeline.recording import EmbeddedProgram
+from counterpoint.timeline.recording import EmbeddedProgram, Recording
 
 STEP = 10_000  # us
 COMPILE = Event("XlaCompile:#module=jit_step,program_id=7#", 3 * STEP + 100, 5_000)
@@ -111,11 +112,16 @@ def test_a_compile_before_the_steps_is_none_in_them() -> None:
 
 
 def test_shapes_that_differ_are_named() -> None:
-    events = [COMPILE]
+    (finding,) = found(assemble([two_builds([COMPILE])], ["made"]))
+    assert "an argument of jit_step is f32[256] and then f32[200]" in finding.detail
+
+
+def two_builds(events: list[Event]) -> Recording:
+    """Eight runs of one build of the step, and one of another."""
     runs = [Execution(n * STEP, STEP) for n in range(8)]
     other = [Execution(8 * STEP, 1, program="jit_step")]
     recording = recorded([*runs, *other], events, [(n * STEP, STEP) for n in range(8)])
-    keyed = replace(
+    return replace(
         recording,
         ops=recording.ops.with_columns(
             program_key=pl.lit("a"),
@@ -130,8 +136,6 @@ def test_shapes_that_differ_are_named() -> None:
             for key, size in (("a", "256"), ("b", "200"))
         },
     )
-    (finding,) = found(assemble([keyed], ["made"]))
-    assert "an argument of jit_step is f32[256] and then f32[200]" in finding.detail
 
 
 def test_a_run_that_compiled_its_step_again() -> None:
@@ -144,11 +148,76 @@ def test_a_run_that_compiled_its_step_again() -> None:
     "compiles",
     [
         (FIRST,),
-        (FIRST, replace(AGAIN, at_s=101.5)),
         (FIRST, replace(AGAIN, name="jit_evaluate")),
         (FIRST, replace(AGAIN, kind="cache_hit")),
     ],
-    ids=["once", "within the first steps", "another function", "from the cache"],
+    ids=["once", "another function", "from the cache"],
 )
 def test_runs_that_did_not(compiles: tuple[Compile, ...]) -> None:
     assert not found(training(), a_run(*compiles))
+
+
+LOWERED = """\
+module @jit_step attributes {mhlo.num_partitions = 4 : i32} {
+  func.func public @main(ARGUMENTS) -> (tensor<f32> {jax.result_info = "result"}) {
+  }
+}
+#loc1 = loc("batch")
+"""
+FREE = "tensor<8x4xf32> loc(\"params['w']\")"
+PLACED = FREE.replace(" loc", ' {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>} loc')
+MANY = FREE.replace(" loc", " {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>} loc")
+GSPMD = FREE.replace(" loc", ' {mhlo.sharding = "{devices=[4,1]<=[4]}"} loc')
+BATCH = "tensor<2xi32> {tf.aliasing_output = 0 : i32} loc(#loc1)"
+SHORT = "tensor<1xi32> loc(#loc1)"
+
+
+def with_builds(path: Path, *signatures: tuple[str, ...]) -> Run:
+    """A Run whose step was compiled within its first steps, and what JAX lowered."""
+    for number, given in enumerate(signatures):
+        text = ", ".join(f"%arg{at}: {one}" for at, one in enumerate(given))
+        name = f"jax_ir{number:04}_jit_step_compile.mlir"
+        (path / name).write_text(LOWERED.replace("ARGUMENTS", text))
+    run = a_run(FIRST, replace(AGAIN, at_s=101.5, where="train.py:7"))
+    return replace(run, ranks=(replace(run.ranks[0], ir=path),))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "said"),
+    [
+        (
+            (FREE, BATCH),
+            (PLACED, BATCH),
+            "argument 0 (params['w'], 8x4xf32) changes from no sharding to P('data', None)",
+        ),
+        ((PLACED, BATCH), (MANY, BATCH), "from P('data', None) to P() (replicated)"),
+        ((FREE, BATCH), (GSPMD, BATCH), "from no sharding to {devices=[4,1]<=[4]}"),
+        ((FREE, BATCH), (FREE, SHORT), "argument 1 (batch) changes from 2xi32 to 1xi32"),
+        ((FREE, BATCH), (FREE,), "it has 2 arguments, then 1"),
+        ((FREE, BATCH), (PLACED, SHORT), "1 more of its 2 arguments change, too"),
+        ((FREE, BATCH), (FREE, BATCH), "static arguments may differ"),
+    ],
+)
+def test_a_second_compile_at_the_start_costs_once(
+    first: tuple[str, ...], second: tuple[str, ...], said: str, tmp_path: Path
+) -> None:
+    (finding,) = found(training(), with_builds(tmp_path, first, second))
+    assert finding.title == "jit_step is compiled twice; all but the first take 20.00 s"
+    assert isinstance(finding.saves_ms, Unknown)
+    assert said in finding.detail
+    assert "train.py:7" in finding.detail
+
+
+def test_where_a_run_kept_no_programs_the_argument_is_not_known() -> None:
+    (finding,) = found(training(), a_run(FIRST, replace(AGAIN, at_s=101.5)))
+    assert "which argument differs, the Run does not tell" in finding.detail
+
+
+def test_small_helpers_that_are_compiled_for_many_shapes_are_no_finding() -> None:
+    helper = Compile("jit_multiply", 0.05, "backend", 50.0, where="train.py:3")
+    assert not found(training(), a_run(helper, replace(helper, at_s=51.0), FIRST))
+    slow = replace(helper, seconds=2.0)
+    (finding,) = found(training(), a_run(slow, replace(slow, at_s=53.0), FIRST))
+    assert finding.title.startswith("jit_multiply is compiled twice")
+    elsewhere = replace(slow, at_s=53.0, where="train.py:4")
+    assert not found(training(), a_run(slow, elsewhere, FIRST))

@@ -122,3 +122,11 @@ def test_unasked_it_is_the_jaxlib_that_is_installed() -> None:
     assert chosen_release("0.12").version == "0.12.0.1"
     assert chosen_release("0.12.0").version == "0.12.0"
     assert chosen_release("v0.8.3").version == "0.8.3"
+
+
+def test_a_short_version_as_a_lower_bound_is_the_first_of_its_series(ask: Ask) -> None:
+    short, full = (
+        ask("list", "--jaxlib", "0.10.2", "--changed-since", it) for it in ("0.9", "0.9.0")
+    )
+    assert short == full
+    assert short != ask("list", "--jaxlib", "0.10.2", "--changed-since", "0.9.2")

@@ -154,7 +154,8 @@ def test_what_nothing_runs_is_not_read_and_said() -> None:
     assert set(written.unread) == {
         "line 1: the text written to job.sh is not read",
         "line 4: what the function setup sets is not read: not called here",
-        "line 8: what ./more.env sets is not read",
+        "./more.env (line 8)",
+        "venv/bin/activate (line 9)",
         "line 10: what `eval` runs is not known, so not read",
     }
 

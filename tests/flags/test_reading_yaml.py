@@ -223,4 +223,4 @@ def test_what_a_script_in_a_manifest_leaves_unread_is_said() -> None:
         "  export NCCL_PROTO='LL\n"
     )
     assert flags(written) == [("xla_a", "1")]
-    assert written.unread[-1] == "line 4: what ./more.env sets is not read"
+    assert written.unread[-1] == "./more.env (line 4)"

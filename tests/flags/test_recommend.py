@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
 
 from counterpoint.cli.app import main
 from counterpoint.core.errors import UsageError
+from counterpoint.flags import Settings
 from counterpoint.flags.advice.program_facts import ProgramFacts, program_facts
 from counterpoint.flags.advice.recommend import (
     GOALS,
@@ -24,6 +26,7 @@ from counterpoint.flags.reading import read_text
 from counterpoint.flags.rendering import Form, render
 from counterpoint.flags.showing import show
 from counterpoint.hlo import read_program
+from counterpoint.workflow.prediction.variants import candidate
 
 LHS = "xla_gpu_enable_latency_hiding_scheduler"
 GATHER = "xla_gpu_all_gather_combine_threshold_bytes"
@@ -267,6 +270,36 @@ def test_the_command_tells_all_as_json_and_text(
     shown = capsys.readouterr().out
     assert "predicted" in shown
     assert "Candidates, to be confirmed" in shown
+
+
+@pytest.mark.parametrize("target", ["8xH100", "2x8xH100"])
+def test_the_last_line_is_the_prediction_that_checks_them(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, target: str
+) -> None:
+    words = ["flags", "recommend", "--for", "fsdp", "--target", target, "--jaxlib", "0.10.2"]
+    assert main([*words, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert main(words) == 0
+    last = capsys.readouterr().out.splitlines()[-1].removeprefix("next: ")
+    first, _, second = last.partition(" && ")
+    *kept, _, file = shlex.split(first)
+    assert kept == ["counterpoint", *words, "--as", "env"]
+    typed = shlex.split(second)
+    assert typed == [
+        *("counterpoint", "predict", "--target", target, "--candidate", file),
+        *("--", "python", "train.py"),
+    ]
+    assert main(kept[1:]) == 0
+    (tmp_path / file).write_text(capsys.readouterr().out)
+    made = candidate(str(tmp_path / file), Settings()).settings
+    assert (made.flags, made.variables) == (told["xla_flags"], told["environment"])
+
+
+def test_what_predict_has_no_compiler_for_ends_in_the_settings(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["flags", "recommend", "--for", "multislice", "--target", "v5e-8"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].endswith("--target v5e-8 --as bash")
 
 
 def test_a_dump_of_cpus_is_refused_and_how_to_get_one_of_gpus_is_told(

@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from counterpoint.core.errors import UsageError
 from counterpoint.hardware import parse_devices, parse_target
 from counterpoint.hardware.chip import chips
 from counterpoint.hardware.gpu import Gpu, find_described, find_gpu, gpus, target_config
+from counterpoint.hardware.target_text import sized, spelled
 
 
 @pytest.mark.parametrize(
@@ -37,6 +40,7 @@ def test_a_target_is_hosts_gpus_chip_and_network(
     [
         *("", "H100", "8", "8x", "xH100", "8xMI325X", "8xTPU v5e", "0xH100", "8xH100:fast"),
         *("9" * 40, "2x8xH100:0G", "2x8xH100:0x400G", "2x8xH100:8x", "2x8xH100:400M"),
+        *("9" * 5000 + "xH100", "2x8xH100:800x400G", "2x8xH100:400", "2097152x8xH100"),
     ],
 )
 def test_what_is_no_target_is_refused_with_an_example(text: str) -> None:
@@ -57,6 +61,10 @@ def test_what_is_no_target_is_refused_with_an_example(text: str) -> None:
         ("2x256xTPU v6e", "TPU v6e", 2, 512),
         ("8xL40S", "L40S", 1, 8),
         ("8xV100", "V100", 1, 8),
+        ("16xV100", "V100", 1, 16),
+        ("v5e-256", "TPU v5e", 1, 256),
+        ("v5litepod-16", "TPU v5e", 1, 16),
+        ("v5p-256", "TPU v5p", 1, 128),
         ("1xRTX", "RTX", 1, 1),
         ("1xRTX4090", "RTX 4090", 1, 1),
         ("4xA10G", "A10G", 1, 4),
@@ -74,6 +82,104 @@ def test_devices_of_no_known_chip_are_refused(text: str) -> None:
     with pytest.raises(UsageError) as told:
         parse_devices(text)
     assert text in told.value.what
+
+
+@pytest.mark.parametrize("text", ["2x8xH100:50GB/s", "2x8xH100:50GB", "2x8xH100:8x50GBps"])
+def test_a_network_in_bytes_is_not_taken_for_bits(text: str) -> None:
+    for parse in (parse_target, parse_devices):
+        with pytest.raises(UsageError) as told:
+            parse(text)
+        assert "50 GB/s are 400G" in str(told.value.why)
+
+
+@pytest.mark.parametrize(
+    ("text", "most", "proposed", "devices"),
+    [
+        ("512xH100", 8, "64x8xH100:400G", 512),
+        ("12xH100", 8, "3x4xH100:400G", 12),
+        ("13xH200", 8, "13x1xH200:400G", 13),
+        ("16xB300", 8, "2x8xB300:800G", 16),
+        ("512xH100:8x200G", 8, "64x8xH100:8x200G", 512),
+        ("2x16xMI300X", 8, "4x8xMI300X:400G", 32),
+        ("144xGB200", 72, "36x4xGB200:400G", 144),
+        ("32xA100", 16, "4x8xA100-80GB:200G", 32),
+        ("24xL40S", 16, "3x8xL40S:100G", 24),
+    ],
+)
+def test_a_host_larger_than_any_that_is_sold_is_refused_with_hosts_as_they_are(
+    text: str, most: int, proposed: str, devices: int
+) -> None:
+    for parse in (parse_target, parse_devices):
+        with pytest.raises(UsageError) as told:
+            parse(text)
+        assert f"more than {most}" in told.value.what
+        assert told.value.why
+        assert str(told.value.next).startswith(f"--target {proposed} ")
+    assert parse_target(proposed).devices == devices
+
+
+@pytest.mark.parametrize(
+    ("text", "whole", "holds"),
+    [
+        ("9xH100", "2x8xH100:400G", 16),
+        ("73xGB200", "19x4xGB200:400G", 76),
+        ("9xH100:200G", "2x8xH100:200G", 16),
+        ("16xH100", None, 16),
+    ],
+)
+def test_devices_that_fill_no_whole_hosts_are_offered_the_hosts_that_hold_them(
+    text: str, whole: str | None, holds: int
+) -> None:
+    with pytest.raises(UsageError) as told:
+        parse_target(text)
+    said = str(told.value.next)
+    if whole is None:
+        assert "whole hosts" not in said
+    else:
+        assert said.endswith(f"in whole hosts, {whole} holds {holds}")
+        assert parse_target(whole).devices == holds
+
+
+@pytest.mark.parametrize(
+    ("text", "proposed"),
+    [
+        ("512xTPUv5e", "2x256xTPUv5e"),
+        ("v6e-512", "2x256xTPUv6e"),
+        ("20xA10G", "5x4xA10G"),
+        ("64xGH200", "64x1xGH200"),
+    ],
+)
+def test_of_other_chips_no_slice_or_host_is_larger_than_any_either(
+    text: str, proposed: str
+) -> None:
+    with pytest.raises(UsageError) as told:
+        parse_devices(text)
+    assert str(told.value.next).startswith(f"--target {proposed} ")
+    assert parse_devices(proposed).count
+
+
+@given(st.sampled_from([gpu.name for gpu in gpus()]), st.integers(1, 5000))
+def test_so_many_devices_as_a_target_are_as_many_when_it_is_read(gpu: str, devices: int) -> None:
+    target = parse_target(spelled(gpu, devices))
+    assert (target.gpu, target.devices) == (gpu, devices)
+
+
+@pytest.mark.parametrize(
+    ("text", "devices", "proposed"),
+    [
+        ("8xH100", 512, "--target 64x8xH100"),
+        ("4xH100", 8, "--target 8xH100"),
+        ("8xH100", 12, "--target 3x4xH100"),
+        ("8x4xH100:4x400G", 16, "--target 4x4xH100:4x400G"),
+        ("8x8xH100:8x400G", 4, "--target 4xH100:400G"),
+        ("8xGB200", 72, "--target 18x4xGB200"),
+    ],
+)
+def test_another_number_of_devices_is_proposed_as_a_target(
+    text: str, devices: int, proposed: str
+) -> None:
+    assert sized(parse_target(text), devices) == proposed
+    assert parse_target(proposed.removeprefix("--target ")).devices == devices
 
 
 def test_names_and_aliases_lead_to_one_gpu_each() -> None:
@@ -141,7 +247,9 @@ def test_a_network_is_nics_of_a_rate(text: str, shown: str, per_gpu: float, nics
     [
         ("8xH100", 8, 450e9),
         ("2x4xH100", 4, 450e9),
-        ("1x16xH100", 8, 450e9),
+        ("16xA100-40GB", 16, 300e9),
+        ("2x8xA100", 8, 300e9),
+        ("2x36xGB200", 72, 900e9),
         ("18x4xGB200", 72, 900e9),
         ("72xGB200", 72, 900e9),
         ("36x4xGB200", 72, 900e9),

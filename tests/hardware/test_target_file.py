@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from counterpoint.core.errors import InputError, UsageError
-from counterpoint.hardware import parse_target
+from counterpoint.hardware import parse_devices, parse_target
+from counterpoint.hardware.target_text import sized
 
 WHOLE = """
 base = "H100"
@@ -98,3 +99,32 @@ def test_a_file_that_is_not_there_is_no_target(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as told:
         parse_target(str(tmp_path / "none.toml"))
     assert "none.toml" in told.value.what
+
+
+def test_a_host_in_a_file_is_no_larger_than_any_that_is_sold(tmp_path: Path) -> None:
+    text = 'base = "H100"\ngpus_per_host = 512\n'
+    with pytest.raises(InputError) as told:
+        parse_target(written(tmp_path, text))
+    assert "gpus_per_host is 512" in told.value.what
+    assert "gpus_per_host = 8" in str(told.value.next)
+
+
+def test_a_file_may_say_that_links_join_more(tmp_path: Path) -> None:
+    text = 'base = "H100"\ngpus_per_host = 256\n[links]\ndomain = 256\n'
+    target = parse_target(written(tmp_path, text))
+    assert (target.devices, target.links.domain) == (256, 256)
+
+
+def test_another_number_of_devices_is_proposed_as_lines_of_the_file(tmp_path: Path) -> None:
+    path = written(tmp_path, WHOLE)
+    assert sized(parse_target(path), 16) == f"in {path} hosts = 2 and gpus_per_host = 8"
+
+
+def test_a_file_that_names_no_network_is_told_how_to(tmp_path: Path) -> None:
+    (note,) = parse_target(written(tmp_path, 'base = "H100"\nhosts = 2\ngpus_per_host = 8')).notes
+    assert '[network] nic = "400 Gb/s"' in note
+
+
+def test_commands_that_compile_nothing_take_a_file_too(tmp_path: Path) -> None:
+    found = parse_devices(written(tmp_path, WHOLE))
+    assert (found.chip, found.hosts, found.count) == ("H100", 64, 512)

@@ -42,6 +42,11 @@ def test_the_profile_of_a_trace_covers_its_step(pax: tuple[Subject, Profile]) ->
     assert judge(coverage, min_time=0.99).passed
 
 
+def test_a_pattern_names_the_program_as_pgle_make_suggests(shared: Path) -> None:
+    pattern = shared / "data" / "traces" / "pax_fsdp4_4proc_proc[0].zip"
+    assert find_subject(pattern).program.fingerprint is not None
+
+
 def test_without_its_collectives_the_same_profile_is_not_good_enough(
     pax: tuple[Subject, Profile],
 ) -> None:

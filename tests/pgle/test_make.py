@@ -10,12 +10,16 @@ import polars as pl
 import pytest
 
 from counterpoint.core.errors import InputError, UsageError
+from counterpoint.hardware import parse_target
 from counterpoint.pgle import Made, make_profile, read_profile, write_profile
+from counterpoint.pgle.origin import other_recorded
 from counterpoint.timeline.assemble import assemble
 from counterpoint.timeline.device import Device
 from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.recording import EmbeddedProgram, Recording
 from recordings import Span, recording
+
+CHIP = "NVIDIA A100-SXM4-40GB"
 
 A = "0123456789abcdef0123456789abcdef"
 B = "fedcba9876543210fedcba9876543210"
@@ -237,7 +241,10 @@ def test_a_collective_costs_the_stay_of_the_last_to_come() -> None:
     ]
     made = make_profile(timeline(late))
     assert costs(made) == {"all-reduce-start": 30}
-    assert made.notes == ("step 0 is left out of the statistics: the profile's first",)
+    assert made.notes == (
+        "step 0 is left out of the statistics: the profile's first",
+        "step 2 is left out: no later start tells where it ends",
+    )
     assert made.modules[0].collectives == 1
 
 
@@ -325,6 +332,17 @@ def test_one_module_can_be_chosen(wanted: str) -> None:
     assert f"module {B}" in bare.profile.origin  # so that staleness can be told all the same
 
 
+def test_a_profile_says_on_which_devices_it_was_measured() -> None:
+    recorded = timeline(OF_TWO, TWO)
+    named = replace(recorded, devices=tuple(replace(it, chip=CHIP) for it in recorded.devices))
+    nameless = replace(recorded, devices=tuple(replace(it, chip=None) for it in recorded.devices))
+    origin = make_profile(named).profile.origin
+    assert origin["devices"] == CHIP
+    assert other_recorded(origin, parse_target("8xH100")) == "A100 40GB"
+    assert other_recorded(origin, parse_target("8xA100-40GB")) is None
+    assert "devices" not in make_profile(nameless).profile.origin
+
+
 def test_digits_that_two_fingerprints_share_are_refused() -> None:
     near = A[:6] + B[6:]
     two = {"jit_step": hlo(A), "jit_eval": hlo(near, name="jit_eval")}
@@ -377,6 +395,9 @@ def test_builds_of_one_program_pool_what_is_alike() -> None:
         f"{B}::fusion.3": 0.2,
     }
     assert any("other fingerprints on other hosts" in note for note in made.notes)
+    # Each ran on its own host: device times add up to what ran (two runs each).
+    ran = {it.fingerprint: (it.devices, it.hosts, it.device_ms) for it in made.modules}
+    assert ran == {A: (1, 1, pytest.approx(2e-4)), B: (1, 1, pytest.approx(6e-4))}
     bare = make_profile(hosts_with(hlo(B)), bare=True)
     assert [(cost.key, cost.us) for cost in bare.profile.costs] == [("fusion.3", 0.2)]
 

@@ -159,6 +159,16 @@ def costs_of_step(made: Made) -> list[dict[str, float]]:
     ]
 
 
+def test_device_time_of_two_builds_is_counted_once(pax: tuple[Made, list[list[Run]]]) -> None:
+    steps = [it for it in pax[0].modules if it.name == STEP]
+    assert sorted(it.devices for it in steps) == [1, 3]
+    assert sum(it.covered_ms for it in steps) == pytest.approx(
+        sum(ns for rank in pax[1] for run in rank for thunks in run.values() for _, ns in thunks)
+        / 1e6,
+        rel=1e-3,
+    )
+
+
 def test_a_fsdp_step_costs_what_its_thunks_take(pax: tuple[Made, list[list[Run]]]) -> None:
     made, ranks = pax
     times: dict[str, list[float]] = defaultdict(list)

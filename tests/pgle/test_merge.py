@@ -52,6 +52,16 @@ def test_bare_names_and_keyed_ones_are_not_mixed() -> None:
         merge_profiles([of(Cost("dot", 1.0))], 101)
 
 
+def test_costs_of_two_chips_are_not_merged() -> None:
+    named = ("NVIDIA A100-SXM4-40GB", "NVIDIA H100 80GB HBM3", "a chip of next year")
+    one, other, unknown = (Profile((Cost("a", 1.0),), origin={"devices": it}) for it in named)
+    with pytest.raises(InputError, match="costs of A100 40GB and of H100 SXM are not merged"):
+        merge_profiles([one, other])
+    merged = merge_profiles([one, one, unknown])
+    with pytest.raises(InputError):
+        merge_profiles([merged, other])
+
+
 def test_latencies_are_merged_like_costs() -> None:
     parts = [Profile((Cost("dot", 1.0),), (Latency("a", "b", us),)) for us in (1.0, 2.0)]
     assert merge_profiles(parts).latencies == (Latency("a", "b", 1.5),)

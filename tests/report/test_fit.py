@@ -89,3 +89,40 @@ def test_a_shortened_name_is_as_long_as_asked(text: str, room: int) -> None:
 )
 def test_short_paths(path: str, short: str) -> None:
     assert short_path(path) == short
+
+
+LOSS = Table(
+    columns=(
+        Column("loss", Kind.SENTENCE),
+        Column("could save", Kind.WORD),
+        Column("share", Kind.NUMBER, rank=1),
+        Column("basis", Kind.WORD, rank=2),
+    ),
+    rows=(("devices wait 0.39 ms for the gradients", "0 to 0.39 ms", "3.9%", "rule of thumb"),),
+)
+
+
+@pytest.mark.parametrize(
+    ("room", "cells"),
+    [
+        (74, ("devices wait 0.39 ms for the gradients", "0 to 0.39 ms", "3.9%", "rule of thumb")),
+        (60, ("devices wait 0.39 ms for the gradients", "0 to 0.39 ms", "3.9%")),
+        (54, ("devices wait 0.39 ms for the gradients", "0 to 0.39 ms")),
+        (40, ("devices wait 0.39 ms for…", "0 to 0.39 ms")),
+    ],
+)
+def test_a_sentence_loses_its_end_after_the_other_columns(
+    room: int, cells: tuple[str, ...]
+) -> None:
+    assert fit(LOSS, room).rows == (cells,)
+
+
+def test_a_folded_name_does_not_look_like_two() -> None:
+    name = "xla_gpu_experimental_enable_triton_warp_specialization"
+    table = Table(
+        columns=(Column("name", Kind.WORD), Column("is", Kind.WORD)), rows=((name, "false"),)
+    )
+    first, *others = fit(table, 40).rows[0][0].split("\n")
+    assert others
+    assert all(line.startswith("  ") for line in others)
+    assert "".join([first, *(line.removeprefix("  ") for line in others)]) == name

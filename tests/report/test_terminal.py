@@ -5,18 +5,26 @@ from __future__ import annotations
 import io
 import re
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 import timelines
-from counterpoint.core.basis import Unknown
+from counterpoint.core.basis import Range, Unknown
+from counterpoint.core.errors import UsageError
 from counterpoint.diagnose.explain import Explanation, explain
+from counterpoint.report import units
 from counterpoint.report.bar import bar_cells
 from counterpoint.report.document import Part, Slice
-from counterpoint.report.explain_document import explain_document
+from counterpoint.report.explain_document import digest, explain_document
 from counterpoint.report.terminal import plain_text, print_document
+from counterpoint.runs.outcome import Outcome, OutcomeKind
+from counterpoint.runs.run import Given, Rank, Run, StepStart
+from counterpoint.timeline.assemble import assemble
 from counterpoint.timeline.device import Host
+from counterpoint.timeline.model import Timeline
+from recordings import Span, recording
 
 GOLDEN = Path(__file__).parent / "golden"
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
@@ -64,6 +72,66 @@ def test_a_pipe_keeps_long_names_and_their_sources(explained: Explanation) -> No
     text = plain_text(explain_document(replace(explained, ops=long)))
     line = next(line for line in text.splitlines() if name in line)
     assert "me/model/mlp.py:12" in line
+
+
+@pytest.mark.parametrize(("width", "lines"), [(80, 22), (120, 21)])
+def test_the_first_screen_is_the_answer(
+    explained: Explanation, monkeypatch: pytest.MonkeyPatch, width: int, lines: int
+) -> None:
+    notes = tuple(f"note of {number * 'x'}" for number in range(9))
+    noted = replace(explained, notes=notes, truncated=True)
+    text = re.sub(r"\x1b\[[0-9;]*m", "", on_screen(noted, monkeypatch, width))
+    first = text.splitlines()[:lines]
+    heads = [line.partition("   ")[0] for line in first if line and not line.startswith(" ")]
+    assert heads == ["Profile", "Step time", "Where a median step goes", "Largest losses"]
+    losses = [line for line in first if re.match(r"  [123]  STEP", line)]
+    for line, found in zip(losses, explained.findings, strict=False):
+        assert isinstance(found.saves_ms, Range)
+        price = units.span(found.saves_ms.low, found.saves_ms.high)
+        share = units.percent(found.saves_ms.high / 11.0)
+        said = re.search(rf"{found.code} +(\S.*?)  +{price}( +{share}( +{found.basis})?)?$", line)
+        assert said
+        assert found.title.startswith(said[1].removesuffix("…"))
+        assert said[1] == found.title or not said[2], "the other columns go before the sentence"
+        assert len(said[1]) > 40
+    assert len(losses) == 3
+    assert "CUT OFF" in "\n".join(first[:4])
+    assert "note" not in "\n".join(first)
+
+
+def test_losses_of_one_code_and_one_sentence_are_told_apart(
+    explained: Explanation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = explained.findings[0]
+    twins = tuple(
+        replace(first, evidence=(replace(first.evidence[0], what=f"all-reduce-start.{at}"),))
+        for at in (3, 7)
+    )
+    for width in (60, 80, 120, 200):
+        text = on_screen(replace(explained, findings=twins), monkeypatch, width)
+        one, other = (line for line in text.splitlines() if re.match(r"  [12]  STEP", line))
+        assert one[len("  1") :] != other[len("  2") :]
+        assert "start.3" in one
+        assert "start.7" in other
+
+
+def test_notes_that_differ_in_names_and_numbers_only_are_one(explained: Explanation) -> None:
+    """As of many devices, hosts and programs."""
+    hosts = tuple(Host(name=f"node-{at}", source=f"run/{at}.xplane.pb") for at in "abc")
+    notes = (
+        *(f"/device:TPU:{at}: lines derived by the profiler are left out" for at in range(9)),
+        *(f"{host.name}: {len(host.name)},000 events were dropped" for host in hosts),
+        "jit_train_step is not jit_other",
+        "step 0 is left out: the profile's first",
+        "step 4 is left out: no later start tells where it ends",
+    )
+    text = plain_text(explain_document(replace(explained, notes=notes, hosts=hosts)))
+    shown = [line.strip() for line in text.partition("\nNotes\n")[2].splitlines()]
+    assert [line.removeprefix("note").strip() for line in shown if line.startswith("note")] == [
+        "/device:TPU:0: lines derived by the profiler are left out (and 8 more like this)",
+        "node-a: 6,000 events were dropped (and 2 more like this)",
+        *notes[-3:],
+    ]
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 120, 200])
@@ -122,12 +190,12 @@ def test_a_cut_off_profile_is_said_loudly(explained: Explanation) -> None:
 def test_top_cuts_tables_and_says_of_how_many(explained: Explanation) -> None:
     text = plain_text(explain_document(explained, top=1))
     assert "1 of 4" in text
-    assert "fusion.2 " not in text.partition("Largest losses")[0]
+    assert "fusion.2 " not in text.partition("Top ops")[2]
 
 
 def test_one_step_of_one_device() -> None:
-    text = plain_text(explain_document(explain(timelines.two_devices(), step=1, devices=[1])))
-    assert "Where step 1 goes" in text
+    text = plain_text(explain_document(explain(timelines.two_devices(), step=3, devices=[1])))
+    assert "Where step 3 goes" in text
     assert "1 x H100 SXM (gpu): number 1 of this profile" in text
     assert "12.00 ms   1 step" in text
 
@@ -149,10 +217,10 @@ def test_rates_over_half_the_work_are_lower_bounds(explained: Explanation) -> No
     assert "operations known for 50% of compute time" in text
 
 
-def test_without_findings_the_next_thing_is_all_of_it_as_data(explained: Explanation) -> None:
+def test_without_findings_a_step_is_seen_moment_by_moment(explained: Explanation) -> None:
     text = plain_text(explain_document(replace(explained, findings=())))
-    assert "Largest losses   none worth a word" in text
-    assert text.endswith("next: counterpoint explain made.xplane.pb -o explain.json\n")
+    assert "Largest losses   none above 1% of the step" in text
+    assert "next: counterpoint convert made.xplane.pb profile.pftrace" in text
 
 
 def test_what_says_nothing_of_time_is_no_loss(explained: Explanation) -> None:
@@ -164,7 +232,7 @@ def test_what_says_nothing_of_time_is_no_loss(explained: Explanation) -> None:
     assert "clocks" not in losses
     assert f"2  {other.code} clocks" in about
     alone = plain_text(explain_document(replace(explained, findings=(other,))))
-    assert "Largest losses   none worth a word" in alone
+    assert "Largest losses   none above 1% of the step" in alone
     assert "About this profile" in alone
 
 
@@ -179,3 +247,127 @@ def test_the_bar_is_as_wide_as_asked_and_shows_hidden_within_compute() -> None:
     ]
     cells = dict(bar_cells(slices, 40))
     assert cells == {Part.COMPUTE: 20, Part.HIDDEN: 10, Part.COLLECTIVE: 10}
+
+
+def few_steps(count: int) -> Timeline:
+    """Runs of 80 ms, one every 100 ms, in markers from 5 on."""
+    ms = 1_000_000
+    spans = [Span("fusion", 100 * k * ms, 80 * ms, run=k) for k in range(count)]
+    markers = [(None, 5 + k, 100 * k * ms, 90 * ms) for k in range(count)]
+    return assemble([recording(spans, markers=markers)], ["few.xplane.pb"])
+
+
+def test_a_single_step_has_no_step_time_but_its_program_has_one() -> None:
+    explained = explain(few_steps(1))
+    text = plain_text(explain_document(explained))
+    assert "Step time   ?   no whole step in this profile; jit_step runs for 80.00 ms" in text
+    assert "Where one run of jit_step goes" in text
+    assert explained.breakdown is not None
+    assert explained.breakdown.idle_ms == 0
+
+
+def test_of_two_steps_the_first_is_a_whole_one() -> None:
+    text = plain_text(explain_document(explain(few_steps(2))))
+    assert "Step time   100.0 ms   1 step   its program runs for 80.00 ms of it" in text
+
+
+def accumulated(update_ms: int = 10) -> Timeline:
+    """Four runs of jit_grad and one of jit_update to a step, without markers."""
+    ms = 1_000_000
+    spans = [
+        Span("fusion", (step * (120 + update_ms) + 30 * k) * ms, 30 * ms, module="jit_grad")
+        for step in range(6)
+        for k in range(4)
+    ]
+    spans += [
+        Span(
+            "add",
+            (step * (120 + update_ms) + 120) * ms,
+            update_ms * ms,
+            line=1,
+            module="jit_update",
+        )
+        for step in range(6)
+    ]
+    executions = [(0, span.module or "", span.start, span.dur) for span in spans]
+    return assemble([recording(spans, executions=executions)], ["accumulated.xplane.pb"])
+
+
+def a_run(step_s: float) -> Run:
+    """Twenty steps, as lines of the program tell them."""
+    ok = Outcome(OutcomeKind.OK, 0)
+    steps = tuple(StepStart(n, 100 + n * step_s, "log") for n in range(20))
+    return Run(
+        path=Path("run"),
+        name="run",
+        command=("python", "train.py"),
+        cwd="/",
+        started=datetime(2026, 1, 1, tzinfo=UTC),
+        ended=None,
+        settings=Given(),
+        launcher="local",
+        outcome=ok,
+        ranks=(Rank(0, "host0", Path("rank0"), ok, steps=steps),),
+    )
+
+
+def flat(text: str) -> str:
+    return " ".join(text.split())
+
+
+def test_the_step_time_is_that_which_the_run_counted_not_the_guess_of_an_unmarked_profile() -> None:
+    explained, run = explain(accumulated()), a_run(0.130)
+    text = flat(plain_text(explain_document(explained, run=run)))
+    assert "Step time 130.0 ms median 19 steps as the run counted them" in text
+    assert "one run of jit_grad takes 30.00 ms: no step markers in the profile" in text
+    assert "what follows is of that, not of a step" in text
+    assert "Where one run of jit_grad goes" in text
+    assert "a median step" not in text
+    step, loss = digest(explained, run)
+    assert step.startswith("step time     130.0 ms median, 19 steps as the run counted them; ")
+    assert step.endswith("by the profile, one run of jit_grad takes 30.00 ms")
+    assert "the step" not in loss
+
+
+def test_a_run_that_agrees_with_its_profile_leaves_the_step_to_the_profile() -> None:
+    explained = explain(accumulated())
+    text = flat(plain_text(explain_document(explained, run=a_run(0.033))))
+    assert "Step time 30.00 ms median" in text
+    assert "as the run itself counted: 33.00 ms" in text
+    assert "Where a median step goes" in text
+
+
+def test_markers_of_a_profile_stand_over_the_count_of_the_run() -> None:
+    text = flat(plain_text(explain_document(explain(few_steps(4)), run=a_run(0.300))))
+    assert "Step time 100.0 ms median" in text
+    assert "as the run itself counted: 300.0 ms" in text
+
+
+def test_a_run_tells_the_step_time_where_its_profile_has_no_whole_step() -> None:
+    explained, run = explain(few_steps(1)), a_run(0.125)
+    text = flat(plain_text(explain_document(explained, run=run)))
+    assert "Step time 125.0 ms median 19 steps as the run counted them" in text
+    assert "no whole step in this profile; jit_step runs for 80.00 ms" in text
+    assert "Where one run of jit_step goes" in text
+    assert digest(explained, run)[0].endswith(
+        "; no whole step in this profile; jit_step runs for 80.00 ms"
+    )
+
+
+@pytest.mark.parametrize(("update_ms", "told"), [(10, True), (2, False)])
+def test_the_guess_stands_under_the_headline_where_other_programs_take_much(
+    update_ms: int, told: bool
+) -> None:
+    text = flat(plain_text(explain_document(explain(accumulated(update_ms)))))
+    guess = "one run of jit_grad, the program with most device time, is taken as one step; other"
+    assert (guess in text.partition("Where a median step goes")[0]) is told
+
+
+def test_a_step_is_asked_for_by_the_number_of_its_marker() -> None:
+    timeline = few_steps(4)
+    assert "Where step 6 goes" in plain_text(explain_document(explain(timeline, step=6)))
+    cut = plain_text(explain_document(explain(timeline, step=8)))
+    assert "step 8 is not whole in this profile; jit_step runs for 80.00 ms" in cut
+    with pytest.raises(UsageError, match="there is no step 0") as refused:
+        explain(timeline, step=0)
+    assert refused.value.why == "steps in this profile: 5 to 8"

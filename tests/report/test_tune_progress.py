@@ -118,7 +118,7 @@ def test_how_it_stands() -> None:
     now = datetime.fromisoformat(AT).replace(minute=2, second=7)
     said = standing(running(), tune_conclusions.unfinished(), now)
     assert said.lines == (
-        "spent: 2 trials, 5 min; left: 18 trials",
+        "spent: 2 trials, 5 min; left: 18 trials, up to 45 min",
         "best so far: pipelined all-gather + all-gather threshold 512 MiB +3.0%",
         "running trial 3: NVLS off (race, row 3), 2:07",
     )

@@ -32,6 +32,7 @@ def test_times(ms: float | None, shown: str) -> None:
 
 def test_a_column_has_the_decimals_of_its_largest() -> None:
     assert units.column([131.3, 0.0453, 0.01, None, 0]) == ["131.3", "<0.1", "<0.1", "?", "0"]
+    assert units.column([-131.3, -0.0453, 0.0453]) == ["-131.3", ">-0.1", "<0.1"]
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,8 @@ from counterpoint.report.runs_json import run_data
 from counterpoint.runs import OutcomeKind, effective_flags, find_runs, is_run, list_runs, read_run
 from counterpoint.runs.alive import start_of
 from counterpoint.runs.outcome import Outcome
-from counterpoint.runs.run import Given
+from counterpoint.runs.run import Given, Run
+from counterpoint.runs.score import seen_steps
 from counterpoint.runs.writer import RankStart, RunWriter, Start
 
 LOCAL = Start(
@@ -32,6 +33,12 @@ LOCAL = Start(
 )
 SLURM = replace(LOCAL, launcher="slurm", world_size=2, job="42.0")
 OK = Outcome(OutcomeKind.OK, 0)
+
+
+def seconds(run: Run) -> float:
+    timing = seen_steps(run)
+    assert not isinstance(timing, Unknown)
+    return timing.seconds
 
 
 def written(path: Path, outcome: Outcome | None = OK, start: Start = LOCAL) -> Path:
@@ -278,7 +285,7 @@ class TestSteps:
         )
         run = read_run(path)
         assert run.ranks[0].step_seconds == (3.0, 0.5, 0.5)
-        assert run.median_step_s == 0.5
+        assert seconds(run) == 0.5
 
     def test_annotations_count_before_more_lines(self, tmp_path: Path) -> None:
         path = written(tmp_path / "run")
@@ -316,7 +323,31 @@ class TestSteps:
             for n, s in enumerate((9.0, 0.25, 0.25))
         ]
         steps(path / "rank0", *lines, name="steps-log.jsonl")
-        assert read_run(path).median_step_s == 0.25
+        assert seconds(read_run(path)) == 0.25
+
+    def test_steps_under_the_profiler_do_not_count(self, tmp_path: Path) -> None:
+        path = written(tmp_path / "run")
+        starts = [0.0, 9.0, 10.0, 11.0, 12.0, 15.0, 18.0, 19.0]
+        steps(
+            path / "rank0",
+            *({"step": n, "start_s": s, "source": "annotation"} for n, s in enumerate(starts)),
+        )
+        window = {"state": "done", "opened_s": 12.1, "closed_s": 17.9}
+        process(path / "rank0", {"window": window})
+        compiled = json.dumps({"kind": "backend", "at_s": 8.0, "seconds": 7.0})
+        (path / "rank0" / "agent" / "compiles-7.jsonl").write_text(f"{compiled}\n")
+        timing = seen_steps(read_run(path))
+        assert not isinstance(timing, Unknown)
+        assert (timing.seconds, timing.steps, timing.left_out) == (1.0, 4, 3)
+
+    def test_the_median_is_a_step_that_was_seen(self, tmp_path: Path) -> None:
+        path = written(tmp_path / "run")
+        starts = [0.0, 1.0, 3.0, 7.0, 15.0]
+        steps(
+            path / "rank0",
+            *({"step": n, "start_s": s, "source": "annotation"} for n, s in enumerate(starts)),
+        )
+        assert seconds(read_run(path)) == 2.0  # of 1, 2, 4 and 8
 
     def test_a_start_over_makes_no_negative_step(self, tmp_path: Path) -> None:
         path = written(tmp_path / "run")
@@ -335,7 +366,7 @@ class TestSteps:
         assert rank.notes == ("steps-7.jsonl: 1 damaged lines left out",)
 
     def test_without_steps_the_median_is_unknown(self, tmp_path: Path) -> None:
-        assert isinstance(read_run(written(tmp_path / "run")).median_step_s, Unknown)
+        assert isinstance(seen_steps(read_run(written(tmp_path / "run"))), Unknown)
 
 
 class TestFiles:

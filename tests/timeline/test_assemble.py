@@ -83,10 +83,28 @@ class TestSteps:
         lengths = made.steps.select((pl.col("end_ps") - pl.col("start_ps")) // NS).to_series()
         assert lengths.to_list() == [100, 100, 100, 80]
 
-    def test_the_first_step_does_not_count(self) -> None:
+    def test_neither_the_first_step_counts_nor_the_last_whose_end_was_not_seen(self) -> None:
         made = timeline(recording(four_steps()))
-        assert steady(made) == [1, 2, 3]
-        assert any("step 0 is left out" in note for note in made.notes)
+        assert steady(made) == [1, 2]
+        assert any(
+            "step 0 is left out of the statistics: the profile's first" in n for n in made.notes
+        )
+        assert "step 3 is left out: no later start tells where it ends" in made.notes
+        assert made.steps["whole"].to_list() == [True, True, True, False]
+
+    @pytest.mark.parametrize(("runs", "counted"), [(1, []), (2, [0]), (3, [1]), (4, [1, 2])])
+    def test_of_few_steps_those_count_that_were_seen_whole(
+        self, runs: int, counted: list[int]
+    ) -> None:
+        made = timeline(recording([s for s in four_steps() if s.start < 100 * runs]))
+        assert steady(made) == counted
+
+    def test_the_only_step_with_an_end_does_not_count_if_its_beginning_was_cut_off(self) -> None:
+        spans = [Span(f"op.{at}", 100 * k + 10 * at, 8, run=k) for k in (0, 1) for at in range(6)]
+        assert steady(timeline(recording(spans))) == [0]
+        cut = timeline(recording(spans[2:]))
+        assert steady(cut) == []
+        assert "step 0 is left out: the profile begins in the middle of it" in cut.notes
 
     def test_nor_does_warm_up_when_enough_remains(self) -> None:
         late = [Span("fusion", start, 20) for start in (0, 100, 300, 400, 500, 600)]
@@ -114,19 +132,36 @@ class TestSteps:
     def test_host_markers_group_runs(self) -> None:
         markers = [(None, 10, 0, 150), (None, 11, 200, 150)]
         made = timeline(recording(four_steps(), markers=markers))
-        assert "2 host markers 'train'" in made.step_rule
-        assert made.runs["step"].to_list() == [0, 0, 1, 1]
+        assert "2 host markers 'train' (steps 10 to 11)" in made.step_rule
+        assert made.runs["step"].to_list() == [10, 10, 11, 11]
 
-    def test_device_markers_are_taken_as_they_are(self) -> None:
-        markers = [(0, 5, 0, 110), (0, 6, 110, 95), (0, 7, 205, 195)]
+    def test_device_markers_tell_where_steps_begin_and_their_numbers(self) -> None:
+        # The first ends with its last kernel, before the step does.
+        markers = [(0, 5, 0, 80), (0, 6, 110, 95), (0, 7, 205, 195)]
         made = timeline(recording(four_steps(), markers=markers))
         assert made.step_rule == "step markers on the devices"
-        assert made.steps["step"].to_list() == [5, 6, 7]
+        steps = made.steps.select("step", "start_ps", "end_ps", "whole").rows()
+        assert steps == [
+            (5, 0, 110 * NS, True),
+            (6, 110 * NS, 205 * NS, True),
+            (7, 205 * NS, 400 * NS, False),
+        ]
 
-    def test_a_profile_that_names_no_program_is_one_step(self) -> None:
+    @pytest.mark.parametrize("device", [None, 0])
+    @pytest.mark.parametrize("second", [3, 2**31])
+    def test_numbers_that_come_twice_or_are_no_steps_are_not_taken(
+        self, device: int | None, second: int
+    ) -> None:
+        markers = [(device, step, 100 * k, 90) for k, step in enumerate((3, second, 4, 5))]
+        made = timeline(recording(four_steps(), markers=markers))
+        assert made.steps["step"].to_list() == [0, 1, 2, 3]
+        assert "numbered from 0" in made.step_rule
+
+    def test_a_profile_that_names_no_program_has_no_whole_step(self) -> None:
         made = timeline(recording([Span("k", 5, 10, module=None), Span("k", 40, 2, module=None)]))
         assert made.steps.select("step", "start_ps", "end_ps").rows() == [(0, 5 * NS, 42 * NS)]
-        assert "all of it is taken as one step" in made.step_rule
+        assert "nothing tells steps" in made.step_rule
+        assert not made.steps["whole"].any()
 
     def test_kernels_tell_the_markers_steps_apart_where_no_program_is_named(self) -> None:
         # The host has launched all before the first is done; two layers and a collective each.
@@ -135,9 +170,10 @@ class TestSteps:
             for step in range(4)
             for name, at, dur in (("gemm", 0, 30), ("gemm", 30, 30), ("nccl", 60, 20))
         ]
-        markers = [(None, n, n * 2, 2) for n in range(4)]
+        markers = [(None, 7 + n, n * 2, 2) for n in range(4)]
         made = timeline(recording(spans, markers=markers))
-        assert "4 host markers 'train', told apart by kernels" in made.step_rule
+        assert made.steps["step"].to_list() == [7, 8, 9, 10]
+        assert "4 host markers 'train' (steps 7 to 10), told apart by kernels" in made.step_rule
         assert made.steps["start_ps"].to_list() == [(10 + n * 100) * NS for n in range(4)]
         assert made.steps["end_ps"].to_list() == [n * NS for n in (110, 210, 310, 390)]
 
@@ -171,39 +207,57 @@ class TestMarkersAndRunsThatDoNotMatch:
 
     def test_runs_in_markers_of_another_name_are_in_no_step(self) -> None:
         made = timeline(marked(self.NAMES, devices=2))
-        assert made.step_rule == "10 host markers 'train', 1 run of jit_step in each"
+        marks = "10 host markers 'train' (steps 0 to 4 and 8 to 12)"
+        assert made.step_rule == f"{marks}, 1 run of jit_step in each"
         first = made.runs.filter(pl.col("device") == 1)["step"].to_list()
-        assert first == [0, 1, 2, 3, 4, None, None, None, 5, 6, 7, 8, 9, None, None, None]
+        assert first == [0, 1, 2, 3, 4, None, None, None, 8, 9, 10, 11, 12, None, None, None]
         lengths = made.steps.select((pl.col("end_ps") - pl.col("start_ps")) // NS).to_series()
         assert set(lengths) == {100}
         assert any("6 runs of jit_step outside the markers 'train'" in n for n in made.notes)
 
     def test_so_they_are_where_the_numbers_would_match(self) -> None:
         made = timeline(marked("te" * 5 + "t"))
-        assert made.runs["step"].to_list() == [0, None, 1, None, 2, None, 3, None, 4, None, 5]
+        assert made.runs["step"].to_list() == [0, None, 2, None, 4, None, 6, None, 8, None, 10]
 
     def test_each_host_is_matched_on_its_own_clock(self) -> None:
         made = timeline(marked(self.NAMES, host="a"), marked(self.NAMES, host="b", clock=7000))
-        assert made.step_rule == "10 host markers 'train', 1 run of jit_step in each"
+        marks = "10 host markers 'train' (steps 0 to 4 and 8 to 12)"
+        assert made.step_rule == f"{marks}, 1 run of jit_step in each"
         assert made.runs["step"].null_count() == 12
 
     def test_several_runs_in_a_marker_are_one_step(self) -> None:
         spans = [Span("fusion", 50 * k, 40, run=k) for k in range(11)]
         markers = [(None, k, 200 * k - 5, 199) for k in range(3)]
         made = timeline(recording(spans, markers=markers))
-        assert made.step_rule == "3 host markers 'train', 3 to 4 runs of jit_step in each"
+        marks = "3 host markers 'train' (steps 0 to 2)"
+        assert made.step_rule == f"{marks}, 3 to 4 runs of jit_step in each"
         assert made.runs["step"].to_list() == [0] * 4 + [1] * 4 + [2] * 3
 
     def test_a_program_that_runs_behind_is_not_halved(self) -> None:
         made = timeline(marked(self.NAMES, behind=50))
-        assert "16 runs of jit_step and 10 host markers 'train' do not match" in made.step_rule
+        assert "16 runs of jit_step and 10 host markers 'train' (steps" in made.step_rule
+        assert "do not match: one run is one step, numbered from 0" in made.step_rule
         assert made.runs["step"].to_list() == [*range(16)]
         assert any("each run is taken as a step" in note for note in made.notes)
 
     def test_one_that_runs_behind_may_lack_its_first_and_last(self) -> None:
         late = marked("tttttttt", behind=50)
-        cut = replace(late, spans=late.spans[1:-1])
-        assert timeline(cut).step_rule == "8 host markers 'train', 1 run of jit_step in each"
+        cut = timeline(replace(late, spans=late.spans[1:-1]))
+        assert "8 host markers 'train' (steps 0 to 7), 1 run of jit_step in each" in cut.step_rule
+        assert "which run is of which marker is not known" in cut.step_rule
+        assert cut.steps["step"].to_list() == [0, 1, 2, 3, 4, 5]
+
+    def test_one_that_runs_behind_has_the_markers_numbers_where_their_counts_agree(self) -> None:
+        late = marked("eetttttttt", behind=50)
+        made = timeline(replace(late, spans=late.spans[2:]))
+        assert made.steps["step"].to_list() == [*range(2, 10)]
+
+    def test_runs_launched_before_the_first_marker_are_not_given_its_number(self) -> None:
+        late = marked("tttttttt", behind=50)
+        made = timeline(
+            replace(late, markers=late.markers.with_columns(pl.col("start_ps") + 90000))
+        )
+        assert "which run is of which marker is not known" in made.step_rule
 
 
 class TestHosts:
@@ -302,7 +356,7 @@ def test_a_program_compiled_anew_goes_on_with_the_same_steps() -> None:
     made = recording(spans, markers=[(None, k, 100 * k, 60) for k in range(6)])
     keys = pl.Series("program_key", ["1", "2"])
     built = timeline(replace(made, ops=made.ops.with_columns(keys)))
-    assert built.step_rule == "6 host markers 'train', 1 run of jit_f in each"
+    assert built.step_rule == "6 host markers 'train' (steps 0 to 5), 1 run of jit_f in each"
     assert built.runs["step"].to_list() == [0, 1, 2, 3, 4, 5]
     assert any("2 programs named jit_f ran" in note for note in built.notes)
 

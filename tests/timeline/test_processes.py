@@ -88,7 +88,7 @@ def test_collectives_among_all_four_devices_align_the_clocks(timeline: Timeline)
 
 
 def test_markers_are_the_steps(timeline: Timeline) -> None:
-    assert "host markers 'train', 1 run of jit_step in each" in timeline.step_rule
+    assert "7 host markers 'train' (steps 3 to 9), 1 run of jit_step in each" in timeline.step_rule
     assert timeline.steps["step"].n_unique() == 7
     # The first and the last never count; leading ones may be warm-up on a busy machine.
-    assert 3 <= explain(timeline).steps.count <= 5
+    assert 2 <= explain(timeline).steps.count <= 5

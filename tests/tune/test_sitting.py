@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -10,13 +11,19 @@ import pytest
 
 from counterpoint.core.basis import Unknown
 from counterpoint.core.errors import CounterpointError, UsageError
+from counterpoint.flags import Settings
 from counterpoint.hardware import parse_target
+from counterpoint.report.terminal import plain_text
+from counterpoint.report.tune_document import tune_document
+from counterpoint.report.tune_json import tune_json
 from counterpoint.tune.asked import Asked, began, check
+from counterpoint.tune.by_hand import list_arms
+from counterpoint.tune.conclusion.conclude import conclude
 from counterpoint.tune.executors.executor import Limits, Shape
 from counterpoint.tune.plan import Budget, Plan
 from counterpoint.tune.sitting import conclusion_of, dry_run, tune
 from counterpoint.tune.statistics.estimate import Rule, Verdict
-from counterpoint.tune.study.directory import read_study
+from counterpoint.tune.study.directory import open_study, read_study
 from tune_programs import program
 from xla_compiler import why_none
 
@@ -39,19 +46,19 @@ def asked(directory: Path, *arms: str, plan: Plan = PLAN) -> Asked:
 
 def test_a_planted_gain_is_found_and_a_copy_of_the_base_is_none(tmp_path: Path) -> None:
     said: list[str] = []
-    made = tune(asked(tmp_path, "SAVES=0.2", "OTHER=name"), said.append)
+    made = tune(asked(tmp_path, "env:SAVES=0.2", "env:OTHER=name"), said.append)
     assert (made.state, made.verdict, made.confirmed) == ("done", Verdict.FASTER, True)
     assert made.winner is not None
     assert dict(made.winner.settings.env) == {"SAVES": "0.2"}
     assert made.gain == pytest.approx(0.2, abs=0.01)
-    assert {it.arm.name: it.status for it in made.rows}["OTHER=name"] == "no effect"
+    assert {it.arm.name: it.status for it in made.rows}["env:OTHER=name"] == "no effect"
     assert said
     assert conclusion_of(tmp_path / "study") == made
 
 
 @pytest.mark.slow
 def test_a_program_that_was_edited_meanwhile_is_said(tmp_path: Path) -> None:
-    study = asked(tmp_path, "OTHER=name")
+    study = asked(tmp_path, "env:OTHER=name")
     tune(study)
     (script,) = (Path(it) for it in study.command if it.endswith(".py"))
     assert not any("changed since" in it for it in tune(study).notes)
@@ -64,9 +71,9 @@ def test_a_program_that_was_edited_meanwhile_is_said(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_study_that_is_done_says_the_same_again_and_runs_nothing(tmp_path: Path) -> None:
-    first = tune(asked(tmp_path, "OTHER=name"))
+    first = tune(asked(tmp_path, "env:OTHER=name"))
     ran = len(read_study(tmp_path / "study").trials)
-    again = tune(asked(tmp_path, "OTHER=name"))
+    again = tune(asked(tmp_path, "env:OTHER=name"))
     assert again == first
     assert len(read_study(tmp_path / "study").trials) == ran
 
@@ -75,12 +82,12 @@ def test_a_study_that_is_done_says_the_same_again_and_runs_nothing(tmp_path: Pat
 def test_a_larger_budget_goes_on_with_a_study_that_ended_for_lack_of_it(tmp_path: Path) -> None:
     rule = Rule(cap=6, looks=(2, 4, 6))
     small = replace(PLAN, budget=Budget(trials=6), rule=rule, confirm_rows=0)
-    first = tune(asked(tmp_path, "SAVES=0.2", plan=small))
+    first = tune(asked(tmp_path, "env:SAVES=0.2", plan=small))
     assert first.spent is not None
     assert first.spent.trials <= 6
     assert not first.confirmed
     more = tune(
-        asked(tmp_path, "SAVES=0.2", plan=replace(PLAN, budget=Budget(trials=40), rule=rule))
+        asked(tmp_path, "env:SAVES=0.2", plan=replace(PLAN, budget=Budget(trials=40), rule=rule))
     )
     assert more.confirmed
     assert more.spent is not None
@@ -93,10 +100,10 @@ def test_stopping_in_between_leaves_a_study_that_goes_on(tmp_path: Path) -> None
         place = tmp_path / "study"
         return place.exists() and len(read_study(place).trials) > 2
 
-    stopped = tune(asked(tmp_path, "SAVES=0.2"), stopped=enough)
+    stopped = tune(asked(tmp_path, "env:SAVES=0.2"), stopped=enough)
     assert stopped.state != "done"
     assert not read_study(tmp_path / "study").running
-    assert tune(asked(tmp_path, "SAVES=0.2")).confirmed
+    assert tune(asked(tmp_path, "env:SAVES=0.2")).confirmed
 
 
 def test_where_nothing_is_named_and_no_gpu_is_here_the_user_is_told_what_to_name(
@@ -112,7 +119,7 @@ def test_where_nothing_is_named_and_no_gpu_is_here_the_user_is_told_what_to_name
 def test_an_arm_that_is_the_base_already_is_nothing_to_try(tmp_path: Path) -> None:
     from counterpoint.flags import Settings
 
-    same = replace(asked(tmp_path, "SAVES=0.2"), base=Settings(env=(("SAVES", "0.2"),)))
+    same = replace(asked(tmp_path, "env:SAVES=0.2"), base=Settings(env=(("SAVES", "0.2"),)))
     with pytest.raises(UsageError, match="nothing to try"):
         tune(same)
     assert not (tmp_path / "study").exists()
@@ -120,14 +127,14 @@ def test_an_arm_that_is_the_base_already_is_nothing_to_try(tmp_path: Path) -> No
 
 def test_a_budget_for_nothing_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="3 trials is too little"):
-        tune(asked(tmp_path, "SAVES=0.2", plan=replace(PLAN, budget=Budget(trials=3))))
+        tune(asked(tmp_path, "env:SAVES=0.2", plan=replace(PLAN, budget=Budget(trials=3))))
     assert not (tmp_path / "study").exists()
 
 
 def test_a_dry_run_tells_what_it_would_cost_and_leaves_nothing(tmp_path: Path) -> None:
     plan = replace(PLAN, budget=Budget(trials=20))
-    told = dry_run(asked(tmp_path, "SAVES=0.2", "OTHER=name", plan=plan))
-    assert [it.name for it in told.arms] == ["SAVES=0.2", "OTHER=name"]
+    told = dry_run(asked(tmp_path, "env:SAVES=0.2", "env:OTHER=name", plan=plan))
+    assert [it.name for it in told.arms] == ["env:SAVES=0.2", "env:OTHER=name"]
     assert told.cost is not None
     assert 0 < told.cost.expected_trials <= told.cost.most_trials <= 20
     assert isinstance(told.node_hours, Unknown)
@@ -159,12 +166,12 @@ def test_a_flag_that_does_not_exist_is_refused_before_anything_is_written(tmp_pa
 def test_another_study_of_the_same_name_says_what_of_it_is_another(tmp_path: Path) -> None:
     space = tmp_path / "space.toml"
     space.write_text("only = []")
-    first = began(asked(tmp_path, "SAVES=0.2"), "local", tmp_path)
+    first = began(asked(tmp_path, "env:SAVES=0.2"), "local", tmp_path)
     longer = replace(PLAN, limits=Limits(steps=30), shape=Shape(nodes=2), space_file=space)
     for other, parts in (
-        (asked(tmp_path, "SAVES=0.3"), {"--arm"}),
-        (replace(asked(tmp_path, "SAVES=0.2"), program="step"), {"--program"}),
-        (asked(tmp_path, "SAVES=0.2", plan=longer), {"--steps", "--nodes", "--space"}),
+        (asked(tmp_path, "env:SAVES=0.3"), {"--arm"}),
+        (replace(asked(tmp_path, "env:SAVES=0.2"), program="step"), {"--program"}),
+        (asked(tmp_path, "env:SAVES=0.2", plan=longer), {"--steps", "--nodes", "--space"}),
     ):
         second = began(other, "local", tmp_path)
         assert second.question != first.question
@@ -175,9 +182,31 @@ def test_another_study_of_the_same_name_says_what_of_it_is_another(tmp_path: Pat
 
 def test_an_arm_and_a_choice_that_come_to_the_same_are_one(tmp_path: Path) -> None:
     space = tmp_path / "space.toml"
-    space.write_text('only = []\n[dimension.x]\nchoices = { on = "SAVES=0.2", off = "SAVES=0" }')
-    told = dry_run(asked(tmp_path, "SAVES=0.2", plan=replace(PLAN, space_file=space)))
-    assert [it.name for it in told.arms] == ["SAVES=0.2", "x off"]
+    space.write_text(
+        'only = []\n[dimension.x]\nchoices = { on = "env:SAVES=0.2", off = "env:SAVES=0" }'
+    )
+    told = dry_run(asked(tmp_path, "env:SAVES=0.2", plan=replace(PLAN, space_file=space)))
+    assert [it.name for it in told.arms] == ["env:SAVES=0.2", "x off"]
+
+
+def test_an_arm_that_was_named_and_takes_no_part_is_in_the_report_with_why(tmp_path: Path) -> None:
+    study = asked(
+        tmp_path, "env:SAVES=0.2", "env:OTHER=name", "env:SAVES=0.2 env:SAVES=0.2", "env:ZERO=0"
+    )
+    study = replace(study, base=Settings(env=(("ZERO", "0"),)))
+    with open_study(study.directory, began(study, "local", tmp_path)) as ledger:
+        list_arms(study, ledger)
+        made = conclude(ledger.study, PLAN)
+    told = {
+        "env:SAVES=0.2 env:SAVES=0.2": "comes to the same as env:SAVES=0.2",
+        "env:ZERO=0": "it changes nothing: the base has it already",
+    }
+    assert {it.name: it.why for it in made.left_out} == told
+    text = plain_text(tune_document(made, study.directory, 20, ""))
+    assert "; 2 named arms left out" in " ".join(text.split())
+    assert all(f"{name}: {why}" in text for name, why in told.items())
+    data = json.loads(tune_json(made, study.directory))
+    assert {it["name"]: it["why"] for it in data["left_out"]} == told
 
 
 def test_a_prediction_needs_a_target_and_a_measurement_a_command(tmp_path: Path) -> None:
@@ -205,7 +234,7 @@ def test_flags_are_asked_of_the_python_here_unless_nodes_have_their_own(
     pytest.importorskip("jaxlib")
     environment = {"PATH": os.environ["PATH"], "XLA_FLAGS": "--xla_zzz=1"}
     environment |= {"RAY_ADDRESS": address} if address else {}
-    one = replace(asked(tmp_path, "OTHER=name"), executor=executor, environment=environment)
+    one = replace(asked(tmp_path, "env:OTHER=name"), executor=executor, environment=environment)
     if refused:
         with pytest.raises(UsageError, match="does not know xla_zzz"):
             check(one)

@@ -145,13 +145,73 @@ def test_predicted_times_are_told_to_be_no_measurement() -> None:
     assert any("predicted, not measured" in note for note in found.notes)
 
 
-def test_a_recording_of_another_chip_is_told() -> None:
+@pytest.mark.parametrize(
+    ("device", "said", "then"),
+    [
+        ({"chip": "NVIDIA A100-SXM4-40GB"}, "on A100 40GB, and --target 2x8xH100", "1xA100-40GB"),
+        ({"chip": "NVIDIA H100 PCIe"}, "recorded on H100 PCIe", "--target 1xH100-PCIe"),
+        ({"chip": "a chip of next year"}, "recorded on a chip of next year", "in a file"),
+        ({"chip": None, "kind": "cpu"}, "recorded on CPUs", "counterpoint run"),
+        ({"chip": "TPU v5e", "kind": "tpu"}, "recorded on TPU v5e", "counterpoint run"),
+    ],
+    ids=lambda it: it["chip"] or it["kind"] if isinstance(it, dict) else "",
+)
+def test_a_recording_of_another_machine_is_refused(
+    device: dict[str, str], said: str, then: str
+) -> None:
     told = recording(scalars())
-    other = replace(told, devices=(replace(told.devices[0], chip="NVIDIA A100-SXM4-40GB"),))
-    found = calibrate([other], TARGET, start=scalars(), model_of=Simple)
-    assert any("recorded on A100 40GB" in note for note in found.notes)
-    found = calibrate([told], TARGET, start=scalars(), model_of=Simple)
-    assert not any("recorded on" in note for note in found.notes)
+    other = replace(told, devices=(replace(told.devices[0], **device),))
+    with pytest.raises(InputError) as refused:
+        calibrate([told, other], TARGET, start=scalars(), model_of=Simple)
+    assert said in refused.value.what
+    assert then in str(refused.value.next)
+
+
+@pytest.mark.parametrize(("target", "proposed"), [("8xH100", "2x8xH100"), ("2x4xH100", "4x4xH100")])
+def test_a_recording_of_more_devices_than_the_target_has_is_refused(
+    target: str, proposed: str
+) -> None:
+    with pytest.raises(InputError, match="runs on 16 devices") as refused:
+        calibrate([recording(scalars())], parse_target(target), start=scalars(), model_of=Simple)
+    assert refused.value.next == f"--target {proposed}"
+
+
+def test_a_recording_of_more_hosts_than_the_target_has_is_refused() -> None:
+    told = recording(scalars())
+    hosts = tuple(replace(told.hosts[0], name=name) for name in ("one", "two", "three"))
+    devices = tuple(replace(told.devices[0], host=at) for at in range(3))
+    with pytest.raises(InputError, match="recorded on 3 hosts"):
+        calibrate(
+            [replace(told, hosts=hosts, devices=devices)],
+            TARGET,
+            start=scalars(),
+            model_of=Simple,
+        )
+
+
+def test_a_recording_of_larger_hosts_than_the_target_has_is_warned_of() -> None:
+    told = recording(scalars())
+    larger = replace(told, devices=tuple(replace(told.devices[0], ordinal=at) for at in range(9)))
+    found = calibrate([larger], TARGET, start=scalars(), model_of=Simple)
+    assert any("has 9 devices on a host, and --target 2x8xH100 8" in it for it in found.notes)
+
+
+def test_of_a_recording_that_names_no_chip_the_target_is_believed_and_that_is_said() -> None:
+    told = recording(scalars())
+    nameless = replace(told, devices=(replace(told.devices[0], chip=None),))
+    found = calibrate([nameless], TARGET, start=scalars(), model_of=Simple)
+    assert any("names no chip: its times are taken to be of H100" in it for it in found.notes)
+    assert not any(
+        "taken to be" in it
+        for it in calibrate([told], TARGET, start=scalars(), model_of=Simple).notes
+    )
+
+
+def test_a_file_of_another_chip_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "a100.toml"
+    file.write_text(scalars_toml("A100-40GB", {"matmul": Scalar(0.9, 0.1, "test")}))
+    with pytest.raises(InputError, match="fitted on A100-40GB, and the target is H100"):
+        read_scalars(file).over(scalars(), "H100")
 
 
 def test_a_recording_without_its_program_is_refused() -> None:
@@ -169,7 +229,7 @@ def test_a_file_is_read_as_it_was_written(tmp_path: Path) -> None:
     read = read_scalars(file)
     assert read.chip == "H100"
     assert set(read.scalars) == {"matmul", "memory", "network", "slowdown"}
-    over = read.over(scalars(attention=0.5))
+    over = read.over(scalars(attention=0.5), "H100")
     assert over.matmul.value == pytest.approx(found.scalars.matmul.value, rel=1e-5)
     assert over.attention.value == 0.5
 

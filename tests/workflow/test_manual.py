@@ -16,6 +16,8 @@ pytestmark = pytest.mark.slow
 
 STEPS = ("--profile-start-step", "2", "--profile-steps", "4")
 CPU_STEP = """
+import os
+os.environ["JAX_PLATFORMS"] = "cpu"
 import jax
 from jax.profiler import StepTraceAnnotation
 step = jax.jit(lambda x: x @ x / 8)
@@ -102,7 +104,7 @@ def test_a_profile_run_without_gpus_ends_in_one_clear_error(
 ) -> None:
     done = counterpoint("pgle", "manual", *STEPS, "-o", "out", "--", *cpu_step)
     assert done.returncode == 3
-    assert "not of GPUs" in done.stderr
+    assert "a profile of 1 CPU device, not of GPUs" in done.stderr
     assert "Traceback" not in done.stderr
 
 

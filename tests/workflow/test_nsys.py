@@ -95,7 +95,8 @@ def test_async_collectives_are_switched_off_when_asked(counterpoint: Counterpoin
 def test_nsys_itself_records_a_run_without_gpus_and_that_is_said(
     counterpoint: Counterpoint, tmp_path: Path
 ) -> None:
-    program = "import jax; print(jax.jit(lambda x: x + 1)(1.0))"
+    program = "import os; os.environ['JAX_PLATFORMS'] = 'cpu'; import jax; "
+    program += "print(jax.jit(lambda x: x + 1)(1.0))"
     done = counterpoint("pgle", "nsys", "-o", "out", "--", sys.executable, "-c", program)
     assert done.returncode == 3
     assert "no device time" in done.stderr

@@ -10,6 +10,8 @@ import counterpoint
 from counterpoint.core.errors import UsageError
 from counterpoint.cost import Source
 from counterpoint.flags import parse_settings
+from counterpoint.report.document import Facts, Table
+from counterpoint.report.predict_tables import candidates_section
 from counterpoint.workflow.prediction.prediction import Prediction
 from lowered import Lowered
 
@@ -41,20 +43,21 @@ def test_the_bounds_hold_and_memory_fits(prediction: Prediction) -> None:
 
 def test_candidates_are_ranked_and_a_wrong_one_fails_alone(prediction: Prediction) -> None:
     names = [it.name for it in prediction.candidates]
-    assert set(names[:3]) == {
-        "base",
-        PIPELINED.removeprefix("xla_gpu_"),
-        IDLE.removeprefix("xla_gpu_"),
-    }
-    assert names[3] == "no_such_option=1"
+    assert set(names[:3]) == {"base", f"--{PIPELINED}", f"--{IDLE}"}
+    assert names[3] == "--xla_gpu_no_such_option=1"
     assert prediction.candidates[3].error is not None
     steps = [it.forecast.step_s for it in prediction.candidates if it.forecast]
     assert steps == sorted(steps)
 
 
 def test_a_flag_without_effect_is_the_same_program(prediction: Prediction) -> None:
-    idle = next(it for it in prediction.candidates if it.name in IDLE)
+    idle = next(it for it in prediction.candidates if it.name == f"--{IDLE}")
     assert idle.same_as == "base"
+    (section,) = candidates_section(prediction)
+    (table,) = (it for it in section.blocks if isinstance(it, Table))
+    assert idle.name not in {row[1] for row in table.rows}, "one row for each program"
+    facts = [it.text for block in section.blocks if isinstance(block, Facts) for it in block.rows]
+    assert f"{idle.name}   as base" in facts
 
 
 def test_predicted_costs_are_used_by_the_compiler_and_kept(prediction: Prediction) -> None:

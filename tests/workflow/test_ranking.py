@@ -16,7 +16,7 @@ from counterpoint.simulate import Simulation
 from counterpoint.timeline.model import Timeline
 from counterpoint.workflow.prediction.memory_fit import MemoryFit
 from counterpoint.workflow.prediction.prediction import Forecast, Standing
-from counterpoint.workflow.prediction.ranking import difference, ranked
+from counterpoint.workflow.prediction.ranking import difference, ranked, simplest
 from timelines import HLO
 
 PROGRAM = read_program(HLO.encode())
@@ -104,3 +104,17 @@ def test_the_same_schedule_is_said_to_be_the_same_program() -> None:
     )
     assert order[1].same_as == "base"
     assert order[1].tied
+
+
+def test_of_tied_candidates_the_one_that_changes_least_is_named() -> None:
+    def with_flags(name: str, step_s: float, count: int) -> Standing:
+        flags = tuple((f"xla_gpu_{at}", "1") for at in range(count))
+        return replace(standing(name, step_s, {}), settings=Settings(flags))
+
+    base = replace(standing("base", 1.0, {}), is_base=True)
+    found = ranked([base, with_flags("three", 0.900, 3), with_flags("one", 0.902, 1)])
+    assert [it.name for it in found] == ["three", "one", "base"]
+    named = simplest(found)
+    assert named is not None
+    assert named.name == "one"
+    assert simplest(ranked([base, with_flags("one", 0.9, 1)])) is None, "nothing is tied"

@@ -69,6 +69,56 @@ def test_every_pair_and_rank_that_is_run_is_printed(counterpoint: Counterpoint) 
     assert text.count("--ranks 4") == 5
 
 
+@pytest.mark.parametrize("way", ["auto", "manual", "nsys"])
+def test_what_is_run_is_the_users_own_command(counterpoint: Counterpoint, way: str) -> None:
+    text = counterpoint("pgle", way, "--print-only", "-o", "runs/a b", "--", "train", "me").stdout
+    runs = [it.strip() for it in text.splitlines() if "train me" in it]
+    recorded = [it for it in runs if not it.startswith(("train me", "nsys profile"))]
+    # Counterpoint itself stands in it only where it does what nothing else does.
+    assert recorded == (
+        ["counterpoint run -o 'runs/a b/profile' -- train me"] if way == "manual" else []
+    )
+    logs = {it.split("| tee ")[1] for it in runs if it.startswith("train me")}
+    assert logs
+    for name in logs - {"'runs/a b/optimise.log'"}:
+        assert name in text.splitlines()[-1]  # the step times that are compared
+
+
+def test_the_printed_commands_run(counterpoint: Counterpoint, tmp_path: Path) -> None:
+    program = tmp_path / "train.sh"
+    program.write_text('echo "$JAX_ENABLE_PGLE Using PGLE profile"; echo "step took 1 ms"\n')
+    text = counterpoint("pgle", "auto", "--print-only", "-o", "o", "--", "bash", program).stdout
+    done = subprocess.run(
+        ["bash"],  # noqa: S607
+        input=text,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert (tmp_path / "o" / "optimise.log").read_text().startswith("true Using PGLE profile")
+    assert "==> o/before.log <==" in done.stdout
+
+
+@pytest.mark.parametrize("options", [("auto",), ("manual", "--profile", "cost.pbtxt")])
+def test_where_the_profile_is_not_used_the_script_says_so_and_goes_on(
+    counterpoint: Counterpoint, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    (tmp_path / "cost.pbtxt").write_text('costs { name: "all-reduce-start" cost_us: 5 }\n')
+    train = ("bash", "-c", "echo step took 1 ms")
+    text = counterpoint("pgle", *options, "--print-only", "-o", "o", "--", *train).stdout
+    done = subprocess.run(
+        ["bash"],  # noqa: S607
+        input=text,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "\nnone of these lines: the profile was not used\n" in done.stdout
+    assert done.stdout.count("step took 1 ms") > 3  # the runs after it, and their last lines
+
+
 def test_a_script_ends_where_a_command_fails(tmp_path: Path) -> None:
     phases = [
         Phase(purpose="fail", command=("false",)),

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from command_line import Counterpoint
 from counterpoint.capture.request import Request
 from counterpoint.core.errors import UsageError
 from counterpoint.workflow.feedback.task import Task, refuse_flags
@@ -36,3 +37,27 @@ def test_a_scheduler_that_is_off_is_refused_where_off_means_off(tmp_path: Path) 
 def test_the_scheduler_stands_in_every_phase_unless_the_user_sets_it(tmp_path: Path) -> None:
     assert task(tmp_path, "0.10.2").under().flags == {LHS: "true"}
     assert LHS not in task(tmp_path, "0.10.2", f"--{LHS}=false").under().flags
+
+
+@pytest.mark.parametrize("way", ["auto", "manual", "nsys"])
+@pytest.mark.parametrize("words", [("--env", "JAX_PLATFORMS=cpu"), ()], ids=["--env", "exported"])
+def test_without_gpus_nothing_is_run(
+    counterpoint: Counterpoint, tmp_path: Path, way: str, words: tuple[str, ...]
+) -> None:
+    exported = {} if words else {"JAX_PLATFORMS": "cpu"}
+    done = counterpoint("pgle", way, *words, "-o", "out", "--", "true", **exported)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: JAX_PLATFORMS=cpu: the program would not run on GPUs\n")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_jax_without_a_gpu_backend_is_refused(counterpoint: Counterpoint, tmp_path: Path) -> None:
+    python = tmp_path / "python3"
+    python.write_text(
+        '#!/bin/sh\necho \'{"python": "3.12.1", "jax": "0.10.2", "jaxlib": "0.10.2"}\'\n'
+    )
+    python.chmod(0o755)
+    done = counterpoint("pgle", "manual", "-o", "out", "--", str(python), "train.py")
+    assert done.returncode == 2
+    assert f"the JAX of {python} has no GPU backend" in done.stderr
+    assert [it.name for it in tmp_path.iterdir()] == ["python3"]

@@ -32,7 +32,7 @@ def test_a_candidate_stands_on_the_base_and_has_the_last_word() -> None:
     made = candidate("xla_gpu_b=2 NCCL_ALGO=Tree", base)
     assert made.settings.flags == {"xla_gpu_a": "1", "xla_gpu_b": "2"}
     assert made.settings.variables == {"NCCL_ALGO": "Tree"}
-    assert made.name == "b=2 NCCL_ALGO=Tree"
+    assert made.name == "--xla_gpu_b=2 NCCL_ALGO=Tree"
 
 
 def test_files_and_recipes_are_candidates_too(tmp_path: Path) -> None:
@@ -56,8 +56,11 @@ def test_what_is_written_out_has_the_last_word_over_recipes() -> None:
         ("xla_gpu_a=1,xla_gpu_b=2", "several flags in one"),
         ("--xla_gpu_a=1 fast", "fast is neither a flag nor a variable"),
         ("--xla_gpu_a='1", "No closing quotation"),
+        ("env:FOO", "env:FOO: no = and no value"),
+        ("env:=1", "env:=1: no name before ="),
+        ("env:a;b=1", "env:a;b=1: 'a;b' is no name of a variable"),
+        ("env:a;b", "env:a;b: no = and no value"),
     ],
-    ids=["empty", "unknown name", "comma", "stray word", "open quote"],
 )
 def test_what_is_no_setting_is_refused(text: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):

@@ -37,13 +37,15 @@ class AtEnd:
 
     unwritten: tuple[Unwritten, ...]
     was_full: bool
+    unkept: tuple[str, ...] = ()
+    """Logs that end before the program did."""
 
 
 def told_of_disk(run: Run, at_end: AtEnd) -> Run:
     """The run as it was read, with what could not be written to it."""
     lost = {one.rank: one for one in at_end.unwritten if one.rank is not None}
     ranks = tuple(_with_end(rank, lost.get(rank.number)) for rank in run.ranks)
-    notes = [one.words for one in at_end.unwritten]
+    notes = [*at_end.unkept, *(one.words for one in at_end.unwritten)]
     if at_end.was_full:
         notes.append("the disk is full: what is missing here may be missing for that")
     outcome = run.outcome
@@ -53,12 +55,10 @@ def told_of_disk(run: Run, at_end: AtEnd) -> Run:
 
 
 def _with_end(rank: Rank, lost: Unwritten | None) -> Rank:
+    """How it ended, as it was seen: that it can't be written down is no failure of the program."""
     if lost is None or lost.outcome is None:
         return rank
-    known = lost.outcome
-    if known.ok:
-        known = Outcome(OutcomeKind.DISK_FULL, detail=lost.words)
-    return replace(rank, outcome=known)
+    return replace(rank, outcome=lost.outcome)
 
 
 def is_full(place: Path) -> bool:

@@ -84,7 +84,8 @@ def _shebang(script: Path) -> list[str]:
 def _ask(path: Path, env: Mapping[str, str]) -> Interpreter | None:
     try:
         done = subprocess.run(  # noqa: S603 - the user's own interpreter
-            [path, "-c", _ASK],
+            [path.absolute(), "-c", _ASK],
+            cwd="/",  # a file of the user's called like a module is not to be imported
             env={**env, "PYTHONWARNINGS": "ignore"},
             stdin=subprocess.DEVNULL,
             capture_output=True,

@@ -70,7 +70,7 @@ def launch(request: Request, say: Say = _silent) -> Run:
         say(f"keeping this run in {_shown(writer.path)}")
         if not world.launched and (warning := launcher_within(request.command)):
             say(warning)
-        children = _start_ranks(request, world, inherited, writer)
+        children = _start_ranks(request, world, inherited, writer, say)
         noted.children_started()
         try:
             Watch(children, _limits(request, world, writer.path, children), noted).run()
@@ -202,7 +202,7 @@ def _plain(text: str) -> str:
 
 
 def _start_ranks(
-    request: Request, world: World, inherited: Mapping[str, str], writer: RunWriter
+    request: Request, world: World, inherited: Mapping[str, str], writer: RunWriter, say: Say
 ) -> list[Child]:
     """Start all ranks that are ours, or none."""
     children: list[Child] = []
@@ -212,7 +212,8 @@ def _start_ranks(
             directory = writer.add_rank(seat.rank)
             begun.append(seat.rank)
             environment = child_environment(request, inherited, seat, directory)
-            child = _start(request, seat, directory, environment, gang=len(world.seats) > 1)
+            gang = len(world.seats) > 1
+            child = _start(request, seat, directory, environment, say, gang=gang)
             children.append(child)
             writer.start_rank(_described(request, seat, environment), child.group.pid)
     except (OSError, CounterpointError) as failure:
@@ -228,14 +229,22 @@ def _start_ranks(
 
 
 def _start(
-    request: Request, seat: Seat, directory: Path, environment: ChildEnvironment, *, gang: bool
+    request: Request,
+    seat: Seat,
+    directory: Path,
+    environment: ChildEnvironment,
+    say: Say,
+    *,
+    gang: bool,
 ) -> Child:
     group = Group(request.command, environment.variables)
     steps = StepLog(directory / layout.AGENT)
     prefix = f"[{seat.rank}] ".encode() if gang else b""
     try:
         out, err = (
-            Output(pipe, log, sink(request.echo, is_stderr=is_stderr, prefix=prefix), steps.see)
+            Output(
+                pipe, log, sink(request.echo, is_stderr=is_stderr, prefix=prefix), steps.see, say
+            )
             for pipe, log, is_stderr in (
                 (group.pipes[0], directory / layout.STDOUT, False),
                 (group.pipes[1], directory / layout.STDERR, True),
@@ -274,12 +283,14 @@ def _finish(children: Sequence[Child], writer: RunWriter) -> AtEnd:
         writer.end()
     except (OSError, CounterpointError) as failure:
         unwritten.append(Unwritten(failure))
-    return AtEnd(tuple(unwritten), was_full=was_full)
+    outputs = (output for child in children for output in child.outputs)
+    unkept = tuple(output.unkept for output in outputs if output.unkept)
+    return AtEnd(tuple(unwritten), was_full=was_full, unkept=unkept)
 
 
 def _outcome(child: Child, status: tuple[int | None, int | None]) -> Outcome:
     code, number = status
-    output = _tail(child.directory)
+    output = _tail(child)
     told = with_hints(classify(code, number, "\n".join(output), output[1]))
     stop = child.stopped
     if stop is None:
@@ -295,9 +306,11 @@ def _outcome(child: Child, status: tuple[int | None, int | None]) -> Outcome:
     return Outcome(stop.kind, code, stop.signal or told.signal, stop.detail)
 
 
-def _tail(directory: Path) -> tuple[str, str]:
+def _tail(child: Child) -> tuple[str, str]:
     """The end of what a rank printed: to stdout, to stderr."""
-    return _end_of(directory / layout.STDOUT), _end_of(directory / layout.STDERR)
+    out, err = (output.tail.decode("utf-8", errors="replace") for output in child.outputs)
+    place = child.directory
+    return _end_of(place / layout.STDOUT) + out, _end_of(place / layout.STDERR) + err
 
 
 def _end_of(path: Path) -> str:

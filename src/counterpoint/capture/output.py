@@ -17,23 +17,25 @@ from counterpoint.runs import layout
 _CHUNK: Final = 1 << 16
 _LONGEST: Final = 1 << 16
 """A line is cut there: progress bars may never end one."""
-
-
-class LogFailure(Exception):
-    """What a rank prints can't be kept any more."""
-
-    def __init__(self, failure: OSError) -> None:
-        super().__init__(str(failure))
-        self.failure = failure
+_TAIL: Final = 1 << 18
+"""Of what can't be kept, as much is remembered as how a program ended is told by."""
 
 
 class Output:
     """One of the two streams of a rank."""
 
     def __init__(
-        self, source: int, log: Path, sink: Callable[[bytes], None], see: Callable[[str], None]
+        self,
+        source: int,
+        log: Path,
+        sink: Callable[[bytes], None],
+        see: Callable[[str], None],
+        lost: Callable[[str], None],
     ) -> None:
         self.source = source
+        self.unkept: str | None = None  # why the log ends before the program did
+        self.tail = b""  # of what is not in the log
+        self._lost = lost
         self._log = log.open("xb", buffering=0)
         self._sink = sink
         self._see = see
@@ -64,11 +66,15 @@ class Output:
 
     def _keep(self, chunk: bytes) -> None:
         try:
-            while chunk and not self._log.closed:
+            while chunk and self.unkept is None:
                 chunk = chunk[self._log.write(chunk) :]
         except OSError as failure:
             self.close()  # from here on what is printed is shown only
-            raise LogFailure(failure) from None
+            name = Path(self._log.name).name
+            self.unkept = f"{name} is cut short: {failure.strerror or failure}"
+            self._lost(f"{self.unkept}; the program goes on, and its output is only shown")
+        if self.unkept is not None:
+            self.tail = (self.tail + chunk)[-_TAIL:]
 
     def _lines(self, chunk: bytes) -> None:
         *lines, self._rest = (self._rest + chunk).replace(b"\r", b"\n").split(b"\n")

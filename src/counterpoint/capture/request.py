@@ -7,23 +7,32 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal
+from typing import Final, Literal
 
 from counterpoint.flags import Settings
+
+QUIET_S: Final = 1.0
+CALM_STEPS: Final = 2
+SECONDS: Final = 3.0
+LONGEST_S: Final = 60.0
+"""A window without steps may wait for a long one; not where the profile grows fast."""
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """When a process profiles: from a step on, or once compilation has been quiet for a while.
+    """When a process profiles: from a step on, or once compilation is over.
 
-    Steps are counted where the program names them (`StepTraceAnnotation`, `StepProfiler`); else the
-    window opens when nothing was compiled for `quiet_s`, and stays open for `seconds`.
+    Steps are counted where the program names them (`StepTraceAnnotation`, `StepProfiler`), else by
+    executions of its largest compiled function. Without `start_step` the window opens after a few
+    steps in a row without a compile, or when nothing was compiled for a second. `quiet_s` is to be
+    waited for whatever steps are seen, and `seconds` is as long as the window then stays open
+    where no steps are seen.
     """
 
     start_step: int | None = None
     steps: int = 10
-    quiet_s: float = 5.0
-    seconds: float = 3.0
+    quiet_s: float | None = None
+    seconds: float | None = None
     perfetto_link: bool = False
     processes: Literal["all"] | tuple[int, ...] = "all"
 
@@ -32,8 +41,10 @@ class Window:
         return {
             "start_step": self.start_step,
             "steps": self.steps,
-            "quiet_s": self.quiet_s,
-            "seconds": self.seconds,
+            "quiet_s": QUIET_S if self.quiet_s is None else self.quiet_s,
+            "calm_steps": CALM_STEPS if self.quiet_s is None else None,
+            "seconds": SECONDS if self.seconds is None else self.seconds,
+            "longest_s": LONGEST_S if self.seconds is None else self.seconds,
             "perfetto_link": self.perfetto_link,
             "profile": self.has(rank),
         }

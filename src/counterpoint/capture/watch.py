@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.capture.group import Group
-from counterpoint.capture.output import LogFailure, Output
+from counterpoint.capture.output import Output
 from counterpoint.capture.signals import Interrupts
 from counterpoint.capture.step_goal import StepGoal
 from counterpoint.capture.stop import TELL, Stop
@@ -91,12 +91,7 @@ class Watch:
     def _pump(self) -> None:
         for key, _ in self._selector.select(_TICK):
             child, output = key.data
-            try:
-                more = output.pump()
-            except LogFailure as failure:
-                what = failure.failure.strerror or str(failure)
-                self._end(Stop(OutcomeKind.DISK_FULL, f"what it prints can't be kept: {what}"))
-                more = True
+            more = output.pump()
             self._life = time.monotonic()
             if not more:
                 self._selector.unregister(output.source)

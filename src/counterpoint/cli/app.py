@@ -17,7 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TextIO
 
 from counterpoint import __version__
-from counterpoint.cli.commands import COMMANDS, GROUPS, Command
+from counterpoint.cli.commands import COMMANDS, GROUPS, SECTIONS, Command
 from counterpoint.cli.ending import Ended, ends_tidily
 from counterpoint.cli.quick import quick
 from counterpoint.core.errors import CounterpointError, UsageError
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None, commands: Iterable[Command] = C
 def _run(arguments: Sequence[str] | None, commands: Iterable[Command]) -> int:
     try:
         words = sys.argv[1:] if arguments is None else arguments
-        command = quick(words) or _parse(words, commands)
+        command = quick(words) or parse(words, commands)
         if "polars" in sys.modules:
             _let_interrupts_through()
         code = command()
@@ -91,9 +91,9 @@ def _let_interrupts_through() -> None:
         signal.siginterrupt(signal.SIGINT, True)
 
 
-def _app(commands: Iterable[Command], called: str = "") -> App:
+def app_of(commands: Iterable[Command], called: str = "") -> App:
     """All commands; of those that are a group, too, only the called one is loaded."""
-    from cyclopts import App, Parameter
+    from cyclopts import App, Group, Parameter
 
     app = App(
         name="counterpoint",
@@ -101,13 +101,21 @@ def _app(commands: Iterable[Command], called: str = "") -> App:
         help="Find the communication a JAX training step waits for, and hide it.",
         help_format="plaintext",
         default_parameter=Parameter(negative=()),  # no --no-json beside --json
+        group_commands=Group("Commands", sort_key=len(SECTIONS)),
     )
+    panels = [Group(title, sort_key=place) for place, title in enumerate(SECTIONS)]
+    sections = {
+        name: panel
+        for panel, names in zip(panels, SECTIONS.values(), strict=True)
+        for name in names
+    }
     commands = tuple(commands)
     groups: dict[str, App] = {}
     for group in dict.fromkeys(it.name.partition(" ")[0] for it in commands if " " in it.name):
         itself = next((it for it in commands if it.name == group), None)
         groups[group] = App(
             name=group,
+            group=sections.get(group),
             help=itself.summary if itself else GROUPS[group],
             help_epilogue=_examples(itself) if itself else None,
             help_format="plaintext",
@@ -123,7 +131,11 @@ def _app(commands: Iterable[Command], called: str = "") -> App:
             added.add(first)
         if group or name not in groups:
             (groups[group] if group else app).command(
-                command.function, name=name, help=command.summary, help_epilogue=_examples(command)
+                command.function,
+                name=name,
+                help=command.summary,
+                help_epilogue=_examples(command),
+                group=None if group else sections.get(name),
             )
     return app
 
@@ -138,11 +150,14 @@ def _load(command: Command) -> Callable[..., int | None]:
     return function
 
 
-def _parse(arguments: Sequence[str], commands: Iterable[Command]) -> Callable[[], int | None]:
+def parse(
+    arguments: Sequence[str], commands: Iterable[Command] = COMMANDS
+) -> Callable[[], int | None]:
+    """What a command line is to do; a UsageError where it is not one of ours."""
     from cyclopts import CycloptsError
 
     try:
-        command, bound, _ = _app(commands, next(iter(arguments), "")).parse_args(
+        command, bound, _ = app_of(commands, next(iter(arguments), "")).parse_args(
             list(arguments), print_error=False, exit_on_error=False
         )
     except CycloptsError as error:

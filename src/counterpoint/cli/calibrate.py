@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from counterpoint.cli.output import check_output, write_output
+from counterpoint.cli.profiles import as_typed
 from counterpoint.cli.progress import Progress
 from counterpoint.core.errors import UsageError
+from counterpoint.runs import is_run
 
 Switch = Annotated[bool, Parameter(show_default=False)]
 ENDING = ".toml"
@@ -58,7 +62,7 @@ def calibrate(
 
     where = parse_target(target)
     usual = default_scalars(where.gpu)
-    start = usual if calibration is None else read_scalars(calibration).over(usual)
+    start = usual if calibration is None else read_scalars(calibration).over(usual, where.gpu)
     with Progress("reading") as progress:
         timelines = [read(path) for path in recordings]
         progress.say("fitting")
@@ -69,4 +73,15 @@ def calibrate(
     if json:
         sys.stdout.write(calibration_json(found, str(out) if out else None))
     else:
-        print_document(calibration_document(found, str(where), out), sys.stdout)
+        then = _next(recordings, str(where), out)
+        print_document(calibration_document(found, then, str(where)), sys.stdout)
+
+
+def _next(recordings: Sequence[str], target: str, out: Path | None) -> str:
+    """Keep what was fitted; then predict with it what was measured, or a program of the user's."""
+    if out is None:
+        words = ["calibrate", *as_typed(recordings), "--target", target, "-o", "calibration.toml"]
+        return shlex.join(["counterpoint", *words])
+    of = [recordings[0]] if is_run(recordings[0]) else ["--", "python", "train.py"]
+    words = ["predict", "--target", target, "--calibration", str(out), *of]
+    return shlex.join(["counterpoint", *words])

@@ -25,6 +25,16 @@ GROUPS = {
 }
 """What the commands whose names begin with this word are for."""
 
+SECTIONS = {
+    "Measure": ("run", "runs", "convert", "doctor"),
+    "Explain": ("explain", "network", "compare", "explain-code"),
+    "Settings": ("flags", "pgle"),
+    "Predict": ("predict", "calibrate"),
+    "Tune": ("tune",),
+    "Shell": ("completion",),
+}
+"""How `--help` groups the commands, by what they are for."""
+
 COMMANDS: tuple[Command, ...] = (
     Command(
         "explain",
@@ -45,7 +55,7 @@ COMMANDS: tuple[Command, ...] = (
         examples=(
             "counterpoint network logdir --target 4x8xH100:400G",
             "counterpoint network rank*.zip --top 20",
-            "counterpoint network predicted.parquet --json | jq .collectives",
+            "counterpoint network predicted --json | jq .collectives",
         ),
     ),
     Command(
@@ -56,7 +66,7 @@ COMMANDS: tuple[Command, ...] = (
             "counterpoint compare runs/before runs/after",
             "counterpoint compare before.xplane.pb after.xplane.pb --top 20",
             "counterpoint compare runs/a1 runs/a2 runs/a3 --with runs/b1 runs/b2 runs/b3",
-            "counterpoint compare main.parquet change.parquet --fail-above 2%",
+            "counterpoint compare main change --fail-above 2%",
             "counterpoint compare runs/before runs/after --json | jq .step",
         ),
     ),
@@ -65,7 +75,7 @@ COMMANDS: tuple[Command, ...] = (
         "counterpoint.cli.convert:convert",
         "Keep profiles as Parquet tables, or as a trace for ui.perfetto.dev.",
         examples=(
-            "counterpoint convert logdir step.parquet",
+            "counterpoint convert logdir step",
             "counterpoint convert rank*.zip run.pftrace",
         ),
     ),
@@ -321,6 +331,16 @@ COMMANDS: tuple[Command, ...] = (
             "counterpoint flags refresh",
             "counterpoint flags refresh --python .venv/bin/python",
             "counterpoint flags refresh --plugin xla_cuda_plugin.so",
+        ),
+    ),
+    Command(
+        "completion",
+        "counterpoint.cli.completion:completion",
+        "Print what makes bash, zsh or fish complete commands, options and files.",
+        examples=(
+            "counterpoint completion bash > ~/.counterpoint.bash   # then: . ~/.counterpoint.bash",
+            "counterpoint completion zsh > ~/.zfunc/_counterpoint",
+            "counterpoint completion fish > ~/.config/fish/completions/counterpoint.fish",
         ),
     ),
 )

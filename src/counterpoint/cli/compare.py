@@ -86,12 +86,8 @@ def _share(text: str) -> float:
 
 def _compare(a: tuple[str, ...], b: tuple[str, ...]) -> Comparison:
     with Progress("reading") as progress:
-
-        def say(what: str, done: int, total: int) -> None:
-            progress.say(f"reading {what.rpartition('/')[2]}, {done / max(total, 1):.0%}")
-
         try:
-            return compare_sides(a, b, progress=say)
+            return compare_sides(a, b, progress=progress.read)
         except InputError:
             refuse_directory_of_runs((*a, *b))
             raise

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 
 from counterpoint.cli.numbers import MaybeWholeNumber
 from counterpoint.cli.progress import Progress
-from counterpoint.cli.timeline_output import PARQUET, check_timeline_output, write_timeline
+from counterpoint.cli.timeline_output import check_timeline_output, is_trace, write_timeline
 from counterpoint.core.errors import UsageError
 from counterpoint.runs.read import read
 from counterpoint.timeline.model import Timeline
@@ -26,7 +26,8 @@ def convert(
     """Keep profiles as Parquet tables, or as a trace for ui.perfetto.dev.
 
     Args:
-        paths: What to read, and last where to write: .parquet, .json.gz, .json or .pftrace.
+        paths: What to read, and last where to write: a directory of Parquet tables, or a trace
+            that ends in .json.gz, .json or .pftrace.
         jobs: Read so many hosts at a time; by default one per core, where there is much to read.
         force: Overwrite what is there.
     """
@@ -38,14 +39,10 @@ def convert(
     *inputs, last = paths
     refuse_url(last)
     out = Path(last)
-    instead = f"counterpoint convert {shlex.join([*inputs, f'{out}{PARQUET}'])}"
-    check_timeline_output(out, inputs, force=force, instead=instead)
+    command = f"counterpoint convert {shlex.join(inputs)}"
+    check_timeline_output(out, inputs, force=force, command=command)
     with Progress("reading") as progress:
-
-        def say(what: str, done: int, total: int) -> None:
-            progress.say(f"reading {what.rpartition('/')[2]}, {done / max(total, 1):.0%}")
-
-        timeline = read(*inputs, progress=say, jobs=jobs)
+        timeline = read(*inputs, progress=progress.read, jobs=jobs)
         progress.say(f"writing {out}")
         write_timeline(timeline, out, force=force)
     _tell(timeline, out)
@@ -67,9 +64,9 @@ def _tell(timeline: Timeline, out: Path) -> None:
         )
     print(f"{out}: {', '.join(parts)}")
     print(
-        f"next: counterpoint explain {shlex.quote(str(out))}"
-        if out.suffix == PARQUET
-        else f"next: open https://ui.perfetto.dev and drop {out} on it"
+        "open it at https://ui.perfetto.dev"
+        if is_trace(out)
+        else f"next: counterpoint explain {shlex.quote(str(out))}"
     )
 
 

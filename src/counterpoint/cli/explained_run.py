@@ -5,15 +5,10 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
 
 from counterpoint.core.errors import InputError
+from counterpoint.report.run_next import with_profile
 from counterpoint.runs import OutcomeKind, Run, find_runs, is_run, list_runs, read_run
-
-_COUNTED: Final = ("annotation", "api")
-"""Where steps are seen so, a profile can start at one of them; those of the log come too late."""
-
-_SOON: Final = ("--profile-after-quiet", "0.5")
 
 
 def find_run(paths: Sequence[str]) -> Run | None:
@@ -75,26 +70,4 @@ def _how_to_get_one(run: Run, shown: str) -> str:
     failed = next((r for r in run.ranks if r.outcome.kind is run.outcome.kind), None)
     if failed is not None and not run.outcome.ok and not seen:
         return f"less {shlex.quote(str(failed.stderr))}"
-    return _again(run)
-
-
-def _again(run: Run) -> str:
-    """The command that ran it, with a profile that starts earlier."""
-    words = ["counterpoint", "run", *_window(run)]
-    for name, value in run.settings.xla:
-        words += ["--set", f"{name}={value}"]
-    for name, value in run.settings.env:
-        words += ["--env", f"{name}={value}"]
-    if run.launcher == "local" and run.world_size > 1:
-        words += ["--ranks", str(run.world_size)]
-    return shlex.join([*words, "--", *run.command])
-
-
-def _window(run: Run) -> list[str]:
-    """From the middle of the steps that were seen, where a profile can start at a step at all."""
-    counts = [len(rank.steps) for rank in run.ranks if rank.step_source in _COUNTED]
-    if not counts or min(counts) < 2:
-        return [*_SOON]
-    first = min(counts) // 2
-    steps = min(10, min(counts) - first)
-    return ["--profile-start-step", str(first), "--profile-steps", str(steps)]
+    return with_profile(run, Path(shown))

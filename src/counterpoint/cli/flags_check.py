@@ -16,6 +16,7 @@ from counterpoint.flags.reading import FORMS
 _FORM = f"How to read the source, where its name does not tell: {', '.join(FORMS)}."
 
 Switch = Annotated[bool, Parameter(show_default=False)]
+Several = Annotated[tuple[str, ...], Parameter(show_default=False)]
 
 
 def check(  # noqa: PLR0913 - the options of the command
@@ -32,14 +33,12 @@ def check(  # noqa: PLR0913 - the options of the command
     out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
     force: Switch = False,
     json: Switch = False,
-    select: tuple[str, ...] = (),
-    ignore: tuple[str, ...] = (),
+    select: Several = (),
+    ignore: Several = (),
+    allow: Several = (),
     form: Annotated[str | None, Parameter(help=_FORM)] = None,
 ) -> int:
     """Check flags and environment: what XLA would end at, what does nothing, what to write instead.
-
-    One line for each remark. Exit code 1 where one is an error; warnings alone give 0. At the end
-    the compiler's own parser is asked, if an interpreter with that jaxlib is here.
 
     Args:
         source: A script, flag file, manifest, `-`, recipe, `pid:N`, Run, or flags in quotes.
@@ -57,7 +56,8 @@ def check(  # noqa: PLR0913 - the options of the command
         json: Print everything as JSON.
         select: Only these codes, or those that begin so: FLAG1,FLAG203.
         ignore: Not these.
-        form: How to read the source (all forms are named in _FORM).
+        allow: A directory in which files are read that the source names; else only those beside it.
+        form: How to read it.
     """
     return run(
         source,
@@ -75,5 +75,6 @@ def check(  # noqa: PLR0913 - the options of the command
         json=json,
         select=select,
         ignore=ignore,
+        allow=allow,
         form=form,
     )

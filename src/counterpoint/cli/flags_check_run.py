@@ -6,6 +6,7 @@ import re
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -14,9 +15,11 @@ from counterpoint.core.errors import InputError, UsageError
 from counterpoint.flags.catalogue import release
 from counterpoint.flags.chips import family
 from counterpoint.flags.lint.examination import Examination, Question, codes, examine, mend
+from counterpoint.flags.lint.in_place import in_place
+from counterpoint.flags.lint.remark import Remark
 from counterpoint.flags.live.interpreter import find_interpreter
-from counterpoint.flags.reading import FORMS
-from counterpoint.flags.written import Written
+from counterpoint.flags.reading import FORMS, read_text
+from counterpoint.flags.written import SlipKind, Written
 from counterpoint.report.flags_check_document import (
     check_json,
     check_lines,
@@ -46,6 +49,7 @@ def run(  # noqa: PLR0913 - the options of the command
     json: bool = False,
     select: Sequence[str] = (),
     ignore: Sequence[str] = (),
+    allow: Sequence[str] = (),
     form: str | None = None,
 ) -> int:
     """Check, or fix, and print; the exit code."""
@@ -57,7 +61,8 @@ def run(  # noqa: PLR0913 - the options of the command
     chosen, left_out = codes(select, "--select"), codes(ignore, "--ignore")
     interpreter = find_interpreter(python or _python_of(command))
     wanted = Wanted(jaxlib or (interpreter.jaxlib if interpreter else None), _chip(target, chip))
-    found = read_source(source, command, env=env, form=form, wanted=wanted)
+    allowed = [Path(it) for it in allow]
+    found = read_source(source, command, env=env, form=form, wanted=wanted, allowed=allowed)
     _check_read(found.written)
     question = Question(
         version=jaxlib or found.jaxlib,
@@ -88,22 +93,32 @@ def _fix(found: Source, question: Question, out: Path | None, *, as_json: bool) 
     from counterpoint.flags.lint.corrected import corrected
 
     fixed, examination = mend(found.written, question)
-    text = corrected(fixed.written, release(question.jaxlib))
+    source, undone = found.written.source, tuple[Remark, ...]()
+    if source:
+        where = found.written.where
+        mended = in_place(
+            source, fixed.made, fixed.written, lambda it: read_text(it, where, form="python")
+        )
+        text, undone = mended.text, mended.undone
+        fixed = replace(fixed, made=mended.made, omitted=())
+    else:
+        text = corrected(fixed.written, release(question.jaxlib))
     if out is not None:
         from counterpoint.cli.output import write_output
 
         write_output(out, text)
     if as_json:
-        sys.stdout.write(fix_json(fixed, examination, text))
+        sys.stdout.write(fix_json(fixed, examination, text, undone))
     else:
         sys.stdout.write("" if out is not None else text)
-        _say(*fix_lines(fixed, examination))
-    return int(examination.failed)
+        _say(*fix_lines(fixed, examination, undone))
+    return int(examination.failed or bool(undone))
 
 
 def _check_read(written: Written) -> None:
     """A text that sets something, of which nothing could be read, is not a clean one."""
-    if written.unread and not (written.given or written.slips):
+    slips = [slip for slip in written.slips if slip.kind is not SlipKind.NAMES_FILE]
+    if written.unread and not (written.given or slips):
         raise InputError(
             f"{written.where}: no settings could be read",
             why=f"not read: {'; '.join(written.unread)}",

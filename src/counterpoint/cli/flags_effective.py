@@ -12,12 +12,14 @@ from counterpoint.flags import Settings
 from counterpoint.flags.catalogue import release as nearest_release
 from counterpoint.flags.effective import compare, differences
 from counterpoint.flags.live.installed import chosen_release
+from counterpoint.flags.named_files import Reach
 from counterpoint.flags.reading import read_variables, read_written
 from counterpoint.report.flags_effective_document import (
     Effective,
     effective_document,
     effective_json,
 )
+from counterpoint.report.flags_render_document import unread
 from counterpoint.report.terminal import print_document
 from counterpoint.runs.reported import Reported, read_reported
 from counterpoint.runs.variables import jaxlib_of, variables_of
@@ -28,6 +30,7 @@ def effective(
     *,
     module: str | None = None,
     asked: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
+    allow: Annotated[tuple[Path, ...], Parameter(show_default=False)] = (),
     rank: int = 0,
     jaxlib: str | None = None,
     json: Annotated[bool, Parameter(show_default=False)] = False,
@@ -41,12 +44,13 @@ def effective(
         source: A Run, a directory of XLA's dumps, or one .debug_options file.
         module: The module to look at: jit_step, or module_0012.jit_step; else the step's.
         asked: What was asked: a script, a flag file, a recipe, flags in quotes. A Run knows.
+        allow: A directory in which files are read that ASKED names; else only those beside it.
         rank: The rank of a Run.
         jaxlib: The release that compiled; a Run knows it. Else the one that is installed here.
         json: Print everything as JSON.
     """
     reported = read_reported(source, module, rank)
-    settings, by = _asked(reported, asked)
+    settings, by = _asked(reported, asked, allow)
     ran = jaxlib_of(reported.run) if reported.run else None
     release = nearest_release(ran) if ran and jaxlib is None else chosen_release(jaxlib)
     found = Effective(
@@ -70,11 +74,19 @@ def effective(
     return 1 if found.lost else 0
 
 
-def _asked(reported: Reported, asked: str | None) -> tuple[Settings, str | None]:
+def _asked(
+    reported: Reported, asked: str | None, allow: tuple[Path, ...]
+) -> tuple[Settings, str | None]:
     """The settings that were asked, and who says so."""
     if asked is not None:
-        return read_written(asked).settings, asked
+        written = read_written(asked, allowed=allow)
+        for line in unread(written):
+            print(line, file=sys.stderr)
+        return written.settings, asked
     if reported.run is None:
         return Settings(), None
     where = str(reported.run.path)
-    return read_variables(variables_of(reported.run), where, form="run").settings, where
+    reach = Reach((reported.run.path, *allow))
+    return read_variables(
+        variables_of(reported.run), where, form="run", reach=reach
+    ).settings, where

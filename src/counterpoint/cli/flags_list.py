@@ -9,8 +9,10 @@ from cyclopts import Parameter
 
 from counterpoint.flags.catalogue.about import all_about
 from counterpoint.flags.catalogue.listing import Wanted, listing, require_earlier
+from counterpoint.flags.catalogue.lookup import releases
 from counterpoint.flags.channel import Channel
 from counterpoint.flags.live.installed import chosen_release
+from counterpoint.flags.version import number
 from counterpoint.report.flags_list_document import list_document, list_json
 from counterpoint.report.terminal import print_document
 
@@ -36,7 +38,7 @@ def list_flags(
         json: Print everything as JSON, uncut.
     """
     release = chosen_release(jaxlib)
-    since = None if changed_since is None else chosen_release(changed_since).version
+    since = None if changed_since is None else _beginning(changed_since)
     wanted = Wanted(
         channel=None if channel is None else Channel(channel),
         text=grep,
@@ -50,3 +52,10 @@ def list_flags(
         sys.stdout.write(list_json(found, release, wanted, does))
     else:
         print_document(list_document(found, release, wanted, does), sys.stdout)
+
+
+def _beginning(asked: str) -> str:
+    """The release that is meant as a lower bound: 0.9 is the first of its series."""
+    newest = chosen_release(asked).version
+    wanted = number(asked.strip().removeprefix("v"))
+    return next((it for it in releases() if number(it)[: len(wanted)] == wanted), newest)

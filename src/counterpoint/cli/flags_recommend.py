@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from cyclopts import Parameter
 
@@ -13,8 +13,11 @@ from counterpoint.cli.numbers import WholeNumber
 from counterpoint.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from counterpoint.flags.advice.recommend import Situation
+    from counterpoint.flags.advice.recommend import Recommendation, Situation
 
+_LINE: Final = 120
+"""Characters of a command that is read at a glance; settings that need more go through a file."""
+_KEPT: Final = "recommended.env"
 Form = Literal["bash", "env", "python", "slurm", "k8s", "compiler_options"]
 
 
@@ -69,7 +72,62 @@ def recommend(  # noqa: PLR0913 - the options of the command
             "--goal": goal if goal != "speed" else None,
         }
         given = [word for name, text in again.items() if text is not None for word in (name, text)]
-        print_document(drawn.recommendation_document(found, top, given), sys.stdout)
+        same = ["counterpoint", "flags", "recommend", *given]
+        then = _check(found, target, program, module)
+        if then is None:
+            then = shlex.join([*same, "--as", "bash"])
+        elif len(then) > _LINE:
+            kept = f"{shlex.join([*same, '--as', 'env'])} > {_KEPT}"
+            then = f"{kept} && {_check(found, target, program, module, candidate=_KEPT)}"
+        print_document(drawn.recommendation_document(found, top, then), sys.stdout)
+
+
+def _check(
+    found: Recommendation,
+    target: str | None,
+    program: Path | None,
+    module: str | None,
+    candidate: str | None = None,
+) -> str | None:
+    """The prediction that checks them; none where nothing is recommended that it could show.
+
+    `candidate` is a file that holds them.
+    """
+    from counterpoint.flags.line import write_line
+    from counterpoint.flags.settings import Settings
+
+    settings = Settings(found.settings.xla, found.settings.env)
+    if settings == Settings() or not _predicts(target or "8xH100"):
+        return None
+    words = ["--target", target or "8xH100", "--candidate", candidate or write_line(settings)]
+    if program is not None and _compiles(program, module):
+        chosen = [] if module is None else ["--program", module]
+        return shlex.join(["counterpoint", "predict", str(program), *chosen, *words])
+    return shlex.join(["counterpoint", "predict", *words, "--", "python", "train.py"])
+
+
+def _predicts(target: str) -> bool:
+    """Whether `predict` compiles for it: for TPUs there is no compiler here."""
+    from counterpoint.compile import parse_target
+    from counterpoint.core.errors import CounterpointError
+
+    try:
+        parse_target(target)
+    except CounterpointError:
+        return False
+    return True
+
+
+def _compiles(program: Path, module: str | None) -> bool:
+    """Whether it is there as it was before XLA's passes."""
+    from counterpoint.compile import load_workload
+    from counterpoint.core.errors import CounterpointError
+
+    try:
+        load_workload(program, module)
+    except CounterpointError:
+        return False
+    return True
 
 
 def _situation(
@@ -85,7 +143,7 @@ def _situation(
     from counterpoint.flags.advice.recommend import Situation
     from counterpoint.flags.catalogue import release
     from counterpoint.flags.source import installed_jaxlib
-    from counterpoint.hardware.target import parse_devices
+    from counterpoint.hardware import parse_devices
 
     where = parse_devices(target) if target is not None else None
     program, module = named

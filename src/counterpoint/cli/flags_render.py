@@ -37,12 +37,13 @@ BY_SUFFIX: Final = {
 }
 
 
-def render_flags(
+def render_flags(  # noqa: PLR0913 - the options of the command
     *source: Annotated[str, Parameter(allow_leading_hyphen=True)],
     as_: Annotated[FormName | None, Parameter(name="--as")] = None,
     jaxlib: str | None = None,
     diff: str | None = None,
     form: str | None = None,
+    allow: Annotated[tuple[Path, ...], Parameter(show_default=False)] = (),
     out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
     force: Annotated[bool, Parameter(show_default=False)] = False,
     json: Annotated[bool, Parameter(show_default=False)] = False,
@@ -57,6 +58,7 @@ def render_flags(
             here, or the newest that is known.
         diff: Say what changes from the sources to this one, instead of writing them.
         form: Read the sources as this, instead of looking at them.
+        allow: A directory in which files are read that a source names; else only those beside it.
         out: Write there instead of to stdout.
         force: Overwrite the file.
         json: Print everything as JSON.
@@ -64,10 +66,10 @@ def render_flags(
     if not source:
         raise UsageError("no source was named", next="counterpoint flags render job.sh --as k8s")
     release = chosen_release(jaxlib)
-    written = [_read(one, form, release.version) for one in source]
+    written = [_read(one, form, release.version, allow) for one in source]
     settings = reduce(Settings.merged, (one.settings for one in written))
     if diff is not None:
-        other = _read(diff, form, release.version)
+        other = _read(diff, form, release.version, allow)
         changes = difference(settings, other.settings)
         if json:
             sys.stdout.write(difference_json(changes, source, diff))
@@ -83,8 +85,9 @@ def render_flags(
     _write(text, out, source, force=force)
 
 
-def _read(source: str, form: str | None, version: str) -> Written:
-    written = read_source(source, (), env=False, form=form, wanted=Wanted(version)).written
+def _read(source: str, form: str | None, version: str, allow: tuple[Path, ...]) -> Written:
+    wanted = Wanted(version)
+    written = read_source(source, (), env=False, form=form, wanted=wanted, allowed=allow).written
     if not written.given and not written.slips:
         raise InputError(
             f"{written.where}: no settings in it",

@@ -36,7 +36,7 @@ def thresholds(  # noqa: PLR0913 - the options of the command
         dtype: What weights and gradients are transferred in.
         layers: How many layers; tells the size of all gradients.
         target: The devices, as 8xH100: tells what a device keeps of a layer.
-        jaxlib: The release that will compile it; else the newest.
+        jaxlib: The release that will compile it; else the program's, the one installed, the newest.
         top: Rows in each table.
         json: Print everything as JSON, uncut.
     """
@@ -58,13 +58,15 @@ def _of_program(
 ) -> None:
     from counterpoint.cli.finished_program import finished_program
     from counterpoint.flags.advice.thresholds import thresholds as find
+    from counterpoint.flags.live.installed import installed_version
     from counterpoint.report.flags_thresholds_document import thresholds_document, thresholds_json
     from counterpoint.report.terminal import print_document
 
     if top < 1:
         raise UsageError(f"--top takes a number from 1 on, not {top}")
     subject = finished_program(path, module)
-    found = find(subject.program, jaxlib or subject.circumstances.get("jaxlib"))
+    told = jaxlib or subject.circumstances.get("jaxlib") or installed_version()
+    found = find(subject.program, told)
     if as_json:
         sys.stdout.write(thresholds_json(found, subject.where))
     else:
@@ -75,7 +77,7 @@ def _of_size(
     params: str, whole: bool, dtype: str, layers: int | None, target: str | None, as_json: bool
 ) -> None:
     from counterpoint.flags.advice.layer_rule import layer_rule
-    from counterpoint.hardware.target import parse_devices
+    from counterpoint.hardware import parse_devices
     from counterpoint.report.flags_thresholds_document import rule_document, rule_json
     from counterpoint.report.terminal import print_document
 

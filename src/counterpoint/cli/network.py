@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from counterpoint.cli.explained_run import find_run
 from counterpoint.cli.numbers import MaybeWholeNumber, WholeNumber
-from counterpoint.cli.profiles import check_asked, device_numbers, look_into, tell
+from counterpoint.cli.profiles import as_typed, check_asked, device_numbers, look_into, tell
 from counterpoint.diagnose.network.analysis import analyse
 from counterpoint.hardware import parse_target
 from counterpoint.report.network_document import network_document
@@ -51,4 +51,9 @@ def network(  # noqa: PLR0913 - the options of the command
         jobs,
         "analysing",
     )
-    tell(lambda: network_document(analysis, top), lambda: network_json(analysis), out, json=json)
+    tell(
+        lambda: network_document(analysis, top, as_typed(paths)),
+        lambda: network_json(analysis),
+        out,
+        json=json,
+    )

@@ -14,6 +14,7 @@ from cyclopts import Parameter
 from counterpoint.cli.function_program import refuse_function
 from counterpoint.cli.numbers import WholeNumber
 from counterpoint.cli.progress import Progress
+from counterpoint.cli.recordings import manual
 from counterpoint.compile import Target, Workload, load_workload, own_target, parse_target
 from counterpoint.core.errors import UsageError
 from counterpoint.flags import parse_settings
@@ -107,12 +108,12 @@ def _target(workload: Workload, text: str | None) -> Target:
 def _next(applied: Applied, program: Path) -> str:
     profile = str(applied.path)
     if applied.own is not None and applied.keyed:
-        recording = str(program) if is_run(program) or zipfile.is_zipfile(program) else "PROFILE"
+        recording = str(program) if is_run(program) or zipfile.is_zipfile(program) else "logdir"
         bare = str(applied.path.with_name(f"{applied.path.stem}-bare.pbtxt"))
         made = ["pgle", "make", recording, "--bare", "--module", applied.own.name, "-o", bare]
         return f"{shlex.join(['counterpoint', *made])}   # or apply with the jaxlib of the run"
     if applied.fits:
-        return shlex.join(["counterpoint", "pgle", "manual", "--profile", profile, "--"]) + " CMD"
+        return manual(profile, program)
     return shlex.join(["counterpoint", "pgle", "show", profile]) + "   # what it was made of"
 
 

@@ -12,8 +12,10 @@ from cyclopts import Parameter
 from counterpoint.cli.function_program import refuse_function
 from counterpoint.cli.numbers import WholeNumber
 from counterpoint.cli.progress import Progress
+from counterpoint.cli.recordings import manual
 from counterpoint.compile import load_workload, own_target
 from counterpoint.core.errors import CounterpointError, InputError, UsageError
+from counterpoint.hardware.target_text import spelled
 from counterpoint.pgle.check import Coverage, check_profile
 from counterpoint.pgle.files import read_profile
 from counterpoint.pgle.judgement import COVERAGE, Judgement, judge
@@ -118,8 +120,7 @@ def _print(
 
 def _use(profile: Path, program: Path, subject: Subject) -> str:
     """See what it moves, where the program is there as it was lowered; else run with it."""
-    run = shlex.join(["counterpoint", "pgle", "manual", "--profile", str(profile), "--"]) + " CMD"
-    return _apply(profile, program, subject) or run
+    return _apply(profile, program, subject) or manual(str(profile), program)
 
 
 def _apply(profile: Path, program: Path, subject: Subject | None) -> str | None:
@@ -140,4 +141,4 @@ def _apply(profile: Path, program: Path, subject: Subject | None) -> str | None:
         pass  # described, but as no GPU that XLA's CUDA compiler knows
     compiled = subject.program if subject is not None else None
     devices = compiled.num_partitions * compiled.num_replicas if compiled else workload.devices
-    return shlex.join([*words, "--target", f"{devices}xH100"])
+    return shlex.join([*words, "--target", spelled("H100", devices)])

@@ -28,11 +28,12 @@ if TYPE_CHECKING:
 OUT_OF_MEMORY: Final = 1
 
 
-def predict(
+def predict(  # noqa: PLR0913 - the options of the command
     workload: str | None = None,
     *command: Annotated[str, Parameter(name="COMMAND...", show=False, negative=())],
     compile_: Annotated[CompileOptions | None, Parameter(name="*")] = None,
     prices: Annotated[PriceOptions | None, Parameter(name="*")] = None,
+    explain: Switch = False,
     top: WholeNumber = 10,
     json: Switch = False,
     out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
@@ -48,9 +49,10 @@ def predict(
         command: What to start, behind `--`: the step is lowered, and nothing is trained.
         compile_: What is compiled.
         prices: What prices it.
+        explain: Add all that `explain` tells of the predicted step: findings, ops, collectives.
         top: Rows in each table.
         json: Print everything as JSON, uncut.
-        out: Keep the predicted Timeline: .parquet, .json.gz, .json or .pftrace.
+        out: Keep the predicted Timeline: a directory (Parquet), .json.gz, .json or .pftrace.
         force: Overwrite what is there.
     """
     if workload is None:
@@ -78,8 +80,9 @@ def predict(
         progress.say("drawing")
         if out is not None:
             write_timeline(made.timeline, out, force=force)
-    then = next_command(made, given, workload if words is None else None, words or ())
-    _print(made, top, then, as_json=json)
+    of = (workload, ()) if words is None else (None, words)
+    then = next_command(made, given, *of, seen=(bool(question.what_if), explain))
+    _print(made, top, then, as_json=json, explained=explain)
     if out is not None:
         print(f"wrote {out}", file=sys.stderr)
     return _exit_code(made)
@@ -143,7 +146,7 @@ def _of_command(
         return ask(subject, target=where, question=question, say=say)
 
 
-def _print(made: Prediction, top: int, next: str, *, as_json: bool) -> None:
+def _print(made: Prediction, top: int, next: str, *, as_json: bool, explained: bool) -> None:
     from counterpoint.report.predict_document import predict_document
     from counterpoint.report.predict_json import predict_json
     from counterpoint.report.terminal import print_document
@@ -151,4 +154,4 @@ def _print(made: Prediction, top: int, next: str, *, as_json: bool) -> None:
     if as_json:
         sys.stdout.write(predict_json(made))
     else:
-        print_document(predict_document(made, top, next), sys.stdout)
+        print_document(predict_document(made, top, next, explained=explained), sys.stdout)

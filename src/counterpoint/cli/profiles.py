@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import glob
 import io
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TextIO, TypeVar
 
@@ -27,17 +29,25 @@ def look_into(
 ) -> Answer:
     """What is to be said of profiles, with their reading and that shown on a terminal."""
     with Progress("reading") as progress:
-
-        def say(what: str, done: int, total: int) -> None:
-            progress.say(f"reading {what.rpartition('/')[2]}, {done / max(total, 1):.0%}")
-
         try:
-            timeline = read(*paths, progress=say, jobs=jobs)
+            timeline = read(*paths, progress=progress.read, jobs=jobs)
         except InputError:
             refuse_directory_of_runs(paths)
             raise
         progress.say(doing)
         return answer(timeline)
+
+
+def as_typed(paths: Sequence[str]) -> tuple[str, ...]:
+    """The paths in few words: many files that a shell made of one pattern are that pattern."""
+    distinct = list(dict.fromkeys(paths))
+    prefix = os.path.commonprefix
+    start = prefix(distinct)
+    end = prefix([path.removeprefix(start)[::-1] for path in distinct])[::-1]
+    pattern = f"{glob.escape(start)}*{glob.escape(end)}"
+    if len(distinct) > 1 and sorted(glob.glob(pattern)) == sorted(distinct):  # noqa: PTH207
+        return (pattern,)
+    return tuple(paths)
 
 
 def device_numbers(text: str | None) -> tuple[int, ...] | None:

@@ -7,20 +7,29 @@
 Work under a second stays silent. After that a terminal shows one line that is redrawn and wiped in
 the end. A file or a pipe is read later, and keeps every line: it gets one after ten seconds and
 every half minute. A thread draws, so that the work need not call back; it has ended when the block
-has.
+has. Where a share of the work is told, the line says about how long the rest takes.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from shutil import get_terminal_size
 from threading import Event, Thread
 from typing import Self, TextIO
 
 WIPE = "\r\x1b[K"  # back to the start of the line, and clear it
+
+
+_HOST = re.compile(r"\(host (\d+) of (\d+)\)$")
+_TELLING = 0.02
+"""Share of the work that must be done before the rest is told, and seconds that it must take."""
+
+_EARLY_S = 1.0
+_MINUTES = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,20 +44,59 @@ ON_TERMINAL = Pace(first=1.0, next=0.2)
 IN_FILE = Pace(first=10.0, next=30.0)
 
 
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """How long work of a known size goes on, by how long it took so far."""
+
+    since: float = 0.0  # when its share was `first`
+    first: float = 0.0
+    share: float | None = None
+
+    def told(self, share: float | None, now: float) -> Rest:
+        """With the share that is done now; one that falls is of other work."""
+        if share is None:
+            return Rest()
+        if self.share is None or share < self.share:
+            return Rest(now, share, share)
+        return replace(self, share=share)
+
+    def text(self, now: float) -> str:
+        """`, about 12 s to go`; empty where it is not known, or too early to say."""
+        gone = 0.0 if self.share is None else self.share - self.first
+        if self.share is None or gone < _TELLING or now - self.since < _EARLY_S:
+            return ""
+        left = (now - self.since) * (1 - self.share) / gone
+        told = f"{left:.0f} s" if left < _MINUTES else f"{left / 60:.0f} min"
+        return f", about {told} to go"
+
+
 class Progress:
     """Says what is being done while a block runs."""
 
     def __init__(self, what: str, stream: TextIO | None = None, pace: Pace | None = None) -> None:
         self._what = what
+        self._rest = Rest()
+        self._hosts: dict[str, float] = {}  # what is read of each
         self._stream = sys.stderr if stream is None else stream
         self._on_terminal = self._stream.isatty()
         self._pace = pace or (ON_TERMINAL if self._on_terminal else IN_FILE)
         self._finished = Event()
         self._drawer = Thread(target=self._draw, name="progress", daemon=True)
 
-    def say(self, what: str) -> None:
-        """From now on, this is being done."""
+    def say(self, what: str, share: float | None = None) -> None:
+        """From now on, this is being done; of what has a size, so much of it is done."""
+        self._rest = self._rest.told(share, time.monotonic())
         self._what = what
+
+    def read(self, what: str, done: int, total: int) -> None:
+        """So far `read` has come with a file; of several hosts each counts the same."""
+        own = done / max(total, 1)
+        number, count = found.groups() if (found := _HOST.search(what)) else ("1", "1")
+        if own < self._hosts.get(number, 0.0):
+            self._hosts.clear()  # another set of files
+        self._hosts[number] = own
+        share = min(sum(self._hosts.values()) / int(count), 1.0)
+        self.say(f"reading {what.rpartition('/')[2]}, {own:.0%}", share)
 
     def __enter__(self) -> Self:
         self._drawer.start()
@@ -64,7 +112,8 @@ class Progress:
         drawn = False
         with suppress(OSError, ValueError):  # a stderr that is gone stops the talk, not the work
             while not self._finished.wait(pause):
-                self._write(f"{self._what} ({time.monotonic() - began:.0f} s)")
+                now = time.monotonic()
+                self._write(f"{self._what} ({now - began:.0f} s{self._rest.text(now)})")
                 pause, drawn = self._pace.next, True
             if drawn and self._on_terminal:
                 self._stream.write(WIPE)

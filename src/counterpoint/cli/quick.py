@@ -50,6 +50,7 @@ QUICK: Final[Mapping[tuple[str, ...], Quick]] = {
             "json": None,
             "select": list,
             "ignore": list,
+            "allow": list,
             "form": str,
         },
         {"o": "out"},

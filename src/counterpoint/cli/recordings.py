@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
 from counterpoint.cli.progress import Progress
 from counterpoint.core.errors import UsageError
+from counterpoint.report.printable import printable
 from counterpoint.runs import is_run, read_run
 from counterpoint.runs.read import read
 from counterpoint.timeline.model import Timeline
@@ -17,11 +19,7 @@ _TOLD = ("jaxlib", "jax")
 def read_recordings(paths: Sequence[str], then: str) -> Timeline:
     """Read them, and say so where it takes long; `then` names what is done with them."""
     with Progress("reading") as progress:
-
-        def say(what: str, done: int, total: int) -> None:
-            progress.say(f"reading {what.rpartition('/')[2]}, {done / max(total, 1):.0%}")
-
-        timeline = read(*paths, progress=say)
+        timeline = read(*paths, progress=progress.read)
         progress.say(then)
         return timeline
 
@@ -33,6 +31,13 @@ def versions_told(paths: Sequence[str]) -> dict[str, str]:
         if is_run(Path(path)):
             told |= read_run(Path(path)).versions
     return {name: told[name] for name in _TOLD if name in told}
+
+
+def manual(profile: str, program: Path) -> str:
+    """The command that runs with a profile: of the Run that the program is from, or an example."""
+    command = read_run(program).command if is_run(program) else ("python", "train.py")
+    words = ["counterpoint", "pgle", "manual", "--profile", profile, "--", *command]
+    return printable(shlex.join(words))
 
 
 def refuse_over_input(out: str, timeline: Timeline) -> None:

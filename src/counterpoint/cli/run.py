@@ -11,6 +11,7 @@ from cyclopts import Parameter
 
 from counterpoint.capture.launch import launch
 from counterpoint.capture.world import find_world
+from counterpoint.cli.digest import digest_lines
 from counterpoint.cli.workload import ProfileOptions, WorkloadOptions, make_request
 from counterpoint.report.runs_document import run_lines
 from counterpoint.report.runs_json import run_json
@@ -49,7 +50,8 @@ def run(
         if json:
             sys.stdout.write(run_json(made))
         if missing or not json:
-            for line in run_lines(made, _shown(made), needs_profile=missing):
+            digest = () if json else digest_lines(made)
+            for line in run_lines(made, _shown(made), needs_profile=missing, digest=digest):
                 _say(line)
     status = (made.outcome if mine is None else made.rank(mine).outcome).status
     return NO_PROFILE if missing and not mine else status

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from counterpoint.core.errors import UsageError
+from counterpoint.flags.named_files import Reach
 from counterpoint.flags.reading import read_command, read_variables, read_written
-from counterpoint.flags.written import Written
+from counterpoint.flags.written import ENVIRONMENT, Written
 
 if TYPE_CHECKING:
     from counterpoint.runs.run import Run
@@ -38,9 +39,19 @@ class Source:
 
 
 def read_source(
-    source: str | None, command: Sequence[str], *, env: bool, form: str | None, wanted: Wanted
+    source: str | None,
+    command: Sequence[str],
+    *,
+    env: bool,
+    form: str | None,
+    wanted: Wanted,
+    allowed: Sequence[Path] = (),
 ) -> Source:
-    """Exactly one of a source's name, a command, and our own environment."""
+    """Exactly one of a source's name, a command, and our own environment.
+
+    Files that it names are read where they lie beside it, or in an `allowed` directory.
+    """
+    _check_allowed(allowed)
     if (source is not None) + bool(command) + env != 1:
         raise UsageError(
             "nothing to check was named" if not (source or command or env) else _TWO,
@@ -48,22 +59,31 @@ def read_source(
             next="counterpoint flags check job.sh",
         )
     if env:
-        return Source(read_variables(os.environ, "environment"))
+        return Source(read_variables(os.environ, ENVIRONMENT))
     if command:
-        return Source(read_command(command, os.environ))
+        return Source(read_command(command, os.environ, allowed=allowed))
     path = Path(source or "")
     if _is_directory(path):
         from counterpoint.runs import is_run, read_run
 
         if is_run(path):
-            return _of_run(read_run(path))
+            return _of_run(read_run(path), allowed)
     if _NAME.fullmatch(str(path)) and not path.exists():
         from counterpoint.flags.advice.recipe import recipes
         from counterpoint.flags.sources.toml_source import write_recipe
 
         if recipe := recipes().get(str(path)):
             return Source(write_recipe(recipe, wanted.jaxlib, wanted.chip))
-    return Source(read_written(source or "", form=form))
+    return Source(read_written(source or "", form=form, allowed=allowed))
+
+
+def _check_allowed(allowed: Sequence[Path]) -> None:
+    for directory in allowed:
+        if not directory.is_dir():
+            raise UsageError(
+                f"--allow {directory}: not a directory",
+                why="the files in it that a source names are read",
+            )
 
 
 def _is_directory(path: Path) -> bool:
@@ -76,10 +96,11 @@ def _is_directory(path: Path) -> bool:
 _TWO = "more than one thing to check was named"
 
 
-def _of_run(run: Run) -> Source:
+def _of_run(run: Run, allowed: Sequence[Path]) -> Source:
     from counterpoint.hardware import find_chip
     from counterpoint.runs.variables import device_of, jaxlib_of, variables_of
 
     chip = find_chip(device_of(run))
-    written = read_variables(variables_of(run), str(run.path), form="run")
+    reach = Reach((run.path, *allowed))
+    written = read_variables(variables_of(run), str(run.path), form="run", reach=reach)
     return Source(written, jaxlib_of(run), chip.name if chip else None)

@@ -55,14 +55,15 @@ def make_asked(command: Sequence[str], given: Given, out: Path | None) -> Asked:
         refuse_url(out)
     target = parse_target(given.search.target) if given.search.target is not None else None
     base = _base(words, given.tried, target)
-    _refuse_unreadable(given.tried.arm)
+    plan = _plan(given, target)
+    _refuse_unreadable(given.tried.arm, given.tried.space)
     asked = Asked(
         workload=workload,
         command=words,
         target=target,
         directory=out or _directory(workload, words),
         base=base,
-        plan=_plan(given, target),
+        plan=plan,
         question=_question(given, base) if target is not None else None,
         executor=given.place.executor,
         executor_options=_executor_options(given.place),
@@ -162,11 +163,20 @@ def _base(command: tuple[str, ...], tried: TriedOptions, target: Target | None) 
     return inherited.merged(settings) if inherited.xla else settings
 
 
-def _refuse_unreadable(arms: tuple[str, ...]) -> None:
+def _refuse_unreadable(arms: tuple[str, ...], space: Path | None) -> None:
+    """Names of a study's arms are read where its dimensions are known."""
     from counterpoint.flags import Settings
+    from counterpoint.tune.space.asked_of import drafts_for
+    from counterpoint.tune.space.labels import is_label
+    from counterpoint.tune.space.space_file import SpaceFile, read_space
     from counterpoint.workflow.prediction.variants import candidate
 
+    if not arms:
+        return
+    drafts = drafts_for(read_space(space) if space is not None else SpaceFile(file=""))
     for text in arms:
+        if is_label(text, drafts):
+            continue
         try:
             candidate(text, Settings())
         except UsageError as error:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from counterpoint.cli.output import write_output
-from counterpoint.cli.tune_settings import headed, laid_out
+from counterpoint.cli.tune_settings import headed, laid_out, release_of
 from counterpoint.core.errors import UsageError
 from counterpoint.report.document import Document
 from counterpoint.report.terminal import plain_text
@@ -44,8 +44,9 @@ def _best(winner: Arm, form: str, conclusion: Conclusion, study: Path) -> str | 
     from counterpoint.flags.rendering import Form, render
     from counterpoint.tune.study.directory import read_study
 
-    settings = laid_out(read_study(study), winner.settings, Form(form))
+    told = read_study(study)
+    settings = laid_out(told, winner.settings, Form(form))
     try:
-        return headed(render(settings, form), conclusion, study, winner)
+        return headed(render(settings, form, release_of(told)), conclusion, study, winner)
     except UsageError:
         return None

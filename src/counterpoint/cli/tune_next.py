@@ -27,9 +27,9 @@ def next_command(
     `command` is what is run where the study itself, a prediction, knows of none.
     """
     place = shlex.quote(str(study))
-    behind = shlex.join(told.began.command or command) or "python train.py"
+    behind = shlex.join(told.began.command or command)
     if conclusion.state == "running":
-        return f"counterpoint tune show {place}"
+        return f"watch -n 60 counterpoint tune show {place}"
     if (words := _words_on(conclusion, told)) is not None:
         return _again(told, words, place)
     return _of_one_that_is_done(conclusion, place, behind)
@@ -38,12 +38,16 @@ def next_command(
 def _of_one_that_is_done(conclusion: Conclusion, place: str, behind: str) -> str:
     winner = conclusion.winner
     if winner is None:
-        return f"counterpoint run --profile-start-step 5 -- {behind}"
+        return f"counterpoint run --profile-start-step 5 -- {behind or 'python train.py'}"
     if conclusion.basis != "predicted":
         return f"counterpoint tune show {place} --as slurm -o job.sh"
+    has_settings = bool(winner.settings.flags or winner.settings.variables)
+    if not behind:  # nothing can be run that nobody named
+        helps = has_settings or not lacks_profile(winner)
+        return f"counterpoint tune show {place} --as bash" if helps else "counterpoint pgle --help"
     if lacks_profile(winner):
-        given = f"--settings {place}/best.env --profile-start-step 5"
-        return f"counterpoint pgle manual {given} -- {behind}"
+        given = f"--settings {place}/best.env " if has_settings else ""
+        return f"counterpoint pgle manual {given}--profile-start-step 5 -- {behind}"
     return f"counterpoint tune --arm {place}/best.env -- {behind}"
 
 
@@ -59,7 +63,7 @@ def _words_on(conclusion: Conclusion, told: Study) -> tuple[str, ...] | None:
 def _again(told: Study, words: Sequence[str], place: str) -> str:
     """The command that began it, or goes on with it, from where that was."""
     if not words:
-        return f"the command that began it, with -o {place}: it goes on from here"
+        return f"less {place}/journal.jsonl"
     line = shlex.join(words)
     elsewhere = told.began.cwd and Path(told.began.cwd) != Path.cwd()
     return f"cd {shlex.quote(told.began.cwd)} && {line}" if elsewhere else line

@@ -7,11 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from counterpoint.flags.forms.lines import one_line
 from counterpoint.tune.conclusion.beside import beside
 from counterpoint.tune.conclusion.sentence import FAILURES
 
 if TYPE_CHECKING:
     from counterpoint.flags import Settings
+    from counterpoint.flags.catalogue import Release
     from counterpoint.flags.rendering import Form
     from counterpoint.tune.arm import Arm
     from counterpoint.tune.conclusion.conclusion import Conclusion
@@ -31,6 +33,14 @@ def laid_out(told: Study, settings: Settings, form: Form) -> Settings:
     shape = plan_of(told).shape
     ranks = shape.ranks_per_node or (1 if shape.per == "node" else None)
     return replace(settings, layout=Layout(hosts=shape.nodes, processes_per_host=ranks))
+
+
+def release_of(told: Study) -> Release:
+    """The jaxlib that the study ran with; of an older study without that, the one installed."""
+    from counterpoint.flags.catalogue import release
+    from counterpoint.flags.live.installed import chosen_release
+
+    return release(told.jaxlib) if told.jaxlib is not None else chosen_release()
 
 
 def headed(text: str, conclusion: Conclusion, study: Path, arm: Arm) -> str:
@@ -54,6 +64,6 @@ def warnings(conclusion: Conclusion, arm: Arm) -> list[str]:
 
 def _with_comment(text: str, lines: Iterable[str]) -> str:
     """The text behind a comment, which all forms begin with `#`."""
-    comment = "".join(f"# {' '.join(line.split())}\n" for line in lines)
+    comment = "".join(f"# {one_line(line)}\n" for line in lines)
     first, end, rest = text.partition("\n")
     return f"{first}{end}{comment}{rest}" if first.startswith(_SHEBANG) else f"{comment}{text}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ from cyclopts import Parameter
 
 from counterpoint.cli.flags_render import BY_SUFFIX, FormName
 from counterpoint.cli.numbers import WholeNumber
-from counterpoint.cli.tune_settings import headed, laid_out, warnings
+from counterpoint.cli.tune_settings import headed, laid_out, release_of, warnings
 from counterpoint.core.errors import InputError, UsageError
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ def _settings(
     form = Form(name) if name else BY_SUFFIX.get(out.suffix if out else "", Form.BASH)
     chosen = _arm(conclusion, study, arm)
     settings = laid_out(told, chosen.settings, form)
-    text = headed(render(settings, form), conclusion, study, chosen)
+    text = headed(render(settings, form, release_of(told)), conclusion, study, chosen)
     for line in (*unwritten(settings, form), *warnings(conclusion, chosen)):
         print(line, file=sys.stderr)
     if out is None:
@@ -143,9 +144,18 @@ def _arm(conclusion: Conclusion, study: Path, name: str | None) -> Arm:
             f" counterpoint tune show {shlex.quote(str(study))}",
         )
     arms = {it.arm.name: it.arm for it in conclusion.rows}
-    if name not in arms:
+    found = [name] if name in arms else [it for it in arms if _shortened(name).fullmatch(it)]
+    if len(found) != 1:
+        what = "stands for several arms of the study" if found else "the study has no such arm"
         raise UsageError(
-            f"--arm {name}: the study has no such arm",
-            why=f"its arms are {', '.join(arms) or 'none yet'}",
+            f"--arm {name}: {what}", why=f"its arms are {', '.join(found or arms) or 'none yet'}"
         )
-    return arms[name]
+    return arms[found[0]]
+
+
+def _shortened(name: str) -> re.Pattern[str]:
+    """A name as a narrow table shows it, without its middle; and the mark of a long one alone."""
+    if re.fullmatch(r"#[0-9a-f]{6}", name):
+        return re.compile(f".* {name}")
+    parts = name.split("\N{HORIZONTAL ELLIPSIS}")
+    return re.compile(".+".join(re.escape(it) for it in parts))

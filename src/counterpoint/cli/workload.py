@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final, Literal, TypeVar
+from typing import Annotated, Final, Literal
 
 from cyclopts import Parameter
 
@@ -18,7 +18,6 @@ from counterpoint.flags import Settings, load_settings, parse_settings, recipes
 from counterpoint.timeline.url import refuse_url
 
 _SHORTEST: Final = 0.001  # seconds
-T = TypeVar("T", int, float)
 Many = Annotated[tuple[str, ...], Parameter(show_default=False)]
 Switch = Annotated[bool, Parameter(show_default=False)]
 
@@ -59,10 +58,11 @@ class ProfileOptions:
     """What is profiled.
 
     Args:
-        profile_start_step: Profile from this step on, counted from 0.
-        profile_steps: So many steps; 10 if not said.
-        profile_after_quiet: Else profile once nothing was compiled for so many seconds; 5.
-        profile_seconds: And for so many seconds, where no steps can be counted; 3.
+        profile_start_step: Profile from this step on: counted from 0, or by the number that
+            the program's own StepTraceAnnotation gives it.
+        profile_steps: Number of steps to profile; 10 if not given.
+        profile_after_quiet: Profile once nothing was compiled for this many seconds.
+        profile_seconds: Profile for this many seconds where no steps can be counted.
         no_profile: Run without a profile.
         perfetto_link: Serve the profile to ui.perfetto.dev when it is done, and wait for it.
         processes: The ranks that profile: all, or their numbers with commas between.
@@ -152,19 +152,15 @@ def _window(profile: ProfileOptions) -> Window | None:
     _refuse_low("--profile-steps", profile.profile_steps, 1)
     _refuse_low("--profile-after-quiet", profile.profile_after_quiet, 0)
     _refuse_low("--profile-seconds", profile.profile_seconds, _SHORTEST)
-    usual = Window()
+    steps = profile.profile_steps
     return Window(
         start_step=profile.profile_start_step,
-        steps=_given(profile.profile_steps, usual.steps),
-        quiet_s=_given(profile.profile_after_quiet, usual.quiet_s),
-        seconds=_given(profile.profile_seconds, usual.seconds),
+        steps=Window().steps if steps is None else steps,
+        quiet_s=profile.profile_after_quiet,
+        seconds=profile.profile_seconds,
         perfetto_link=profile.perfetto_link,
         processes=_processes(profile.processes),
     )
-
-
-def _given(value: T | None, usual: T) -> T:
-    return usual if value is None else value
 
 
 def _processes(text: str) -> Literal["all"] | tuple[int, ...]:

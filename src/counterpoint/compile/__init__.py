@@ -17,4 +17,4 @@ from counterpoint.compile.workers.crew import Result as Result
 from counterpoint.compile.workers.pool import Pool as Pool
 from counterpoint.compile.workers.pool import compile_all as compile_all
 from counterpoint.hardware.target import Target as Target
-from counterpoint.hardware.target import parse_target as parse_target
+from counterpoint.hardware.target_text import parse_target as parse_target

@@ -14,6 +14,7 @@ from counterpoint.compile.workers.source_line import source_line
 from counterpoint.core.errors import CounterpointError, InputError, UsageError
 from counterpoint.flags.gone import unknown_hint
 from counterpoint.hardware.target import Target
+from counterpoint.hardware.target_text import sized
 
 _LAST_LINES: Final = 8
 _LONGEST: Final = 300
@@ -95,7 +96,7 @@ def _misfit(outcome: Outcome, workload: Workload, target: Target) -> Counterpoin
     return UsageError(
         f"module {workload.name} is made for {wanted} devices, {target} has {there}",
         why="the number of devices is part of a program",
-        next=f"--target {wanted}x{target.gpu}, or lower the program for {there} devices",
+        next=f"{sized(target, int(wanted))}, or lower the program for {there} devices",
     )
 
 

@@ -30,6 +30,12 @@ class CounterpointError(Exception):
             lines.append(f"  next: {self.next}")
         return "\n".join(lines)
 
+    @property
+    def sentence(self) -> str:
+        """All of it in one line: `what (why); next`."""
+        said = f"{self.what} ({self.why.rstrip('.')})" if self.why else self.what
+        return " ".join(f"{said}; {self.next}".split() if self.next else said.split())
+
 
 class UsageError(CounterpointError):
     """The command line or a setting is wrong."""

@@ -1,8 +1,8 @@
-"""Number the distinct rows of integer columns, without sorting where a table will do."""
+"""Number the distinct rows of integer columns; name numbers by their ranges."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import numpy as np
@@ -14,6 +14,7 @@ _DENSE: Final = 1 << 18
 """Combinations of values up to which a table is used to number them."""
 
 _ABSENT: Final = -1
+_RANGES: Final = 6
 
 
 def distinct(columns: Sequence[Longs]) -> tuple[Longs, Longs]:
@@ -45,3 +46,17 @@ def distinct(columns: Sequence[Longs]) -> tuple[Longs, Longs]:
     first = table[present]
     table[present] = np.arange(len(present))
     return first, table[code]
+
+
+def as_ranges(numbers: Iterable[int]) -> str:
+    """`5 to 14`, `3`, or `0 to 4 and 10 to 14`; of many ranges, the first ones."""
+    ranges: list[tuple[int, int]] = []
+    for number in sorted(set(numbers)):
+        if ranges and number == ranges[-1][1] + 1:
+            ranges[-1] = (ranges[-1][0], number)
+        else:
+            ranges.append((number, number))
+    shown = [str(low) if low == high else f"{low} to {high}" for low, high in ranges[:_RANGES]]
+    if len(ranges) > _RANGES:
+        return f"{', '.join(shown)}, and others up to {ranges[-1][1]}"
+    return " and ".join(filter(None, (", ".join(shown[:-1]), shown[-1]))) if shown else "none"

@@ -16,7 +16,7 @@ from counterpoint.cost.compute import Machine, machine_of, price_compute
 from counterpoint.cost.compute.user_kernel import price_described
 from counterpoint.cost.measured import Measured
 from counterpoint.cost.model import Contention, CostModel
-from counterpoint.cost.price import FREE, Family, Price
+from counterpoint.cost.price import FREE, Family, Price, Source
 from counterpoint.cost.scalars import Scalars, default_scalars
 from counterpoint.cost.tables import CollectiveTable, GemmTable, KernelTable, Table
 from counterpoint.cost.what_if import WhatIf
@@ -44,7 +44,8 @@ def build_model(
     known = scalars or default_scalars(target.gpu)
     asked = what_if or WhatIf()
     return Chain(
-        target=_with_links(target, asked.of(Family.NETWORK), asked.of(Family.HOST)),
+        target=target,
+        faster=_with_links(target, asked),
         machine=_faster(machine_of(target, known), asked),
         measured=measured,
         gemm_tables=tuple(it for it in tables if isinstance(it, GemmTable)),
@@ -54,11 +55,18 @@ def build_model(
     )
 
 
-def _with_links(target: Target, network: float, host: float) -> Target:
-    if host != 1.0:
-        wiring = target.wiring
-        wiring = replace(wiring, pcie_bytes_per_s=wiring.pcie_bytes_per_s * host)
-        target = replace(target, own_wiring=wiring)
+def _with_links(target: Target, asked: WhatIf) -> Target:
+    network, domain, host = map(asked.of, (Family.NETWORK, Family.DOMAIN, Family.HOST))
+    wiring = target.wiring
+    if not wiring.joins:  # PCIe is what a domain of plain cards has
+        host *= domain
+    if (domain, host) != (1.0, 1.0):
+        own = replace(
+            wiring,
+            domain_bytes_per_s=wiring.domain_bytes_per_s * domain,
+            pcie_bytes_per_s=wiring.pcie_bytes_per_s * host,
+        )
+        target = replace(target, own_wiring=own)
     if network == 1.0:
         return target
     gbps = target.links.nic_bytes_per_s * 8 / 1e9
@@ -83,6 +91,7 @@ class Chain:
     """A CostModel that asks one source after another, once per instruction."""
 
     target: Target
+    faster: Target  # with the links of the what-if
     machine: Machine
     measured: Measured | None
     gemm_tables: tuple[GemmTable, ...]
@@ -122,13 +131,27 @@ class Chain:
             family = modelled.family if modelled else None
             price = self.measured.price(program, instruction, family)
             if price is not None:
-                return price
+                return price.times(self._links(program, instruction)) if modelled else price
         if modelled is not None:
             return modelled
         described = price_described(program, instruction, self.machine, self.kernel_tables)
         return described or price_compute(program, instruction, self.machine, self.gemm_tables)
 
     def _collective(self, program: Program, instruction: Instruction) -> Price | None:
-        return price_collective(
-            program, instruction, self.target, self.machine.scalars, self.collective_tables
+        scalars, tables = self.machine.scalars, self.collective_tables
+        price = price_collective(program, instruction, self.target, scalars, tables)
+        if price is None or self.faster is self.target:
+            return price
+        if price.source is Source.USER_TABLE:
+            return price.times(self._links(program, instruction))
+        return price_collective(program, instruction, self.faster, scalars, tables)
+
+    def _links(self, program: Program, instruction: Instruction) -> float:
+        """The factor of a measured collective under the what-if: that of the model's price."""
+        if self.faster is self.target:
+            return 1.0
+        usual, asked = (
+            price_collective(program, instruction, it, self.machine.scalars)
+            for it in (self.target, self.faster)
         )
+        return asked.seconds / usual.seconds if usual and asked and usual.seconds else 1.0

@@ -34,8 +34,14 @@ class ScalarFile:
     scalars: Mapping[str, Scalar]
     path: str
 
-    def over(self, start: Scalars) -> Scalars:
-        """The scalars with the file's values in place of theirs."""
+    def over(self, start: Scalars, gpu: str) -> Scalars:
+        """The scalars of a GPU with the file's values in place of theirs."""
+        if self.chip not in ("", gpu):
+            raise InputError(
+                f"{self.path} was fitted on {self.chip}, and the target is {gpu}",
+                why="what programs reach on one chip is not what they reach on another",
+                next=f"leave it out; to take it all the same, write chip = {_quoted(gpu)} in it",
+            )
         return replace(start, **self.scalars)
 
 

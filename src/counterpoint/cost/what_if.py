@@ -24,8 +24,11 @@ _PARTS: Final[Mapping[str, Family]] = {
     "attention": Family.ATTENTION, "host": Family.HOST, "pcie": Family.HOST,
     "custom": Family.CUSTOM, "custom-call": Family.CUSTOM, "launch": Family.LAUNCH,
 }  # fmt: skip
-_REBUILT: Final = frozenset({Family.NETWORK, Family.MEMORY, Family.MATMUL, Family.HOST})
+_REBUILT: Final = frozenset(
+    {Family.NETWORK, Family.DOMAIN, Family.MEMORY, Family.MATMUL, Family.HOST}
+)
 """Families whose formulas are asked again with the faster part, instead of scaling their prices."""
+_LINKS: Final = frozenset({Family.NETWORK, Family.DOMAIN})
 _FACTOR: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)x?")
 _EXAMPLE: Final = "--what-if nic=2x,hbm=1.5x,collective:all-gather-start.3=0"
 
@@ -43,10 +46,13 @@ class WhatIf:
         return self.speed.get(family, 1.0)
 
     def apply(self, program: Program, instruction: Instruction, price: Price) -> Price:
-        """The price under it, where the machine was asked with its faster parts already."""
+        """The price under it, where the machine was asked with its faster parts already.
+
+        Links belong to the machine: a collective can wait for either of the links that it takes.
+        """
         factor = 1.0
         measured = price.source in (Source.MEASURED, Source.USER_TABLE)
-        if price.family not in _REBUILT or measured:
+        if price.family not in _REBUILT or (measured and price.family not in _LINKS):
             factor /= self.of(price.family)
         factor *= self._own(program, instruction)
         if factor == 1.0:
@@ -74,14 +80,24 @@ def parse_what_if(text: str) -> WhatIf:
         if colon:
             if kind not in ("collective", "op", "instruction"):
                 raise _refused(part, f"{kind}: is neither collective: nor op:")
-            instructions[own.strip().removeprefix("%")] = _factor(part, value, least=0.0)
+            own = own.strip().removeprefix("%")
+            factor = _factor(part, value, least=0.0)
+            instructions[own] = _unlike(part, instructions.get(own), factor)
         elif name.casefold() in _PARTS:
-            speed[_PARTS[name.casefold()]] = _factor(part, value, least=1e-3)
+            family = _PARTS[name.casefold()]
+            speed[family] = _unlike(part, speed.get(family), _factor(part, value, least=1e-3))
         else:
             raise _refused(part, _nearest(name))
     if not speed and not instructions:
         raise _refused(text, "it is empty")
     return WhatIf(speed, instructions)
+
+
+def _unlike(part: str, before: float | None, factor: float) -> float:
+    """The factor, unless the same part was given another one."""
+    if before not in (None, factor):
+        raise _refused(part, f"{before:g}x was given for the same part before it")
+    return factor
 
 
 def _factor(part: str, value: str, least: float) -> float:

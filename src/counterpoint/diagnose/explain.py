@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 import polars as pl
 
-from counterpoint.core.errors import InputError
+from counterpoint.core.display import drawn, listed
+from counterpoint.core.errors import InputError, UsageError
 from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.context import context_of
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.host.startup import startup
 from counterpoint.diagnose.judge import judge
 from counterpoint.diagnose.metrics.collectives import collective_profile
+from counterpoint.diagnose.metrics.groups import GROUPINGS, By, grouped
 from counterpoint.diagnose.metrics.utilisation import Utilisation, utilisation
 from counterpoint.diagnose.network.asked import check_target
 from counterpoint.diagnose.outliers import outliers, told
@@ -29,7 +32,8 @@ from counterpoint.diagnose.step import (
 )
 from counterpoint.flags import Settings
 from counterpoint.hardware import Target
-from counterpoint.runs import Run
+from counterpoint.runs import Run, is_run, read_run
+from counterpoint.runs.read import read
 from counterpoint.timeline.device import Host
 from counterpoint.timeline.model import Timeline
 
@@ -54,8 +58,10 @@ class Explanation:
     """Where a step goes. Times are of a median step, mean over devices, in milliseconds.
 
     `step` and `selected_devices` are what was asked for; None: a median step, all devices.
+    `subject` is what figures are of: where no whole step was seen, a run of its program.
 
     `ops` and `collectives` are polars frames, documented at `op_profile` and `collective_profile`;
+    `ops_by("scope")`, "source" or "category" sums ops up, as documented at `groups.SCHEMA`;
     `devices` gives the parts of the step per device and step, `device_breakdowns` those of a median
     step per device. None: not known, see `notes`.
     """
@@ -63,6 +69,7 @@ class Explanation:
     inputs: tuple[str, ...]
     notes: tuple[str, ...]
     step: int | None
+    subject: str
     selected_devices: tuple[int, ...] | None
     hosts: tuple[Host, ...]
     device_count: int
@@ -80,9 +87,27 @@ class Explanation:
     utilisation: Utilisation
     findings: tuple[Finding, ...]
 
+    def ops_by(self, by: By) -> pl.DataFrame:
+        """Time in ops by `scope` (layers of one kind together), `source`, `category` or `op`."""
+        if by not in GROUPINGS:
+            raise UsageError(f"ops are grouped by {', '.join(GROUPINGS)}, not by {by!r}")
+        return grouped(self.ops, by)
+
+    def __repr__(self) -> str:
+        median = self.steps.median_ms
+        step = "no whole step" if median is None else f"step {median:,.2f} ms"
+        first = "".join(f", first {it.code} {it.title!r}" for it in self.findings[:1])
+        return (
+            f"<Explanation of {listed(self.inputs)}: {self.basis}, {step} on {self.device_count}"
+            f" devices, {len(self.findings)} findings{first}>"
+        )
+
+    def _repr_html_(self) -> str | None:
+        return drawn(self)
+
 
 def explain(
-    timeline: Timeline,
+    timeline: Timeline | str | Path,
     *,
     step: int | None = None,
     devices: Sequence[int] | None = None,
@@ -93,8 +118,11 @@ def explain(
     """Say where the step goes: of a typical step, or of step `step`; on all devices or on some.
 
     `run` tells the settings it ran under, unless `settings` do; `target` tells the links between
-    devices and hosts.
+    devices and hosts. A path is read first: of a profile, or of a Run.
     """
+    if not isinstance(timeline, Timeline):
+        run = read_run(timeline) if run is None and is_run(timeline) else run
+        timeline = read(str(timeline))
     _require_device(timeline)
     selection = select(timeline, step=step, devices=devices)
     case = Case(selection=selection, context=context_of(run, target, settings))
@@ -111,6 +139,7 @@ def explain(
             *startup(case),
         ),
         step=step,
+        subject=selection.subject,
         selected_devices=None if devices is None else selection.devices,
         hosts=timeline.hosts,
         device_count=len(selection.devices),

@@ -13,6 +13,7 @@ from counterpoint.diagnose.exposure.given import given_flags, on_gpu
 from counterpoint.diagnose.exposure.shares import EXPOSED, shares_of
 from counterpoint.diagnose.exposure.told import Rows
 from counterpoint.diagnose.finding import Evidence
+from counterpoint.diagnose.network.bound import Bound
 from counterpoint.flags.version import PROFILE
 from counterpoint.flags.xla_flags import parse_xla_flags
 from counterpoint.pgle.check import Coverage, check_profile
@@ -92,7 +93,8 @@ def coverage_of(case: Case, path: str) -> Coverage | None:
 
 def ill_informed(case: Case) -> Rows:
     """Exposed collectives that the scheduler might hide, if it knew better; those of STEP101."""
-    return [row for row in case.ask(shares_of).of(EXPOSED) if row["movable_ms"] != 0]
+    rows = case.ask(shares_of).of(EXPOSED)
+    return [it for it in rows if it["movable_ms"] != 0 and it["bound"] != Bound.TOO_LITTLE]
 
 
 def missing_costs(case: Case, coverage: Coverage) -> tuple[Evidence, ...]:

@@ -3,27 +3,38 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import polars as pl
 
 from counterpoint.diagnose.metrics.attribution import IDLE, PHASES
-from counterpoint.diagnose.selection import Selection, device_slices
+from counterpoint.diagnose.selection import Selection, Window, device_slices
 from counterpoint.timeline.model import Lane
+
+_SPREAD: Final = 10
+"""Steps from which on their spread is told by percentiles; below, by the shortest and longest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepTimes:
-    """Step time over all steady steps, from start to start; None where there is no step.
+    """Step time over all steady steps, from start to start; None where no whole step was seen.
 
-    `execution_ms` is the part in which the step's program runs, from its first op to its last.
+    `p10_ms` and `p90_ms` are None below ten steps. `execution_ms` is the part in which the step's
+    program runs, from its first op to its last. Everything else that is said of a step is of what
+    `window` names, and that takes `window_ms`: of a run of the program, or of all of the profile,
+    where no whole step was seen.
     """
 
     count: int
     median_ms: float | None
+    min_ms: float | None
+    max_ms: float | None
     p10_ms: float | None
     p90_ms: float | None
     execution_ms: float | None
+    window: Window
+    window_ms: float | None
     how: str
 
 
@@ -55,26 +66,28 @@ class Phases:
 
 def step_times(selection: Selection, how: str) -> StepTimes:
     """Median and spread of the step time."""
-    lengths = selection.lengths_ms
-    if not lengths:
-        return StepTimes(
-            count=0, median_ms=None, p10_ms=None, p90_ms=None, execution_ms=None, how=how
-        )
-    p10, p90 = np.percentile(lengths, [10, 90])
+    lengths = selection.step_lengths_ms
+    p10, p90 = np.percentile(lengths, [10, 90]) if len(lengths) >= _SPREAD else (None, None)
     return StepTimes(
         count=len(lengths),
-        median_ms=selection.median_ms,
-        p10_ms=float(p10),
-        p90_ms=float(p90),
+        median_ms=selection.median_ms if lengths else None,
+        min_ms=min(lengths, default=None),
+        max_ms=max(lengths, default=None),
+        p10_ms=None if p10 is None else float(p10),
+        p90_ms=None if p90 is None else float(p90),
         execution_ms=_execution_ms(selection),
+        window=selection.window,
+        window_ms=selection.median_ms if selection.lengths_ms else None,
         how=how,
     )
 
 
 def _execution_ms(selection: Selection) -> float | None:
     timeline = selection.timeline
-    if timeline.step_program is None:
+    if timeline.step_program is None or selection.window is Window.PROFILE:
         return None
+    if selection.window is Window.RUN:
+        return selection.median_ms
     runs = timeline.runs.filter(pl.col("program") == timeline.step_program).join(
         selection.windows, on=["step", "device"], how="semi"
     )

@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from counterpoint.flags.environment import inherited_settings as inherited_settings
     from counterpoint.flags.gone import Gone as Gone
     from counterpoint.flags.gone import gone as gone
+    from counterpoint.flags.line import parse_settings as parse_settings
     from counterpoint.flags.live.answer import Rejected as Rejected
     from counterpoint.flags.live.probe import Answer as Answer
     from counterpoint.flags.live.probe import ask as ask
     from counterpoint.flags.live.probe import probe as probe
     from counterpoint.flags.live.probe import rejection as rejection
     from counterpoint.flags.settings import Settings as Settings
-    from counterpoint.flags.settings import parse_settings as parse_settings
     from counterpoint.flags.source import load_settings as load_settings
     from counterpoint.flags.xla_flags import parse_xla_flags as parse_xla_flags
     from counterpoint.flags.xla_flags import render_xla_flags as render_xla_flags
@@ -34,7 +34,7 @@ _HOMES = {
     "gone": "counterpoint.flags.gone",
     "inherited_settings": "counterpoint.flags.environment",
     "load_settings": "counterpoint.flags.source",
-    "parse_settings": "counterpoint.flags.settings",
+    "parse_settings": "counterpoint.flags.line",
     "parse_xla_flags": "counterpoint.flags.xla_flags",
     "probe": "counterpoint.flags.live.probe",
     "recipes": "counterpoint.flags.advice.recipe",

@@ -12,17 +12,28 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 from counterpoint.core.errors import InputError, UsageError
+from counterpoint.flags.named_files import (
+    ANYWHERE,
+    LARGEST,
+    LARGEST_SOURCE,
+    Reach,
+    beside,
+    read_regular,
+)
+from counterpoint.flags.sources.flag_files import with_files
 from counterpoint.flags.sources.mentions import mentions
 from counterpoint.flags.sources.sniff import ALIASES, FORMS, sniff
-from counterpoint.flags.written import COMMAND_LINE, Place, Written
+from counterpoint.flags.written import COMMAND_LINE, ENVIRONMENT, Place, Written
 
+_NOWHERE: Final = Reach()
+_MOST_SETTINGS: Final = 5_000
 _PROCESS: Final = re.compile(r"pid:(\d+)")
 _FLAGS: Final = re.compile(
     r"\s*(?:-\S|[\N{HYPHEN}-\N{EM DASH}\N{MINUS SIGN}]|['\"]\s*--|(?:export\s+)?[A-Za-z_]\w*=)"
@@ -31,39 +42,70 @@ _FLAGS: Final = re.compile(
 
 
 def read_written(
-    source: str | Path, *, form: str | None = None, version: str | None = None
+    source: str | Path,
+    *,
+    form: str | None = None,
+    version: str | None = None,
+    allowed: Iterable[Path] = (),
 ) -> Written:
     """What a source says: a file, `-`, `pid:123`, a recipe, or flags as they stand.
 
     `form` forces one of FORMS instead of sniffing. `version` is the jaxlib a recipe is read for.
+    Files that the source names are read where they lie beside it, or in an `allowed` directory.
     """
+    reach = Reach().with_allowed(allowed)
     _check_form(form)
     if isinstance(source, str):
         if source == "-":
-            return read_text(_decoded(sys.stdin.buffer.read(), "stdin"), "stdin", form=form)
+            data = sys.stdin.buffer.read(LARGEST_SOURCE + 1)
+            if len(data) > LARGEST_SOURCE:
+                raise InputError(f"stdin: more than {LARGEST_SOURCE >> 20} MiB")
+            return read_text(_decoded(data, "stdin"), "stdin", form=form, reach=reach)
         if match := _PROCESS.fullmatch(source):
             return read_process(int(match[1]))
         if _FLAGS.match(source) and not _is_file(Path(source)):
-            return _in_line(read_text(source, COMMAND_LINE, form=form))
+            return _in_line(read_text(source, COMMAND_LINE, form=form, reach=ANYWHERE))
         if not source.strip():
             raise UsageError("an empty text: no settings", next="name a file, or flags in quotes")
         if is_recipe(source):
             return _recipe(source, version)
     path = Path(source)
-    return read_text(_decoded(_content(path), str(path)), str(path), form=form)
+    text = _decoded(_content(path), str(path))
+    return read_text(text, str(path), form=form, reach=beside(path).with_allowed(allowed))
 
 
-def read_text(text: str, where: str, *, form: str | None = None) -> Written:
+def read_text(
+    text: str, where: str, *, form: str | None = None, reach: Reach = _NOWHERE
+) -> Written:
     """What a text says; `where` is its name, by whose suffix the form is known, too."""
     _check_form(form)
     guessed = form is None
     form = ALIASES.get(form, form) if form else sniff(text, where)
-    written = _reader(form)(text, where)
+    if len(text) > (LARGEST_SOURCE if form == "notebook" else LARGEST):
+        raise InputError(f"{where}: more than {LARGEST >> 20} MiB of text: no settings")
+    try:
+        written = with_files(_reader(form)(text, where), reach)
+    except RecursionError:
+        raise InputError(
+            f"{where}: nested too deep to be read", next="--form text finds flags in any text"
+        ) from None
+    _check_count(written, where)
     if guessed and form == "shell":
         written = _with_comments_noted(written, text)
     if written.given or written.slips or written.unread:
         return written
     return replace(written, unread=mentions(text, prose=form == "text"))
+
+
+def _check_count(written: Written, where: str) -> None:
+    """Each rule looks at each setting: no program has so many, and the rules would take minutes."""
+    for program in written.programs:
+        if len(program.given) > _MOST_SETTINGS:
+            raise InputError(
+                f"{where}: {len(program.given)} settings: no more than {_MOST_SETTINGS} of one"
+                " program are looked at",
+                next="name the file that sets the flags of one program",
+            )
 
 
 def _with_comments_noted(written: Written, text: str) -> Written:
@@ -86,6 +128,7 @@ def read_variables(
     *,
     form: str = "environment",
     directory: Path | None = None,
+    reach: Reach = ANYWHERE,
 ) -> Written:
     """What an environment says. `directory` is where its process runs: a flag file lies there.
 
@@ -97,8 +140,9 @@ def read_variables(
     assigned = [
         Assigned(name, known(value)) for name, value in variables.items() if is_setting(name)
     ]
-    found = write_up(assigned, where, directory=directory)
-    return Written(where=where, form=form, given=tuple(found.given), slips=tuple(found.slips))
+    found = write_up(assigned, where)
+    written = Written(where=where, form=form, given=tuple(found.given), slips=tuple(found.slips))
+    return with_files(written, reach, directory=directory)
 
 
 def read_process(pid: int) -> Written:
@@ -109,14 +153,18 @@ def read_process(pid: int) -> Written:
     return read_variables(variables, f"pid:{pid}", form="process", directory=process_directory(pid))
 
 
-def read_command(words: Sequence[str], inherited: Mapping[str, str]) -> Written:
+def read_command(
+    words: Sequence[str], inherited: Mapping[str, str], *, allowed: Iterable[Path] = ()
+) -> Written:
     """What a command would get: the environment, and `NAME=value` before it, also behind `env`.
 
     A command that starts with a shell script or a Slurm job is read as that script, too.
     """
     from counterpoint.flags.sources.command_line import read_command_line
 
-    return read_command_line(words, inherited)
+    written = read_command_line(words, inherited)
+    reach = beside(Path(written.where)).with_allowed(allowed)
+    return with_files(written, reach, own=(COMMAND_LINE, ENVIRONMENT))
 
 
 def _in_line(written: Written) -> Written:
@@ -197,7 +245,7 @@ def _is_file(path: Path) -> bool:
 
 def _content(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_regular(path, LARGEST_SOURCE)
     except FileNotFoundError:
         raise UsageError(
             f"{path}: neither a file nor a recipe",

@@ -28,8 +28,9 @@ class Form(StrEnum):
 def render(settings: Settings, form: Form | str, release: Release | None = None) -> str:
     """The text, ending with a line end.
 
-    Compiler options are written for one release (without one, the newest): their values have a
-    syntax of their own, and what no compile takes by itself is left out with a comment.
+    Compiler options are written for one release (without one, that of the jaxlib installed here,
+    else the newest): their values have a syntax of their own, and what no compile takes by itself
+    is left out with a comment.
     """
     match _form(form):
         case Form.ENV:
@@ -48,10 +49,10 @@ def render(settings: Settings, form: Form | str, release: Release | None = None)
 
 
 def _compiler_options(settings: Settings, release: Release | None) -> str:
-    from counterpoint.flags.catalogue import release as find
     from counterpoint.flags.forms.compiler_options import render_compiler_options
+    from counterpoint.flags.live.installed import chosen_release
 
-    return render_compiler_options(settings, release or find(None))
+    return render_compiler_options(settings, release or chosen_release())
 
 
 def _form(form: Form | str) -> Form:

@@ -2,13 +2,43 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Final
 
 from counterpoint.core.errors import UsageError
 from counterpoint.flags import repeats
 from counterpoint.flags.layout import Layout
-from counterpoint.flags.xla_flags import Pairs, expand_xla_flags, parse_xla_flags
+from counterpoint.flags.xla_flags import Pairs
+
+NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NEXT: Final = "write flags and variables as NAME=value"
+
+
+class NotASettingError(UsageError, ValueError):
+    """A name or a value that no environment and no compiler can be given."""
+
+
+def fault(name: str, value: str) -> str | None:
+    """Why a pair can't be a setting; None where it can.
+
+    Names are written into scripts as they are. Nothing else may stand in them.
+    """
+    if not NAME.fullmatch(name):
+        return "a name consists of the letters A to Z and a to z, digits and underscores"
+    if "\0" in value:
+        return "an environment can't hold a zero byte"
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return "the value is not text"
+    return None
+
+
+def sound(pairs: Iterable[tuple[str, str]]) -> Pairs:
+    """The pairs that can be settings, of those that a file or an environment holds."""
+    return tuple(pair for pair in pairs if fault(*pair) is None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +58,9 @@ class Settings:
     def __post_init__(self) -> None:
         if "XLA_FLAGS" in self.variables:
             raise ValueError("XLA_FLAGS belongs into Settings.xla, parsed")
+        for name, value in (*self.xla, *self.env, *self.options):
+            if why := fault(name, value):
+                raise NotASettingError(f"{name!r}: not a setting", why=why, next=_NEXT)
 
     @property
     def flags(self) -> dict[str, str]:
@@ -60,33 +93,3 @@ class Settings:
         given = (under.merged(self) if under else self).flags.get(name)
         flags = {**self.flags, name: repeats.add(given, value)}
         return replace(self, xla=tuple(flags.items()))
-
-
-def parse_settings(flags: Iterable[str] = (), variables: Iterable[str] = ()) -> Settings:
-    """From `name=value` texts as the command line takes them; dashes before a flag don't matter."""
-    xla: list[tuple[str, str]] = []
-    for text in flags:
-        name, equals, value = text.partition("=")
-        name = name.strip().removeprefix("--")
-        if not name or not equals or not name.replace("_", "").isalnum():
-            raise UsageError(
-                f"--set {text}: not a setting",
-                why="a setting is a flag's name, `=` and its value",
-                next="--set xla_gpu_enable_latency_hiding_scheduler=true",
-            )
-        xla.append((name, value))
-    env: list[tuple[str, str]] = []
-    for text in variables:
-        name, equals, value = text.partition("=")
-        if not name.isidentifier() or not equals:
-            raise UsageError(
-                f"--env {text}: not a variable",
-                why="a variable is a name, `=` and its value",
-                next="--env NCCL_DEBUG=INFO",
-            )
-        if name == "XLA_FLAGS":
-            where = "--env XLA_FLAGS"
-            xla.extend(parse_xla_flags(expand_xla_flags(value, where=where), where=where))
-        else:
-            env.append((name, value))
-    return Settings(tuple(xla), tuple(env))

@@ -13,6 +13,8 @@ from typing import Final
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.flags.advice.recipe import recipes
 from counterpoint.flags.advice.recipe_text import read_recipe
+from counterpoint.flags.known import refuse_bare_flag
+from counterpoint.flags.named_files import LARGEST_SOURCE, beside, read_regular
 from counterpoint.flags.settings import Settings
 from counterpoint.flags.sources.shell_script import follow
 from counterpoint.flags.sources.state import State
@@ -40,9 +42,19 @@ def load_settings(
         settings = read_recipe(text, str(path)).resolve(version or installed_jaxlib(), chip)
     else:
         settings = _read_form(text, str(path))
+    _refuse_bare_flags(settings, path)
     if settings == Settings():
         raise InputError(f"{path}: no settings in it", next="add lines such as --xla_...=value")
     return settings
+
+
+def _refuse_bare_flags(settings: Settings, path: Path) -> None:
+    """A flag without its prefix would be a variable that nothing reads."""
+    try:
+        for name, value in settings.env:
+            refuse_bare_flag(name, value)
+    except UsageError as error:
+        raise InputError(f"{path}: {error.what}", why=error.why, next=error.next) from None
 
 
 def installed_jaxlib() -> str | None:
@@ -105,16 +117,17 @@ def _read_env(text: str, where: str) -> Settings:
 def _read_certain(text: str, where: str) -> Settings:
     from counterpoint.flags.reading import read_text
 
-    return _certain(read_text(text, where))
+    return _certain(read_text(text, where, reach=beside(Path(where))))
 
 
 def _certain(written: Written) -> Settings:
     """Of what a tolerant reader found, if there is nothing else."""
     for slip in written.slips:
         raise InputError(f"{slip.place}: {slip.text}: {slip.why}", next=_WRITE_OUT)
-    doubtful = [*written.notes, *written.unread]
+    doubtful = [*written.notes, *(f"not read: {it}" for it in written.unread)]
     doubtful += [f"{it.name} is set within an `if`" for it in written.given if it.branch]
     doubtful += [f"{it.name} is not certain" for it in written.given if not it.known]
+    doubtful += [f"{it.name!r} is not a setting: {why}" for it, why in written.refused]
     doubtful += ["several programs are started" for _ in written.others[:1]]
     if doubtful:
         raise InputError(
@@ -129,7 +142,8 @@ def _flags(one: Assigned | None, where: str) -> tuple[tuple[str, str], ...]:
     if one is None:
         return ()
     here = f"{where}:{one.value.line}"
-    return parse_xla_flags(expand_xla_flags(one.value.text, where=here), where=here)
+    text = expand_xla_flags(one.value.text, where=here, reach=beside(Path(where)))
+    return parse_xla_flags(text, where=here)
 
 
 def _check_known(value: Traced, where: str) -> None:
@@ -148,7 +162,7 @@ def _check_read(state: State, where: str) -> None:
     for slip in state.slips:
         if slip.kind is SlipKind.STRAY:
             raise InputError(f"{slip.place}: {slip.text}: {slip.why}", next="put it in quotes")
-    if doubtful := (*state.unread, *state.doubts.notes()):
+    if doubtful := (*(f"not read: {it}" for it in state.unread), *state.doubts.notes()):
         raise InputError(
             f"{where}: {doubtful[0]}",
             why="settings are applied from what is certain to be set",
@@ -158,7 +172,7 @@ def _check_read(state: State, where: str) -> None:
 
 def _read(path: Path) -> str:
     try:
-        data = path.read_bytes()
+        data = read_regular(path, LARGEST_SOURCE)
     except FileNotFoundError:
         raise UsageError(
             f"{path}: neither a file nor a recipe",

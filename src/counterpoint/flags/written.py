@@ -14,10 +14,12 @@ from typing import Final
 
 from counterpoint.flags.channel import Channel
 from counterpoint.flags.layout import Layout
-from counterpoint.flags.settings import Settings
+from counterpoint.flags.settings import Settings, fault, sound
 
 COMMAND_LINE: Final = "command line"
 """Where flags stand that are not in a file."""
+ENVIRONMENT: Final = "environment"
+"""Where settings stand that this process inherits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +76,11 @@ class SlipKind(Enum):
     DASH = auto()  # a character that only looks like `--`
     SINGLE_DASH = auto()  # one dash, or three
     UNKNOWABLE = auto()  # known only when the script or the program runs
+    NAMES_FILE = auto()  # XLA_FLAGS names a file, which is not read so far
     MISSING_FILE = auto()  # XLA_FLAGS names a file that is not there or can't be read
     OVERWRITTEN = auto()  # an assignment throws away what was set before
     TOO_LATE = auto()  # set behind the place where it is read
+    REFUSED = auto()  # a name or a value that nothing can be given
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +88,7 @@ class Slip:
     """Something written that does not do what it seems to. `mend` is what to write instead.
 
     `lost`: flags behind a place where XLA stops. It does not read them, so they are no settings.
+    `otherwise`: what it is where no file of this name is there.
     """
 
     kind: SlipKind
@@ -93,6 +98,12 @@ class Slip:
     place: Place
     mend: str | None = None
     lost: tuple[Given, ...] = ()
+    otherwise: tuple[Slip, ...] = ()
+
+
+def as_slip(one: Given, why: str) -> Slip:
+    """A setting that can't be one."""
+    return Slip(kind=SlipKind.REFUSED, channel=one.channel, text=one.text, why=why, place=one.place)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +120,8 @@ class Written:
     """Parts of the source that may set something and were not read: nothing is to be promised."""
     others: tuple[Written, ...] = field(default=())
     """What other programs of the source get, that are started before or beside the last one."""
+    source: str = field(default="", repr=False, compare=False)
+    """The whole text, where it is mended in its place: a program is more than its settings."""
 
     @property
     def programs(self) -> tuple[Written, ...]:
@@ -120,15 +133,25 @@ class Written:
         return tuple(one for one in self.given if one.channel is channel)
 
     @property
+    def refused(self) -> tuple[tuple[Given, str], ...]:
+        """What is written and can't be a setting, each with the reason."""
+        every = ((one, fault(one.name, one.meant)) for one in self.given)
+        return tuple((one, why) for one, why in every if why)
+
+    @property
     def settings(self) -> Settings:
         """What it comes to, as far as it is known."""
         xla = self._pairs(Channel.XLA_FLAGS)
         options = self._pairs(Channel.COMPILER_OPTIONS)
-        tpu = " ".join(one.text for one in self.through(Channel.LIBTPU_INIT_ARGS) if one.known)
+        tpu = " ".join(
+            one.text
+            for one in self.through(Channel.LIBTPU_INIT_ARGS)
+            if one.known and fault(one.name, one.text) is None
+        )
         env = [*self._pairs(Channel.ENVIRONMENT)]
         env += [(name.upper(), value) for name, value in self._pairs(Channel.JAX_CONFIG)]
         env += [("LIBTPU_INIT_ARGS", tpu)] if tpu else []
         return Settings(xla, tuple(env), options, self.layout)
 
     def _pairs(self, channel: Channel) -> tuple[tuple[str, str], ...]:
-        return tuple((one.name, one.meant) for one in self.through(channel) if one.known)
+        return sound((one.name, one.meant) for one in self.through(channel) if one.known)

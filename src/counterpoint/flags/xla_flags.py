@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from counterpoint.core.errors import InputError, UsageError
+from counterpoint.flags.named_files import ANYWHERE, Reach, read_regular
 from counterpoint.flags.names import names
 
 Pairs: TypeAlias = tuple[tuple[str, str], ...]
@@ -95,7 +96,13 @@ def join_xla_flags(words: Iterable[str]) -> str:
     return " ".join(f"{name}{equals}{_quoted(value)}" for name, equals, value in parts)
 
 
-def expand_xla_flags(value: str, *, where: str = "XLA_FLAGS", directory: Path | None = None) -> str:
+def expand_xla_flags(
+    value: str,
+    *,
+    where: str = "XLA_FLAGS",
+    directory: Path | None = None,
+    reach: Reach = ANYWHERE,
+) -> str:
     """The flags that a variable's value stands for: itself, or what is in the file it names.
 
     XLA takes a value that does not start with a dash for a file's name, relative to where the
@@ -106,29 +113,30 @@ def expand_xla_flags(value: str, *, where: str = "XLA_FLAGS", directory: Path | 
     start = value.lstrip(SPACE)
     if start[0] == "-":
         return value
-    if not names_file(value, directory):
+    path = (directory or Path()) / value
+    if not looks_like_file(value) and not (reach.holds(path) and path.exists()):
         raise _stray(value, len(value) - len(start), where)
-    return _file_text((directory or Path()) / value, where)
+    return _file_text(path, where, reach)
 
 
-def names_file(value: str, directory: Path | None = None, *, exists: bool = False) -> bool:
-    """Whether a value without a dash in front is meant as a file's name; XLA takes it for one.
-
-    `exists`: only if the file is there.
-    """
-    try:
-        there = ((directory or Path()) / value).exists()
-    except (OSError, ValueError):  # a name too long, or with a zero byte
-        return False
+def looks_like_file(value: str) -> bool:
+    """Whether a value without a dash in front is meant as a file's name; XLA takes it for one."""
     start = value.lstrip(SPACE)
     flag = start[:1] in (*DASHES, *_QUOTES, "#") or LOOKS_LIKE_FLAG.match(start)
-    return there or not (exists or flag or len(start.split()) > 1)
+    return not (flag or len(start.split()) > 1)
 
 
-def _file_text(path: Path, where: str) -> str:
+def _file_text(path: Path, where: str, reach: Reach) -> str:
+    """What stands in a file of flags; of what is no flag only the place is told."""
     why = "a value that does not start with `--` names a file of flags"
+    if not reach.holds(path):
+        raise InputError(
+            f"{where}: {path} is not read: it does not lie beside the source",
+            why=why,
+            next="write the flags of the file in its place",
+        )
     try:
-        text = path.read_bytes().decode()
+        text = read_regular(path).decode()
     except OSError as failure:
         raise InputError(
             f"{where}: {path} can't be read: {failure.strerror or failure}",
@@ -139,6 +147,10 @@ def _file_text(path: Path, where: str) -> str:
         raise InputError(f"{where}: {path} is not text", why=why) from None
     if "\0" in text:
         raise InputError(f"{where}: {path} is not text", why=why)
+    for word in scan_xla_flags(text, where=str(path)):
+        if not word.text.startswith("--"):
+            line = text.count("\n", 0, word.at) + 1
+            raise InputError(f"{where}: {path}:{line}: a word does not start with `--`", why=why)
     return text
 
 

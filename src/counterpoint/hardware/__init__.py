@@ -5,5 +5,5 @@ from counterpoint.hardware.chip import find_chip as find_chip
 from counterpoint.hardware.links import Links as Links
 from counterpoint.hardware.target import Devices as Devices
 from counterpoint.hardware.target import Target as Target
-from counterpoint.hardware.target import parse_devices as parse_devices
-from counterpoint.hardware.target import parse_target as parse_target
+from counterpoint.hardware.target_text import parse_devices as parse_devices
+from counterpoint.hardware.target_text import parse_target as parse_target

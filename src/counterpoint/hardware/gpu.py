@@ -38,7 +38,6 @@ class Gpu:
     matrix_ops: Mapping[str, int]
     half_ops: int  # per clock of a scalar unit, 0 where XLA ships no figures
     active_links: int
-    nvlink_domain: int
     source: str
     threads_per_core: int = 2048
     stands_in: str = ""  # why the description is not the device's own

@@ -17,12 +17,19 @@ class Ici:
     pattern: str  # matches the names that profiles give it
     bytes_per_s: float  # of all links of a chip, in one direction
     devices: int  # of one chip, as JAX counts
+    slice: int  # chips of the largest one
+    slice_source: str
     source: str
 
     @property
     def device_bytes_per_s(self) -> float:
         """A device's share, while all of its chip use the links."""
         return self.bytes_per_s / self.devices
+
+    @property
+    def slice_devices(self) -> int:
+        """Devices of the largest slice."""
+        return self.slice * self.devices
 
 
 @cache

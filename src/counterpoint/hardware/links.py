@@ -40,6 +40,9 @@ class Wiring:
     nic_gbps: float
     source: str
     nic_source: str
+    host: int  # GPUs of one host, as a rule
+    most: int  # of the largest machine that is sold as one: more are several hosts
+    host_source: str
     spans_hosts: bool = False  # a rack's switch joins hosts to one domain
 
     @property
@@ -77,4 +80,7 @@ UNKNOWN_WIRING = Wiring(
     nic_gbps=100,
     source="unknown GPU: PCIe Gen4 x16 stands in",
     nic_source="unknown GPU: 100 Gb/s stands in",
+    host=8,
+    most=16,
+    host_source="unknown GPU: servers have at most 16",
 )

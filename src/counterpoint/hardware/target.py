@@ -1,9 +1,7 @@
 """A Target: which GPUs, how many on a host, how many hosts, and how fast a GPU's network is.
 
-`8xH100` is one host; `64x8xH100` is 64 hosts of 8; `64x8xH100:400G` says what each GPU's NIC does,
-`64x8xH100:4x200G` how many NICs a host has. A file's path ending in `.toml` describes another.
 A Target can be compiled for. Commands that compile nothing take Devices: any chip that is known by
-name, AMD's and TPUs too.
+name, AMD's and TPUs too. `target_text.py` reads both as users write them.
 """
 
 from __future__ import annotations
@@ -14,25 +12,11 @@ from typing import Final
 
 from counterpoint.core.errors import UsageError
 from counterpoint.hardware.chip import Chip, chip_named, chips, find_chip
-from counterpoint.hardware.gpu import Gpu, find_gpu, gpus, target_config
+from counterpoint.hardware.gpu import Gpu, find_gpu
 from counterpoint.hardware.links import UNKNOWN_WIRING, Links, Wiring, find_wiring
 
-_SPELLING: Final = re.compile(
-    r"(?:(?P<hosts>\d+)x)?(?P<count>\d+)x(?P<gpu>[A-Za-z][\w .-]*?)"
-    r"(?::(?:(?P<nics>\d+)x)?(?P<nic>\d+(?:\.\d+)?)G(?:b|bps|b/s|bit)?)?",
-    re.IGNORECASE,
-)
 _MEMORY: Final = re.compile(r"device_memory_size: (\d+)")
 _BYTES_PER_GBIT: Final = 1e9 / 8
-_MOST_DEVICES: Final = 1 << 20
-_EXAMPLE: Final = "--target 8xH100, or 4x8xH100 for four hosts of eight"
-_UNMEASURED: Final = (
-    (r"TPU[ -]?(v\d+[a-z]*|v5 lite)", "TPU {}"),
-    (r"MI[ -]?(\d{2,3}[A-Z]?)", "MI{}"),
-    (r"RTX[ -]?((?:PRO ?|A)?\d{0,4})", "RTX {}"),
-    (r"(GH200|H20|H800|A800|A10G?|A16|A30|A40|L4|L40|T4|P4|P40|P100|V100S?)", "{}"),
-)
-"""Chips whose peak rates are not looked at here, as their makers write them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,9 +101,12 @@ class Target:
         links = self.links
         if self.devices > max(links.domain, self.gpus_per_host) and self.nic_gbps is None:
             gbps = links.nic_bytes_per_s / _BYTES_PER_GBIT
+            yours = f"as in {self}:{gbps:g}G"
+            if self.origin:
+                yours = f'in the file: [network] nic = "{gbps:g} Gb/s"'
             notes.append(
                 f"no network was named: {gbps:g} Gb/s per GPU, a {links.network_source}; "
-                f"name yours as in {self}:{gbps:g}G"
+                f"name yours {yours}"
             )
         return tuple(notes)
 
@@ -149,95 +136,3 @@ class Devices:
     @property
     def count(self) -> int:
         return self.hosts * self.per_host
-
-
-def parse_devices(text: str) -> Devices:
-    """The Devices that a user writes like a Target, of any chip that is known by name."""
-    found = _spelt(text)
-    chip = _chip(found["gpu"])
-    if chip is None:
-        known = [*(gpu.name for gpu in gpus()), *(it.name for it in chips())]
-        raise UsageError(
-            f"--target {text}: no chip is known as {found['gpu']}",
-            why="known are "
-            + ", ".join(dict.fromkeys(known))
-            + ", and more by their makers' names",
-            next=_EXAMPLE,
-        )
-    hosts, count = _counts(found, text)
-    return Devices(chip=chip, per_host=count, hosts=hosts)
-
-
-def _chip(name: str) -> str | None:
-    """A chip by the name that its maker gives it."""
-    gpu = find_gpu(name)
-    if gpu is not None:
-        return gpu.name
-    for pattern, spelt in _UNMEASURED:
-        match = re.fullmatch(pattern, name.strip(), re.IGNORECASE)
-        if match is not None:
-            said = next(filter(None, match.groups()), "")
-            said = said.lower() if spelt.startswith("TPU") else said.upper()
-            return spelt.format(said).strip()
-    chip = find_chip(name)
-    return chip.name if chip is not None else None
-
-
-def _spelt(text: str) -> re.Match[str]:
-    found = _SPELLING.fullmatch(text.strip())
-    if found is None:
-        raise UsageError(
-            f"--target {text}: not understood",
-            why="a target is GPUS x CHIP or HOSTS x GPUS x CHIP",
-            next=_EXAMPLE,
-        )
-    return found
-
-
-def _counts(found: re.Match[str], text: str) -> tuple[int, int]:
-    """Hosts, and devices on each."""
-    hosts, count = int(found["hosts"] or 1), int(found["count"])
-    if not 0 < hosts * count <= _MOST_DEVICES:
-        raise UsageError(f"--target {text}: {hosts * count} devices", next=_EXAMPLE)
-    return hosts, count
-
-
-def parse_target(text: str) -> Target:
-    """The Target that a user writes as `8xH100`, `64x8xH100:8x400G` or a file's path."""
-    if text.strip().casefold().endswith(".toml"):
-        from counterpoint.hardware.target_file import read_target
-
-        return read_target(text.strip())
-    found = _spelt(text)
-    gpu = find_gpu(found["gpu"])
-    if gpu is None:
-        raise UsageError(
-            f"--target {text}: XLA's CUDA compiler can't be told to compile for {found['gpu']}",
-            why="known are " + ", ".join(gpu.name for gpu in gpus()),
-            next=f"{_EXAMPLE}; others in a file: docs/reference/target-files.md",
-        )
-    hosts, count = _counts(found, text)
-    nic, nics = _network(found, text, count)
-    return Target(
-        gpu=gpu.name,
-        gpus_per_host=count,
-        hosts=hosts,
-        nic_gbps=nic,
-        nics_per_host=nics,
-        config=target_config(gpu),
-    )
-
-
-def _network(
-    found: re.Match[str], text: str, gpus_per_host: int
-) -> tuple[float | None, int | None]:
-    """Gb/s per GPU, and NICs per host, of what was said."""
-    if found["nic"] is None:
-        return None, None
-    gbps, nics = float(found["nic"]), int(found["nics"]) if found["nics"] else None
-    if gbps == 0 or nics == 0:
-        raise UsageError(
-            f"--target {text}: a network of 0 Gb/s",
-            next="leave it away, or say :400G as in 4x8xH100:400G",
-        )
-    return (gbps if nics is None else gbps * nics / gpus_per_host), nics

@@ -48,6 +48,8 @@ def read_target(path: str) -> Target:
     per_host = file.count("gpus_per_host", None)
     gbps, nics = file.network(per_host)
     chip, gpu = file.chip(gpu)
+    wiring = file.wiring(gpu)
+    file.check_host(per_host, gpu, wiring)
     return Target(
         gpu=gpu.name,
         gpus_per_host=per_host,
@@ -56,7 +58,7 @@ def read_target(path: str) -> Target:
         nics_per_host=nics,
         config=target_config(gpu),
         own_chip=chip,
-        own_wiring=file.wiring(gpu),
+        own_wiring=wiring,
         origin=path,
     )
 
@@ -157,6 +159,18 @@ class _File:
             spans_hosts=known.spans_hosts or "domain" in section,
             source=self._source(),
         )
+
+    def check_host(self, per_host: int, gpu: Gpu, wiring: Wiring | None) -> None:
+        """Refuse a host larger than any that is sold, unless the file says what joins its GPUs."""
+        known = wiring or find_wiring(gpu.name) or UNKNOWN_WIRING
+        stated = known.domain if "domain" in self._section("links") else 0
+        if per_host > max(known.most, stated):
+            raise InputError(
+                f"{self._path}: gpus_per_host is {per_host:,}, and no host has so many {gpu.name}",
+                why=f"the most there is are {known.most:,}: {known.host_source}",
+                next=f"write hosts and gpus_per_host = {known.host}; where your links join more,"
+                f" [links] domain = {per_host}",
+            )
 
     def _source(self) -> str:
         return str(self._values.get("source", self._path))

@@ -141,7 +141,7 @@ _MESH = re.compile(r"@?mesh\[(.*?)\](?:,\s*device_ids=\((.*)\))?\s*\{(.*)\}", re
 _MESH_AXIS = re.compile(r"'?([^',=\s]+)'?=(\d+)")
 _AXIS_USE = re.compile(r"'?([^',:\s]+)'?(?::\((\d+)\)(\d+))?")
 _MESH_IOTA = re.compile(r"(?:\[[\d,]*\]<=)?\[([\d,]+)\](?:T\(([\d,]+)\))?")
-_LISTED = re.compile(r"\{(?:\s*\{[\d,\s]*\}\s*,?)*\s*\}")
+_LISTED = re.compile(r"\{(?:\s*+\{[\d,\s]*+\}\s*+,?)*+\s*\}")
 _GROUP = re.compile(r"\{([\d,\s]*)\}")
 
 

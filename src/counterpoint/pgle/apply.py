@@ -29,6 +29,7 @@ from counterpoint.pgle.evidence import read_evidence
 from counterpoint.pgle.files import read_profile
 from counterpoint.pgle.movement import Movement, movement
 from counterpoint.pgle.needed import costs_found
+from counterpoint.pgle.origin import other_recorded
 from counterpoint.pgle.profile import Profile
 from counterpoint.pgle.proof import LOUD, Evidence, ModuleUse, Trouble, Use
 from counterpoint.pgle.staleness import Fit, made_for, renamed
@@ -131,6 +132,10 @@ class Applied:
             found.append(self._made_there(self.own))
         elif stale.fit in _DOUBTS:
             found.append(f"{_DOUBTS[stale.fit]}: {stale.reason}")
+        other = other_recorded(self.profile.origin, self.compiled.target)
+        if other is not None:
+            here = self.compiled.target
+            found.append(f"its costs were measured on {other}, and this compile is for {here}")
         found += [f"made under other circumstances: {it}" for it in stale.differences]
         asked = self.coverage.instructions
         if self.used and self.partial:

@@ -13,6 +13,9 @@ import polars as pl
 
 from counterpoint.timeline.model import Timeline
 
+_ENOUGH: Final = 3
+"""Steady steps without which runs count, too, whose step's end was not seen: theirs was."""
+
 _COLUMNS: Final = ("run", "program", "device", "index")
 
 
@@ -43,7 +46,10 @@ def counted_runs(timeline: Timeline, *, keep_warmup: bool = False) -> Counted:
 
 def _rated(timeline: Timeline, runs: pl.DataFrame) -> pl.DataFrame:
     """Runs with `later` and `best`: not the first of their program, and in no step but steady."""
-    steady = timeline.steps.filter("steady").select("step", "device", in_steady=True)
+    steady = timeline.steps.filter("steady")
+    if steady["step"].n_unique() < _ENOUGH:
+        steady = timeline.steps.filter(pl.col("steady") | ~pl.col("whole"))
+    steady = steady.select("step", "device", in_steady=True)
     is_first = pl.col("index") == pl.col("index").min().over("program", "device")
     settled = pl.col("in_steady").fill_null(value=False) | pl.col("step").is_null()
     return (

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from counterpoint.pgle.profile import Cost, Profile
-from counterpoint.pgle.settled import settled
+from counterpoint.pgle.settled import same_costs, settled
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,10 @@ class Diff:
     by_name: bool
     bare: tuple[str, ...] = ()  # which of "A" and "B" has bare names throughout
 
+    def __repr__(self) -> str:
+        alone = f"{len(self.only_a):,} in A alone, {len(self.only_b):,} in B alone"
+        return f"<Diff of {len(self.changes):,} costs in both, {alone}>"
+
     @property
     def a_us(self) -> float:
         """All costs that both have, of the first."""
@@ -58,8 +62,8 @@ class Diff:
 
 def diff_profiles(a: Profile, b: Profile) -> Diff:
     """Compare key by key; by bare names where two profiles of one module each share no key."""
-    mine, theirs = settled(a), settled(b)
-    by_name = not mine.keys() & theirs.keys() and _one_module(a) and _one_module(b)
+    mine, theirs = _counted_once(a, b)
+    by_name = not mine.keys() & theirs.keys() and _one_module(mine) and _one_module(theirs)
     if by_name:
         mine = {cost.name: cost for cost in mine.values()}
         theirs = {cost.name: cost for cost in theirs.values()}
@@ -73,9 +77,27 @@ def diff_profiles(a: Profile, b: Profile) -> Diff:
     )
 
 
-def _one_module(profile: Profile) -> bool:
-    """Whether its names can't clash: all bare, or all of one fingerprint."""
-    return len({cost.fingerprint for cost in profile.costs}) == 1
+def _counted_once(a: Profile, b: Profile) -> tuple[dict[str, Cost], dict[str, Cost]]:
+    """The costs of both, of fingerprints that are one module in both the first alone."""
+    mine, theirs = settled(a), settled(b)
+    first_of = [
+        {it: group[0] for group in same_costs(profile, taken).values() for it in group}
+        for profile, taken in ((a, mine), (b, theirs))
+    ]
+    seen: dict[tuple[str | None, ...], str | None] = {}
+    for fingerprint in dict.fromkeys((*first_of[0], *first_of[1])):
+        seen.setdefault(tuple(it.get(fingerprint, "") for it in first_of), fingerprint)
+    kept = set(seen.values())
+    return _only_of(mine, kept), _only_of(theirs, kept)
+
+
+def _only_of(costs: Mapping[str, Cost], kept: Collection[str | None]) -> dict[str, Cost]:
+    return {key: cost for key, cost in costs.items() if cost.fingerprint in kept}
+
+
+def _one_module(costs: Mapping[str, Cost]) -> bool:
+    """Whether names can't clash: all bare, or all of one fingerprint."""
+    return len({cost.fingerprint for cost in costs.values()}) == 1
 
 
 def _by_cost(costs: Iterable[Cost]) -> tuple[Cost, ...]:

@@ -16,9 +16,12 @@ TIME: Final = 0.9
 """Shares below which a profile is not good enough, unless asked otherwise."""
 
 _SHOWN: Final = 3
-_UNNAMED: Final = "PROFILE_OF_THIS_PROGRAM"
+_UNNAMED: Final = "logdir"  # as in the guides
 _NO_TIME: Final = "the share of time it covers is not known"
-_TIMES: Final = "name a Run, or a profile that embeds its HLO, as --program: only they tell times"
+_TIMES: Final = (
+    "counterpoint run -- python train.py"
+    "   # then name its Run as --program: only a recording tells times"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +121,7 @@ def _some(names: Sequence[str]) -> str:
 def _next(coverage: Coverage, reasons: Sequence[str], recording: str | None) -> str:
     if all(reason.startswith(_NO_TIME) for reason in reasons):
         return _TIMES
-    make = shlex.join(["counterpoint", "pgle", "make", recording or _UNNAMED, "-o", "FILE.pbtxt"])
+    make = shlex.join(["counterpoint", "pgle", "make", recording or _UNNAMED, "-o", "step.pbtxt"])
     if coverage.staleness.fit is Fit.STALE and coverage.staleness.differences:
         return f"{make}   # run under the flags it is to be used under"
     return make

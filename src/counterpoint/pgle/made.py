@@ -9,7 +9,11 @@ from counterpoint.pgle.profile import Profile
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleCosts:
-    """One module of a profile. Times are sums over its counted runs on all its devices."""
+    """One module of a profile. Times are sums over its counted runs on all its devices.
+
+    Hosts that compiled a program to other fingerprints have modules of their own, of their own
+    runs; the costs are those of all hosts.
+    """
 
     name: str
     fingerprint: str | None  # None: the profile tells none

@@ -98,8 +98,7 @@ def _module_costs(
     own: pl.DataFrame,
     costs: Sequence[Cost],
 ) -> ModuleCosts:
-    numbers = [module.number for module in group]
-    runs = counted.runs.filter(pl.col("program").is_in(numbers))
+    runs = _own_runs(timeline, group, counted.runs)
     used: list[int] = runs["device"].unique().to_list()
     working = ops.filter((pl.col("lane") != Lane.CONTROL) & ~pl.col("async_window"))
     spent = (
@@ -120,4 +119,19 @@ def _module_costs(
         device_ms=float(spent["ms"].sum()),
         covered_ms=float(named["ms"].sum()),
         cost_ms=float(own["ps"].sum()) / _PS_PER_MS,
+    )
+
+
+def _own_runs(timeline: Timeline, group: Sequence[Module], runs: pl.DataFrame) -> pl.DataFrame:
+    """Runs on the hosts that compiled it so: costs are pooled, device time is counted once."""
+    own = [
+        (number, device)
+        for number, hosts in ((module.number, module.hosts) for module in group)
+        for device, it in enumerate(timeline.devices)
+        if it.host in hosts
+    ]
+    columns = ["program", "device"]
+    schema = {name: runs.schema[name] for name in columns}
+    return runs.join(
+        pl.DataFrame(own, schema=schema, orient="row").unique(), on=columns, how="semi"
     )

@@ -14,7 +14,7 @@ import numpy as np
 
 from counterpoint import __version__
 from counterpoint.core.errors import InputError
-from counterpoint.pgle.origin import count, name_of_statistic
+from counterpoint.pgle.origin import chips_recorded, count, name_of_statistic
 from counterpoint.pgle.profile import Cost, Latency, Profile
 from counterpoint.pgle.settled import settled
 from counterpoint.pgle.statistic import MEDIAN, check_percentile, settled_us
@@ -31,6 +31,7 @@ def merge_profiles(
     if not profiles:
         raise InputError("no profile to merge", next="counterpoint pgle merge FILE... -o FILE")
     _refuse_mixture(profiles)
+    _refuse_chips(profiles)
     by_module: dict[str | None, dict[str, list[Cost]]] = {}
     for profile in profiles:
         for key, cost in settled(profile).items():
@@ -53,6 +54,17 @@ def _refuse_mixture(profiles: Sequence[Profile]) -> None:
         why="a bare name stands for that instruction of every module: nobody knows whose it is",
         next="make each from its recording again: counterpoint pgle make PROFILE... -o FILE",
     )
+
+
+def _refuse_chips(profiles: Sequence[Profile]) -> None:
+    """What an instruction costs on two chips has no middle that holds for either."""
+    chips = {chip.name for it in profiles for chip in chips_recorded(it.origin)}
+    if len(chips) > 1:
+        raise InputError(
+            f"costs of {' and of '.join(sorted(chips))} are not merged",
+            why="their middle holds for neither",
+            next="merge those of one chip: counterpoint pgle merge FILE... -o FILE",
+        )
 
 
 def _statistic(values: Sequence[float], percentile: float) -> float:

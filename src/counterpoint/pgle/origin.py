@@ -10,6 +10,8 @@ from typing import Final
 import polars as pl
 
 from counterpoint import __version__
+from counterpoint.hardware import Chip, Target, find_chip
+from counterpoint.hardware.recorded import other_chip
 from counterpoint.pgle.counted import Counted
 from counterpoint.pgle.made import ModuleCosts
 from counterpoint.pgle.modules import Module
@@ -18,6 +20,8 @@ from counterpoint.pgle.statistic import MEDIAN
 from counterpoint.timeline.model import Lane, Timeline
 
 _LISTED: Final = 3
+_AND: Final = "; "  # as `merge` joins what profiles say
+DEVICES: Final = "devices"
 _LEFT_OUT: Final = re.compile(r"step \S+ is left out\b(?!: no later)")
 _NAMELESS: Final = 0.05
 """Share of kernel time above which costs that are missing are worth a word."""
@@ -38,6 +42,7 @@ def tell_origin(
         "inputs": ", ".join(sorted(_file_names(timeline))),
         "statistic": f"{name_of_statistic(percentile)} over runs and devices{warm}; of a"
         " collective, of the stay of the last to come",
+        **_devices(timeline),
         **about,
     }
     for module in modules:
@@ -47,6 +52,23 @@ def tell_origin(
             f" {count(module.executions, 'run')} on {count(module.devices, 'device')}"
         )
     return told
+
+
+def _devices(timeline: Timeline) -> dict[str, str]:
+    """By the names that the profile gives them: costs are of this chip alone."""
+    names = sorted({it.chip for it in timeline.devices if it.chip})
+    return {DEVICES: _AND.join(names)} if names else {}
+
+
+def other_recorded(origin: Mapping[str, str], target: Target) -> str | None:
+    """The chip that a profile says its costs are of, where that is known not to be the target's."""
+    names = filter(None, origin.get(DEVICES, "").split(_AND))
+    return next((other for it in names if (other := other_chip(it, target))), None)
+
+
+def chips_recorded(origin: Mapping[str, str]) -> list[Chip]:
+    """The chips that a profile says its costs are of, as far as they are known."""
+    return [it for name in origin.get(DEVICES, "").split(_AND) if (it := find_chip(name or None))]
 
 
 def _file_names(timeline: Timeline) -> set[str]:

@@ -73,6 +73,9 @@ class Profile:
     latencies: tuple[Latency, ...] = ()
     origin: Mapping[str, str] = field(default_factory=dict[str, str])
 
+    def __repr__(self) -> str:
+        return f"<Profile of {len(self.costs):,} costs of {len(self.fingerprints)} modules>"
+
     @property
     def fingerprints(self) -> tuple[str, ...]:
         """Modules that it has costs of, in order of their first; bare names have none."""

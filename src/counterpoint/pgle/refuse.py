@@ -31,8 +31,7 @@ def require_device_time(timeline: Timeline) -> None:
             next=f"counterpoint explain {shlex.join(timeline.inputs)}",
         )
     raise InputError(
-        f"{_inputs(timeline)}: a profile of {len(timeline.devices)} {'/'.join(kinds)} devices, not"
-        " of GPUs",
+        f"{_inputs(timeline)}: a profile of {_devices(len(timeline.devices), kinds)}, not of GPUs",
         why="how long an op takes on a CPU says nothing of a GPU, and XLA's CPU compiler takes no"
         " costs",
         next="record a profile on GPUs",
@@ -58,6 +57,11 @@ def no_costs(timeline: Timeline, modules: Sequence[ModuleCosts]) -> InputError:
         why="its kernels name no instruction of its HLO: command buffers (CUDA graphs) hide names",
         next="record the profile with XLA_FLAGS=--xla_gpu_enable_command_buffer=",
     )
+
+
+def _devices(count: int, kinds: Sequence[str]) -> str:
+    names = "/".join("CPU" if it == "cpu" else it for it in kinds)
+    return f"{count} {names} device{'s' * (count != 1)}"
 
 
 def _inputs(timeline: Timeline) -> str:

@@ -10,6 +10,7 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from glob import has_magic
 from pathlib import Path
 from typing import Final
 
@@ -50,8 +51,13 @@ class Subject:
 
 def find_subject(path: Path, module: str | None = None) -> Subject:
     """The program of that name; without one the step's, or the one that computes most."""
+    if not path.exists() and has_magic(str(path)):
+        return _from_timeline(read(path), str(path), module)
     if not path.exists():
-        raise InputError(f"{path}: no such file or directory", next="check --program")
+        raise InputError(
+            f"{path}: no such file or directory",
+            next="--program takes an HLO file, XLA's dumps, a Run or a profile that embeds its HLO",
+        )
     if path.is_dir():
         return _from_directory(path, module)
     if path.name.endswith(_HLO):

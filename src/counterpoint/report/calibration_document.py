@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
-from pathlib import Path
 from typing import Any, Final
 
 from counterpoint.report import units
@@ -25,20 +23,15 @@ from counterpoint.workflow.calibration.calibration import Calibration, Fit, Step
 SCHEMA: Final = "counterpoint.calibration/1"
 
 
-def calibration_document(found: Calibration, target: str, out: Path | None) -> Document:
+def calibration_document(found: Calibration, next: str, target: str) -> Document:
     """The report on a calibration."""
     sections = [_scalars(found, target)]
     if found.steps:
         sections.append(_steps(found))
-    words = ["counterpoint", "predict", "ir", "--target", target]
-    if out is not None:
-        then = shlex.join([*words, "--calibration", str(out)])
-    else:
-        then = "the same with -o calibration.toml, for `counterpoint predict --calibration`"
     return Document(
         sections=tuple(sections),
         legend="errors are of predictions, against measured time",
-        next=printable(then),
+        next=printable(next),
     )
 
 

@@ -7,6 +7,7 @@ what flows add up, and of others no peak is lost. What is above zero shows at al
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -28,7 +29,9 @@ def chart_lines(chart: Chart, width: int, *, ascii_only: bool) -> Iterator[str]:
     for course in chart.courses:
         drawn = "".join(bars[level] for level in _levels(chart, course, room, len(bars) - 1))
         yield f"{course.label:<{labels}}  {side}{drawn}{side}"
-        yield f"{'':<{labels}}   {course.remark}"
+        indent = " " * (labels + 3)
+        remarks = textwrap.wrap(course.remark, max(width - len(indent), _LEAST)) or [""]
+        yield from (indent + line for line in remarks)
     gap = max(room - len(chart.first) - len(chart.last), 1)
     yield f"{'':<{labels}}   {chart.first}{'':<{gap}}{chart.last}"
 

@@ -7,7 +7,6 @@ JSON holds everything.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
 from typing import Final
 
 from counterpoint.core.basis import Basis, Unknown
@@ -15,6 +14,7 @@ from counterpoint.diagnose.compare.comparison import Comparison, Work
 from counterpoint.diagnose.compare.experiment import About, Differs
 from counterpoint.diagnose.compare.side import Side
 from counterpoint.diagnose.compare.step_time import StepChange, Verdict
+from counterpoint.diagnose.selection import Window
 from counterpoint.report import units
 from counterpoint.report.compare_tables import (
     changes_table,
@@ -38,6 +38,11 @@ from counterpoint.timeline.model import Timeline
 _MS: Final = 1e3
 _NOTES: Final = 6
 _MANY: Final = 2.0  # from here on a percentage is no way to say it
+_OF: Final = {
+    Window.STEP: "a median step",
+    Window.RUN: "one run of the step's program",
+    Window.PROFILE: "the profile",
+}
 _SOURCES: Final = {
     "annotation": "the program's step annotations",
     "api": "StepProfiler",
@@ -56,7 +61,7 @@ def compare_document(found: Comparison, top: int = 10) -> Document:
     else:
         sections += [
             _parts(found, found.work),
-            ops_section(found.work, top),
+            ops_section(found.work, top, alone=found.runs == (1, 1)),
             collectives_section(found.work, top),
             schedule_section(found.work.schedule, top),
         ]
@@ -147,9 +152,9 @@ def _way(change: float) -> str:
 
 
 def _parts(found: Comparison, work: Work) -> Section:
-    what = "Where the profile goes" if work.whole else "Where a median step goes"
+    what = f"Where {_OF[work.window]} goes"
     way = work.step.difference_ms
-    said = f"{units.milliseconds(abs(way))} {'longer' if way > 0 else 'shorter'} in B"
+    longer = f"{units.milliseconds(abs(way))} {'longer' if way > 0 else 'shorter'} in B"
     blocks: list[Block] = [changes_table("part", work.parts, work.step)]
     if isinstance(work.phases, Unknown):
         blocks.append(Prose(f"by phase: {printable(work.phases.reason)}", Tone.QUIET))
@@ -157,15 +162,15 @@ def _parts(found: Comparison, work: Work) -> Section:
         blocks.append(changes_table("phase", work.phases, work.busy))
     if {"annotation", "api", "log"} & {it.times.source for it in (found.a, found.b) if it.times}:
         blocks.append(Prose("of the profiled steps: profiling takes time, too", Tone.QUIET))
-    if work.whole:
-        blocks.append(Prose("no steps were found: whole profiles are compared", Tone.WARNING))
-    return Section(what, said if way else "equal", tuple(blocks))
+    if work.window is not Window.STEP:
+        said = f"a side has no whole step: of each, {_OF[work.window]} is compared"
+        blocks.append(Prose(said, Tone.WARNING))
+    return Section(what, longer if way else "equal", tuple(blocks))
 
 
 def _next(found: Comparison) -> str:
-    words: Sequence[str] = ["counterpoint", "compare", found.a.name, found.b.name, "--json"]
+    """See why the slower side is, where a profile tells; else what is known of it."""
     step = found.step
-    if isinstance(step, StepChange) and step.verdict in (Verdict.WITHIN, Verdict.OPEN):
-        words = ["counterpoint", "compare", found.a.name, "A2", "A3"]
-        words = [*words, "--with", found.b.name, "B2", "B3"]
-    return printable(shlex.join(words))
+    slower = found.a if isinstance(step, StepChange) and step.change < 0 else found.b
+    command = "explain" if slower.timeline is not None else "runs"
+    return printable(shlex.join(["counterpoint", command, slower.name]))

@@ -90,7 +90,7 @@ def _work(work: Work | Unknown) -> dict[str, Any]:
         "work": {
             "known": True,
             "why_not": None,
-            "of": "profile" if work.whole else "step",
+            "of": str(work.window),
             **{it.what: _change(it) for it in (work.step, work.busy, work.idle)},
             "phases_unknown": phases.reason if isinstance(phases, Unknown) else None,
             "moves_unknown": _why_not(work.schedule),

@@ -16,11 +16,11 @@ from counterpoint.diagnose.compare.schedule import Regrouped, Schedule
 from counterpoint.pgle.movement import Move, shown
 from counterpoint.report import units
 from counterpoint.report.document import Column, Kind, Prose, Section, Table, Tone, printable
-from counterpoint.report.places import short_path, without_middle
+from counterpoint.report.places import distinct, short_path
 
 _NAME: Final = 40
+_PAIR: Final = 84
 _NOISY: Final = 3
-_VALUE: Final = 60
 _HOW: Final = {
     How.LOOPED: "loop rolled up",
     How.SAME: "",
@@ -59,10 +59,10 @@ def signed(values: Sequence[float]) -> list[str]:
     return [f"{it:+,.{decimals}f}" if it else "0" for it in seen]
 
 
-def ops_section(work: Work, top: int) -> Section:
+def ops_section(work: Work, top: int, *, alone: bool = False) -> Section:
     """Ops that are clearly slower or faster, gone or new; the rest in one row.
 
-    Where none is, the largest differences are shown as what they are.
+    Where none is, the largest differences are shown as what they are. `alone`: one run each.
     """
     clear = [row for row in work.ops if row.clear]
     listed = clear[:top] or work.ops[: min(top, _NOISY)]
@@ -75,6 +75,9 @@ def ops_section(work: Work, top: int) -> Section:
             ops = "op" if count == 1 else "ops"
             said = f"only in {name}: {count:,} {ops}, {units.milliseconds(ms)}"
             blocks.append(Prose(said, Tone.QUIET))
+    if alone and any(row.noise_ms is None for row in work.ops):
+        said = f"{units.UNKNOWN}: one run each can't tell a difference from noise; several can:"
+        blocks.append(Prose(f"{said} counterpoint compare A1 A2 --with B1 B2", Tone.QUIET))
     return Section("Ops", _differ(work.ops), tuple(blocks))
 
 
@@ -82,10 +85,11 @@ def _differ(rows: Sequence[Row]) -> str:
     """Nothing is said of noise where nobody knows it."""
     clear = sum(row.clear for row in rows)
     unknown = sum(row.noise_ms is None for row in rows)
-    if unknown == len(rows):
+    if unknown == len(rows) or (unknown and not clear):
         return "how much of it is noise is not known"
     said = f"{clear:,} of {len(rows):,} differ" if clear else "none differs"
-    return f"{said} by more than noise"
+    said = f"{said} by more than noise"
+    return f"{said}; of {unknown:,} that is not known" if unknown else said
 
 
 def _alone(work: Work, side: int) -> tuple[int, float]:
@@ -102,7 +106,7 @@ def _ops_table(listed: Sequence[Row], others: Sequence[Row], busy: Change) -> Ta
     )
     tail = [rest, Change("busy", busy.a_ms, busy.b_ms)]
     cells = (
-        [*(_names(row) for row in listed), *(it.what for it in tail)],
+        [*distinct([_names(row) for row in listed], _PAIR), *(it.what for it in tail)],
         [*(_how(row) for row in listed), "", ""],
         [*(row.shown.category for row in listed), "", ""],
         units.column([*(row.a_ms for row in listed), *(it.a_ms for it in tail)]),
@@ -115,7 +119,7 @@ def _ops_table(listed: Sequence[Row], others: Sequence[Row], busy: Change) -> Ta
     rows = tuple(zip(*cells, strict=True))
     columns = (
         Column("op", Kind.NAME),
-        Column("", Kind.WORD, 1),
+        Column("match", Kind.WORD, 1),
         Column("category", Kind.WORD, 2),
         *_THREE,
         Column("noise", Kind.NUMBER, 2),
@@ -132,7 +136,7 @@ def _names(row: Row) -> str:
 
 
 def _some(ops: Sequence[str]) -> str:
-    first = printable(without_middle(ops[0], _NAME)) if ops else ""
+    first = printable(ops[0]) if ops else ""
     return first if len(ops) < 2 else f"{len(ops)} ops ({first}, …)"
 
 
@@ -160,7 +164,7 @@ def collectives_section(work: Work, top: int) -> Section:
     rows = work.collectives[:top]
     columns = (
         Column("collective", Kind.NAME),
-        Column("", Kind.WORD, 2),
+        Column("match", Kind.WORD, 2),
         Column("kind", Kind.WORD, 4),
         Column("size", Kind.NUMBER, 1),
         Column("ranks", Kind.NUMBER, 3),
@@ -173,7 +177,7 @@ def collectives_section(work: Work, top: int) -> Section:
         Column("B", Kind.NUMBER, 1),
     )
     cells = (
-        [_names(it.row) for it in rows],
+        distinct([_names(it.row) for it in rows], _PAIR),
         [_how(it.row) for it in rows],
         [it.row.shown.kind or units.UNKNOWN for it in rows],
         [units.size(it.row.volume) for it in rows],
@@ -227,7 +231,12 @@ def _regrouped(regrouped: Sequence[Regrouped]) -> Table:
         Column("kind", Kind.WORD),
         Column("bytes a step", Kind.NUMBER),
     )
-    rows = tuple((_some(it.a), _some(it.b), it.kind, units.size(it.bytes)) for it in regrouped)
+    a = distinct([_some(it.a) for it in regrouped], _NAME)
+    b = distinct([_some(it.b) for it in regrouped], _NAME)
+    rows = tuple(
+        (was, became, it.kind, units.size(it.bytes))
+        for was, became, it in zip(a, b, regrouped, strict=True)
+    )
     return Table(columns=columns, rows=rows)
 
 
@@ -238,23 +247,24 @@ def _moves(moves: Sequence[Move]) -> Table:
         Column("starts", Kind.WORD),
         Column("compute within A, us", Kind.NUMBER),
         Column("B", Kind.NUMBER),
-        Column("", Kind.WORD, 1),
+        Column("now", Kind.WORD, 1),
         Column("source", Kind.PLACE, 3),
     )
-    return Table(columns=columns, rows=tuple(map(_move, moves)))
+    names = distinct([move.name for move in moves], _NAME)
+    return Table(columns=columns, rows=tuple(map(_move, moves, names)))
 
 
-def _move(move: Move) -> tuple[str, ...]:
+def _move(move: Move, name: str) -> tuple[str, ...]:
     us = move.start_shift_us
     shift = f"{abs(us):,.1f} us {'earlier' if us < 0 else 'later'}"
     turned = (move.before.sync, move.after.sync)
     return (
-        printable(without_middle(move.name, _NAME)),
+        printable(name),
         move.kind,
         shift if shown(us) else "as in A",
         f"{move.before.within_us:,.1f}",
         f"{move.after.within_us:,.1f}",
-        {(True, False): "now async", (False, True): "now sync"}.get(turned, ""),
+        {(True, False): "async", (False, True): "sync"}.get(turned, ""),
         printable(short_path(move.source or "")),
     )
 
@@ -267,10 +277,10 @@ def differs_section(found: Comparison, top: int) -> Section:
         said = "none differ" if known else "none known to differ; a Run tells more than a profile"
         return Section("Settings and versions", said)
     columns = (
-        Column("", Kind.WORD),
+        Column("about", Kind.WORD),
         Column("what", Kind.NAME),
-        Column("A", Kind.NAME),
-        Column("B", Kind.NAME),
+        Column("A", Kind.WORD),
+        Column("B", Kind.WORD),
     )
     cells = tuple(
         (str(it.about), printable(it.what), _value(it.a), _value(it.b)) for it in rows[: 2 * top]
@@ -280,4 +290,4 @@ def differs_section(found: Comparison, top: int) -> Section:
 
 
 def _value(text: str | None) -> str:
-    return "not given" if text is None else printable(without_middle(text, _VALUE))
+    return "not given" if text is None else printable(text)

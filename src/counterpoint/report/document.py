@@ -30,6 +30,7 @@ class Kind(Enum):
     WORD = auto()
     NAME = auto()  # may lose its middle
     PLACE = auto()  # may lose its beginning: a path says most at its end
+    SENTENCE = auto()  # may lose its end, after every column that can be left out
 
 
 class Part(Enum):
@@ -80,7 +81,10 @@ class Breakdown:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column; those of higher `rank` are left out first where width is short, 0 never."""
+    """A column; those of higher `rank` are left out first where width is short, 0 never.
+
+    Rank 0 have the columns that a row is known by, and those that answer what the table is for.
+    """
 
     title: str
     kind: Kind

@@ -1,6 +1,6 @@
-"""`explain` as a Document: one screen, from how far to trust the profile to what to do about it.
+"""`explain` as a Document: the answer on the first screen, then evidence, remedies and notes.
 
-What holds for all figures (their basis, the step they are of) is said once, at the top. Tables are
+The first twenty lines tell the profile, the step time, its parts and the largest losses. Tables are
 cut to the first rows, and say of how many; the JSON is never cut.
 """
 
@@ -11,14 +11,12 @@ import shlex
 from collections.abc import Sequence
 from typing import Final
 
-from counterpoint.core.basis import Basis, Unknown
-from counterpoint.diagnose.explain import Explanation, ProgramUse
-from counterpoint.diagnose.finding import Finding, Remedy
-from counterpoint.diagnose.step import StepTimes
+from counterpoint.core.basis import Basis, Range
+from counterpoint.diagnose.explain import Explanation
+from counterpoint.diagnose.metrics.groups import By
 from counterpoint.report import units
 from counterpoint.report.document import (
     Document,
-    Entry,
     Fact,
     Facts,
     Prose,
@@ -28,65 +26,107 @@ from counterpoint.report.document import (
     printable,
 )
 from counterpoint.report.explain_tables import collectives_section, ops_section
+from counterpoint.report.findings import (
+    COMMUNICATION,
+    findings_sections,
+    largest_loss,
+    largest_losses,
+)
+from counterpoint.report.notes import note_facts
+from counterpoint.report.run_next import trial_of
 from counterpoint.report.step_parts import parts_section
+from counterpoint.report.step_time import (
+    others_share,
+    own_step,
+    step_line,
+    step_section,
+    subject,
+)
 from counterpoint.runs import Run
 from counterpoint.timeline.device import Host
 
-_NOTES: Final = 8
 _INPUTS: Final = 3
-_EVIDENCE: Final = 3
 _APART: Final = re.compile(r"[\s(),;]+")
 _NEARLY_ALL: Final = 0.95  # of compute time: below it, rates are lower bounds
-_NOTICEABLE: Final = 0.99  # a step is longer than its program's runs by more than this shows
 
 
-def explain_document(explanation: Explanation, top: int = 10, run: Run | None = None) -> Document:
-    """The report on an Explanation, with `top` rows in each table; `run` is the Run it is of."""
-    sections = [_profile(explanation, run), _steps(explanation.steps)]
-    sections += step_sections(explanation, top)
-    return Document(sections=tuple(sections), legend=_legend(sections), next=_next(explanation))
+def explain_document(
+    explanation: Explanation,
+    top: int = 10,
+    run: Run | None = None,
+    paths: Sequence[str] = (),
+    by: By | None = None,
+) -> Document:
+    """The report on an Explanation, with `top` rows in each table, ops grouped `by`.
+
+    `run` is the Run it is of; `paths` are the profiles as the user named them.
+    """
+    named = tuple(paths) or explanation.inputs
+    sections = [_profile(explanation, run, named), step_section(explanation, run)]
+    sections += answer_sections(explanation, run=run)
+    sections += detail_sections(explanation, top, by)
+    sections += _notes(explanation)
+    return Document(
+        sections=tuple(sections), legend=_legend(sections), next=_next(explanation, named, run)
+    )
 
 
-def step_sections(explanation: Explanation, top: int) -> list[Section]:
-    """Where the step goes, by parts, ops and collectives, and what it loses; none if unknown."""
+def answer_sections(
+    explanation: Explanation, where: str = "details below", run: Run | None = None
+) -> list[Section]:
+    """Where the step goes, and the largest losses in one line each; none if unknown.
+
+    `where` tells the place of the losses' details, `run` the steps that the Run itself counted.
+    """
     if explanation.breakdown is None:
         return []
     parts = parts_section(
-        f"Where {_which_step(explanation)} goes",
+        f"Where {_which_step(explanation, run)} goes",
         explanation.breakdown,
         explanation.device_breakdowns,
         explanation.phases,
     )
+    return [parts, largest_losses(explanation, where, _whole(explanation, run))]
+
+
+def detail_sections(explanation: Explanation, top: int, by: By | None = None) -> list[Section]:
+    """The evidence: findings with their remedies, and tables of ops and collectives."""
+    if explanation.breakdown is None:
+        return []
     return [
-        parts,
-        ops_section(explanation.ops, top),
+        *findings_sections(explanation),
         collectives_section(explanation.collectives, top),
+        ops_section(explanation.ops, top, by),
         _utilisation(explanation),
-        _losses(explanation),
-        *_about(explanation),
     ]
 
 
-def _profile(explanation: Explanation, run: Run | None) -> Section:
+def digest(explanation: Explanation, run: Run | None = None) -> list[str]:
+    """The step time and the largest loss, a line each."""
+    loss = largest_loss(explanation, _whole(explanation, run))
+    return [f"step time     {step_line(explanation, run)}", f"largest loss  {loss}"]
+
+
+def _profile(explanation: Explanation, run: Run | None, named: tuple[str, ...]) -> Section:
     rows = [
         *_ending(run),
-        Fact("read", _inputs(explanation.inputs)),
         Fact("devices", _devices(explanation)),
-        Fact("program", _programs(explanation.programs)),
-        Fact(
-            "figures",
-            f"{explanation.basis}; times are of {_which_step(explanation)}, mean over devices",
-        ),
+        Fact("program", _programs(explanation)),
     ]
     if explanation.truncated:
         rows.append(
             Fact("CUT OFF", "events are missing from this profile: trust it little", Tone.WARNING)
         )
-    rows += [Fact("note", printable(note), Tone.QUIET) for note in explanation.notes[:_NOTES]]
-    more = len(explanation.notes) - _NOTES
-    if more > 0:
-        rows.append(Fact("", f"and {more} more {_plural(more, 'note')}: --json", Tone.QUIET))
-    return Section("Profile", "", (Facts(tuple(rows)),))
+    return Section("Profile", f"{explanation.basis}, {_inputs(named)}", (Facts(tuple(rows)),))
+
+
+def _notes(explanation: Explanation) -> list[Section]:
+    """What else is to be known of the profile: how steps were found, and what was left out."""
+    steps = explanation.steps
+    rows = [Fact("steps", printable(steps.how), Tone.QUIET)] if steps.median_ms is not None else []
+    programs = [program.name for program in explanation.programs]
+    rows += note_facts(explanation.notes, explanation.hosts, programs)
+    return [Section("Notes", "", (Facts(tuple(rows)),))] if rows else []
 
 
 def _ending(run: Run | None) -> list[Fact]:
@@ -96,10 +136,15 @@ def _ending(run: Run | None) -> list[Fact]:
     return [Fact("run", printable(str(run.outcome)), Tone.WARNING)]
 
 
-def _which_step(explanation: Explanation) -> str:
+def _which_step(explanation: Explanation, run: Run | None) -> str:
     if explanation.basis == Basis.PREDICTED:
         return "the predicted step"
-    return "a median step" if explanation.step is None else f"step {explanation.step}"
+    return subject(explanation, run)
+
+
+def _whole(explanation: Explanation, run: Run | None) -> str:
+    """What losses are a share of."""
+    return "the step" if own_step(explanation, run) is None else subject(explanation, run)
 
 
 def _inputs(inputs: tuple[str, ...]) -> str:
@@ -130,7 +175,8 @@ def _where(hosts: Sequence[Host]) -> str:
     return place if machines == len(hosts) else f"in {len(hosts)} processes {place}"
 
 
-def _programs(programs: tuple[ProgramUse, ...]) -> str:
+def _programs(explanation: Explanation) -> str:
+    programs = explanation.programs
     step = next((program for program in programs if program.is_step), None)
     if step is None:
         return "none ran" if not programs else f"{len(programs)} ran, none of them told as the step"
@@ -141,29 +187,12 @@ def _programs(programs: tuple[ProgramUse, ...]) -> str:
     others = [program for program in programs if not program.is_step]
     if not others:
         return runs
-    share = sum(program.device_ms for program in others) / max(
-        sum(program.device_ms for program in programs), 1e-12
-    )
     more = f"{len(others)} other {_plural(len(others), 'program')}"
-    return f"{runs}; {more}, {units.percent(share, 0)} of device time"
+    return f"{runs}; {more}, {units.percent(others_share(explanation), 0)} of device time"
 
 
 def _plural(count: int, noun: str) -> str:
     return noun if count == 1 else f"{noun}s"
-
-
-def _steps(steps: StepTimes) -> Section:
-    how = Prose(printable(steps.how), Tone.QUIET)
-    if steps.median_ms is None:
-        return Section("Step time", f"{units.UNKNOWN}   no complete step was found", (how,))
-    median, p10, p90 = units.column([steps.median_ms, steps.p10_ms, steps.p90_ms])
-    words = [f"{median} ms"]
-    if steps.count > 1:
-        words = [f"{median} ms median", f"p10 {p10}", f"p90 {p90}"]
-    words.append(f"{steps.count:,} {_plural(steps.count, 'step')}")
-    if steps.execution_ms is not None and steps.execution_ms < _NOTICEABLE * steps.median_ms:
-        words.append(f"its program runs for {units.milliseconds(steps.execution_ms)} of it")
-    return Section("Step time", "   ".join(words), (how,))
 
 
 def _utilisation(explanation: Explanation) -> Section:
@@ -189,75 +218,6 @@ def _utilisation(explanation: Explanation) -> Section:
     )
 
 
-def _losses(explanation: Explanation) -> Section:
-    """What a step could gain; numbers go on in `_about`."""
-    losses = [it for it in explanation.findings if not isinstance(it.saves_ms, Unknown)]
-    if not losses:
-        return Section("Largest losses", "none worth a word")
-    summary = "bounds overlap: they do not add up" if len(losses) > 1 else ""
-    return Section("Largest losses", summary, _entries(explanation, losses, 1))
-
-
-def _about(explanation: Explanation) -> list[Section]:
-    """What says nothing of time, but of what can be believed, or of what it was recorded with."""
-    others = [it for it in explanation.findings if isinstance(it.saves_ms, Unknown)]
-    if not others:
-        return []
-    what = "prediction" if explanation.basis == Basis.PREDICTED else "profile"
-    entries = _entries(explanation, others, len(explanation.findings) - len(others) + 1)
-    return [Section(f"About this {what}", "with no saving of its own", entries)]
-
-
-def _entries(explanation: Explanation, found: list[Finding], first: int) -> tuple[Entry, ...]:
-    median, basis = explanation.steps.median_ms, explanation.basis
-    return tuple(_finding(at, one, median, basis) for at, one in enumerate(found, first))
-
-
-def _finding(number: int, finding: Finding, median: float | None, basis: str) -> Entry:
-    price = _price(finding, median, basis)
-    shown = [
-        printable(evidence.what)
-        + (f" {units.milliseconds(evidence.ms)}" if evidence.ms is not None else "")
-        for evidence in finding.evidence[:_EVIDENCE]
-    ]
-    return Entry(
-        number=number,
-        title=f"{finding.code} {printable(finding.title)}",
-        price=price,
-        text=printable(finding.detail),
-        rows=(
-            *([Fact("shown by", ", ".join(shown), Tone.QUIET)] if shown else []),
-            *_doubt(finding),
-            Fact("remedy", printable(finding.remedy.text)),
-            *_settings(finding.remedy),
-        ),
-    )
-
-
-def _price(finding: Finding, median: float | None, basis: str) -> str:
-    saves = finding.saves_ms
-    if isinstance(saves, Unknown):
-        return saves.reason
-    price = f"saves {units.span(saves.low, saves.high)}"
-    if median:
-        price += f" ({units.percent(saves.high / median)})"
-    return price if finding.basis == basis else f"{price}, {finding.basis}"
-
-
-def _doubt(finding: Finding) -> list[Fact]:
-    return [Fact("but", printable(finding.doubt), Tone.QUIET)] if finding.doubt else []
-
-
-def _settings(remedy: Remedy) -> list[Fact]:
-    """Settings as they are pasted into a shell."""
-    lines: list[str] = []
-    if remedy.flags:
-        flags = " ".join(f"--{name}={value}" for name, value in remedy.flags)
-        lines.append(f'export XLA_FLAGS="$XLA_FLAGS {flags}"')
-    lines += [f"export {name}={shlex.quote(value)}" for name, value in remedy.environment]
-    return [Fact("settings" if not at else "", line) for at, line in enumerate(lines)]
-
-
 def _legend(sections: list[Section]) -> str:
     unknown = any(units.UNKNOWN in _words(section) for section in sections)
     return f"{units.UNKNOWN}: not known from this profile" if unknown else ""
@@ -274,10 +234,12 @@ def _words(section: Section) -> set[str]:
     return words
 
 
-def _next(explanation: Explanation) -> str:
-    """Look at what was found, moment by moment; with nothing found, have all of it as data."""
-    inputs = [*explanation.inputs]
-    if explanation.findings:
-        words = ["counterpoint", "convert", *inputs, "profile.pftrace"]
-        return f"{printable(shlex.join(words))}   # then open it at ui.perfetto.dev"
-    return printable(shlex.join(["counterpoint", "explain", *inputs, "-o", "explain.json"]))
+def _next(explanation: Explanation, named: tuple[str, ...], run: Run | None) -> str:
+    """Try what the largest loss names, look at its communication, or see it moment by moment."""
+    losses = [it for it in explanation.findings if isinstance(it.saves_ms, Range)]
+    if losses and (line := trial_of(losses[0].remedy, run)) is not None:
+        return line
+    if losses and losses[0].code.startswith(COMMUNICATION):
+        return printable(shlex.join(["counterpoint", "network", *named]))
+    words = ["counterpoint", "convert", *named, "profile.pftrace"]
+    return f"{printable(shlex.join(words))}   # then open it at ui.perfetto.dev"

@@ -68,7 +68,6 @@ def _next(feedback: Feedback) -> str:
     if not feedback.used:
         stderr = feedback.with_profile.runs[0].ranks[0].stderr
         return f"less {shlex.quote(str(stderr))}"
-    return (
-        "keep it: --set xla_gpu_pgle_profile_file_or_directory_path="
-        f"{shlex.quote(str(feedback.measurement.path))}"
-    )
+    setting = f"xla_gpu_pgle_profile_file_or_directory_path={feedback.measurement.path}"
+    command = feedback.with_profile.runs[0].command
+    return printable(shlex.join(["counterpoint", "run", "--set", setting, "--", *command]))

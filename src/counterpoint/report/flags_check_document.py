@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 SCHEMA: Final = "counterpoint.flags.check/1"
 FIX_SCHEMA: Final = "counterpoint.flags.fix/1"
 
-_LONGEST: Final = 400
+_LONGEST: Final = 200
 _MANY: Final = {Severity.ERROR: 4, Severity.WARNING: 4, Severity.NOTE: 2}
 """So many alike remarks are one line."""
 _NAMED: Final = 40
@@ -79,8 +79,10 @@ def summary_lines(found: Examination, next: str) -> Iterator[str]:
         yield printable(f"next: {next}")
 
 
-def fix_lines(fixed: Fixed, found: Examination) -> Iterator[str]:
-    """What was mended, and what was left to the reader."""
+def fix_lines(fixed: Fixed, found: Examination, undone: tuple[Remark, ...] = ()) -> Iterator[str]:
+    """What was mended, and what was left to the reader; `undone` can't be written in its place."""
+    for one in undone:
+        yield f"left as it is: {remark_line(one)}"
     for one in fixed.made:
         yield printable(f"mended: {one.place}: {one.code}: {_short(one.text)}: {_done(one)}")
     omitted = {(slip.place, slip.text) for slip in fixed.omitted}
@@ -128,7 +130,7 @@ def check_json(found: Examination) -> str:
     )
 
 
-def fix_json(fixed: Fixed, found: Examination, text: str) -> str:
+def fix_json(fixed: Fixed, found: Examination, text: str, undone: tuple[Remark, ...] = ()) -> str:
     """The corrected settings and what was done as JSON."""
     return _dumped(
         {
@@ -142,7 +144,7 @@ def fix_json(fixed: Fixed, found: Examination, text: str) -> str:
                 {"text": slip.text, "why": slip.why, "place": str(slip.place)}
                 for slip in fixed.omitted
             ],
-            "left": [_remark(one) for one in found.remarks],
+            "left": [_remark(one) for one in (*undone, *found.remarks)],
         }
     )
 
@@ -184,9 +186,9 @@ def _setting(one: Remark) -> str:
     if not one.name:
         return _short(one.text)
     return (
-        f"--{one.name}"
+        f"--{_short(one.name)}"
         if one.channel in (Channel.XLA_FLAGS, Channel.LIBTPU_INIT_ARGS)
-        else one.name
+        else _short(one.name)
     )
 
 
@@ -222,9 +224,11 @@ def _confirmed(found: Examination) -> str:
     if told.refused:
         verdict = f"it refuses {told.refused}"
     elif found.written.unread:
-        verdict = (
-            "it takes them; what was not read may set more, so whether XLA starts is not known"
+        parts = _counted(len(found.written.unread), "part")
+        verdict = "it takes them" + (
+            "" if found.failed else ", and XLA starts with the flags that were read"
         )
+        verdict += f"; {parts} of the source {'was' if parts == '1 part' else 'were'} not read"
     else:
         verdict = "it takes them" + ("" if found.failed else ", and XLA starts")
     return f"the compiler of jaxlib {told.version} was asked about {those}: {verdict}"

@@ -48,7 +48,7 @@ def _nothing(diff: Diff) -> str:
 
 def _removed(diff: Diff) -> Section | None:
     rows = [(one.flag.name, _ways(one.flag), ", ".join(one.use)) for one in diff.removed]
-    columns = (_NAME, Column("was in", Kind.WORD, 2), Column("use", Kind.NAME, 1))
+    columns = (_NAME, Column("was in", Kind.WORD, 2), Column("use", Kind.WORD))
     return _section(
         "Removed",
         "XLA ends the process at such a flag; JAX does not read such a variable",
@@ -66,7 +66,7 @@ def _renamed(diff: Diff) -> Section | None:
         )
         for one in diff.renamed
     ]
-    columns = (_NAME, Column("now", Kind.NAME), Column("earlier name", Kind.WORD, 1))
+    columns = (_NAME, Column("now", Kind.WORD), Column("earlier name", Kind.WORD, 1))
     return _section("Renamed", "", columns, rows)
 
 
@@ -75,9 +75,9 @@ def _changed(diff: Diff) -> Section | None:
     rows = [(one.flag.name, *_words(one)) for one in ordered]
     columns = (
         _NAME,
-        Column("what", Kind.WORD, 1),
-        Column("was", Kind.NAME, 2),
-        Column("is", Kind.NAME),
+        Column("what", Kind.WORD),
+        Column("was", Kind.WORD),
+        Column("is", Kind.WORD),
     )
     return _section("Changed", "", columns, rows)
 
@@ -87,7 +87,7 @@ def _added(diff: Diff) -> Section | None:
     columns = (
         _NAME,
         Column("type", Kind.WORD, 2),
-        Column("default", Kind.NAME, 1),
+        Column("default", Kind.WORD),
         Column("in", Kind.WORD, 3),
     )
     return _section("Added", "", columns, rows)

@@ -83,9 +83,9 @@ def _asked(found: Effective) -> list[Section]:
         return []
     rows = sorted(asked, key=lambda one: _ORDER.index(one.outcome))
     columns = (
-        Column("flag", Kind.NAME),
-        Column("asked", Kind.NAME),
-        Column("used", Kind.NAME),
+        Column("flag", Kind.WORD),
+        Column("asked", Kind.WORD),
+        Column("used", Kind.WORD),
         Column("outcome", Kind.WORD),
         Column("why", Kind.WORD, 1),
     )
@@ -102,7 +102,7 @@ def _elsewhere(found: Effective) -> list[Section]:
     title, words = ("Set elsewhere", "not asked, and in effect")
     if found.asked is None:
         title, words = ("In effect", "whatever differs from the defaults")
-    columns = (Column("flag", Kind.NAME), Column("used", Kind.NAME), Column("by", Kind.WORD, 1))
+    columns = (Column("flag", Kind.WORD), Column("used", Kind.WORD), Column("by", Kind.WORD, 1))
     cells = tuple((one.name, _value(one.used), one.note) for one in there)
     return [Section(title, words, (Table(columns=columns, rows=_printable(cells)),))]
 
@@ -111,9 +111,9 @@ def _differences(found: Effective) -> list[Section]:
     if not found.differences:
         return []
     columns = (
-        Column("flag", Kind.NAME),
-        Column("used", Kind.NAME),
-        Column("in", Kind.NAME, 1),
+        Column("flag", Kind.WORD),
+        Column("used", Kind.WORD),
+        Column("in", Kind.NAME),
     )
     cells = tuple(
         (one.name, _value(value) if value is not None else _DEFAULT, modules)
@@ -150,7 +150,8 @@ def _next(found: Effective) -> str:
     if found.lost:
         return shlex.join(["counterpoint", "flags", "show", found.lost[0].name])
     if found.asked is None:
-        return shlex.join(["counterpoint", "flags", "effective", found.where, "--asked", "job.sh"])
+        shown = [found.used[0].name] if found.used else []
+        return shlex.join(["counterpoint", "flags", *(["show", *shown] if shown else ["list"])])
     return shlex.join(["counterpoint", "flags", "check", found.asked])
 
 

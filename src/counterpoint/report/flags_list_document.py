@@ -32,8 +32,8 @@ def list_document(
 ) -> Document:
     """The table; only as many columns as the question needs."""
     titles = ("name", "type", "default", "through", "since")
-    kinds = (Kind.WORD, Kind.WORD, Kind.NAME, Kind.WORD, Kind.WORD)  # a name is to be copied
-    columns = [Column(*one) for one in zip(titles, kinds, (0, 3, 1, 4, 2), strict=True)]
+    kinds = (Kind.WORD,) * 5  # names and values are to be copied
+    columns = [Column(*one) for one in zip(titles, kinds, (0, 3, 0, 4, 2), strict=True)]
     cells = [
         [one.flag.name for one in found],
         [one.flag.type for one in found],

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
-from collections.abc import Sequence
 from typing import Any, Final
 
 from counterpoint.flags.advice.recommend import Advised, Recommendation
@@ -51,8 +49,8 @@ def _comments(found: Recommendation) -> list[str]:
     return [printable(line) for line in told]
 
 
-def recommendation_document(found: Recommendation, top: int, again: Sequence[str]) -> Document:
-    """The report; `again` are the options that it was asked for with."""
+def recommendation_document(found: Recommendation, top: int, next: str) -> Document:
+    """The report; `next` is the command that checks what it says."""
     entries = [_entry(at, one) for at, one in enumerate(found.lines, 1)]
     none = Prose(_NONE_ON_TPU if found.situation.on_tpu else _NONE)
     sections = [
@@ -68,7 +66,7 @@ def recommendation_document(found: Recommendation, top: int, again: Sequence[str
     return Document(
         sections=tuple(sections),
         legend=_LEGEND,
-        next=shlex.join(["counterpoint", "flags", "recommend", *again, "--as", "bash"]),
+        next=printable(next),
     )
 
 
@@ -108,7 +106,7 @@ def _written(one: Advised) -> str:
 
 
 def _left_out(found: Recommendation, top: int) -> Section:
-    columns = (Column("setting", Kind.NAME), Column("why not", Kind.WORD))
+    columns = (Column("setting", Kind.WORD), Column("why not", Kind.WORD))
     rows = tuple(
         (printable(f"{it.name}={it.value}" if it.value else it.name), printable(it.why))
         for it in found.dropped[:top]

@@ -85,7 +85,7 @@ def plugin_section(plugin: Plugin) -> Section:
         *((name, "another type or other values") for name in plugin.other),
     ]
     table = Table(
-        columns=(Column("option", Kind.NAME), Column("where", Kind.WORD)), rows=tuple(rows)
+        columns=(Column("option", Kind.WORD), Column("where", Kind.WORD)), rows=tuple(rows)
     )
     return Section("Plugin", f"{told} but for {plugin.differences}", (table,))
 

@@ -21,6 +21,7 @@ _LOST: Final = {
     SlipKind.DASH: "not a flag",
     SlipKind.SINGLE_DASH: "not a flag",
     SlipKind.UNKNOWABLE: "known only when it runs",
+    SlipKind.NAMES_FILE: "names a file that is not read",
     SlipKind.MISSING_FILE: "no such file",
     SlipKind.TOO_LATE: "set too late",
 }
@@ -35,6 +36,8 @@ def unread(written: Written) -> Iterator[str]:
     """What is not in the settings that were read, one line each."""
     for place, text, why in _left_out(written):
         yield printable(f"left out: {place}: {text} ({why})")
+    for part in written.unread:
+        yield printable(f"not read: {written.where}: {part}")
     for note in written.notes:
         yield printable(f"note: {written.where}: {note}")
 
@@ -55,6 +58,7 @@ def _left_out(written: Written) -> Iterator[tuple[Place, str, str]]:
         if slip.kind in _LOST:
             yield slip.place, slip.text, _LOST[slip.kind]
         yield from ((one.place, one.text, "behind what stops XLA") for one in slip.lost)
+    yield from ((one.place, one.text, why) for one, why in written.refused)
 
 
 def render_json(settings: Settings, form: str, text: str, sources: Sequence[Written]) -> str:
@@ -73,6 +77,7 @@ def render_json(settings: Settings, form: str, text: str, sources: Sequence[Writ
             for one in sources
             for at, text, why in _left_out(one)
         ],
+        "unread": [{"where": one.where, "part": it} for one in sources for it in one.unread],
         "notes": [{"where": one.where, "note": note} for one in sources for note in one.notes],
     }
     return json.dumps(data, indent=1) + "\n"
@@ -87,7 +92,7 @@ def difference_document(changes: Sequence[Changed], before: Sequence[str], after
         rows = tuple(_row(one) for one in changes if one.channel is channel)
         if rows:
             columns = (
-                Column("name", Kind.NAME),
+                Column("name", Kind.WORD),
                 Column("before", Kind.WORD),
                 Column("after", Kind.WORD),
             )

@@ -16,9 +16,12 @@ import polars as pl
 from counterpoint.core.basis import Range, Unknown
 from counterpoint.diagnose.explain import Explanation
 from counterpoint.diagnose.finding import Finding
+from counterpoint.diagnose.metrics.groups import SCHEMA as GROUP_KEYS
+from counterpoint.diagnose.metrics.groups import all_groups
 from counterpoint.diagnose.step import Breakdown, Phases, StepTimes
 from counterpoint.report import units
 from counterpoint.runs import Run
+from counterpoint.runs.score import score_of_steps
 
 SCHEMA: Final = "counterpoint.explain/1"
 
@@ -32,9 +35,9 @@ _OP_KEYS: Final = (
     *("program", "flops", "bytes_accessed"),
 )
 _COLLECTIVE_KEYS: Final = (
-    *("op", "kind", "bytes", "group_size", "count", "median_ms", "exposed_ms", "hidden_share"),
-    *("slack_ms", "algbw_gbps", "busbw_gbps", "wait_ms"),
-    *("total_ms", "transfer_ms", "message_bytes", "phase", "scope", "source", "program"),
+    *("op", "kind", "bytes", "group_size", "count", "total_ms", "exposed_ms", "hidden_share"),
+    *("wait_ms", "algbw_gbps", "busbw_gbps", "median_ms", "transfer_ms", "slack_ms"),
+    *("message_bytes", "phase", "scope", "source", "program"),
 )
 _LARGE: Final = frozenset({"flops", "bytes_accessed", "flops_per_s", "bytes_per_s"})
 """Figures of which the first digits count, not those behind the point."""
@@ -61,7 +64,7 @@ def explain_data(explanation: Explanation, run: Run | None = None) -> dict[str, 
         "device_kind": explanation.device_kind,
         "host_clocks": _host_clocks(explanation),
         "programs": [_record(asdict(program)) for program in explanation.programs],
-        "steps": _steps(explanation.steps),
+        "steps": _steps(explanation.steps, run),
         "breakdown": _parts(explanation.breakdown, _BREAKDOWN_KEYS),
         "device_breakdowns": [
             {"device": device, **_parts(parts, _BREAKDOWN_KEYS)}
@@ -69,6 +72,7 @@ def explain_data(explanation: Explanation, run: Run | None = None) -> dict[str, 
         ],
         "phases": _parts(explanation.phases, _PHASE_KEYS),
         "ops": _rows(explanation.ops, _OP_KEYS),
+        "groups": _rows(all_groups(explanation.ops), tuple(GROUP_KEYS)),
         "collectives": _rows(explanation.collectives, _COLLECTIVE_KEYS),
         "utilisation": _record(asdict(explanation.utilisation)),
         "findings": [_finding(finding) for finding in explanation.findings],
@@ -113,8 +117,13 @@ def _host_clocks(explanation: Explanation) -> list[Json]:
     ]
 
 
-def _steps(steps: StepTimes) -> dict[str, Json]:
-    return _record(asdict(steps))
+def _steps(steps: StepTimes, run: Run | None) -> dict[str, Json]:
+    counted = None if run is None else score_of_steps(run)
+    own = {
+        "run_median_ms": None if counted is None else counted.seconds * 1e3,
+        "run_steps": None if counted is None else counted.steps,
+    }
+    return _record({**asdict(steps), **own})
 
 
 def _parts(parts: Breakdown | Phases | None, keys: tuple[str, ...]) -> dict[str, Json]:

@@ -22,7 +22,7 @@ def calls_section(calls: Calls, top: int) -> Section:
         Told("most", units.column(row["max_ms"] for row in rows), number=True),
         *([Told("host work", units.column(host_ms), number=True)] if any(host_ms) else []),
         Told("slow", [units.percent(row["slow_share"], 0) for row in rows], number=True),
-        Told("pattern", names(rows, "pattern")),
+        Told("pattern", names(rows, "pattern"), words=True),
     ]
     said = {
         Pattern.NORMAL: "none is slow",

@@ -91,7 +91,7 @@ def bursts_section(analysis: NetworkAnalysis, top: int) -> Section:
         Told("mean GB/s", units.column((row["mean_gbps"] for row in rows), 1), number=True),
         Told("peak", units.column((row["peak_gbps"] for row in rows), 1), number=True, rank=1),
         Told("exposed", units.column(row["exposed_ms"] for row in rows), number=True),
-        Told("bound", names(rows, "bound")),
+        Told("bound", names(rows, "bound"), words=True),
         Told("collectives", [_collectives(row) for row in rows], rank=2),
     ]
     summary = f"{len(rows)} of {len(bursts):,}, the largest; times in ms from the step's start"

@@ -5,16 +5,21 @@ Every key is always there; what is not known is null. Nothing is cut.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final, cast
 
 import polars as pl
 
 from counterpoint.diagnose.network.analysis import NetworkAnalysis
+from counterpoint.diagnose.selection import Window
 from counterpoint.report.json import Json, json_lines, rounded
 
 SCHEMA: Final = "counterpoint.network/1"
 
-_FROM_COLLECTIVES: Final = ("group_size", "count", "transfer_ms", "wait_ms", "exposed_ms")
+_FROM_COLLECTIVES: Final = (
+    *("group_size", "count"),
+    pl.col("mean_transfer_ms").alias("transfer_ms"),  # of which its rate is
+    *("wait_ms", "exposed_ms"),
+)
 
 
 def network_data(analysis: NetworkAnalysis) -> dict[str, Json]:
@@ -36,7 +41,9 @@ def network_data(analysis: NetworkAnalysis) -> dict[str, Json]:
         "hosts": analysis.hosts,
         "devices": analysis.devices,
         "device_kind": analysis.device_kind,
-        "step_ms": rounded(analysis.step_ms),
+        "step_ms": rounded(analysis.window_ms) if analysis.window is Window.STEP else None,
+        "window": str(analysis.window),
+        "window_ms": rounded(analysis.window_ms),
         "links_source": analysis.links_source,
         "slack": _rows(analysis.slack),
         "collectives": _rows(collectives),
@@ -57,6 +64,13 @@ def network_json(analysis: NetworkAnalysis) -> str:
 
 def _rows(frame: pl.DataFrame) -> list[Json]:
     return [
-        {key: rounded(value) if isinstance(value, float) else value for key, value in row.items()}
-        for row in frame.iter_rows(named=True)
+        {key: _plain(value) for key, value in row.items()} for row in frame.iter_rows(named=True)
     ]
+
+
+def _plain(value: object) -> Json:
+    if isinstance(value, list):  # of records or of names
+        return [_plain(one) for one in cast("list[Any]", value)]
+    if isinstance(value, dict):
+        return {key: _plain(one) for key, one in cast("dict[str, Any]", value).items()}
+    return rounded(value) if isinstance(value, float) else cast("Json", value)

@@ -9,7 +9,7 @@ from typing import Any, Final
 from counterpoint.diagnose.network.wire import Link
 from counterpoint.report import units
 from counterpoint.report.document import Column, Kind, Table, printable
-from counterpoint.report.places import without_middle
+from counterpoint.report.places import distinct
 
 SPELT: Final[Mapping[str | None, str]] = {
     Link.DOMAIN: "domain",
@@ -29,25 +29,27 @@ class Told:
     title: str
     cells: Sequence[str]
     number: bool = False
+    words: bool = False  # to be folded, not shortened
     rank: int = 0
+
+    @property
+    def kind(self) -> Kind:
+        """How its cells are shortened."""
+        if self.number:
+            return Kind.NUMBER
+        return Kind.WORD if self.words else Kind.NAME
 
 
 def table(told: Sequence[Told]) -> Table:
     """The columns in which anything is known."""
     kept = [one for one in told if any(cell != units.UNKNOWN for cell in one.cells)]
     return Table(
-        columns=tuple(
-            Column(one.title, Kind.NUMBER if one.number else Kind.NAME, one.rank) for one in kept
-        ),
+        columns=tuple(Column(one.title, one.kind, one.rank) for one in kept),
         rows=tuple(zip(*(one.cells for one in kept), strict=True)),
     )
 
 
 def names(rows: Sequence[Mapping[str, Any]], key: str) -> list[str]:
     """Texts that come from files."""
-    return [
-        units.UNKNOWN
-        if row[key] is None
-        else without_middle(printable(str(row[key])), _LONGEST_NAME)
-        for row in rows
-    ]
+    texts = [units.UNKNOWN if row[key] is None else printable(str(row[key])) for row in rows]
+    return distinct(texts, _LONGEST_NAME)

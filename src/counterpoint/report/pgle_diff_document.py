@@ -38,7 +38,7 @@ def diff_document(diff: Diff, a: str, b: str, top: int) -> Document:
     return Document(
         sections=tuple(sections),
         legend="",
-        next=printable(shlex.join(["counterpoint", "pgle", "diff", a, b, "--json"])),
+        next=printable(shlex.join(["counterpoint", "pgle", "show", b])),
     )
 
 

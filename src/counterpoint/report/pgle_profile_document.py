@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
 
 from counterpoint.pgle.made import Made, ModuleCosts
-from counterpoint.pgle.needed import costs_found
 from counterpoint.pgle.profile import Cost, Profile
-from counterpoint.pgle.settled import settled
+from counterpoint.pgle.settled import same_costs, settled
 from counterpoint.report import units
 from counterpoint.report.document import (
     Column,
@@ -32,6 +31,9 @@ _NOTES: Final = 8
 _MODULES: Final = 10
 _SHORT: Final = 12
 _US_PER_MS: Final = 1e3
+_LISTED: Final = 3
+
+_Same: TypeAlias = Mapping[str | None, tuple[str | None, ...]]
 
 
 def made_document(made: Made, out: str, next: str) -> Document:
@@ -104,27 +106,43 @@ def _module_data(module: ModuleCosts) -> dict[str, Any]:
 
 
 def profile_document(profile: Profile, name: str, top: int) -> Document:
-    """What a file holds, and what XLA takes of it: of duplicates the last."""
-    taken = tuple(settled(profile).values())
-    sections = [_head(profile, name, taken), _modules(profile, taken, top), _largest(taken, top)]
-    if profile.duplicates:
-        sections.append(_duplicates(profile, top))
-    zero = [cost for cost in taken if not cost.us]
+    """What a file holds, and what XLA takes of it: of duplicates the last.
+
+    Costs that stand under several fingerprints of one module count once.
+    """
+    taken = settled(profile)
+    same = same_costs(profile, taken)
+    once = [cost for cost in taken.values() if cost.fingerprint in same]
+    sections = [
+        _head(profile, name, once, same, dropped=len(profile.costs) - len(taken)),
+        _modules(profile, taken, top),
+        _largest(once, same, top),
+    ]
+    duplicates = [it for it in profile.duplicates.values() if it[0].fingerprint in same]
+    if duplicates:
+        sections.append(_duplicates(duplicates, taken, same, top))
+    zero = [cost for cost in once if not cost.us]
     if zero:
         names = ", ".join(printable(cost.name) for cost in zero[:top])
         sections.append(Section("Without cost", f"{_of(min(top, len(zero)), len(zero))}: {names}"))
-    follow = shlex.join(["counterpoint", "pgle", "check", name, "--program"])
-    return Document(sections=tuple(sections), legend="", next=printable(f"{follow} PROGRAM"))
+    follow = ["counterpoint", "pgle", "manual", "--profile", name, "--", "python", "train.py"]
+    return Document(sections=tuple(sections), legend="", next=printable(shlex.join(follow)))
 
 
-def _head(profile: Profile, name: str, taken: Sequence[Cost]) -> Section:
+def _head(
+    profile: Profile, name: str, once: Sequence[Cost], same: _Same, *, dropped: int
+) -> Section:
     held = f"{len(profile.costs):,}"
-    dropped = len(profile.costs) - len(taken)
     if dropped:
         held += f", of which XLA drops {dropped:,} (of duplicates the last counts)"
     rows = [
         Fact("read", printable(name)),
-        Fact("costs", f"{held}; {units.milliseconds(_ms(taken))} in all"),
+        Fact("costs", f"{held}; {units.milliseconds(_ms(once))} in all"),
+    ]
+    rows += [
+        Fact("note", f"{_together(group[1:])}: the same costs as {_digits(first)}, counted once")
+        for first, group in same.items()
+        if len(group) > 1
     ]
     if profile.latencies:
         text = f"{len(profile.latencies):,}; XLA:GPU leaves them out"
@@ -134,14 +152,30 @@ def _head(profile: Profile, name: str, taken: Sequence[Cost]) -> Section:
     return Section("Profile", "", (Facts(tuple(rows)),))
 
 
-def _modules(profile: Profile, taken: Sequence[Cost], top: int) -> Section:
+def _together(fingerprints: Sequence[str | None]) -> str:
+    listed = ", ".join(map(_digits, fingerprints[:_LISTED]))
+    more = len(fingerprints) - _LISTED
+    return f"{listed} and {more:,} more" if more > 0 else listed
+
+
+def _digits(fingerprint: str | None) -> str:
+    return printable((fingerprint or "any")[:_SHORT])
+
+
+def _of_group(fingerprint: str | None, same: _Same) -> str:
+    """Digits of a module, and how many other fingerprints it has."""
+    others = len(same[fingerprint]) - 1
+    return f"{_digits(fingerprint)} +{others}" if others else _digits(fingerprint)
+
+
+def _modules(profile: Profile, taken: Mapping[str, Cost], top: int) -> Section:
     """By fingerprint; what is known of a module, its origin tells."""
     by_module: dict[str | None, list[Cost]] = {}
-    for cost in taken:
+    for cost in taken.values():
         by_module.setdefault(cost.fingerprint, []).append(cost)
-    shown = list(by_module.items())[:top]
+    shown = sorted(by_module.items(), key=lambda it: -_ms(it[1]))[:top]
     cells = (
-        [fingerprint or _BARE for fingerprint, _ in shown],
+        [printable(fingerprint or _BARE) for fingerprint, _ in shown],
         [f"{len(costs):,}" for _, costs in shown],
         units.column(_ms(costs) for _, costs in shown),
         [printable(profile.origin.get(f"module {it}", "")) for it, _ in shown],
@@ -156,34 +190,43 @@ def _modules(profile: Profile, taken: Sequence[Cost], top: int) -> Section:
     return Section("Modules", _of(len(shown), len(by_module)), (table,))
 
 
-def _largest(taken: Sequence[Cost], top: int) -> Section:
-    shown = sorted(taken, key=lambda it: (-it.us, it.key))[:top]
-    whole = _ms(taken)
+def _largest(once: Sequence[Cost], same: _Same, top: int) -> Section:
+    """Shares are of the sum of a cost's own module: runs of other modules are other steps."""
+    shown = sorted(once, key=lambda it: (-it.us, it.key))[:top]
+    whole = _sums(once)
     cells = (
         [printable(it.name) for it in shown],
-        [(it.fingerprint or "any")[:_SHORT] for it in shown],
+        [_of_group(it.fingerprint, same) for it in shown],
         [f"{it.us:,.3f}" for it in shown],
-        [units.percent(it.us / _US_PER_MS / whole if whole else None) for it in shown],
+        [units.percent(it.us / of if (of := whole[it.fingerprint]) else None) for it in shown],
     )
     columns = (
         Column("instruction", Kind.NAME),
         Column("module", Kind.WORD),
         Column("us", Kind.NUMBER),
-        Column("share", Kind.NUMBER),
+        Column("of module", Kind.NUMBER),
     )
-    summary = _of(len(shown), len(taken))
+    summary = _of(len(shown), len(once))
     return Section("Largest costs", summary, (Table(columns=columns, rows=_rows(cells)),))
 
 
-def _duplicates(profile: Profile, top: int) -> Section:
-    found = list(profile.duplicates.values())
+def _sums(costs: Iterable[Cost]) -> dict[str | None, float]:
+    """Microseconds by fingerprint."""
+    found: dict[str | None, float] = {}
+    for cost in costs:
+        found[cost.fingerprint] = found.get(cost.fingerprint, 0.0) + cost.us
+    return found
+
+
+def _duplicates(
+    found: Sequence[tuple[Cost, ...]], taken: Mapping[str, Cost], same: _Same, top: int
+) -> Section:
     shown = found[:top]
-    taken = {it: costs_found(profile.costs, it) for it in (None, *profile.fingerprints)}
     cells = (
-        [printable(same[0].name) for same in shown],
-        [(same[0].fingerprint or "any")[:_SHORT] for same in shown],
-        [_range(same) for same in shown],
-        units.column((taken[same[0].fingerprint].get(same[0].name) for same in shown), 3),
+        [printable(it[0].name) for it in shown],
+        [_of_group(it[0].fingerprint, same) for it in shown],
+        [_range(it) for it in shown],
+        units.column((_taken_us(taken, it[0]) for it in shown), 3),
     )
     columns = (
         Column("instruction", Kind.NAME),
@@ -194,6 +237,11 @@ def _duplicates(profile: Profile, top: int) -> Section:
     table = Table(columns=columns, rows=_rows(cells))
     summary = f"{_of(len(shown), len(found))} {_stand(len(found))} more than once"
     return Section("Duplicates", summary, (table,))
+
+
+def _taken_us(taken: Mapping[str, Cost], cost: Cost) -> float | None:
+    found = taken.get(cost.key)
+    return None if found is None else found.us
 
 
 def _range(same: Sequence[Cost]) -> str:
@@ -208,8 +256,10 @@ def _stand(names: int) -> str:
 
 
 def profile_json(profile: Profile, name: str) -> str:
-    """The same as data, uncut; `total_us` is of what XLA takes."""
-    taken = settled(profile).values()
+    """The same as data, uncut; `total_us` is of what XLA takes, each module once."""
+    taken = settled(profile)
+    same = same_costs(profile, taken)
+    sums = _sums(taken.values())
     data: dict[str, Any] = {
         "schema": PROFILE_SCHEMA,
         "profile": name,
@@ -217,7 +267,11 @@ def profile_json(profile: Profile, name: str) -> str:
         "fingerprints": [*profile.fingerprints],
         "bare": sum(cost.fingerprint is None for cost in profile.costs),
         "taken": len(taken),
-        "total_us": sum(cost.us for cost in taken),
+        "total_us": sum(sums[first] for first in same),
+        "modules": [
+            {"fingerprints": [it for it in group if it is not None], "us": sums[first]}
+            for first, group in same.items()
+        ],
         "costs": [
             {"name": it.name, "fingerprint": it.fingerprint, "us": it.us} for it in profile.costs
         ],

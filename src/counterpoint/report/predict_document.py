@@ -1,7 +1,7 @@
 """`predict` as a Document: the step and its range, what it rests on, where it goes.
 
 Everything here is predicted but the column of `--against`; ranges stand beside every figure that
-has one. The middle part is the screen of `explain`, of the simulated Timeline.
+has one. Parts and losses are those that `explain` tells of the simulated Timeline.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from counterpoint.core.basis import Range
 from counterpoint.cost import Source
 from counterpoint.report import units
 from counterpoint.report.document import Document, Fact, Facts, Section, Tone, printable
-from counterpoint.report.explain_document import step_sections
+from counterpoint.report.explain_document import answer_sections, detail_sections
+from counterpoint.report.notes import note_facts
 from counterpoint.report.predict_tables import (
     against_section,
     candidates_section,
@@ -24,7 +25,6 @@ from counterpoint.report.predict_tables import (
 from counterpoint.workflow.prediction.memory_fit import MemoryFit
 from counterpoint.workflow.prediction.prediction import Forecast, Prediction
 
-_NOTES: Final = 10
 _FAMILIES: Final = 3
 _SMALL: Final = 0.001  # of the step
 _LEGEND: Final = "every figure is predicted; in brackets, the range it is expected in"
@@ -37,15 +37,24 @@ _SOURCES: Final = {
 }
 
 
-def predict_document(prediction: Prediction, top: int, next: str) -> Document:
-    """The report on a Prediction, with `top` rows in each table."""
+def predict_document(
+    prediction: Prediction, top: int, next: str, *, explained: bool = False
+) -> Document:
+    """The report on a Prediction, with `top` rows in each table.
+
+    `explained` adds what `explain` tells of the simulated step: every finding, and all tables.
+    """
+    explanation = prediction.explanation
     sections = [_step(prediction)]
     sections += candidates_section(prediction)
-    sections += step_sections(prediction.explanation, top)
+    sections += answer_sections(explanation, "" if explained else "details: --explain")
+    sections += detail_sections(explanation, top) if explained else []
     sections += what_if_section(prediction)
     sections += gain_section(prediction)
     sections += against_section(prediction, top)
     sections += unpriced_section(prediction, top)
+    if rows := note_facts(prediction.notes):
+        sections.append(Section("Notes", "", (Facts(tuple(rows)),)))
     return Document(sections=tuple(sections), legend=_LEGEND, next=printable(next))
 
 
@@ -86,7 +95,6 @@ def _step(prediction: Prediction) -> Section:
         )
         for it in simulation.uncounted
     ]
-    rows += _notes(prediction.notes)
     summary = f"{range_text(base.step_s, base.range_s)} on {prediction.target}, not measured"
     return Section("Predicted step", printable(summary), (Facts(tuple(rows)),))
 
@@ -118,7 +126,10 @@ def _compiled(base: Forecast) -> str:
     if base.compiled is None:
         return "elsewhere: the schedule is taken as it is"
     jaxlib = base.compiled.versions.get("jaxlib", units.UNKNOWN)
-    return f"by jaxlib {jaxlib} in {base.compiled.seconds:,.1f} s, without a GPU"
+    took = f"{base.compiled.seconds:,.1f} s"
+    if base.compiled.from_cache:
+        return f"by jaxlib {jaxlib} earlier ({took} then), from the cache, without a GPU"
+    return f"by jaxlib {jaxlib} in {took}, without a GPU"
 
 
 def _settings(base: Forecast) -> str:
@@ -149,7 +160,15 @@ def _reach(base: Forecast) -> str:
     }
     largest = sorted(moves.items(), key=lambda it: -it[1])[:_FAMILIES]
     shown = [f"{name} {units.part(share)}" for name, share in largest if share >= _SMALL]
-    return f"moved most by {', '.join(shown)}" if shown else "hardly any"
+    by = f"prices move it most by {', '.join(shown)}" if shown else "no price moves it"
+    return f"{_coverage(base)}; {by}"
+
+
+def _coverage(base: Forecast) -> str:
+    known = base.range_covers
+    if known is None:
+        return "how many steps lie in such a range is not known, with measured costs"
+    return f"{known.share:.0%} of {known.steps} published steps lie in such a range"
 
 
 def _scatter(base: Forecast) -> Iterator[Fact]:
@@ -163,11 +182,3 @@ def _scatter(base: Forecast) -> Iterator[Fact]:
             f"{middle} ms median, p10 {low}, p90 {high} of {len(scatter.samples):,} steps"
             " (how much devices scatter is a rule of thumb)",
         )
-
-
-def _notes(notes: tuple[str, ...]) -> Iterator[Fact]:
-    for note in notes[:_NOTES]:
-        yield Fact("note", printable(note), Tone.QUIET)
-    more = len(notes) - _NOTES
-    if more > 0:
-        yield Fact("", f"and {more} more: --json", Tone.QUIET)

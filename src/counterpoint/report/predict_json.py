@@ -14,6 +14,7 @@ from counterpoint.report.json import Json, explain_data, json_lines
 from counterpoint.workflow.prediction.against import Against
 from counterpoint.workflow.prediction.gain import Gain
 from counterpoint.workflow.prediction.prediction import Forecast, Prediction, Standing
+from counterpoint.workflow.prediction.step_range import Covered
 
 SCHEMA: Final = "counterpoint.predict/1"
 _DECIMALS: Final = 6
@@ -78,6 +79,7 @@ def _prediction(prediction: Prediction) -> dict[str, Json]:
         "settings": _settings(prediction.base.settings),
         "versions": _versions(prediction.base),
         **_figures(prediction.base),
+        "range_covers": _covered(prediction.base.range_covers),
         "tokens_per_s": None,
         "communication_ms": _ms(simulation.communicating_s),
         "exposed_ms": _ms(simulation.exposed_s),
@@ -118,6 +120,12 @@ def _figures(made: Forecast) -> dict[str, Any]:
         "available_bytes": memory.available_bytes,
         "fits": memory.fits,
     }
+
+
+def _covered(known: Covered | None) -> dict[str, Any] | None:
+    if known is None:
+        return None
+    return {"share": round(known.share, 6), "published_steps": known.steps, "basis": known.basis}
 
 
 def _settings(settings: Settings) -> dict[str, Any]:

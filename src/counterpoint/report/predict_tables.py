@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from counterpoint.core.basis import Basis, Range
@@ -18,10 +18,10 @@ from counterpoint.report.document import (
     Tone,
     printable,
 )
-from counterpoint.report.places import short_path, without_middle
+from counterpoint.report.places import distinct, short_path, without_middle
 from counterpoint.workflow.prediction.against import Against
 from counterpoint.workflow.prediction.prediction import Prediction, Standing
-from counterpoint.workflow.prediction.ranking import INDIFFERENCE
+from counterpoint.workflow.prediction.ranking import INDIFFERENCE, simplest
 
 _LONGEST: Final = 60
 
@@ -33,7 +33,7 @@ def candidates_section(prediction: Prediction) -> Iterator[Section]:
         return
     columns = (
         Column("", Kind.NUMBER),
-        Column("settings", Kind.NAME),
+        Column("settings", Kind.WORD),  # whole: they are to be pasted
         Column("step ms", Kind.NUMBER),
         Column("range", Kind.WORD, rank=2),
         Column("behind the best", Kind.WORD),
@@ -41,31 +41,51 @@ def candidates_section(prediction: Prediction) -> Iterator[Section]:
         Column("peak", Kind.NUMBER, rank=1),
         Column("verdict", Kind.WORD),
     )
-    rows = tuple(_standing(place, it, found) for place, it in enumerate(found, 1))
-    tied = [it for it in found if it.tied]
-    summary = f"{len(found)}, the best first"
-    if len(tied) > 1:
-        summary += f"; the first {len(tied)} are tied" if _first(tied, found) else "; some are tied"
+    named = simplest(found)
+    apart = [it for it in found if it.same_as is None]
+    rows = tuple(_standing(place, it, found, named) for place, it in enumerate(apart, 1))
     how = (
         "Differences count errors that two schedules share once; tied means that the difference"
         f" may be within {units.percent(INDIFFERENCE)}, which is no reason to prefer one."
     )
     errors = tuple(
-        Fact(it.name, printable(" ".join(str(it.error).split())), Tone.WARNING)
+        Fact(it.name, printable(it.error.sentence), Tone.WARNING)
         for it in found
         if it.error is not None
     )
+    same = tuple(
+        Fact("same program", printable(f"{it.name}   as {it.same_as}"))
+        for it in found
+        if it.same_as is not None
+    )
     blocks = (Table(columns=columns, rows=rows), Prose(how, Tone.QUIET))
-    yield Section("Candidates", summary, (*blocks, Facts(errors)) if errors else blocks)
+    yield Section(
+        "Candidates", _counted(found, apart), (*blocks, *(Facts(it) for it in (same, errors) if it))
+    )
 
 
-def _first(tied: list[Standing], found: tuple[Standing, ...]) -> bool:
-    return all(it.tied for it in found[: len(tied)])
+def _counted(found: Sequence[Standing], apart: Sequence[Standing]) -> str:
+    """How many there are, in how many rows, and how many of those rows are tied."""
+    summary = f"{len(found)}"
+    if len(apart) < len(found):
+        rows = "1 row" if len(apart) == 1 else f"{len(apart)} rows"
+        summary += f" in {rows} (candidates of the same program share one)"
+    if len(apart) > 1:
+        summary += ", the best first"
+    tied = [it for it in apart if it.tied]
+    if len(tied) == len(apart) > 1:
+        summary += "; all are tied" if len(apart) > 2 else "; both are tied"
+    elif len(tied) > 1:
+        first = all(it.tied for it in apart[: len(tied)])
+        summary += f"; the first {len(tied)} are tied" if first else "; some are tied"
+    return summary
 
 
-def _standing(place: int, it: Standing, found: tuple[Standing, ...]) -> tuple[str, ...]:
+def _standing(
+    place: int, it: Standing, found: tuple[Standing, ...], named: Standing | None
+) -> tuple[str, ...]:
     made = it.forecast
-    name = printable(without_middle(it.name, _LONGEST))
+    name = printable(it.name)
     if made is None:
         return ("-", name, *[units.UNKNOWN] * 5, "does not compile")
     steps = [one.forecast.step_s * 1e3 for one in found if one.forecast]
@@ -79,7 +99,7 @@ def _standing(place: int, it: Standing, found: tuple[Standing, ...]) -> tuple[st
         _behind(it),
         units.column([it.exposed_ms])[0],
         units.size(made.memory.peak_bytes),
-        _verdict(place, it),
+        _verdict(place, it, named),
     )
 
 
@@ -93,13 +113,12 @@ def _percents(reach: Range) -> str:
     return f"{units.percent(reach.low)} to {units.percent(reach.high)}"
 
 
-def _verdict(place: int, it: Standing) -> str:
+def _verdict(place: int, it: Standing, named: Standing | None) -> str:
     if it.forecast is not None and it.forecast.memory.fits is False:
         return "OUT OF MEMORY"
-    if it.same_as is not None:
-        return f"same program as {it.same_as}"
     if it.tied:
-        return "best" if place == 1 else "tied with the best"
+        said = "best" if place == 1 else "tied with the best"
+        return f"{said}, the simplest" if it is named else said
     return "slower"
 
 
@@ -127,7 +146,7 @@ def what_if_section(prediction: Prediction) -> Iterator[Section]:
     )
     how = "The schedule is the one above: a compiler that knew might do better."
     lacking = tuple(
-        Fact(it.question, printable(" ".join(str(it.error).split())), Tone.WARNING)
+        Fact(it.question, printable(it.error.sentence), Tone.WARNING)
         for it in prediction.unanswered
     )
     blocks = (Table(columns=columns, rows=rows), Prose(how, Tone.QUIET)) if rows else ()
@@ -210,6 +229,7 @@ def against_section(prediction: Prediction, top: int) -> Iterator[Section]:
         ),
     )
     rows = found.ops[:top]
+    names = distinct([it.name for it in rows], _LONGEST)
     ops = Table(
         columns=(
             Column("op", Kind.NAME),
@@ -222,22 +242,25 @@ def against_section(prediction: Prediction, top: int) -> Iterator[Section]:
         ),
         rows=tuple(
             (
-                printable(without_middle(it.name, _LONGEST)),
+                printable(name),
                 it.category,
                 *units.column([it.predicted_ms, it.measured_ms, it.difference_ms], 2),
                 printable(it.measured_name or units.UNKNOWN),
                 printable(short_path(it.source)) if it.source else units.UNKNOWN,
             )
-            for it in rows
+            for it, name in zip(rows, names, strict=True)
         ),
     )
     predicted, measured = units.column([found.predicted_ms, found.measured_ms])
     ratio = units.UNKNOWN if found.ratio is None else f"{found.ratio - 1:+.1%}"
     summary = f"predicted {predicted} ms, {there} {measured} ms: {ratio}"
-    if found.host_bound:
+    if found.program_alone:
         runs = units.milliseconds(found.program_ms)
         summary = f"predicted {predicted} ms, its program ran for {runs}: {ratio}"
-        facts.append(Fact("step", f"{measured} ms: the rest is the host's, which is not predicted"))
+        step = f"{measured} ms: the rest is the host's, which is not predicted"
+        if found.measured_ms is None:
+            step = "no whole step was seen: its time is not known"
+        facts.append(Fact("step", step))
     cut = Prose(f"{len(rows)} of {len(found.ops):,} ops, the largest difference first", Tone.QUIET)
     yield Section("Against", summary, (Facts(tuple(facts)), kinds, cut, ops))
 
@@ -254,6 +277,7 @@ def unpriced_section(prediction: Prediction, top: int) -> Iterator[Section]:
     if not found:
         return
     rows = found[:top]
+    names = distinct([it.instruction for it in rows], _LONGEST)
     table = Table(
         columns=(
             Column("instruction", Kind.NAME),
@@ -265,13 +289,13 @@ def unpriced_section(prediction: Prediction, top: int) -> Iterator[Section]:
         ),
         rows=tuple(
             (
-                printable(without_middle(it.instruction, _LONGEST)),
+                printable(name),
                 units.count(it.times),
                 *units.column([it.low_s * 1e3, it.high_s * 1e3], 2),
                 units.percent(it.share),
                 printable(without_middle(it.how, _LONGEST)),
             )
-            for it in rows
+            for it, name in zip(rows, names, strict=True)
         ),
     )
     share = sum(it.share for it in found)

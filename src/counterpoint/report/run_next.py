@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
+from itertools import count
 from pathlib import Path
 from typing import Final, cast
 
+from counterpoint.diagnose.finding import Remedy
 from counterpoint.runs import OutcomeKind, Rank, Run
 
-_QUIET: Final = 0.5  # seconds
+_ARM: Final = 90  # characters, in a line that is read at a glance
+_LONGEST: Final = 4  # digits of a number that we have put behind a name; not of a date
+LOCAL: Final = "local"
+"""The launcher of a run that has started its ranks itself."""
 _NOTHING: Final[Mapping[str, object]] = {}
 
 
@@ -20,9 +25,20 @@ def next_commands(run: Run, path: Path) -> list[str]:
         return [f"counterpoint explain {shlex.quote(str(path))}", *own]
     if run.outcome.kind is OutcomeKind.RUNNING or not run.ranks:
         return [f"counterpoint runs {shlex.quote(str(path))}"]
-    if not run.outcome.ok:
-        return [f"less {shlex.quote(str(_telling(run, path)))}"]
-    return own or [_with_profile(run)]
+    no_jax = not any(rank.processes for rank in run.ranks)  # another window would see none, either
+    if not run.outcome.ok or no_jax:
+        told = _telling(run, path)
+        return [f"less {shlex.quote(str(told))}"] if told else []
+    return own or [with_profile(run, path)]
+
+
+def trial_of(remedy: Remedy, run: Run | None) -> str | None:
+    """The command that tries a remedy's flags on the program of a Run, where that is known here."""
+    command = shlex.join(run.command) if run is not None else ""
+    if run is None or not remedy.flags or not command.isprintable() or run.cwd != str(Path.cwd()):
+        return None
+    arm = " ".join(f"--{name}={value}" for name, value in remedy.flags)
+    return f"counterpoint tune --arm {shlex.quote(arm)} -- {command}" if len(arm) <= _ARM else None
 
 
 def own_profiles(run: Run) -> list[str]:
@@ -54,9 +70,11 @@ def asked(rank: Rank) -> Mapping[str, object]:
     return _NOTHING
 
 
-def _with_profile(run: Run) -> str:
+def with_profile(run: Run, path: Path) -> str:
     """The same run, so that there will be a profile."""
-    words = ["counterpoint", "run", *_earlier(run)]
+    words = ["counterpoint", "run", *_earlier(run), "-o", str(_beside(path))]
+    if run.launcher == LOCAL and run.world_size > 1:
+        words += ["--ranks", str(run.world_size)]
     for name, value in run.settings.xla:
         words += ["--set", f"{name}={value}"]
     for name, value in run.settings.env:
@@ -66,24 +84,41 @@ def _with_profile(run: Run) -> str:
     return f"{shlex.join(words)} -- {told}"
 
 
+def _beside(path: Path) -> Path:
+    """A directory that nobody has yet: `before-2` beside `before`."""
+    stem, _, last = path.name.rpartition("-")
+    again = bool(stem) and last.isdecimal() and len(last) < _LONGEST
+    stem, first = (stem, int(last) + 1) if again else (path.name, 2)
+    names = (path.with_name(f"{stem}-{number}") for number in count(first))
+    return next(name for name in names if not name.exists())
+
+
 def _earlier(run: Run) -> list[str]:
     """A window that opens before the one that did not come."""
     rank = next((rank for rank in run.ranks if rank.profile_asked), None)
     if rank is None:
         return []
     start = asked(rank).get("start_step")
-    if isinstance(start, int) and (len(rank.steps) > 1 and rank.step_source != "log"):
-        return ["--profile-start-step", str(min(start, len(rank.steps)) // 2)]
-    quiet = asked(rank).get("quiet_s")
-    shorter = quiet / 2 if isinstance(quiet, int | float) and quiet <= _QUIET else _QUIET
-    return ["--profile-after-quiet", f"{shorter if start is None else _QUIET:g}"]
+    seen = _steps_seen(rank)
+    middle = (max(seen, 1) - 1) // 2
+    earlier = min(start // 2, middle) if isinstance(start, int) else middle
+    return ["--profile-start-step", str(earlier)]
 
 
-def _telling(run: Run, path: Path) -> Path:
-    """Where the failure is told: by the first rank that did not end well."""
+def _steps_seen(rank: Rank) -> int:
+    """As `--profile-start-step` counts them: annotations, else executions."""
+    if rank.step_source not in (None, "log"):
+        return len(rank.steps)
+    told = (process.facts.get("executions") for process in rank.processes)
+    counts = (cast("dict[str, object]", it).values() for it in told if isinstance(it, dict))
+    return max((it for each in counts for it in each if isinstance(it, int)), default=0)
+
+
+def _telling(run: Run, path: Path) -> Path | None:
+    """What the first rank printed that did not end well, if it printed anything."""
     rank = next((rank for rank in run.ranks if rank.outcome.kind is run.outcome.kind), run.ranks[0])
-    told = rank.stderr if _has_content(rank.stderr) else rank.stdout
-    return path / told.relative_to(run.path)
+    told = next((it for it in (rank.stderr, rank.stdout) if _has_content(it)), None)
+    return None if told is None else path / told.relative_to(run.path)
 
 
 def _has_content(path: Path) -> bool:

@@ -11,6 +11,7 @@ from typing import Final
 from counterpoint.core.basis import Unknown
 from counterpoint.report.runs_document import Broken, how_timed
 from counterpoint.runs import Rank, Run, effective_flags, flags_by_module, layout
+from counterpoint.runs.score import seen_steps
 
 SCHEMA: Final = "counterpoint.runs/1"
 RUN_SCHEMA: Final = layout.SCHEMA
@@ -19,7 +20,7 @@ RUN_SCHEMA: Final = layout.SCHEMA
 def run_data(run: Run) -> dict[str, object]:
     """A run as plain data; what is not known is null."""
     timed = run.timed
-    median = run.median_step_s
+    timing = seen_steps(run)
     return {
         "schema": RUN_SCHEMA,
         "version": run.version,
@@ -36,7 +37,7 @@ def run_data(run: Run) -> dict[str, object]:
         "world_size": run.world_size,
         "settings": {"xla_flags": [*map(list, run.settings.xla)], "env": dict(run.settings.env)},
         "steps": len(timed.steps) if timed else None,
-        "median_step_ms": None if isinstance(median, Unknown) else round(median * 1e3, 6),
+        "median_step_ms": None if isinstance(timing, Unknown) else round(timing.seconds * 1e3, 6),
         "timed_by": how_timed(timed) if timed else None,
         "profiles": [*map(str, run.profiles)],
         "no_profile": None if run.profiles else run.why_no_profile,

@@ -26,10 +26,12 @@ def parts_section(
 ) -> Section:
     """The step's parts in order, with the least and the most of any device, and its phases."""
     parts, by_device = _parts(step), [_parts(one) for one in devices.values()]
+    parts = _occurring(parts)
     whole = [part for part in parts if part is not Part.HIDDEN]
     total = sum(parts[part] for part in whole)
     shares = dict(zip(whole, units.percentages([parts[part] for part in whole]), strict=True))
-    shares[Part.HIDDEN] = units.percent(parts[Part.HIDDEN] / total if total else None)
+    if Part.HIDDEN in parts:
+        shares[Part.HIDDEN] = units.percent(parts[Part.HIDDEN] / total if total else None)
     decimals = max(units.decimals_of(parts.values()), _LEAST_DECIMALS)
     slices = tuple(
         Slice(
@@ -44,7 +46,7 @@ def parts_section(
         for part, ms in zip(parts, units.column(parts.values(), decimals), strict=True)
     )
     many = len(by_device) > 1
-    summary = "mean over devices; in brackets, from the least to the most" if many else ""
+    summary = "mean over devices (from the least to the most)" if many else ""
     return Section(title, summary, (Breakdown(slices), Facts((_phases(phases),))))
 
 
@@ -74,6 +76,15 @@ def _parts(step: StepBreakdown) -> dict[Part, float]:
         Part.COPY: step.copy_exposed_ms,
         Part.IDLE: step.idle_ms,
     }
+
+
+def _occurring(parts: dict[Part, float]) -> dict[Part, float]:
+    """Without what no device did; of collectives, hidden and exposed tell of each other."""
+    absent = {part for part in (Part.COPY, Part.IDLE) if not parts[part]}
+    collectives = {Part.HIDDEN, Part.COLLECTIVE}
+    if not any(parts[part] for part in collectives):
+        absent |= collectives
+    return {part: ms for part, ms in parts.items() if part not in absent}
 
 
 def _reach(values: list[float], decimals: int) -> str:

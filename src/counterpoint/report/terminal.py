@@ -10,6 +10,7 @@ import re
 import textwrap
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Final, TextIO
 
 from rich.console import Console
@@ -58,7 +59,7 @@ def print_document(document: Document, stream: TextIO) -> None:
     """Write the document as the stream can show it."""
     console = Console(file=stream, highlight=False, markup=False, emoji=False)
     paper = _Paper(
-        width=max(console.width, _NARROWEST) if console.is_terminal else None,
+        width=max(console.width, _NARROWEST) if stream.isatty() else None,  # not by FORCE_COLOR
         pattern=LETTERS if console.options.ascii_only else BLOCKS,
         ellipsis=".." if console.options.ascii_only else ELLIPSIS,
     )
@@ -92,7 +93,8 @@ def _document(document: Document, paper: _Paper) -> Iterator[Text]:
         yield from _section(section, paper)
         yield Text()
     if document.legend:
-        yield Text(document.legend, "dim")
+        lines = [document.legend] if paper.width is None else _lines(document.legend, paper.width)
+        yield from (Text(line, "dim") for line in lines)
     yield Text.assemble(("next: ", "bold"), document.next)
 
 
@@ -183,20 +185,23 @@ def _table(block: Table, paper: _Paper) -> Iterator[Text]:
     table = fit(block, width, paper.ellipsis)
     room = widths(table)
 
-    def row(cells: tuple[str, ...]) -> str:
-        padded = [
-            f"{cell:>{size}}" if column.kind is Kind.NUMBER else f"{cell:<{size}}"
-            for column, cell, size in zip(table.columns, cells, room, strict=True)
-        ]
-        return (_INDENT + (" " * GAP).join(padded)).rstrip()
+    def row(cells: tuple[str, ...]) -> Iterator[str]:
+        for line in zip_longest(*(cell.split("\n") for cell in cells), fillvalue=""):
+            padded = [
+                f"{part:>{size}}" if column.kind is Kind.NUMBER else f"{part:<{size}}"
+                for column, part, size in zip(table.columns, line, room, strict=True)
+            ]
+            yield (_INDENT + (" " * GAP).join(padded)).rstrip()
 
-    yield Text(row(tuple(column.title for column in table.columns)), "dim")
-    yield from (Text(row(cells)) for cells in table.rows)
+    yield from (Text(line, "dim") for line in row(tuple(it.title for it in table.columns)))
+    for cells in table.rows:
+        yield from map(Text, row(cells))
     if table.total is not None:
-        yield Text(row(table.total), "dim")
-    left_out = [column.title for column in block.columns if column not in table.columns]
-    if left_out:
-        words = f"no room for: {', '.join(left_out)}"
+        yield from (Text(line, "dim") for line in row(table.total))
+    kept = {" ".join(column.title.split()) for column in table.columns}
+    left_out = [column.title for column in block.columns if column.title not in kept]
+    if any(left_out):
+        words = f"no room for: {', '.join(filter(None, left_out))}"
         yield from (
             Text(_INDENT + line, "dim") for line in _lines(words, paper.prose - len(_INDENT))
         )

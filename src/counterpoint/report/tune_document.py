@@ -40,8 +40,8 @@ from counterpoint.tune.statistics.estimate import Noise
 
 _NOTES: Final = 10
 _LEGEND: Final = {
-    True: "gain: share of the base's step that is saved, measured; a range holds at the study's"
-    " confidence for all arms together",
+    True: "gain: 1 - step ms / base ms, measured: geometric means of the rows in which both ran; a"
+    " range holds at the study's confidence for all arms together",
     False: "gain: share of the base's step that is saved, predicted; nothing was run",
 }
 _STATES: Final = {
@@ -147,6 +147,7 @@ def _spent(spent: Spent | None) -> Iterator[Section]:
         left.append(duration(spent.seconds_left))
     if left:
         summary += f"; {' and '.join(left)} left of the budget"
+        summary += f": {plain(spent.why_left)}" if spent.why_left else ""
     yield Section("Spent", summary)
 
 

@@ -19,7 +19,6 @@ from counterpoint.report.document import (
     printable,
 )
 from counterpoint.report.json import Json, json_lines
-from counterpoint.report.places import without_middle
 from counterpoint.report.tune_document import settings_lines
 from counterpoint.report.tune_json import arm_data, settings_data
 from counterpoint.report.tune_words import budget_text, duration, several
@@ -30,7 +29,6 @@ from counterpoint.tune.plan import Budget
 from counterpoint.tune.space.space import Dimension
 
 SCHEMA: Final = "counterpoint.tune-plan/1"
-_LONGEST: Final = 60
 _NAMES: Final = 6
 _UNSAID: Final = "named by you"
 NO_BUDGET: Final = Budget()
@@ -132,10 +130,7 @@ def _named(arms: Iterable[Arm], top: int) -> Iterator[Section]:
     if not named:
         return
     columns = (Column("arm", Kind.NAME), Column("from", Kind.WORD), Column("sets", Kind.NAME))
-    rows = tuple(
-        (printable(without_middle(it.name, _LONGEST)), str(it.origin), printable(_sets(it)))
-        for it in named[:top]
-    )
+    rows = tuple((printable(it.name), str(it.origin), printable(_sets(it))) for it in named[:top])
     yield Section(
         "Arms by name",
         f"{len(named)}",

@@ -41,6 +41,7 @@ def tune_data(conclusion: Conclusion, study: Path) -> dict[str, Json]:
         else settings_data(conclusion.winner.settings),
         "beside_settings": [*beside(conclusion.winner)] if conclusion.winner else [],
         "arms": [_row(it) for it in conclusion.rows],
+        "left_out": [{"name": it.name, "why": it.why} for it in conclusion.left_out],
         "ablation": [
             {
                 "arm": it.arm,
@@ -142,6 +143,12 @@ def _estimate(told: Estimate | None) -> dict[str, Json] | None:
         "verdict": str(told.verdict),
         "decided": told.decided,
         "why": told.why or None,
+        "step_ms": _ms(told.step_s),
+        "base_ms": _ms(told.base_s),
+        "pairs": [
+            {"row": it.row + 1, "step_ms": _ms(it.seconds), "base_ms": _ms(it.base_seconds)}
+            for it in told.pairs
+        ],
     }
 
 
@@ -166,6 +173,7 @@ def _spent(spent: Spent | None) -> dict[str, Json] | None:
         "node_seconds": _share(spent.node_seconds),
         "trials_left": spent.trials_left,
         "seconds_left": _share(spent.seconds_left),
+        "why_left": spent.why_left,
     }
 
 

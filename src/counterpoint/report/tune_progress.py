@@ -162,6 +162,8 @@ def _spent(ended: int, spent: Spent | None) -> str:
         left.append(several(spent.trials_left, "trial"))
     if spent.seconds_left is not None:
         left.append(duration(spent.seconds_left))
+    elif spent.trials_left and ended:
+        left.append(f"up to {duration(spent.seconds / ended * spent.trials_left)}")
     limit = f"; left: {', '.join(left)}" if left else ""
     return f"spent: {several(ended, 'trial')}, {duration(spent.seconds)}{limit}"
 

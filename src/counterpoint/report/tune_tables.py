@@ -20,13 +20,11 @@ from counterpoint.report.document import (
     Tone,
     printable,
 )
-from counterpoint.report.places import without_middle
 from counterpoint.report.tune_words import gain_text, plain, reach_text, several
 from counterpoint.tune.arm import Arm
 from counterpoint.tune.conclusion.conclusion import ArmRow, Conclusion
 from counterpoint.tune.journal.records import Ablated
 
-_LONGEST: Final = 60
 _HASH: Final = 8
 _REASONS: Final = 12
 _NOT_SO: Final = "-"
@@ -42,15 +40,22 @@ def arms_section(conclusion: Conclusion, top: int) -> Iterator[Section]:
     """All arms, as they stand; of more than `top`, the first."""
     if not conclusion.rows:
         return
-    shown = conclusion.rows[:top]
+    apart = [it for it in conclusion.rows if it.status != _QUIET[0]]  # told below, by their names
+    shown = apart[:top]
     count = sum(not it.arm.is_base for it in conclusion.rows)
     summary = f"{several(count, 'arm')} against the base{_kinds(conclusion)}"
-    if len(shown) < len(conclusion.rows):
-        rows = f"the first {len(shown)} rows of {len(conclusion.rows)}"
-        summary += f"; {rows}, all with --top {len(conclusion.rows)}"
+    if len(shown) < len(apart):
+        rows = f"the first {len(shown)} rows of {len(apart)}"
+        summary += f"; {rows}, all with --top {len(apart)}"
+    if others := len(conclusion.rows) - len(apart):
+        summary += f"; {several(others, 'arm')} with the program of another below the table"
     measured = conclusion.basis != "predicted"
     table = _measured(shown) if measured else _predicted(shown, conclusion.winner)
     blocks: list[Block] = [table, *_reasons(conclusion.rows)]
+    if conclusion.left_out:
+        told = [f"{it.name}: {it.why}" for it in conclusion.left_out]
+        blocks.append(Facts(tuple(Fact("left out", printable(it)) for it in told)))
+        summary += f"; {several(len(told), 'named arm')} left out"
     yield Section("Arms", summary, tuple(blocks))
 
 
@@ -67,7 +72,12 @@ def _kinds(conclusion: Conclusion) -> str:
 
 def _measured(rows: Iterable[ArmRow]) -> Table:
     rows = tuple(rows)
-    steps = units.column([None if it.median_s is None else it.median_s * 1e3 for it in rows])
+    bases = [it.told.base_s if it.told is not None else None for it in rows]
+    figures = [None if it is None else it * 1e3 for it in (*(row.step_s for row in rows), *bases)]
+    decimals = units.decimals_of([it for it in figures if it is not None])
+    decimals = min(decimals + 1, 5)  # a gain of a tenth of a percent shows in them
+    shown = [_NOT_SO if it is None else units.column([it], decimals)[0] for it in figures]
+    steps = list(zip(shown[: len(rows)], shown[len(rows) :], strict=True))
     foreseen = any(it.arm.predicted is not None for it in rows)
     compared = any(it.prediction_off is not None for it in rows)
     columns = (
@@ -78,6 +88,7 @@ def _measured(rows: Iterable[ArmRow]) -> Table:
         Column("rows", Kind.NUMBER, rank=2),
         Column("told by", Kind.WORD, rank=4),
         Column("step ms", Kind.NUMBER, rank=1),
+        Column("base ms", Kind.NUMBER, rank=1),
         *((Column("predicted", Kind.NUMBER, rank=2),) if foreseen else ()),
         *((Column("step off by", Kind.NUMBER, rank=3),) if compared else ()),
         Column("trials", Kind.NUMBER, rank=3),
@@ -92,8 +103,10 @@ def _measured(rows: Iterable[ArmRow]) -> Table:
     )
 
 
-def _measured_row(row: ArmRow, step: str, *, foreseen: bool, compared: bool) -> tuple[str, ...]:
-    told = row.confirmed or row.raced
+def _measured_row(
+    row: ArmRow, steps: tuple[str, str], *, foreseen: bool, compared: bool
+) -> tuple[str, ...]:
+    told = row.told
     nothing = _NOT_SO if row.arm.is_base or told is None else units.UNKNOWN
     cells = [
         _name(row),
@@ -102,7 +115,7 @@ def _measured_row(row: ArmRow, step: str, *, foreseen: bool, compared: bool) -> 
         nothing if told is None else reach_text(told.range),
         _NOT_SO if told is None else str(told.rows),
         _told_by(row),
-        _NOT_SO if row.median_s is None else step,
+        *steps,
     ]
     if foreseen:
         said = row.arm.predicted
@@ -164,7 +177,7 @@ def _tied(row: ArmRow, best: Arm | None) -> str:
 
 
 def _name(row: ArmRow) -> str:
-    return printable(without_middle(row.arm.name, _LONGEST))
+    return printable(row.arm.name)
 
 
 def _program(row: ArmRow) -> str:

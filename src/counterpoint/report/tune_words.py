@@ -7,7 +7,7 @@ from typing import Final
 from counterpoint.core.basis import Range, Unknown
 from counterpoint.report import units
 from counterpoint.report.document import printable
-from counterpoint.tune.online.race import DECIDED
+from counterpoint.tune.online.race import DECIDED, SPENT
 from counterpoint.tune.plan import Budget
 
 _MINUTE: Final = 60
@@ -37,7 +37,8 @@ def plain(text: str) -> str:
 
 def end_text(why: str) -> str:
     """Why a study ended. To the race an arm is decided also where its rows told nothing."""
-    return "no arm is worth more runs" if why == DECIDED else why
+    said = {DECIDED: "no arm is worth more runs", SPENT: "the budget has no room for more runs"}
+    return said.get(why, why)
 
 
 def duration(seconds: float | None) -> str:

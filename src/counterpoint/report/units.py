@@ -114,7 +114,8 @@ def _fixed(figure: float | None, decimals: int) -> str:
     if figure == 0:
         return "0"
     if abs(figure) < 0.5 * 10**-decimals:
-        return f"<{10**-decimals:.{decimals}f}"
+        least = f"{10**-decimals:.{decimals}f}"
+        return f"<{least}" if figure > 0 else f">-{least}"
     return f"{figure:,.{decimals}f}"
 
 

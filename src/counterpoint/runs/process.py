@@ -73,6 +73,7 @@ def _window(value: object) -> ProfileWindow | None:
         _seconds(told.get("closed_s")),
         tuple(map(str, _list(told.get("files")))),
         _number(_mapping(told.get("asked")).get("start_step")),
+        _text(told.get("counted")),
     )
 
 

@@ -7,13 +7,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from statistics import median
 from types import MappingProxyType
 from typing import Final
 
-from counterpoint.core.basis import Unknown
 from counterpoint.runs import layout
-from counterpoint.runs.bursts import BURSTS, in_bursts
+from counterpoint.runs.bursts import in_bursts
 from counterpoint.runs.compiler_lines import CompilerLine, compiler_lines
 from counterpoint.runs.outcome import Outcome, OutcomeKind
 
@@ -78,6 +76,7 @@ class ProfileWindow:
     closed_s: float | None = None  # then it is written, which takes its time
     files: tuple[str, ...] = ()  # those of the rank's directory relative to it
     start_asked: int | None = None
+    counted: str | None = None  # the steps, in words
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,15 +268,6 @@ class Run:
     def timed(self) -> Rank | None:
         """The rank whose steps stand for the run's: the first that saw any."""
         return next((rank for rank in self.ranks if rank.step_seconds), None)
-
-    @property
-    def median_step_s(self) -> float | Unknown:
-        """The median of what steps took, the first left out where there are more."""
-        if self.timed is None:
-            bursts = any(rank.steps_in_bursts for rank in self.ranks)
-            return Unknown(BURSTS if bursts else "no steps were seen")
-        seconds = self.timed.step_seconds
-        return median(seconds[1:] or seconds)
 
     @property
     def state(self) -> str:

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from statistics import median
+from statistics import median_low
 
 from counterpoint.core.basis import Unknown
 from counterpoint.core.errors import CounterpointError
+from counterpoint.runs.bursts import BURSTS
 from counterpoint.runs.run import Rank, Run, StepStart
 
 _FEWEST = 3
@@ -22,7 +23,7 @@ _PS_PER_S = 1e12
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """The median of a run's undisturbed steps."""
+    """The median of undisturbed steps: one that was seen, the lower of two in the middle."""
 
     seconds: float
     steps: int
@@ -43,24 +44,39 @@ def score_of_steps(run: Run) -> Score | None:
     return max(found, key=lambda it: it.seconds, default=None)
 
 
+def seen_steps(run: Run) -> Score | Unknown:
+    """The same; of few steps all but the first, or the only one."""
+    scored, rank = score_of_steps(run), run.timed
+    if scored is not None:
+        return scored
+    if rank is None:
+        bursts = any(it.steps_in_bursts for it in run.ranks)
+        return Unknown(BURSTS if bursts else "no steps were seen")
+    seconds = tuple(rank.step_seconds[1:] or rank.step_seconds)
+    left_out = len(rank.step_seconds) - len(seconds)
+    return Score(median_low(seconds), len(seconds), rank.step_source or "log", left_out, seconds)
+
+
 def _of_rank(rank: Rank) -> Score | None:
-    if not rank.steps:
+    if not rank.step_seconds:
         return None
     quiet = undisturbed(rank.steps, disturbances(rank))
     enough = quiet if len(quiet) >= _FEWEST else rank.step_seconds[1:]
     if len(enough) < _FEWEST:
         return None
     left_out = len(rank.step_seconds) - len(enough)
-    return Score(median(enough), len(enough), rank.step_source or "log", left_out, tuple(enough))
+    return Score(
+        median_low(enough), len(enough), rank.step_source or "log", left_out, tuple(enough)
+    )
 
 
 def undisturbed(
     steps: Sequence[StepStart], disturbances: Iterable[tuple[float, float]]
 ) -> tuple[float, ...]:
-    """Seconds of the steps during which nothing of all that went on."""
+    """Seconds of the steps during which nothing of that went on; the program's own, if known."""
     spans = tuple(disturbances)
     return tuple(
-        (after.start_s - before.start_s) / apart
+        after.seconds if after.seconds is not None else (after.start_s - before.start_s) / apart
         for before, after in pairwise(steps)
         if (apart := _apart(before, after)) > 0
         and not any(start < after.start_s and end > before.start_s for start, end in spans)
@@ -93,9 +109,12 @@ def _of_profile(run: Run) -> Score | Unknown:
         timeline = read(*map(str, run.profiles))
     except CounterpointError as error:
         return Unknown(error.what)
-    steps = timeline.steps.filter(timeline.steps["steady"])
-    seconds = ((steps["end_ps"] - steps["start_ps"]) / _PS_PER_S).to_list()
+    lasts = (timeline.steps["end_ps"] - timeline.steps["start_ps"]) / _PS_PER_S
+    steady = timeline.steps.with_columns(seconds=lasts).filter("steady")
+    each = steady.group_by("step", maintain_order=True).mean()  # over devices
+    seconds = each["seconds"].to_list()
     if len(seconds) < _FEWEST:
-        return Unknown(f"{len(seconds)} whole steps were seen, which is too few for a median")
-    left_out = len(timeline.steps) - len(steps)
-    return Score(median(seconds), len(seconds), "profile", left_out, tuple(seconds))
+        seen = "1 whole step was" if len(seconds) == 1 else f"{len(seconds)} whole steps were"
+        return Unknown(f"{seen} seen in the profile, which is too few for a median")
+    left_out = timeline.steps["step"].n_unique() - len(seconds)
+    return Score(median_low(seconds), len(seconds), "profile", left_out, tuple(seconds))

@@ -56,7 +56,9 @@ def draw(
         ops=described,
         spans=draw_spans(case, course),
         runs=pl.DataFrame({**once, "program": [0], "index": [0]}).select(*RUNS).cast({**RUNS}),
-        steps=pl.DataFrame({**once, "steady": [True]}).select(*STEPS).cast({**STEPS}),
+        steps=pl.DataFrame({**once, "whole": [True], "steady": [True]})
+        .select(*STEPS)
+        .cast({**STEPS}),
         step_rule=_RULE,
         step_program=0,
         host_events=pl.DataFrame(schema=HOST_EVENTS),

@@ -9,7 +9,7 @@ from typing import Final
 
 from counterpoint.core.basis import Basis
 from counterpoint.core.errors import CounterpointError
-from counterpoint.hardware.target import Target, parse_target
+from counterpoint.hardware import Target, parse_target
 from counterpoint.timeline.model import Timeline
 
 _SAYS: Final = "one device stands for "

@@ -16,13 +16,20 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from counterpoint.core.numbering import as_ranges
+
+_LEAST, _MOST = -(2**31) + 1, 2**31 - 1
+"""What the column `step` holds."""
+
+_NO_STEP: Final = -(2**31)
+
 _CUT: Final = 2
 """The first and the last: a profile may have cut them off."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Marked:
-    """Runs of steps with the step as `index`; `others` are runs of the program in no step."""
+    """Runs of steps, whose `index` is the step's number; `others` are in no step."""
 
     runs: pl.DataFrame
     others: pl.DataFrame
@@ -35,18 +42,17 @@ def match_markers(
 ) -> Marked:
     """Match the runs of one program (with `index`) with host markers, by time or by number."""
     name = most_frequent(markers)
-    own = markers.filter(pl.col("name") == name)
-    within = _by_time(runs, _numbered(own), host_of_device)
+    own, marks = numbered(markers.filter(pl.col("name") == name), name)
+    within = _by_time(runs, own, host_of_device)
     if within is None:
-        return _by_number(runs, program, name, own["step"].n_unique())
-    held = runs.with_columns(at=pl.Series(within, dtype=pl.Int64))
-    inside = held.filter(pl.col("at") >= 0)
-    others = held.filter(pl.col("at") < 0)
-    in_each = inside.group_by("device", "at").len()["len"]
-    rule = f"{_marks(own['step'].n_unique(), name)}, {_span(in_each)} of {program} in each"
+        return _by_number(runs, program, own, marks)
+    held = runs.with_columns(index=pl.Series(within, dtype=pl.Int64))
+    inside = held.filter(pl.col("index").is_not_null())
+    others = held.filter(pl.col("index").is_null())
+    in_each = inside.group_by("device", "index").len()["len"]
+    rule = f"{marks}, {_span(in_each)} of {program} in each"
     notes = () if not len(others) else (_left_out(others, program, name),)
-    index = pl.col("at").cast(pl.UInt32).alias("index")
-    return Marked(inside.with_columns(index).drop("at"), others.drop("at"), rule, notes)
+    return Marked(inside, others, rule, notes)
 
 
 def _left_out(runs: pl.DataFrame, program: str, name: str) -> str:
@@ -59,24 +65,34 @@ def most_frequent(markers: pl.DataFrame) -> str:
     return str(names.sort("len", "first", descending=[True, False])["name"][0])
 
 
-def _numbered(markers: pl.DataFrame) -> pl.DataFrame:
-    """Markers in order, with the same `index` for the same step on all hosts."""
-    ordered = markers.sort("host", "start_ps")
-    once = not ordered.select("host", "step").is_duplicated().any()
-    turn = pl.col("step").rank("dense") - 1 if once else pl.int_range(pl.len()).over("host")
-    return ordered.select(
-        "host",
-        "start_ps",
-        end_ps=pl.col("start_ps") + pl.col("dur_ps"),
-        index=turn.cast(pl.Int64),
+def one_to_a_step(markers: pl.DataFrame, where: str) -> bool:
+    """Whether their numbers can be steps': none comes twice on one host or device, nor is beyond.
+
+    Numbers begin again where a program has several loops, or several epochs.
+    """
+    once = not markers.select(where, "step").is_duplicated().any()
+    return once and bool(markers["step"].is_between(_LEAST, _MOST).all())
+
+
+def numbered(markers: pl.DataFrame, name: str) -> tuple[pl.DataFrame, str]:
+    """Markers in order, each with its own number, the same on all hosts; and how they are told."""
+    ordered = markers.sort("host", "start_ps").select(
+        "host", "step", "start_ps", end_ps=pl.col("start_ps") + pl.col("dur_ps")
     )
+    if one_to_a_step(ordered, "host"):
+        numbers = ordered["step"].unique().sort().to_list()
+        steps = f"{'step' if len(numbers) == 1 else 'steps'} {as_ranges(numbers)}"
+        return ordered, f"{_count(len(numbers), 'host marker')} '{name}' ({steps})"
+    turns = ordered.with_columns(step=pl.int_range(pl.len()).over("host"))
+    marks = _count(turns["step"].n_unique(), "host marker")
+    return turns, f"{marks} '{name}', whose numbers come more than once: numbered from 0"
 
 
 def _by_time(
     runs: pl.DataFrame, markers: pl.DataFrame, host_of_device: Sequence[int]
-) -> NDArray[np.int64] | None:
-    """The marker's index for each run, -1 outside of all; None where time does not tell."""
-    result = np.full(len(runs), -1, np.int64)
+) -> list[int | None] | None:
+    """The step of the marker that holds each run; None where time does not tell."""
+    result: NDArray[np.int64] = np.full(len(runs), _NO_STEP)
     device = runs["device"].to_numpy()
     for one in np.unique(device):
         mine = np.flatnonzero(device == one)
@@ -84,8 +100,8 @@ def _by_time(
         at = _within(runs[pl.Series(mine)], own)
         if at is None:
             return None
-        result[mine] = np.where(at >= 0, own["index"].to_numpy()[at], -1)
-    return result
+        result[mine] = np.where(at >= 0, own["step"].to_numpy()[at], _NO_STEP)
+    return [None if step == _NO_STEP else step for step in result.tolist()]
 
 
 def _within(runs: pl.DataFrame, markers: pl.DataFrame) -> NDArray[np.int64] | None:
@@ -110,25 +126,27 @@ def _within(runs: pl.DataFrame, markers: pl.DataFrame) -> NDArray[np.int64] | No
     return np.where(held, at, -1)
 
 
-def _by_number(runs: pl.DataFrame, program: str, name: str, steps: int) -> Marked:
+def _by_number(runs: pl.DataFrame, program: str, markers: pl.DataFrame, marks: str) -> Marked:
+    steps = markers["step"].unique().sort().to_list()
     most = max(runs.group_by("device").len()["len"].to_list())
-    per_step = max(1, round(most / steps))
+    per_step = max(1, round(most / len(steps)))
     allowed = _CUT if per_step == 1 else per_step - 1
     none = runs.clear()
-    if abs(most - per_step * steps) <= allowed:
-        grouped = runs.with_columns(index=pl.col("index") // per_step)
-        rule = f"{_marks(steps, name)}, {_count(per_step, 'run')} of {program} in each"
-        return Marked(grouped, none, rule)
-    apart = f"{_count(most, 'run')} of {program} and {_marks(steps, name)} do not match"
-    note = (
-        f"{apart}: each run is taken as a step, those of an evaluation too. Wait for each step"
-        " (block_until_ready) while you profile, or give the evaluation a function of its own"
-    )
-    return Marked(runs, none, f"{apart}: one run is one step", (note,))
-
-
-def _marks(count: int, name: str) -> str:
-    return f"{_count(count, 'host marker')} '{name}'"
+    if abs(most - per_step * len(steps)) > allowed:
+        apart = f"{_count(most, 'run')} of {program} and {marks} do not match"
+        note = (
+            f"{apart}: each run is taken as a step, those of an evaluation too. Wait for each step"
+            " (block_until_ready) while you profile, or give the evaluation a function of its own"
+        )
+        return Marked(runs, none, f"{apart}: one run is one step, numbered from 0", (note,))
+    turn = (pl.col("index").cast(pl.Int64) - pl.col("index").min()) // per_step
+    rule = f"{marks}, {_count(per_step, 'run')} of {program} in each"
+    first = runs["start_ps"].to_numpy().min() >= markers["start_ps"].to_numpy().min()
+    if first and runs["index"].n_unique() == per_step * len(steps):
+        turn = turn.replace_strict(dict(enumerate(steps)), return_dtype=pl.Int64)
+    else:
+        rule += "; which run is of which marker is not known: steps are numbered from 0"
+    return Marked(runs.with_columns(index=turn), none, rule)
 
 
 def _most_on_a_device(runs: pl.DataFrame) -> str:

@@ -22,6 +22,7 @@ from typing import Final
 import polars as pl
 
 from counterpoint.core.basis import Basis
+from counterpoint.core.display import listed
 from counterpoint.hlo import Program, read_program
 from counterpoint.timeline.device import Device, Host
 from counterpoint.timeline.recording import EmbeddedProgram, Schema
@@ -82,7 +83,8 @@ STEPS: Final[Schema] = {
     "device": pl.UInt16,
     "start_ps": pl.Int64,
     "end_ps": pl.Int64,
-    "steady": pl.Boolean,  # counts in the statistics; false for warm-up and cut steps
+    "whole": pl.Boolean,  # its start and its end were seen; else it ends with its last run
+    "steady": pl.Boolean,  # counts in the statistics; false for warm-up, and where not whole
 }
 
 HOST_EVENTS: Final[Schema] = {
@@ -167,6 +169,12 @@ class Timeline:
     notes: tuple[str, ...]
     truncated: bool
     transfers: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=TRANSFERS))
+
+    def __repr__(self) -> str:
+        return (
+            f"<Timeline of {listed(self.inputs)}: {self.basis}, {len(self.spans):,} spans on"
+            f" {len(self.devices)} devices, {self.steps['step'].n_unique()} steps>"
+        )
 
     def frame(self) -> pl.LazyFrame:
         """One row per span with everything known about it; filter before you collect."""

@@ -24,18 +24,21 @@ _ALIKE: Final = 0.1
 def steps_like_markers(
     spans: pl.DataFrame, markers: pl.DataFrame, host_of_device: Sequence[int]
 ) -> pl.DataFrame | None:
-    """Steps of all devices, one for each marker of their host; None where spans don't tell."""
+    """Steps of all devices, one for each marker of their host; None where spans don't tell.
+
+    Markers are in order, with the `step` that each marks.
+    """
     parts: list[pl.DataFrame] = []
     for (device,), own in spans.group_by("device", maintain_order=True):
         index = int(str(device))
-        count = len(markers.filter(pl.col("host") == host_of_device[index]))
-        starts = _starts(own, count) if count > 1 else None
+        steps = markers.filter(pl.col("host") == host_of_device[index])["step"]
+        starts = _starts(own, len(steps)) if len(steps) > 1 else None
         if starts is None:
             return None
         last = int((own["start_ps"] + own["dur_ps"]).to_numpy().max())
         ends = np.append(starts[1:], last)
         parts.append(
-            pl.DataFrame({"step": np.arange(count), "start_ps": starts, "end_ps": ends}).select(
+            pl.DataFrame({"step": steps, "start_ps": starts, "end_ps": ends}).select(
                 pl.col("step").cast(pl.Int32),
                 pl.lit(index, pl.UInt16).alias("device"),
                 "start_ps",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final, cast
@@ -42,8 +42,12 @@ _TABLES: Final[dict[str, Schema]] = {
     "host_events": HOST_EVENTS,
     "transfers": TRANSFERS,
 }
-_LATER: Final = ("transfers",)
-"""Tables that Timelines stored by earlier versions lack."""
+_ROW: Final = "row"
+_NUMBERED: Final = ("ops", "runs")
+"""Tables whose rows others name by number: on disk they have it as a column, for joins in SQL."""
+
+_LATER: Final = {"steps": ("whole",)}
+"""Columns that Timelines stored by earlier versions lack; some lack the table of transfers."""
 
 _HLO: Final = "hlo.parquet"
 _VARIANTS: Final[Schema] = {"program": pl.Int64, "host": pl.Int64, "name": pl.String}
@@ -113,6 +117,8 @@ def _is_full(path: Path) -> bool:
 def _write(timeline: Timeline, into: Path) -> None:
     for name in _TABLES:
         table: pl.DataFrame = getattr(timeline, name)
+        if name in _NUMBERED:
+            table = table.with_row_index(_ROW)
         table.write_parquet(into / f"{name}.parquet", compression="zstd")
     hlo = [
         {"program": index, "host": host, "name": variant.name, "proto": variant.load()}
@@ -155,7 +161,7 @@ def read_parquet(path: Path) -> Timeline:
 def _not_whole(path: Path, reason: str) -> InputError:
     return InputError(
         f"{path}: not a whole stored Timeline: {reason}",
-        next="write it again with `counterpoint convert PROFILE OUT.parquet`",
+        next="write it again with `counterpoint convert PROFILE DIRECTORY`",
     )
 
 
@@ -166,10 +172,11 @@ def _manifest(path: Path) -> dict[str, Any]:
     return cast("dict[str, Any]", content)
 
 
-def _table(path: Path, schema: Schema) -> pl.DataFrame:
-    """The columns that the schema names, each of its type."""
+def _table(path: Path, schema: Schema, later: Sequence[str] = ()) -> pl.DataFrame:
+    """The columns that the schema names, each of its type; those that came `later` may lack."""
     try:
         found = pl.read_parquet_schema(path)
+        schema = {name: kind for name, kind in schema.items() if name in found or name not in later}
         for name, kind in schema.items():
             if name not in found:
                 raise ValueError(f"{path.name} has no column {name}")
@@ -184,11 +191,13 @@ def _read(path: Path, manifest: dict[str, Any]) -> Timeline:
     if manifest["format"] != FORMAT:
         raise ValueError(f"its format is {manifest['format']!r}, this version reads {FORMAT!r}")
     tables = {
-        name: _table(path / f"{name}.parquet", kinds)
+        name: _table(path / f"{name}.parquet", kinds, _LATER.get(name, ()))
         for name, kinds in _TABLES.items()
-        if name not in _LATER or (path / f"{name}.parquet").exists()
+        if name != "transfers" or (path / f"{name}.parquet").exists()
     }
     _check_references(tables, manifest)
+    if "whole" not in tables["steps"].columns:
+        tables["steps"] = _with_whole(tables["steps"], Basis(manifest["basis"]))
     return Timeline(
         basis=Basis(manifest["basis"]),
         # Of a prediction there is no profile to name: it was simulated.
@@ -205,6 +214,14 @@ def _read(path: Path, manifest: dict[str, Any]) -> Timeline:
         truncated=manifest["truncated"],
         **tables,
     )
+
+
+def _with_whole(steps: pl.DataFrame, basis: Basis) -> pl.DataFrame:
+    """A step of a profile is whole if another one follows; a predicted one always is."""
+    follows = pl.col("start_ps").rank("dense") < pl.col("start_ps").n_unique()
+    whole = pl.lit(value=True) if basis is Basis.PREDICTED else follows.over("device")
+    seen = steps.with_columns(whole=whole).with_columns(pl.col("whole").all().over("step"))
+    return seen.with_columns(steady=pl.col("steady") & pl.col("whole")).select(*STEPS)
 
 
 def _check_references(tables: dict[str, pl.DataFrame], manifest: dict[str, Any]) -> None:

@@ -111,10 +111,14 @@ def _read_all(
         yield from read_side_by_side(sources, jobs, tell)
         return
     for number, source in enumerate(sources):
+        tell(number, 0, 1)  # a bundle is read at once, and tells nothing meanwhile
         try:
-            yield read_source(source, lambda _, done, of, at=number: tell(at, done, of))
+            recordings = read_source(source, lambda _, done, of, at=number: tell(at, done, of))
         except InputError as failure:
             yield failure
+        else:
+            tell(number, 1, 1)
+            yield recordings
 
 
 def _names(paths: tuple[object, ...]) -> list[str]:
@@ -180,7 +184,7 @@ def _read_bytes(
         raise InputError(
             f"{name}: not a profile that Counterpoint knows (it starts with {head[:16]!r})",
             why="known: XPlane (.xplane.pb), Nsight Systems (.sqlite, .nsys-rep, nsys-jax .zip),"
-            " trace.json(.gz), a stored Timeline (.parquet directory)",
+            " trace.json(.gz), a stored Timeline (a directory that `counterpoint convert` wrote)",
         )
 
 

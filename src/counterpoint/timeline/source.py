@@ -139,7 +139,7 @@ def _in_directory(directory: Path) -> tuple[list[Source], list[str]]:
         raise InputError(
             f"{directory}: not a whole stored Timeline: {MANIFEST} is missing",
             why=f"it holds {inside}",
-            next="write it again with `counterpoint convert PROFILE OUT.parquet`",
+            next="write it again with `counterpoint convert PROFILE DIRECTORY`",
         )
     looked_for = ", ".join(ending for endings in ENDINGS for ending in endings)
     raise InputError(

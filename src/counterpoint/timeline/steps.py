@@ -2,9 +2,11 @@
 
 Told by markers where there are any (`marked`); else a step is one run of the dominant program, the
 one on which devices spend most time. A step lasts from one start to the next, so time between runs
-counts.
-The first steps of a profile pay for its start, and the last has no next start: where enough others
-remain they are not `steady`, and statistics leave them out.
+counts, and the last step of a profile is never `whole`: nothing tells when it would have ended.
+Whole steps are `steady`, and counted in statistics, but for the profile's first, which pays for its
+start, and those of a warm-up, where others remain. A first step that is the only one to have an end
+counts if the profile holds its beginning.
+Steps have the numbers of their markers; without markers they are counted from 0.
 """
 
 from __future__ import annotations
@@ -17,12 +19,17 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counterpoint.timeline.marked import match_markers, most_frequent
+from counterpoint.timeline.marked import match_markers, most_frequent, numbered, one_to_a_step
 from counterpoint.timeline.model import STEPS
 from counterpoint.timeline.nameless import steps_like_markers
 
-_ENOUGH: Final = 3
-"""Steady steps that must remain before a doubtful one is left out."""
+_REMAIN: Final = 2
+"""Steps that must remain when one is left out as warm-up."""
+
+_BUILDS: Final = 3
+"""A function with that many builds that ran once each is compiled anew for every call."""
+
+_COUNTED: Final = "numbered from 0"
 
 _WARM_UP: Final = 1.05
 """A leading step this many times longer than every later one is warm-up."""
@@ -53,15 +60,9 @@ def find_steps(
     on_device = markers.filter(pl.col("device").is_not_null())
     program = dominant(runs)
     if len(on_device):
-        found = on_device.select(
-            pl.col("step").cast(pl.Int32),
-            "device",
-            "start_ps",
-            end_ps=pl.col("start_ps") + pl.col("dur_ps"),
-        ).sort("device", "start_ps")
-        return _finish(found, "step markers on the devices", runs, program)
+        return _finish(*_of_devices(on_device), runs, spans, program)
     if program is None:
-        return _finish(*_of_spans(spans, markers, host_of_device), runs, None)
+        return _finish(*_of_spans(spans, markers, host_of_device), runs, spans, None)
     marked = markers.filter(pl.col("device").is_null())
     if len(marked):
         mine, notes = _builds(runs, program, names)
@@ -72,10 +73,26 @@ def find_steps(
         name = names[program]
         mine, notes = _recompiled(runs, program, names)
         steps = _by_runs(mine, mine.clear())
-        rule = f"no markers: one run of {name}, the program with most device time, is one step"
+        rule = (
+            f"no markers: one run of {name}, the program with most device time, is taken as"
+            f" one step, {_COUNTED}"
+        )
         notes += _accumulation(runs, program, names)
-    found = _finish(steps, rule, runs, program)
+    found = _finish(steps, rule, runs, spans, program)
     return replace(found, notes=(*notes, *found.notes))
+
+
+def _of_devices(markers: pl.DataFrame) -> tuple[pl.DataFrame, str]:
+    """Steps as devices mark them; a mark may end with its last kernel, before the step does."""
+    rule = "step markers on the devices"
+    ordered = markers.sort("device", "start_ps")
+    if not one_to_a_step(ordered, "device"):
+        turn = pl.int_range(pl.len()).over("device")
+        ordered = ordered.with_columns(step=turn)
+        rule += f", whose numbers come more than once: steps are {_COUNTED}"
+    end = pl.col("start_ps") + pl.col("dur_ps")
+    steps = ordered.select(pl.col("step").cast(pl.Int32), "device", "start_ps", end_ps=end)
+    return _to_the_next(steps), rule
 
 
 def _of_spans(
@@ -83,15 +100,17 @@ def _of_spans(
 ) -> tuple[pl.DataFrame, str]:
     if len(markers):
         name = most_frequent(markers)
-        own = markers.filter(pl.col("name") == name)
+        own, marks = numbered(markers.filter(pl.col("name") == name), name)
         steps = steps_like_markers(spans, own, host_of_device)
         if steps is not None:
-            marks = f"{steps['step'].n_unique()} host markers '{name}'"
-            return steps, f"{marks}, told apart by kernels, for no program is named in the profile"
+            return (
+                _to_the_next(steps),
+                f"{marks}, told apart by kernels, for no program is named in the profile",
+            )
     end = pl.col("start_ps") + pl.col("dur_ps")
     bounds = spans.group_by("device").agg(pl.col("start_ps").min(), end.max().alias("end_ps"))
-    whole = bounds.sort("device").select(pl.lit(0, pl.Int32).alias("step"), pl.all())
-    return whole, "no program is named in the profile: all of it is taken as one step"
+    all_of_it = bounds.sort("device").select(pl.lit(0, pl.Int32).alias("step"), pl.all())
+    return _to_the_next(all_of_it), "no program is named in the profile: nothing tells steps"
 
 
 def dominant(runs: pl.DataFrame) -> int | None:
@@ -130,7 +149,7 @@ def _recompiled(
     """
     mine, notes = _builds(runs, program, names)
     turns = mine.group_by("device", "program").len()
-    if turns["program"].n_unique() >= _ENOUGH and turns["len"].max() == 1:
+    if turns["program"].n_unique() >= _BUILDS and turns["len"].max() == 1:
         return mine, notes
     return runs.filter(pl.col("program") == program), []
 
@@ -151,51 +170,93 @@ def _accumulation(runs: pl.DataFrame, program: int, names: list[str]) -> list[st
 
 
 def _by_runs(runs: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
-    """Steps of runs by `index`; one ends where the next begins, the last with its last run.
+    """Steps of runs, whose `index` is the step's number.
 
-    It ends before that where one of the `others` begins: a run that is in no step.
+    A step also ends where one of the `others` begins: a run that is in no step.
     """
     grouped = (
         runs.with_columns(step=pl.col("index").cast(pl.Int32))
         .group_by("device", "step")
         .agg(pl.col("start_ps").min(), pl.col("end_ps").max())
     )
+    both = [grouped, others.select("device", "start_ps")]
+    return _to_the_next(pl.concat(both, how="diagonal").sort("device", "start_ps"))
+
+
+def _to_the_next(steps: pl.DataFrame) -> pl.DataFrame:
+    """Each step to the next start on its device; the last, to what is known of it, is not whole.
+
+    Rows without a number are starts of something else.
+    """
+    next_ps = pl.col("start_ps").shift(-1).over("device")
     return (
-        pl.concat([grouped, others.select("device", "start_ps")], how="diagonal")
-        .sort("device", "start_ps")
-        .with_columns(next_ps=pl.col("start_ps").shift(-1).over("device"))
+        steps.with_columns(next_ps=next_ps)
         .filter(pl.col("step").is_not_null())
-        .select("step", "device", "start_ps", end_ps=pl.coalesce("next_ps", "end_ps"))
+        .select(
+            "step",
+            "device",
+            "start_ps",
+            end_ps=pl.coalesce("next_ps", "end_ps"),
+            whole=pl.col("next_ps").is_not_null(),
+        )
     )
 
 
-def _finish(steps: pl.DataFrame, rule: str, runs: pl.DataFrame, program: int | None) -> FoundSteps:
-    steady, notes = _steady(steps)
-    steps = steps.with_columns(steady=pl.col("step").is_in(steady)).cast({**STEPS})
-    return FoundSteps(steps.select(*STEPS), _step_of_run(runs, steps), program, rule, tuple(notes))
-
-
-def _steady(steps: pl.DataFrame) -> tuple[list[int], list[str]]:
-    """Numbers of the steps that count, and what is said of the others."""
-    length = (
+def _finish(
+    steps: pl.DataFrame, rule: str, runs: pl.DataFrame, spans: pl.DataFrame, program: int | None
+) -> FoundSteps:
+    step_of_run = _step_of_run(runs, steps)
+    length = pl.col("end_ps") - pl.col("start_ps")
+    each = (
         steps.group_by("step")
-        .agg(((pl.col("end_ps") - pl.col("start_ps")).median() / 1e9).alias("ms"))
-        .sort("step")
+        .agg(pl.col("whole").all(), pl.col("start_ps").min(), ms=length.median() / 1e9)
+        .sort("start_ps", "step")
     )
-    numbers, times = length["step"].to_list(), length["ms"].to_list()
+    notes = [
+        f"step {step} is left out: no later start tells where it ends"
+        for step in each.filter(~pl.col("whole"))["step"].to_list()
+    ]
+    seen = dict(each.filter("whole").select("step", "ms").iter_rows())
+    only = next(iter(seen)) if len(seen) == 1 else None
+    if only is not None and _begins_late(only, runs, step_of_run, spans):
+        notes.append(f"step {only} is left out: the profile begins in the middle of it")
+        seen = {}
+    steady, more = _steady(seen)
+    steps = steps.with_columns(
+        whole=pl.col("step").is_in([*seen]), steady=pl.col("step").is_in(steady)
+    ).cast({**STEPS})
+    return FoundSteps(steps.select(*STEPS), step_of_run, program, rule, (*more, *notes))
+
+
+def _begins_late(
+    step: int, runs: pl.DataFrame, step_of_run: pl.Series, spans: pl.DataFrame
+) -> bool:
+    """Whether a step's runs lack ops that the same programs have in another step."""
+    known = runs.with_row_index("run").with_columns(step=step_of_run)
+    mine = known.filter(pl.col("step") == step).select("device", "program").unique()
+    alike = known.filter(pl.col("step").is_not_null()).join(mine, on=["device", "program"])
+    ops = (
+        alike.select("run", own=pl.col("step") == step)
+        .join(spans.select("run", "device", "op"), on="run")
+        .group_by("device", "op")
+        .agg(pl.col("own").any())
+    )
+    return not ops["own"].all()
+
+
+def _steady(whole: dict[int, float]) -> tuple[list[int], list[str]]:
+    """Numbers of the steps that count, and what is said of the others; steps with milliseconds."""
+    numbers, times = [*whole], [*whole.values()]
     notes: list[str] = []
-    if len(numbers) >= _ENOUGH:
+    if len(numbers) > 1:
         notes.append(f"step {numbers[0]} is left out of the statistics: the profile's first")
         numbers, times = numbers[1:], times[1:]
-    while len(numbers) > _ENOUGH and times[0] > _WARM_UP * max(times[1:]):
+    while len(numbers) > _REMAIN and times[0] > _WARM_UP * max(times[1:]):
         notes.append(
             f"step {numbers[0]} is left out as warm-up: {times[0]:,.1f} ms, later steps take at"
             f" most {max(times[1:]):,.1f} ms"
         )
         numbers, times = numbers[1:], times[1:]
-    if len(numbers) > _ENOUGH:
-        notes.append(f"step {numbers[-1]} is left out: no later start tells where it ends")
-        numbers = numbers[:-1]
     return numbers, notes
 
 

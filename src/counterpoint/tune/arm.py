@@ -75,6 +75,7 @@ class Origin(StrEnum):
     BASE = "base"
     HAND = "by hand"
     RECIPE = "recipe"
+    REMEDY = "remedy"  # named by a finding of the base's predicted step
     SPACE = "space"  # one change alone
     SEARCH = "search"  # several, found offline
     COMBINED = "combined"  # of arms that were faster each

@@ -21,7 +21,13 @@ def list_arms(asked: Asked, ledger: Ledger) -> None:
     space, arms = named_arms(asked)
     dimensions = tuple((it.name, len(it.choices)) for it in space.dimensions)
     ledger.add(
-        SpaceMade(dimensions=dimensions, left_out=space.left_out, at=stamp(), notes=space.notes)
+        SpaceMade(
+            dimensions=dimensions,
+            left_out=space.left_out,
+            at=stamp(),
+            notes=space.notes,
+            jaxlib=space.version,
+        )
     )
     base = Arm(name=BASE, settings=space.base, origin=Origin.BASE)
     for arm in (base, *arms):

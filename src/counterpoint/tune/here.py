@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from counterpoint.hardware import Target, parse_target
@@ -44,4 +45,5 @@ def target_of(names: list[str], shown: str | None) -> Target | None:
     count = len(names)
     if shown is not None:
         count = min(count, len([it for it in shown.split(",") if it.strip()]))
-    return parse_target(f"{count}x{kinds.pop()}") if count else None
+    # A machine that is there may be larger than any that is sold.
+    return replace(parse_target(f"1x{kinds.pop()}"), gpus_per_host=count) if count else None

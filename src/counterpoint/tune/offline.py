@@ -135,7 +135,9 @@ def start_scalars(asked: Asked) -> Scalars | None:
     question = asked.question or Question()
     if question.calibration is None or asked.target is None:
         return None
-    return read_scalars(question.calibration).over(default_scalars(asked.target.gpu))
+    return read_scalars(question.calibration).over(
+        default_scalars(asked.target.gpu), asked.target.gpu
+    )
 
 
 def _bench(asked: Asked, target: Target) -> Bench:

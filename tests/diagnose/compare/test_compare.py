@@ -122,7 +122,7 @@ def test_without_steps_whole_profiles_are_compared_and_the_step_is_unknown() -> 
     found = counterpoint.compare(bare, timeline(HLO, A_SPANS, steps=1))
     assert isinstance(found.step, Unknown)
     assert isinstance(found.work, Work)
-    assert found.work.whole
+    assert found.work.window == "profile"
     assert found.work.busy.difference_ms == pytest.approx(0)
     with pytest.raises(InputError, match="not known"):
         found.slower_by_more_than(0.02)
@@ -157,3 +157,50 @@ def test_a_profile_without_devices_is_refused() -> None:
     empty = replace(full, devices=(), spans=full.spans.clear(), inputs=("empty.xplane.pb",))
     with pytest.raises(InputError, match=r"empty.xplane.pb: no device"):
         counterpoint.compare(full, empty)
+
+
+STEPS = st.lists(st.integers(10, 60), min_size=3, max_size=8)
+
+
+@given(STEPS, STEPS)
+@settings(max_examples=30, deadline=None)
+def test_noise_is_of_the_row_and_never_more_than_it_holds(a: list[int], b: list[int]) -> None:
+    """However much steps scatter, an op can't differ by more than it holds in either run."""
+    sides = [timeline(HLO, A_SPANS, step_ms=a), timeline(HLO, B_SPANS, step_ms=b)]
+    for row in work_of(*sides).ops:
+        if row.noise_ms is not None:
+            assert row.noise_ms <= max(row.a_ms, row.b_ms)
+            assert not row.clear or abs(row.difference_ms) > row.noise_ms
+
+
+def test_collectives_share_the_noise_of_the_step() -> None:
+    """Two of them that hold the same don't each have the noise of all waiting."""
+    one = program(
+        reduce_start("reduce", "grads/psum", 1024), reduce_done("reduced", "reduce", 1024)
+    )
+    alone = work_of(*(timeline(one, [("reduce", 0, ms, 1)]) for ms in (4, 3.998)))
+    both = program(
+        reduce_start("reduce", "grads/psum", 1024),
+        reduce_done("reduced", "reduce", 1024),
+        reduce_start("other", "loss/psum", 2048),
+        reduce_done("others", "other", 2048),
+    )
+    shared = work_of(
+        *(timeline(both, [("reduce", 0, ms, 1), ("other", 5, ms, 1)]) for ms in (4, 3.998))
+    )
+    noise = {row.shown.op: row.noise_ms or 0.0 for row in shared.ops}
+    assert noise["reduce"] == pytest.approx((alone.ops[0].noise_ms or 0.0) / 2)
+    assert noise["other"] == noise["reduce"] > 0
+
+
+def test_one_measurement_against_itself_has_no_noise() -> None:
+    made = timeline(HLO, A_SPANS, step_ms=[10, 14, 11, 20, 12])
+    assert [row.noise_ms for row in work_of(made, made).ops] == [0, 0, 0]
+
+
+def test_noise_that_may_be_all_of_a_row_is_not_known() -> None:
+    scattered = [10, 40, 12, 60, 11, 35, 90, 14]
+    sides = [timeline(HLO, spans, step_ms=scattered) for spans in (A_SPANS, B_SPANS)]
+    rows = {row.shown.op: row for row in work_of(*sides).ops}
+    assert rows["first"].difference_ms > 0
+    assert (rows["first"].noise_ms, rows["first"].clear) == (None, False)

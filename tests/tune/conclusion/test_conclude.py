@@ -458,3 +458,33 @@ def test_a_budget_that_was_too_small_says_which_would_do() -> None:
     told = conclude(study, plan).sentence
     assert "about 7 fresh rows would be needed to tell: --confirm-rows 7 --budget '" in told
     assert told.endswith(" trials' goes on from here")
+
+
+def test_of_arms_that_save_as_much_the_simplest_wins() -> None:
+    many = arm("many", change("a", "on"), change("b", "on"))
+    one = arm("one", change("c", "on"))
+    made = Made(many, one).entered(many, one).noise()
+    for row in range(1, 7):
+        drift = 1e-4 * (row % 2)
+        made.row(Purpose.RACE, row, {BASE: 1.0 + drift, "many": 0.9001, "one": 0.9004})
+    made.closed().opened()
+    for row in range(7, 11):
+        drift = 2e-4 * (row % 2)
+        made.row(Purpose.CONFIRM, row, {BASE: 1.0 + drift, "many": 0.9001, "one": 0.9003})
+    told = conclude(made.closed().add(StudyEnded(why="decided", at=AT)).study, PLAN)
+    assert told.winner is not None
+    assert told.winner.name == "one"
+    assert told.gain == pytest.approx(0.0998, abs=0.001)
+
+
+def test_of_tied_predictions_the_simplest_is_named() -> None:
+    many = arm("many", change("a", "on"), change("b", "on"), predicted=predicted(0.031, tied=True))
+    one = arm("one", change("c", "on"), predicted=predicted(0.030, tied=True))
+    made = Made(shortlist=False).add(
+        *(CandidateSeen(arm=it, at=AT) for it in (many, one)),
+        SearchEnded(why="done", shortlist=("many", "one"), seconds=1.0, at=AT),
+    )
+    told = conclude(made.study, PLAN)
+    assert told.winner is not None
+    assert told.winner.name == "one"
+    assert told.gain == pytest.approx(0.030)

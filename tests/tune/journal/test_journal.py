@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import textwrap
+import zlib
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,10 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from counterpoint.cli.app import main
 from counterpoint.core.basis import Range
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.flags import Settings
 from counterpoint.tune.arm import Arm, Change, Predicted
+from counterpoint.tune.journal.codec import to_plain
 from counterpoint.tune.journal.journal import Journal, Unwritable, read_journal
 from counterpoint.tune.journal.lines import Damaged, Newer, line_of, read_lines
 from counterpoint.tune.journal.records import (
@@ -28,6 +32,7 @@ from counterpoint.tune.journal.records import (
     TrialEnded,
     TrialStarted,
 )
+from counterpoint.tune.study.directory import JOURNAL
 from counterpoint.tune.trial.report import Failure, Losses, Purpose, Report, Steady
 from faulty_disk import Fault, FaultyDisk, Killed
 
@@ -233,3 +238,20 @@ def test_whatever_a_report_holds_comes_back(report: Report) -> None:
     record = TrialEnded(number=1, report=report, wall_s=1.0, at="")
     (found,) = read_lines(line_of(record, 0)).records
     assert repr(found) == repr(record)  # NaN is not equal to itself
+
+
+@pytest.mark.parametrize("place", ["xla", "env", "options"])
+@pytest.mark.parametrize("name", ["NCCL_A;touch canary;B", "A\nB", "", "größe"])
+def test_a_journal_that_was_made_up_brings_no_bad_names(
+    place: str, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = to_plain(BEGAN)
+    told["base"][place] = [[name, "1"]]
+    body = json.dumps({"n": 0, "is": "StudyBegan", "says": told})[:-1]
+    line = f'{body}, "crc": "{zlib.crc32(body.encode()):08x}"}}\n'
+    (tmp_path / JOURNAL).write_text(line)
+    assert main(["tune", "show", str(tmp_path), "--as", "bash"]) == InputError.exit_code
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert f"{tmp_path / JOURNAL}: {name!r}: not a setting" in said.err
+    assert "a newer Counterpoint" not in said.err

@@ -319,6 +319,34 @@ def test_budget_of_trials_keeps_the_confirmation_and_the_best_named() -> None:
     assert len(rows_for(race, Purpose.CONFIRM)) == 4
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_what_was_kept_for_fresh_runs_is_used_where_nobody_needs_them(seed: int) -> None:
+    plan = Plan(budget=Budget(trials=14))
+    race = Race(Made(A, B), plan, gains={"a": -0.02}, noise=0.0005, seed=seed)
+    race.run()
+    assert race.drops["a"] == "slower"
+    assert [it.arm for it in race.trials].count("b") >= 2, "b had no room at first, and has it then"
+
+
+def test_an_arm_that_is_not_decided_has_the_trials_kept_for_fresh_runs() -> None:
+    made = Made(A).entered(A).noise()
+    for row, own in ((1, 1.10), (2, 1.02)):
+        made.row(Purpose.SCREEN, row, {BASE: 1.0 + 0.02 * row, "a": own})
+    plan = Plan(budget=Budget(trials=14))
+    assert next_move(made.study, plan) == RunTrial("a", Purpose.RACE, 3, 1)
+
+
+def test_a_rest_of_the_budget_is_explained() -> None:
+    plan = Plan(budget=Budget(trials=14))
+    race = Race(Made(A), plan, gains={"a": -0.02}, noise=0.0005)
+    end = race.run()
+    assert isinstance(end, Finish)
+    race.made.add(StudyEnded(why=end.why, at=AT))
+    spent = conclude(race.study, plan).spent
+    assert spent is not None
+    assert (spent.trials_left, spent.why_left) == (8, "no arm is left")
+
+
 def test_the_smallest_budget_races_one_arm() -> None:
     race = Race(Made(A, B), Plan(budget=Budget(trials=6)), gains={"a": 0.03})
     race.run()
@@ -467,6 +495,19 @@ def test_whom_the_budget_had_no_room_for_comes_back_with_a_larger_one() -> None:
     assert told.winner.name == "b"
 
 
+def test_arms_that_never_ran_for_the_budget_are_not_called_decided() -> None:
+    race = Race(Made(A, B, C), Plan(budget=Budget(trials=14)), gains={"a": 0.1})
+    end = race.run()
+    never = [it for it in "abc" if not race.study.trials_of(it)]
+    assert never
+    assert {race.drops[it] for it in never} == {"no budget"}
+    assert end == Finish("the budget is spent")
+    first = race.study.dropped["c"].why
+    assert first == (
+        "10 trials would be needed for 3 arms, and 6 are left: 8 more are kept for the confirmation"
+    )
+
+
 def test_who_comes_back_after_the_confirmation_races_and_is_confirmed_too() -> None:
     race = Race(Made(A, B), Plan(budget=Budget(trials=14)), gains={"a": 0.03, "b": 0.05})
     end = race.run()
@@ -498,7 +539,7 @@ def test_who_comes_back_and_is_no_better_changes_nothing() -> None:
 
 
 def test_a_budget_that_no_arm_fits_into_is_what_ends_it() -> None:
-    plan = Plan(budget=Budget(trials=14))
+    plan = Plan(budget=Budget(trials=5))
     made = Made(A).entered(A).noise().dropped("a", "no budget")
     assert next_move(made.study, plan) == Finish("the budget is spent")
 

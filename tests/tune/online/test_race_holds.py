@@ -9,8 +9,11 @@ import pytest
 
 from counterpoint.tune.arm import BASE, Acts
 from counterpoint.tune.journal.records import AllocationClosed, TrialEnded
-from counterpoint.tune.online.moves import Drop, Finish, Move, Pause, RunTrial
-from counterpoint.tune.online.race import next_move
+from counterpoint.tune.online.looks import rows_to_next_look
+from counterpoint.tune.online.moves import Drop, Enter, Finish, Move, Pause, RunTrial
+from counterpoint.tune.online.purse import ONE_ARM, purse
+from counterpoint.tune.online.race import SPENT, next_move
+from counterpoint.tune.online.rosters import race_roster
 from counterpoint.tune.plan import Budget, Plan
 from counterpoint.tune.statistics.estimate import Rule
 from counterpoint.tune.statistics.order import row_order
@@ -67,6 +70,7 @@ def test_a_race_ends_within_its_budget_in_order(seed: int) -> None:
 
 def check(race: Race) -> None:
     check_budget(race)
+    check_rest(race)
     check_drops(race)
     check_allocations(race)
     check_order(race)
@@ -82,13 +86,29 @@ def check_budget(race: Race) -> None:
         assert sum(it.wall_s or 0.0 for it in trials) <= budget.seconds
 
 
+def check_rest(race: Race) -> None:
+    """Where the budget ended it, what is left is too little for a look at anybody."""
+    end, left = race.moves[-1], purse(race.study, race.plan).left
+    if end == Finish(SPENT) and not rows_for(race, Purpose.CONFIRM):
+        going = race_roster(race.study, race.plan)
+        need = rows_to_next_look(race.study, race.plan) * len(going) if going else ONE_ARM + 1
+        assert left < max(need, ONE_ARM + 1)
+
+
+def rows_for(race: Race, purpose: Purpose) -> bool:
+    return any(it.started.purpose is purpose for it in race.study.trials)
+
+
 def check_drops(race: Race) -> None:
-    out: set[str] = set()
+    """Who is out stays out, but for those that had no room in the budget, and have it later."""
+    out: dict[str, str] = {}
     for move in race.moves:
+        if isinstance(move, Enter):
+            assert out.pop(move.arm.name, "no budget") == "no budget"
         if isinstance(move, Drop | RunTrial):
             assert move.arm not in out
         if isinstance(move, Drop):
-            out.add(move.arm)
+            out[move.arm] = move.kind
 
 
 def check_allocations(race: Race) -> None:

@@ -8,18 +8,21 @@ import pytest
 
 from counterpoint.compile import load_workload
 from counterpoint.core.errors import UsageError
+from counterpoint.diagnose.explain import explain
 from counterpoint.flags import Settings
 from counterpoint.tune.arm import BASE, Acts, Arm, Change, Origin, Predicted
 from counterpoint.tune.journal.records import CandidateSeen
 from counterpoint.tune.plan import Plan
+from counterpoint.tune.search.grid import Grid
 from counterpoint.tune.search.offline import search
+from counterpoint.tune.search.remedies import remedies
 from counterpoint.tune.space.space import Space
 from counterpoint.tune.study.ledger import Ledger
 from counterpoint.tune.study.study import Study
 from counterpoint.workflow.prediction.forecast import Bench
 from counterpoint.workflow.prediction.question import Question
 from counterpoint.workflow.prediction.subject import find_subject
-from counterpoint.workflow.prediction.trials import Work
+from counterpoint.workflow.prediction.trials import Work, forecasts
 from lowered import H100, Lowered
 from tune_search_spaces import dimension, ledger, space, variable
 
@@ -91,6 +94,14 @@ def test_the_base_comes_first_and_each_candidate_once(study: Study) -> None:
     assert names[0] == BASE
     assert len(names) == len(set(names))
     assert predictions(study)[BASE].gain == 0
+
+
+def test_what_explain_names_is_tried_before_anything_else(study: Study, work: Work) -> None:
+    base = forecasts(work).base
+    found = explain(base.simulation.timeline, target=H100, settings=base.settings).findings
+    first = [it.name for it in remedies(found, Grid(SPACE))]
+    assert first, "the step of this test has a loss against which settings help"
+    assert [it.arm.name for it in study.candidates][1 : 1 + len(first)] == first
 
 
 def test_equal_programs_are_named_and_not_listed(study: Study) -> None:

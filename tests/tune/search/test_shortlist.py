@@ -44,7 +44,7 @@ def test_near_copies_of_the_best_are_left_out_for_what_differs() -> None:
 def test_changes_weigh_what_they_bring() -> None:
     """Idle changes make no other arm of a copy."""
     best = seen("best", 0.1, ("a", "on"), ("b", "on"))
-    copy = seen("copy", 0.0995, ("a", "on"), ("b", "on"), ("idle", "1"), ("idle too", "1"))
+    copy = seen("copy", 0.0995, ("a", "on"), ("b", "on"), ("idle", "1"), ("idle_too", "1"))
     other = seen("other", 0.04, ("c", "on"))
     weights = {("a", "on"): 0.06, ("b", "on"): 0.04}
     found = shortlist(START, [best, copy, other], best, most=8, indifferent=0.005, weights=weights)

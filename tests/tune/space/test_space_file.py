@@ -60,7 +60,7 @@ def test_where_a_dimension_of_known_flags_acts_is_known() -> None:
 
 
 def test_a_dimension_of_ones_own_may_be_for_any_device() -> None:
-    asked = '[dimension.mine]\nchoices = { on = "MY_VARIABLE=1" }'
+    asked = '[dimension.mine]\nchoices = { on = "env:MY_VARIABLE=1" }'
     space = space_of(target=None, platform="cpu", asked=asked)
     assert choices(space, "mine") == ["on"]
     assert len(space.dimensions) == 1
@@ -133,7 +133,7 @@ def test_arms_by_hand_go_first_and_are_taken_apart() -> None:
     assert [str(it) for it in found["both"].changes] == [
         "overlap limit 2",
         "Triton GEMMs off",
-        "A 1",
+        "env:A 1",
     ]
     assert found["both"].acts is Acts.RUNTIME
     assert "pipelined all-gather" in [str(it) for it in found["more"].changes]
@@ -148,17 +148,17 @@ def test_arms_that_differ_in_nothing_from_the_base_are_none() -> None:
 
 
 def test_arms_that_come_to_the_same_are_one() -> None:
-    arms = ("xla_gpu_enable_triton_gemm=false", "--xla_gpu_enable_triton_gemm=0", "NCCL_X=1")
+    arms = ("xla_gpu_enable_triton_gemm=false", "--xla_gpu_enable_triton_gemm=0", "env:NCCL_X=1")
     space = space_of(arms=arms)
-    assert list(by_hand(space)) == ["enable_triton_gemm=false", "NCCL_X=1"]
-    same = "comes to the same as enable_triton_gemm=false"
-    assert why_out(space, "enable_triton_gemm=0") == same
+    assert list(by_hand(space)) == ["--xla_gpu_enable_triton_gemm=false", "env:NCCL_X=1"]
+    same = "comes to the same as --xla_gpu_enable_triton_gemm=false"
+    assert why_out(space, "--xla_gpu_enable_triton_gemm=0") == same
     assert why_out(space, "cublas-gemm") == same  # a recipe
 
 
 def test_arms_of_the_command_line_are_read_as_candidates() -> None:
     space = space_of(arms=("--xla_gpu_enable_triton_gemm=false", "fsdp"))
-    assert list(by_hand(space)) == ["enable_triton_gemm=false", "fsdp"]
+    assert list(by_hand(space)) == ["--xla_gpu_enable_triton_gemm=false", "fsdp"]
     assert why_out(space, "fsdp") == "an arm by hand has its name"
 
 
@@ -237,12 +237,16 @@ WRONG = [
     ("[dimension.x]\nchoices = {}", "no choices", None),
     ('[dimension.x]\nchoices = { on = "foo" }', "neither a flag nor a variable", "--xla_"),
     ("[dimension.x]\nchoices = { on = {} }", "no settings in it", None),
-    ('[dimension.x]\nchoices = { on = "A=1" }\nacts = "both"', "schedule, runtime", None),
-    ('[dimension.x]\nchoices = { on = "A=1" }\nkinds = ["allgather"]', "`allgather`", "all-gather"),
-    ('[dimension.x]\nchoices = { on = "A=1" }\nneeds = { PGEL = "on" }', "`PGEL`", "`PGLE`"),
-    ('[dimension.x]\nchoices = { on = "A=1" }\nsince = "new"', "not a release of jaxlib", None),
-    ('[dimension."a + b"]\nchoices = { on = "A=1" }', "not a name for a dimension", None),
-    ('[dimension.x]\nchoice = { on = "A=1" }', "`choice`", "did you mean `choices`?"),
+    ('[dimension.x]\nchoices = { on = "env:A=1" }\nacts = "both"', "schedule, runtime", None),
+    (
+        '[dimension.x]\nchoices = { on = "env:A=1" }\nkinds = ["allgather"]',
+        "`allgather`",
+        "all-gather",
+    ),
+    ('[dimension.x]\nchoices = { on = "env:A=1" }\nneeds = { PGEL = "on" }', "`PGEL`", "`PGLE`"),
+    ('[dimension.x]\nchoices = { on = "env:A=1" }\nsince = "new"', "not a release of jaxlib", None),
+    ('[dimension."a + b"]\nchoices = { on = "env:A=1" }', "not a name for a dimension", None),
+    ('[dimension.x]\nchoice = { on = "env:A=1" }', "`choice`", "did you mean `choices`?"),
     ('[arms]\nbase = "A=1"', "can't be called that", None),
     ('[arms]\nx = ""', "no settings in it", None),
     ('[arms]\nx = "A=\'1"', "No closing quotation", None),

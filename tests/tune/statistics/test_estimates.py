@@ -128,26 +128,36 @@ def same(these: Sequence[Estimate], those: Sequence[Estimate]) -> None:
 
 
 @given(SEEDS, st.integers(2, 6), st.integers(1, 6))
-def test_rows_that_miss_arms_are_fitted_by_least_squares(seed: int, rows: int, arms: int) -> None:
+def test_a_gain_is_the_mean_log_ratio_of_the_rows_in_which_both_ran(
+    seed: int, rows: int, arms: int
+) -> None:
     seen = drawn(seed, rows, arms, missing=0.3)
-    names = [BASE, *map(str, range(1, arms + 1))]
     means = {
-        (row, arm): float(np.mean(logs))
+        (row, arm): math.exp(float(np.mean(logs)))
         for row in range(rows)
-        for arm in names
+        for arm in [BASE, *map(str, range(1, arms + 1))]
         if (logs := [math.log(it.seconds) for it in seen if (it.row, it.arm) == (row, arm)])
     }
-    columns = np.zeros((len(means), rows + arms))
-    for number, (row, arm) in enumerate(means):
-        columns[number, row] = 1
-        if arm != BASE:
-            columns[number, rows + names.index(arm) - 1] = 1
-    solution, _, rank, _ = np.linalg.lstsq(columns, np.array([*means.values()]), rcond=None)
     for it in estimates(seen, Rule(arms=arms)):
-        if it.rows:
-            log = float(solution[rows + names.index(it.arm) - 1])
-            assert it.gain == pytest.approx(-math.expm1(log), abs=1e-9)
-    assert noise(seen).freedom == len(seen) - rank
+        both = [row for row in range(rows) if {(row, it.arm), (row, BASE)} <= means.keys()]
+        assert [pair.row for pair in it.pairs] == both
+        assert it.rows == len(both)
+        if both:
+            ratios = [math.log(means[row, it.arm] / means[row, BASE]) for row in both]
+            assert it.gain == pytest.approx(1 - math.exp(float(np.mean(ratios))), abs=1e-9)
+            assert it.step_s is not None
+            assert it.base_s is not None
+            assert it.gain == pytest.approx(1 - it.step_s / it.base_s, abs=1e-9)
+
+
+@given(SEEDS, st.integers(2, 6), st.integers(1, 6))
+def test_the_noise_is_what_rows_and_arms_leave_over(seed: int, rows: int, arms: int) -> None:
+    seen = drawn(seed, rows, arms, missing=0.3)
+    names = [BASE, *map(str, range(1, arms + 1))]
+    columns = np.zeros((len(seen), rows + len(names)))
+    for number, it in enumerate(seen):
+        columns[number, [it.row, rows + names.index(it.arm)]] = 1
+    assert noise(seen).freedom == len(seen) - np.linalg.matrix_rank(columns)
 
 
 def test_the_pair_of_the_base_moves_no_gain() -> None:

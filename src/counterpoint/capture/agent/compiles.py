@@ -38,6 +38,7 @@ class Compiles:
         self.seconds = 0.0
         self.last_end_s: float | None = None
         self.last_name: str | None = None
+        self.last_was_aot = False
         self.times: Counter[str] = Counter()
         self.cache = {"hits": 0, "misses": 0, "requests": 0}
         self._write = write
@@ -57,11 +58,12 @@ class Compiles:
             return False
         return not self.busy and now_s - self.last_end_s >= for_s
 
-    def began(self, event: str) -> None:
-        """A scalar: the time when a stage begins."""
+    def began(self, event: str) -> bool:
+        """A scalar: the time when a stage begins. Whether a program is compiled now."""
         if event in _STAGES:
             with self._lock:
                 self._under_way += 1
+        return _STAGES.get(event) == "backend"
 
     def happened(self, event: str) -> None:
         """An event without a duration."""
@@ -93,7 +95,7 @@ class Compiles:
             self.count += 1
             self.ahead_of_time += who.aot
             self.seconds += seconds
-            self.last_name = name
+            self.last_name, self.last_was_aot = name, who.aot
             self.times[name or ""] += 1
         line = _line("cache_hit" if hit else "backend", seconds, name, now_s)
         self._write({**line, "aot": who.aot, "where": who.where})

@@ -52,10 +52,11 @@ class Journal:
         with self._lock:
             steps, compiles = len(self._steps), len(self._compiles)  # more may come meanwhile
             parts = [self._steps[part:steps:4] for part in range(4)]
-            self._append("steps", list(map(line, *parts)))
-            del self._steps[:steps]
-            self._append("compiles", list(map(json.dumps, self._compiles[:compiles])))
+            compiled = self._compiles[:compiles]
+            del self._steps[:steps]  # also where they can't be written: a disk may stay full
             del self._compiles[:compiles]
+            self._append("compiles", list(map(json.dumps, compiled)))
+            self._append("steps", list(map(line, *parts)))
 
     def _append(self, kind: str, lines: list[str]) -> None:
         if not lines:

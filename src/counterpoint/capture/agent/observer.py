@@ -15,13 +15,14 @@ from typing import Any
 from . import facts
 from .claim import Claim
 from .compiles import Compiles
+from .executions import Executions
 from .journal import Journal
 from .recorder import NotHere, NotNow, Recorder
 from .remarks import Remarks
-from .stand_ins import stand_in
+from .stand_ins import spare_dumps, stand_in
 from .step_log import StepLog
-from .steps import API, Kind
-from .timing import AtStep, Meeting, OnceQuiet, Timing
+from .steps import API, EXECUTION, Kind, Start
+from .timing import AtStep, Calm, Meeting, OnceQuiet, Timing
 from .trace import Profiler, Refused
 from .window import NONE, UNSEEN, Seen, Window, parse_window, why_never
 
@@ -29,6 +30,9 @@ _TICK_S = 0.2  # while a window by time may open or close
 _FLUSH_S = 1.0  # of lines otherwise
 _REFRESH_S = 10.0  # of the process file
 _STEPS_EXPECTED_S = 60.0  # after the last one, or after what it waited for was compiled
+_TOLD = 2  # steps that the program told of: its executions are not counted any more
+_EARLY_S = 60.0  # a profile of executions that began later is of what the program trains with
+_FIRST = 1  # steps up to this one can't be waited for by executions: it is over when it is heard of
 
 current: Observer | None = None
 """The observer of this process, for `StepProfiler` to find."""
@@ -68,11 +72,14 @@ class Observer:
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
         self._meeting = Meeting(self._journal.rank.parent)
-        self._once_quiet = OnceQuiet(
-            self._quiet, self._expecting_steps, self._steps, self._where_to_meet
-        )
+        self._executions = Executions(self._executed)
+        self._heaviest_s = 0.0  # the longest compile before the window was done
+        self._once_quiet = self._when_quiet(None)
         self._unseen = OnceQuiet(
-            self._long_quiet, lambda: self._steps.count > 0, self._steps, self._where_to_meet
+            self._long_quiet,
+            lambda: self._steps.count + self._executions.count > 0,
+            self._steps,
+            self._where_to_meet,
         )
         self.recorder = self._record(NONE, self._journal.rank / "profile")
 
@@ -83,14 +90,25 @@ class Observer:
         self._safely(lambda: self._ask(parse_window(window)))
         self._safely(self._listen)
         self._safely(lambda: stand_in(self._jax, self.annotated, self._program_profiles))
+        self._safely(self._spare_dumps)
         self._safely(self._remarks.listen)
         self._safely(lambda: self._known.update(facts.versions(self._jax)))
         self._note_flags()
         self._safely(self._write)
         atexit.register(self._end)
 
+    def _spare_dumps(self) -> None:
+        """Only where the dump is ours: what the program asked for itself, it may want to fail."""
+        if os.environ.get("JAX_DUMP_IR_TO") == str(self._journal.rank / "ir"):
+            spare_dumps(sys.modules["jax._src.interpreters.mlir"], self._journal.failed)
+
+    def _when_quiet(self, calm_steps: int | None) -> OnceQuiet:
+        calm = Calm(lambda: self._compiles.count, calm_steps)
+        return OnceQuiet(self._quiet, self._expecting_steps, self._steps, self._where_to_meet, calm)
+
     def _ask(self, window: Window) -> None:
         timing = None
+        self._once_quiet = self._when_quiet(window.calm_steps)
         if window.start_step is not None:  # of a program that may only print its steps
             timing = AtStep(window.start_step, self._unseen.time_due)
         self.recorder = self._record(window, self.recorder.directory, timing)
@@ -99,9 +117,11 @@ class Observer:
         if timing is None:
             at = window.start_step
             timing = self._once_quiet if at is None else AtStep(at)
-        return Recorder(
+        recorder = Recorder(
             window, timing, directory, self._profiler, self._may_open, self._window_changed
         )
+        recorder.executed = lambda: self._executions.total
+        return recorder
 
     # What JAX tells
 
@@ -115,16 +135,53 @@ class Observer:
         self._safely(self._compiles.happened, event)
 
     def _began(self, event: str, *_: object, **__: object) -> None:
-        self._safely(self._compiles.began, event)
+        self._safely(self._began_stage, event)
+
+    def _began_stage(self, event: str) -> None:
+        if self._compiles.began(event):
+            self.recorder.compile_begins()
 
     def _lasted(self, event: str, seconds: float, **about: object) -> None:
         self._safely(self._ended_stage, event, seconds, about.get("fun_name"))
 
     def _ended_stage(self, event: str, seconds: float, name: object) -> None:
         compiled = self._compiles.ended(event, seconds, None if name is None else str(name))
-        if compiled and not self._running:
+        if not compiled:
+            return
+        aot = self._compiles.last_was_aot
+        self._executions.compiled(self._compiles.last_name, seconds, aot=aot)
+        if not self._running:
             self._running = True
             self._first_compile()
+        self._record_what_was_compiled(seconds, aot=aot)
+
+    def _record_what_was_compiled(self, seconds: float, *, aot: bool) -> None:
+        """Its first execution, if that was asked for; or it all, in the place of a lesser one."""
+        start = self.recorder.window.start_step
+        if start is not None and start <= _FIRST and not aot and not self._steps.count:
+            self.recorder.compiled()
+        kind = self.recorder.kind
+        alone = self._known.get("process_count", 1) == 1  # others have other times
+        if self.recorder.state != "done" or not alone:
+            return
+        if kind is None and seconds > self._heaviest_s:  # it may have been a mere wait for data
+            self.recorder.again(0.0)
+        elif kind is not None and kind.source == EXECUTION and self._is_early():
+            self.recorder.again(self._executions.count_of(kind.name) * self.recorder.step_s)
+        else:
+            return
+        self._executions.listen()
+
+    def _is_early(self) -> bool:
+        """Whether the profile is so young that it may be of what comes before the training."""
+        return time.monotonic() - (self.recorder.opened_s or 0.0) < _EARLY_S
+
+    def _leave_executions(self) -> None:
+        """Who still counts them: a window, or an early one that may yet be replaced."""
+        kind = self.recorder.kind
+        counted = kind is not None and kind.source == EXECUTION and self._is_early()
+        if self.recorder.settled and not counted:
+            self._executions.leave()
 
     def _note_flags(self) -> None:
         """What XLA reads of the environment, once, when it is first needed."""
@@ -135,6 +192,7 @@ class Observer:
         self._remarks.listen()  # the program may have switched AutoPGLE on after its import
         if not self.recorder.settled:
             self._claim.take()
+            self._executions.listen()
         atexit.unregister(self._end)  # to the front: before what the backend registered
         atexit.register(self._end)
         self._watch()
@@ -166,6 +224,14 @@ class Observer:
             self._log.began(start, number)
             self._watch()
             self._attentive = not self.recorder.settled
+
+    def _executed(self, name: str, count: int) -> None:
+        """What takes most of the device's time was executed once more: its next step begins."""
+        if self._steps.count >= _TOLD:
+            self._executions.leave()
+        elif not self.recorder.settled:
+            start = Start(Kind(EXECUTION, name), count, leads=True)
+            self._safely(self.recorder.step_begins, start)
 
     def step_ended(self) -> None:
         """The step that `on_step` began has ended."""
@@ -236,7 +302,9 @@ class Observer:
         return self._profiler.starting == threading.get_ident()
 
     def _window_changed(self) -> None:
+        self._safely(self._leave_executions)
         if self.recorder.state == "done":
+            self._heaviest_s = self._executions.heaviest_s
             self._safely(self._claim.use_up)
         self._safely(self._write)
 
@@ -262,6 +330,7 @@ class Observer:
         now_s = time.monotonic()
         if not self.recorder.settled:
             self.recorder.tick()
+        self._leave_executions()
         self._log.count()
         self._journal.flush()
         if now_s - self._looked_s >= _REFRESH_S:
@@ -295,7 +364,8 @@ class Observer:
                 compiled=compiles.count,
                 busy=compiles.busy,
                 last_compile_s=compiles.last_end_s,
-                steps=steps.count,
+                steps=steps.count or self._executions.count,
+                executed=None if steps.count else self._executions.leading,
                 last_compiled=compiles.last_name,
                 times=compiles.times[compiles.last_name or ""],
             ),
@@ -339,6 +409,7 @@ class Observer:
             "memory_limit": facts.memory_limit(self._jax if up else None),
             "compiles": self._compiles.facts(),
             "steps": self._steps.facts(),
+            "executions": {it: self._executions.count} if (it := self._executions.leading) else {},
             "autopgle": self._remarks.facts(),
             "own_profiles": list(self._own_profiles),
             "window": self.recorder.facts(self._journal.rank),

@@ -1,11 +1,17 @@
 """Opens the profile window when its time has come, and closes it.
 
 waiting -> open -> done, or failed; never, when the process ends before. A window by steps opens and
-closes in the thread that takes the steps, just before one; a window by time in the agent's thread.
+closes in the thread that takes the steps, just before one; a window by time in the agent's thread,
+and it goes on by steps as soon as it sees some. A reader takes a step for whole once the next one
+has begun, so one more than was asked is recorded; not where the program calls StepProfiler, and
+may have no more.
+
+Back to waiting: where a compile shows that what was recorded is not what the program trains with.
 """
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -13,10 +19,17 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from .steps import Kind, Start
+from .steps import API, EXECUTION, Kind, Start
 from .timing import Timing
 from .trace import Profiler
 from .window import BY_TIME, NOT_ASKED, Window
+
+_ENOUGH = 5  # whole steps without a compile are kept when one comes
+_RESTARTS = 5  # for compiles in the window; a program that goes on compiling is profiled so
+_SETTLE_S = 1.0  # as long as executions that were queued before the window may hold it up
+_GROWTH = 1 << 29  # bytes that a window by time may add to what the process holds
+_HEARD = 2  # executions, when the first is heard of: the call that compiles is not
+COMPILES = "something was compiled within it"
 
 
 class NotNow(Exception):
@@ -54,50 +67,128 @@ class Recorder:
         self._may_open = may_open
         self._changed = changed
         self._lock = threading.RLock()  # a signal handler of the program's may take steps
+        self._restarts = 0
+        self._held = 0  # bytes of the process when the window opened
+        self._settled = False  # whether the devices had nothing to do then
+        self._early = False  # opened before anything was executed, as was asked
+        self._kept: dict[str, Any] = {}  # of an earlier window, until a later one is done
+        self._span_s = 0.0  # for which what was recorded then may have run
+        self.executed: Callable[[], int] = lambda: 0
+        self._executed_before = 0
 
     @property
     def settled(self) -> bool:
         """Nothing more will happen."""
         return self.state not in ("waiting", "open")
 
+    @property
+    def step_s(self) -> float:
+        """Seconds of a recorded step."""
+        return ((self.closed_s or 0.0) - (self.opened_s or 0.0)) / max(self.steps or 0, 1)
+
     def step_begins(self, start: Start) -> None:
         """A step is about to begin, in this thread."""
         if self.state == "waiting":
-            if start.leads and self._timing.step_due(start.turn):
+            if (
+                start.leads
+                and start.kind != self._kept.get("kind")
+                and self._timing.step_due(start.turn)
+            ):
                 self._unless_busy(lambda: self._open(start))
-        elif self._stands_in and self.state == "open":
+        elif self.state == "open" and (self._stands_in or self._is_too_early(start)):
             self._unless_busy(self._begin_again)
+        elif self.state == "open" and self._replaces(start):
+            self._counts_from(start)
         elif self.state == "open" and start.kind == self.kind and self.start_step is not None:
             self.steps = start.turn - self.start_step
-            if self.steps >= self.window.steps:
+            if self.steps >= self.window.steps + (start.kind.source != API.source):
+                self.steps = self.window.steps
                 self._unless_busy(lambda: self._close(wait=True))
 
+    def _replaces(self, start: Start) -> bool:
+        """Whether this counts better than what was counted in this window up to now."""
+        if self.kind is None:
+            return start.leads
+        return start.leads and self.kind.source == EXECUTION and start.kind != self.kind
+
+    def _is_too_early(self, start: Start) -> bool:
+        """Whether a program that tells of its steps has not come to the one that was asked for."""
+        told = self.kind is None and start.kind.source != EXECUTION
+        return told and self._early and start.turn < (self.window.start_step or 0)
+
+    def _counts_from(self, start: Start) -> None:
+        """Of a window that was open for the call that compiled, the first two executions count."""
+        both = self._early and self.kind is None and start.kind.source == EXECUTION
+        first = 0 if both and start.turn == _HEARD else start.turn
+        self.kind, self.start_step, self.steps = start.kind, first, start.turn - first
+
+    def compile_begins(self) -> None:
+        """What is recorded now is no step any more; a few steps before it are none to be kept."""
+        if self.state != "open" or self._is_as_asked:
+            return
+        if (self.steps or 0) >= _ENOUGH:
+            self._unless_busy(lambda: self._close(wait=False, reason=COMPILES))
+        elif self.kind is None or self._restarts < _RESTARTS:
+            self._restarts += self.kind is not None
+            self._unless_busy(self._begin_again)
+
+    @property
+    def _is_as_asked(self) -> bool:
+        """A window that began with the step that was asked for is kept, come what may."""
+        return self.window.start_step is not None and self.kind is not None
+
+    def compiled(self) -> None:
+        """What was compiled runs next: the only chance to have its first execution."""
+        if self.state == "waiting":
+            self._early = True
+            self._unless_busy(lambda: self._open(None))
+
     def _begin_again(self) -> None:
-        """The steps do come: what was recorded instead of them is not what was asked."""
+        """Something else comes: what was recorded instead is not what was asked."""
         if self.state == "open":
             try:
                 self._profiler.drop(self.directory)
             except Exception as error:
                 self._become("failed", str(error))
                 raise
-            self.opened_s = None
+            self.kind = self.start_step = self.steps = self.opened_s = None
             self._become("waiting", None)
+
+    def again(self, span_s: float) -> None:
+        """Wait for a window of something else, which is kept if it lasts longer than `span_s`."""
+        with self._lock:
+            if self.state == "done":
+                self._span_s = span_s
+                names = ("reason", "start_step", "steps", "kind", "opened_s", "closed_s", "files")
+                self._kept = {name: getattr(self, name) for name in names}
+                self.kind = self.start_step = self.steps = self.opened_s = self.closed_s = None
+                self._become("waiting", None)
 
     @property
     def _stands_in(self) -> bool:
         """A window by time, where one by steps was asked."""
-        return self.window.start_step is not None and self.kind is None
+        return self.window.start_step is not None and self.kind is None and not self._early
 
     def tick(self) -> None:
         """Time has passed."""
         if self.state == "waiting":
-            if self._timing.time_due():
+            if not self._kept and self._timing.time_due():
                 self._unless_busy(lambda: self._open(None))
-        elif self.state == "open" and self.kind is None and self._open_long_enough():
+        elif self.state == "open" and self._open_long_enough():
             self._unless_busy(lambda: self._close(wait=False))
 
     def _open_long_enough(self) -> bool:
-        return time.monotonic() - (self.opened_s or 0.0) >= self.window.seconds
+        """Steps that the program tells of are waited for; of executions there may be no more."""
+        if self.kind is not None and self.kind.source != EXECUTION:
+            return False
+        open_s = time.monotonic() - (self.opened_s or 0.0)
+        longest_s = self.window.longest_s or self.window.seconds
+        if open_s < self.window.seconds or (self._is_as_asked and self.window.longest_s is None):
+            return False
+        if open_s >= longest_s or _held() - self._held > _GROWTH:
+            return True
+        many = self.executed() - self._executed_before > self.window.steps
+        return self.kind is None and many  # operation by operation
 
     def last_step_ended(self) -> None:
         """The step that was begun last has ended: close if it was the window's last."""
@@ -135,18 +226,31 @@ class Recorder:
     def end(self, why_never: Callable[[], str]) -> None:
         """The process ends; waits for another thread that opens or closes now."""
         with self._lock:
+            if self.state == "open" and self._is_empty:
+                self._begin_again()
             if self.state == "open":
                 self._close(wait=False, reason=self._cut_short("the program"))
             elif self.state == "waiting":
                 self._become("never", self.reason or why_never())
 
+    @property
+    def _is_empty(self) -> bool:
+        """It waited for the next execution, and there was none."""
+        executions = self.kind is not None and self.kind.source == EXECUTION
+        return executions and self.steps == 0 and self._settled
+
     def _cut_short(self, what: str) -> str | None:
-        if self.kind is None:
-            return f"{what} ended within the {self.window.seconds:g} s of the profile"
-        self.steps = (self.steps or 0) + 1
-        if self.steps >= self.window.steps:
+        if self.kind is not None and self.kind.source != EXECUTION:
+            self.steps = (self.steps or 0) + 1  # the one that has begun
+        elif not self.steps:
+            self.kind = self.start_step = self.steps = None
+            return f"{what} ended within the profile, before a whole step was seen"
+        steps = self.steps = min(self.steps or 0, self.window.steps)
+        if steps >= self.window.steps:
             return None
-        return f"{what} ended inside the window, in step {self.steps} of {self.window.steps}"
+        if self.kind is not None and self.kind.source == EXECUTION:
+            return f"{what} ended after {steps} of {self.window.steps} steps"
+        return f"{what} ended inside the window, in step {steps} of {self.window.steps}"
 
     def _unless_busy(self, act: Callable[[], None]) -> None:
         """Not while the other thread opens or closes: a step must not wait for that."""
@@ -161,8 +265,8 @@ class Recorder:
             return
         try:
             self._may_open(self.window)
-            if start is not None:
-                self._profiler.settle()
+            self._settled = self._settle(start)
+            self._held, self._executed_before = _held(), self.executed()
             link = self.window.perfetto_link
             self._profiler.start(
                 self.directory,
@@ -179,14 +283,26 @@ class Recorder:
             self._become("failed", str(error))
             raise
         if start is not None:
-            self.kind, self.start_step, self.steps = start.kind, start.turn, 0
+            self._counts_from(start)
         self.opened_s = time.monotonic()
         self._become("open", None)
+
+    def _settle(self, start: Start | None) -> bool:
+        if start is None:
+            return False
+        if start.kind.source == EXECUTION:
+            return self._profiler.settle(_SETTLE_S)
+        return self._profiler.settle()
 
     def _close(self, *, wait: bool, reason: str | None = None) -> None:
         if self.state != "open":
             return
         self.closed_s = time.monotonic()
+        if self._kept and self.closed_s - (self.opened_s or 0.0) < self._span_s:
+            with suppress(Exception):
+                self._profiler.drop(self.directory)
+            self._become("never", None)  # what was kept is done
+            return
         if wait:
             with suppress(Exception):  # the profile is to be kept, whatever the devices say
                 self._profiler.settle()
@@ -206,10 +322,19 @@ class Recorder:
         return "; ".join([*said, *([reason] if reason else [])]) or None
 
     def _become(self, state: str, reason: str | None) -> None:
+        self.state, self.reason = state, reason
         if state == "done":
             with suppress(OSError):
                 self.files = self._profiler.written(self.directory)
-        self.state, self.reason = state, reason
+            for path in {*self._kept.get("files", ())} - {*self.files}:
+                with suppress(OSError):
+                    path.unlink()
+            self._kept = {}
+        elif self.settled and self._kept:
+            self.state = "done"
+            for name, value in self._kept.items():
+                setattr(self, name, value)
+            self._kept = {}
         self._changed()
 
     def facts(self, relative_to: Path) -> dict[str, Any]:
@@ -220,6 +345,7 @@ class Recorder:
             "reason": self.reason,
             "start_step": self.start_step,
             "steps": self.steps,
+            "counted": self.kind.words if self.kind else None,
             "path": _relative(self.directory, relative_to) if recorded else None,
             "files": [_relative(path, relative_to) for path in self.files],
             "opened_s": self.opened_s,
@@ -230,3 +356,12 @@ class Recorder:
 
 def _relative(path: Path, base: Path) -> str:
     return str(path.relative_to(base)) if base in path.parents else str(path)
+
+
+def _held() -> int:
+    """Bytes of memory that the process holds; the profiler keeps its events there."""
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:  # noqa: PTH123
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return 0

@@ -29,6 +29,25 @@ def stand_in(jax: ModuleType, annotated: Annotated, profiles: Profiles) -> None:
     place.trace = _heard_trace(place.trace, profiles)
 
 
+def spare_dumps(mlir: ModuleType, failed: Callable[[str], None]) -> None:
+    """Keep a lowered module that can't be written from ending the program.
+
+    `run` sets JAX_DUMP_IR_TO, and JAX raises in the program where that directory is full.
+    """
+    place: Any = mlir
+    dump = place.dump_module_to_file
+
+    @functools.wraps(dump)
+    def dump_module_to_file(*module: object, **named: object) -> object:
+        try:
+            return dump(*module, **named)
+        except OSError as error:
+            failed(f"a lowered module was not kept: {error.strerror or error}")
+            return None
+
+    place.dump_module_to_file = dump_module_to_file
+
+
 def _heard_annotation(original: type[Any], annotated: Annotated) -> type[Any]:
     class StepTraceAnnotation(original):
         def __init__(self, name: str, **about: object) -> None:

@@ -1,5 +1,7 @@
 """Counts the steps of the program, from its own annotations or from `StepProfiler.on_step`.
 
+A program that has neither is counted by its executions, elsewhere: executions.py.
+
 A program may annotate more than its steps, evaluation say. The kind that has begun most often
 leads, the earlier one at a tie: its starts are the steps.
 """
@@ -12,12 +14,21 @@ import operator
 from functools import lru_cache
 from typing import NamedTuple
 
+EXECUTION = "execution"
+
 
 class Kind(NamedTuple):
-    """Who told of a step (annotation, api), and the annotation's name."""
+    """Who told of a step (annotation, api, execution), and the annotation's or function's name."""
 
     source: str
     name: str
+
+    @property
+    def words(self) -> str:
+        """What is counted."""
+        if self.source == EXECUTION:
+            return f"executions of {self.name}"
+        return f"annotations {self.name!r}" if self.name else "calls of StepProfiler.on_step"
 
 
 API = Kind("api", "")

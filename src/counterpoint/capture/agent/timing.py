@@ -1,4 +1,6 @@
-"""When the window opens: at a step, or once compilation has been quiet, on all processes alike.
+"""When the window opens: at a step, or once compilation is over, on all processes alike.
+
+Compilation is taken to be over after a few steps without a compile, or some time without one.
 
 Processes of one job take their steps together, but fall quiet at moments of their own: one compiles
 longer than another. Profiles of different steps could not be laid side by side. So whoever is quiet
@@ -20,6 +22,7 @@ from .steps import Steps
 
 _AHEAD_S = 2.0  # the others look every fifth of a second
 _PACE = 4  # steps that show how fast they go: the first compiles
+_FASTEST_S = 1e-3  # steps that are only queued, to be executed later, come faster
 
 
 class Timing(Protocol):
@@ -43,6 +46,23 @@ class AtStep:
         return self._unseen()
 
 
+class Calm:
+    """Counts steps in a row in which nothing was compiled: `enough` of them open the window."""
+
+    def __init__(self, compiled: Callable[[], int], enough: int | None) -> None:
+        self._compiled = compiled
+        self._enough = enough
+        self._last = (-1, -1)
+        self._steps = 0
+
+    def is_over(self, turn: int) -> bool:
+        """Whether enough of them have passed; the step `turn` is about to begin."""
+        last, self._last = self._last, (turn, self._compiled())
+        follows = last == (turn - 1, self._last[1])
+        self._steps = self._steps + 1 if follows else 0
+        return self._enough is not None and self._steps >= self._enough
+
+
 class OnceQuiet:
     """Before the next step, or now if no step is to be expected."""
 
@@ -52,23 +72,39 @@ class OnceQuiet:
         expecting_steps: Callable[[], bool],
         steps: Steps,
         meeting: Callable[[], Meeting | None],
+        calm: Calm | None = None,
     ) -> None:
         self._quiet = quiet
         self._expecting_steps = expecting_steps
         self._steps = steps
         self._meeting = meeting  # None in a job of one process, and as long as that is not known
+        self._calm = calm
+        self._stepped_s = math.nan
+        self._shortest_s = math.inf
 
     def step_due(self, turn: int) -> bool:
+        self._note_pace()
+        over = self._calm is not None and self._calm.is_over(turn)
+        over = over or self._quiet()
         meeting = self._meeting()
         if meeting is None:
-            return self._quiet()
-        if meeting.step is None and turn >= _PACE and self._quiet():
+            return over
+        if meeting.step is None and turn >= _PACE and over:
             meeting.propose_step(turn + self._some_steps())
         return meeting.step is not None and turn >= meeting.step
 
+    def _note_pace(self) -> None:
+        """Executions are no steps that the program tells of: their pace is only known here."""
+        now_s = time.monotonic()
+        if self._stepped_s == self._stepped_s:
+            self._shortest_s = min(self._shortest_s, now_s - self._stepped_s)
+        self._stepped_s = now_s
+
     def _some_steps(self) -> int:
         """As many as fit into the time that the others need, at the fastest seen."""
-        return 1 + math.ceil(_AHEAD_S / max(self._steps.shortest_s, 1e-6))
+        told_s = self._steps.shortest_s
+        pace_s = told_s if math.isfinite(told_s) else max(self._shortest_s, _FASTEST_S)
+        return 1 + math.ceil(_AHEAD_S / max(pace_s, 1e-6))
 
     def time_due(self) -> bool:
         meeting = self._meeting()

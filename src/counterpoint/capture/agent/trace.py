@@ -6,6 +6,7 @@ import os
 import sys
 import tempfile
 import threading
+import time
 from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
@@ -17,6 +18,9 @@ _OPTIONS = {
     "enable_hlo_proto": True,  # profiles for the compiler are made from the HLO in the trace
     "raise_error_on_start_failure": True,  # else a second profiler records nothing, in silence
 }
+
+
+_LOOK_S = 0.002
 
 
 class Refused(Exception):
@@ -34,7 +38,7 @@ class Profiler:
         self._jax = jax
         self._start = jax.profiler.start_trace
         self._stop = jax.profiler.stop_trace
-        self._before: frozenset[Path] = frozenset()
+        self._before: dict[Path, int] = {}
         self.starting: int | None = None  # the thread that starts one now
 
     def start(self, directory: Path, *, perfetto_link: bool, perfetto_trace: bool) -> None:
@@ -72,6 +76,8 @@ class Profiler:
 
     def drop(self, directory: Path) -> None:
         """Record no more, and leave nothing of it."""
+        if self._let_go():
+            return
         self._stop()
         for path in self.written(directory):
             path.unlink()
@@ -82,16 +88,18 @@ class Profiler:
 
     def written(self, directory: Path) -> list[Path]:
         """The files that came since the start."""
-        fresh = _files(directory) - self._before
-        return sorted(path for path in fresh if path.stat().st_size)
+        fresh = _files(directory).items() - self._before.items()
+        return sorted(path for path, _ in fresh if path.stat().st_size)
 
-    def settle(self) -> None:
-        """Wait until the devices have done what they were given.
+    def settle(self, within_s: float | None = None) -> bool:
+        """Wait until the devices have done what they were given; whether they have.
 
         Through what is public and compiles nothing, for in a job of several processes each would
         have to compile alike: a wait for the device where it has one, and for every array that is
         alive, which is the result of something.
         """
+        if within_s is not None and not self._done(time.monotonic() + within_s):
+            return False
         for device in self._jax.local_devices():
             wait = getattr(device, "synchronize_all_activity", None)
             if wait is not None:
@@ -99,6 +107,17 @@ class Profiler:
         for array in self._jax.live_arrays():
             with suppress(Exception):  # donated meanwhile, or failed: the program's to be told
                 array.block_until_ready()
+        return True
+
+    def _done(self, until_s: float) -> bool:
+        """Whether every array is there by then: a program may have queued minutes of work."""
+        for array in self._jax.live_arrays():
+            with suppress(Exception):
+                while not array.is_ready():
+                    if time.monotonic() > until_s:
+                        return False
+                    time.sleep(_LOOK_S)
+        return True
 
     def _options(self) -> dict[str, Any]:
         make = getattr(self._jax.profiler, "ProfileOptions", None)
@@ -110,15 +129,18 @@ class Profiler:
                 setattr(options, name, value)
         return {"profiler_options": options}
 
-    def _let_go(self) -> None:
-        """Leave JAX as if we had not recorded: up to 0.11 a failed write keeps its profiler shut.
+    def _let_go(self) -> bool:
+        """Leave JAX as if we had not recorded; whether that was possible.
 
-        Nothing public does that, and the program may want to profile too.
+        Nothing public does that. Up to 0.11 a failed write keeps its profiler shut, and the program
+        may want to profile too; what is thrown away need not be written first.
         """
         state = getattr(sys.modules.get("jax._src.profiler"), "_profile_state", None)
         with suppress(Exception):
             if state is not None:
                 state.reset()
+                return True
+        return False
 
 
 def refuse_unwritable(directory: Path) -> None:
@@ -153,8 +175,10 @@ def _remove_half(directory: Path, said: str) -> None:
             path.unlink()
 
 
-def _files(directory: Path) -> frozenset[Path]:
-    return frozenset(directory.glob("plugins/profile/*/*.xplane.pb*"))
+def _files(directory: Path) -> dict[Path, int]:
+    """Profiles, and when they were written: two within a second have the same name."""
+    found = directory.glob("plugins/profile/*/*.xplane.pb*")
+    return {path: path.stat().st_mtime_ns for path in found}
 
 
 def _in_words(error: Exception) -> Refused:

@@ -9,14 +9,17 @@ from typing import NamedTuple
 class Window(NamedTuple):
     """From step `start_step` on, counted in this process from 0, for `steps` steps.
 
-    Without `start_step`: once nothing has been compiled for `quiet_s`, the next whole steps, or
-    `seconds` where no steps are seen. `processes`: only on these (jax.process_index).
+    Without `start_step`: after `calm_steps` in a row without a compile, or once nothing has been
+    compiled for `quiet_s`. Then the next whole steps; where none come, `seconds`, and no more than
+    `longest_s`. `processes`: only on these (jax.process_index).
     """
 
     start_step: int | None = None
     steps: int = 10
-    quiet_s: float = 5.0
+    quiet_s: float = 1.0
+    calm_steps: int | None = None
     seconds: float = 3.0
+    longest_s: float | None = None
     perfetto_link: bool = False
     profile: bool = True
     processes: tuple[int, ...] | None = None
@@ -25,7 +28,7 @@ class Window(NamedTuple):
 NONE = Window(profile=False)
 UNSEEN = 2
 """So many times `quiet_s` without a compile and without a step, and none is waited for any more."""
-BY_TIME = "no step annotation was seen, so the window came by time"
+BY_TIME = "no step was seen, so the window came by time"
 NOT_ASKED = "no profile was asked of this process"
 
 
@@ -52,6 +55,7 @@ class Seen(NamedTuple):
     steps: int
     last_compiled: str | None = None
     times: int = 0  # it was compiled
+    executed: str | None = None  # the function whose executions were counted as steps
 
 
 _AGAIN = 3  # compiles of one name and more are worth a word
@@ -69,9 +73,10 @@ def why_never(window: Window, seen: Seen) -> str:
         return "the program never compiled anything"
     quiet_s = seen.now_s - seen.last_compile_s
     if quiet_s < window.quiet_s:
+        few = f" or {window.calm_steps} steps without one" if window.calm_steps else ""
         return (
-            f"the program ended {quiet_s:.1f} s after its last compile, "
-            f"while {window.quiet_s:g} s of quiet were asked{_compiled_again(seen)}"
+            f"the program ended {quiet_s:.1f} s after its last compile; "
+            f"a profile begins after {window.quiet_s:g} s{few}{_compiled_again(seen)}"
         )
     return "the program ended before its next step"
 
@@ -85,9 +90,12 @@ def _compiled_again(seen: Seen) -> str:
 def _too_few_steps(start_step: int, seen: Seen) -> str:
     if seen.steps:
         only = f"only {seen.steps} step{'s' * (seen.steps != 1)} began"
+        if seen.executed:
+            times = f"{seen.steps} time{'s' * (seen.steps != 1)}"
+            only = f"{seen.executed} was executed only {times}"
         return f"{only}, and the profile was to start with step {start_step}, counted from 0"
     missing = (
-        "no step was seen: steps are counted from jax.profiler.StepTraceAnnotation "
-        "or counterpoint.StepProfiler"
+        "no step was seen: steps are counted from jax.profiler.StepTraceAnnotation, "
+        "counterpoint.StepProfiler, or executions of the largest compiled function"
     )
     return missing if seen.compiled else f"{missing}; the program never compiled anything either"

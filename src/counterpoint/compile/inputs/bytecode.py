@@ -49,7 +49,7 @@ def as_text(data: bytes, place: str) -> bytes:
         given, out = Path(scratch) / "module.mlirbc", Path(scratch) / "module.mlir"
         given.write_bytes(data)
         done = subprocess.run(  # noqa: S603  our own words in our own interpreter
-            [sys.executable, "-c", _CHILD, str(given), str(out)],
+            [sys.executable, "-P", "-c", _CHILD, str(given), str(out)],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=_TIMEOUT_S,

@@ -56,7 +56,8 @@ def lower_function(
     require_compiler()
     directory.mkdir(parents=True, exist_ok=True)
     (directory / OUTCOME).unlink(missing_ok=True)
-    command = [sys.executable, "-m", "counterpoint.compile.inputs.function_worker", str(directory)]
+    worker = "counterpoint.compile.inputs.function_worker"
+    command = [sys.executable, "-P", "-m", worker, str(directory)]
     try:
         done = subprocess.run(  # noqa: S603  our own module in our own interpreter
             [*command, home, found["name"], str(devices)],

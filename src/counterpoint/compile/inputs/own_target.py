@@ -9,11 +9,10 @@ from counterpoint.compile.inputs.workload import Workload
 from counterpoint.core.errors import UsageError
 from counterpoint.hardware.gpu import find_described
 from counterpoint.hardware.target import Target
+from counterpoint.hardware.target_text import even_hosts
 
 _NAME: Final = re.compile(r'device_description_str: "([^"]*)"')
 _PLATFORM: Final = re.compile(r'platform_name: "([^"]*)"')
-_HOST: Final = 8
-"""GPUs that a host of many has, as a rule: a program does not tell."""
 
 
 def own_target(workload: Workload) -> Target | None:
@@ -29,11 +28,11 @@ def own_target(workload: Workload) -> Target | None:
     name = _NAME.search(workload.config)
     described = name[1] if name else "GPU"
     gpu = find_described(described)
-    devices = workload.devices
-    hosts = devices // _HOST if devices > _HOST and devices % _HOST == 0 else 1
+    chip = gpu.name if gpu else described
+    hosts, per_host = even_hosts(chip, workload.devices)  # a program does not tell
     return Target(
-        gpu=gpu.name if gpu else described,
-        gpus_per_host=devices // hosts,
+        gpu=chip,
+        gpus_per_host=per_host,
         hosts=hosts,
         config=workload.config,
     )

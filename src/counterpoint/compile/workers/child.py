@@ -42,7 +42,7 @@ class Worker:
     def __init__(self, first_job: Path, environment: Mapping[str, str]) -> None:
         self.served = 0
         worker, bench = "counterpoint.compile.workers.worker", first_job.parent
-        command = [sys.executable, "-m", worker, str(bench)]
+        command = [sys.executable, "-P", "-m", worker, str(bench)]  # no module of the user's
         # What XLA writes there for itself would outlive a killed worker: it goes with the bench.
         scratch = bench / "tmp"
         scratch.mkdir(exist_ok=True)

@@ -13,7 +13,6 @@ from queue import Empty
 from types import TracebackType
 from typing import Self
 
-from counterpoint.compile.compiled import Compiled
 from counterpoint.compile.failures import CompileKilled
 from counterpoint.compile.fingerprint import fingerprint
 from counterpoint.compile.task import Task
@@ -95,15 +94,21 @@ def _spread(
     tasks: list[Task], jobs: int, say: Callable[[str], None]
 ) -> Iterator[tuple[int, Result]]:
     equal = _equal(tasks)
-    done, started = 0, time.monotonic()
+    done, fresh, started = 0, 0, time.monotonic()
     for first, result in _compiled(tasks, list(equal), jobs):
         done += len(equal[first])
-        how = (
-            "from the cache"
-            if isinstance(result, Compiled) and result.from_cache
-            else ("failed" if isinstance(result, CounterpointError) else f"{result.seconds:.1f} s")
-        )
-        say(f"compiled {done} of {len(tasks)} ({how}; {time.monotonic() - started:.0f} s so far)")
+        rest = len(tasks) - done
+        if isinstance(result, CounterpointError):
+            how = "failed"
+        elif result.from_cache:
+            how = "from the cache"
+        else:
+            fresh += len(equal[first])
+            how = f"{result.seconds:.1f} s"
+        # Only compiles tell how long compiles take: errors and the cache's answers come at once.
+        pace = (time.monotonic() - started) / fresh if fresh else 0.0
+        others = f"; about {pace:.0f} s for each that is left" if fresh and rest else ""
+        say(f"compiled {done} of {len(tasks)} ({how}{others})")
         for index in equal[first]:
             yield index, result
 

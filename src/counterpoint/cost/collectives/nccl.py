@@ -55,6 +55,8 @@ class Estimate:
     # of stores, NVLink SHARP is mostly turned off where JAX trains (NCCL_NVLS_ENABLE=0 in its
     # makers' recipes), and measured messages of more than a few MiB don't show LL's latency.
     hopeful: bool = False
+    # Of several domains: the links within each carry less than its NICs do.
+    within: bool = False
 
     @property
     def seconds(self) -> float:
@@ -102,7 +104,8 @@ def _ring(kind: str, size: int, group: Group, machine: Machine, protocol: str) -
     elif protocol == "ll128":
         rate *= table["rate"]["ll128"]
     transfer = size * rounds / group.ranks / rate
-    return _estimate("ring", protocol, latency, transfer, _lucky(protocol, size, group))
+    lucky = _lucky(protocol, size, group)
+    return _estimate("ring", protocol, latency, transfer, lucky, _is_within(group, machine))
 
 
 def _tree(size: int, group: Group, machine: Machine, protocol: str) -> Estimate:
@@ -112,7 +115,8 @@ def _tree(size: int, group: Group, machine: Machine, protocol: str) -> Estimate:
     latency += 2 * max(group.local_mean - 1, 0) * within
     latency += 2 * math.log2(group.domains) * table["net"]["tree"][protocol]
     # Of two nodes each is the root of one tree and the leaf of the other: half crosses.
-    rate = _bus(group, machine, 2.0 if group.domains == 2 else 1.0) * table["rate"]["tree"]
+    net = 2.0 if group.domains == 2 else 1.0
+    rate = _bus(group, machine, net) * table["rate"]["tree"]
     if group.domains == 1:
         rate *= table["rate"]["tree_within"]
     if protocol == "ll":
@@ -120,7 +124,8 @@ def _tree(size: int, group: Group, machine: Machine, protocol: str) -> Estimate:
     elif protocol == "ll128":
         rate *= 7 / 9 if group.domains == 1 else 120 / 128
     transfer = 2 * size / (rate * _correction(protocol, size))
-    return _estimate("tree", protocol, latency, transfer, _lucky(protocol, size, group))
+    lucky = _lucky(protocol, size, group)
+    return _estimate("tree", protocol, latency, transfer, lucky, _is_within(group, machine, net))
 
 
 def _nvls(size: int, group: Group, machine: Machine) -> Estimate:
@@ -137,11 +142,16 @@ def _nvls(size: int, group: Group, machine: Machine) -> Estimate:
 
 
 def _estimate(
-    algorithm: str, protocol: str, latency: float, transfer: float, hopeful: bool
+    algorithm: str,
+    protocol: str,
+    latency: float,
+    transfer: float,
+    hopeful: bool,
+    within: bool = False,
 ) -> Estimate:
     """Of a latency in microseconds and a transfer in seconds."""
     seconds = (latency + _constants()["base"]["kernel"]) * _US
-    return Estimate(algorithm, _SPELT[protocol], seconds, transfer, hopeful)
+    return Estimate(algorithm, _SPELT[protocol], seconds, transfer, hopeful, within)
 
 
 def _lucky(protocol: str, size: int, group: Group) -> bool:
@@ -156,6 +166,11 @@ def _bus(group: Group, machine: Machine, net: float = 1.0) -> float:
         return machine.domain_bytes_per_s
     crossing = _net(group, machine) * net
     return crossing if group.local == 1 else min(machine.domain_bytes_per_s, crossing)
+
+
+def _is_within(group: Group, machine: Machine, net: float = 1.0) -> bool:
+    crossing = _net(group, machine) * net
+    return group.domains > 1 and _bus(group, machine, net) < crossing
 
 
 def _net(group: Group, machine: Machine) -> float:

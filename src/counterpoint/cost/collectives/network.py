@@ -25,22 +25,21 @@ _BANDWIDTH_REACH: Final = 0.12
 def price_across(kind: str, size: int, where: Placement, target: Target, scalars: Scalars) -> Price:
     """A collective of a group that stands in several domains."""
     nic = where.nic_bytes_per_s * min(scalars.network.value, 1.0)
+    ours = machine(target, nic, where.bus)
     if kind in ("all-to-all", "ragged-all-to-all"):
         best = _all_to_all(size, where, nic, target)
         fastest = best
     else:
-        found = list(
-            estimates(
-                kind,
-                size,
-                Group(where.ranks, where.domains, where.local),
-                machine(target, nic, where.bus),
-            )
-        )
+        group = Group(where.ranks, where.domains, where.local)
+        found = list(estimates(kind, size, group, ours))
         fastest = min(found, key=lambda it: it.seconds)
         best = min((it for it in found if not it.hopeful), key=lambda it: it.seconds)
     how = f"{best.algorithm} {best.protocol}, {where}".replace(" ,", ",")
-    return _price(best, fastest, f"{how}, {_nics(where, nic)}", scalars)
+    binds = _nics(where, nic)
+    if best.within and best.bound_by == "bandwidth":
+        links = "PCIe" if where.bus else target.links.generation
+        binds = f"bound by {links} at {ours.domain_bytes_per_s / 1e9:.3g} GB/s, not by {binds}"
+    return _price(best, fastest, f"{how}, {binds}", scalars)
 
 
 def price_pair(size: int, nic_bytes_per_s: float, scalars: Scalars) -> Price:
@@ -59,9 +58,10 @@ def _all_to_all(size: int, where: Placement, nic: float, target: Target) -> Esti
     within = 0.75 * (links.host_bytes_per_s if where.bus else links.domain_bytes_per_s)
     if where.bus:  # what leaves the host takes the same way first
         inside += outside
-    transfer = max(outside / (nic * _ALL_TO_ALL), inside / within)
+    crossing_s, inside_s = outside / (nic * _ALL_TO_ALL), inside / within
     latency = _BASE_S + (where.ranks - stays - 1) * _PEER_S
-    return Estimate("point to point", "", latency, transfer)
+    transfer = max(crossing_s, inside_s)
+    return Estimate("point to point", "", latency, transfer, within=inside_s > crossing_s)
 
 
 def _price(best: Estimate, fastest: Estimate, how: str, scalars: Scalars) -> Price:

@@ -12,7 +12,7 @@ from counterpoint.cost.collectives.measured_table import is_alike, is_same
 from counterpoint.cost.collectives.pairs import pairs_of, pattern
 from counterpoint.cost.collectives.placement import Placement, place, placements
 from counterpoint.cost.tables.nccl_tests import CollectiveTable
-from counterpoint.hardware import Target, find_chip
+from counterpoint.hardware import Target
 from counterpoint.hlo import Instruction, Program, collective, is_done
 from counterpoint.hlo.collective import KINDS
 
@@ -75,13 +75,10 @@ def _of_table(
     if all(any(is_same(it, table.kind, where, target) for it in before) for where in used):
         yield f"{name} is not used: {before[0].origin}, given before it, prices the same"
         return
-    yield from _limits(name, table, max(used.values()), target)
+    yield from _limits(name, table, max(used.values()))
 
 
-def _limits(name: str, table: CollectiveTable, size: int, target: Target) -> Iterator[str]:
-    chip = find_chip(table.device)
-    if table.device and (chip is None or chip.name != target.chip.name):
-        yield f"{name} was measured on {table.device}, and the target is {target.gpu}"
+def _limits(name: str, table: CollectiveTable, size: int) -> Iterator[str]:
     largest = max(table.seconds)
     if size > largest:
         yield (

@@ -14,6 +14,7 @@ from statistics import median
 import polars as pl
 
 from counterpoint.core.basis import Basis, Unknown
+from counterpoint.core.display import drawn, listed
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.compare.experiment import About, Differs, differences, step_hlo
@@ -25,6 +26,7 @@ from counterpoint.diagnose.compare.schedule import Schedule, schedule_changes
 from counterpoint.diagnose.compare.side import Input, Side, cases_of, side_of
 from counterpoint.diagnose.compare.step_time import StepChange, step_change
 from counterpoint.diagnose.metrics.attribution import PHASES
+from counterpoint.diagnose.selection import Window
 from counterpoint.runs.noise import INDIFFERENT, RUNS_DIFFER
 from counterpoint.timeline.read import Progress
 
@@ -44,9 +46,9 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """What the time of a median step goes to on both sides; `whole` where no steps were found."""
+    """What the time of a median step goes to on both sides, or of what `window` says."""
 
-    whole: bool
+    window: Window
     step: Change
     busy: Change
     idle: Change
@@ -68,6 +70,18 @@ class Comparison:
     differs: tuple[Differs, ...]
     work: Work | Unknown
     notes: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        step = self.step
+        told = (
+            f"step times are not compared: {step.reason}"
+            if isinstance(step, Unknown)
+            else f"step {step.a_s * 1e3:,.2f} and {step.b_s * 1e3:,.2f} ms ({step.change:+.1%})"
+        )
+        return f"<Comparison of {listed((self.a.name, self.b.name))}: {told}>"
+
+    def _repr_html_(self) -> str | None:
+        return drawn(self)
 
     @property
     def same_experiment(self) -> bool:
@@ -181,9 +195,11 @@ def _work(a: Side, b: Side, differ: float) -> Work | Unknown:
     step = Change("step", cases[0].step_ms, cases[1].step_ms)
     parts = _parts(cases)
     idle = parts[-1]
-    rows = rows_of(matches, max(step.a_ms, step.b_ms), _measured_steps(cases), differ)
+    # One measurement against itself differs in nothing by chance.
+    measured = None if items[0] == items[1] else _measured_steps(cases)
+    rows = rows_of(matches, max(step.a_ms, step.b_ms), measured, differ)
     return Work(
-        whole=cases[0].selection.step is not None,
+        window=cases[0].selection.window,
         step=step,
         busy=Change("busy", step.a_ms - idle.a_ms, step.b_ms - idle.b_ms),
         idle=idle,

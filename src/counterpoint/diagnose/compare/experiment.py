@@ -17,6 +17,7 @@ from counterpoint.core.errors import CounterpointError
 from counterpoint.diagnose.compare.side import Side
 from counterpoint.flags import Settings, parse_xla_flags
 from counterpoint.flags.difference import difference
+from counterpoint.flags.settings import sound
 from counterpoint.hlo import Program
 from counterpoint.runs import Run
 from counterpoint.runs.debug_options import flags_by_module
@@ -105,7 +106,7 @@ def _is_variable(name: str) -> bool:
 def _flags(text: str) -> dict[str, str]:
     """As XLA folds them; none where the text can't be read."""
     try:
-        return Settings(tuple(parse_xla_flags(text))).flags
+        return Settings(sound(parse_xla_flags(text))).flags
     except CounterpointError:
         return {}
 
@@ -219,7 +220,7 @@ def _settings(run: Run, flags: Mapping[str, str]) -> Settings:
         flags = _flags(variables.get("XLA_FLAGS", "")) or dict(run.settings.xla)
     return Settings(
         _without_ours(flags).xla,
-        tuple(
+        sound(
             (name, value)
             for name, value in {**variables, **dict(run.settings.env)}.items()
             if not name.startswith(_OWN)

@@ -65,9 +65,11 @@ def _sum(column: str, items: Sequence[Item], told: _Told) -> float | None:
 def _bandwidth(items: Sequence[Item], told: _Told) -> float | None:
     moved = took = 0.0
     for row in _of(items, told):
-        rate, each_ms, count = (row.get(it) for it in ("busbw_gbps", "transfer_ms", "count"))
-        if rate is None or each_ms is None or count is None:
+        size, alg, bus, count = (
+            row.get(it) for it in ("bytes", "algbw_gbps", "busbw_gbps", "count")
+        )
+        if not size or not alg or bus is None or count is None:
             return None
-        moved += rate * each_ms * count
-        took += each_ms * count
+        took += count * size / alg
+        moved += count * size / alg * bus
     return moved / took if took else None

@@ -19,8 +19,10 @@ _LARGE: Final = 1000  # degrees of freedom, from where on Student's t is the nor
 class Row:
     """One match. `a_ms` and `b_ms` is what its ops hold of a median step of either side.
 
-    `noise_ms` is by how much two identical runs may differ in any of the rows, None where one step
-    tells nothing of it. A difference within it, or below a thousandth of the step, is not `clear`.
+    `noise_ms` is by how much two identical runs may differ in any of the rows, 0.0 where A and B
+    are one measurement. None where it can't be told from the difference: one step tells nothing of
+    it, or it may be all that the row holds. A difference within it, or below a thousandth of the
+    step, is not `clear`.
     """
 
     match: Match
@@ -61,19 +63,23 @@ class Noise:
     steps: int
     runs_differ: float  # by what share the steps of identical runs may differ
     rows: int = 1  # that are judged: of so many none is to be called different by chance
+    collectives_ms: float = 0.0  # what all collectives hold of a step
 
     def of(self, match: Match, held_ms: float) -> float | None:
         """What the steps tell, and what runs differ by.
 
-        A row is in the step's time as one of many; what waits for others holds all of its noise.
+        What runs differ by shows where devices wait for each other: the collectives share the noise
+        of the whole step by what they hold. No row differs by more than it holds.
         """
         if self.steps < 2 or not math.isfinite(self.runs_differ):
             return None
         items = (*match.a, *match.b)
         freedom = 2 * (self.steps - 1)
         each = student(freedom, self.rows) * math.hypot(*(it.error_ms or 0.0 for it in items))
-        of = self.step_ms if any(it.is_collective for it in items) else held_ms
-        return math.hypot(each, self._runs_differ * of)
+        of = held_ms
+        if any(it.is_collective for it in items) and self.collectives_ms:
+            of *= self.step_ms / self.collectives_ms
+        return min(math.hypot(each, self._runs_differ * of), held_ms)
 
     @property
     def _runs_differ(self) -> float:
@@ -86,11 +92,17 @@ class Noise:
 def rows_of(
     matches: Sequence[Match], step_ms: float, steps: int | None, runs_differ: float
 ) -> tuple[Row, ...]:
-    """The largest difference first; `steps` is how many were measured, None: all is predicted."""
+    """The largest difference first; `steps` is how many were measured, None: no noise."""
     noise = None
     if steps is not None:
         judged = sum(_is_judged(match, step_ms) for match in matches)
-        noise = Noise(step_ms=step_ms, steps=steps, runs_differ=runs_differ, rows=judged)
+        noise = Noise(
+            step_ms=step_ms,
+            steps=steps,
+            runs_differ=runs_differ,
+            rows=judged,
+            collectives_ms=_held_by_collectives(matches),
+        )
     made = [_row(match, step_ms, noise) for match in matches]
     return tuple(sorted(made, key=lambda row: (-abs(row.difference_ms), row.shown.op)))
 
@@ -99,10 +111,22 @@ def _is_judged(match: Match, step_ms: float) -> bool:
     return max(_held(match.a), _held(match.b)) > _WORTH_A_WORD * step_ms
 
 
+def _held_by_collectives(matches: Sequence[Match]) -> float:
+    """Of the side where they hold more."""
+    sides = ((it.a for it in matches), (it.b for it in matches))
+    return max(
+        math.fsum(it.held_ms for items in side for it in items if it.is_collective)
+        for side in sides
+    )
+
+
 def _row(match: Match, step_ms: float, told: Noise | None) -> Row:
     a_ms, b_ms = _held(match.a), _held(match.b)
     noise = 0.0 if told is None else told.of(match, max(a_ms, b_ms))
     difference = abs(b_ms - a_ms)
+    worth_a_word = difference > _WORTH_A_WORD * step_ms
+    if noise is not None and noise >= max(a_ms, b_ms) and worth_a_word:
+        noise = None
     return Row(
         match=match,
         a_ms=a_ms,
@@ -110,7 +134,7 @@ def _row(match: Match, step_ms: float, told: Noise | None) -> Row:
         a_self_ms=math.fsum(it.self_ms for it in match.a),
         b_self_ms=math.fsum(it.self_ms for it in match.b),
         noise_ms=noise,
-        clear=noise is not None and difference > max(noise, _WORTH_A_WORD * step_ms),
+        clear=noise is not None and difference > noise and worth_a_word,
     )
 
 

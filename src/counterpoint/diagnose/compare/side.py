@@ -21,7 +21,7 @@ from counterpoint.core.errors import InputError
 from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.compare.step_time import StepTimes
 from counterpoint.diagnose.context import context_of
-from counterpoint.diagnose.selection import PS_PER_MS, Selection, select
+from counterpoint.diagnose.selection import PS_PER_MS, Selection, Window, select, select_runs
 from counterpoint.runs import Run, is_run, read_run
 from counterpoint.runs.read import read
 from counterpoint.runs.score import score_of_steps
@@ -96,12 +96,12 @@ def _of_timeline(timeline: Timeline, name: str) -> Side:
             next="capture again while steps run, e.g. from step 3 on, after compilation",
         )
     times = _times(timeline)
-    missing = () if times else (f"{name}: no whole step was found",)
+    missing = () if times else (f"{name}: no whole step was seen: it tells no step time",)
     return Side(name=name, run=None, timeline=timeline, times=times, missing=missing)
 
 
 def _times(timeline: Timeline) -> StepTimes | None:
-    lengths = select(timeline).lengths_ms
+    lengths = select(timeline).step_lengths_ms
     if not lengths or min(lengths) <= 0:
         return None
     source = "prediction" if timeline.basis is Basis.PREDICTED else "profile"
@@ -142,7 +142,7 @@ def _refuse_report(name: str) -> None:
         if f'"schema": {json.dumps(f"counterpoint.{command}/1")}' in head:
             kept = "what was explained or compared"
             if command == "predict":
-                kept = "counterpoint predict ... -o prediction.parquet"
+                kept = "counterpoint predict ... -o prediction"
             raise InputError(
                 f"{name}: the report of `counterpoint {command}`, which holds no spans",
                 why="ops are compared by the spans and the HLO of a Timeline",
@@ -151,13 +151,15 @@ def _refuse_report(name: str) -> None:
 
 
 def cases_of(a: Side, b: Side) -> tuple[Case, Case] | Unknown:
-    """Typical steps of both; whole profiles where one of them has no steps."""
+    """Typical steps of both; where one has no whole step runs of it, or else whole profiles."""
     for name, side in (("A", a), ("B", b)):
         if side.timeline is None:
             return Unknown("; ".join(side.missing) or f"{name} has no profile")
     timelines = [side.timeline for side in (a, b) if side.timeline is not None]
     chosen = [select(it) for it in timelines]
-    if not all(it.occurrences for it in chosen):
+    if any(it.window is not Window.STEP for it in chosen):
+        chosen = [select_runs(it) for it in timelines]
+    if any(it.window is Window.PROFILE or not it.occurrences for it in chosen):
         chosen = [_whole(it) for it in timelines]
     made = [
         Case(selection=it, context=context_of(side.run))
@@ -181,9 +183,10 @@ def _whole(timeline: Timeline) -> Selection:
     mean = sum(lengths) / max(len(lengths), 1) / PS_PER_MS
     return Selection(
         timeline=timeline,
-        step=0,
+        step=None,
         devices=tuple(windows["device"].to_list()),
         lengths_ms=(mean,),
         windows=windows,
         scale=1 / PS_PER_MS / max(len(lengths), 1),
+        window=Window.PROFILE,
     )

@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from statistics import fmean, median
+from statistics import fmean, median_low
 from typing import Final
 
 import numpy as np
@@ -56,7 +56,7 @@ class StepTimes:
 
     @property
     def median_s(self) -> float:
-        return median(self.each_s)
+        return median_low(self.each_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,7 +180,8 @@ def _of_steps(one: StepTimes, other: StepTimes, moved: float) -> _Told:
     if a == b:
         return _around(0.0, 0.0), _around(0.0, 0.0), "the very same steps"
     if min(len(a), len(b)) < _FEWEST:
-        few = Unknown(f"{min(len(a), len(b))} steps are too few for a range")
+        least = min(len(a), len(b))
+        few = Unknown(f"{least} step{' is' if least == 1 else 's are'} too few for a range")
         return few, few, f"one run each, and too few steps; {added}"
     chance = np.random.default_rng(0)
     drawn = _medians(_middle(b), chance) - _medians(_middle(a), chance)

@@ -25,6 +25,7 @@ from counterpoint.diagnose.exposure.merging import Merger, mergers
 from counterpoint.diagnose.exposure.synchrony import Synchronous, synchronous
 from counterpoint.diagnose.metrics.collectives import collective_profile
 from counterpoint.diagnose.network.bound import is_tiny
+from counterpoint.diagnose.network.requirement import SCHEMA as CLASSIFIED
 from counterpoint.diagnose.network.requirement import Bound, classify
 from counterpoint.timeline.host_transfers import host_transfers
 
@@ -38,6 +39,7 @@ SYNCHRONOUS: Final = "STEP102"
 SMALL: Final = "STEP103"
 AT_END: Final = "STEP104"
 BANDWIDTH: Final = "STEP106"
+LATE_RANK: Final = "STEP105"
 LATENCY: Final = "STEP107"
 BETWEEN_SLICES: Final = "STEP201"
 
@@ -45,6 +47,15 @@ _BOUNDS: Final = {Bound.BANDWIDTH: BANDWIDTH, Bound.LATENCY: LATENCY}
 _TOLD: Final = (
     "wire_bytes", "movable_ms", "required_gbps", "achieved_gbps", "capacity_gbps", "bound", "why",
 )  # fmt: skip
+
+SCHEMA: Final = {
+    **{name: kind for name, kind in CLASSIFIED.items() if not name.startswith("own_")},
+    "code": pl.String,
+    "causes": pl.List(
+        pl.Struct({"bound": pl.String, "ms": pl.Float64, "code": pl.String, "why": pl.String})
+    ),
+}
+"""Of `causes`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,6 +93,54 @@ def shares_of(case: Case) -> Shares:
     return Shares(tuple(rows), why, merged, ends)
 
 
+def causes(case: Case) -> pl.DataFrame:
+    """`network.requirement.classify` with what each collective's place in the program tells.
+
+    The one classification that `network` shows and rules judge by. `causes` split the exposed time
+    as rules do, the dearest first; `bound`, `why` and `code` are the first of them. `code` is that
+    of the rule that speaks of a cause; null where none does.
+    """
+    shares = case.ask(shares_of)
+    known = {(row["program"], row["op"]): row for row in shares.rows}
+    told = [
+        _with_causes(shares, row, known.get((row["program"], row["op"])))
+        for row in case.ask(classify).to_dicts()
+    ]
+    return pl.DataFrame(told, schema=SCHEMA, orient="row")
+
+
+def _with_causes(
+    shares: Shares, row: dict[str, Any], known: dict[str, Any] | None
+) -> dict[str, Any]:
+    if known is None:  # nothing of it is exposed
+        return {**row, "code": None, "causes": []}
+    late: dict[str, Any] = {
+        "bound": Bound.LATE_RANK,
+        "ms": known["late_ms"],
+        "code": LATE_RANK,
+        "why": f"{known['late_ms']:.3g} of {known['exposed_ms']:.3g} ms exposed pass before the"
+        " last device comes",
+    }
+    split = [late, {**_own_cause(shares, row, known["code"]), "ms": known["own_ms"]}]
+    found = sorted((it for it in split if it["ms"] > 0), key=lambda it: -it["ms"])
+    first = {name: found[0][name] for name in ("bound", "why", "code")}
+    return {**row, **first, "causes": found}
+
+
+def _own_cause(shares: Shares, row: dict[str, Any], code: str | None) -> dict[str, Any]:
+    bound, why = row["own_bound"], row["own_why"]
+    if code == SMALL:
+        bound, why = Bound.SMALL, "XLA's combiner merges it with others at a larger threshold"
+    elif code == AT_END:
+        end = shares.ends[row["op"]]
+        side = "behind" if end.where == "end" else "before"
+        bound = Bound.AT_END
+        why = f"{side} it the program computes {end.beside_ms:.3g} ms: little can run beside it"
+    elif code == SYNCHRONOUS:
+        bound, why = Bound.SYNCHRONOUS, shares.synchronous[row["op"]].why
+    return {"bound": bound, "why": why, "code": code}
+
+
 def _exposed(case: Case) -> list[dict[str, Any]]:
     # What waits while compute goes on costs nothing. What shows of a transfer that its slack would
     # cover is there because somebody came late.
@@ -106,7 +165,9 @@ def _shows_by_gaps(row: dict[str, Any]) -> bool:
     """Whether slack covers it, so that but gaps between the ops beside it are left."""
     slack = row["slack_ms"]
     covered = slack is not None and slack * row["count"] >= row["total_ms"]
-    return row["bound"] == Bound.HIDDEN or (row["bound"] == Bound.LATE_RANK and covered)
+    return row["bound"] in (Bound.HIDDEN, Bound.GAPS) or (
+        row["bound"] == Bound.LATE_RANK and covered
+    )
 
 
 def _code(row: dict[str, Any], why: Synchronous | None, *, small: bool, at_end: bool) -> str | None:

@@ -1,7 +1,9 @@
 """What each collective costs: how much of it is exposed, how fast it is, and who waits for whom.
 
 What is waiting and what is transfer, `counterpoint.timeline.meetings` tells; the transfer gives the
-bandwidth.
+bandwidth. Total, exposed and waiting time and the bandwidths are means over the same executions, so
+that exposed and hidden time add up to the total; `median_ms`, `transfer_ms` and `slack_ms` are
+medians of one execution.
 
 Sizes and bandwidths follow nccl-tests (PERFORMANCE.md): an all-gather's size is what all ranks end
 up with, a reduce-scatter's what they start with; algorithm bandwidth = bytes / time, bus bandwidth
@@ -41,9 +43,10 @@ SCHEMA: Final = {
     "exposed_ms": pl.Float64,  # per median step and device
     "hidden_share": pl.Float64,
     "transfer_ms": pl.Float64,  # median of the fastest device of each instance
+    "mean_transfer_ms": pl.Float64,  # the mean of the same: bandwidths are of it
     "wait_ms": pl.Float64,  # per median step and device, for the last rank
     "slack_ms": pl.Float64,  # median time from the start to where the result is needed
-    "algbw_gbps": pl.Float64,  # gigabytes per second
+    "algbw_gbps": pl.Float64,  # gigabytes per second, over all transfers
     "busbw_gbps": pl.Float64,
 }
 
@@ -66,11 +69,10 @@ def collective_profile(case: Case) -> pl.DataFrame:
         .join(_facts(ops), on="collective", how="left")
         .join(slack_per_op(selection, spans), on=keys, how="left", nulls_equal=True)
     )
-    seconds = pl.col("transfer_ms") / 1e3
     return (
         table.with_columns(
             hidden_share=1 - pl.col("exposed_ms") / pl.col("total_ms"),
-            algbw_gbps=pl.col("bytes") / seconds / 1e9,
+            algbw_gbps=pl.col("bytes") / pl.col("mean_transfer_ms") / 1e6,
         )
         .with_columns(
             hidden_share=pl.col("hidden_share").clip(0, 1),
@@ -86,9 +88,13 @@ def collective_profile(case: Case) -> pl.DataFrame:
 
 
 def exposed_executions(case: Case) -> pl.DataFrame:
-    """All executions of collectives in the typical steps, with `exposed_ps`."""
+    """All executions of collectives in the typical steps, with `exposed_ps`.
+
+    The parts of one that shows its whole course lie within it: they count once.
+    """
     ops = case.timeline.ops.with_row_index("row").filter(pl.col("lane") == Lane.COLLECTIVE)
-    found = executions_of(case.spans, ops)
+    windowed = pl.col("async_window").any().over("collective")
+    found = executions_of(case.spans, ops).filter(pl.col("async_window") | ~windowed)
     if not len(found):
         return found
     return found.with_columns(exposed_ps=exposed_parts(case.selection, case.spans, found))
@@ -138,6 +144,7 @@ def _instances(selection: Selection, transfers: pl.DataFrame, ops: pl.DataFrame)
     known = pl.col("group").is_not_null() | (selection.timeline.basis is Basis.PREDICTED)
     return instances.group_by("collective").agg(
         (pl.col("fastest").filter(known).median() / PS_PER_MS).alias("transfer_ms"),
+        (pl.col("fastest").filter(known).mean() / PS_PER_MS).alias("mean_transfer_ms"),
         pl.when((pl.col("devices").max() > 1) & known.all())
         .then(pl.col("wait").sum() * selection.scale)
         .alias("wait_ms"),

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 import polars as pl
 
 from counterpoint.core.basis import Basis
+from counterpoint.core.display import listed
 from counterpoint.core.errors import InputError
 from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.context import context_of
+from counterpoint.diagnose.exposure.shares import causes
 from counterpoint.diagnose.metrics.collectives import collective_profile
 from counterpoint.diagnose.network.asked import check_target
 from counterpoint.diagnose.network.calls import Calls, remote_calls
@@ -18,7 +20,7 @@ from counterpoint.diagnose.network.demand import Demand, demand
 from counterpoint.diagnose.network.fabric import fabric_of
 from counterpoint.diagnose.network.requirement import classify
 from counterpoint.diagnose.network.slack import slack_table
-from counterpoint.diagnose.selection import select
+from counterpoint.diagnose.selection import Window, select
 from counterpoint.hardware import Target
 from counterpoint.runs import Run
 from counterpoint.timeline.model import Timeline
@@ -42,13 +44,22 @@ class NetworkAnalysis:
     devices: int
     stands_for: str | None  # of a prediction, what its one device is
     device_kind: str
-    step_ms: float
+    subject: str  # what the figures are of: a median step, or what stands in for one
+    window: Window
+    window_ms: float
     links_source: str
     slack: pl.DataFrame
     collectives: pl.DataFrame
     network: pl.DataFrame
     demand: Demand
     calls: Calls
+
+    def __repr__(self) -> str:
+        return (
+            f"<NetworkAnalysis of {listed(self.inputs)}: {self.basis},"
+            f" {self.window} {self.window_ms:,.2f} ms on {self.devices} devices,"
+            f" {len(self.collectives)} collectives>"
+        )
 
 
 def analyse(
@@ -80,11 +91,13 @@ def analyse(
         stands_for=timeline.hosts[0].name if timeline.basis is Basis.PREDICTED else None,
         devices=len(selection.devices),
         device_kind=" and ".join(sorted({d.kind for d in timeline.devices})),
-        step_ms=case.step_ms,
+        subject=selection.subject,
+        window=selection.window,
+        window_ms=case.step_ms,
         links_source=fabric_of(case).source,
         slack=case.ask(slack_table),
         collectives=case.ask(collective_profile),
-        network=case.ask(classify),
+        network=case.ask(causes),
         demand=demand(case),
         calls=remote_calls(timeline, target),
     )

@@ -11,7 +11,8 @@ from typing import Final
 
 from counterpoint.core.errors import UsageError
 from counterpoint.diagnose.case import Case
-from counterpoint.hardware import Target, find_chip
+from counterpoint.hardware import Target
+from counterpoint.hardware.recorded import other_devices
 from counterpoint.simulate.stands_for import target_said
 
 _NEXT: Final = "without --target the profile's own chip tells its links"
@@ -45,18 +46,10 @@ def _check_prediction(target: Target, said: Target) -> None:
 
 
 def _check_chip(case: Case, target: Target) -> None:
-    """By family: A100s of 40 and of 80 GB have the same links."""
-    if target.known_gpu is None:
-        return
-    asked = target.chip.name
-    for name in {device.chip for device in case.timeline.devices}:
-        found = find_chip(name)
-        if found is not None and _family(found.name) != _family(asked):
-            raise UsageError(f"--target {target}, but the profile is of {found.name}", next=_NEXT)
-
-
-def _family(chip: str) -> str:
-    return chip.split(maxsplit=1)[0]
+    """A100s of 40 and of 80 GB have the same links."""
+    other = other_devices(case.timeline.devices, target, links=True)
+    if other is not None:
+        raise UsageError(f"--target {target}, but the profile is of {other}", next=_NEXT)
 
 
 def _check_devices(case: Case, target: Target) -> None:

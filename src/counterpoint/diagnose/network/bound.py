@@ -2,11 +2,12 @@
 
 exposed?  ── hardly ──────────────────────────────────────► hidden
   │ most of it is waiting for the device that comes last ──► waiting for a late rank
-  │ its slack covers it: but in gaps of the work beside it ► hidden
+  │ its slack covers it: but in gaps of the work beside it ► gaps beside it
   │ others of its kind and size are faster, of fewer
   │ operands ──────────────────────────────────────────────► many operands
   │ there is work that could run beside it, and the links
   │ have time left ────────────────────────────────────────► exposed by schedule
+  │ predicted: its rate is the cost model's, and no verdict ► too little beside it
   │ starting it and its rounds take longer than its bytes ─► latency-bound
   │ as fast as the links let such a message be ────────────► bandwidth-bound
   └ none of these, or figures are missing ─────────────────► unknown, with the reason
@@ -27,11 +28,17 @@ class Bound(StrEnum):
     """What a collective's exposed time is due to."""
 
     HIDDEN = "hidden"
+    GAPS = "gaps beside it"
     BANDWIDTH = "bandwidth"
     LATENCY = "latency"
     SCHEDULE = "exposed by schedule"
+    TOO_LITTLE = "too little beside it"
     LATE_RANK = "waiting for a late rank"
     OPERANDS = "many operands"
+    # Told by its place in the program, in `exposure.shares`:
+    SYNCHRONOUS = "synchronous"
+    SMALL = "could be merged"
+    AT_END = "at an end of the step"
     UNKNOWN = "unknown"
 
 
@@ -85,6 +92,7 @@ class Facts:
     kind: str
     link_busy: float  # share of the step in which its link carries anything
     pieces: str | None = None  # of what it is made, where that makes it slower than its like
+    predicted: bool = False  # its transfer is the cost model's price
 
 
 def judge(facts: Facts) -> tuple[Bound, str]:
@@ -98,13 +106,13 @@ def judge(facts: Facts) -> tuple[Bound, str]:
             f"{late:.3g} of {facts.exposed_ms:.3g} ms exposed pass before the last device comes"
         )
     if facts.slack_ms is not None and facts.slack_ms >= facts.total_ms:
-        return Bound.HIDDEN, (
+        return Bound.GAPS, (
             f"{facts.slack_ms:.3g} ms of slack for {facts.total_ms:.3g} ms: what is exposed are"
             " gaps between the ops beside it"
         )
     if facts.pieces is not None:
         return Bound.OPERANDS, facts.pieces
-    return _by_schedule(facts) or _by_links(facts)
+    return _by_schedule(facts) or (_priced(facts) if facts.predicted else _by_links(facts))
 
 
 def is_tiny(sent: float | None, transfer_ms: float | None) -> bool:
@@ -129,6 +137,30 @@ def _by_schedule(facts: Facts) -> tuple[Bound, str] | None:
         f"{slack:.3g} ms of slack for {lasts}, though up to {movable:.3g} ms of independent work"
         " stand elsewhere"
     )
+
+
+def _priced(facts: Facts) -> tuple[Bound, str]:
+    """Of a prediction: its rate is what the cost model put in, and tells nothing of the links."""
+    slack, movable = facts.slack_ms, facts.movable_ms
+    if slack is None or movable is None:
+        return Bound.UNKNOWN, f"what could run beside it is not known; {_price(facts)}"
+    if facts.link_busy >= _FULL:
+        return Bound.BANDWIDTH, (
+            f"its links are in use for {facts.link_busy:.0%} of the step: no order of the schedule"
+            f" hides what they carry; {_price(facts)}"
+        )
+    return Bound.TOO_LITTLE, (
+        f"{slack:.3g} ms of slack, and {movable:.3g} ms of independent work elsewhere; "
+        + _price(facts)
+    )
+
+
+def _price(facts: Facts) -> str:
+    how = f" ({facts.wire.price.how})" if facts.wire.price and facts.wire.price.how else ""
+    said = f"priced at {facts.transfer_ms or facts.total_ms:.3g} ms"
+    if facts.achieved is None:
+        return said + how
+    return f"{said}, {_share(facts, facts.achieved).split(',')[0]}{how}"
 
 
 def _by_links(facts: Facts) -> tuple[Bound, str]:

@@ -16,6 +16,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.exposure.shares import causes
 from counterpoint.diagnose.network.bound import HIDDEN, Bound
 from counterpoint.diagnose.network.requirement import classify
 from counterpoint.diagnose.network.sending import sendings
@@ -82,7 +83,7 @@ def demand(case: Case) -> Demand:
     pieces: list[dict[str, Any]] = []
     bursts: list[dict[str, Any]] = []
     full: list[dict[str, Any]] = []
-    bounds = {(row["program"], row["op"]): row["bound"] for row in case.ask(classify).to_dicts()}
+    bounds = {(row["program"], row["op"]): row["bound"] for row in case.ask(causes).to_dicts()}
     links: list[str | None] = sent["link"].unique().sort().to_list()
     for link in links:
         mine = sent.filter(pl.col("link").eq_missing(pl.lit(link, pl.String)))

@@ -1,16 +1,18 @@
 """What each collective asks of the links against what they give, and what binds it.
 
 required   = what a device sends / slack: with less the collective can't be hidden
-achieved   = what a device sends / transfer, the stay of the device that comes last
+achieved   = what a device sends / mean transfer, the stay of the device that comes last
 capacity   = what the link carries at most, of one device in one direction
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
 import polars as pl
 
+from counterpoint.core.basis import Basis
 from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.metrics.collectives import collective_profile
 from counterpoint.diagnose.network.bound import Bound, Facts, judge
@@ -36,13 +38,19 @@ SCHEMA: Final = {
     "capacity_gbps": pl.Float64,  # of one device in one direction; null: nobody says
     "bound": pl.String,  # of Bound
     "why": pl.String,  # with the figures that it was told by
+    "own_bound": pl.String,  # the same of what is exposed besides waiting for a late rank
+    "own_why": pl.String,
 }
 
 _GIGA: Final = 1e9
 
 
 def classify(case: Case) -> pl.DataFrame:
-    """One row per collective, in the order of `case.ask(collective_profile)`: SCHEMA."""
+    """One row per collective, in the order of `case.ask(collective_profile)`: SCHEMA.
+
+    By links and schedule alone; `exposure.shares.causes` adds what its place in the program tells,
+    and is what commands show.
+    """
     keys = ["program", "op"]
     slack = case.ask(slack_table).select(*keys, "slack_p5_ms", "slack_p95_ms", "no_slack_share")
     movable = movable_work(case).select(*keys, "movable_ms")
@@ -55,9 +63,10 @@ def classify(case: Case) -> pl.DataFrame:
     busy = _busy(case, found)
     asked = joined.to_dicts()
     pieces = many_pieces(case, asked, found)
+    predicted = case.basis is Basis.PREDICTED
     rows = [
         _row(
-            {**row, "pieces": pieces.get((row["program"], row["op"]))},
+            {**row, "pieces": pieces.get((row["program"], row["op"])), "predicted": predicted},
             wire,
             busy.get(wire.link, 0.0) / case.step_ms if case.step_ms else 0.0,
         )
@@ -76,12 +85,12 @@ def _busy(case: Case, found: list[Wire]) -> dict[Link | None, float]:
 
 def _row(row: dict[str, Any], wire: Wire, link_busy: float) -> dict[str, Any]:
     required = _rate(wire.bytes, row["slack_ms"], at_least_ms=NO_SLACK_PS / PS_PER_MS)
-    achieved = _rate(wire.bytes, row["transfer_ms"])
+    achieved = _rate(wire.bytes, row["mean_transfer_ms"])
     facts = Facts(
         total_ms=row["total_ms"] / row["count"],
         exposed_ms=row["exposed_ms"] / row["count"],
         wait_ms=None if row["wait_ms"] is None else row["wait_ms"] / row["count"],
-        transfer_ms=row["transfer_ms"],
+        transfer_ms=row["mean_transfer_ms"],
         slack_ms=row["slack_ms"],
         movable_ms=row["movable_ms"],
         achieved=achieved,
@@ -90,8 +99,13 @@ def _row(row: dict[str, Any], wire: Wire, link_busy: float) -> dict[str, Any]:
         kind=row["kind"],
         link_busy=link_busy,
         pieces=row["pieces"],
+        predicted=row["predicted"],
     )
-    told: tuple[Bound, str] = judge(facts)
+    told = own = judge(facts)
+    if told[0] is Bound.LATE_RANK:
+        late = min(facts.wait_ms or 0.0, facts.exposed_ms)
+        rest = (facts.total_ms - late, facts.exposed_ms - late)
+        own = judge(replace(facts, total_ms=rest[0], exposed_ms=rest[1], wait_ms=0.0))
     return {
         **{name: row.get(name) for name in SCHEMA},
         "link": wire.link,
@@ -101,6 +115,8 @@ def _row(row: dict[str, Any], wire: Wire, link_busy: float) -> dict[str, Any]:
         "capacity_gbps": _giga(wire.capacity),
         "bound": told[0],
         "why": told[1],
+        "own_bound": own[0],
+        "own_why": own[1],
     }
 
 

@@ -13,7 +13,9 @@ No schedule hides a transfer that takes longer than all the work beside it.
 
 Bytes that one device sends, over the slack (the time until the result is needed) and over the
 transfer's own time, against what the target's links carry: `--target` or the chip in the profile
-tells that. A transfer near that rate is bound by it.
+tells that. A transfer near that rate is bound by it. In a prediction the rate is the one that the
+cost model put in and proves nothing: there the rule speaks only of links that are in use for 90 %
+of the step.
 
 ## Example
 

@@ -20,6 +20,8 @@ stands in the same computation, and neither feeds the collective nor needs it. T
 what the simulator says of the same schedule without these collectives, and what such work covers.
 What going on with work that does not need them would gain, in the order as it is, is told beside.
 One that is made of many operands, and far slower than others of its kind and size, is told as such.
+Of a prediction, whose transfers take what the cost model says, those without enough work beside
+them are told apart, with their price.
 
 ## Example
 
@@ -89,17 +91,21 @@ _ELSEWHERE: Final = (
 
 
 def check(case: Case) -> Iterator[Finding]:
-    """At most one, over all of them."""
+    """One over all that other work could run beside; of a prediction, one over those without."""
     rows = case.ask(shares_of).of(CODE)
-    if not rows:
-        return
+    alone = [row for row in rows if row["bound"] == Bound.TOO_LITTLE]
+    others = [row for row in rows if row["bound"] != Bound.TOO_LITTLE]
+    yield from (_finding(case, some) for some in (others, alone) if some)
+
+
+def _finding(case: Case, rows: Rows) -> Finding:
     looped = [row["kind"] for row in rows if _is_looped(case, row["op"])]
     saving = removing(case, rows) if looped else hiding(case, rows)
     parts = case.breakdown
     whole = parts.collective_exposed_ms + parts.collective_hidden_ms
     hidden = parts.collective_hidden_ms / whole if whole else 0.0
     first = rows[0]
-    yield Finding(
+    return Finding(
         code=CODE,
         title=f"devices wait {exposed_ms(rows):,.2f} ms per step for {kinds(rows)}",
         detail=(
@@ -128,13 +134,15 @@ def _beside(row: dict[str, Any]) -> str:
 
 def _too_long(row: dict[str, Any]) -> str:
     """That no schedule hides it, where that is so."""
-    parts = (row["transfer_ms"], row["slack_ms"], row["movable_ms"])
-    if None in parts or row["transfer_ms"] <= row["slack_ms"] + row["movable_ms"]:
+    parts = (row["mean_transfer_ms"], row["slack_ms"], row["movable_ms"])
+    if row["bound"] == Bound.TOO_LITTLE:
+        return ""  # it says so itself
+    if None in parts or row["mean_transfer_ms"] <= row["slack_ms"] + row["movable_ms"]:
         return ""
     return (
-        f". Its transfer of {row['transfer_ms']:,.3g} ms is longer than all the work that could run"
-        f" beside it: {row['slack_ms']:,.3g} ms that stand there, {row['movable_ms']:,.3g} ms"
-        " elsewhere"
+        f". Its transfer of {row['mean_transfer_ms']:,.3g} ms is longer than all the work that"
+        f" could run beside it: {row['slack_ms']:,.3g} ms that stand there,"
+        f" {row['movable_ms']:,.3g} ms elsewhere"
     )
 
 
@@ -142,8 +150,13 @@ def _remedy(case: Case, rows: Rows, looped: Sequence[str]) -> Remedy:
     if rows[0]["bound"] == Bound.OPERANDS:
         return advise(case, _fewer(rows[0]["kind"]))
     nothing = all(row["movable_ms"] == 0 for row in rows) and not looped
-    if nothing or not on_gpu(case):
+    nothing |= all(row["bound"] == Bound.TOO_LITTLE for row in rows)
+    if not on_gpu(case):
         return advise(case, _ELSEWHERE)
+    if nothing:
+        flags = {pipelining_flag(kind): "true" for kind in looped if kind in PIPELINED}
+        moved = "; or move collectives of the loop to another of its turns" if flags else ""
+        return advise(case, _ELSEWHERE + moved, flags)
     scheduler = scheduler_of(case)
     flags = {} if scheduler.ran else {LHS: "true"}
     flags |= {pipelining_flag(kind): "true" for kind in dict.fromkeys(looped) if kind in PIPELINED}

@@ -134,9 +134,12 @@ def _certain(row: dict[str, Any]) -> float:
 
 def _who(case: Case, late: tuple[Straggler, ...]) -> str:
     if not late:
+        steps = case.selection.windows["step"].n_unique()
+        if steps == 1:
+            return "One step does not tell which device comes last more often than by chance"
         return (
             "Which device comes last is not the same one often enough, in these"
-            f" {case.selection.windows['step'].n_unique()} steps, to be more than chance"
+            f" {steps} steps, to be more than chance"
         )
     return "; ".join(_one(case, one) for one in late[:_NAMED])
 

@@ -16,7 +16,8 @@ ranks each gets so small a part that even a large message is mostly rounds.
 The rate that a transfer comes to, against what the target's links carry and against what latency
 alone explains. Where nobody knows the links: at most 64 KiB that take ten times as long as the
 slowest of links needs for them. Those that could be merged are STEP103; of those that need each
-other the HLO tells how long their chain is.
+other the HLO tells how long their chain is. Of predictions, whose times are the cost model's own,
+the rule says nothing.
 
 ## Example
 
@@ -93,7 +94,7 @@ def check(case: Case) -> Iterator[Finding]:
         evidence=evidence(case, rows),
         remedy=_remedy(case, rows, depth),
         doubt=None
-        if any(row["wait_ms"] is not None for row in rows) or case.basis == "predicted"
+        if any(row["wait_ms"] is not None for row in rows)
         else "waiting for late devices may be in it: the profile does not show who came when",
     )
 

@@ -110,14 +110,16 @@ def _finding(case: Case, kind: _Kind, saves: Range, chip: Chip) -> Finding:
     handed = sum(chain.handed_ms for chain in kind.chains)
     rate = moved / ms * 1e3
     what = "attention" if kind.name == _ATTENTION else kind.name
+    moving = f"at {rate / 1e12:,.2f} TB/s ({rate / chip.hbm_bytes:.0%} of {chip.name}'s)"
+    if case.basis is Basis.PREDICTED:
+        moving = f"priced at {rate / 1e12:,.2f} TB/s"
     return Finding(
         code=CODE,
         title=f"{ms:,.2f} ms per step go to kernels that move {what} through memory",
         detail=(
             f"{counted(len(members), 'kernel')} in {counted(len(kind.chains), 'chain')} move"
-            f" {moved / 1e9:,.1f} GB per step at {rate / 1e12:,.2f} TB/s"
-            f" ({rate / chip.hbm_bytes:.0%} of {chip.name}'s); for {handed:,.2f} ms of it one"
-            f" kernel writes what the next reads, as {_pair(kind.chains[0])}"
+            f" {moved / 1e9:,.1f} GB per step {moving}; for {handed:,.2f} ms of it one kernel"
+            f" writes what the next reads, as {_pair(kind.chains[0])}"
         ),
         saves_ms=saves,
         basis=Basis.RULE_OF_THUMB,

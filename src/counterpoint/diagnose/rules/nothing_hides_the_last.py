@@ -81,8 +81,8 @@ def _finding(case: Case, row: dict[str, Any]) -> Finding:
     return Finding(
         code=CODE,
         title=(
-            f"devices wait {row['own_ms']:,.2f} ms at the {end.where} of each step for one"
-            f" {row['kind']}"
+            f"devices wait {row['own_ms']:,.2f} ms for {_named(row)} at the {end.where} of each"
+            " step"
         ),
         detail=(
             f"{place_of(row)}{merged} stands where {_alone(case)} beside it: {side} it the program"
@@ -96,6 +96,12 @@ def _finding(case: Case, row: dict[str, Any]) -> Finding:
         if case.program
         else "the profile holds no HLO: what could run beside it is not known",
     )
+
+
+def _named(row: dict[str, Any]) -> str:
+    """Its op, which tells several of one kind apart; with its kind, unless the op names it."""
+    op, kind = str(row["op"]), str(row["kind"])
+    return op if op.startswith(kind) else f"the {kind} {op}"
 
 
 def _alone(case: Case) -> str:

@@ -1,10 +1,10 @@
-"""Functions are compiled again while training runs.
+"""Functions are compiled again.
 
 ## What it does
 
 Finds compiles inside of steps: the host's compiler events in the profile, and, of a recorded Run,
-functions that were compiled again after its first three steps. Names the function, and where the
-profile carries both builds, the argument whose shape differs.
+functions that were compiled again, at the start of training or later. Names the function, what its
+further compiles took, and the argument whose shape, sharding or layout differs.
 
 ## Why it costs time
 
@@ -16,6 +16,9 @@ Where shapes differ from batch to batch it comes back again and again.
 Compiler events longer than a millisecond that begin between the first steady step and the end of
 the last. They cost what the steps that they touch take longer than the others, spread over all
 steps. Of a Run: compiles of a function that had been compiled before, later than its third step.
+Those before it cost once, and are told without a saving per step: of the step's own function, and
+of others that one line compiles again for a second or more. What JAX handed to the compiler, which
+a Run keeps, tells the arguments of each build.
 
 ## Example
 
@@ -26,10 +29,12 @@ for batch in batches:  # the last one of each epoch is shorter
 
 ## Fix
 
-Make shapes the same: pad or drop the last batch, bucket sequence lengths, pass what changes as an
-array and not as a Python number or `static_argnums`. `jax.config.update("jax_explain_cache_misses",
-True)` prints why JAX compiles again. A compilation cache (`jax_compilation_cache_dir`) makes each
-shape cost once.
+Where the second step compiles again, its parameters come out of the first with another sharding
+than they went in: place them before the first step, with `jax.device_put(params, shardings)` or by
+`jax.jit(init, out_shardings=shardings)`. Make shapes the same: pad or drop the last batch, bucket
+sequence lengths, pass what changes as an array and not as a Python number or `static_argnums`.
+`jax.config.update("jax_explain_cache_misses", True)` prints why JAX compiles again. A compilation
+cache (`jax_compilation_cache_dir`) makes each shape cost once.
 
 ## Fix safety
 
@@ -39,7 +44,8 @@ Padding changes the numbers unless it is masked out.
 
 Functions compiled for the first time inside of a profile (an evaluation, a checkpoint) come once. A
 function that a program makes anew in each step (a lambda, a `partial`) is compiled anew, too: there
-the fix is to make it once.
+the fix is to make it once. Two functions of one name on one line look like one that was compiled
+twice.
 
 ## References
 
@@ -52,9 +58,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.core.basis import Range
+from counterpoint.core.basis import Range, Unknown
 from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
+from counterpoint.diagnose.host.builds import rebuilt
 from counterpoint.diagnose.host.compiles import (
     WARM,
     Compiled,
@@ -69,12 +76,17 @@ NAME: Final = "recompilation"
 SINCE: Final = "0.1"
 
 _NAMED: Final = 5
+_WORTH_S: Final = 1.0
+"""Of a function that is not the step's: below it a compile is no cause to change a program."""
 
 
 def check(case: Case) -> Iterator[Finding]:
-    """At most one: what the profile saw, else what the Run recorded."""
+    """What the profile saw, else what the Run recorded; and what compiled again at the start."""
     found = [*_in_profile(case)] or [*_in_run(case)]
+    told = {evidence.what for finding in found for evidence in finding.evidence}
+    told |= {f"jit_{name}" for name in told}  # calls are named as the function, not as its module
     yield from found
+    yield from (one for one in _at_start(case) if one.evidence[0].what not in told)
 
 
 def _in_profile(case: Case) -> Iterator[Finding]:
@@ -131,8 +143,51 @@ def _in_run(case: Case) -> Iterator[Finding]:
     )
 
 
+def _at_start(case: Case) -> Iterator[Finding]:
+    """Functions of which a Run has several builds: their compiles cost once."""
+    run, index = case.context.run, case.timeline.step_program
+    step = case.timeline.programs[index].name if index is not None else None
+    if run is None or run.timed is None:
+        return
+    names = dict.fromkeys(it.name for it in run.timed.compiles if it.name)
+    again = [found for name in names if (found := rebuilt(run, name)) is not None]
+    worth = [it for it in again if it.name == step or (it.one_line and it.seconds >= _WORTH_S)]
+    for it in sorted(worth, key=lambda it: -it.seconds):
+        place = f", called at {it.where}" if it.where else ""
+        yield _once(
+            case,
+            it.name,
+            f"{it.name} is compiled {_times(it.times)}; all but the first take {it.seconds:,.2f} s",
+            f"{it.name}{place}: {it.apart or 'which argument differs, the Run does not tell'}",
+            f"{it.seconds:,.2f} s once, not in each step",
+        )
+
+
+def _once(case: Case, name: str, title: str, detail: str, why: str) -> Finding:
+    return Finding(
+        code=CODE,
+        title=title,
+        detail=detail,
+        saves_ms=Unknown(why),
+        basis=case.basis,
+        evidence=(Evidence(what=name, ms=None),),
+        remedy=Remedy(
+            "hand over arguments in the first call as in all others: place parameters before it"
+            " (jax.device_put(params, shardings), or jax.jit(init, out_shardings=shardings)), and"
+            " keep shapes the same; JAX_EXPLAIN_CACHE_MISSES=1 prints why it compiles again"
+        ),
+    )
+
+
+def _times(count: int) -> str:
+    return "twice" if count == 2 else f"{count:,} times"
+
+
 def _shapes(case: Case, names: tuple[str, ...]) -> str:
+    run = case.context.run
     for name in names:
+        if run is not None and (known := rebuilt(run, name)) is not None and known.apart:
+            return f"; {name}: {known.apart}"
         apart = shapes_apart(case.timeline.programs, name)
         if apart is not None:
             return f"; an argument of {name} is {apart[0]} and then {apart[1]}"

@@ -17,7 +17,8 @@ which counts tiles in waves over the cores, and memory traffic where that is slo
 slow if it takes over 1.5 times the most that the model gives for it. TPUs, whose tiling is not
 modelled, are given 1.6 times what operations or bytes take at the chip's rates, by what the
 profile counts; so a product there is slow from 2.4 times on. Products beside which a
-collective runs for more than a tenth of their time are left out: it takes cores from them.
+collective runs for more than a tenth of their time are left out: it takes cores from them. So are
+predictions, whose times are the model's own.
 
 ## Example
 
@@ -105,7 +106,9 @@ class _Slow:
 
 
 def check(case: Case) -> Iterator[Finding]:
-    """At most one, over all products."""
+    """At most one, over all products; of a prediction the times are the model's own."""
+    if case.basis is Basis.PREDICTED:
+        return
     chip = chip_of(case)
     slow = _alone(case, list(_slow(case, chip))) if chip else []
     if chip is None or not slow:

@@ -24,7 +24,10 @@ _ASKING: Final = re.compile(
 )
 """Whose metadata is held to: those that are built against a release of JAX."""
 
-_WHERE: Final = "import platform, sys; print(platform.python_version(), *sys.path[1:], sep='\\n')"
+_WHERE: Final = (
+    "import sys; sys.path[:] = filter(None, sys.path)\n"  # nothing of the current directory
+    "import platform; print(platform.python_version(), *sys.path, sep='\\n')"
+)
 _CUDA: Final = re.compile(
     r"lib(cudnn|nccl|cublas|cublasLt|cudart|cupti|cufft|cusolver|cusparse|nvrtc|nvJitLink)\.so"
 )

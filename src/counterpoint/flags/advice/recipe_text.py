@@ -28,6 +28,7 @@ is about: `kinds` of collectives, `where` in the program.
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping
 from typing import Any, Final, cast
@@ -37,11 +38,13 @@ from counterpoint.flags.advice.condition import FAMILIES, NEEDED, Condition
 from counterpoint.flags.advice.recipe import Line, Recipe
 from counterpoint.flags.channel import Channel
 from counterpoint.flags.layout import Layout
+from counterpoint.flags.settings import fault
 
 _TABLES: Final = (
     *("about", "source", "for", "goals", "xla_flags", "env", "libtpu", "layout"),
     *("arguments", "kernel", "advice", "left_out"),
 )
+_SETTINGS: Final = ("xla_flags", "env", "libtpu")
 _TEXTS: Final = ("reason", "basis", "source", "known", "where")
 _CONDITION: Final = ("since", "before", "chips", "not_chips", "hosts", "needed")
 _FIELDS: Final = frozenset({"value", "kinds", *_TEXTS, *_CONDITION})
@@ -56,8 +59,23 @@ _WORDS: Final = {
 """What these fields may say."""
 
 
+_DEEPEST: Final = 64
+_DEEP_KEY: Final = re.compile(
+    r"""(?<![^\s.=\[\],"'])"""
+    r"""(?:(?:"[^"\n]*+"|'[^'\n]*+'|[^\s.=\[\],"']++)[ \t]*+\.[ \t]*+){"""
+    f"{_DEEPEST + 1}}}"
+)
+"""tomllib takes a time for a key that grows with the square of its dots."""
+
+
 def read_recipe(text: str, where: str) -> Recipe:
     """The settings in a TOML text; `where` is its file."""
+    if deep := _DEEP_KEY.search(text):
+        line = text.count("\n", 0, deep.start()) + 1
+        raise InputError(
+            f"{where}:{line}: a key with more than {_DEEPEST} dots",
+            next="put flags under [xla_flags] and variables under [env]",
+        )
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as failure:
@@ -73,7 +91,11 @@ def read_recipe(text: str, where: str) -> Recipe:
         raise InputError(f"{where}: XLA_FLAGS under [env]", next="write flags under [xla_flags]")
 
     def lines(table: str, channel: Channel = Channel.ENVIRONMENT) -> tuple[Line, ...]:
-        return _lines(document, table, where, channel)
+        found = _lines(document, table, where, channel)
+        for line in found if table in _SETTINGS else ():
+            if why := fault(line.name, line.value):
+                raise InputError(f"{where}: {table}: {line.name!r} is not a setting", why=why)
+        return found
 
     return Recipe(
         where.rpartition("/")[2].removesuffix(".toml"),

@@ -21,6 +21,22 @@ _ENVIRONMENT: Final = (Reader.JAX, Reader.CLIENT, Reader.LOG, Reader.NCCL, Reade
 _LEVELS: Final = re.compile(r"[^=,\s]+=-?\d+(,[^=,\s]+=-?\d+)*")
 _WHOLE: Final = re.compile(r"[-+]?(0[xX][0-9a-fA-F]+|\d+)")
 
+JAX_ELSEWHERE: Final = frozenset(
+    {
+        "JAX_COORDINATOR_ADDRESS",
+        "JAX_COORDINATOR_BIND_ADDRESS",
+        "JAX_COORDINATOR_IP",
+        "JAX_COORDINATOR_PORT",
+        "JAX_NUM_PROCESSES",
+        "JAX_PROCESS_COUNT",
+        "JAX_PROCESS_ID",
+        "JAX_PROCESS_INDEX",
+        "JAX_LOCAL_DEVICE_IDS",
+        "JAX_PLATFORM_NAME",
+    }
+)
+"""What JAX's start-up and its trainers read, beside JAX's options."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variable:
@@ -123,6 +139,14 @@ def variables() -> Mapping[str, Variable]:
 def arguments() -> Mapping[str, Variable]:
     """What is given otherwise: compile options that are no flag, libtpu, Levanter, the kernel."""
     return {name: it for name, it in _all().items() if it.reader not in _ENVIRONMENT}
+
+
+@cache
+def nccl_names() -> frozenset[str]:
+    """The variables that NCCL and its plugins read."""
+    file = Path(__file__).with_name("nccl_names.txt")
+    lines = file.read_text("utf-8").splitlines()
+    return frozenset(line for line in lines if line and line[0] != "#")
 
 
 @cache

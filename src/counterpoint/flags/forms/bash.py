@@ -1,10 +1,13 @@
-"""Lines for a shell: `export NAME="value"`, each of XLA's flags on a line of its own."""
+r"""Lines for a shell: `export NAME="value"`, each of XLA's flags on a line of its own.
+
+They mean the same in a script and typed into an interactive bash, which replaces `!` even between
+double quotes: there it stands as `$'\041'` outside of them, and so does what can't be printed.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from counterpoint.core.errors import UsageError
 from counterpoint.flags.forms.lines import FLAGS, TPU, remarks, variables
 from counterpoint.flags.settings import Settings
 
@@ -29,6 +32,11 @@ def exports(settings: Settings) -> Iterator[str]:
 
 def quoted(value: str) -> str:
     """A value as it stands between double quotes."""
-    if "\0" in value:
-        raise UsageError(f"an environment can't hold a zero byte: {value!r}")
-    return value.translate(_SPECIAL)
+    return "".join(map(_quoted, value))
+
+
+def _quoted(character: str) -> str:
+    if character != "!" and character.isprintable():
+        return character.translate(_SPECIAL)
+    octal = "".join(f"\\{byte:03o}" for byte in character.encode())
+    return f"\"$'{octal}'\""

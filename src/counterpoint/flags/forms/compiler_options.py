@@ -56,7 +56,9 @@ def compiler_options(settings: Settings, release: Release) -> Options:
 def render_compiler_options(settings: Settings, release: Release) -> str:
     """The dict as a statement, with what is left out in comments."""
     found = compiler_options(settings, release)
-    lines = [f"# For jaxlib {release.version}: jax.jit(step, compiler_options=compiler_options)"]
+    known = "" if release.exact else f" (by what is known of {release.version})"
+    call = "jax.jit(step, compiler_options=compiler_options)"
+    lines = [f"# For jaxlib {release.asked}{known}: {call}"]
     if settings.layout and (said := said_of(settings.layout)):
         lines.append(f"# Meant for {said}.")
     lines += _dict(found.taken)

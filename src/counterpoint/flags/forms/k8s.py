@@ -10,6 +10,9 @@ from collections.abc import Iterator
 from counterpoint.flags.forms.lines import FLAGS, TPU, double_quoted, remarks, variables
 from counterpoint.flags.settings import Settings
 
+_WORDS = ("y", "n", "yes", "no", "on", "off", "true", "false", "null")
+"""What YAML takes for something else than a text."""
+
 
 def render_k8s(settings: Settings) -> str:
     """The list, to be put under a container."""
@@ -20,7 +23,7 @@ def render_k8s(settings: Settings) -> str:
 
 def _entry(name: str, parts: tuple[str, ...]) -> Iterator[str]:
     parts = tuple(_without_references(part) for part in parts)
-    yield f"- name: {name}"
+    yield f"- name: {double_quoted(name) if name.lower() in _WORDS else name}"
     plain = all(part.isprintable() and not part.endswith(" ") for part in parts)
     if name in (FLAGS, TPU) and len(parts) > 1 and plain:
         yield "  value: >-"

@@ -56,8 +56,8 @@ def said_of(layout: Layout) -> str:
 
 
 def one_line(text: str) -> str:
-    """For a comment."""
-    return " ".join(text.split())
+    """For a comment: spaces for white space, and what can't be printed escaped."""
+    return "".join(map(_printable, " ".join(text.split())))
 
 
 def double_quoted(text: str) -> str:
@@ -66,6 +66,8 @@ def double_quoted(text: str) -> str:
 
 
 def _escaped(character: str) -> str:
-    if character in '\\"':
-        return "\\" + character
+    return "\\" + character if character in '\\"' else _printable(character)
+
+
+def _printable(character: str) -> str:
     return character if character.isprintable() else f"\\U{ord(character):08x}"

@@ -5,7 +5,8 @@ What only the shell can know stays as it is written there: between double quotes
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Final
 
 from counterpoint.flags.channel import Channel
@@ -15,20 +16,26 @@ from counterpoint.flags.xla_flags import join_xla_flags
 
 _OF_FLAGS: Final = (Channel.XLA_FLAGS, Channel.LIBTPU_INIT_ARGS)
 _NEXT_LINE: Final = " \\\n"
+_DOCKER: Final = str.maketrans({character: "\\" + character for character in '\\"$'})
+Quote = Callable[[str], str]
 _SETTERS: Final = {"shell": "export", "slurm": "export", "docker": "ENV"}
 """The forms that are scripts, each with the word before an assignment."""
 
 
 def assignments(written: Written) -> str:
     """One for each variable, with all that it holds."""
-    held = {str(channel): _words(written, channel) for channel in _OF_FLAGS}
-    held |= {one.name: [_value(one)] for one in written.through(Channel.ENVIRONMENT)}
+    refused = [one for one, _ in written.refused]
+    written = replace(written, given=tuple(one for one in written.given if one not in refused))
     setter = _SETTERS[written.form]
-    lines = [
+    quote = _for_docker if setter == "ENV" else quoted
+    held = {str(channel): _words(written, channel, quote) for channel in _OF_FLAGS}
+    held |= {
+        one.name: [quote(one.meant) if one.known else one.meant]
+        for one in written.through(Channel.ENVIRONMENT)
+    }
+    return "".join(
         f'{setter} {name}="{_NEXT_LINE.join(words)}"\n' for name, words in held.items() if words
-    ]
-    text = "".join(lines)
-    return text.replace("\\`", "`") if setter == "ENV" else text  # docker runs no commands there
+    )
 
 
 def is_script(written: Written) -> bool:
@@ -42,7 +49,7 @@ def stays(written: Written, slip: Slip) -> bool:
     return known_later and is_script(written)
 
 
-def _words(written: Written, channel: Channel) -> list[str]:
+def _words(written: Written, channel: Channel, quote: Quote) -> list[str]:
     """The flags of a variable, and what the shell is to put between them, line by line."""
     given = written.through(channel)
     texts = {(one.place, one.text) for one in given}
@@ -51,7 +58,7 @@ def _words(written: Written, channel: Channel) -> list[str]:
         for slip in written.slips
         if slip.channel is channel and stays(written, slip) and (slip.place, slip.text) not in texts
     ]
-    return [_word(one) for one in _by_line(given, between)]
+    return [_word(one, quote) for one in _by_line(given, between)]
 
 
 def _by_line(given: tuple[Given, ...], between: list[Slip]) -> Iterator[Given | Slip]:
@@ -64,11 +71,12 @@ def _by_line(given: tuple[Given, ...], between: list[Slip]) -> Iterator[Given | 
     yield from between
 
 
-def _word(one: Given | Slip) -> str:
+def _word(one: Given | Slip, quote: Quote) -> str:
     if isinstance(one, Slip) or not one.known:
         return one.text
-    return quoted(join_xla_flags([f"--{one.name}={one.meant}"]))
+    return quote(join_xla_flags([f"--{one.name}={one.meant}"]))
 
 
-def _value(one: Given) -> str:
-    return quoted(one.meant) if one.known else one.meant
+def _for_docker(value: str) -> str:
+    """Between double quotes, where docker runs no commands."""
+    return value.translate(_DOCKER)

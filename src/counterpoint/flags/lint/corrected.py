@@ -12,7 +12,7 @@ from counterpoint.flags.catalogue.release import Release
 from counterpoint.flags.lint.assignments import assignments, is_script, stays
 from counterpoint.flags.rendering import Form, render
 from counterpoint.flags.settings import Settings
-from counterpoint.flags.written import Slip, Written
+from counterpoint.flags.written import Slip, Written, as_slip
 from counterpoint.flags.xla_flags import render_xla_flags
 
 _FORMS: Final = {
@@ -28,7 +28,8 @@ _FORMS: Final = {
 
 def left_out(written: Written) -> tuple[Slip, ...]:
     """What the text does not hold, since it is no setting, or known only elsewhere."""
-    return tuple(slip for slip in written.slips if not stays(written, slip))
+    slips = tuple(slip for slip in written.slips if not stays(written, slip))
+    return (*slips, *(as_slip(one, why) for one, why in written.refused))
 
 
 def corrected(written: Written, release: Release) -> str:

@@ -55,11 +55,22 @@ NAME: Final = "unknown-flag"
 SINCE: Final = "0.1"
 
 
+_LOOKED_UP: Final = 50
+"""So many names get their neighbours: more are not misspelt, and the search takes milliseconds."""
+
+
 def check(case: Case) -> Iterator[Remark]:
+    near: dict[str, tuple[str, ...]] = {}
     for one in case.compiler:
         if case.fate(one).kind is Kind.NEVER:
             message = f"{_nobody()} knows this name; {ending(one.channel)}"
-            candidates = meant(one.name, case.release)
+            if one.name not in near and len(near) == _LOOKED_UP:
+                advice = "drop it, or look for the name that was meant: counterpoint flags show"
+                yield remark(CODE, Severity.ERROR, one, message, advice)
+                continue
+            if one.name not in near:
+                near[one.name] = meant(one.name, case.release)
+            candidates = near[one.name]
             yield remark(
                 CODE, Severity.ERROR, one, message, _advice(candidates), _mend(one, candidates)
             )

@@ -4,7 +4,8 @@
 
 Finds variables that look like JAX's, NCCL's, XLA's or its log's, and that none of them reads in
 this release: misspelt ones, ones that a later or an earlier release has, and one that many guides
-name and no release has ever had (`TF_CPP_MAX_LOG_LEVEL`).
+name and no release has ever had (`TF_CPP_MAX_LOG_LEVEL`). Names that aren't names of variables
+(`NCCL_A;B`) and values that no environment can hold are errors.
 
 ## Why it costs time
 
@@ -42,14 +43,13 @@ To drop it is safe. Another name would change the run: said, not made.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import cache
-from pathlib import Path
 from typing import Final
 
 from counterpoint.flags.catalogue import History, history
-from counterpoint.flags.catalogue.variable import variables
+from counterpoint.flags.catalogue.variable import JAX_ELSEWHERE, nccl_names, variables
 from counterpoint.flags.channel import Channel
 from counterpoint.flags.lint.case import Case
+from counterpoint.flags.lint.fate import Kind
 from counterpoint.flags.lint.remark import Mend, Remark, Severity, remark
 from counterpoint.flags.version import number
 from counterpoint.flags.written import Given
@@ -58,36 +58,21 @@ CODE: Final = "FLAG501"
 NAME: Final = "unread-variable"
 SINCE: Final = "0.1"
 
+_OF_FLAGS: Final = (Channel.XLA_FLAGS, Channel.COMPILER_OPTIONS)
+"""A name that is none is an unknown one there."""
 _CLOSE: Final = 0.9
 _OURS: Final = ("NCCL_", "XLA_PYTHON_CLIENT_", "XLA_CLIENT_", "TF_CPP_", "CUDA_DEVICE_")
-_JAX_ELSEWHERE: Final = frozenset(
-    {
-        "JAX_COORDINATOR_ADDRESS",
-        "JAX_COORDINATOR_BIND_ADDRESS",
-        "JAX_COORDINATOR_IP",
-        "JAX_COORDINATOR_PORT",
-        "JAX_NUM_PROCESSES",
-        "JAX_PROCESS_COUNT",
-        "JAX_PROCESS_ID",
-        "JAX_PROCESS_INDEX",
-        "JAX_LOCAL_DEVICE_IDS",
-        "JAX_PLATFORM_NAME",
-    }
-)
-"""What JAX's start-up and its trainers read, beside JAX's options."""
-
-
-@cache
-def nccl_names() -> frozenset[str]:
-    """The variables that NCCL and its plugins read."""
-    file = Path(__file__).with_name("nccl_names.txt")
-    lines = file.read_text("utf-8").splitlines()
-    return frozenset(line for line in lines if line and line[0] != "#")
 
 
 def check(case: Case) -> Iterator[Remark]:
     """At most one for each variable."""
+    refused = dict(case.written.refused)
+    for one, why in refused.items():
+        if one.channel not in _OF_FLAGS or case.fate(one).kind is not Kind.NEVER:
+            yield remark(CODE, Severity.ERROR, one, why, "drop it", Mend(safe=False))
     for one in case.written.through(Channel.ENVIRONMENT):
+        if one in refused:
+            continue
         known = variables().get(one.name)
         if known is not None and known.type == "none":
             yield _said(one, "no release reads it", "drop it", safe=True)
@@ -103,7 +88,7 @@ def check(case: Case) -> Iterator[Remark]:
 
 def _jax(case: Case, one: Given, name: str) -> Iterator[Remark]:
     options = case.release.jax
-    if not options or name in options or name in _JAX_ELSEWHERE or not case.release.exact:
+    if not options or name in options or name in JAX_ELSEWHERE or not case.release.exact:
         return
     ends = one.channel is Channel.JAX_CONFIG
     severity = Severity.ERROR if ends else Severity.WARNING

@@ -17,14 +17,15 @@ from counterpoint.flags.sources.launcher import (
     together,
 )
 from counterpoint.flags.sources.state import State
-from counterpoint.flags.sources.traced import Traced
-from counterpoint.flags.sources.variables import FLAGS, Assigned
+from counterpoint.flags.sources.traced import HOLE, Traced
+from counterpoint.flags.sources.variables import FLAGS, Assigned, of_others
 from counterpoint.flags.written import Place, Slip, SlipKind
 
 _ASSIGNMENT: Final = re.compile(r"([A-Za-z_]\w*)=")
 _SHELLS: Final = ("bash", "sh", "zsh", "dash", "ksh")
 _CONTAINERS: Final = ("docker", "podman", "singularity", "apptainer", "enroot", "kubectl")
 _BAZEL: Final = ("bazel", "bazelisk", "blaze")
+_SHOWN: Final = 40
 _MAXTEXT: Final = "compile_xla_flags="
 QUIET: Final = frozenset(
     (
@@ -68,21 +69,29 @@ class Commands:
         if text == "env" and (index == 0 or texts[index - 1].rpartition("/")[2] not in QUIET):
             self._env(words[index + 1 :])
         elif text in SLURM:
+            self._spend(words[index:])
             asked = slurm_options(texts[index + 1 :])
             self.state.asked = together(self.state.asked, asked)
             self._export(words[index + 1 :])
         elif text in MPI:
+            self._spend(words[index:])
             self.state.asked = together(self.state.asked, mpi_options(texts[index + 1 :]))
             self._behind(words[index + 1 :], ("-x", "--env", "-genv"), text)
         elif text in _CONTAINERS:
+            self._spend(words[index:])
             self._behind(words[index + 1 :], ("-e", "--env"), text)
         elif text in _BAZEL:
+            self._spend(words[index:])
             self._behind(words[index + 1 :], ("--test_env", "--action_env"), text)
         elif text in _SHELLS:
             for at in range(index + 1, min(index + 4, len(texts) - 1)):
                 if re.fullmatch(r"-[a-z]*c", texts[at]):
                     yield words[at + 1]
                     return
+
+    def _spend(self, words: list[Value]) -> None:
+        """A launcher's options are looked for in all words behind it, those of another, too."""
+        self.state.values.spend_on(10 * len(words), words[0][1])
 
     def _env(self, words: list[Value]) -> None:
         """`env -u NAME NAME=value ...`, up to the program."""
@@ -93,6 +102,11 @@ class Commands:
                 skip = value.text in ("-u", "--unset", "-C")
             elif match:
                 self._give(match[1], value.cut(match.end()), line, "env")
+            elif HOLE in (name := value.text.partition("=")[0]):
+                self.state.leave_unread(f"{value.shown[:_SHOWN]} (line {line})")
+            elif name != value.text:  # an assignment for `env`, whatever the name
+                if not of_others(name):
+                    self._give(name, value.cut(len(name) + 1), line, "env")
             else:
                 return
 

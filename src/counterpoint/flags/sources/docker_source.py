@@ -18,14 +18,14 @@ from counterpoint.flags.sources.shell_lexer import Kind, Lexer, Part, Token, as_
 from counterpoint.flags.sources.shell_script import follow_into
 from counterpoint.flags.sources.shell_values import Values
 from counterpoint.flags.sources.state import State
-from counterpoint.flags.sources.traced import joined, known
+from counterpoint.flags.sources.traced import Budget, TooMuchError, joined, known
 from counterpoint.flags.sources.variables import is_setting, may_set, write_up
 from counterpoint.flags.written import Written
 
 _INSTRUCTION: Final = re.compile(r"[ \t]*([A-Za-z]+)[ \t]+")
 _HEREDOC: Final = re.compile(r"<<-?[ \t]*[\"']?([A-Za-z_]\w*)[\"']?")
 _ASSIGNMENT: Final = re.compile(r"([A-Za-z_][\w.-]*)=")
-_FROM: Final = re.compile(r"(?:--\S+[ \t]+)*(\S+)(?:[ \t]+[Aa][Ss][ \t]+(\S+))?")
+_FROM: Final = re.compile(r"(?:--\S+[ \t]+)*+(\S+)(?:[ \t]+[Aa][Ss][ \t]+(\S+))?")
 _NAME: Final = re.compile(r"([A-Za-z_]\w*)[ \t]+(?=\S)")
 
 
@@ -53,10 +53,12 @@ class Image:
 
 def read_docker(text: str, where: str) -> Written:
     """What the image of the last stage sets."""
-    image = Image(where, State(where, Values(where)))
+    image = Image(where, State(where, Values(where, budget=Budget(where))))
     for one in _instructions(text):
         try:
             _follow(image, one)
+        except TooMuchError:
+            raise
         except InputError as failure:
             image.unread.append(f"line {one.line}: {one.name} can't be read: {failure.what}")
     state = image.state
@@ -112,13 +114,13 @@ def _from(image: Image, one: Instruction) -> None:
     match = _FROM.match(one.text)
     base, name = (match[1], match[2]) if match else ("", None)
     earlier = image.stages.get(base.lower())
-    state = State(image.where, Values(image.where))
+    state = State(image.where, Values(image.where, budget=image.state.values.budget))
     if earlier:
         state.values.known |= {it: earlier.values.known[it] for it in earlier.exported}
         state.exported |= earlier.exported
         state.sets |= earlier.sets
         state.slips += earlier.slips
-        state.notes += earlier.notes
+        state.notes |= earlier.notes
     image.state, image.begun = state, True
     image.stages[(name or str(len(image.stages))).lower()] = state
 
@@ -147,7 +149,8 @@ def _environment(state: State, one: Instruction) -> None:
         value = joined((state.values.expand(it) for it in parts), " ")
         state.assign(old[1], value, one.line, exported=True)
         return
-    values = Values(state.where, dict(state.values.known))  # as they were before the instruction
+    # As they were before the instruction.
+    values = Values(state.where, dict(state.values.known), budget=state.values.budget)
     for word in _words(state, one):
         if match := _ASSIGNMENT.match(word.text):
             value = values.expand(behind(word.parts, match.end()))

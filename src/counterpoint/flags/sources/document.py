@@ -16,6 +16,7 @@ from counterpoint.flags.channel import Channel
 from counterpoint.flags.sources.passages import Passage, passages
 from counterpoint.flags.sources.sniff import sniff
 from counterpoint.flags.sources.text import Loose, find, notes
+from counterpoint.flags.sources.traced import TooMuchError
 from counterpoint.flags.written import Given, Slip, Written
 
 Reader = Callable[[str, str], Written]
@@ -62,6 +63,8 @@ def _read(passage: Passage, loose: Loose, where: str, reader: Callable[[str], Re
 def _parsed(text: str, where: str, read: Reader) -> Written | None:
     try:
         return read(text, where)
+    except TooMuchError:
+        raise
     except InputError:
         return None
 

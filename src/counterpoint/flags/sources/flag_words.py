@@ -1,8 +1,8 @@
 """The flags in the value of XLA_FLAGS or LIBTPU_INIT_ARGS, each with its place; faults are slips.
 
 Where XLA stops reading, reading stops: the flags behind it are in the slip, and no settings. A
-value that does not start with a dash names a file, as for XLA; a file in which the first word is
-no flag holds none.
+value that does not start with a dash names a file, as for XLA: a slip, until the file is read
+(flag_files.py). A file in which the first word is no flag holds none.
 """
 
 from __future__ import annotations
@@ -11,26 +11,24 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import takewhile
-from pathlib import Path
 from typing import Final
 
-from counterpoint.core.errors import InputError
 from counterpoint.flags.channel import Channel
-from counterpoint.flags.sources.traced import HOLE, Traced, known
+from counterpoint.flags.sources.traced import HOLE, Traced
 from counterpoint.flags.written import Given, Place, Slip, SlipKind
 from counterpoint.flags.xla_flags import (
     DASHES,
     LOOKS_LIKE_FLAG,
     SPACE,
     Word,
-    expand_xla_flags,
-    names_file,
+    looks_like_file,
     scan_unread,
     scan_xla_flags,
 )
 
 _LOOKS_LIKE_NAME: Final = re.compile(r"(xla|megascale|tpu|tf)_\w+")
 _QUOTES: Final = "'\"`"
+_HIDDEN: Final = "(a word that is not shown)"
 _STOPS: Final = "XLA stops reading there, and what follows is lost in silence"
 _IS_NO_FILE: Final = (
     "XLA takes a value that does not start with `-` for the name of a file, and ends the process"
@@ -48,16 +46,17 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """Of what the value is read: its channel, its source, and where a file's name begins.
+    """Of what the value is read: its channel and its source.
 
-    `in_file`: it is what a file of flags holds, which names no other file.
+    `in_file`: it is what a file of flags holds, which names no other file. `hidden`: of words that
+    are no flags only the place is told.
     """
 
     where: str
     channel: Channel = Channel.XLA_FLAGS
     via: str = ""
-    directory: Path | None = None
     in_file: bool = False
+    hidden: bool = False
 
 
 def read_flags(value: Traced, variable: Variable) -> Found:
@@ -66,8 +65,17 @@ def read_flags(value: Traced, variable: Variable) -> Found:
     start = value.text.lstrip(SPACE)
     if not start:
         return found
-    if variable.channel is Channel.XLA_FLAGS and _is_file_name(value, variable):
-        return _read_file(value, variable)
+    if (
+        variable.channel is Channel.XLA_FLAGS
+        and start[0] not in ("-", HOLE)
+        and not variable.in_file
+    ):
+        return _names_file(value, variable)
+    return _read_words(value, variable)
+
+
+def _read_words(value: Traced, variable: Variable) -> Found:
+    found = Found()
     stray: list[Word] = []
     for word in scan_xla_flags(value.text, where=str(value.place_at(0, variable.where))):
         if word.flag or word.text.startswith(HOLE):
@@ -83,38 +91,21 @@ def read_flags(value: Traced, variable: Variable) -> Found:
     return found
 
 
-def _is_file_name(value: Traced, variable: Variable) -> bool:
-    """Whether the value of XLA_FLAGS names a file; what looks like a flag is meant as one."""
-    start = value.text.lstrip(SPACE)
-    if variable.in_file or start[0] in ("-", HOLE):
-        return False
-    if _LOOKS_LIKE_NAME.fullmatch(start.strip(SPACE)):
-        return names_file(value.text, variable.directory, exists=True)
-    return names_file(value.text, variable.directory)
-
-
-def _read_file(value: Traced, variable: Variable) -> Found:
-    place = value.place_at(0, variable.where)
+def _names_file(value: Traced, variable: Variable) -> Found:
+    """A value that XLA takes for a file's name; what looks like a flag is meant as one."""
+    name, place = value.text.strip(SPACE), value.place_at(0, variable.where)
     if not value.known:
         return Found(slips=[_needs_shell(value.shown.strip(SPACE), place, variable)])
-    name = value.text.strip(SPACE)
-    path = (variable.directory or Path()) / name
-    try:
-        text = expand_xla_flags(value.text, where=str(place), directory=variable.directory)
-    except InputError as failure:
-        return Found(
-            slips=[
-                Slip(
-                    kind=SlipKind.MISSING_FILE,
-                    channel=variable.channel,
-                    text=name,
-                    why=f"a value without `--` names a file: {failure.what.partition(': ')[2]}",
-                    place=place,
-                )
-            ]
-        )
-    inner = Variable(str(path), variable.channel, f"file {name}", in_file=True)
-    return read_flags(known(text, 1), inner)
+    meant = not looks_like_file(value.text) or _LOOKS_LIKE_NAME.fullmatch(name)
+    slip = Slip(
+        kind=SlipKind.NAMES_FILE,
+        channel=variable.channel,
+        text=name,
+        why="a value without `--` names a file",
+        place=place,
+        otherwise=tuple(_read_words(value, variable).slips) if meant else (),
+    )
+    return Found(slips=[slip])
 
 
 def _read_word(value: Traced, word: Word, variable: Variable, found: Found) -> None:
@@ -150,10 +141,10 @@ def _slip(name: str, shown: str, place: Place, variable: Variable) -> Slip | Non
         return Slip(
             kind=SlipKind.SINGLE_DASH,
             channel=variable.channel,
-            text=shown,
+            text=_HIDDEN if variable.hidden else shown,
             why="a flag starts with two dashes: XLA does not know this one, and ends the process",
             place=place,
-            mend=f"--{bare}" if bare else None,
+            mend=f"--{bare}" if bare and not variable.hidden else None,
         )
     return None
 
@@ -173,7 +164,7 @@ def _stop(value: Traced, word: Word, variable: Variable) -> Slip:
     rest = list(scan_unread(value.text, word.end))
     dash = word.text[0] in DASHES
     words = [word] if dash else [word, *takewhile(_is_plain, rest)]
-    shown = value.shown_between(word.at, words[-1].end)
+    shown = _shown(value, words, variable)
     unread = Found()
     for one in rest:
         if one.flag:
@@ -184,7 +175,7 @@ def _stop(value: Traced, word: Word, variable: Variable) -> Slip:
         text=shown,
         why=_why_stopped(value, word, variable),
         place=value.place_at(word.at, variable.where),
-        mend="--" + shown.lstrip("-" + DASHES) if dash else _mend(words),
+        mend=None if variable.hidden else _meant(shown, words),
         lost=tuple(unread.given),
     )
 
@@ -209,8 +200,16 @@ def _looks(word: str) -> str:
     return "it does not start with `--`"
 
 
-def _mend(words: list[Word]) -> str | None:
-    """What a word alone was to be, where that is plain."""
+def _shown(value: Traced, words: list[Word], variable: Variable) -> str:
+    if variable.hidden:
+        return _HIDDEN
+    return value.shown_between(words[0].at, words[-1].end)
+
+
+def _meant(shown: str, words: list[Word]) -> str | None:
+    """What words that are no flags were to be, where that is plain."""
+    if words[0].text[0] in DASHES:
+        return "--" + shown.lstrip("-" + DASHES)
     bare = words[0].text.strip(_QUOTES)
     if len(words) > 1:
         return None
@@ -223,7 +222,7 @@ def _strays(value: Traced, words: list[Word], variable: Variable) -> Iterator[Sl
     """Words in another channel that are no flags: one slip for those that stand together."""
     if not words:
         return
-    shown = value.shown_between(words[0].at, words[-1].end)
+    shown = _shown(value, words, variable)
     dash = words[0].text[0] in DASHES
     yield Slip(
         kind=SlipKind.DASH if dash else SlipKind.STRAY,
@@ -231,5 +230,5 @@ def _strays(value: Traced, words: list[Word], variable: Variable) -> Iterator[Sl
         text=shown,
         why=_looks(words[0].text) + ": it is no flag",
         place=value.place_at(words[0].at, variable.where),
-        mend="--" + shown.lstrip("-" + DASHES) if dash else _mend(words),
+        mend=None if variable.hidden else _meant(shown, words),
     )

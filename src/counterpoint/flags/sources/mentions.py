@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_COMMENT: Final = re.compile(r"^\s*(?:#|//|;|--\s).*$", re.MULTILINE)
+_COMMENT: Final = re.compile(r"^[ \t]*(?:#|//|;|--\s).*$", re.MULTILINE)
 _NAMED: Final = re.compile(
     r"--(xla_\w+)"
     r"|\b(xla_(?:gpu|cpu|tpu)_\w+)[\"']?\s*[:=](?!=)"
-    r"|\b((?:[A-Z]+_)+[A-Z0-9_]+)[\"']?\s*(?:[:=](?!=)|\s[-\w'\"])"
+    r"|\b([A-Z]+_[A-Z0-9_]+)[\"']?\s*(?:[:=](?!=)|\s[-\w'\"])"
 )
 _IN_PROSE: Final = re.compile(r"""["'](xla_\w+|[A-Z]+_[A-Z0-9_]+)["']\s*:""")
 _SHOWN: Final = 3

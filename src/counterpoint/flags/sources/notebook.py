@@ -21,7 +21,7 @@ Reader = Callable[[str, str], Written]
 _ENV: Final = re.compile(r"^([ \t]*)%(?:set_)?env[ \t]+([A-Za-z_]\w*)(?:[ \t]*=[ \t]*|[ \t]+)(.*)$")
 _SHELL: Final = re.compile(r"^([ \t]*)(?:!{1,2}|%sx[ \t]|%system[ \t])(.*)$")
 _MAGIC: Final = re.compile(r"^([ \t]*)(?:%\w.*|\?.*|[\w.]+\?{1,2}[ \t]*)$")
-_ASSIGNED: Final = re.compile(r"^([ \t]*[\w, ]+=[ \t]*)[!%].*$")
+_ASSIGNED: Final = re.compile(r"^([ \t]*\w[\w, ]*=[ \t]*)[!%].*$")
 _SCRIPT: Final = re.compile(r"^%%(?:bash|sh|script[ \t]+(?:ba)?sh)\b")
 _HOLE: Final = re.compile(r"\$\{?([A-Za-z_]\w*)\}?|\{([A-Za-z_]\w*)\}")
 _LINE: Final = re.compile(r"\bline (\d+)\b")

@@ -6,7 +6,7 @@ from counterpoint.flags.sources.flag_words import Variable, read_flags
 from counterpoint.flags.sources.python_flags import for_their_chip
 from counterpoint.flags.sources.python_program import Program
 from counterpoint.flags.sources.python_values import Evaluator, Items, Value
-from counterpoint.flags.sources.traced import Traced
+from counterpoint.flags.sources.traced import Budget, Traced
 from counterpoint.flags.sources.variables import FLAGS
 from counterpoint.flags.written import Given
 
@@ -22,7 +22,7 @@ def in_dicts(program: Program) -> list[Given]:
 def library(program: Program, evaluator: Evaluator) -> list[Given]:
     """Constants of a module that hold flags, where nothing hands them to a program."""
     values = [value for name, value in evaluator.names.items() if name not in FLAGS]
-    every = (text for value in values for text in _texts(value))
+    every = (text for value in values for text in _texts(value, evaluator.budget))
     texts = [it for it in every if it.text.lstrip().startswith(("--xla", "--megascale"))]
     if not texts:
         return []
@@ -34,8 +34,9 @@ def library(program: Program, evaluator: Evaluator) -> list[Given]:
     return for_their_chip(reversed(once.values()))
 
 
-def _texts(value: Value) -> list[Traced]:
+def _texts(value: Value, budget: Budget) -> list[Traced]:
+    budget.spend_on(1, None)
     if isinstance(value, Traced):
         return [value]
     inner = value.items if isinstance(value, Items) else list(value.entries.values())
-    return [text for it in inner for text in _texts(it)]
+    return [text for it in inner for text in _texts(it, budget)]

@@ -24,7 +24,7 @@ class Program:
     given: list[Given] = field(default_factory=list[Given])
     dicts: list[Given] = field(default_factory=list[Given])  # flags in dicts of no known use
     slips: list[Slip] = field(default_factory=list[Slip])
-    notes: list[str] = field(default_factory=list[str])
+    notes: dict[str, None] = field(default_factory=dict[str, None])  # in order, each once
     functions: dict[str, int] = field(default_factory=dict[str, int])
     function: int = 0  # which one is read; 0 is the module
     apart: list[Assigned] = field(default_factory=list[Assigned])
@@ -38,5 +38,4 @@ class Program:
         return branch_at(self.body, line, library=library)
 
     def note(self, text: str) -> None:
-        if text not in self.notes:
-            self.notes.append(text)
+        self.notes[text] = None

@@ -28,7 +28,7 @@ from counterpoint.flags.sources.python_values import (
     is_environ,
     segment,
 )
-from counterpoint.flags.sources.traced import Traced, known
+from counterpoint.flags.sources.traced import Budget, Traced, known
 from counterpoint.flags.sources.variables import FLAGS, is_setting, write_up
 from counterpoint.flags.written import (
     Given,
@@ -76,7 +76,9 @@ class _Walker(ast.NodeVisitor):
 
     def _function(self, body: list[ast.stmt], line: int) -> None:
         """What it binds and uses stays in it; when it runs is not known."""
-        inner = Evaluator(self.evaluator.lines, dict(self.evaluator.names), self.evaluator.environ)
+        outside = self.evaluator
+        outside.budget.spend_on(len(outside.names), line)
+        inner = Evaluator(outside.lines, dict(outside.names), outside.environ, outside.budget)
         walker = _Walker(self.program, inner, self.jax.inner())
         outer, self.program.function = self.program.function, line
         for statement in body:
@@ -117,7 +119,8 @@ class _Walker(ast.NodeVisitor):
         if isinstance(target, ast.Name):
             before = self.evaluator.names.get(target.id)
             if isinstance(before, Traced) and isinstance(value, Traced):
-                self.evaluator.names[target.id] = before + value
+                together = self.evaluator.budget.spend(before + value, node.lineno)
+                self.evaluator.names[target.id] = together
             elif isinstance(value, Items):
                 self._extend(target.id, value.items)
         elif (
@@ -125,7 +128,8 @@ class _Walker(ast.NodeVisitor):
             and isinstance(value, Traced)
             and (name := self._key(target))
         ):
-            self._set(name, self._before(name, node) + value, node, target.value, adds=True)
+            together = self.evaluator.budget.spend(self._before(name, node) + value, node.lineno)
+            self._set(name, together, node, target.value, adds=True)
 
     def _extend(self, name: str, more: list[Value]) -> None:
         """`flags += [...]`, also where what was in it is not known."""
@@ -133,6 +137,7 @@ class _Walker(ast.NodeVisitor):
         if isinstance(before, Entries):
             return
         items = before.items if isinstance(before, Items) else [before] if before else []
+        self.evaluator.budget.spend_on(len(items) + len(more), None)
         self.evaluator.names[name] = Items([*items, *more])
 
     def _before(self, name: str, node: ast.stmt) -> Traced:
@@ -369,7 +374,7 @@ def read_python(text: str, where: str) -> Written:
         return Written(where=where, form="python")
     lines = text.split("\n")
     program = Program(where, lines, module.body)
-    evaluator = Evaluator(lines, environ=program.environ)
+    evaluator = Evaluator(lines, environ=program.environ, budget=Budget(where))
     _Walker(program, evaluator, JaxUse()).visit(module)
     assigned = [*program.apart, *map(program.assigned, program.environ)]
     found = write_up(assigned, where)
@@ -389,6 +394,7 @@ def read_python(text: str, where: str) -> Written:
         ),
         slips=tuple(_when_it_runs(slip) for slip in slips),
         notes=tuple(program.notes),
+        source=text,
     )
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from counterpoint.flags.sources.traced import Traced, joined, known, located, unknown
+from counterpoint.flags.sources.traced import Budget, Traced, joined, known, located, unknown
 
 _ROWS: Final = 4
 _BITS: Final = 64
@@ -48,12 +48,18 @@ class Evaluator:
     lines: Sequence[str]
     names: dict[str, Value] = field(default_factory=dict[str, "Value"])
     environ: Mapping[str, Traced] = field(default_factory=dict[str, Traced])
+    budget: Budget = field(default_factory=lambda: Budget(""))
     _found: dict[ast.expr, Value] = field(default_factory=dict[ast.expr, "Value"])
 
     def value(self, node: ast.expr) -> Value:
         """A value, with holes where it is not known; as it was when the node was come to."""
         if node not in self._found:
-            self._found[node] = self._value(node)
+            found = self._value(node)
+            if isinstance(found, Traced):
+                self.budget.spend(found, node.lineno)
+            else:
+                self.budget.spend_on(_size(found), node.lineno)
+            self._found[node] = found
         return self._found[node]
 
     def _value(self, node: ast.expr) -> Value:
@@ -186,6 +192,10 @@ class Evaluator:
         if isinstance(whole, Entries) and key.text in whole.entries:
             return whole.entries[key.text]
         return self.environ.get(key.text) or self._hole(node)
+
+
+def _size(value: Items | Entries) -> int:
+    return len(value.items) if isinstance(value, Items) else len(value.entries)
 
 
 def _number(node: ast.expr) -> int | None:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from itertools import accumulate
 from typing import Final
 
 from counterpoint.core.errors import InputError
@@ -22,6 +23,8 @@ _DOUBLE_PLAIN: Final = re.compile(r'[^"$`\\]+')
 _REFERENCE: Final = re.compile(r"\$([A-Za-z_]\w*)")
 _ARRAY: Final = re.compile(r"[A-Za-z_]\w*\+?=")
 _ANSI: Final = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"'}
+_ANSI_ESCAPE: Final = re.compile(r"((?:\\(?:[0-7]{1,3}|x[0-9a-fA-F]{1,2}))+)|\\(.)", re.DOTALL)
+_ANSI_BYTE: Final = re.compile(r"\\(?:x(..?)|(\d+))")
 
 
 class Kind(Enum):
@@ -74,6 +77,8 @@ class Lexer:
     at: int = 0
     _heredocs: list[Heredoc] = field(default_factory=list[Heredoc])  # whose text is to come
     _counted: int = 0
+    _lines: dict[str, int] = field(default_factory=dict[str, int])  # where each stands last
+    _dashed: dict[str, int] = field(default_factory=dict[str, int])  # the same without tabs
 
     def tokens(self) -> Iterator[Token]:
         """All tokens."""
@@ -235,7 +240,7 @@ class Lexer:
             end += 2 if self.text[end] == "\\" else 1
         body = self.text[self.at + 2 : end]
         self.at = end + 1
-        return re.sub(r"\\(.)", lambda match: _ANSI.get(match[1], match[0]), body)
+        return _ANSI_ESCAPE.sub(_unescaped, body)
 
     def _close(self, opening: str, closing: str) -> None:
         """Go behind the bracket that closes the one after the next character."""
@@ -264,6 +269,15 @@ class Lexer:
 
     def _take(self, heredoc: Heredoc) -> None:
         """The lines up to the mark; without a mark it was a shift (`<<`), and nothing is taken."""
+        if not self._lines:
+            starts = accumulate((len(it) + 1 for it in self.text.split("\n")), initial=0)
+            rows = zip(self.text.split("\n"), starts, strict=False)
+            self._lines = {row.rstrip("\r"): start for row, start in rows}
+            for row, start in self._lines.items():
+                bare = row.lstrip("\t")
+                self._dashed[bare] = max(start, self._dashed.get(bare, -1))
+        if (self._dashed if heredoc.dashed else self._lines).get(heredoc.mark, -1) < self.at:
+            return
         at, lines = self.at, list[str]()
         while at < len(self.text):
             end = self.text.find("\n", at)
@@ -285,6 +299,15 @@ class Lexer:
             f"{self.where}:{line}: a {what} is opened and not closed",
             next=f"close it with {closing}",
         )
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    """One letter, or bytes that are text together."""
+    if match[2] is not None:
+        return _ANSI.get(match[2], match[0])
+    found = _ANSI_BYTE.findall(match[1])
+    values = (int(high, 16) if high else int(octal, 8) & 0xFF for high, octal in found)
+    return bytes(values).decode(errors="replace")
 
 
 def as_tokens(words: Sequence[str], line: int = 0) -> list[Token]:

@@ -18,7 +18,7 @@ from counterpoint.flags.sources.shell_bodies import RUNS_ITS_INPUT, function_bod
 from counterpoint.flags.sources.shell_lexer import Heredoc, Lexer, Token, as_tokens, behind
 from counterpoint.flags.sources.shell_values import Values
 from counterpoint.flags.sources.state import Body, State
-from counterpoint.flags.sources.traced import Traced, joined, known
+from counterpoint.flags.sources.traced import Budget, Traced, joined, known
 from counterpoint.flags.sources.variables import TPU, may_set
 
 _ASSIGNMENT: Final = re.compile(r"([A-Za-z_]\w*)(\[[^]]*\])?(\+?)=")
@@ -30,7 +30,6 @@ _BETWEEN: Final = ("then", "do", "!", "time", "{", "}", "elif", "else", "coproc"
 _WRITES: Final = (">", ">>", ">|", "&>", "&>>")
 _REDIRECTIONS: Final = (*_WRITES, "<", "<<<", "<&", ">&")
 _HANDED: Final = re.compile(TPU + r"""\+?=['"\\]*\$\{?(XLA_FLAGS)\b""")
-_QUIET_SOURCES: Final = re.compile(r"activate$|conda\.sh$|^/etc/|^/usr/|completion")
 _MANY: Final = re.compile(r"[@*]")
 _MOST_CALLS: Final = 300
 
@@ -55,8 +54,8 @@ class Reader:
             words = list(self._statement())
             if words:
                 self._run(words)
-            for heredoc in self.heredocs:
-                self._heredoc(heredoc, words)
+            if self.heredocs:
+                self._take_heredocs([word.text.rpartition("/")[2] for word in words], words)
             self._operator()
 
     def _pattern(self) -> None:
@@ -174,19 +173,25 @@ class Reader:
         if self.state.calls > _MOST_CALLS:
             self.state.leave_unread(f"line {body.line}: run too often to be read each time")
             return
+        self.state.values.spend_on(len(body.tokens), body.line)
         body.read = body.running = True
         with self.state.within():
             Reader(self.state, body.tokens).read()
         body.running = False
 
-    def _heredoc(self, heredoc: Heredoc, words: list[Token]) -> None:
-        """A heredoc is read where it is a script: at once, or when the file is run."""
-        commands = [word.text.rpartition("/")[2] for word in words]
+    def _take_heredocs(self, commands: list[str], words: list[Token]) -> None:
+        """The heredocs of one statement, whose words are looked at once for all of them."""
         targets = self.targets
         if "tee" in commands:
             targets = [self._shown(word) for word in words[commands.index("tee") + 1 :]]
         targets = [name for name in targets if name and name[0] != "-" and name != "/dev/null"]
-        if any(command in RUNS_ITS_INPUT for command in commands):
+        runs = any(command in RUNS_ITS_INPUT for command in commands)
+        for heredoc in self.heredocs:
+            self._heredoc(heredoc, targets, runs=runs)
+
+    def _heredoc(self, heredoc: Heredoc, targets: list[str], *, runs: bool) -> None:
+        """A heredoc is read where it is a script: at once, or when the file is run."""
+        if runs:
             body = script_body(heredoc, self.state.where)
             if body.tokens:
                 self._read(body)
@@ -296,8 +301,7 @@ class Reader:
         return bool(run)
 
     def _source(self, name: str, line: int) -> None:
-        if not _QUIET_SOURCES.search(name):
-            self.state.leave_unread(f"line {line}: what {name} sets is not read")
+        self.state.leave_unread(f"{name} (line {line})")
 
     def _evaluated(self, script: Traced, line: int) -> None:
         if script.text.startswith("set --"):
@@ -326,13 +330,14 @@ def follow(
     line: int = 1,
     before: Mapping[str, Traced] | None = None,
     strict: bool = False,
+    budget: Budget | None = None,
 ) -> State:
     """What a script has set when it ends. `before`: what it finds in its environment.
 
     `strict`: a default is not taken for the value of a variable that may be set elsewhere.
     """
     lexer = Lexer(text, where, line)
-    state = State(where, Values(where, dict(before or {}), strict=strict))
+    state = State(where, Values(where, dict(before or {}), strict=strict, budget=budget))
     for name in before or {}:
         state.inherit(name)
     follow_into(state, list(lexer.tokens()))

@@ -11,7 +11,7 @@ from typing import Final
 from counterpoint.flags.sources.launcher import Asked, slurm_options, together
 from counterpoint.flags.sources.shell_script import follow, follow_words
 from counterpoint.flags.sources.state import State
-from counterpoint.flags.sources.traced import Traced
+from counterpoint.flags.sources.traced import Budget, Traced
 from counterpoint.flags.sources.variables import other_programs, write_up
 from counterpoint.flags.written import Written
 
@@ -19,10 +19,16 @@ _SBATCH: Final = re.compile(r"^#SBATCH[ \t]+([^\n]*)", re.MULTILINE)
 
 
 def read_shell(
-    text: str, where: str, *, line: int = 1, before: Mapping[str, Traced] | None = None
+    text: str,
+    where: str,
+    *,
+    line: int = 1,
+    before: Mapping[str, Traced] | None = None,
+    budget: Budget | None = None,
 ) -> Written:
     """What programs started by the script are given. `before`: the environment it finds."""
-    return _written(follow(text, where, line=line, before=before), where, _job(text))
+    state = follow(text, where, line=line, before=before, budget=budget)
+    return _written(state, where, _job(text))
 
 
 def read_words(

@@ -9,7 +9,7 @@ from typing import Final
 
 from counterpoint.flags.sources.shell_arithmetic import work_out
 from counterpoint.flags.sources.shell_lexer import Kind, Lexer, Part, Token
-from counterpoint.flags.sources.traced import Piece, Traced, joined, known, unknown
+from counterpoint.flags.sources.traced import Budget, Piece, Traced, joined, known, unknown
 from counterpoint.flags.sources.variables import FLAGS, is_setting
 
 _BRACED: Final = re.compile(
@@ -33,10 +33,20 @@ class Values:
     known: dict[str, Traced] = field(default_factory=dict[str, Traced])
     defaults: dict[str, int] = field(default_factory=dict[str, int])
     strict: bool = False
+    budget: Budget | None = None
 
     def expand(self, parts: Iterable[Part]) -> Traced:
         """The value of a word."""
-        return joined(self._part(part) for part in parts)
+        return self.spend(joined(self._part(part) for part in parts))
+
+    def spend(self, value: Traced, line: int | None = None) -> Traced:
+        """The value, if what the script puts together is not too much."""
+        self.spend_on(value.size, line or value.line)
+        return value
+
+    def spend_on(self, work: int, line: int | None) -> None:
+        self.budget = self.budget or Budget(self.where)
+        self.budget.spend_on(work, line)
 
     def words(self, word: Token) -> list[Traced]:
         """What a word of a command becomes: elements of an array, and `$NAME` without quotes."""

@@ -32,27 +32,28 @@ _SUFFIXES: Final = {
     ".toml": "toml",
 }
 _DOCKER_FILE: Final = re.compile(r"(?:docker|container)file(?:[.-][\w.-]+)?$", re.IGNORECASE)
-_DOCKER: Final = re.compile(r"\A(?:\s*(?:#[^\n]*)?\n|ARG [^\n]*\n)*FROM[ \t]+[\w.${/-]")
+_DOCKER: Final = re.compile(r"\A(?:[ \t\r]*+(?:#[^\n]*+)?\n|ARG [^\n]*+\n)*+FROM[ \t]+[\w.${/-]")
 _SOURCED: Final = re.compile(
-    r"^\s*(?:export|set|unset|source|\.|echo|if|declare)\s|\\[ \t]*$"
-    r"|^\s*\w+=(?:\"[^\"\n]*|'[^'\n]*)$",
+    r"^[ \t]*(?:export|set|unset|source|\.|echo|if|declare)\s|\\[ \t]*$"
+    r"|^[ \t]*\w+=(?:\"[^\"\n]*|'[^'\n]*)$",
     re.MULTILINE,
 )
 """What a shell understands and an env file of docker's does not."""
-_COMMENTS: Final = re.compile(r"\A(?:[ \t]*#[^\n]*\n|[ \t]*\n)*")
+_COMMENTS: Final = re.compile(r"\A(?:[ \t]*+(?:#[^\n]*+)?\n)*+")
 _FLAGS: Final = re.compile(
     r"\s*(?!---\s)(?:[-\N{HYPHEN}-\N{EM DASH}\N{MINUS SIGN}]+\w|['\"]\s*--|(?:xla|tf)_\w+)"
 )
-_ASSIGNED: Final = re.compile(r"^\s*(?:#|export |[A-Z_]+=)", re.MULTILINE)
+_ASSIGNED: Final = re.compile(r"^[ \t]*(?:#|export |[A-Z_]+=)", re.MULTILINE)
 _PYTHON: Final = re.compile(
-    r"^\s*(?:import \w|from [\w.]+ import |os\.environ|jax\.config|@|def \w+\(|class \w"
-    r"|\w*compiler_options\w*\s*(?::[^=\n]+)?=|\w+\s*=\s*\{\s*(['\"])[\w.-]+\1\s*:)",
+    r"^[ \t]*(?:import \w|from [\w.]+ import |os\.environ|jax\.config|@|def \w+\(|class \w"
+    r"|\w*compiler_options\w*[ \t]*(?::[^=\n]+)?=|\w+[ \t]*=\s*\{\s*(['\"])[\w.-]+\1\s*:)",
     re.MULTILINE,
 )
 _YAML: Final = re.compile(r"^(?:---|apiVersion:|kind:|[\w.-]+:(?:[ \t].*)?$)", re.MULTILINE)
 _TOML: Final = re.compile(r"^\[(?:xla_flags|env)\]\s*$", re.MULTILINE)
 _SHELL: Final = re.compile(
-    r"^\s*(?:#!.*sh\b|#SBATCH|export |unset |set -|(?:\w+=\S*\s+)*(?:srun|mpirun|python3?|env)\s)",
+    r"^[ \t]*(?:#!.*sh\b|#SBATCH|export |unset |set -"
+    r"|(?:\w++=\S*+[ \t]++)*+(?:srun|mpirun|python3?|env)\s)",
     re.MULTILINE,
 )
 _BY_CONTENT: Final = (

@@ -62,8 +62,8 @@ class State:
     for_command: dict[str, Assigned] = field(default_factory=dict[str, Assigned])
     options: list[Given] = field(default_factory=list[Given])
     slips: list[Slip] = field(default_factory=list[Slip])
-    notes: list[str] = field(default_factory=list[str])
-    unread: list[str] = field(default_factory=list[str])
+    notes: dict[str, None] = field(default_factory=dict[str, None])  # in order, each once
+    unread: dict[str, None] = field(default_factory=dict[str, None])
     doubts: Doubts = field(default_factory=Doubts)
     functions: dict[str, Body] = field(default_factory=dict[str, Body])
     files: dict[str, Body] = field(default_factory=dict[str, Body])
@@ -95,13 +95,11 @@ class State:
             self._blocks.pop()
 
     def note(self, text: str) -> None:
-        if text not in self.notes:
-            self.notes.append(text)
+        self.notes[text] = None
 
     def leave_unread(self, text: str) -> None:
         """Say what was not read though it may set something."""
-        if text not in self.unread:
-            self.unread.append(text)
+        self.unread[text] = None
 
     def finish(self) -> None:
         """At the end: say what is doubtful, and which functions and files nothing runs."""
@@ -126,6 +124,7 @@ class State:
         if adds:
             space = known(" ", line) if name in FLAGS and not value.text[:1].isspace() else Traced()
             value = before + space + value if before.text and value.text else before + value
+            self.values.spend(value, line)
         elif name in FLAGS:
             self._may_overwrite(name, before, value, line)
         if self._blocks and before.known and before.text and not value.known:
@@ -254,8 +253,9 @@ class State:
 
     def _lost(self, name: str, before: Traced, value: Traced) -> list[str]:
         variable = Variable(self.where, FLAGS[name])
-        if not before.text.lstrip().startswith("-"):
+        if not before.text.lstrip().startswith("-") or value.text.startswith(before.text):
             return []
+        self.values.spend(before)
         after = {one.name for one in read_flags(value, variable).given}
         return [it.name for it in read_flags(before, variable).given if it.name not in after]
 

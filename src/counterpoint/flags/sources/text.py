@@ -7,6 +7,7 @@ is read. A bare name in a sentence only mentions a flag: it sets nothing.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -21,7 +22,7 @@ _VALUE: Final = r"""(?:"[^"\n]*"|'[^'\n]*'|(?:(?!\]\()[^\s"'`\\|<>])*)"""
 _FLAG: Final = re.compile(rf"(?<![\w-])--((?:xla|megascale)_\w+)(?:=({_VALUE}))?")
 _VARIABLE: Final = re.compile(rf"\b([A-Z][A-Z0-9_]+)=({_VALUE})")
 _ENTRY: Final = re.compile(
-    r"^\s*(?:[-*+]\s+)?[`\"']?([A-Z][A-Z0-9_]+)[`\"']?:[ \t]*([^\s`]+)[`,]?\s*$"
+    r"^[ \t]*(?:[-*+][ \t]+)?[`\"']?([A-Z][A-Z0-9_]+)[`\"']?:[ \t]*([^\s`]+)[`,]?\s*$"
 )
 """`- NCCL_PROTO: SIMPLE`, as lists in documents have it."""
 _ROW: Final = re.compile(
@@ -65,12 +66,15 @@ def find(text: str, where: str) -> Loose:
     found: dict[tuple[Channel, str, str | None], Given] = {}
     mentioned: dict[str, None] = {}
     spans, at = list(_spans(text)), 0
+    starts = [span.at for span in spans]
     for number, line in enumerate(text.split("\n"), 1):
         start, at = at, at + len(line) + 1
         if line.lstrip().startswith("#"):  # a comment: it talks of settings, and sets none
             continue
         for match in (*_ROW.finditer(line), *_FLAG.finditer(line)):
-            span = next((it for it in spans if it.at <= start + match.start() < it.end), None)
+            span = spans[bisect_right(starts, start + match.start()) - 1] if spans else None
+            if span and not span.at <= start + match.start() < span.end:
+                span = None
             one = _given(match, Place(where, number), span.channel if span else None)
             if span or one.value:
                 found.setdefault((one.channel, one.name, one.value), one)

@@ -8,14 +8,19 @@ a hole: one character HOLE in `text`, while `shown` has it as it was written.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final
 
+from counterpoint.core.errors import InputError
 from counterpoint.flags.written import Place
 
 _WORDS: Final = re.compile(r"(\s*)(\S+|$)")
+_LINE_END: Final = re.compile(r"\n")
+_MOST: Final = 1_000_000  # pieces, or sixteen characters each: hundreds of appended flags
+_MISSED: Final = 100  # so many words that a source has otherwise: the others aren't looked up
 HOLE: Final = "\N{OBJECT REPLACEMENT CHARACTER}"
 """Stands in `text` for what can't be known."""
 
@@ -55,6 +60,11 @@ class Traced:
         return all(piece.known for piece in self.pieces)
 
     @property
+    def size(self) -> int:
+        """What it took to put it together, in the measure of a Budget."""
+        return len(self.pieces) + len(self.text) // 16
+
+    @property
     def shown(self) -> str:
         """The text with holes as they were written."""
         return "".join(piece.text for piece in self.pieces)
@@ -72,7 +82,7 @@ class Traced:
         piece = self.pieces[index]
         if piece.line is None or not piece.known:
             return piece.line
-        return piece.line + piece.text.count("\n", 0, at - self._starts[index])
+        return piece.line + bisect_left(_line_ends(piece.text), at - self._starts[index])
 
     def place_at(self, at: int, where: str) -> Place:
         """Where a character stands; `where` is the name of the source."""
@@ -108,6 +118,38 @@ class Traced:
         return [piece.text for piece, start in pairs if not piece.known and at <= start < end]
 
 
+@lru_cache(maxsize=8)
+def _line_ends(text: str) -> tuple[int, ...]:
+    """Kept, since each of the flags in one long text asks for its line."""
+    return tuple(match.start() for match in _LINE_END.finditer(text))
+
+
+class TooMuchError(InputError):
+    """More is put together than is followed: nothing else of the source is read."""
+
+
+@dataclass(slots=True)
+class Budget:
+    """How much may still be put together of one source: `x="$x$x"` doubles with each line."""
+
+    where: str
+    left: int = _MOST
+
+    def spend(self, value: Traced, line: int | None) -> Traced:
+        """The value, if there is still enough."""
+        self.spend_on(value.size, line)
+        return value
+
+    def spend_on(self, work: int, line: int | None) -> None:
+        self.left -= work
+        if self.left < 0:
+            place = self.where if line is None else f"{self.where}:{line}"
+            raise TooMuchError(
+                f"{place}: not read from here on: variables within variables come to too much text",
+                next="write the settings out, or check them where the program starts: --env",
+            )
+
+
 def known(text: str, line: int | None = None, where: str | None = None) -> Traced:
     """A text that begins on a line; no line where the source has none."""
     return Traced((Piece(text, line or None, where=where),)) if text else Traced()
@@ -136,13 +178,15 @@ def located(text: str, source: Sequence[str], line: int, last: int) -> Traced:
     """
     lines = source[line - 1 : last]
     pieces: list[Piece] = []
-    row = column = 0
+    row = column = missed = 0
     for space, word in _WORDS.findall(text):
-        for ahead in range(row, len(lines)):
+        for ahead in range(row, len(lines) if missed < _MISSED else row):
             found = lines[ahead].find(word, column if ahead == row else 0)
             if found >= 0:
                 row, column = ahead, found + len(word)
                 break
+        else:
+            missed += 1
         # The line is that of the word: line ends before it were counted as lines of the source.
         pieces += [Piece(space, line + row - space.count("\n")), Piece(word, line + row)]
     return Traced(tuple(piece for piece in pieces if piece.text))

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from counterpoint.flags.channel import Channel
@@ -32,12 +31,19 @@ _OF_ONE_RUN: Final = re.compile(
 )
 """Names of places, which a script can only know when it runs: nothing to say about."""
 
+_WITH_DOTS: Final = re.compile(r"[-._A-Za-z][-._A-Za-z0-9]*")
 _LOOKS_SET: Final = re.compile(r"\b([A-Z][A-Z0-9_]+)\+?[=:]|\bname: *[\"']?([A-Z][A-Z0-9_]+)")
 
 
 def is_setting(name: str) -> bool:
     """Whether a variable is one of JAX, XLA, the communication libraries or the driver."""
     return name.startswith(_FAMILIES)
+
+
+def of_others(name: str) -> bool:
+    """Whether it is a name such as `http.proxy`: nothing here reads it, and Kubernetes takes it."""
+    plain = name.replace("-", "_").replace(".", "_")
+    return plain != name and bool(_WITH_DOTS.fullmatch(name)) and not is_setting(plain)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +61,13 @@ def may_set(text: str) -> bool:
     return any(is_setting(match[1] or match[2]) for match in _LOOKS_SET.finditer(text))
 
 
-def write_up(assigned: Iterable[Assigned], where: str, *, directory: Path | None = None) -> Found:
+def write_up(assigned: Iterable[Assigned], where: str) -> Found:
     """Settings and slips of all variables; what is not known of other people's is left out."""
     found = Found()
     for one in assigned:
         channel = FLAGS.get(one.name)
         if channel:
-            inner = read_flags(one.value, Variable(where, channel, one.via, directory))
+            inner = read_flags(one.value, Variable(where, channel, one.via))
             found.given += inner.given
             found.slips += inner.slips
         elif one.value.known:

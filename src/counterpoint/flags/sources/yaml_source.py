@@ -17,7 +17,7 @@ A template with `{{ }}` is read with these as holes; what is no YAML even so, as
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -30,7 +30,9 @@ from counterpoint.flags.sources.shell_source import read_shell
 from counterpoint.flags.sources.text import read_any_text
 from counterpoint.flags.sources.traced import (
     HOLE,
+    Budget,
     Piece,
+    TooMuchError,
     Traced,
     known,
     located,
@@ -40,6 +42,7 @@ from counterpoint.flags.sources.variables import (
     FLAGS,
     Assigned,
     is_setting,
+    of_others,
     other_programs,
     write_up,
 )
@@ -47,7 +50,6 @@ from counterpoint.flags.sources.yaml_texts import Content, content, env_lines, i
 from counterpoint.flags.written import Given, Place, Slip, Written
 
 _ENVIRONMENTS: Final = ("env", "envs", "env_vars", "envVars", "environment", "extraEnv")
-_TEMPLATE: Final = re.compile(r"\{\{.*?\}\}", re.DOTALL)
 _TEMPLATE_LINE: Final = re.compile(r"^[ \t-]*\{\{[^\n]*\}\}[ \t]*$", re.MULTILINE)
 _MAPPED: Final = {
     "jax_config": (Channel.JAX_CONFIG, "Levanter jax_config"),
@@ -56,6 +58,10 @@ _MAPPED: Final = {
 }
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _REFERENCE: Final = re.compile(r"\$\$|\$\(([A-Za-z_]\w*)\)")
+_ELSEWHERE: Final = ("env_file", "envFrom")
+"""Keys under which variables are taken from other files."""
+_DEEPEST: Final = 100
+_FAR: Final = 200  # lines in which an entry of a folded text is looked for
 _MAXTEXT: Final = "MaxText compile_xla_flags"
 
 
@@ -77,11 +83,13 @@ class Manifest:
     superseded: list[Assigned] = field(default_factory=list[Assigned])
     scripts: list[Script] = field(default_factory=list[Script])
     found: Found = field(default_factory=Found)
-    notes: list[str] = field(default_factory=list[str])
+    notes: dict[str, None] = field(default_factory=dict[str, None])  # in order, each once
+    unread: dict[str, None] = field(default_factory=dict[str, None])
+    visited: set[tuple[int, bool]] = field(default_factory=set[tuple[int, bool]])
+    budget: Budget = field(default_factory=lambda: Budget(""))
 
     def note(self, text: str) -> None:
-        if text not in self.notes:
-            self.notes.append(text)
+        self.notes[text] = None
 
     def set(self, name: str, value: Traced, line: int) -> None:
         earlier = self.assigned.pop(name, None)
@@ -96,6 +104,7 @@ class Manifest:
     def text(self, node: yaml.ScalarNode) -> Traced:
         """A scalar with the lines of its words, and its templates as holes."""
         line = node.start_mark.line + 1
+        self.budget.spend_on(len(node.value) // 16, line)
         value = located(node.value, self.lines, line, node.end_mark.line + 1)
         return _with_holes(value)
 
@@ -117,7 +126,7 @@ def read_yaml(text: str, where: str) -> Written:
     nodes = _documents(text, where)
     if nodes is None:
         return read_any_text(text, where)
-    manifest = Manifest(where, text.split("\n"))
+    manifest = Manifest(where, text.split("\n"), budget=Budget(where))
     for node in nodes:
         _visit(manifest, node, "")
     return _written(manifest, _is_kubernetes(text))
@@ -132,9 +141,10 @@ def _documents(text: str, where: str) -> list[yaml.Node] | None:
     template = "{{" in text
     if template:
         text = _TEMPLATE_LINE.sub(lambda match: "\n" * match[0].count("\n"), text)
-        text = _TEMPLATE.sub(lambda match: HOLE + "\n" * match[0].count("\n"), text)
+        text = _without_templates(text)
     module: Any = yaml  # its stubs leave the type of a document open
     try:
+        _check_depth(module.parse(text, Loader=_LOADER))
         found: list[yaml.Node] = list(module.compose_all(text, Loader=_LOADER))
     except (yaml.YAMLError, RecursionError, UnicodeEncodeError) as failure:
         if template:
@@ -148,6 +158,26 @@ def _documents(text: str, where: str) -> list[yaml.Node] | None:
     return found
 
 
+def _check_depth(events: Iterable[object]) -> None:
+    """Before nodes are made of them: libyaml does that by recursion, and runs out of stack."""
+    depth = 0
+    for event in events:
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        if depth > _DEEPEST:
+            raise RecursionError
+
+
+def _without_templates(text: str) -> str:
+    """With a hole in the place of each, and its line ends."""
+    parts: list[str] = []
+    at = 0
+    while (start := text.find("{{", at)) >= 0 and (end := text.find("}}", start)) >= 0:
+        parts += [text[at:start], HOLE, "\n" * text.count("\n", start, end)]
+        at = end + 2
+    return "".join([*parts, text[at:]])
+
+
 def _reason(failure: Exception) -> str:
     if isinstance(failure, UnicodeEncodeError):
         return "a character that is none"
@@ -155,24 +185,36 @@ def _reason(failure: Exception) -> str:
 
 
 def _visit(manifest: Manifest, node: yaml.Node | None, key: str) -> None:
-    """One node, under the key that leads to it."""
+    """One node, under the key that leads to it; once only, however many aliases name it."""
+    if isinstance(node, yaml.CollectionNode):
+        mark = (id(node), key in _ENVIRONMENTS)
+        if mark in manifest.visited:
+            return
+        manifest.visited.add(mark)
     if isinstance(node, yaml.MappingNode):
         if not _container_variable(manifest, node):
             for name, value in _pairs(node):
                 _entry(manifest, name, value, key)
     elif isinstance(node, yaml.SequenceNode):
         for item in node.value:
-            if isinstance(item, yaml.ScalarNode) and key in _ENVIRONMENTS and "=" in item.value:
-                name, _, _ = item.value.partition("=")
-                manifest.set(name, _behind(manifest.text(item), len(name) + 1), _line(item))
-            else:
+            if key not in _ENVIRONMENTS or not _listed(manifest, item):
                 _visit(manifest, item, key)
     elif isinstance(node, yaml.ScalarNode):
         _text(manifest, node)
 
 
+def _listed(manifest: Manifest, item: yaml.Node) -> bool:
+    """An item of a list of variables: `NAME=value`, or one that is a variable only there."""
+    if isinstance(item, yaml.ScalarNode) and "=" in item.value:
+        name, _, _ = item.value.partition("=")
+        manifest.set(name, _behind(manifest.text(item), len(name) + 1), _line(item))
+        return True
+    return _odd_variable(manifest, item)
+
+
 def _text(manifest: Manifest, node: yaml.ScalarNode) -> None:
     """A text that nothing but its content tells of."""
+    manifest.budget.spend_on(len(node.value) // 16, _line(node))
     match content(node.value):
         case Content.SCRIPT:
             manifest.scripts.append(_script(node))
@@ -188,7 +230,7 @@ def _text(manifest: Manifest, node: yaml.ScalarNode) -> None:
 
 def _row(lines: list[str], line: int, name: str, first: int) -> int:
     """Where it stands; in a folded text lines are not what they were."""
-    rows = (line, *range(first, len(lines) + 1))
+    rows = (line, *range(first, min(len(lines), first + _FAR) + 1))
     return next((row for row in rows if f"{name}=" in "".join(lines[row - 1 : row])), line)
 
 
@@ -214,6 +256,20 @@ def _container_variable(manifest: Manifest, node: yaml.MappingNode) -> bool:
     return "valueFrom" in fields
 
 
+def _odd_variable(manifest: Manifest, node: yaml.Node) -> bool:
+    """An entry of a list of variables without a value, or with a name that is none."""
+    fields = dict(_pairs(node)) if isinstance(node, yaml.MappingNode) else {}
+    name, value = fields.get("name"), fields.get("value")
+    if not isinstance(name, yaml.ScalarNode) or not set(fields) <= {"name", "value", "valueFrom"}:
+        return False
+    if name.value.isidentifier() and len(fields) > 1:
+        return False
+    if not of_others(name.value):
+        written = manifest.text(value) if isinstance(value, yaml.ScalarNode) else Traced()
+        manifest.set(name.value, written, _line(name))
+    return True
+
+
 def _referred(manifest: Manifest, value: Traced) -> Traced:
     """Kubernetes puts earlier variables of the container in for `$(NAME)`."""
     if "$" not in value.text:
@@ -229,11 +285,15 @@ def _referred(manifest: Manifest, value: Traced) -> Traced:
             at = match.end()
         rest = piece.text[at:]
         pieces += known(rest, piece.line).pieces if piece.known else (piece,)
-    return Traced(tuple(pieces))
+    return manifest.budget.spend(Traced(tuple(pieces)), value.line)
 
 
 def _entry(manifest: Manifest, name: str, value: yaml.Node, under: str) -> None:
     """A key with its value."""
+    if name in _ELSEWHERE:
+        what = value.value if isinstance(value, yaml.ScalarNode) else name
+        manifest.unread[f"{what} (line {_line(value)})"] = None
+        return
     if isinstance(value, yaml.ScalarNode):
         _scalar(manifest, name, value, under)
     elif name in _MAPPED and isinstance(value, yaml.MappingNode):
@@ -250,6 +310,7 @@ def _entry(manifest: Manifest, name: str, value: yaml.Node, under: str) -> None:
 
 
 def _scalar(manifest: Manifest, name: str, value: yaml.ScalarNode, under: str) -> None:
+    manifest.budget.spend_on(len(value.value) // 16, _line(value))
     if name == "compile_xla_flags":
         variable = Variable(manifest.where, Channel.COMPILER_OPTIONS, _MAXTEXT)
         _take(manifest, read_flags(manifest.text(value), variable))
@@ -321,10 +382,20 @@ def _written(manifest: Manifest, kubernetes: bool) -> Written:
     found, notes = write_up(assigned, manifest.where), list(manifest.notes)
     before = {one.name: one.value for one in assigned}
     read: list[Written] = []
-    unread: list[str] = []
+    unread = list(manifest.unread)
     for script in manifest.scripts:
         try:
-            read.append(read_shell(script.text, manifest.where, line=script.line, before=before))
+            read.append(
+                read_shell(
+                    script.text,
+                    manifest.where,
+                    line=script.line,
+                    before=before,
+                    budget=manifest.budget,
+                )
+            )
+        except TooMuchError:
+            raise
         except InputError as failure:
             unread.append(f"line {script.line}: a script can't be read: {failure.what}")
     if read:

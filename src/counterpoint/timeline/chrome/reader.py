@@ -116,7 +116,7 @@ def _notes(
     if columns.devices and ours:
         notes.append(
             "a Timeline that was kept as a trace: its HLO is not in it, nor which op waits for"
-            " which; .parquet keeps all"
+            " which; a directory of Parquet tables keeps all"
         )
     elif columns.devices:
         notes.append(

@@ -51,6 +51,7 @@ def _row(study: Study, plan: Plan, arm: Arm, found: Findings) -> ArmRow:
     step = median(steps) if steps else None
     peaks = [it.peak_bytes for it in seen if it.peak_bytes is not None]
     status, why = _status(study, plan, arm, found)
+    told = found.fresh.get(arm.name) or found.raced.get(arm.name)
     return ArmRow(
         arm=arm,
         status=status,
@@ -60,7 +61,7 @@ def _row(study: Study, plan: Plan, arm: Arm, found: Findings) -> ArmRow:
         median_s=step,
         raced=found.raced.get(arm.name),
         confirmed=found.fresh.get(arm.name),
-        prediction_off=_off(study, arm, step),
+        prediction_off=_off(study, arm, (told.step_s if told else None) or step),
         program=next((it.program for it in seen if it.program), None),
         peak_bytes=max(peaks, default=None),
     )

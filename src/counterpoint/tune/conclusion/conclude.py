@@ -26,6 +26,7 @@ from counterpoint.tune.figures import several
 from counterpoint.tune.journal.records import Ablated
 from counterpoint.tune.online.rows import CONFIRM, RACE, observations
 from counterpoint.tune.plan import Plan
+from counterpoint.tune.space.space import LeftOut
 from counterpoint.tune.statistics.estimate import Noise
 from counterpoint.tune.study.study import Study
 from counterpoint.tune.trial.report import Failure
@@ -56,6 +57,7 @@ def conclude(study: Study, plan: Plan) -> Conclusion:
         spent=spent(study, plan),
         ablation=(*measured_ablation(study, plan, found), *_foretold(study, found.winner)),
         notes=doubts(study, plan, found, noise),
+        left_out=_left_out(study),
     )
 
 
@@ -74,7 +76,13 @@ def _predicted(study: Study, plan: Plan) -> Conclusion:
         spent=spent(study, plan) if study.trials else None,
         ablation=tuple(_foretold(study, best)),
         notes=tuple(_left(rows)),
+        left_out=_left_out(study),
     )
+
+
+def _left_out(study: Study) -> tuple[LeftOut, ...]:
+    """What the user named, and no row of the table shows."""
+    return () if study.space is None else tuple(it for it in study.space.left_out if it.named)
 
 
 def _foretold(study: Study, best: Arm | None) -> Iterator[Ablated]:

@@ -11,6 +11,7 @@ from counterpoint.tune.arm import Arm, Origin
 from counterpoint.tune.journal.records import Ablated
 from counterpoint.tune.online.combine import left_out, without_each
 from counterpoint.tune.online.finals import finalists, had_fresh_runs
+from counterpoint.tune.online.rosters import simplest_best
 from counterpoint.tune.online.rows import ABLATE
 from counterpoint.tune.online.standing import (
     SAME_PROGRAM,
@@ -66,7 +67,7 @@ def findings(study: Study, plan: Plan) -> Findings:
         if (study.ended is not None or name in through) and not math.isnan(it.gain)
     }
     arms = {it.name: it for it in racers(study)}
-    best = _best(arms, fresh)
+    best = _best(arms, fresh, plan)
     if best is not None:
         return Findings(raced=told, fresh=fresh, winner=best)
     failed = [name for name in fresh if name in arms]
@@ -74,13 +75,14 @@ def findings(study: Study, plan: Plan) -> Findings:
         best_raced = max(failed, key=lambda it: told[it].gain if it in told else -math.inf)
         return Findings(raced=told, fresh=fresh, refuted=arms[best_raced])
     decided = {name: it for name, it in told.items() if it.decided}
-    return Findings(raced=told, fresh=fresh, winner=_best(arms, decided))
+    return Findings(raced=told, fresh=fresh, winner=_best(arms, decided, plan))
 
 
-def _best(arms: Mapping[str, Arm], told: Mapping[str, Estimate]) -> Arm | None:
-    faster = [it for name, it in told.items() if name in arms and it.verdict is Verdict.FASTER]
-    best = max(faster, key=lambda it: it.gain, default=None)
-    return None if best is None else arms[best.arm]
+def _best(arms: Mapping[str, Arm], told: Mapping[str, Estimate], plan: Plan) -> Arm | None:
+    faster = [
+        arms[name] for name, it in told.items() if name in arms and it.verdict is Verdict.FASTER
+    ]
+    return simplest_best(faster, told, plan.rule.indifferent)
 
 
 def doubtful(study: Study, plan: Plan) -> Arm | None:

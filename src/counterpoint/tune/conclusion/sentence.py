@@ -180,9 +180,12 @@ def _within(rows: tuple[ArmRow, ...]) -> float | None:
 
 
 def predicted_best(study: Study) -> Arm | None:
-    """The first of those worth real time: predicted to save most, of the fewest changes."""
-    best = next((it for it in to_enter(study) if it.predicted is not None), None)
-    return best if best is not None and _predicted_gain(best) > 0 else None
+    """Of those worth real time the one predicted to save most, or a simpler one tied with it."""
+    told = [it for it in to_enter(study) if it.predicted is not None]
+    if not told or _predicted_gain(told[0]) <= 0:
+        return None
+    tied = [it for it in told if it.predicted and it.predicted.tied and _predicted_gain(it) > 0]
+    return min((told[0], *tied), key=lambda it: len(it.changes) or math.inf)
 
 
 def same_program(one: Arm, other: Arm) -> bool:

@@ -37,8 +37,10 @@ def _profile(window: Window | None) -> Iterator[str]:
     if window.start_step is not None:
         yield f"--profile-start-step={window.start_step}"
     yield f"--profile-steps={window.steps}"
-    yield f"--profile-after-quiet={window.quiet_s}"
-    yield f"--profile-seconds={window.seconds}"
+    if window.quiet_s is not None:
+        yield f"--profile-after-quiet={window.quiet_s}"
+    if window.seconds is not None:
+        yield f"--profile-seconds={window.seconds}"
     if window.processes != "all":
         yield f"--processes={','.join(map(str, window.processes))}"
 

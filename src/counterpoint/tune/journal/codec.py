@@ -17,6 +17,7 @@ from types import MappingProxyType
 from typing import Any, Final, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from counterpoint.core.basis import Range, Unknown
+from counterpoint.core.errors import CounterpointError
 
 T = TypeVar("T")
 
@@ -123,6 +124,8 @@ def _dataclass(kind: type, plain: Any, where: str) -> object:  # noqa: ANN401
             raise Misfit(f"{place}: is not there")
     try:
         return kind(**found)
+    except CounterpointError:  # a name that is no setting's
+        raise
     except ValueError as error:  # as a Range that runs backwards
         raise Misfit(f"{where}: {error}") from None
 

@@ -132,6 +132,10 @@ def read_journal(path: Path) -> Read:
         raise _unreadable(path, failure) from None
     try:
         read = read_lines(data)
+    except UsageError as error:
+        raise InputError(
+            f"{path}: {error.what}", why=error.why, next="no tuner writes that: don't use the study"
+        ) from None
     except Damaged as error:
         raise InputError(
             f"{path}: damaged: {error}",

@@ -47,6 +47,7 @@ class SpaceMade:
     left_out: tuple[LeftOut, ...]
     at: str
     notes: tuple[str, ...] = ()
+    jaxlib: str | None = None  # whose flags it is made of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from counterpoint.core.basis import Range
 from counterpoint.tune.arm import Arm, Origin
 from counterpoint.tune.figures import estimate_text, several
 from counterpoint.tune.online.moves import Drop
-from counterpoint.tune.online.purse import purse
+from counterpoint.tune.online.purse import Purse, purse
 from counterpoint.tune.online.rosters import race_roster, undecided
 from counterpoint.tune.online.rows import NOISE_TRIALS, RACE, SCREEN_ROWS, noise_known, rows_of
 from counterpoint.tune.online.standing import overlap, raced, racers
@@ -46,13 +46,14 @@ def screening_fits(study: Study, plan: Plan) -> Drop | None:
     beside = 2 if any(it.origin is Origin.COMBINED for it in new) else 1
     to_go = SCREEN_ROWS - min(have[it.name] for it in new)
     need = (0 if noise_known(study) else NOISE_TRIALS) + profiles + to_go * (beside + len(new))
-    left = purse(study, plan).for_the_race
-    if need <= left:
+    there = purse(study, plan)
+    if need <= there.for_the_race:
         return None
     out = new[-1]
     if len(new) == 1 and have[out.name]:
         return None  # it has been measured: what is known of it stands
-    why = f"{need} trials would be needed for {several(len(new), 'arm')}, and {left:g} are left"
+    arms = several(len(new), "arm")
+    why = f"{need} trials would be needed for {arms}, and {_left(there)}"
     return Drop(out.name, NO_BUDGET, why)
 
 
@@ -114,16 +115,21 @@ def _by_budget(study: Study, plan: Plan, told: Mapping[str, Estimate]) -> Drop |
     doubtful = [it for it in arms if told[it.name].verdict is not Verdict.FASTER]
     if len(arms) < 2 or not doubtful or len(arms) < len(undecided(study, plan)):
         return None
-    left = purse(study, plan).for_the_race
+    there = purse(study, plan)
     need = rows_to_next_look(study, plan) * len(race_roster(study, plan))
-    if need <= left:
+    if need <= there.for_the_race:
         return None
     out = doubtful[-1]
     why = (
         f"{_after(told[out.name])}: {need} trials would be needed to tell {len(arms)} arms "
-        f"apart, and {left:g} are left"
+        f"apart, and {_left(there)}"
     )
     return Drop(out.name, NO_BUDGET, why)
+
+
+def _left(there: Purse) -> str:
+    kept = f": {there.reserve} more are kept for the confirmation" if there.reserve else ""
+    return f"{there.for_the_race:g} are left{kept}"
 
 
 def _by_gain(arms: tuple[Arm, ...], told: Mapping[str, Estimate]) -> list[Arm]:

@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
-from counterpoint.tune.online.finals import next_finalists, rows_due
+from counterpoint.tune.online.finals import next_finalists, rows_due, starts
 from counterpoint.tune.online.rows import NOISE_TRIALS, SCREEN_ROWS
 from counterpoint.tune.plan import Budget, Plan
 from counterpoint.tune.study.study import Study
+from counterpoint.tune.trial.report import Purpose
 
-LEAST: Final = NOISE_TRIALS + 2 * SCREEN_ROWS
+ONE_ARM: Final = 2 * SCREEN_ROWS
+"""An arm beside the base, to the first look."""
+LEAST: Final = NOISE_TRIALS + ONE_ARM
 """The base twice, and one arm beside it in two rows: with less nothing at all can be said."""
 FEWEST_CONFIRM_ROWS: Final = 2
 """One row has no spread, so nothing could be claimed from it."""
@@ -51,7 +54,15 @@ def purse(study: Study, plan: Plan) -> Purse:
             left = min(left, float(math.floor(seconds_left / trial_s)))
     best = next(iter(next_finalists(study, plan)), None)
     due = rows_due(study, plan, best and best.name)
-    return Purse(max(left, 0.0), reserve(spent + left, due), trial_s, seconds_left)
+    kept = reserve(spent + left, due)
+    others = best is None and _has_raced(study) and not starts(study)
+    kept = _fitting(kept, left - ONE_ARM if others else left)
+    return Purse(max(left, 0.0), kept, trial_s, seconds_left)
+
+
+def _has_raced(study: Study) -> bool:
+    """Then it is known that nobody is up for fresh runs yet, and others may use their share."""
+    return any(it.started.purpose in (Purpose.SCREEN, Purpose.RACE) for it in study.trials)
 
 
 def charged(study: Study, budget: Budget) -> int:
@@ -75,5 +86,10 @@ def reserve(total: float, rows: int) -> int:
     wanted = 2 * rows
     if math.isinf(total):
         return wanted
-    fits = min(wanted, max(int(total) - LEAST, 0)) // 2 * 2
+    return _fitting(wanted, total - LEAST)
+
+
+def _fitting(wanted: int, room: float) -> int:
+    """Pairs of trials, as many as there is room for; fewer than the fewest are of no use."""
+    fits = int(min(wanted, max(room, 0))) // 2 * 2
     return fits if fits >= 2 * FEWEST_CONFIRM_ROWS else 0

@@ -22,6 +22,7 @@ from counterpoint.tune.online.finals import (
     had_fresh_runs,
     late,
     shown,
+    starts,
     target_reached,
 )
 from counterpoint.tune.online.looks import look, rows_to_next_look, screening_fits
@@ -34,7 +35,7 @@ from counterpoint.tune.online.moves import (
     OpenAllocation,
     RunTrial,
 )
-from counterpoint.tune.online.purse import purse
+from counterpoint.tune.online.purse import ONE_ARM, purse
 from counterpoint.tune.online.rosters import (
     ablate_roster,
     confirm_roster,
@@ -79,6 +80,7 @@ def next_move(study: Study, plan: Plan) -> Move:
         or _combine(study, plan)
         or _confirm(study, plan)
         or _ablate(study, plan)
+        or _return(study, plan)
         or Finish(_why_done(study, plan))
     )
 
@@ -180,14 +182,8 @@ def _combine(study: Study, plan: Plan) -> Enter | None:
     faster = [it for it in faster if told[it.name].verdict is Verdict.FASTER]
     faster.sort(key=lambda it: -told[it.name].gain)
     others = tuple(it for it in study.arms if not it.is_base)
-    made = combined(study.arm(BASE).settings, tuple(faster), others, _version(study))
+    made = combined(study.arm(BASE).settings, tuple(faster), others, study.jaxlib)
     return None if made is None else Enter(made)
-
-
-def _version(study: Study) -> str | None:
-    """jaxlib's, as the base's runs tell it."""
-    told = (dict(it.report.versions) for it in study.trials_of(BASE) if it.report is not None)
-    return next((it["jaxlib"] for it in told if "jaxlib" in it), None)
 
 
 def _confirm(study: Study, plan: Plan) -> Move | None:
@@ -213,6 +209,19 @@ def _ablate(study: Study, plan: Plan) -> Move | None:
     if not roster or left < len(roster):
         return None
     return _begin(study, plan, Purpose.ABLATE, roster)
+
+
+def _return(study: Study, plan: Plan) -> Enter | None:
+    """An arm that the budget had no room for, where what was kept for others is left now."""
+    if starts(study) or undecided(study, plan) or not noise_known(study):
+        return None
+    there = purse(study, plan).for_the_race
+    poor = {name for name, it in study.dropped.items() if it.kind == NO_BUDGET}
+    for it in to_enter(study):
+        profile = it.profile and it.name not in study.profiled
+        if it.name in poor and there >= ONE_ARM + profile:
+            return Enter(it)
+    return None
 
 
 def _begin(
@@ -254,10 +263,10 @@ def _trial(study: Study, plan: Plan, arm: str, purpose: Purpose, row: int) -> Ru
 def _why_done(study: Study, plan: Plan) -> str:
     if len(study.arms) < 2:
         return NOTHING
+    poor = any(it.kind == NO_BUDGET for it in study.dropped.values())
     if not racers(study):
-        poor = any(it.kind == NO_BUDGET for it in study.dropped.values())
         return SPENT if poor else NOBODY
     if target_reached(study, plan):
         return REACHED if not plan.confirm_rows or shown(study, plan) else SPENT
-    waiting = undecided(study, plan) or confirm_roster(study, plan)
+    waiting = poor or undecided(study, plan) or confirm_roster(study, plan)
     return SPENT if waiting else DECIDED

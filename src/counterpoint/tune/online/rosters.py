@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 from counterpoint.tune.arm import BASE, Arm, Origin
 from counterpoint.tune.online.combine import without_each
 from counterpoint.tune.online.finals import (
@@ -16,7 +18,7 @@ from counterpoint.tune.online.purse import FEWEST_CONFIRM_ROWS, purse
 from counterpoint.tune.online.rows import ABLATE, Row, rows_of
 from counterpoint.tune.online.standing import confirmed, overlap, raced, racers
 from counterpoint.tune.plan import Plan
-from counterpoint.tune.statistics.estimate import Verdict
+from counterpoint.tune.statistics.estimate import Estimate, Verdict
 from counterpoint.tune.study.study import Study
 
 
@@ -112,10 +114,31 @@ def ablation_rows(plan: Plan) -> int:
 def winner_of(study: Study, plan: Plan) -> Arm | None:
     """The arm that is faster for certain: by its fresh runs, or by the race where none were asked.
 
-    Of several the one that saves most. It says nothing before the confirmation is through.
+    Of several the one that saves most, or a simpler one that is tied with it. It says nothing
+    before the confirmation is through.
     """
     told = confirmed(study, plan) if plan.confirm_rows else raced(study, plan)
     faster = [
         it for it in racers(study) if it.name in told and told[it.name].verdict is Verdict.FASTER
     ]
-    return max(faster, key=lambda it: told[it.name].gain, default=None)
+    return simplest_best(faster, told, plan.rule.indifferent)
+
+
+def simplest_best(
+    arms: Iterable[Arm], told: Mapping[str, Estimate], indifferent: float
+) -> Arm | None:
+    """The arm that saves most.
+
+    Of those that can't be told from it, and save as much but for what counts for nothing, the one
+    of the fewest changes.
+    """
+    several = sorted(arms, key=lambda it: -told[it.name].gain)
+    if not several:
+        return None
+    best = told[several[0].name]
+    tied = [
+        it
+        for it in several
+        if best.gain - told[it.name].gain <= indifferent and overlap(told[it.name], best)
+    ]
+    return min(tied, key=lambda it: len(it.changes))

@@ -48,8 +48,10 @@ class Board:
 
     @property
     def programs(self) -> int:
-        """How many there are that differ."""
-        return len({it.program for it in self._predictions()})
+        """How many there are that differ, the base's among them."""
+        base = self.base.arm.predicted
+        known = {it.program for it in self._predictions()}
+        return len(known if base is None else known | {base.program})
 
     @property
     def same(self) -> int:

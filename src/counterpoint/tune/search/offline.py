@@ -1,8 +1,8 @@
 """`search`: the offline part of a tune. Docs: docs/concepts/tune-search.md.
 
-    base ──► seeds, choices alone ──► stacks ──► proposals, climbing ──► PGLE on the best
-                                                                              │
-                                     shortlist ◄── minimal winner (ablation) ◄┘
+    base ──► remedies, seeds, choices alone ──► stacks ──► proposals, climbing ──► PGLE on the best
+                                                                                        │
+                                               shortlist ◄── minimal winner (ablation) ◄┘
 
 Each candidate is in the journal as soon as it is known. A search that is begun again asks the same
 questions in the same order, and finds the answers there.
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.compile import Pool
+from counterpoint.diagnose.explain import explain
 from counterpoint.tune.arm import Acts, Arm, Origin
 from counterpoint.tune.journal.records import Ablated, CandidateSeen, SearchEnded, SpaceMade
 from counterpoint.tune.plan import Plan
@@ -28,10 +29,11 @@ from counterpoint.tune.search.board import Board
 from counterpoint.tune.search.grid import Grid, Point
 from counterpoint.tune.search.predictor import Predictor, SearchStopped
 from counterpoint.tune.search.proposer import Proposer, require_optuna
+from counterpoint.tune.search.remedies import remedies
 from counterpoint.tune.search.shortlist import shortlist
 from counterpoint.tune.search.shows import shows
 from counterpoint.tune.search.widened import widened
-from counterpoint.tune.space.equals import distinct
+from counterpoint.tune.space.equals import distinct, same_as
 from counterpoint.tune.space.space import Dimension, Space
 from counterpoint.tune.study.ledger import Ledger, stamp
 from counterpoint.workflow.prediction.trials import Made, Work, forecasts
@@ -69,7 +71,13 @@ def search(  # noqa: PLR0913
     if ledger.study.space is None:
         dimensions = tuple((it.name, len(it.choices)) for it in space.dimensions)
         ledger.add(
-            SpaceMade(dimensions=dimensions, left_out=space.left_out, at=stamp(), notes=space.notes)
+            SpaceMade(
+                dimensions=dimensions,
+                left_out=space.left_out,
+                at=stamp(),
+                notes=space.notes,
+                jaxlib=space.version,
+            )
         )
     if made is None:
         made = forecasts(_base_alone(work, space))
@@ -77,13 +85,25 @@ def search(  # noqa: PLR0913
     with tempfile.TemporaryDirectory(prefix="counterpoint-tune-") as scratch, Pool(jobs) as pool:
         predictor = Predictor(work, made, ledger, pool, scratch=Path(scratch), stopped=stopped)
         board = Board(predictor.begin(space.base))
-        one = _Search(Grid(space), plan, predictor, board, say, started, confirm)
+        say("explaining the base's predicted step")
+        grid = Grid(_with_remedies(space, work, made))
+        one = _Search(grid, plan, predictor, board, say, started, confirm)
         try:
             ended = one.run(ledger)
         except SearchStopped:
             return
     ledger.add(ended)
     say(ended.why)
+
+
+def _with_remedies(space: Space, work: Work, made: Made) -> Space:
+    """What `explain` names against the base's losses comes before all other seeds."""
+    base = made.base
+    explained = explain(base.simulation.timeline, target=work.bench.target, settings=base.settings)
+    by_hand = [it for it in space.seeds if it.origin is Origin.HAND]
+    found = remedies(explained.findings, Grid(space))
+    first = [same_as(space.base, it, by_hand) or it for it in found]  # the user's name stands
+    return replace(space, seeds=tuple(distinct(space.base, (*first, *space.seeds))))
 
 
 def _base_alone(work: Work, space: Space) -> Work:
@@ -152,7 +172,11 @@ class _Search:
         why = words.conclusion(
             self._board, listed, best, end=end, indifferent=self._plan.rule.indifferent
         )
-        more = words.at_run(at_run[:room], at_run[room:])
+        # An arm that was predicted to be the base's program is no arm that can't be predicted.
+        silent = [
+            [it for it in some if it not in self._known] for some in (at_run[:room], at_run[room:])
+        ]
+        more = words.at_run(*silent)
         return SearchEnded(
             why=f"{why}; {more}" if more else why,
             shortlist=(*names, *at_run[:room]),
@@ -176,7 +200,7 @@ class _Search:
         return {**found, **{(it.dimension, it.choice): it.loses for it in ablated}}
 
     def _look_alone(self) -> None:
-        """Arms that somebody named, and every choice by itself."""
+        """Remedies, arms that somebody named, and every choice by itself."""
         seeds = (it for it in self._grid.space.seeds if shows(it))
         asked = {self._grid.point_of(it) for it in self._grid.space.seeds}  # the same, named
         points = (it for it in stages.singles(self._grid) if it not in asked)

@@ -11,6 +11,7 @@ from counterpoint.simulate import Simulation
 from counterpoint.tune.arm import Predicted
 from counterpoint.workflow.prediction.memory_fit import MemoryFit
 from counterpoint.workflow.prediction.ranking import INDIFFERENCE, Reaching, difference
+from counterpoint.workflow.prediction.step_range import step_range
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,7 @@ def predicted(base: Reaching, made: Simulation, memory: MemoryFit, program: str)
     saves = difference(base, made)
     return Predicted(
         step_s=made.step_s,
-        range_s=Range(made.low_s, made.high_s),
+        range_s=step_range(made),
         gain=1 - made.step_s / base.step_s,
         gain_range=Range(saves.low / base.step_s, saves.high / base.step_s),
         program=program,

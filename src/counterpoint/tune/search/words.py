@@ -20,7 +20,8 @@ def progress(board: Board, done: int, most: int, seconds: float) -> str:
     )
     dropped = ", ".join(_dropped(board))
     place = f"candidate {done} of {most}" if done <= most else f"{done - most} more compiled"
-    return f"{place}; {first}{f'; {dropped}' if dropped else ''}; {seconds:.0f} s"
+    rest = f", about {seconds / done * (most - done):.0f} s to go" if 0 < done < most else ""
+    return f"{place}; {first}{f'; {dropped}' if dropped else ''}; {seconds:.0f} s{rest}"
 
 
 def conclusion(
@@ -28,7 +29,7 @@ def conclusion(
 ) -> str:
     """Why the search ended, and what it came to."""
     arms, programs = len(board.candidates), board.programs
-    counts = f"{_many(arms, 'arm')} looked at, {_many(programs, 'different program')}"
+    counts = f"the base and {_many(arms, 'arm')} looked at, {_many(programs, 'different program')}"
     dropped = ", ".join(_dropped(board))
     looked = f"{counts}{f' ({dropped})' if dropped else ''}; {end}"
     figures = winner.arm.predicted

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from counterpoint.flags import Settings
+from counterpoint.flags.known import OWN, is_variable
 from counterpoint.flags.layout import Layout
 from counterpoint.tune.arm import Acts, Change, Per
 from counterpoint.tune.space.break_points import name_of
@@ -103,6 +104,8 @@ def _alone(way: str, name: str, value: str) -> Change:
         options=pair if way == "options" else (),
     )
     dimension, choice = _spoken(name, value)
+    if way == "env" and dimension == name and not is_variable(name):
+        dimension = f"{OWN}{name}"
     acts = known().acts.get(name, Acts.RUNTIME)
     return Change(dimension=dimension, choice=choice, settings=settings, acts=acts)
 

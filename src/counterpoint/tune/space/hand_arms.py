@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from counterpoint.flags import Settings, load_settings, recipes
 from counterpoint.tune.arm import Acts, Arm, Change, Origin
 from counterpoint.tune.space.changes import changes_of, named_per
+from counterpoint.tune.space.draft import Draft
 from counterpoint.tune.space.equals import same_as
 from counterpoint.tune.space.faults import new_fault
+from counterpoint.tune.space.labels import is_label, read_label
 from counterpoint.tune.space.place import Place
 from counterpoint.tune.space.recipe_arms import Seeds
 from counterpoint.tune.space.situation import Situation
@@ -21,13 +23,22 @@ from counterpoint.workflow.prediction.variants import Variant, candidate, named_
 AS_THE_BASE: Final = "it changes nothing: the base has it already"
 
 
-def typed_arms(texts: Sequence[str], here: Situation) -> tuple[HandArm, ...]:
-    """Arms that are written as `predict --candidate` takes them."""
-    variants = [candidate(it, Settings(), version=here.version, chip=here.chip) for it in texts]
-    return tuple(
-        HandArm(name=it.name, settings=it.settings, place=Place(f"--arm {text}", typed=True))
-        for it, text in zip(variants, texts, strict=True)
-    )
+def typed_arms(
+    texts: Sequence[str], drafts: Mapping[str, Draft], here: Situation
+) -> tuple[HandArm, ...]:
+    """Arms that are written as `predict --candidate` takes them, or as a study names its arms."""
+    return tuple(_typed(it, drafts, here) for it in dict.fromkeys(texts))
+
+
+def _typed(text: str, drafts: Mapping[str, Draft], here: Situation) -> HandArm:
+    place = Place(f"--arm {text}", typed=True)
+    if is_label(text, drafts):
+        said = read_label(text, drafts, here)
+        return HandArm(
+            name=text, settings=said.settings, profile=said.profile, per=said.per, place=place
+        )
+    it = candidate(text, Settings(), version=here.version, chip=here.chip)
+    return HandArm(name=it.name, settings=it.settings, place=place)
 
 
 def hand_arms(arms: Sequence[HandArm], dimensions: Sequence[Dimension], here: Situation) -> Seeds:
@@ -38,13 +49,14 @@ def hand_arms(arms: Sequence[HandArm], dimensions: Sequence[Dimension], here: Si
     for variant, arm in zip(variants, arms, strict=True):
         changes = (*changes_of(variant.settings, dimensions, here), *_own(arm))
         if not changes:
-            left_out.append(LeftOut(variant.name, AS_THE_BASE))
+            left_out.append(LeftOut(variant.name, AS_THE_BASE, named=True))
             continue
         settings = here.base.merged(variant.settings)
         one = Arm(name=variant.name, settings=settings, changes=changes, origin=Origin.HAND)
         same = same_as(here.base, one, made)
         if same is not None:
-            left_out.append(LeftOut(one.name, f"comes to the same as {same.name}"))
+            why = f"comes to the same as {same.name}"
+            left_out.append(LeftOut(one.name, why, named=True))
             continue
         made.append(one)
     return Seeds(tuple(made), tuple(left_out))

@@ -58,7 +58,7 @@ def make_space(
         running=running,
     )
     drafts = drafts_for(said)
-    typed = typed_arms(arms, here)
+    typed = typed_arms(arms, drafts, here)
     notes = checked(said, typed, here)
     here = replace(here, base=fixed(said, drafts, here))
     dimensions, left_out = _dimensions(drafts, said, here)
@@ -83,8 +83,7 @@ def refuse_odd(
     """What making the space refuses of what the user named, before anything is lowered for it."""
     said = asked or _NOTHING
     here = situation_of(Settings(), version=version, target=target, program=None, running=_NOT_RUN)
-    drafts_for(said)
-    checked(said, typed_arms(arms, here), here)
+    checked(said, typed_arms(arms, drafts_for(said), here), here)
 
 
 def _dimensions(

@@ -16,7 +16,7 @@ from counterpoint.tune.space.space import Dimension, Space
 ANYTHING: Final = "on"
 """Of needs: any choice of that dimension."""
 
-_LONGEST: Final = 90
+_LONGEST: Final = 60
 
 
 def choices_of(dimension: Dimension) -> tuple[str | None, ...]:

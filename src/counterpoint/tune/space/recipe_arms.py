@@ -51,7 +51,7 @@ def recipe_arms(
     arms: list[Arm] = []
     left_out: list[LeftOut] = []
     offers = [(it, load_settings(it, version=here.version, chip=here.chip)) for it in recipes()]
-    for name, settings in (*offers, (RECOMMENDED, _recommended(here))):
+    for name, settings in (*offers, (RECOMMENDED, recommended(here))):
         why = unwanted.get(name) or _why_not(name, settings, here)
         changes = () if why else changes_of(settings, dimensions, here)
         if not why and not changes:
@@ -69,7 +69,7 @@ def recipe_arms(
     return Seeds(tuple(arms), tuple(left_out))
 
 
-def _recommended(here: Situation) -> Settings:
+def recommended(here: Situation) -> Settings:
     """What is recommended for speed here; how processes are dealt out is a dimension of its own."""
     if here.no_gpu() is not None:
         return Settings()

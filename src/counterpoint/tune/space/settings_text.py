@@ -6,13 +6,14 @@
 
 from __future__ import annotations
 
-import re
-import shlex
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from counterpoint.core.errors import UsageError
 from counterpoint.flags import Settings
+from counterpoint.flags.known import OWN, refuse_bare_flag
+from counterpoint.flags.line import read_line
+from counterpoint.flags.settings import fault
 from counterpoint.flags.xla_flags import Pairs, parse_xla_flags
 from counterpoint.tune.space.place import Place, shown
 
@@ -20,7 +21,6 @@ KEYS: Final = ("xla_flags", "env", "options")
 """The keys of a table that hold settings."""
 
 EXAMPLE: Final = '"--xla_gpu_enable_triton_gemm=false NCCL_NVLS_ENABLE=0"'
-_ASSIGNED: Final = re.compile(r"[A-Za-z_]\w*=")
 
 
 def settings_of_table(table: Mapping[str, Any], place: Place) -> Settings:
@@ -28,45 +28,34 @@ def settings_of_table(table: Mapping[str, Any], place: Place) -> Settings:
     xla = _flags(table.get("xla_flags", {}), place.at("xla_flags"))
     env = _pairs(table.get("env", {}), place.at("env"))
     options = _pairs(table.get("options", {}), place.at("options"))
-    return _checked(Settings(), xla, env, options, place)
+    return _of_tables(xla, env, options, place)
 
 
 def settings_of_line(text: str, place: Place) -> Settings:
-    """Flags with or without dashes, and `NAME=value` between them for variables."""
+    """Flags with or without dashes, and variables between them."""
     try:
-        words = shlex.split(text)
-    except ValueError as failure:
-        raise place.wrong(f"{shown(text)}: {failure}", next=EXAMPLE) from None
-    if not words:
-        raise place.wrong("no settings in it", next=EXAMPLE)
-    flags: list[str] = []
-    env: list[tuple[str, str]] = []
-    for word in words:
-        if word.startswith(("-", "xla_")):
-            flags.append(f"--{word.lstrip('-')}")
-        elif _ASSIGNED.match(word):
-            name, _, value = word.partition("=")
-            env.append((name, value))
-        elif word != "export":
-            raise place.wrong(
-                f"{shown(word)} is neither a flag nor a variable",
-                why="a flag is --xla_...=value, a variable NAME=value",
-                next=EXAMPLE,
-            )
-    quoted = " ".join(_quoted(it) for it in flags)
-    return _checked(Settings(), _parsed(quoted, place), tuple(env), (), place)
+        return read_line(text, bare=True).settings
+    except UsageError as failure:
+        what = failure.what if failure.what.startswith("no ") else f"{shown(text)}: {failure.what}"
+        raise place.wrong(what, why=failure.why, next=failure.next or EXAMPLE) from None
 
 
-def _checked(start: Settings, xla: Pairs, env: Pairs, options: Pairs, place: Place) -> Settings:
+def _of_tables(xla: Pairs, env: Pairs, options: Pairs, place: Place) -> Settings:
     """XLA_FLAGS among the variables are flags."""
     inner = next((value for name, value in env if name == "XLA_FLAGS"), None)
     if inner is not None:
         xla = (*_parsed(inner, place.at("XLA_FLAGS")), *xla)
         env = tuple(pair for pair in env if pair[0] != "XLA_FLAGS")
+    for name, value in env:
+        try:
+            refuse_bare_flag(name, value)
+        except UsageError as failure:
+            raise place.at("env").wrong(failure.what, why=failure.why, next=failure.next) from None
+    env = tuple((name.removeprefix(OWN), value) for name, value in env)
     for name, value in (*xla, *env, *options):
-        if "\0" in value or not _is_name(name):
+        if fault(name, value):
             raise place.wrong(f"{shown(name)} is no name of a setting", next=EXAMPLE)
-    return start.merged(Settings(xla, env, options))
+    return Settings().merged(Settings(xla, env, options))
 
 
 def _flags(value: object, place: Place) -> Pairs:
@@ -107,16 +96,3 @@ def _value(value: object, place: Place) -> str:
         f"can't be a value: {shown(value)}",
         why="values are texts, numbers, true, false, and lists of these",
     )
-
-
-def _is_name(name: str) -> bool:
-    return name.isascii() and name.replace("_", "").isalnum()
-
-
-def _quoted(word: str) -> str:
-    """A word of a shell as a word of XLA_FLAGS."""
-    name, equals, value = word.partition("=")
-    if not any(it in value for it in " \t\r\n'\""):
-        return word
-    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-    return f'{name}{equals}"{escaped}"'

@@ -37,10 +37,11 @@ class Dimension:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A dimension or an arm that is not tried, and why."""
+    """A dimension or an arm that is not tried, and why; `named`: the user asked for that arm."""
 
     name: str
     why: str
+    named: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

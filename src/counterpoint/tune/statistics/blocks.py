@@ -1,9 +1,10 @@
 """Rows and arms fitted to the logarithms of run times: a randomized complete block design.
 
 log(seconds) = row + arm + noise, by least squares. Whatever a row shares (its nodes, their
-neighbours, the hour) drops out of what is said of arms. Rows may miss arms. Where one runs twice in
-a row, the mean stands for both and how they differ tells of noise; weighed as two it would tip the
-balance that cancels a drift. For one arm this is the paired t-test.
+neighbours, the hour) drops out of what is said of arms. Rows may miss arms. The fit tells the
+noise; an arm is compared with the base by the rows that have both, which anybody can check. Where
+one runs twice in a row, the mean stands for both and how they differ tells of noise; weighed as two
+it would tip the balance that cancels a drift. For one arm this is the paired t-test.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterpoint.core.basis import Unknown
-from counterpoint.tune.statistics.estimate import Observation
+from counterpoint.tune.statistics.estimate import Observation, Pair
 
 Floats: TypeAlias = NDArray[np.float64]
 
@@ -68,12 +69,8 @@ class Blocks:
             return Unknown("no run was repeated, so nothing tells how much runs differ")
         return max(float(self.residuals @ self.residuals) / self.freedom, _LEAST**2)
 
-    def shared(self, arm: str, base: str) -> int:
-        """The number of rows in which both ran."""
-        return len(self._pairs(arm, base))
-
     def contrast(self, arm: str, base: str) -> Contrast | Unknown:
-        """The arm against the base.
+        """The arm against the base, in the rows in which both ran.
 
         The noise is that of all runs, so that few rows are enough. But an arm that scatters more
         than the pool must not profit from it: its own paired scatter is shrunk towards the pool,
@@ -81,12 +78,10 @@ class Blocks:
         """
         if base not in self.arms or arm not in self.arms:
             return Unknown(f"{arm if base in self.arms else base} has no run with a step time")
-        pairs = self._pairs(arm, base)
+        pairs = np.log([it.seconds / it.base_seconds for it in self.pairs(arm, base)])
         if not len(pairs):
             return Unknown(f"{arm} and {base} never ran in the same row")
-        weights = self._weights(arm, base)
-        log = float(weights @ self.effects)
-        scale = float(weights @ self.inverse @ weights)
+        log, scale = float(np.mean(pairs)), 2 / len(pairs)
         pooled = self.variance
         if isinstance(pooled, Unknown):
             return Contrast(log, math.inf, 0)
@@ -100,19 +95,16 @@ class Blocks:
         trusted = min(self.freedom, _PRIOR + freedom)
         return Contrast(log, math.sqrt(moderated * scale), trusted)
 
-    def _pairs(self, arm: str, base: str) -> Floats:
-        """Arm less base in each row that has both."""
+    def pairs(self, arm: str, base: str) -> tuple[Pair, ...]:
+        """The rows in which both ran."""
         if arm not in self.arms or base not in self.arms:
-            return np.empty(0)
+            return ()
         one, other = self.arms.index(arm), self.arms.index(base)
         both = (self.counts[:, one] > 0) & (self.counts[:, other] > 0)
-        return (self.means[:, one] - self.means[:, other])[both]
-
-    def _weights(self, arm: str, base: str) -> Floats:
-        weights = np.zeros(len(self.arms))
-        weights[self.arms.index(arm)] += 1
-        weights[self.arms.index(base)] -= 1
-        return weights
+        return tuple(
+            Pair(self.rows[at], *map(math.exp, self.means[at, [one, other]]))
+            for at in np.flatnonzero(both)
+        )
 
 
 def blocks(observations: Sequence[Observation]) -> Blocks:

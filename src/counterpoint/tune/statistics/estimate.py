@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from statistics import geometric_mean
 
 from counterpoint.core.basis import Range, Unknown
 
@@ -29,12 +30,24 @@ class Verdict(StrEnum):
     OPEN = "not decided"
 
 
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """The steps of an arm and of the base in one row; of several runs their geometric mean."""
+
+    row: int
+    seconds: float
+    base_seconds: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
     """`gain` is the share of the base's step that the arm saves: 0.03 is 3 % faster.
 
-    `range` holds with the study's confidence for all arms and looks together. `rows` are those in
-    which both ran. `p` is adjusted in the same way. An arm that never met the base has a gain of
+    It is made of `pairs` alone: 1 - `step_s` / `base_s`, their geometric means, which is the mean
+    of the logarithms of their ratios.
+
+    `range` holds with the study's confidence for all arms and looks together. `rows` counts the
+    pairs. `p` is adjusted in the same way. An arm that never met the base has a gain of
     NaN, and its range says why. `why` is a few words on the verdict, empty where it needs none.
     """
 
@@ -47,6 +60,17 @@ class Estimate:
     decided: bool  # whether more rows are not worth their time
     why: str = ""
     hopeless: bool = False  # no gain that counts is to be expected; claims nothing
+    pairs: tuple[Pair, ...] = ()
+
+    @property
+    def step_s(self) -> float | None:
+        """The arm's step, over the pairs."""
+        return geometric_mean(it.seconds for it in self.pairs) if self.pairs else None
+
+    @property
+    def base_s(self) -> float | None:
+        """The base's step in the same rows."""
+        return geometric_mean(it.base_seconds for it in self.pairs) if self.pairs else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from counterpoint.core.basis import Range, Unknown
 from counterpoint.runs.noise import INDIFFERENT, RUNS_DIFFER, student
 from counterpoint.tune.arm import BASE
 from counterpoint.tune.statistics.blocks import Blocks, Contrast, blocks
-from counterpoint.tune.statistics.estimate import Estimate, Noise, Observation, Rule, Verdict
+from counterpoint.tune.statistics.estimate import Estimate, Noise, Observation, Pair, Rule, Verdict
 from counterpoint.tune.statistics.levels import holm, looks, share, shared_as
 from counterpoint.tune.statistics.verdict import Reach, judge
 
@@ -34,7 +34,8 @@ def estimates(
     fit = blocks(observations)
     arms = [it for it in fit.arms if it != base]
     contrasts = [fit.contrast(it, base) for it in arms]
-    rows = [fit.shared(it, base) for it in arms]
+    pairs = [fit.pairs(it, base) for it in arms]
+    rows = [len(it) for it in pairs]
     rate = 1 - rule.confidence
     ps = [
         min(1.0, p / share(rule, n)) if (p := _p(it)) is not None else 1.0
@@ -43,11 +44,12 @@ def estimates(
     steps = holm(ps, rule.arms)
     floor = _usual(fit, rule.indifferent)
     found: list[Estimate] = []
-    for arm, contrast, n, step, among in zip(
-        arms, contrasts, rows, steps, shared_as(steps, rate), strict=True
+    for arm, contrast, both, step, among in zip(
+        arms, contrasts, pairs, steps, shared_as(steps, rate), strict=True
     ):
+        n = len(both)
         if isinstance(contrast, Unknown) or not contrast.freedom:
-            found.append(_unknown(arm, contrast, n, rule))
+            found.append(_unknown(arm, contrast, both, rule))
             continue
         reach = Reach(
             _gain(contrast.log),
@@ -67,6 +69,7 @@ def estimates(
                 decided=judged.decided,
                 why=judged.why,
                 hopeless=judged.hopeless,
+                pairs=both,
             )
         )
     return tuple(found)
@@ -114,7 +117,9 @@ def _usual(fit: Blocks, indifferent: float) -> float:
     return max(indifferent, math.expm1(_BOTH_SIDES * math.sqrt(2 * variance)))
 
 
-def _unknown(arm: str, contrast: Contrast | Unknown, rows: int, rule: Rule) -> Estimate:
+def _unknown(
+    arm: str, contrast: Contrast | Unknown, pairs: tuple[Pair, ...], rule: Rule
+) -> Estimate:
     why = (
         contrast
         if isinstance(contrast, Unknown)
@@ -125,10 +130,11 @@ def _unknown(arm: str, contrast: Contrast | Unknown, rows: int, rule: Rule) -> E
         gain=math.nan if isinstance(contrast, Unknown) else _gain(contrast.log),
         range=why,
         p=None,
-        rows=rows,
+        rows=len(pairs),
         verdict=Verdict.OPEN,
-        decided=rows >= rule.cap,
+        decided=len(pairs) >= rule.cap,
         why=why.reason,
+        pairs=pairs,
     )
 
 

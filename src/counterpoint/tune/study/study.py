@@ -8,6 +8,7 @@ from functools import singledispatch
 from types import MappingProxyType
 from typing import Final
 
+from counterpoint.core.display import drawn
 from counterpoint.tune.arm import Arm
 from counterpoint.tune.journal.records import (
     Ablated,
@@ -87,6 +88,13 @@ class Study:
     resumed: Resumed | None = None
     before: int = 0  # trials of earlier sittings
 
+    def __repr__(self) -> str:
+        end = "not ended" if self.ended is None else f"ended: {self.ended.why}"
+        return f"<Study of {len(self.arms)} arms, {len(self.trials)} trials, {end}>"
+
+    def _repr_html_(self) -> str | None:
+        return drawn(self)
+
     @property
     def is_done(self) -> bool:
         """Whether the same question again finds nothing more to do."""
@@ -103,6 +111,13 @@ class Study:
             if it.name == name:
                 return it
         raise KeyError(name)
+
+    @property
+    def jaxlib(self) -> str | None:
+        """The release that it is about: as the runs tell, else as its space was made for."""
+        told = (dict(it.report.versions) for it in self.trials if it.report is not None)
+        run = next((it["jaxlib"] for it in told if "jaxlib" in it), None)
+        return run or (self.space.jaxlib if self.space is not None else None)
 
     @property
     def running(self) -> tuple[Trial, ...]:
@@ -168,8 +183,19 @@ def _(record: Ablated, study: Study) -> Study:
 
 @_follow.register
 def _(record: ArmEntered, study: Study) -> Study:
-    entered = MappingProxyType({**study.entered, record.arm.name: len(study.trials)})
-    return replace(study, arms=(*study.arms, record.arm), entered=entered)
+    name = record.arm.name
+    entered = MappingProxyType({**study.entered, name: len(study.trials)})
+    if name not in study.entered:
+        return replace(study, arms=(*study.arms, record.arm), entered=entered)
+    dropped, out = ({**study.dropped}, {**study.out})  # there is room for it again
+    dropped.pop(name, None)
+    out.pop(name, None)
+    return replace(
+        study,
+        entered=entered,
+        dropped=MappingProxyType(dropped),
+        out=MappingProxyType(out),
+    )
 
 
 @_follow.register

@@ -17,12 +17,13 @@ from counterpoint.cost import CostModel, Family
 from counterpoint.cost.build import build_model
 from counterpoint.cost.scalars import Scalar, Scalars, default_scalars
 from counterpoint.diagnose.selection import select
-from counterpoint.hardware import Target, find_chip
+from counterpoint.hardware import Target
 from counterpoint.simulate import simulate
 from counterpoint.timeline.model import Timeline
 from counterpoint.workflow.calibration.calibration import LEAST, MOST, Calibration, Fit, StepFit
 from counterpoint.workflow.calibration.evidence import Step, doubt, kept_by_steps, refused
 from counterpoint.workflow.calibration.evidence import taken as believed
+from counterpoint.workflow.calibration.machine import check_machine, machine_notes
 from counterpoint.workflow.calibration.samples import Sample, priced, recorded
 from counterpoint.workflow.calibration.scalar_fit import Factor, alone, fit_factor, fit_slowdown
 
@@ -51,9 +52,11 @@ def calibrate(
     """Fit the scalars of the target's chip to recordings of steps on it.
 
     `start` is the chip's default where none is given. InputError where no recording holds a
-    program with its HLO and times of its instructions on a device.
+    program with its HLO and times of its instructions on a device, or one is of another machine.
     """
     before = start if start is not None else default_scalars(target.gpu)
+    for timeline in timelines:
+        check_machine(timeline, target)
 
     def make(scalars: Scalars) -> CostModel:
         return model_of(scalars) if model_of else build_model(target, scalars=scalars)
@@ -75,7 +78,7 @@ def calibrate(
         scalars=scalars,
         fits=tuple(fits),
         steps=tuple(steps),
-        notes=(*_other_chips(timelines, target), *_notes(timelines, fits, steps)),
+        notes=(*machine_notes(timelines, target), *_notes(timelines, fits, steps)),
     )
 
 
@@ -213,7 +216,7 @@ def _step(timeline: Timeline) -> Step | None:
     number = timeline.step_program
     program = timeline.programs[number].hlo() if number is not None else None
     selection = select(timeline)
-    if program is None or not program.is_scheduled or not selection.lengths_ms:
+    if program is None or not program.is_scheduled or not selection.step_lengths_ms:
         return None
     return Step(name=", ".join(timeline.inputs), program=program, seconds=selection.median_ms / 1e3)
 
@@ -242,17 +245,6 @@ def _steps(
             after_s=simulate(step.program, make(believed(before, fits))).step_s,
             unseen_s=unseen,
         )
-
-
-def _other_chips(timelines: Sequence[Timeline], target: Target) -> Iterator[str]:
-    """What another chip can do would be taken for what this one does not."""
-    recorded_on = {device.chip for timeline in timelines for device in timeline.devices}
-    for chip in sorted(filter(None, map(find_chip, recorded_on)), key=lambda chip: chip.name):
-        if chip.name != target.chip.name:
-            yield (
-                f"WARNING: recorded on {chip.name}, and the target is {target.chip.name}:"
-                " the fit takes the difference for what programs reach"
-            )
 
 
 def _notes(

@@ -7,7 +7,7 @@ warns. So each of these is looked for, before the run or in what it left.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -22,7 +22,7 @@ from counterpoint.runs.run import Compile
 from counterpoint.runs.score import Score, score
 from counterpoint.workflow.feedback.comparison import Comparison, compare_runs
 from counterpoint.workflow.feedback.nsys import require_nsys
-from counterpoint.workflow.feedback.phase import Phase, script, step_times
+from counterpoint.workflow.feedback.phase import by_hand, compiler_said, room, script, step_times
 from counterpoint.workflow.feedback.proof import elsewhere
 from counterpoint.workflow.feedback.task import (
     NO_CACHE,
@@ -32,6 +32,7 @@ from counterpoint.workflow.feedback.task import (
     claim,
     refuse_contention,
     refuse_flags,
+    refuse_platform,
 )
 
 CALLS: Final = 3
@@ -109,6 +110,7 @@ def auto(task: Task, how: How, say: Say) -> Auto:
 
 def _look_ahead(task: Task, how: How) -> tuple[Conflict, ...]:
     """Refuse what can't work before anything is run; tell what may not."""
+    refuse_platform(task)
     refuse_flags(task)
     if how.nsys:
         require_nsys(task)
@@ -118,35 +120,24 @@ def _look_ahead(task: Task, how: How) -> tuple[Conflict, ...]:
 def auto_script(task: Task, how: How) -> str:
     """The commands that `auto` stands for."""
     settings = _settings(task, how.calls)
-    log = str(task.directory / "optimise" / "rank0" / "stderr.log")
+    measuring = f"JAX measures {how.calls} calls of each function, and compiles it anew"
+    said = "Using PGLE profile|Found profile|empty trace"
     phases = [
-        Phase(
-            purpose=f"JAX measures {how.calls} calls of each function, and compiles it anew",
-            command=task.by_hand("optimise"),
-            settings=settings["optimise"],
-        ),
-        Phase(
-            purpose="What it says of that",
-            command=("grep", "-hE", "Using PGLE profile|Found profile|empty trace", log),
-        ),
+        room(task),
+        by_hand(task, "optimise", measuring, settings["optimise"]),
+        compiler_said("What it says of that", said, task.log("optimise")),
     ]
+    names: list[str] = []
     if how.before:
-        phases.append(
-            Phase(
-                purpose="The program as it is, to compare with",
-                command=task.by_hand("before", profile=True),
-                settings=task.under(env=NO_CACHE),
-            )
-        )
+        names.append("before")
+        why = "The program as it is, to compare with"
+        phases.append(by_hand(task, "before", why, task.under(env=NO_CACHE)))
     if expect_pgle_known(task.jaxlib):
-        phases.append(
-            Phase(
-                purpose="The optimised program from the cache; another profiler may attach",
-                command=_nsys_command(task) if how.nsys else task.by_hand("after", profile=True),
-                settings=settings["after"],
-            )
-        )
-    return script("counterpoint pgle auto, by hand", [*phases, step_times(task)])
+        names.append("after")
+        why = "The optimised program from the cache; another profiler may attach"
+        after = by_hand(task, "after", why, settings["after"])
+        phases.append(replace(after, command=_nsys_command(task)) if how.nsys else after)
+    return script("counterpoint pgle auto, by hand", [*phases, step_times(task, names)])
 
 
 def _settings(task: Task, calls: int) -> dict[str, Settings]:

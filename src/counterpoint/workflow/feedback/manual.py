@@ -17,7 +17,14 @@ from counterpoint.workflow.feedback.feedback import (
     given,
     measurement,
 )
-from counterpoint.workflow.feedback.phase import Phase, script, step_times
+from counterpoint.workflow.feedback.phase import (
+    Phase,
+    by_hand,
+    compiler_said,
+    room,
+    script,
+    step_times,
+)
 from counterpoint.workflow.feedback.task import (
     NO_CACHE,
     Say,
@@ -26,6 +33,7 @@ from counterpoint.workflow.feedback.task import (
     claim,
     refuse_contention,
     refuse_flags,
+    refuse_platform,
 )
 
 COMMAND_BUFFERS_OFF: Final = ("xla_gpu_enable_command_buffer", "")
@@ -40,6 +48,7 @@ _WITH: Final = (
 
 def manual(task: Task, say: Say, profile: Path | None = None) -> Feedback:
     """Profile a run, make a profile of it, run without and with it, and prove that it was used."""
+    refuse_platform(task)
     refuse_flags(task)
     if profile is not None:
         read_profile(profile)  # what is wrong with it is said before anything is made
@@ -55,7 +64,7 @@ def manual(task: Task, say: Say, profile: Path | None = None) -> Feedback:
         raise InputError(
             f"{run.path}: the run left no profile",
             why=run.why_no_profile,
-            next="--profile-start-step N with a step it reaches, or --profile-after-quiet S",
+            next="--profile-start-step N, with a step that it reaches",
         )
     timeline = read(*map(str, run.profiles))
     return feed_back(task, "manual", run, measurement(task, timeline, run, say), say)
@@ -67,7 +76,7 @@ def manual_script(task: Task, profile: Path | None = None) -> str:
         read_profile(profile)
     made = profile or task.directory / "step.pbtxt"
     measuring = () if profile else _measuring(task, made)
-    phases = [*measuring, *comparing(task, made), step_times(task)]
+    phases = [room(task), *measuring, *comparing(task, made)]
     return script("counterpoint pgle manual, by hand", phases)
 
 
@@ -76,7 +85,7 @@ def _measuring(task: Task, made: Path) -> tuple[Phase, ...]:
     return (
         Phase(
             purpose="Profile run: CUDA graphs off, so that kernels bear their instructions' names",
-            command=task.by_hand("profile", profile=True),
+            command=task.recorded("profile", profile=True),
             settings=task.under(COMMAND_BUFFERS_OFF, env=NO_CACHE),
         ),
         make_phase(task, (profiled,), made),
@@ -96,22 +105,24 @@ def make_phase(task: Task, sources: tuple[str, ...], made: Path) -> Phase:
     )
 
 
-def comparing(task: Task, made: Path) -> tuple[Phase, ...]:
-    """The runs without and with a profile, and what proves that it was used."""
+def comparing(
+    task: Task, made: Path, *checks: Phase, dump: Path | None = None
+) -> tuple[Phase, ...]:
+    """The runs without and with a profile, and what proves that it was used.
+
+    The first run without it leaves XLA's dump in `dump`, for `checks` after the runs.
+    """
     phases: list[Phase] = []
-    counts = {True: 0, False: 0}
+    names: list[str] = []
     for turn in order(task.repeats):
-        counts[turn] += 1
-        name = f"{'with' if turn else 'without'}-{counts[turn]}"
+        kind = "with" if turn else "without"
+        names.append(f"{kind}-{1 + sum(it.startswith(f'{kind}-') for it in names)}")
         flags = ((PROFILE, str(made.absolute())),) if turn else ()
-        phases.append(
-            Phase(
-                purpose=_WITH if turn else "Without the profile, all else equal",
-                command=task.by_hand(name),
-                settings=task.under(*flags, env=NO_CACHE),
-            )
-        )
-    log = str(task.directory / "with-1" / "rank0" / "stderr.log")
+        if dump is not None and names[-1] == "without-1":
+            flags = (("xla_dump_to", str(dump.absolute())),)
+        settings = task.under(*flags, env=NO_CACHE)
+        why = _WITH if turn else "Without the profile, all else equal"
+        phases.append(by_hand(task, names[-1], why, settings))
     said = "Using PGLE profile|Found profile|Found [0-9]+ instr|Missing [0-9]+"
-    phases.append(Phase(purpose="What the compiler says of it", command=("grep", "-hE", said, log)))
-    return tuple(phases)
+    phases.append(compiler_said("What the compiler says of it", said, task.log("with-1")))
+    return (*phases, *checks, step_times(task, sorted(names)))

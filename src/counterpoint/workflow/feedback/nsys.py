@@ -12,9 +12,17 @@ from counterpoint.flags import Settings
 from counterpoint.timeline.read import read
 from counterpoint.workflow.feedback.feedback import Feedback, feed_back, measurement
 from counterpoint.workflow.feedback.manual import COMMAND_BUFFERS_OFF, comparing, make_phase
-from counterpoint.workflow.feedback.phase import Phase, script, step_times
+from counterpoint.workflow.feedback.phase import Phase, room, script
 from counterpoint.workflow.feedback.serial import serial_settings
-from counterpoint.workflow.feedback.task import NO_CACHE, Say, Task, carry_out, claim, refuse_flags
+from counterpoint.workflow.feedback.task import (
+    NO_CACHE,
+    Say,
+    Task,
+    carry_out,
+    claim,
+    refuse_flags,
+    refuse_platform,
+)
 
 _OPTIONS: Final = (
     "--trace=cuda,nvtx",
@@ -35,6 +43,7 @@ class Nsight:
 
 def nsys(task: Task, how: Nsight, say: Say) -> Feedback:
     """Measure a run with nsys (or take exports of one), make a profile, run without and with it."""
+    refuse_platform(task)
     refuse_flags(task)
     if not how.exports:
         require_nsys(task)
@@ -71,9 +80,7 @@ def require_nsys(task: Task) -> None:
 def nsys_script(task: Task, how: Nsight) -> str:
     """The commands that `nsys` stands for."""
     made, report = task.directory / "step.pbtxt", task.directory / "nsys"
-    phases = [
-        Phase(purpose="Room for what follows", command=("mkdir", "-p", str(task.directory))),
-    ]
+    phases = [room(task)]
     if not how.exports:
         phases.append(
             Phase(
@@ -82,18 +89,14 @@ def nsys_script(task: Task, how: Nsight) -> str:
                 settings=_settings(task, disable_async=how.disable_async),
             )
         )
-    phases += [
-        make_phase(task, how.exports or (f"{report}.nsys-rep",), made),
-        *comparing(task, made),
-        Phase(
-            purpose="Does it cover the program? Exits with 1 if not",
-            command=(
-                *("counterpoint", "pgle", "check", str(made)),
-                *("--program", str(task.directory / "without-1")),
-            ),
-        ),
-        step_times(task),
-    ]
+    dump = None if task.starts_ranks else task.directory / "hlo"
+    compiled = dump or task.directory / "without-1"
+    check = Phase(
+        purpose="Does it cover the program? Exits with 1 if not",
+        command=("counterpoint", "pgle", "check", str(made), "--program", str(compiled)),
+    )
+    phases.append(make_phase(task, how.exports or (f"{report}.nsys-rep",), made))
+    phases += comparing(task, made, check, dump=dump)
     return script("counterpoint pgle nsys, by hand", phases)
 
 

@@ -21,6 +21,9 @@ from counterpoint.runs import OutcomeKind, Run
 
 Say: TypeAlias = Callable[[str], None]
 
+_GPUS: Final = frozenset({"cuda", "gpu", "rocm"})
+_OF_GPUS: Final = ("jax-cuda", "jax-rocm")  # packages that bring JAX's GPU backends
+
 NO_CACHE: Final = (("JAX_ENABLE_COMPILATION_CACHE", "false"),)
 """For runs that are compared: each compiles, so that each log tells what it compiled with."""
 
@@ -62,8 +65,19 @@ class Task:
         base = Settings(() if LHS in given else ((LHS, "true"),), tuple(LOUD.items()))
         return base.merged(self.request.settings).merged(Settings(flags, env))
 
-    def by_hand(self, name: str, *, profile: bool = False) -> tuple[str, ...]:
-        """The command that runs the workload once, and keeps the Run where a phase keeps it."""
+    @property
+    def starts_ranks(self) -> bool:
+        """Whether `run` is asked to start several processes: then no plain command does it."""
+        return self.request.ranks is not None or self.request.per != "node"
+
+    def log(self, name: str) -> Path:
+        """The log of the run of that name, when it is made by hand."""
+        if self.starts_ranks:
+            return self.directory / name / "rank0" / "stderr.log"
+        return self.directory / f"{name}.log"
+
+    def recorded(self, name: str, *, profile: bool = False) -> tuple[str, ...]:
+        """The command that keeps a Run where a phase keeps it."""
         window = self.request.window if profile else None
         options = (*_window_options(window), *_rank_options(self.request))
         directory = self.directory / name
@@ -96,6 +110,27 @@ def claim(directory: Path) -> None:
     if used:
         raise UsageError(
             f"{directory} is not empty", why="nothing is overwritten", next="choose another -o"
+        )
+
+
+def refuse_platform(task: Task) -> None:
+    """Refuse a run without GPUs, where that is certain: XLA takes a PGLE profile on GPUs only."""
+    variables = {**task.inherited, **task.request.settings.variables}
+    name = next((it for it in ("JAX_PLATFORMS", "JAX_PLATFORM_NAME") if variables.get(it)), None)
+    if name is None:
+        found = find_interpreter(task.command, task.inherited)
+        versions: Mapping[str, str] = {} if found is None else found.versions
+        if "jaxlib" in versions and not any(it.startswith(_OF_GPUS) for it in versions):
+            raise UsageError(
+                f"the JAX of {found.path if found else 'this Python'} has no GPU backend",
+                why="it runs on the CPU, where XLA takes no PGLE profile: GPUs do",
+                next="pip install 'jax[cuda13]' there, or name the Python that has it",
+            )
+    elif not {it.strip() for it in variables[name].lower().split(",")} & _GPUS:
+        raise UsageError(
+            f"{name}={variables[name]}: the program would not run on GPUs",
+            why="XLA takes a PGLE profile on GPUs only",
+            next=f"unset {name}, or --env {name}=cuda",
         )
 
 

@@ -6,7 +6,7 @@ program, by the instruction that the scheduler sees.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -16,6 +16,9 @@ import polars as pl
 
 from counterpoint.core.basis import Basis, Unknown
 from counterpoint.core.errors import InputError
+from counterpoint.diagnose.selection import select
+from counterpoint.hardware import Target
+from counterpoint.hardware.recorded import other_devices
 from counterpoint.hlo import (
     Instruction,
     Program,
@@ -61,7 +64,7 @@ class Against:
 
     origin: str
     predicted_ms: float
-    measured_ms: float | None  # of a median step
+    measured_ms: float | None  # of a median step; None where no whole one was seen
     program_ms: float | None  # that the step's program runs for of it
     ops: tuple[OpDifference, ...]  # the largest difference first
     categories: Mapping[str, tuple[float, float]]  # predicted, measured: ms of a step
@@ -72,15 +75,15 @@ class Against:
 
     @property
     def ratio(self) -> float | None:
-        """Of the step; of its program where the host spends much of the step elsewhere."""
-        whole = self.program_ms if self.host_bound else self.measured_ms
+        """Of the step; of its program where no whole step was seen, or the host has much of it."""
+        whole = self.program_ms if self.program_alone else self.measured_ms
         return self.predicted_ms / whole if whole else None
 
     @property
-    def host_bound(self) -> bool:
-        """Whether the program runs for a part of the step only: the host is not predicted."""
+    def program_alone(self) -> bool:
+        """Whether only the program can be compared: the host's part of a step is not predicted."""
         if self.program_ms is None or self.measured_ms is None:
-            return False
+            return self.program_ms is not None
         return self.program_ms < _MOST * self.measured_ms
 
 
@@ -133,7 +136,7 @@ def read_measurement(path: Path | str) -> Timeline:
     return timeline
 
 
-def compare(base: Forecast, measured: Timeline, origin: str) -> Against:
+def compare(base: Forecast, measured: Timeline, origin: str, target: Target) -> Against:
     """The prediction beside the measurement."""
     here = _side(base.simulation.timeline, base.program, "the prediction")
     there = _side(measured, _program_of(measured), origin)
@@ -154,14 +157,14 @@ def compare(base: Forecast, measured: Timeline, origin: str) -> Against:
     return Against(
         origin=origin,
         predicted_ms=base.step_s * 1e3,
-        measured_ms=_median_ms(_steady(measured.steps)),
+        measured_ms=_step_ms(measured),
         program_ms=_median_ms(measured.runs.filter(pl.col("program") == measured.step_program)),
         ops=tuple(ops),
         categories=_by_category(ops),
         matched_share=share,
         how=_how(here, there),
         basis=measured.basis,
-        warnings=_warnings(origin, share),
+        warnings=(*_machines(origin, measured, target), *_warnings(origin, share)),
     )
 
 
@@ -287,9 +290,9 @@ def _by_category(ops: Sequence[OpDifference]) -> dict[str, tuple[float, float]]:
     return dict(sorted(sums.items(), key=lambda it: -max(it[1])))
 
 
-def _steady(steps: pl.DataFrame) -> pl.DataFrame:
-    steady = steps.filter("steady")
-    return steady if len(steady) else steps
+def _step_ms(measured: Timeline) -> float | None:
+    selection = select(measured)
+    return selection.median_ms if selection.step_lengths_ms else None
 
 
 def _median_ms(intervals: pl.DataFrame) -> float | None:
@@ -305,6 +308,20 @@ def _how(here: _Side, there: _Side) -> str:
 
 def _kinds(measured: Timeline) -> str:
     return ", ".join(dict.fromkeys(it.kind.upper() for it in measured.devices)) or "none"
+
+
+def _machines(origin: str, measured: Timeline, target: Target) -> Iterator[str]:
+    """What differs before anything that is predicted does."""
+    other = other_devices(measured.devices, target)
+    if other is not None:
+        yield (
+            f"{origin} was measured on {other}, and predicted is {target}: the difference is of the"
+            " machines, and says nothing of how good the prediction is"
+        )
+    program = _program_of(measured)
+    devices = program.num_partitions * program.num_replicas if program is not None else 0
+    if devices and devices != target.devices:
+        yield f"{origin} is of {devices:,} devices, and predicted is {target}"
 
 
 def _warnings(origin: str, share: float) -> tuple[str, ...]:

@@ -14,11 +14,14 @@ from typing import Final
 
 from counterpoint.core.errors import InputError
 from counterpoint.cost.measured import Measured
+from counterpoint.hardware import Target
+from counterpoint.hardware.recorded import other_devices
 from counterpoint.hlo import Instruction, Program, is_done, launched, launches
 from counterpoint.pgle.files import read_profile
 from counterpoint.pgle.make import make_profile
 from counterpoint.pgle.needed import asked_name, cost_name
-from counterpoint.pgle.profile import Cost
+from counterpoint.pgle.origin import other_recorded
+from counterpoint.pgle.profile import Cost, Profile
 from counterpoint.pgle.schema import ENDINGS
 from counterpoint.runs.read import read
 from counterpoint.timeline.model import Timeline
@@ -36,12 +39,18 @@ class Carried:
     warnings: tuple[str, ...] = ()
 
 
-def carried_costs(path: Path | str, base: Program) -> Carried:
-    """Costs of a PGLE profile, a recording or a Run, for a program and its relatives."""
+def carried_costs(path: Path | str, base: Program, target: Target) -> Carried:
+    """Costs of a PGLE profile, a recording or a Run, for a program and its relatives.
+
+    InputError where they were measured on another chip than the target's.
+    """
     place = Path(path)
     if (place.suffix in ENDINGS and not place.name.endswith(".xplane.pb")) or _is_profiles(place):
-        return _of_profile(place, base)
+        profile = read_profile(place)
+        _refuse(other_recorded(profile.origin, target), place, target)
+        return _of_profile(profile, place, base)
     timeline = read(str(path))
+    _refuse(other_devices(timeline.devices, target), place, target)
     return _of_timeline(timeline, str(path), base)
 
 
@@ -50,8 +59,16 @@ def _is_profiles(place: Path) -> bool:
     return place.is_dir() and any(place.glob("*.pbtxt"))
 
 
-def _of_profile(place: Path, base: Program) -> Carried:
-    profile = read_profile(place)
+def _refuse(other: str | None, place: Path, target: Target) -> None:
+    if other is not None and other != "CPUs":  # of those `make_profile` says more
+        raise InputError(
+            f"{place}: measured on {other}, and the target is {target.gpu}",
+            why="what an instruction costs on one chip is not what it costs on another",
+            next="leave --profile out, or name the machine that it was recorded on",
+        )
+
+
+def _of_profile(profile: Profile, place: Path, base: Program) -> Carried:
     own = [it for it in profile.costs if it.fingerprint in (None, base.fingerprint)]
     # The middle program of a compile with other flags has another fingerprint and mostly the same
     # names: better by name than not at all, and said so.

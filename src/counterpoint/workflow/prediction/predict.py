@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any, Final
 from counterpoint.compile import Workload, own_target, parse_target
 from counterpoint.core.errors import UsageError
 from counterpoint.cost import Source
-from counterpoint.cost.scalar_file import ScalarFile, read_scalars
+from counterpoint.cost.scalar_file import read_scalars
 from counterpoint.cost.scalars import default_scalars
 from counterpoint.diagnose.explain import explain
 from counterpoint.hardware import Target
+from counterpoint.hardware.target_text import sized
 from counterpoint.simulate import Jitter, Simulation
 from counterpoint.workflow.prediction.against import compare, read_measurement
 from counterpoint.workflow.prediction.arguments import check_workload, read_question
@@ -33,7 +34,11 @@ from counterpoint.workflow.prediction.subject import (
     is_function,
     lower_subject,
 )
-from counterpoint.workflow.prediction.tables import notes_on_tables, read_tables
+from counterpoint.workflow.prediction.tables import (
+    notes_on_tables,
+    read_tables,
+    warnings_on_tables,
+)
 from counterpoint.workflow.prediction.trials import Made, Work, forecasts
 from counterpoint.workflow.prediction.what_if_answers import answers, read_questions
 
@@ -65,7 +70,7 @@ def predict(
     questions = read_questions(given.what_if)
     measured = None if given.against is None else read_measurement(given.against)
     tables = read_tables(given.nccl_tables, given.gemm_table, given.kernel_table)
-    scalar_file = read_scalars(given.calibration) if given.calibration is not None else None
+    fitted = read_scalars(given.calibration) if given.calibration is not None else None
     where = parse_target(target) if isinstance(target, str) else target
     with tempfile.TemporaryDirectory(prefix="counterpoint-predict-") as scratch:
         subject = _subject(workload, where, program, given, Path(scratch), say)
@@ -73,7 +78,7 @@ def predict(
         check_devices(subject, where)
         bench = Bench(
             target=where,
-            scalars=scalar_file.over(default_scalars(where.gpu)) if scalar_file else None,
+            scalars=fitted.over(default_scalars(where.gpu), where.gpu) if fitted else None,
             tables=tables,
             jitter=_jitter(given, where),
         )
@@ -93,9 +98,12 @@ def predict(
             what_if=tuple(it for it in answered if isinstance(it, Answer)),
             unanswered=tuple(it for it in answered if isinstance(it, Unanswered)),
             gain=_gain(work, bench, base),
-            against=None if measured is None else compare(base, measured, str(given.against)),
+            against=compare(base, measured, str(given.against), where) if measured else None,
             notes=_notes(subject, bench, made, given),
-            warnings=tuple(_warnings(where, made, scalar_file)),
+            warnings=(
+                *(made.carried.warnings if made.carried else ()),
+                *warnings_on_tables(where, tables),
+            ),
         )
 
 
@@ -116,13 +124,10 @@ def check_devices(subject: Subject, target: Target) -> None:
         return
     if made_for == 1 and subject.program is None:
         return  # it may not say: the compiler will
-    per_host = target.gpus_per_host
-    even = made_for > per_host and made_for % per_host == 0
-    fits = f"{made_for // per_host}x{per_host}" if even else f"{made_for}"
     raise UsageError(
         f"{subject.name} is made for {made_for:,} devices, and {target} has {target.devices:,}",
         why="the number of devices is part of a program: its mesh, shapes and collectives",
-        next=f"--target {fits}x{target.gpu}, or lower it for {target.devices:,} devices:"
+        next=f"{sized(target, made_for)}, or lower it for {target.devices:,} devices:"
         " file.py:function, or -- python train.py",
     )
 
@@ -191,13 +196,6 @@ def _gain(work: Work, bench: Bench, base: Forecast) -> Gain | None:
         return None
     work.say("compiling with predicted costs")
     return gain(work.subject.workload, bench, base, question)
-
-
-def _warnings(target: Target, made: Made, calibrated: ScalarFile | None) -> Iterator[str]:
-    if calibrated is not None and calibrated.chip not in ("", target.gpu):
-        yield f"{calibrated.path} was fitted on {calibrated.chip}, and the target is {target.gpu}"
-    if made.carried is not None:
-        yield from made.carried.warnings
 
 
 def _target_notes(target: Target, base: Forecast) -> Iterator[str]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from counterpoint.core.basis import Range
+from counterpoint.core.display import drawn
 from counterpoint.core.errors import CounterpointError
 from counterpoint.cost import Source
 from counterpoint.flags import Settings
@@ -22,6 +23,7 @@ from counterpoint.hardware import Target
 from counterpoint.hlo import Program
 from counterpoint.simulate.reach_said import range_noted
 from counterpoint.workflow.prediction.memory_fit import MemoryFit
+from counterpoint.workflow.prediction.step_range import Covered, covered, step_range
 
 if TYPE_CHECKING:
     from counterpoint.compile import Compiled
@@ -46,13 +48,23 @@ class Forecast:
     compiled: Compiled | None = field(default=None, repr=False)  # None: it was scheduled already
     notes: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        low, high = self.range_s.low * 1e3, self.range_s.high * 1e3
+        step = f"step {self.step_s * 1e3:,.2f} ms ({low:,.2f} to {high:,.2f})"
+        return f"<Forecast {self.name!r}: {step}>"
+
     @property
     def step_s(self) -> float:
         return self.simulation.step_s
 
     @property
     def range_s(self) -> Range:
-        return Range(self.simulation.low_s, self.simulation.high_s)
+        return step_range(self.simulation)
+
+    @property
+    def range_covers(self) -> Covered | None:
+        """Which share of published steps lies in such a range; None where none can tell."""
+        return covered(self.simulation)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -112,6 +124,17 @@ class Prediction:
     against: Against | None = None
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        low, high = self.base.range_s.low * 1e3, self.base.range_s.high * 1e3
+        best = "".join(f", best {it.name!r}" for it in self.candidates[:1])
+        return (
+            f"<Prediction of {self.workload!r} on {self.target}: step {self.step_s * 1e3:,.2f} ms"
+            f" ({low:,.2f} to {high:,.2f}), {len(self.candidates)} candidates{best}>"
+        )
+
+    def _repr_html_(self) -> str | None:
+        return drawn(self)
 
     @property
     def step_s(self) -> float:

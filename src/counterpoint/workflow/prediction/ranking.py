@@ -15,6 +15,7 @@ from typing import Final, Protocol
 
 from counterpoint.core.basis import Range
 from counterpoint.cost import Family
+from counterpoint.flags import Settings
 from counterpoint.hlo import Program
 from counterpoint.workflow.prediction.prediction import Standing
 
@@ -65,6 +66,22 @@ def ranked(standings: Sequence[Standing]) -> tuple[Standing, ...]:
     if best is None:
         return tuple(order)
     return tuple(_compared(one, order) for one in order)
+
+
+def simplest(standings: Sequence[Standing]) -> Standing | None:
+    """Of those that are tied with the best, the one that changes least of the base.
+
+    None where nothing is tied with it.
+    """
+    tied = [it for it in standings if it.tied]
+    base = next((it.settings for it in standings if it.is_base), Settings())
+    return min(tied, key=lambda it: _changed(base, it.settings)) if len(tied) > 1 else None
+
+
+def _changed(base: Settings, settings: Settings) -> int:
+    """How many flags, variables and options are other than the base's."""
+    mine, theirs = ({**it.flags, **it.variables, **dict(it.options)} for it in (base, settings))
+    return sum(mine.get(name) != theirs.get(name) for name in {**mine, **theirs})
 
 
 def _place(one: Standing) -> tuple[int, float, bool]:

@@ -17,6 +17,7 @@ from counterpoint.compile.inputs.finished import load_scheduled
 from counterpoint.compile.inputs.lower_function import lower_function, names_function
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.flags import Settings, parse_xla_flags
+from counterpoint.flags.settings import sound
 from counterpoint.hlo import Program
 from counterpoint.pgle.subject import find_subject as find_recorded
 
@@ -150,7 +151,7 @@ def run_subject(
 def _own_settings(xla_flags: str, variables: Mapping[str, str]) -> Settings:
     flags = parse_xla_flags(xla_flags, where="XLA_FLAGS of the program") if xla_flags else ()
     kept = tuple((name, value) for name, value in flags if name not in _NOT_HERE)
-    env = tuple((name, value) for name, value in variables.items() if name != "XLA_FLAGS")
+    env = sound((name, value) for name, value in variables.items() if name != "XLA_FLAGS")
     return Settings(kept, env)
 
 

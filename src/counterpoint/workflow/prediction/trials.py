@@ -118,7 +118,7 @@ def _carried(work: Work, program: Program) -> Carried | None:
     if work.question.profile is None:
         return None
     work.say(f"reading {work.question.profile}")
-    return carried_costs(work.question.profile, program)
+    return carried_costs(work.question.profile, program, work.bench.target)
 
 
 def _standings(

@@ -3,14 +3,14 @@
     base        --recipe R --set FLAG=V --env K=V       the later has the last word
     candidate   a flag line, a file, a recipe's name    on top of the base
 
-What can't be read is an error before anything is compiled; whether a flag exists is the compiler's
-to say, of each candidate alone.
+What can't be read is an error before anything is compiled, and so is a name that nothing reads;
+which of XLA's flags exist is the compiler's to say, of each candidate alone. The name of a
+candidate is a text that stands for the same candidate.
 """
 
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,11 +18,15 @@ from typing import Final
 
 from counterpoint.core.errors import UsageError
 from counterpoint.flags import Settings, load_settings, parse_settings
+from counterpoint.flags.known import OWN
+from counterpoint.flags.line import Line, read_line
 
-_LINE: Final = re.compile(r"\s*(?:-|xla_\w+\b|(?:export\s+)?[A-Za-z_]\w*=)")
-_ASSIGNED: Final = re.compile(r"[A-Za-z_]\w*=")
+_LINE: Final = re.compile(r"\s*(?:-|xla_\w+\b)|(?:^|\s)(?:env:)?[A-Za-z_]\w*=|\s\+\s|\s-")
+"""What has one of these is a line of settings; else it is a file, or the name of a recipe."""
+
 _EXAMPLE: Final = "--candidate '--xla_gpu_enable_pipelined_all_gather=true'"
 _LONGEST: Final = 60
+ELLIPSIS: Final = "\N{HORIZONTAL ELLIPSIS}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +56,15 @@ def candidate(
     text: str, base: Settings, *, version: str | None = None, chip: str | None = None
 ) -> Variant:
     """What `--candidate` names, on top of the base."""
-    return Variant(_short(text), base.merged(_read(text, version, chip)))
+    line = _read(text, version, chip)
+    return Variant(line.label, base.merged(line.settings))
 
 
 def named_apart(variants: Iterable[Variant]) -> list[Variant]:
-    """The same, where no two share a name."""
+    """Each once, where no two share a name."""
     taken: dict[str, int] = {}
     apart: list[Variant] = []
-    for one in variants:
+    for one in dict.fromkeys(variants):
         taken[one.name] = taken.get(one.name, 0) + 1
         number = taken[one.name]
         name = one.name if number == 1 else f"{one.name} ({number})"
@@ -67,49 +72,26 @@ def named_apart(variants: Iterable[Variant]) -> list[Variant]:
     return apart
 
 
-def _read(text: str, version: str | None, chip: str | None) -> Settings:
+def _read(text: str, version: str | None, chip: str | None) -> Line:
     if not text.strip():
         raise UsageError(
             "--candidate: an empty text",
             why="a candidate is flags in quotes, a file of settings, or a recipe's name",
             next=_EXAMPLE,
         )
-    if _LINE.match(text) and not _is_file(text):
-        return _flag_line(text)
-    return load_settings(text, version=version, chip=chip)
-
-
-def _flag_line(line: str) -> Settings:
-    """Flags with or without dashes, and `NAME=value` between them for variables."""
-    try:
-        words = shlex.split(line)
-    except ValueError as error:
-        raise UsageError(f"--candidate {_short(line)}: {error}", next=_EXAMPLE) from None
-    flags: list[str] = []
-    variables: list[str] = []
-    for word in words:
-        if word.startswith(("-", "xla_")):
-            flags.append(_flag(word, line))
-        elif _ASSIGNED.match(word):
-            variables.append(word)
-        elif word != "export":
-            raise UsageError(
-                f"--candidate {_short(line)}: {word} is neither a flag nor a variable",
-                why="a flag is --xla_...=value, a variable NAME=value",
-                next=_EXAMPLE,
-            )
-    return parse_settings(flags, variables)
-
-
-def _flag(word: str, line: str) -> str:
-    name, equals, value = word.lstrip("-").partition("=")
-    if re.search(r"[, ](--)?xla_\w+=", value):
+    if ELLIPSIS in text:
         raise UsageError(
-            f"--candidate {_short(line)}: several flags in one",
-            why=f"the value of {name} would be {value}",
-            next="put spaces between flags",
+            f"--candidate {text}: a label that was shortened to fit",
+            next="paste the whole one, which a pipe, a file and --json have",
         )
-    return f"{name}={value}" if equals else f"{name}=true"
+    said = text.lstrip().startswith(OWN) or _LINE.search(text)
+    if not said or _is_file(text):
+        return Line(load_settings(text, version=version, chip=chip), text)
+    try:
+        return read_line(text, version=version, chip=chip)
+    except UsageError as error:
+        what = f"--candidate {_short(text)}: {error.what}"
+        raise UsageError(what, why=error.why, next=error.next or _EXAMPLE) from None
 
 
 def _is_file(text: str) -> bool:
@@ -120,6 +102,5 @@ def _is_file(text: str) -> bool:
 
 
 def _short(text: str) -> str:
-    """Words of a flag line without what all flags begin with."""
-    shown = " ".join(word.removeprefix("--").removeprefix("xla_gpu_") for word in text.split())
-    return shown if len(shown) <= _LONGEST else f"{shown[: _LONGEST - 3]}..."
+    """For an error."""
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."

@@ -9,13 +9,13 @@ import difflib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from counterpoint.core.basis import Range
 from counterpoint.core.errors import CounterpointError, UsageError
 from counterpoint.cost.what_if import WhatIf, parse_what_if
 from counterpoint.hlo import Program, collective, is_done, launched, start_of
 from counterpoint.workflow.prediction.forecast import Bench
 from counterpoint.workflow.prediction.prediction import Answer, Forecast, Unanswered
 from counterpoint.workflow.prediction.ranking import difference
+from counterpoint.workflow.prediction.step_range import step_range
 
 
 def read_questions(texts: Sequence[str]) -> list[tuple[str, WhatIf]]:
@@ -48,7 +48,7 @@ def answers(
         yield Answer(
             question=text,
             step_s=other.step_s,
-            range_s=Range(other.low_s, other.high_s),
+            range_s=step_range(other),
             saves_s=base.step_s - other.step_s,
             saves_range_s=saves,
         )

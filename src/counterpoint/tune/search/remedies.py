@@ -1,0 +1,53 @@
+"""Remedies: the settings that `explain` names against the losses of the base's predicted step.
+
+They are tried before anything else, the largest loss first: a person who reads the report would
+begin with them, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from counterpoint.diagnose.finding import Finding
+from counterpoint.flags import Settings
+from counterpoint.flags.line import write_line
+from counterpoint.tune.arm import Acts, Arm, Change, Origin
+from counterpoint.tune.search.grid import Grid
+from counterpoint.tune.space.equals import distinct, same_as
+from counterpoint.tune.space.table import known
+
+
+def remedies(findings: Iterable[Finding], grid: Grid) -> Iterator[Arm]:
+    """An arm for each; one that the space offers already stays the arm that it is there."""
+    yield from distinct(grid.space.base, _arms(findings, grid))
+
+
+def _arms(findings: Iterable[Finding], grid: Grid) -> Iterator[Arm]:
+    base = grid.space.base
+    points = (it for it in grid.singles() if grid.why_not(it) is None)
+    offered = (*grid.space.seeds, *(grid.arm(it, Origin.SPACE) for it in points))
+    for finding in findings:
+        settings = Settings(finding.remedy.flags, finding.remedy.environment)
+        whole = base.merged(settings)
+        if (whole.flags, whole.variables) == (base.flags, base.variables):
+            continue
+        name = write_line(settings)
+        acts = Acts.SCHEDULE if settings.xla else Acts.RUNTIME
+        change = Change(dimension=name, choice="on", settings=settings, acts=acts)
+        arm = Arm(name=name, settings=whole, changes=(change,), origin=Origin.REMEDY)
+        same = same_as(base, arm, offered)
+        if same is not None:
+            yield same
+        elif not _is_left_out(settings, grid):
+            yield arm
+
+
+def _is_left_out(settings: Settings, grid: Grid) -> bool:
+    """Whether its dimension is not in this space: it does not apply, or the user dropped it."""
+    here = {it.name for it in grid.space.dimensions}
+    return any(
+        name not in here and not settings.flags.keys().isdisjoint(pick.settings.flags)
+        for name, draft in known().drafts.items()
+        for picks in draft.choices.values()
+        for pick in picks
+    )

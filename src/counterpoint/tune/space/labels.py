@@ -1,0 +1,116 @@
+"""Labels: the name of an arm, as the tables show it, read back as what it sets.
+
+all-gather threshold 512 MiB + overlap limit 2 + NCCL_BUFFSIZE 1048576
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from counterpoint.core.errors import UsageError
+from counterpoint.flags import Settings, load_settings, recipes
+from counterpoint.flags.known import OWN, is_flag, is_variable
+from counterpoint.tune.arm import Per
+from counterpoint.tune.space.break_points import size_of
+from counterpoint.tune.space.draft import Draft, Pick
+from counterpoint.tune.space.place import Place
+from counterpoint.tune.space.recipe_arms import RECOMMENDED, recommended
+from counterpoint.tune.space.situation import Situation
+from counterpoint.tune.space.standing import fitted
+
+_SHORTENED: Final = re.compile(r" #[0-9a-f]{6}$|\N{HORIZONTAL ELLIPSIS}")
+_VALUES: Final = {"on": "true", "off": "false", "empty": ""}
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """What a label stands for."""
+
+    settings: Settings = field(default_factory=Settings)
+    profile: bool = False
+    per: Per | None = None
+
+
+def is_label(text: str, drafts: Mapping[str, Draft]) -> bool:
+    """Whether it names choices of dimensions, and nothing that is not known."""
+    if _SHORTENED.search(text):
+        return True
+    parts = text.split(" + ")
+    known = [_dimension(it, drafts) is not None or it == RECOMMENDED for it in parts]
+    return any(known) and all(
+        it or part in recipes() or _is_setting(part) for it, part in zip(known, parts, strict=True)
+    )
+
+
+def read_label(text: str, drafts: Mapping[str, Draft], here: Situation) -> Labelled:
+    """What it comes to here; a UsageError for a choice that is not to be had."""
+    if _SHORTENED.search(text):
+        raise UsageError(
+            f"--arm {text}: the short name of an arm of some study",
+            why="it does not say all that the arm sets",
+            next=f"counterpoint tune show STUDY --arm '{text}' -o arm.env, then --arm arm.env",
+        )
+    found = Labelled()
+    for part in text.split(" + "):
+        one = _part(part, drafts, here)
+        settings = found.settings.merged(one.settings)
+        found = Labelled(settings, found.profile or one.profile, one.per or found.per)
+    return found
+
+
+def _part(part: str, drafts: Mapping[str, Draft], here: Situation) -> Labelled:
+    if part == RECOMMENDED:
+        return Labelled(recommended(here))
+    if part in recipes():
+        return Labelled(load_settings(part, version=here.version, chip=here.chip))
+    draft = _dimension(part, drafts)
+    if draft is None:
+        return Labelled(_setting(part))
+    choice = part.removeprefix(draft.name).strip() or "on"
+    picks = draft.choices.get(choice, ())
+    pick = next((it for it in picks if here.unmet(it.condition) is None), None)
+    if pick is not None:
+        return Labelled(fitted(pick.settings, here), pick.profile, pick.per)
+    return Labelled(_value(draft, choice, here))
+
+
+def _value(draft: Draft, choice: str, here: Situation) -> Settings:
+    """A value that the dimension does not offer; of what sets one name, any value will do."""
+    some: list[Pick] = [it for several in draft.choices.values() for it in several]
+    names = {(way, name) for it in some for way, name, _ in _pairs(it.settings)}
+    if len(names) != 1 or choice in draft.choices:
+        choices = ", ".join(draft.choices)
+        raise Place("--arm", typed=True).wrong(
+            f"{draft.name} {choice}: no choice here", why=f"its choices are {choices}"
+        )
+    ((way, name),) = names
+    size = size_of(choice) if draft.combine else None
+    value = str(size) if size is not None else _VALUES.get(choice, choice)
+    pair = ((name, value),)
+    return fitted(Settings(pair) if way == "xla" else Settings(env=pair), here)
+
+
+def _pairs(settings: Settings) -> list[tuple[str, str, str]]:
+    found = [("xla", *pair) for pair in settings.xla]
+    return found + [("env", *pair) for pair in settings.env]
+
+
+def _dimension(part: str, drafts: Mapping[str, Draft]) -> Draft | None:
+    """The one of the longest name that the part begins with."""
+    names = [it for it in drafts if part == it or part.startswith(f"{it} ")]
+    return drafts[max(names, key=len)] if names else None
+
+
+def _is_setting(part: str) -> bool:
+    name, _, value = part.partition(" ")
+    return bool(value) and (name.startswith(("xla_", OWN)) or is_variable(name))
+
+
+def _setting(part: str) -> Settings:
+    """A flag or variable that no dimension is about."""
+    name, _, value = part.partition(" ")
+    pair = ((name.removeprefix(OWN), _VALUES.get(value, value)),)
+    return Settings(pair) if is_flag(name) else Settings(env=pair)

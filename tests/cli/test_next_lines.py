@@ -1,0 +1,154 @@
+"""The last line of every command: one short command that runs as it is pasted, and does more."""
+
+from __future__ import annotations
+
+import lzma
+import re
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from xspace_builder import MS, US, field_bytes, kernel, metadata, nvidia, xspace
+
+from counterpoint.cli.app import main, parse
+from timelines import HLO
+
+MODULE_HLO = Path(__file__).parent.parent / "hlo" / "data" / "gpu_step.hlo.pb.xz"
+MODULE = ("jit_step", 7)
+LONGEST = 120
+"""Characters of a line beyond the words that the user gave."""
+SHELL = ("less", "cd", "watch")
+
+Said = Callable[..., str]
+
+
+def recorded(path: Path, device: int = 0) -> Path:
+    """Five steps of 1 ms on an H100, with the module that ran."""
+    gpu = nvidia(device)
+    for at in range(5):
+        start = at * MS
+        kernel(gpu, "Stream #20", "t", start, 500 * US, op="wrapped_transpose", module=MODULE)
+        kernel(gpu, "Stream #20", "g", start + 600 * US, 50 * US, op="custom-call.2", module=MODULE)
+    proto = field_bytes(1, lzma.decompress(MODULE_HLO.read_bytes()))
+    path.write_bytes(xspace(gpu, metadata({MODULE: proto})))
+    return path
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory with what commands take."""
+    monkeypatch.chdir(tmp_path)
+    for at in range(8):
+        recorded(tmp_path / f"a-host-of-a-long-name-{at}.xplane.pb", at)
+    recorded(tmp_path / "a.xplane.pb")
+    recorded(tmp_path / "b.xplane.pb")
+    (tmp_path / "step.hlo.txt").write_text(HLO)
+    (tmp_path / "job.sh").write_text("export XLA_FLAGS=--xla_gpu_graph_level=0\npython t.py\n")
+    return tmp_path
+
+
+@pytest.fixture
+def said(capsys: pytest.CaptureFixture[str]) -> Said:
+    """Run a command, and give the line that it ends with."""
+
+    def said(*words: str) -> str:
+        capsys.readouterr()
+        main(words)
+        told = capsys.readouterr()
+        lines = [line for line in (told.out + told.err).splitlines() if line.startswith("next: ")]
+        assert lines, f"{words}: {told.out[-500:]}{told.err}"
+        assert len(lines) == 1
+        return lines[0].removeprefix("next: ")
+
+    return said
+
+
+def check(line: str, given: tuple[str, ...]) -> None:
+    """It is a command that can be pasted, short, and another one than was just given."""
+    words = shlex.split(line.rpartition(" && ")[2], comments=True)
+    assert words != ["counterpoint", *given]
+    assert len(re.sub("|".join(map(re.escape, sorted(given, key=len)[::-1])), "", line)) <= LONGEST
+    if words[0] == "counterpoint":
+        parse(words[1:])  # raises what the user would read
+    else:
+        assert words[0] in SHELL
+
+
+PROFILE = "a.xplane.pb"
+COMMANDS = (
+    ("explain", PROFILE),
+    ("explain", "a-host*.xplane.pb"),
+    ("network", PROFILE),
+    ("convert", PROFILE, "kept"),
+    ("compare", PROFILE, "b.xplane.pb"),
+    ("predict", "step.hlo.txt", "--target", "2xH100"),
+    ("predict", "step.hlo.txt", "--target", "2xH100", "--explain"),
+    ("predict", "step.hlo.txt", "--target", "2xH100", "--what-if", "hbm=2x"),
+    ("predict", "step.hlo.txt", "--target", "2xH100", "--what-if", "hbm=2x", "--explain"),
+    ("pgle", "make", PROFILE, "-o", "step.pbtxt"),
+    ("calibrate", PROFILE, "--target", "8xH100"),
+    ("calibrate", PROFILE, "--target", "8xH100", "-o", "mine.toml"),
+    ("runs", "."),
+    ("doctor", "--only", "DOC101"),
+    ("flags", "check", "job.sh"),
+    ("flags", "show", "xla_gpu_enable_pipelined_all_gather"),
+    ("flags", "list", "--grep", "pipelined"),
+    ("flags", "list", "--grep", "there-is-none"),
+    ("flags", "diff", "0.9.2", "0.10.2"),
+    ("flags", "recommend", "--for", "fsdp", "--target", "8xH100"),
+    ("flags", "render", "job.sh", "--diff", "fsdp"),
+    ("flags", "thresholds", "--program", "step.hlo.txt"),
+)
+
+
+@pytest.mark.parametrize("given", COMMANDS, ids=" ".join)
+@pytest.mark.usefixtures("place")
+def test_each_command_ends_in_one_that_can_be_pasted(given: tuple[str, ...], said: Said) -> None:
+    check(said(*given), given)
+
+
+@pytest.mark.usefixtures("place")
+def test_those_of_profiles_do_too(said: Said) -> None:
+    check(said("pgle", "make", PROFILE, "-o", "step.pbtxt"), (PROFILE, "step.pbtxt"))
+    check(said("pgle", "make", "b.xplane.pb", "-o", "b.pbtxt"), ("b.xplane.pb", "b.pbtxt"))
+    for given in (
+        ("pgle", "show", "step.pbtxt"),
+        ("pgle", "check", "step.pbtxt", "--program", PROFILE),
+        ("pgle", "diff", "step.pbtxt", "b.pbtxt"),
+        ("pgle", "merge", "step.pbtxt", "b.pbtxt", "-o", "both.pbtxt"),
+    ):
+        check(said(*given), given)
+
+
+def test_what_a_shell_made_of_a_pattern_is_the_pattern_again(place: Path, said: Said) -> None:
+    given = ("explain", *(str(it) for it in sorted(place.glob("a-host*"))))
+    line = said(*given)
+    pattern = f"{place}/a-host-of-a-long-name-*.xplane.pb"
+    assert shlex.split(line, comments=True)[2:-1] == [pattern]
+    (place / "a-host-of-a-long-name-x.xplane.pb").touch()  # now the pattern is more than was named
+    assert shlex.split(said(*given), comments=True)[2:-1] == [*given[1:]]
+
+
+def test_a_line_is_no_longer_for_many_profiles(place: Path, said: Said) -> None:
+    given = ("explain", *(it.name for it in sorted(place.glob("a-host*"))))
+    assert len(said(*given)) <= LONGEST + len("a-host-of-a-long-name-*.xplane.pb")
+
+
+@pytest.mark.parametrize(
+    ("network", "links"), [("100G", "nic=2x"), ("200G", "nic=2x,nvlink=2x"), ("400G", "nvlink=2x")]
+)
+def test_a_prediction_asks_next_for_the_link_that_its_collectives_wait_for(
+    network: str, links: str, tmp_path: Path, said: Said
+) -> None:
+    path = tmp_path / "step.hlo.txt"
+    path.write_text(
+        "HloModule m, is_scheduled=true, num_partitions=16\n\n"
+        "%s (a: f32[], b: f32[]) -> f32[] {\n  %a = f32[] parameter(0)\n  %b = f32[] parameter(1)\n"
+        "  ROOT %c = f32[] add(%a, %b)\n}\n\n"
+        "ENTRY %main (x: f32[268435456]) -> f32[268435456] {\n"
+        "  %x = f32[268435456] parameter(0)\n  ROOT %it = f32[268435456] all-reduce(%x),"
+        " channel_id=1, replica_groups=[1,16]<=[16], use_global_device_ids=true, to_apply=%s\n}\n"
+    )
+    line = said("predict", str(path), "--target", f"2x8xH100:{network}")
+    assert shlex.split(line)[shlex.split(line).index("--what-if") + 1] == links

@@ -1,0 +1,205 @@
+"""Hostile texts: what they cost to read grows with their length, or ends in one line."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from types import FrameType
+
+import pytest
+
+from counterpoint.core.errors import CounterpointError, InputError
+from counterpoint.flags.lint.check import check
+from counterpoint.flags.reading import FORMS, read_text
+
+UNITS = {
+    "a blank line": "\n",
+    "a space": " ",
+    "a line with an open quote": 'x="a\n',
+    "a line with another open quote": "export A='x\n",
+    "an open quote in flags": '--xla_a="b ',
+    "an open bracket": "[",
+    "an open brace": "{",
+    "an open command": "$(",
+    "a command in quotes": '"$(',
+    "a default in a default": "${a:-",
+    "a backquote": "`",
+    "assignments before a command": "A=b ",
+    "a name without an end": "A_",
+    "a comment": "# --xla_a\n",
+    "an open template": "{{ ",
+    "a closed template": "}} ",
+    "a heredoc": "bash <<E\n",
+    "two heredocs on one line": "cat <<A <<B ",
+    "a heredoc to a file": "cat <<E > f.sh\n",
+    "a function that calls itself": "f() { f; f; }\nf\n",
+    "a launcher": "srun --export=ALL,A=b ",
+    "a script in a script": "bash -c '",
+    "an open case": "case x in a) ",
+    "an open loop": "for i in a; do ",
+    "an instruction": "ENV A=$A$A\n",
+    "an option of FROM": "FROM --a ",
+    "a code block": "```sh\nNCCL_A=1\n",
+    "a row of a table": "| xla_a | true ",
+    "a list of YAML": "- ",
+    "an anchor": "&a ",
+    "a key with an open quote": 'a: "\n',
+    "not": "not ",
+    "a cell's variable": "%env A=b\n",
+    "a flag": "--xla_a=1 ",
+    "a value with flags": "XLA_FLAGS=--xla_a=1\n",
+}
+WORKER = """
+import json, sys
+from counterpoint.core.errors import CounterpointError
+from counterpoint.flags.lint.check import check
+from counterpoint.flags.reading import read_text
+for form, text in json.load(sys.stdin):
+    try:
+        read_text(text, "x", form=form)
+    except CounterpointError:
+        pass
+"""
+
+
+def in_form(text: str, form: str) -> str:
+    if form == "notebook":
+        return json.dumps({"cells": [{"cell_type": "code", "source": text}]})
+    return text
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_no_text_makes_a_reader_hang_or_crash(form: str) -> None:
+    texts = [in_form(unit * (10_000 // len(unit)), form) for unit in UNITS.values()]
+    texts += [in_form(unit * 50, form) for unit in UNITS.values()]
+    done = subprocess.run(
+        [sys.executable, "-c", WORKER],
+        input=json.dumps([(it, text) for text in texts for it in (form, None)]),
+        text=True, capture_output=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def calls(text: str, form: str) -> int:
+    """How many functions are called to read it."""
+    counted = 0
+
+    def count(_: FrameType, event: str, __: object) -> None:
+        nonlocal counted
+        counted += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        read_text(text, "x", form=form)
+    except CounterpointError:
+        pass
+    finally:
+        sys.setprofile(None)
+    return counted
+
+
+@pytest.mark.parametrize("form", ["shell", "python", "yaml", "docker", "text"])
+@pytest.mark.parametrize("unit", [it for it in UNITS.values() if not it.startswith("srun")])
+def test_the_work_grows_no_faster_than_the_text(unit: str, form: str) -> None:
+    calls(in_form(unit * 3, form), form)  # modules are loaded
+    once, twice, fourfold = (calls(in_form(unit * n, form), form) for n in (40, 80, 160))
+    assert twice <= 2.5 * once + 2_000
+    assert fourfold <= 2.5 * twice + 2_000
+
+
+def test_a_mark_that_only_a_dashed_heredoc_would_end_at_is_looked_for_once() -> None:
+    calls("cat <<A\n", "shell")  # modules are loaded
+    once, fourfold = (calls("cat <<A\n" * n + "\tA\n", "shell") for n in (200, 800))
+    assert fourfold <= 5 * once + 2_000
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("x.sh", "x=aaaaaaaa\n" + 'x="$x$x"\n' * 60),
+        ("x.sh", "x=aaaaaaaa\n" + 'x+="$x"\n' * 60),
+        ("x.sh", 'XLA_FLAGS="$XLA_FLAGS --xla_a=1"\n' * 20_000),
+        ("x.sh", "f() { " + "x=1; " * 20_000 + "}\n" + "f\n" * 200),
+        ("x.sh", "srun --export=ALL,A=b " * 2_000),
+        ("Dockerfile", "FROM x\nENV X=aaaaaaaa\n" + "ENV X=$X$X\n" * 60),
+        ("x.py", "import os\nx = 'NCCL_AAA'\n" + "x = x + x\n" * 60),
+        ("x.py", "import os\nx = '--xla_a=1'\n" + "x = f'{x} {x}'\n" * 60),
+        ("x.py", "import os\nx = ['--xla_a=1']\n" + "x += x\n" * 60),
+        ("x.py", "import os\nx = ['--xla_a=1']\n" + "x = [x, x]\n" * 60),
+        ("x.py", "import os\n" + "os.environ['A'] += os.environ['A'] + 'aaaa'\n" * 60),
+        ("x.yaml", "env:\n- {name: A, value: aaaaaaaa}\n" + "- {name: A, value: $(A)$(A)}\n" * 60),
+    ],
+)  # fmt: skip
+def test_what_is_put_together_has_a_limit_that_is_said_in_one_line(name: str, text: str) -> None:
+    with pytest.raises(InputError, match="come to too much text") as raised:
+        read_text(text, name)
+    assert raised.value.what.startswith(f"{name}")
+    assert "\n" not in raised.value.what
+    assert len(raised.value.what) < 200
+
+
+def test_aliases_of_yaml_are_followed_once() -> None:
+    rows = [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 30)]
+    text = "a0: &a0 {env: {NCCL_DEBUG: INFO}}\n" + "".join(rows)
+    assert read_text(text, "x.yaml").settings.variables == {"NCCL_DEBUG": "INFO"}
+    again = "a: &a [*a, {env: {NCCL_DEBUG: WARN}}]\n"
+    assert read_text(again, "x.yaml").settings.variables == {"NCCL_DEBUG": "WARN"}
+    shared = "a: {env: &e {NCCL_DEBUG: INFO}}\nb: {env: *e, other: {environment: *e}}\n"
+    assert read_text(shared, "x.yaml").settings.variables == {"NCCL_DEBUG": "INFO"}
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("x.yaml", "a: " + "[" * 40_000),
+        ("x.yaml", "a: " + "{a: " * 40_000),
+        ("x.yaml", "- " * 40_000),
+        ("x.sh", 'A="$(' * 5_000),
+        ("x.sh", "A=${a:-" * 5_000 + "}" * 5_000),
+        ("x.sh", "".join(f"bash <<E{n}\n" for n in range(2_000))
+         + "".join(f"E{n}\n" for n in reversed(range(2_000)))),
+        ("x.toml", "[xla_flags]\na = " + "[" * 40_000),
+        ("x.ipynb", "[" * 200_000),
+        ("x.py", "x = " + "-" * 100_000 + "1"),
+        ("x.py", "x = " + "(" * 100_000),
+        ("x.py", "import os\nx = " + "1+" * 50_000 + "1"),
+    ],
+)  # fmt: skip
+def test_what_is_nested_too_deep_is_one_clear_error(name: str, text: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "counterpoint", "flags", "render", "-", "--form",
+         {"sh": "shell", "py": "python", "ipynb": "notebook"}.get(name[2:], name[2:])],
+        input=text, text=True, capture_output=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 3, done.stderr[-500:]
+    assert "Traceback" not in done.stderr
+
+
+def test_a_text_that_is_too_long_for_settings_is_refused() -> None:
+    with pytest.raises(InputError, match="more than 1 MiB"):
+        read_text("# x\n" * 300_000, "x.sh")
+
+
+def test_more_settings_than_a_program_has_are_refused_in_one_line() -> None:
+    with pytest.raises(InputError, match="no more than 5000 of one program") as raised:
+        read_text("--xla_gpu_autotune_level=4\n" * 6_000, "x.flags", form="flags")
+    assert "\n" not in raised.value.what
+
+
+def test_a_toml_key_with_very_many_dots_is_refused_before_it_is_read() -> None:
+    for key in ("a", '"a b"'):
+        with pytest.raises(InputError, match=r"x\.toml:2: a key with more than 64 dots"):
+            read_text("# x\n[" + ".".join([key] * 100_000) + "]\n", "x.toml")
+    told = 'about = "' + "a. b. c.d, 1.2 ..." * 200 + '"\n[env]\nNCCL_ALGO = "Ring"\n'
+    assert read_text(told, "x.toml").settings.variables == {"NCCL_ALGO": "Ring"}
+
+
+def test_only_the_first_unknown_flags_get_the_names_that_they_may_stand_for() -> None:
+    names = [f"xla_gpu_autotune_levell{number}" for number in range(60)]
+    text = " ".join(f"--{name}=1" for name in (*names, names[0]))
+    written = read_text(text, "x.flags", form="flags")
+    found = [it for it in check(written, version="0.10.2") if it.code == "FLAG101"]
+    advised = [it.name for it in found if "did you mean" in it.advice]
+    assert advised == [*names[:50], names[0]]
+    assert len(found) == len(names) + 1

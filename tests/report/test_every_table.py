@@ -1,0 +1,446 @@
+"""Every table that a command prints, at 60, 80 and 200 columns: the answer stays, names stay apart.
+
+The commands run here, in this process, on small inputs and (where they are) on real profiles; a
+test holds the functions that make tables against those that were met.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import sys
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+from compare_pairs import program, sine, timeline
+from hypothesis import given
+from hypothesis import strategies as st
+
+import counterpoint
+import counterpoint.report
+import timelines
+import tune_conclusions
+from counterpoint.cli.app import main
+from counterpoint.core.basis import Range, Unknown
+from counterpoint.cost.scalars import Scalar, default_scalars
+from counterpoint.diagnose.compare.schedule import Regrouped, Schedule
+from counterpoint.diagnose.network.requirement import Bound
+from counterpoint.flags import Settings
+from counterpoint.flags.catalogue import release as known_release
+from counterpoint.flags.effective import Outcome, Used, differences
+from counterpoint.flags.refresh.plugin import Plugin
+from counterpoint.hardware import parse_target
+from counterpoint.pgle import Cost, Profile, write_profile
+from counterpoint.pgle.movement import Move, Movement, Place
+from counterpoint.report.calibration_document import calibration_document
+from counterpoint.report.compare_tables import schedule_section
+from counterpoint.report.document import Document, Kind, Table
+from counterpoint.report.fit import GAP, fit, widths
+from counterpoint.report.flags_effective_document import Effective, effective_document
+from counterpoint.report.flags_refresh_document import plugin_section
+from counterpoint.report.movement_section import movement_section
+from counterpoint.report.places import distinct
+from counterpoint.report.predict_document import predict_document
+from counterpoint.report.terminal import print_document
+from counterpoint.report.tune_document import tune_document
+from counterpoint.report.tune_dry_run import dry_run_document
+from counterpoint.report.workflow_sections import times_section
+from counterpoint.runs import read_run
+from counterpoint.simulate.simulation import Unpriced
+from counterpoint.workflow.calibration.calibration import Calibration, Fit, StepFit
+from counterpoint.workflow.prediction.prediction import Standing
+from tune_plans import PLAN
+
+HERE = Path(counterpoint.report.__file__).parent
+WIDTHS = (60, 80, 200)
+HLO_DATA = Path(__file__).parents[1] / "hlo" / "data"
+FINGERPRINTS = ("0123456789abcdef" * 2, "fedcba9876543210" * 2)
+
+
+class Screen(io.StringIO):
+    """A stream that calls itself a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@dataclass
+class Met:
+    """Tables that were made, and the functions that made them."""
+
+    tables: dict[str, Table] = field(default_factory=dict)
+    makers: set[str] = field(default_factory=set)
+
+
+@contextmanager
+def noting(found: Met) -> Generator[None]:
+    """Whatever table is made meanwhile, and by which function."""
+    made = Table.__init__
+
+    def noted(self: Table, **given: object) -> None:
+        made(self, **given)  # type: ignore[arg-type]
+        code = sys._getframe(1).f_code
+        where = Path(code.co_filename)
+        if where.parent == HERE and where.stem != "fit":
+            maker = f"{where.stem}.{code.co_name}"
+            found.makers.add(maker)
+            found.tables[f"{maker} {self.columns} {self.rows[:1]}"] = self
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Table, "__init__", noted)
+        yield
+
+
+def run(*words: object) -> None:
+    said = io.StringIO()
+    with redirect_stdout(io.StringIO()), redirect_stderr(said):
+        code = main([*map(str, words)])
+    assert code in (0, 1), (words, said.getvalue())
+
+
+@pytest.fixture(scope="module")
+def met(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Met]:
+    found = Met()
+    with noting(found), pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path_factory.mktemp("tables"))
+        patch.setenv("JAX_PLATFORMS", "cpu")
+        for words in commands():
+            run(*words)
+        assert [*documents()]
+        yield found
+
+
+def commands() -> Iterator[tuple[object, ...]]:
+    """What a user types, on files that are made here."""
+    two = timelines.two_devices().to_parquet("two")
+    hlo = program(sine("first", "mlp/sin"), sine("second", "head/sin"))
+    for name, by in (("a", 1.0), ("b", 1.2)):
+        steps = [by * it for it in (10.0, 10.01, 9.99, 10.0, 10.02, 9.98, 10.0)]
+        spans = [("first", 0, 4 + 10 * (by - 1), 0), ("second", 6, 2, 0)]
+        timeline(hlo, spans, step_ms=steps).to_parquet(name)
+    Path("step.hlo.txt").write_text(timelines.HLO)
+    predict = ("predict", "step.hlo.txt", "--target", "2x1xH100:400G")
+    yield (*predict, "-o", "predicted")
+    yield (*predict, "--explain", "--what-if", "nic=2x", "--against", two)
+    yield from (("explain", two), ("network", two), ("network", "predicted"))
+    yield from (("compare", "a", "b"), ("compare", two, "predicted"), ("compare", "b", two))
+    yield from profiles_of_costs()
+    yield from (("flags", "list", "--jaxlib", "0.7.2"), ("flags", "diff", "0.4.35", "0.8.3"))
+    yield ("flags", "list", "--changed-since", "0.7.2")
+    Path("train.sh").write_text("export XLA_FLAGS=--xla_gpu_enable_triton_gemm=true\npython x.py\n")
+    yield ("flags", "check", "train.sh")
+    yield ("flags", "render", "train.sh", "--diff", "fsdp")
+    yield ("flags", "recommend", "--for", "fsdp", "--target", "16x8xH100")
+    yield ("flags", "thresholds", "--program", HLO_DATA / "gpu_step.hlo.pb.xz")
+    yield ("run", "-o", "counterpoint-runs/first", "--", "true")
+    yield ("runs",)
+
+
+def profiles_of_costs() -> Iterator[tuple[object, ...]]:
+    """Profiles for XLA's scheduler, one with duplicates and two builds of a module."""
+    a, b = FINGERPRINTS
+    names = [f"loop_convert_reduce_fusion.{number}.clone.1" for number in range(12)]
+    costs = [Cost(name, 10.0 * at, it) for it in (a, b) for at, name in enumerate(names)]
+    write_profile(Profile((*costs, Cost(names[1], 3.0, a))), "one.pbtxt")
+    doubled = [replace(it, us=2 * it.us) for it in costs[:-1]]
+    write_profile(Profile((*doubled, Cost("all-gather-start.999", 1e9, b))), "two.pbtxt")
+    yield from (("pgle", "show", "one.pbtxt"), ("pgle", "diff", "one.pbtxt", "two.pbtxt"))
+    bare = [Cost(names[0], 1.0), Cost("fusion.1", 0.0), Cost("all-reduce.7", 1.0)]
+    write_profile(Profile((*bare, Cost("all-gather-start", 1e9))), "bare.pbtxt")
+    yield ("pgle", "check", "bare.pbtxt", "--program", "step.hlo.txt")
+    yield ("pgle", "make", "two", "-o", "made.pbtxt")
+
+
+def documents() -> Iterator[Document]:
+    """Of what needs a compiler or a cluster, the Documents alone."""
+    for kind in (tune_conclusions.found, tune_conclusions.foreseen):
+        yield tune_document(kind(), Path("studies/llama"), 20, "counterpoint tune show")
+    yield from predictions()
+    yield dry_run_document(PLAN, 20, "counterpoint tune")
+    outcome = Used(
+        name="xla_gpu_autotune_level", outcome=Outcome.ALTERED, asked="4", used="0", note="it did"
+    )
+    elsewhere = replace(outcome, outcome=Outcome.ELSEWHERE)
+    yield effective_document(
+        Effective(
+            where="run",
+            module="jit_step",
+            modules=("jit_step", "jit_eval"),
+            jaxlib="0.10.2",
+            asked="XLA_FLAGS",
+            used=(outcome, elsewhere),
+            differences=differences({"jit_step": {"a": "0"}, "jit_eval": {"a": "1"}}),
+        )
+    )
+    scalar = Scalar(1.0, 0.1, "test")
+    fitted = Fit(
+        name="bandwidth",
+        before=scalar,
+        after=scalar,
+        samples=9,
+        measured_s=0.1,
+        error_before=0.2,
+        error_after=0.01,
+        unseen=None,
+        how="collectives of three recordings",
+    )
+    calibrated = Calibration(
+        chip="H100 SXM",
+        scalars=default_scalars(parse_target("8xH100").gpu),
+        fits=(fitted,),
+        steps=(
+            StepFit(name="a.xplane.pb", measured_s=0.1, before_s=0.2, after_s=0.11, unseen_s=None),
+        ),
+        notes=(),
+    )
+    yield calibration_document(
+        calibrated, "counterpoint predict step.mlir --target 8xH100", "8xH100"
+    )
+    place = Place("main", 3, 100.0, 45.0, 2, 900.0, sync=False)
+    move = Move(
+        "all-reduce-start.1",
+        "all-reduce-start",
+        "all-reduce",
+        1 << 21,
+        "model/mlp.py:12",
+        1,
+        place,
+        replace(place, before_us=340.0, within_us=240.0),
+    )
+    names = tuple(f"all-gather-start.{at}" for at in range(3))
+    regrouped = (Regrouped(names, names[:1], "all-gather", 1 << 20),)
+    schedule = schedule_section(Schedule(moves=(move,), regrouped=regrouped, compared=1), 10)
+    told = Plugin(
+        shared_object=Path("plugin.so"),
+        release=known_release("0.10.2"),
+        fields=900,
+        more=("xla_mine",),
+        fewer=(),
+        other=(),
+    )
+    plugin = plugin_section(told)
+    section = movement_section(Movement((move,), (), (), reordered=True), 10)
+    unknown = Unknown("one run each")
+    arms = [("AutoPGLE", read_run(Path("counterpoint-runs/first")), unknown)]
+    times = times_section(arms, unknown)
+    yield Document(sections=(schedule, plugin, section, times), legend="", next="x")
+
+
+def predictions() -> Iterator[Document]:
+    """With candidates, which would be compiled, and of a program that nothing prices."""
+    known = counterpoint.predict("step.hlo.txt", target="2xH100")
+    standing = [
+        Standing(
+            name=f"--xla_gpu_all_gather_combine_threshold_bytes={1 << at}",
+            settings=Settings(),
+            forecast=known.base,
+            behind=at / 1e3,
+            reach=Range(0.0, at / 1e2),
+            exposed_ms=1.0,
+        )
+        for at in (20, 30)
+    ]
+    own = Unpriced(
+        instruction="custom-call.1", how="my_kernel", times=3, low_s=1e-6, high_s=1e-3, share=0.1
+    )
+    base = replace(known.base, simulation=replace(known.base.simulation, unpriced=(own,)))
+    yield predict_document(replace(known, base=base, candidates=tuple(standing)), 10, "next")
+
+
+def makers() -> set[str]:
+    """Functions of the room that make a table."""
+    found: set[str] = set()
+    for path in HERE.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef) and any(
+                isinstance(it, ast.Call) and isinstance(it.func, ast.Name) and it.func.id == "Table"
+                for it in ast.walk(node)
+            ):
+                found.add(f"{path.stem}.{node.name}")
+    return found
+
+
+def test_every_table_was_met(met: Met) -> None:
+    assert makers() - met.makers == set()
+
+
+def checked(table: Table, width: int) -> Table:
+    """The table as it fits, with what must hold of it."""
+    fitted = fit(table, width)
+    titles = [" ".join(column.title.split()) for column in fitted.columns]
+    assert [it.title for it in table.columns if it.rank == 0 and it.title not in titles] == []
+    before = {it: cells for it, *cells in zip(table.columns, *table.rows, strict=True)}
+    for column, *cells in zip(fitted.columns, *fitted.rows, strict=True):
+        title = " ".join(column.title.split())
+        whole = next(
+            was for it, was in before.items() if (it.title, it.kind) == (title, column.kind)
+        )
+        if column.kind is Kind.WORD:
+            assert ["".join(it.split()) for it in cells] == ["".join(it.split()) for it in whole]
+        if column.kind is Kind.NUMBER:
+            assert cells in [was for it, was in before.items() if it.title == title]
+        else:
+            assert len(set(cells)) == len(set(whole)), (title, cells)
+    return fitted
+
+
+def check_all(met: Met, width: int) -> None:
+    for where, table in met.tables.items():
+        fitted = checked(table, width - 2)
+        taken = sum(widths(fitted)) + GAP * (len(fitted.columns) - 1)
+        assert taken <= width - 2 or width < 80, where
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_answers_stay_names_stay_apart_and_numbers_stay_whole(met: Met, width: int) -> None:
+    check_all(met, width)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["jax_gemm_mi300x.xplane.pb", "vllm_qwen3_2tpu.trace.json.gz", "pax_fsdp4_4proc_proc0.zip"],
+)
+def test_real_profiles_fit_as_well(shared: Path, name: str) -> None:
+    found = Met()
+    with noting(found):
+        for command in ("explain", "network"):
+            run(command, shared / "data" / "traces" / name)
+    assert found.tables
+    for width in WIDTHS:
+        check_all(found, width)
+
+
+def test_a_published_profile_of_costs_fits_as_well(shared: Path) -> None:
+    found = Met()
+    with noting(found):
+        run("pgle", "show", shared / "data" / "pgle" / "fp8_128vm.pbtxt", "--top", 100)
+    check_all(found, 80)
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        (("flags", "diff", "0.4.35", "0.8.3"), "xla_gpu_enable_dynamic_slice_fusion"),
+        (("flags", "diff", "0.4.35", "0.8.3"), r"^ *name +what +was +is$"),
+        (("flags", "diff", "0.4.35", "0.8.3"), r"^  [a-z_]+_ .*\n    [a-z_]+"),
+        (
+            ("flags", "recommend", "--for", "fsdp", "--target", "8xH100"),
+            r"^  xla_gpu_pipeline_all_gather=on +needs",
+        ),
+        (("network", "two"), "bars are means"),
+        (("runs",), r"^ *name .* profile\b.*\n *true .* no\b"),
+        (("compare", "a", "b"), r"exposed A|B-A"),
+    ],
+)
+def test_the_screen_of_80_columns_has_the_answer(
+    met: Met, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], shown: str
+) -> None:
+    assert met.tables  # its directory is the current one
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setenv("COLUMNS", "80")
+    screen = Screen()
+    with redirect_stdout(screen):
+        assert main([*words]) == 0
+    *lines, last = screen.getvalue().splitlines()
+    assert last.startswith("next: ")
+    assert max(len(line) for line in lines if "://" not in line) <= 80
+    assert re.search(shown, screen.getvalue(), re.MULTILINE)
+    assert "no room for: ," not in screen.getvalue()
+
+
+def test_candidates_are_shown_whole_and_counted_by_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flags = (
+        "--xla_gpu_all_gather_combine_threshold_bytes=1",
+        "--xla_gpu_enable_pipelined_reduce_scatter=true",
+        "--xla_gpu_experimental_parallel_collective_overlap_limit=4",
+    )
+    path = tmp_path / "step.hlo.txt"
+    path.write_text(timelines.HLO)
+    known = counterpoint.predict(path, target="2xH100")
+    base = Standing(
+        name="base",
+        settings=Settings(),
+        forecast=known.base,
+        behind=0.0,
+        reach=Range(0.0, 0.0),
+        exposed_ms=1.0,
+        tied=True,
+        is_base=True,
+    )
+    same = replace(base, name="--xla_gpu_enable_while_loop_unrolling=1", same_as="base")
+    other = replace(base, name=" ".join(flags), behind=0.001, reach=Range(0.0, 0.002))
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def shown(*candidates: Standing) -> str:
+        screen = Screen()
+        print_document(predict_document(replace(known, candidates=candidates), 10, "x"), screen)
+        return screen.getvalue()
+
+    text = shown(base, same, same, other)
+    table = text.partition("\nCandidates")[2].partition("Differences count")[0]
+    first = re.search(r"^ *settings", table, re.MULTILINE)
+    assert first
+    start = len(first[0]) - len("settings")
+    # What stands in the column of settings; a flag may be folded between its parts.
+    column = [re.split(" {2,}", line[start:].strip())[0] for line in table.splitlines()]
+    assert "".join(flags) in "".join(column).replace(" ", "")
+    heading = " ".join(text.partition("\nCandidates")[2].partition("settings")[0].split())
+    assert "4 in 2 rows" in heading
+    assert "both are tied" in heading
+    heading = " ".join(shown(base, same).partition("\nCandidates")[2].split("settings")[0].split())
+    assert heading.startswith("2 in 1 row (")
+    assert "tied" not in heading
+
+
+@pytest.mark.parametrize("bound", [*Bound])
+def test_the_bound_of_a_collective_is_not_cut(met: Met, bound: Bound) -> None:
+    """Beside long names, and with every figure that such a table has."""
+    found = [it for it in met.tables.values() if any(c.title == "bound" for c in it.columns)]
+    assert len(found) >= 2
+    for table in found:
+        at = next(at for at, it in enumerate(table.columns) if it.title == "bound")
+        said = {"bound": str(bound), "link": "network", "op": "reduce-scatter-start.1772"}
+        row = tuple(said.get(it.title, "10,000.0") for it in table.columns)
+        fitted = fit(replace(table, rows=(row,)), 78)
+        titles = [" ".join(it.title.split()) for it in fitted.columns]
+        (cells,) = fitted.rows
+        assert cells[titles.index("bound")].split() == row[at].split()
+        assert all("…" not in it or len(it) >= 16 for it in cells)
+
+
+def test_every_table_has_a_column_that_answers(met: Met) -> None:
+    silent = [
+        where
+        for where, table in met.tables.items()
+        if not any(column.rank == 0 for column in table.columns[1:])
+    ]
+    assert silent == []
+
+
+def test_wide_screens_show_whole_tables(met: Met) -> None:
+    for table in met.tables.values():
+        if sum(widths(table)) + GAP * len(table.columns) < 198:
+            assert fit(table, 198) == table
+
+
+@given(st.lists(st.text("ab./", min_size=1, max_size=30), max_size=8), st.integers(8, 30))
+def test_different_names_made_short_stay_different(names: list[str], width: int) -> None:
+    short = distinct(names, width)
+    assert len(set(zip(names, short, strict=True))) == len(set(names)) == len(set(short))
+    assert all(was == it for was, it in zip(names, short, strict=True) if len(was) <= width)
+
+
+def test_what_differs_in_the_middle_is_what_is_shown() -> None:
+    names = [f"void cutlass::Kernel2<tensorop_gemm_{it}_32x3_nn_align8>(Params)" for it in "abc"]
+    assert distinct(names, 24) == [
+        "void cut…_a_32x3_nn_ali…",
+        "void cut…_b_32x3_nn_ali…",
+        "void cut…_c_32x3_nn_ali…",
+    ]

@@ -1,0 +1,25 @@
+"""What a search says of its counts adds up."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from counterpoint.tune.arm import BASE, Origin
+from counterpoint.tune.search.board import Board
+from counterpoint.tune.search.shortlist import shortlist
+from counterpoint.tune.search.words import conclusion
+from tune_search_spaces import seen
+
+
+def test_programs_and_copies_add_up_to_the_base_and_the_arms() -> None:
+    board = Board(seen(BASE, 0.0, origin=Origin.BASE, program="p"))
+    best = seen("best", 0.1, ("a", "on"), program="q")
+    others = [seen(f"arm {at}", 0.0, (at, "on"), program="p") for at in "bcde"]
+    for one in (best, seen("new", 0.05, ("f", "on"), program="r")):
+        board.add(one, None)
+    for one in others:
+        board.add(replace(one, same_as=BASE), None)
+    listed = shortlist(board.base, board.candidates, best, most=4, indifferent=0.005)
+    said = conclusion(board, listed, best, end="6 compiled", indifferent=0.005)
+    counts = "3 different programs (4 the same program as another)"
+    assert f"the base and 6 arms looked at, {counts}" in said

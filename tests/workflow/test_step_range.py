@@ -1,0 +1,136 @@
+"""The range of a predicted step holds as many published steps as it says."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+import timelines
+from counterpoint.core.basis import Range
+from counterpoint.cost import Source
+from counterpoint.cost.build import build_model
+from counterpoint.hardware import parse_target
+from counterpoint.hlo import read_program
+from counterpoint.simulate import Simulation, simulate
+from counterpoint.workflow.prediction.ranking import difference
+from counterpoint.workflow.prediction.step_range import (
+    COVERAGE,
+    FASTER,
+    PublishedStep,
+    covered,
+    model_error,
+    published_steps,
+    step_range,
+    term_for,
+    widened,
+)
+
+ROOT = Path(__file__).parents[2]
+STEPS = published_steps()
+ROWS = [it for it in STEPS if it.id.isdecimal()]
+GROUPS = {
+    "decided nothing": [it for it in ROWS if not it.decided],
+    "not fitted to": [it for it in ROWS if not it.fitted],
+    "newest, not fitted to": [it for it in ROWS if it.newest and not it.fitted],
+    "all": ROWS,
+}
+
+
+def share_inside(steps: list[PublishedStep]) -> float:
+    return sum(it.lies_in(model_error()) for it in steps) / len(steps)
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_as_many_published_steps_lie_in_their_ranges_as_is_said(name: str) -> None:
+    assert len(GROUPS[name]) >= 9
+    assert share_inside(GROUPS[name]) >= COVERAGE
+
+
+def test_steps_left_out_in_turn_lie_in_ranges_that_the_others_give() -> None:
+    tests = GROUPS["decided nothing"]
+    inside = sum(
+        it.lies_in(term_for([other for other in tests if other is not it])) for it in tests
+    )
+    assert inside / len(tests) >= COVERAGE
+
+
+def test_ranges_are_no_wider_than_is_of_use() -> None:
+    """Prices alone give 1.2; twice the step either way would say nothing."""
+    reaches = [
+        widened(it.predicted_s, Range(it.low_s, it.high_s), slower=model_error(), faster=FASTER)
+        for it in ROWS
+    ]
+    assert median(it.high / it.low for it in reaches) < 1.6
+    assert max(it.high / it.low for it in reaches) < 1.7
+
+
+def test_the_accuracy_page_shows_these_steps_and_ranges() -> None:
+    page = (ROOT / "docs" / "accuracy.md").read_text("utf-8")
+    shown = {line.split("|")[1].strip(): line for line in page.splitlines() if "| " in line}
+    for it in STEPS:
+        reach = widened(
+            it.predicted_s, Range(it.low_s, it.high_s), slower=model_error(), faster=FASTER
+        )
+        cells = [cell.strip() for cell in shown[it.id].split("|")]
+        low, high = map(float, re.findall(r"[\d.]+", cells[5])[:2])
+        assert (low, high) == pytest.approx((reach.low, reach.high), rel=0.01)
+        assert ("outside" in cells[5]) is not it.lies_in(model_error())
+
+
+@pytest.fixture(scope="module")
+def simulated() -> Simulation:
+    target = parse_target("2xH100")
+    return simulate(read_program(timelines.HLO.encode()), build_model(target), target=target)
+
+
+def test_a_step_has_the_error_of_the_model_and_a_difference_has_not(simulated: Simulation) -> None:
+    reach = step_range(simulated)
+    assert reach.low < simulated.low_s < simulated.step_s < simulated.high_s < reach.high
+    same = difference(simulated, simulated)
+    assert (same.low, same.high) == pytest.approx((0.0, 0.0))
+
+
+def test_what_is_measured_of_the_workload_itself_needs_no_term(simulated: Simulation) -> None:
+    half = replace(simulated, rests_on={Source.MEASURED: 1.0, Source.TABLE: 1.0})
+    whole = replace(simulated, rests_on={Source.MEASURED: 1.0})
+    assert step_range(half).high < step_range(simulated).high
+    assert step_range(whole) == Range(simulated.low_s, simulated.high_s)
+    assert covered(simulated) is not None
+    assert covered(whole) is None
+
+
+def test_a_step_of_no_time_has_a_range_of_none(simulated: Simulation) -> None:
+    nothing = replace(simulated, step_s=0.0, low_s=0.0, high_s=0.0, rests_on={})
+    assert step_range(nothing) == Range(0.0, 0.0)
+
+
+@pytest.mark.slow
+def test_the_kept_predictions_are_those_of_the_model(shared: Path, tmp_path: Path) -> None:
+    """A model that changed has to be held against the published steps again."""
+    name = "llama2_7b_8_noscan"
+    for ending in (".meta.json", ".mlir.gz"):
+        source = shared / "data" / "programs" / f"{name}{ending}"
+        (tmp_path / source.name).symlink_to(source)
+    head = (shared / "data" / "published" / "calibration.csv").read_text().splitlines()[0]
+    (tmp_path / "rows.csv").write_text(f"{head}\n")
+    script = ROOT / "benchmarks" / "published.py"
+    done = subprocess.run(
+        [sys.executable, script, tmp_path / "rows.csv", "--programs", tmp_path, "--json"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=dict(os.environ),
+    )
+    assert done.returncode == 0, done.stderr
+    (row,) = json.loads(done.stdout)["rows"]
+    (kept,) = [it for it in STEPS if it.id == name]
+    assert row["shipped_s"] == pytest.approx(kept.predicted_s, rel=0.02)
+    assert row["range_of_prices_s"] == pytest.approx([kept.low_s, kept.high_s], rel=0.02)
