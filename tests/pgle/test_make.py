@@ -417,7 +417,7 @@ def test_nothing_is_made_of_what_is_no_gpu() -> None:
     made = timeline([Span("fusion.3", 0, 100)])
     for kind in ("tpu", "cpu"):
         other = replace(made, devices=(Device(ordinal=0, kind=kind),))
-        with pytest.raises(InputError, match=kind.upper() if kind == "tpu" else kind):
+        with pytest.raises(InputError, match=f"a profile of 1 {kind.upper()}"):
             make_profile(other)
     with pytest.raises(InputError, match="no device time in this profile"):
         make_profile(assemble([recording([])], ["made"]))

@@ -114,14 +114,16 @@ def test_names_from_a_file_never_become_elements(explained: Explanation) -> None
 
 
 def test_every_block_is_escaped() -> None:
-    course = Course(label=HOSTILE, levels=(0.0, 1.0), remark=HOSTILE)
+    wrapped = "<i>&</i>"  # short: a chart wraps its remarks
+    course = Course(label=HOSTILE, levels=(0.0, 1.0), remark=wrapped)
     chart = Chart(courses=(course,), first=HOSTILE, last=HOSTILE)
     blocks = (chart, Log((HOSTILE,)), Prose(HOSTILE))
     section = Section(HOSTILE, HOSTILE, blocks)
     document = Document(sections=(section,), legend=HOSTILE, next=HOSTILE)
     shown = Page(document_html(document))
     assert {tag for tag, _ in shown.tags} <= {"div", "h4", "span", "p", "pre", "code"}
-    assert shown.text.count(HOSTILE) == 10
+    assert shown.text.count(HOSTILE) == 9
+    assert wrapped in shown.text
 
 
 def test_what_is_printed_of_a_result_is_short_and_has_the_answer(
