@@ -119,6 +119,7 @@ def test_attention_that_is_written_out_wants_a_flash_kernel() -> None:
     ("kind", "chip", "kernel"),
     [
         ("gpu", "AMD MI300X", "Transformer Engine"),
+        ("gpu", "AMD Instinct MI325X", "Transformer Engine"),
         ("tpu", "TPU v6 lite", "splash_attention"),
     ],
 )

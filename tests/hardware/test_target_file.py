@@ -8,7 +8,9 @@ import pytest
 
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.hardware import parse_devices, parse_target
+from counterpoint.hardware.recorded import other_devices
 from counterpoint.hardware.target_text import sized
+from counterpoint.timeline.device import Device
 
 WHOLE = """
 base = "H100"
@@ -128,3 +130,11 @@ def test_a_file_that_names_no_network_is_told_how_to(tmp_path: Path) -> None:
 def test_commands_that_compile_nothing_take_a_file_too(tmp_path: Path) -> None:
     found = parse_devices(written(tmp_path, WHOLE))
     assert (found.chip, found.hosts, found.count) == ("H100", 64, 512)
+
+
+def test_a_file_describes_a_card_of_its_base_s_family(tmp_path: Path) -> None:
+    device = Device(ordinal=0, kind="gpu", chip="NVIDIA A100 80GB PCIe")
+    text = 'base = "A100"\ngpus_per_host = 8\n'
+    assert other_devices([device], parse_target(written(tmp_path, text))) == "A100 80GB PCIe"
+    text += '[links]\ndomain = 1\nhost_rate = "25 GB/s"\n'
+    assert other_devices([device], parse_target(written(tmp_path, text))) is None

@@ -6,6 +6,9 @@ sheet's rates are: their compiler's tiling is not modelled.
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 from counterpoint.core.errors import UsageError
 from counterpoint.cost.compute import Machine, machine_of
 from counterpoint.cost.scalars import default_scalars
@@ -14,6 +17,9 @@ from counterpoint.hardware import Chip, Target, find_chip
 from counterpoint.hardware.architecture import architecture_of
 from counterpoint.hardware.gpu import gpus, target_config
 from counterpoint.timeline.device import Device
+
+_AMD: Final = re.compile(r"\bAMD\b|\bMI\d{2,3}|\bgfx\d")
+"""In names of chips whose rates are not known."""
 
 
 def chip_of(case: Case) -> Chip | None:
@@ -30,8 +36,11 @@ def chip_of(case: Case) -> Chip | None:
 def is_nvidia(case: Case) -> bool:
     """Whether they are GPUs of NVIDIA's, as far as it is known."""
     device, chip = _device(case), chip_of(case)
-    amd = chip is not None and architecture_of(chip.name) == "cdna3"
-    return device is not None and device.kind == "gpu" and not amd
+    if device is None or device.kind != "gpu":
+        return False
+    if chip is not None:
+        return architecture_of(chip.name) != "cdna3"
+    return not _AMD.search(device.chip or "")
 
 
 def gpu_machine(case: Case) -> Machine | None:

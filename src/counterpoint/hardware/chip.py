@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from typing import Final
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +32,10 @@ class Chip:
         return self.flops["bf16"]
 
 
+_PART: Final = re.compile(r"\bMIG\b", re.IGNORECASE)
+"""A slice of a GPU has its name with this behind it, and a part of its rates."""
+
+
 @cache
 def chips() -> tuple[Chip, ...]:
     """All chips known, in the order in which names are tried."""
@@ -40,7 +45,7 @@ def chips() -> tuple[Chip, ...]:
 
 def find_chip(name: str | None) -> Chip | None:
     """The chip that a profile calls by this name; None when it names none that is known."""
-    if name is None:
+    if name is None or _PART.search(name):
         return None
     return next((chip for chip in chips() if re.search(chip.pattern, name, re.IGNORECASE)), None)
 

@@ -41,7 +41,10 @@ def _other(kind: str, name: str | None, target: Target, *, links: bool) -> str |
     wanted = _chip(target)
     if found is None or wanted is None or found.name == wanted.name:
         return None
-    if links and _family(found) == _family(wanted) and _wiring(found) == _wiring(wanted):
+    related = _family(found) == _family(wanted)
+    if related and (target.own_chip or target.own_wiring):  # as a file tells
+        return None
+    if links and related and _wiring(found) == _wiring(wanted):
         return None
     return found.name
 

@@ -221,7 +221,7 @@ def _host(chip: str) -> _Host:
     if ici is not None:
         most = ici.slice_devices
         return _Host(usual=most, most=most, source=ici.slice_source, word="slice")
-    if chip == "GH200":
+    if chip.startswith("GH200"):
         return _GRACE_HOPPER
     wiring = find_wiring(chip)
     if wiring is None:
