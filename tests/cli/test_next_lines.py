@@ -56,7 +56,8 @@ def said(capsys: pytest.CaptureFixture[str]) -> Said:
         capsys.readouterr()
         main(words)
         told = capsys.readouterr()
-        lines = [line for line in (told.out + told.err).splitlines() if line.startswith("next: ")]
+        all_lines = (line.strip() for line in (told.out + told.err).splitlines())
+        lines = [line for line in all_lines if line.startswith("next: ")]
         assert lines, f"{words}: {told.out[-500:]}{told.err}"
         assert len(lines) == 1
         return lines[0].removeprefix("next: ")

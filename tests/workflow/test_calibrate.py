@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from dataclasses import replace
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 import counterpoint
+from counterpoint.cli.app import main
 from counterpoint.core.errors import InputError
 from counterpoint.cost import FREE, Contention, Family, Price, Source, around
 from counterpoint.cost.scalar_file import read_scalars, scalars_toml
@@ -366,3 +369,39 @@ def test_a_step_that_a_calibration_tells_worse_is_called_so() -> None:
     worse = StepFit(name="a", measured_s=1.0, before_s=1.004, after_s=0.932, unseen_s=None)
     assert worse.worse
     assert not replace(worse, after_s=0.997).worse
+
+
+def test_a_step_that_is_mostly_idle_does_not_judge() -> None:
+    recorded = recording(scalars(matmul=0.5, memory=0.7, network=0.6))
+    busy = calibrate([recorded], TARGET, start=scalars(matmul=0.8), model_of=Simple)
+    end = pl.col("end_ps") + 9 * (pl.col("end_ps") - pl.col("start_ps"))
+    idle = replace(recorded, steps=recorded.steps.with_columns(end_ps=end))
+    found = calibrate([idle], TARGET, start=scalars(matmul=0.8), model_of=Simple)
+    assert found.steps[0].idle > 0.8
+    assert any("idle for 9" in note and "decides nothing" in note for note in found.notes)
+    assert not found.steps[0].worse
+    assert {it.name for it in found.fits if it.fitted} >= {it.name for it in busy.fits if it.fitted}
+
+
+def test_where_nothing_is_fitted_no_file_is_written(
+    tmp_path: Path, shared: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recording = str(shared / "data" / "traces" / "jax_conv_mi300x_8gpu.xplane.pb")
+    kept = tmp_path / "mi300x.toml"
+    assert main(("calibrate", recording, "--target", "8xMI300X", "-o", str(kept))) == 3
+    told = capsys.readouterr()
+    assert not kept.exists()
+    assert "0 of 5 fitted" in told.out
+    assert "none of the 5 scalars could be fitted, nothing is kept" in told.err
+    assert (told.out + told.err).count("next: ") == 1
+    assert "wrote" not in told.err
+    assert main(("calibrate", recording, "--target", "8xMI300X", "-o", str(kept), "--json")) == 3
+    assert json.loads(capsys.readouterr().out)["file"] is None
+
+
+def test_a_calibration_that_fitted_something_is_not_refused() -> None:
+    known = scalars(matmul=0.5, memory=0.7)
+    found = calibrate([recording(known)], TARGET, start=scalars(), model_of=Simple)
+    found.refuse_nothing("a.xplane.pb")
+    with pytest.raises(InputError, match="none of the 0 scalars could be fitted"):
+        replace(found, fits=()).refuse_nothing("a.xplane.pb")

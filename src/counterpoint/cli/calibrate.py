@@ -67,14 +67,15 @@ def calibrate(
         timelines = [read(path) for path in recordings]
         progress.say("fitting")
         found = fit(timelines, where, start=start)
-    if out is not None:
+    if out is not None and found.fitted:
         write_output(out, found.toml())
         print(f"wrote {out}", file=sys.stderr)
     if json:
-        sys.stdout.write(calibration_json(found, str(out) if out else None))
+        sys.stdout.write(calibration_json(found, str(out) if out and found.fitted else None))
     else:
-        then = _next(recordings, str(where), out)
+        then = _next(recordings, str(where), out) if found.fitted else ""
         print_document(calibration_document(found, then, str(where)), sys.stdout)
+    found.refuse_nothing(*as_typed(recordings)[:1])
 
 
 def _next(recordings: Sequence[str], target: str, out: Path | None) -> str:

@@ -95,7 +95,8 @@ def _document(document: Document, paper: _Paper) -> Iterator[Text]:
     if document.legend:
         lines = [document.legend] if paper.width is None else _lines(document.legend, paper.width)
         yield from (Text(line, "dim") for line in lines)
-    yield Text.assemble(("next: ", "bold"), document.next)
+    if document.next:
+        yield Text.assemble(("next: ", "bold"), document.next)
 
 
 def _section(section: Section, paper: _Paper) -> Iterator[Text]:

@@ -92,6 +92,8 @@ def recalibrate(
     if any(it.worse for it in made.steps):
         worse = next(it for it in made.steps if it.worse)
         return Unknown(f"scalars that suit the others tell {worse.name} worse than before")
+    if not made.fitted:
+        return Unknown("no step depends on any scalar of the model")
     path = directory / CALIBRATION
     path.write_text(made.toml(), encoding="utf-8")
     count = len(made.steps)

@@ -16,12 +16,27 @@ from counterpoint.core.errors import InputError
 from counterpoint.cost import CostModel, Family
 from counterpoint.cost.build import build_model
 from counterpoint.cost.scalars import Scalar, Scalars, default_scalars
+from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.context import context_of
 from counterpoint.diagnose.selection import select
 from counterpoint.hardware import Target
 from counterpoint.simulate import simulate
 from counterpoint.timeline.model import Timeline
-from counterpoint.workflow.calibration.calibration import LEAST, MOST, Calibration, Fit, StepFit
-from counterpoint.workflow.calibration.evidence import Step, doubt, kept_by_steps, refused
+from counterpoint.workflow.calibration.calibration import (
+    IDLE,
+    LEAST,
+    MOST,
+    Calibration,
+    Fit,
+    StepFit,
+)
+from counterpoint.workflow.calibration.evidence import (
+    Step,
+    doubt,
+    idle_notes,
+    kept_by_steps,
+    refused,
+)
 from counterpoint.workflow.calibration.evidence import taken as believed
 from counterpoint.workflow.calibration.machine import check_machine, machine_notes
 from counterpoint.workflow.calibration.samples import Sample, priced, recorded
@@ -70,7 +85,8 @@ def calibrate(
     def step_of(step: Step, scalars: Scalars) -> float:
         return simulate(step.program, make(scalars)).step_s
 
-    fits = kept_by_steps(before, fits, [it for it in measured if it is not None], step_of)
+    telling = [it for it in measured if it is not None and it.idle <= IDLE]
+    fits = kept_by_steps(before, fits, telling, step_of)
     scalars = believed(before, fits)
     steps = list(_steps(measured, taken, before, fits, make))
     return Calibration(
@@ -78,7 +94,11 @@ def calibrate(
         scalars=scalars,
         fits=tuple(fits),
         steps=tuple(steps),
-        notes=(*machine_notes(timelines, target), *_notes(timelines, fits, steps)),
+        notes=(
+            *machine_notes(timelines, target),
+            *idle_notes(it for it in measured if it is not None),
+            *_notes(timelines, fits, steps),
+        ),
     )
 
 
@@ -218,7 +238,13 @@ def _step(timeline: Timeline) -> Step | None:
     selection = select(timeline)
     if program is None or not program.is_scheduled or not selection.step_lengths_ms:
         return None
-    return Step(name=", ".join(timeline.inputs), program=program, seconds=selection.median_ms / 1e3)
+    case = Case(selection=selection, context=context_of(None))
+    return Step(
+        name=", ".join(timeline.inputs),
+        program=program,
+        seconds=selection.median_ms / 1e3,
+        idle=case.breakdown.idle_ms / selection.median_ms,
+    )
 
 
 def _steps(
@@ -241,6 +267,7 @@ def _steps(
         yield StepFit(
             name=step.name,
             measured_s=step.seconds,
+            idle=step.idle,
             before_s=simulate(step.program, make(before)).step_s,
             after_s=simulate(step.program, make(believed(before, fits))).step_s,
             unseen_s=unseen,

@@ -6,16 +6,20 @@ it: the only figure that says what the calibration is worth elsewhere.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from counterpoint.core.errors import InputError
 from counterpoint.cost.scalar_file import scalars_toml
 from counterpoint.cost.scalars import Scalar, Scalars
 
 LEAST: Final = 0.01
 MOST: Final = 1.5
 """Shares of a rate that is itself an estimate can be a little above one, never near none."""
+IDLE: Final = 0.25
+"""A step with a larger share of it idle is no judge: prices are of what devices do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +34,7 @@ class Fit:
     before: Scalar
     after: Scalar
     samples: int
-    measured_s: float  # of one step, all samples together
+    measured_s: float  # of one run of each program, all samples together
     error_before: float
     error_after: float
     unseen: float | None
@@ -55,10 +59,13 @@ class StepFit:
     before_s: float
     after_s: float
     unseen_s: float | None
+    idle: float = 0.0  # share of it in which its devices did nothing
 
     @property
     def worse(self) -> bool:
-        """Whether the fit made it so, by more than nothing."""
+        """Whether the fit made it so, by more than nothing, as far as the step can tell."""
+        if self.idle > IDLE:
+            return False
         before, after = (abs(it - self.measured_s) for it in (self.before_s, self.after_s))
         return after > before + 0.005 * self.measured_s
 
@@ -76,6 +83,16 @@ class Calibration:
     @property
     def fitted(self) -> Mapping[str, Scalar]:
         return {fit.name: fit.after for fit in self.fits if fit.fitted}
+
+    def refuse_nothing(self, recording: str) -> None:
+        """InputError where nothing was fitted: a file of it would say no more than no file."""
+        if self.fitted:
+            return
+        raise InputError(
+            f"{recording}: none of the {len(self.fits)} scalars could be fitted, nothing is kept",
+            why="what was measured decides none of them: the notes say what each would need",
+            next=f"counterpoint explain {shlex.quote(recording)}",
+        )
 
     def toml(self) -> str:
         """The file that `predict --calibration` reads: only what was fitted."""

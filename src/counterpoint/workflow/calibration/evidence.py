@@ -9,13 +9,13 @@ of them moved alone takes that away.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from counterpoint.cost.scalars import Scalars
 from counterpoint.hlo import Program
-from counterpoint.workflow.calibration.calibration import MOST, Fit
+from counterpoint.workflow.calibration.calibration import IDLE, MOST, Fit
 
 PLAUSIBLE: Final[Mapping[str, tuple[float, float]]] = {
     "matmul": (0.3, MOST), "memory": (0.3, 1.2), "attention": (0.3, MOST),
@@ -38,6 +38,7 @@ class Step:
     name: str
     program: Program
     seconds: float
+    idle: float = 0.0  # share of it in which its devices did nothing
 
 
 StepOf = Callable[[Step, Scalars], float]
@@ -95,6 +96,16 @@ def kept_by_steps(
         found[worst] = refused(found[worst], why)
         now = without[worst]
     return tuple(found)
+
+
+def idle_notes(steps: Iterable[Step]) -> Iterator[str]:
+    """Which steps were no judges."""
+    for step in steps:
+        if step.idle > IDLE:
+            yield (
+                f"the devices of {step.name} are idle for {step.idle:.0%} of its step, which no"
+                " scalar can tell: it decides nothing"
+            )
 
 
 def _off(scalars: Scalars, steps: Sequence[Step], step_of: StepOf) -> float:
