@@ -118,6 +118,8 @@ class Written:
     notes: tuple[str, ...] = field(default=())
     unread: tuple[str, ...] = field(default=())
     """Parts of the source that may set something and were not read: nothing is to be promised."""
+    inherited: tuple[str, ...] = field(default=())
+    """What is put before the flags by whoever starts the program: read there, and not here."""
     others: tuple[Written, ...] = field(default=())
     """What other programs of the source get, that are started before or beside the last one."""
     source: str = field(default="", repr=False, compare=False)
@@ -127,6 +129,12 @@ class Written:
     def programs(self) -> tuple[Written, ...]:
         """The last program's settings, and those of the others."""
         return (self, *self.others)
+
+    @property
+    def not_read(self) -> tuple[str, ...]:
+        """All that the source leaves to others, of all its programs."""
+        parts = (it for one in self.programs for it in (*one.unread, *one.inherited))
+        return tuple(dict.fromkeys(parts))
 
     def through(self, channel: Channel) -> tuple[Given, ...]:
         """Those of one channel, in order."""

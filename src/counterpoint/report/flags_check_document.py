@@ -13,6 +13,7 @@ from counterpoint.flags.channel import Channel
 from counterpoint.flags.lint.examination import Examination
 from counterpoint.flags.lint.lost import what_is_lost
 from counterpoint.flags.lint.remark import Remark, Severity, advice_of
+from counterpoint.flags.written import Place, SlipKind, Written
 from counterpoint.report.printable import printable
 
 if TYPE_CHECKING:
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 SCHEMA: Final = "counterpoint.flags.check/1"
 FIX_SCHEMA: Final = "counterpoint.flags.fix/1"
+
+_FLAGS: Final = (Channel.XLA_FLAGS, Channel.LIBTPU_INIT_ARGS, Channel.COMPILER_OPTIONS)
+"""What XLA reads when it starts, or compiles."""
 
 _LONGEST: Final = 200
 _MANY: Final = {Severity.ERROR: 4, Severity.WARNING: 4, Severity.NOTE: 2}
@@ -108,7 +112,7 @@ def nothing_lines(found: Examination) -> Iterator[str]:
 def _said_of_reading(found: Examination) -> Iterator[str]:
     for note in found.written.notes:
         yield printable(f"note: {note}")
-    for part in found.written.unread:
+    for part in found.written.not_read:
         yield printable(f"not read: {part}")
 
 
@@ -123,7 +127,7 @@ def check_json(found: Examination) -> str:
             "programs": len(found.written.programs),
             "settings": found.settings,
             "notes": list(found.written.notes),
-            "unread": list(found.written.unread),
+            "unread": list(found.written.not_read),
             "remarks": [_remark(one) for one in found.remarks],
             "counts": {str(one): found.count(one) for one in Severity},
         }
@@ -223,15 +227,28 @@ def _confirmed(found: Examination) -> str:
     those = _counted(told.asked, "flag")
     if told.refused:
         verdict = f"it refuses {told.refused}"
-    elif found.written.unread:
-        parts = _counted(len(found.written.unread), "part")
-        verdict = "it takes them" + (
-            "" if found.failed else ", and XLA starts with the flags that were read"
-        )
-        verdict += f"; {parts} of the source {'was' if parts == '1 part' else 'were'} not read"
     else:
-        verdict = "it takes them" + ("" if found.failed else ", and XLA starts")
+        doubts = list(_doubts(found.written))
+        verdict = "it takes them"
+        if not found.failed:
+            verdict += ", and XLA starts" + (" with the flags that were read" if doubts else "")
+        verdict = "; ".join([verdict, *doubts])
     return f"the compiler of jaxlib {told.version} was asked about {those}: {verdict}"
+
+
+def _doubts(written: Written) -> Iterator[str]:
+    """What may stand beside the flags that were asked about, so that no verdict holds for all."""
+    if parts := len(written.not_read):
+        were = "was" if parts == 1 else "were"
+        yield f"{_counted(parts, 'part')} of the source {were} not read"
+    holes: set[tuple[Place, str]] = set()
+    for one in written.programs:
+        slips = (it for it in one.slips if it.kind is SlipKind.UNKNOWABLE)
+        every = (*slips, *(it for it in one.given if not it.known))
+        holes |= {(it.place, it.text) for it in every if it.channel in _FLAGS}
+    if values := len(holes):
+        are = "is" if values == 1 else "are"
+        yield f"{_counted(values, 'value')} {are} known only when it runs"
 
 
 def _counted(count: int, what: str) -> str:

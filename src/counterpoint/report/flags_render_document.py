@@ -36,7 +36,7 @@ def unread(written: Written) -> Iterator[str]:
     """What is not in the settings that were read, one line each."""
     for place, text, why in _left_out(written):
         yield printable(f"left out: {place}: {text} ({why})")
-    for part in written.unread:
+    for part in written.not_read:
         yield printable(f"not read: {written.where}: {part}")
     for note in written.notes:
         yield printable(f"note: {written.where}: {note}")
@@ -77,7 +77,7 @@ def render_json(settings: Settings, form: str, text: str, sources: Sequence[Writ
             for one in sources
             for at, text, why in _left_out(one)
         ],
-        "unread": [{"where": one.where, "part": it} for one in sources for it in one.unread],
+        "unread": [{"where": one.where, "part": it} for one in sources for it in one.not_read],
         "notes": [{"where": one.where, "note": note} for one in sources for note in one.notes],
     }
     return json.dumps(data, indent=1) + "\n"

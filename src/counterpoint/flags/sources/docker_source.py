@@ -72,6 +72,7 @@ def read_docker(text: str, where: str) -> Written:
         slips=tuple(slips),
         notes=(*_of_other_stages(image), *image.notes, *state.notes),
         unread=(*image.unread, *state.unread),
+        inherited=tuple(dict.fromkeys(found.inherited)),
     )
 
 

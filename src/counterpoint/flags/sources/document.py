@@ -97,6 +97,7 @@ def _together(parts: list[Written], mentioned: tuple[str, ...], where: str) -> W
         layout=next((part.layout for part in reversed(parts) if part.layout), None),
         notes=(*notes(Loose(given, mentioned)), *said),
         unread=tuple(dict.fromkeys(text for part in parts for text in part.unread)),
+        inherited=tuple(dict.fromkeys(text for part in parts for text in part.inherited)),
     )
 
 

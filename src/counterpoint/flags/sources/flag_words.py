@@ -42,6 +42,7 @@ class Found:
 
     given: list[Given] = field(default_factory=list[Given])
     slips: list[Slip] = field(default_factory=list[Slip])
+    inherited: list[str] = field(default_factory=list[str])  # sentences on what is not read
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,12 @@ import ast
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 
 from counterpoint.core.errors import InputError
+from counterpoint.flags.sources.variables import may_set
 from counterpoint.flags.written import Place, Slip, Written
 
 Reader = Callable[[str, str], Written]
@@ -22,6 +23,8 @@ _ENV: Final = re.compile(r"^([ \t]*)%(?:set_)?env[ \t]+([A-Za-z_]\w*)(?:[ \t]*=[
 _SHELL: Final = re.compile(r"^([ \t]*)(?:!{1,2}|%sx[ \t]|%system[ \t])(.*)$")
 _MAGIC: Final = re.compile(r"^([ \t]*)(?:%\w.*|\?.*|[\w.]+\?{1,2}[ \t]*)$")
 _ASSIGNED: Final = re.compile(r"^([ \t]*\w[\w, ]*=[ \t]*)[!%].*$")
+_RUN: Final = re.compile(r"[ \t]*(%(?:run|dotenv|load|loadpy)\b[^\n]{0,60})")
+"""Other files that set what nobody sees here."""
 _SCRIPT: Final = re.compile(r"^%%(?:bash|sh|script[ \t]+(?:ba)?sh)\b")
 _HOLE: Final = re.compile(r"\$\{?([A-Za-z_]\w*)\}?|\{([A-Za-z_]\w*)\}")
 _LINE: Final = re.compile(r"\bline (\d+)\b")
@@ -37,6 +40,7 @@ class Cells:
     starts: list[int] = field(default_factory=list[int])
     numbers: list[int] = field(default_factory=list[int])
     notes: list[str] = field(default_factory=list[str])
+    unread: list[str] = field(default_factory=list[str])
 
     def add(self, number: int, source: str) -> None:
         self.starts.append(len(self.python) + 1)
@@ -52,10 +56,17 @@ class Cells:
         try:
             ast.parse("\n".join(python))
         except (SyntaxError, ValueError, RecursionError, MemoryError):
-            self.notes.append(f"cell {number}: not Python, not read")
+            self._leave(number, source)
             python = [""] * len(lines)
+        self.unread += _run_elsewhere(number, lines)
         self.python += python
         self.shell += shell
+
+    def _leave(self, number: int, source: str) -> None:
+        if may_set(source):
+            self.unread.append(f"cell {number}: not Python")
+        else:
+            self.notes.append(f"cell {number}: not Python, not read")
 
     def place(self, place: Place) -> Place:
         """`x.ipynb, cell 3:5`."""
@@ -88,7 +99,7 @@ def read_notebook(text: str, where: str, reader: Callable[[str], Reader]) -> Wri
         try:
             found.append(reader("shell")("\n".join(cells.shell), where))
         except InputError as failure:
-            cells.notes.append(f"its shell commands can't be read: {failure.what}")
+            cells.unread.append(f"its shell commands: {failure.what}")
     given = tuple(replace(it, place=cells.place(it.place)) for one in found for it in one.given)
     return Written(
         where=where,
@@ -96,7 +107,8 @@ def read_notebook(text: str, where: str, reader: Callable[[str], Reader]) -> Wri
         given=given,
         slips=tuple(_placed(it, cells) for one in found for it in one.slips),
         notes=(*cells.notes, *(cells.told(note) for one in found for note in one.notes)),
-        unread=tuple(cells.told(part) for one in found for part in one.unread),
+        unread=(*cells.unread, *(cells.told(part) for one in found for part in one.unread)),
+        inherited=tuple(cells.told(part) for one in found for part in one.inherited),
     )
 
 
@@ -118,6 +130,12 @@ def _python(lines: list[str], shell: list[str]) -> list[str]:
         else:
             python.append(_magic(line))
     return python
+
+
+def _run_elsewhere(number: int, lines: list[str]) -> Iterator[str]:
+    for row, line in enumerate(lines, 1):
+        if match := _RUN.match(line):
+            yield f"cell {number}, line {row}: {match[1].strip()}"
 
 
 def _magic(line: str) -> str:

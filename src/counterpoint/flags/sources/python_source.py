@@ -14,11 +14,19 @@ from typing import Final
 
 from counterpoint.core.errors import InputError
 from counterpoint.flags.channel import Channel
-from counterpoint.flags.sources.flag_words import Variable, read_flags
 from counterpoint.flags.sources.jax_use import JaxUse
+from counterpoint.flags.sources.python_faults import may_overwrite, too_late
 from counterpoint.flags.sources.python_flags import flag_entries
 from counterpoint.flags.sources.python_library import in_dicts, library
 from counterpoint.flags.sources.python_program import Program
+from counterpoint.flags.sources.python_unread import (
+    is_environ_like,
+    is_open,
+    opens,
+    sets_by_its_name,
+    sets_unread,
+    takes_out,
+)
 from counterpoint.flags.sources.python_values import (
     Entries,
     Evaluator,
@@ -28,7 +36,7 @@ from counterpoint.flags.sources.python_values import (
     is_environ,
     segment,
 )
-from counterpoint.flags.sources.traced import Budget, Traced, known
+from counterpoint.flags.sources.traced import Budget, Traced, inherited, known
 from counterpoint.flags.sources.variables import FLAGS, is_setting, write_up
 from counterpoint.flags.written import (
     Given,
@@ -41,7 +49,7 @@ from counterpoint.flags.written import (
 
 _COMPILER: Final = (Channel.XLA_FLAGS, Channel.LIBTPU_INIT_ARGS, Channel.COMPILER_OPTIONS)
 _MARKS: Final = re.compile(
-    r"environ|putenv|setenv|_FLAGS|_ARGS|\b(?:xla|megascale)_\w|config\.update"
+    r"environ|putenv|setenv|dotenv|_FLAGS|_ARGS|\b(?:xla|megascale)_\w|config\.update"
     r"|compiler_options|compile_options"
     r"|\b(?:NCCL|JAX|XLA|CUDA)_"
 )
@@ -99,6 +107,16 @@ class _Walker(ast.NodeVisitor):
         self.generic_visit(node)
         self.blocks -= 1
 
+    def visit_Expr(self, node: ast.Expr) -> None:
+        self.generic_visit(node)
+        if isinstance(node.value, ast.Call) and sets_by_its_name(node.value, self.program.defined):
+            self._leave(node)
+
+    def visit_Delete(self, node: ast.Delete) -> None:
+        for target in node.targets:
+            if isinstance(target, ast.Subscript) and (name := self._key(target)):
+                self._take_out(name, node)
+
     def visit_Assign(self, node: ast.Assign) -> None:
         self.generic_visit(node)
         value = self.evaluator.value(node.value)
@@ -112,10 +130,12 @@ class _Walker(ast.NodeVisitor):
 
     def visit_AugAssign(self, node: ast.AugAssign) -> None:
         self.visit(node.value)
-        if not isinstance(node.op, ast.Add):
-            return
         value = self.evaluator.value(node.value)
         target = node.target
+        if isinstance(node.op, ast.BitOr) and is_environ_like(target, self.evaluator):
+            self._replace(value, node, target)
+        if not isinstance(node.op, ast.Add):
+            return
         if isinstance(target, ast.Name):
             before = self.evaluator.names.get(target.id)
             if isinstance(before, Traced) and isinstance(value, Traced):
@@ -130,6 +150,8 @@ class _Walker(ast.NodeVisitor):
         ):
             together = self.evaluator.budget.spend(self._before(name, node) + value, node.lineno)
             self._set(name, together, node, target.value, adds=True)
+        elif isinstance(target, ast.Subscript) and is_environ_like(target.value, self.evaluator):
+            self._leave(node)
 
     def _extend(self, name: str, more: list[Value]) -> None:
         """`flags += [...]`, also where what was in it is not known."""
@@ -143,7 +165,9 @@ class _Walker(ast.NodeVisitor):
     def _before(self, name: str, node: ast.stmt) -> Traced:
         """What is added to; another function may have had it, with a space at its end."""
         program = self.program
-        before = program.environ.get(name, Traced())
+        before = program.environ.get(name)
+        if before is None:
+            return inherited(name, node.lineno) if name in FLAGS else Traced()
         if before.text and program.functions[name] not in (0, program.function):
             program.note(f"line {node.lineno}: several functions add to {name}: read in a row")
             return before + known(" ", node.lineno)
@@ -156,11 +180,45 @@ class _Walker(ast.NodeVisitor):
                 self._set(target.id, value, node, target)
             elif target.id in _OPTIONS:
                 self._options(value, node.lineno)
-        elif isinstance(target, ast.Subscript) and (name := self._key(target)):
-            if isinstance(value, Traced):
-                self._set(name, value, node, target.value)
-        elif is_environ(target) and isinstance(value, Entries):
+        elif isinstance(target, ast.Tuple | ast.List):
+            items = value.items if isinstance(value, Items) else []
+            rest = [self.evaluator.text(target)] * (len(target.elts) - len(items))
+            for one, inner in zip(target.elts, [*items, *rest], strict=False):
+                self._bind(one, inner, node)
+        elif isinstance(target, ast.Subscript):
+            self._put(target, value, node)
+        elif is_environ(target):
+            self._replace(value, node, target)
+
+    def _put(self, target: ast.Subscript, value: Value, node: ast.stmt) -> None:
+        """`os.environ[name] = value`."""
+        name = self._key(target)
+        if name and isinstance(value, Traced):
+            self._set(name, value, node, target.value)
+        elif is_environ_like(target.value, self.evaluator):
+            if name or not self._is_known(target.slice):
+                self._leave(node)
+        elif not self._is_known(target.slice):
+            opens(target.value, self.evaluator)
+
+    def _is_known(self, node: ast.expr) -> bool:
+        value = self.evaluator.value(node)
+        return isinstance(value, Traced) and value.known
+
+    def _replace(self, value: Value, node: ast.stmt, target: ast.expr) -> None:
+        """`os.environ = ...`, `os.environ |= ...`."""
+        if isinstance(value, Entries):
             self._update(value, node, target)
+        if is_open(value):
+            self._leave(node)
+
+    def _leave(self, node: ast.expr | ast.stmt) -> None:
+        self.program.leave_unread(segment(self.program.source, node), node.lineno)
+
+    def _take_out(self, name: str, node: ast.expr | ast.stmt) -> None:
+        """Whether that comes before or behind the program's start is not known."""
+        if name in self.program.environ and is_setting(name):
+            self._leave(node)
 
     def _key(self, target: ast.Subscript) -> str | None:
         key = self.evaluator.value(target.slice)
@@ -184,6 +242,10 @@ class _Walker(ast.NodeVisitor):
                 value = self.evaluator.value(keyword.value)
                 if isinstance(value, Entries):
                     self._update(value, node, None)
+        if sets_unread(node, self.evaluator) or self._config_unread(node):
+            self._leave(node)
+        if name := takes_out(node, self.evaluator):
+            self._take_out(name, node)
         self.jax.see_call(node)
 
     def visit_Dict(self, node: ast.Dict) -> None:
@@ -220,13 +282,21 @@ class _Walker(ast.NodeVisitor):
                 if isinstance(value, Entries):
                     self._update(value, node, function.value)
         elif function.attr in _SETTERS and len(node.args) >= 2:
-            name, value = self.evaluator.value(node.args[0]), self.evaluator.value(node.args[1])
-            if not isinstance(name, Traced) or not isinstance(value, Traced) or not name.known:
+            self._setter(node, function)
+
+    def _setter(self, node: ast.Call, function: ast.Attribute) -> None:
+        """`os.putenv(name, value)`; `.setdefault`, which keeps what is inherited."""
+        name, value = self.evaluator.value(node.args[0]), self.evaluator.value(node.args[1])
+        if not isinstance(name, Traced) or not isinstance(value, Traced) or not name.known:
+            return
+        if not is_environ(function.value) and not is_setting(name.text):
+            return
+        if function.attr == "setdefault":
+            if name.text in self.program.environ:
                 return
-            if not is_environ(function.value) and not is_setting(name.text):
-                return
-            if function.attr != "setdefault" or name.text not in self.program.environ:
-                self._set(name.text, value, node, function.value, always=False)
+            if name.text in FLAGS:
+                value = inherited(name.text, node.lineno) + value
+        self._set(name.text, value, node, function.value, always=False)
 
     def _jax_config(self, node: ast.Call) -> None:
         if self.jax.full_name(node.func) != "jax.config.update" or len(node.args) < 2:
@@ -236,6 +306,10 @@ class _Walker(ast.NodeVisitor):
             return
         text = value.shown.lower() if value.shown in ("True", "False") else value.shown
         self._give(Channel.JAX_CONFIG, name.text, text, node, value)
+
+    def _config_unread(self, node: ast.Call) -> bool:
+        called = self.jax.full_name(node.func) == "jax.config.update"
+        return called and len(node.args) > 1 and not self._is_known(node.args[0])
 
     def _options(self, value: Value, line: int) -> None:
         if isinstance(value, Entries):
@@ -295,14 +369,14 @@ class _Walker(ast.NodeVisitor):
         always: bool = True,
     ) -> None:
         program, line = self.program, getattr(node, "lineno", 0)
-        if self._too_late(name, value, line):
+        if too_late(program, self.jax, name, value, line):
             return
         before = program.environ.get(name)
         if before is not None and not adds and before.text != value.text:
             if exclusive(program.branch(program.lines[name]), program.branch(line)):
                 program.apart.append(program.assigned(name))
-            elif name in FLAGS and always:
-                self._may_overwrite(name, before, value, line)
+            elif name in FLAGS and always and not self.blocks:
+                may_overwrite(program, name, before, value, line)
         if target is None or not is_environ(target):
             what = dotted(target) if target is not None else ""
             program.via[name] = what if what != name else ""
@@ -315,49 +389,6 @@ class _Walker(ast.NodeVisitor):
         program.environ[name] = value
         program.lines[name] = line
         program.functions[name] = program.function
-
-    def _too_late(self, name: str, value: Traced, line: int) -> bool:
-        used, why = self.jax.used, ""
-        if used is not None and name in FLAGS:
-            why = f"line {used} (`{self.jax.used_as}`) has made XLA read it already"
-        elif self.jax.imported is not None and name.startswith(("JAX_", "JAXLIB_")):
-            used, why = self.jax.imported, "JAX has read it when it was imported"
-            why += f", in line {used}"
-        if not why:
-            return False
-        option = name.lower()
-        self.program.slips.append(
-            Slip(
-                kind=SlipKind.TOO_LATE,
-                channel=FLAGS.get(name, Channel.ENVIRONMENT),
-                text=f"{name}={value.shown}",
-                why=why,
-                place=Place(self.program.where, line),
-                mend=f'jax.config.update("{option}", ...)' if name not in FLAGS else None,
-            )
-        )
-        return True
-
-    def _may_overwrite(self, name: str, before: Traced, value: Traced, line: int) -> None:
-        variable = Variable(self.program.where, FLAGS[name])
-        if self.blocks or not before.text.lstrip().startswith("-"):
-            return
-        after = {it.name for it in read_flags(value, variable).given}
-        lost = [it.name for it in read_flags(before, variable).given if it.name not in after]
-        if not lost:
-            return
-        start = " ".join(value.shown.split()[:1])
-        flags = ", ".join(f"--{flag}" for flag in lost[:3]) + (", ..." if len(lost) > 3 else "")
-        self.program.slips.append(
-            Slip(
-                kind=SlipKind.OVERWRITTEN,
-                channel=FLAGS[name],
-                text=f"{name}={start}",
-                why=f"it throws away what line {self.program.lines[name]} has set: {flags}",
-                place=Place(self.program.where, line),
-                mend=f'os.environ["{name}"] += " {start} ..."',
-            )
-        )
 
 
 def read_python(text: str, where: str) -> Written:
@@ -373,7 +404,7 @@ def read_python(text: str, where: str) -> Written:
     if not _MARKS.search(text):
         return Written(where=where, form="python")
     lines = text.split("\n")
-    program = Program(where, lines, module.body)
+    program = Program(where, lines, module.body, _defined(module))
     evaluator = Evaluator(lines, environ=program.environ, budget=Budget(where))
     _Walker(program, evaluator, JaxUse()).visit(module)
     assigned = [*program.apart, *map(program.assigned, program.environ)]
@@ -394,8 +425,16 @@ def read_python(text: str, where: str) -> Written:
         ),
         slips=tuple(_when_it_runs(slip) for slip in slips),
         notes=tuple(program.notes),
+        unread=tuple(program.unread),
+        inherited=tuple(dict.fromkeys(found.inherited)),
         source=text,
     )
+
+
+def _defined(module: ast.Module) -> frozenset[str]:
+    """All functions that are read because they stand in the source."""
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    return frozenset(it.name for it in ast.walk(module) if isinstance(it, functions))
 
 
 def _when_it_runs(slip: Slip) -> Slip:

@@ -12,8 +12,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from counterpoint.flags.sources.traced import Budget, Traced, joined, known, located, unknown
+from counterpoint.flags.sources.traced import (
+    Budget,
+    Traced,
+    inherited,
+    joined,
+    known,
+    located,
+    unknown,
+)
 
+_ENVIRONS: Final = ("os.environ", "environ", "os.environ.copy()", "environ.copy()")
 _ROWS: Final = 4
 _BITS: Final = 64
 _ARITHMETIC: Final[dict[type[ast.operator], Callable[[int, int], int]]] = {
@@ -68,6 +77,7 @@ class Evaluator:
             ast.Name: self._name,
             ast.JoinedStr: self._joined,
             ast.BinOp: self._sum,
+            ast.BoolOp: self._either,
             ast.List: self._items,
             ast.Tuple: self._items,
             ast.Set: self._items,
@@ -111,6 +121,14 @@ class Evaluator:
             return Items([*left.items, *right.items])
         return self._as_text(left, node.left) + self._as_text(right, node.right)
 
+    def _either(self, node: ast.BoolOp) -> Value:
+        """`os.environ.get("XLA_FLAGS") or ""`: what stands first is inherited."""
+        first, *others = node.values
+        before = self.value(first)
+        if isinstance(node.op, ast.And) or not isinstance(before, Traced) or before.text:
+            return self._hole(node)
+        return before + self.text(others[0]) if len(others) == 1 else self._hole(node)
+
     def _as_text(self, value: Value, node: ast.expr) -> Traced:
         return value if isinstance(value, Traced) else self._hole(node)
 
@@ -130,7 +148,7 @@ class Evaluator:
             inner = self.value(value)
             if key is None:  # **other
                 found.entries |= inner.entries if isinstance(inner, Entries) else {}
-                found.open = found.open or not isinstance(inner, Entries) or inner.open
+                found.open = found.open or self._is_open(inner)
                 continue
             name = self.value(key)
             if isinstance(name, Traced) and name.known:
@@ -142,10 +160,7 @@ class Evaluator:
     def _call(self, node: ast.Call) -> Value:
         name = dotted(node.func)
         if name in ("dict", "collections.OrderedDict"):
-            entries = {it.arg: self.value(it.value) for it in node.keywords if it.arg}
-            first = self.value(node.args[0]) if node.args else Entries()
-            before = first.entries if isinstance(first, Entries) else {}
-            return Entries({**before, **entries})
+            return self._entries(node)
         if name == "str" and len(node.args) == 1:
             return self.value(node.args[0])
         if name == "shlex.split" and node.args:
@@ -153,6 +168,20 @@ class Evaluator:
         if isinstance(node.func, ast.Attribute):
             return self._method(node.func, node)
         return self._hole(node)
+
+    def _entries(self, node: ast.Call) -> Entries:
+        """`dict(other, NAME=value, **another)`."""
+        found = Entries()
+        wholes = [*node.args, *(it.value for it in node.keywords if it.arg is None)]
+        for value in map(self.value, wholes):
+            found.entries |= value.entries if isinstance(value, Entries) else {}
+            found.open = found.open or self._is_open(value)
+        found.entries |= {it.arg: self.value(it.value) for it in node.keywords if it.arg}
+        return found
+
+    def _is_open(self, value: Value) -> bool:
+        """Whether it may hold what is not known; the own environment is read where it is set."""
+        return value.open if isinstance(value, Entries) else not stands_for_environ(value)
 
     def _method(self, function: ast.Attribute, node: ast.Call) -> Value:
         if function.attr == "join" and len(node.args) == 1:
@@ -176,10 +205,14 @@ class Evaluator:
             return self._hole(node)
         if key.text in self.environ:
             return self.environ[key.text]
+        own = _is_environ(function.value)
         default = self.value(node.args[1]) if len(node.args) > 1 else Traced()
-        if key.text.endswith(("_FLAGS", "_ARGS")) and default == Traced():
-            return Traced()
-        return default if len(node.args) > 1 and _is_environ(function.value) else self._hole(node)
+        if default == known("None", node.lineno):
+            default = Traced()
+        holds_flags = key.text.endswith(("_FLAGS", "_ARGS"))
+        if holds_flags and isinstance(default, Traced) and (own or not default.text):
+            return inherited(key.text, node.lineno) + default
+        return default if len(node.args) > 1 and own else self._hole(node)
 
     def _subscript(self, node: ast.Subscript) -> Value:
         key = self.value(node.slice)
@@ -187,7 +220,8 @@ class Evaluator:
             return self._hole(node)
         if _is_environ(node.value):
             flags = key.text.endswith(("_FLAGS", "_ARGS"))
-            return self.environ.get(key.text) or (Traced() if flags else self._hole(node))
+            before = inherited(key.text, node.lineno) if flags else self._hole(node)
+            return self.environ.get(key.text) or before
         whole = self.value(node.value)
         if isinstance(whole, Entries) and key.text in whole.entries:
             return whole.entries[key.text]
@@ -213,7 +247,7 @@ def _number(node: ast.expr) -> int | None:
             return None
 
 
-def segment(lines: Sequence[str], node: ast.expr) -> str:
+def segment(lines: Sequence[str], node: ast.expr | ast.stmt) -> str:
     """How an expression is written, on one line, and not all of it where it is long."""
     last = node.end_lineno or node.lineno
     rows = [line.encode() for line in lines[node.lineno - 1 : min(last, node.lineno + _ROWS)]]
@@ -235,6 +269,11 @@ def dotted(node: ast.expr) -> str:
 
 def _is_environ(node: ast.expr) -> bool:
     return dotted(node).rpartition(".")[2] in ("environ", "os")
+
+
+def stands_for_environ(value: Value) -> bool:
+    """Whether a value is the environment that the program finds, or a copy of it."""
+    return isinstance(value, Traced) and value.shown in _ENVIRONS
 
 
 def is_environ(node: ast.expr) -> bool:

@@ -330,14 +330,17 @@ def follow(
     line: int = 1,
     before: Mapping[str, Traced] | None = None,
     strict: bool = False,
+    whole: bool = False,
     budget: Budget | None = None,
 ) -> State:
     """What a script has set when it ends. `before`: what it finds in its environment.
 
-    `strict`: a default is not taken for the value of a variable that may be set elsewhere.
+    `strict`: a default is not taken for the value of a variable that may be set elsewhere. `whole`:
+    nothing else is in its environment.
     """
     lexer = Lexer(text, where, line)
-    state = State(where, Values(where, dict(before or {}), strict=strict, budget=budget))
+    values = Values(where, dict(before or {}), strict=strict, whole=whole, budget=budget)
+    state = State(where, values)
     for name in before or {}:
         state.inherit(name)
     follow_into(state, list(lexer.tokens()))
@@ -346,7 +349,7 @@ def follow(
 
 def follow_words(words: Sequence[str], where: str, before: Mapping[str, Traced]) -> State:
     """What one command line sets that is already split into words."""
-    state = State(where, Values(where, dict(before)))
+    state = State(where, Values(where, dict(before), whole=True))
     for name in before:
         state.inherit(name)
     follow_into(state, as_tokens(words))

@@ -24,10 +24,11 @@ def read_shell(
     *,
     line: int = 1,
     before: Mapping[str, Traced] | None = None,
+    whole: bool = False,
     budget: Budget | None = None,
 ) -> Written:
     """What programs started by the script are given. `before`: the environment it finds."""
-    state = follow(text, where, line=line, before=before, budget=budget)
+    state = follow(text, where, line=line, before=before, whole=whole, budget=budget)
     return _written(state, where, _job(text))
 
 
@@ -40,7 +41,8 @@ def read_words(
         return _written(state, where, Asked())
     name, text = script
     given = {one.name: one.value for one in state.assigned()}
-    outer, inner = _written(state, where, Asked()), read_shell(text, name, before=given)
+    outer = _written(state, where, Asked())
+    inner = read_shell(text, name, before=given, whole=True)
     return replace(
         inner,
         given=(*inner.given, *state.options),
@@ -65,6 +67,7 @@ def _written(state: State, where: str, job: Asked) -> Written:
         layout=asked.layout(),
         notes=tuple(state.notes),
         unread=tuple(state.unread),
+        inherited=tuple(dict.fromkeys(found.inherited)),
         others=other_programs(state.superseded, where, form),
     )
 

@@ -9,7 +9,15 @@ from typing import Final
 
 from counterpoint.flags.sources.shell_arithmetic import work_out
 from counterpoint.flags.sources.shell_lexer import Kind, Lexer, Part, Token
-from counterpoint.flags.sources.traced import Budget, Piece, Traced, joined, known, unknown
+from counterpoint.flags.sources.traced import (
+    Budget,
+    Piece,
+    Traced,
+    inherited,
+    joined,
+    known,
+    unknown,
+)
 from counterpoint.flags.sources.variables import FLAGS, is_setting
 
 _BRACED: Final = re.compile(
@@ -26,13 +34,15 @@ class Values:
     """Variables, and the references for which a default was taken.
 
     A function's arguments are among the variables, under their numbers. `strict`: what another
-    environment may have set is not known, even where there is a default for it.
+    environment may have set is not known, even where there is a default for it. `whole`: what is
+    not among the variables is not set, either.
     """
 
     where: str
     known: dict[str, Traced] = field(default_factory=dict[str, Traced])
     defaults: dict[str, int] = field(default_factory=dict[str, int])
     strict: bool = False
+    whole: bool = False
     budget: Budget | None = None
 
     def expand(self, parts: Iterable[Part]) -> Traced:
@@ -67,14 +77,18 @@ class Values:
         value = self.known.get(name)
         if value is None and self.strict and name not in FLAGS:
             operator = ""
+        before = self._inherited(name, part.line) if value is None else Traced()
         if operator.endswith("+"):
-            return self._operand(operand, part.line) if value else Traced()
+            return self._operand(operand, part.line) if value else before
         if value is not None and (value.text or not operator.startswith(":")):
             return value
         if operator.endswith(("-", "=")):
-            return self._default(name, operator, operand, part.line)
-        # What the script inherits stands before its own flags, and is checked where it is set.
-        return Traced() if name in FLAGS else unknown(part.text, part.line)
+            return before + self._default(name, operator, operand, part.line)
+        return before if name in FLAGS else unknown(part.text, part.line)
+
+    def _inherited(self, name: str, line: int) -> Traced:
+        """What the script inherits stands before its own flags, and is checked where it is set."""
+        return inherited(name, line) if name in FLAGS and not self.whole else Traced()
 
     def _number(self, part: Part) -> Traced:
         number = work_out(part.text[3:-2], self._plain)

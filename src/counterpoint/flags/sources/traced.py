@@ -2,14 +2,15 @@
 
 A value is put together from pieces that stand on several lines of a source: a flag in the middle
 of it is to be found again. What can't be known (a command's output, a variable from elsewhere) is
-a hole: one character HOLE in `text`, while `shown` has it as it was written.
+a hole: one character HOLE in `text`, while `shown` has it as it was written. Flags that a program
+inherits stand before its own and are read where they are set: here they are an empty piece.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
@@ -33,6 +34,7 @@ class Piece:
     line: int | None
     known: bool = True
     where: str | None = None  # where it is not what all of the source is called
+    inherits: str = ""  # the variable whose earlier value stands here, without a text
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,11 @@ class Traced:
     @property
     def known(self) -> bool:
         return all(piece.known for piece in self.pieces)
+
+    @property
+    def inherits(self) -> Iterator[tuple[str, int | None]]:
+        """Variables whose earlier values stand in it, each with its line."""
+        yield from ((piece.inherits, piece.line) for piece in self.pieces if piece.inherits)
 
     @property
     def size(self) -> int:
@@ -108,7 +115,7 @@ class Traced:
             if low < high and piece.known:
                 line = piece.line and piece.line + piece.text.count("\n", 0, low)
                 pieces.append(Piece(piece.text[low:high], line, where=piece.where))
-            elif low < high:
+            elif low < high or (piece.inherits and start <= at <= end):
                 pieces.append(piece)
             at += size
         return Traced(tuple(pieces))
@@ -158,6 +165,11 @@ def known(text: str, line: int | None = None, where: str | None = None) -> Trace
 def unknown(source: str, line: int | None = None) -> Traced:
     """A hole with what is written there."""
     return Traced((Piece(source, line or None, known=False),))
+
+
+def inherited(name: str, line: int | None = None) -> Traced:
+    """What a variable of flags held before: nothing of it is known."""
+    return Traced((Piece("", line or None, inherits=name),))
 
 
 def joined(parts: Iterable[Traced], separator: str = "") -> Traced:

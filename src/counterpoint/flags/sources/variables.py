@@ -70,6 +70,7 @@ def write_up(assigned: Iterable[Assigned], where: str) -> Found:
             inner = read_flags(one.value, Variable(where, channel, one.via))
             found.given += inner.given
             found.slips += inner.slips
+            found.inherited += map(_inherited, one.value.inherits)
         elif one.value.known:
             found.given.append(_given(one, where))
         elif is_setting(one.name):
@@ -81,11 +82,23 @@ def write_up(assigned: Iterable[Assigned], where: str) -> Found:
     return found
 
 
+def _inherited(one: tuple[str, int | None]) -> str:
+    name, line = one
+    place = f"line {line}: " if line else ""
+    return f"{place}what {name} holds before the program starts"
+
+
 def other_programs(superseded: Iterable[Assigned], where: str, form: str) -> tuple[Written, ...]:
     """Flags that a program of the source gets and the last one does not."""
     found = (write_up([one], where) for one in superseded)
     return tuple(
-        Written(where=where, form=form, given=tuple(one.given), slips=tuple(one.slips))
+        Written(
+            where=where,
+            form=form,
+            given=tuple(one.given),
+            slips=tuple(one.slips),
+            inherited=tuple(dict.fromkeys(one.inherited)),
+        )
         for one in found
         if one.given or one.slips
     )

@@ -398,6 +398,7 @@ def _written(manifest: Manifest, kubernetes: bool) -> Written:
             raise
         except InputError as failure:
             unread.append(f"line {script.line}: a script can't be read: {failure.what}")
+    inherited = [*found.inherited, *(part for one in read for part in one.inherited)]
     if read:
         found = _of_scripts(read, set(found.given))
     every = [*found.slips, *manifest.found.slips]
@@ -410,6 +411,7 @@ def _written(manifest: Manifest, kubernetes: bool) -> Written:
         layout=next((one.layout for one in reversed(read) if one.layout), None),
         notes=tuple(dict.fromkeys([*notes, *(note for one in read for note in one.notes)])),
         unread=tuple(dict.fromkeys([*unread, *(part for one in read for part in one.unread)])),
+        inherited=tuple(dict.fromkeys(inherited)),
         others=(
             *other_programs(manifest.superseded, manifest.where, form),
             *(other for one in read for other in one.others),
