@@ -448,3 +448,16 @@ def test_a_fix_leaves_what_it_cant_write_in_its_place(tmp_path: Path, capsys: Ca
     assert said.out == text
     assert "left as it is: " in said.err
     assert "mended: " not in said.err
+
+
+def test_a_fix_takes_the_flag_that_is_meant_not_one_that_begins_alike(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    path = tmp_path / "train.py"
+    text = 'import os\nos.environ["XLA_FLAGS"] = "{0}"\n'
+    path.write_text(
+        text.format("--xla_gpu_enable_triton_gemm_int4=true --xla_gpu_enable_triton_gemm")
+    )
+    asked = (path, "--fix", "--no-probe", "--ignore", "FLAG106", "--jaxlib", "0.10.2")
+    assert checked(*asked) == 0
+    assert capsys.readouterr().out == text.format("--xla_gpu_enable_triton_gemm_int4=true ")

@@ -8,7 +8,12 @@ from hypothesis import strategies as st
 
 from counterpoint.report.document import Column, Kind, Table
 from counterpoint.report.fit import GAP, fit, widths
-from counterpoint.report.places import short_path, without_beginning, without_middle
+from counterpoint.report.places import (
+    short_path,
+    unlike_paths,
+    without_beginning,
+    without_middle,
+)
 
 NAME = "input_convert_reduce_scatter_fusion.1772"
 PLACE = "praxis/layers/attentions.py:777"
@@ -89,6 +94,17 @@ def test_a_shortened_name_is_as_long_as_asked(text: str, room: int) -> None:
 )
 def test_short_paths(path: str, short: str) -> None:
     assert short_path(path) == short
+
+
+def test_paths_that_end_alike_show_where_they_differ() -> None:
+    alike = ["a/w/x/y/z", "b/w/x/y/z", "v/x/y/z", "x/y/z", "s/t/u"]
+    assert unlike_paths(alike) == ["a/w/x/y/z", "b/w/x/y/z", "v/x/y/z", "x/y/z", "s/t/u"]
+    assert unlike_paths(["p/q/a/x/y/z", "p/q/b/x/y/z"]) == ["a/x/y/z", "b/x/y/z"]
+
+
+def test_thousands_of_paths_that_end_alike_take_no_minutes() -> None:
+    many = [f"model/layers/{number}/attention/query/dot/general" for number in range(20_000)]
+    assert unlike_paths(many) == [path.removeprefix("model/layers/") for path in many]
 
 
 LOSS = Table(

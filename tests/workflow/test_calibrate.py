@@ -405,3 +405,25 @@ def test_a_calibration_that_fitted_something_is_not_refused() -> None:
     found.refuse_nothing("a.xplane.pb")
     with pytest.raises(InputError, match="none of the 0 scalars could be fitted"):
         replace(found, fits=()).refuse_nothing("a.xplane.pb")
+
+
+def test_recordings_stay_apart_in_the_command_that_is_named_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As one pattern they would be the hosts of one run."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("step-1", "step-2"):
+        recording(scalars(matmul=0.5, memory=0.7)).to_parquet(name)
+    (tmp_path / "begun.toml").write_text("[matmul]\nvalue = 0.8\n")
+    given = [
+        "calibrate",
+        "step-1",
+        "step-2",
+        "--target",
+        str(TARGET),
+        "--calibration",
+        "begun.toml",
+    ]
+    assert main(given) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == f"next: counterpoint {' '.join(given)} -o calibration.toml"

@@ -11,7 +11,6 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from counterpoint.cli.output import check_output, write_output
-from counterpoint.cli.profiles import as_typed
 from counterpoint.cli.progress import Progress
 from counterpoint.core.errors import UsageError
 from counterpoint.runs import is_run
@@ -73,15 +72,16 @@ def calibrate(
     if json:
         sys.stdout.write(calibration_json(found, str(out) if out and found.fitted else None))
     else:
-        then = _next(recordings, str(where), out) if found.fitted else ""
+        then = _next(recordings, str(where), calibration, out) if found.fitted else ""
         print_document(calibration_document(found, then, str(where)), sys.stdout)
-    found.refuse_nothing(*as_typed(recordings)[:1])
+    found.refuse_nothing(*recordings[:1])
 
 
-def _next(recordings: Sequence[str], target: str, out: Path | None) -> str:
+def _next(recordings: Sequence[str], target: str, start: Path | None, out: Path | None) -> str:
     """Keep what was fitted; then predict with it what was measured, or a program of the user's."""
     if out is None:
-        words = ["calibrate", *as_typed(recordings), "--target", target, "-o", "calibration.toml"]
+        begun = [] if start is None else ["--calibration", str(start)]
+        words = ["calibrate", *recordings, "--target", target, *begun, "-o", "calibration.toml"]
         return shlex.join(["counterpoint", *words])
     of = [recordings[0]] if is_run(recordings[0]) else ["--", "python", "train.py"]
     words = ["predict", "--target", target, "--calibration", str(out), *of]

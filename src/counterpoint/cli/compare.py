@@ -26,7 +26,9 @@ ENDINGS = (".json", ".txt", ".md")
 
 def compare(
     *paths: str,
-    with_: Annotated[tuple[str, ...], Parameter(name="--with", consume_multiple=True)] = (),
+    with_: Annotated[
+        tuple[str, ...], Parameter(name="--with", consume_multiple=True, show_default=False)
+    ] = (),
     fail_above: str | None = None,
     top: WholeNumber = 10,
     json: Annotated[bool, Parameter(show_default=False)] = False,

@@ -23,14 +23,15 @@ from counterpoint.report.doctor_document import doctor_document, doctor_json
 from counterpoint.report.terminal import plain_text, print_document
 
 Switch = Annotated[bool, Parameter(show_default=False)]
+Several = Annotated[tuple[str, ...], Parameter(show_default=False)]
 
 
 def doctor(  # noqa: PLR0913 - the options of the command
     *,
     cluster: Switch = False,
     dcn: Switch = False,
-    only: tuple[str, ...] = (),
-    skip: tuple[str, ...] = (),
+    only: Several = (),
+    skip: Several = (),
     python: Path | None = None,
     no_probe: Switch = False,
     rank: int | None = None,

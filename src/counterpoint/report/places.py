@@ -17,15 +17,14 @@ def short_path(place: str, parts: int = _PARTS) -> str:
 
 def unlike_paths(places: Sequence[str]) -> list[str]:
     """Each as short as `short_path`, with more of its parts where others end alike."""
-    shown: list[str] = []
-    for place in places:
-        parts = _PARTS
-        while parts < place.count("/") + 1:
-            if sum(short_path(it, parts) == short_path(place, parts) for it in places) == 1:
-                break
-            parts += 1
-        shown.append(short_path(place, parts))
-    return shown
+    shown = {place: short_path(place) for place in places}
+    grown, parts = shown, _PARTS
+    while grown:
+        longer = [it for same in _alike(grown) for it in same if it.count("/") >= parts]
+        parts += 1
+        grown = {place: short_path(place, parts) for place in longer}
+        shown |= grown
+    return [shown[place] for place in places]
 
 
 def without_middle(text: str, width: int, ellipsis: str = ELLIPSIS) -> str:

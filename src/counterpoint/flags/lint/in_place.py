@@ -47,8 +47,9 @@ def _rewrite(rows: list[str], one: Remark) -> bool:
     if one.mend is None or one.channel not in _FLAGS or line is None or line > len(rows):
         return False
     new = " ".join(f"--{name}={value}" for name, value in one.mend.instead)
-    found = re.findall(rf"(?<![\w-]){re.escape(one.text)}(?![^\s\"'\\])", rows[line - 1])
+    row = rows[line - 1]
+    found = [*re.finditer(rf"(?<![\w-]){re.escape(one.text)}(?![^\s\"'\\])", row)]
     if len(found) != 1 or not all(_PLAIN.fullmatch(it) for it in (*new.split(), one.text)):
         return False
-    rows[line - 1] = rows[line - 1].replace(one.text, new, 1)
+    rows[line - 1] = f"{row[: found[0].start()]}{new}{row[found[0].end() :]}"
     return True

@@ -24,7 +24,7 @@ _REFERENCE: Final = re.compile(r"\$([A-Za-z_]\w*)")
 _ARRAY: Final = re.compile(r"[A-Za-z_]\w*\+?=")
 _ANSI: Final = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"'}
 _ANSI_ESCAPE: Final = re.compile(r"((?:\\(?:[0-7]{1,3}|x[0-9a-fA-F]{1,2}))+)|\\(.)", re.DOTALL)
-_ANSI_BYTE: Final = re.compile(r"\\(?:x(..?)|(\d+))")
+_ANSI_BYTE: Final = re.compile(r"\\(?:x([0-9a-fA-F]{1,2})|([0-7]+))")
 
 
 class Kind(Enum):
