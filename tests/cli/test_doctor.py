@@ -104,7 +104,7 @@ def test_a_check_that_is_none_is_refused_with_those_that_are(
     assert main(["doctor", "--only", "tcp-buffer"]) == 2
     told = capsys.readouterr().err
     assert told.startswith("error: --only tcp-buffer: no such check")
-    assert "next: --only DOC403" in told
+    assert "next: counterpoint doctor --only DOC403" in told
 
 
 @pytest.mark.parametrize("timeout", ["0", "-1", "nan", "inf"])

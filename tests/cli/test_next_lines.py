@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 import lzma
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from xspace_builder import MS, US, field_bytes, kernel, metadata, nvidia, xspace
 
+import counterpoint
 from counterpoint.cli.app import main, parse
+from counterpoint.core.errors import UsageError
 from timelines import HLO
 
 MODULE_HLO = Path(__file__).parent.parent / "hlo" / "data" / "gpu_step.hlo.pb.xz"
@@ -153,3 +156,158 @@ def test_a_prediction_asks_next_for_the_link_that_its_collectives_wait_for(
     )
     line = said("predict", str(path), "--target", f"2x8xH100:{network}")
     assert shlex.split(line)[shlex.split(line).index("--what-if") + 1] == links
+
+
+PROGRAMS = ("counterpoint", "pip", "rm", "mv", "mkdir", "less", "ls", "git", "pgrep", "ray")
+PROGRAMS += ("scontrol", "scancel", "srun", "sudo", "env", "unset", "command", "nsys", "python")
+LEFT_OUT = re.compile(r"leave --[a-z-]+ out")  # the command line makes a command of it
+
+
+def literals(node: ast.expr) -> Iterator[str]:
+    """The texts that an expression may come to; what is put into them is X."""
+    match node:
+        case ast.Constant(value=str(text)):
+            yield text
+        case ast.JoinedStr(values=values):
+            yield "".join(str(it.value) if isinstance(it, ast.Constant) else "X" for it in values)
+        case ast.IfExp(body=one, orelse=other):
+            yield from (*literals(one), *literals(other))
+        case ast.BoolOp(values=values):
+            yield from (text for it in values for text in literals(it))
+        case _:
+            pass
+
+
+def written() -> Iterator[tuple[str, str]]:
+    """Every `next` that stands in the source as a text, and where."""
+    package = Path(counterpoint.__file__).parent
+    for path in sorted(package.rglob("*.py")):
+        tree = ast.parse(path.read_text("utf-8"))
+        named = {
+            it.target.id: it.value
+            for it in tree.body
+            if isinstance(it, ast.AnnAssign) and isinstance(it.target, ast.Name) and it.value
+        }
+        for call in (it for it in ast.walk(tree) if isinstance(it, ast.Call)):
+            for value in (it.value for it in call.keywords if it.arg == "next"):
+                meant = named.get(value.id, value) if isinstance(value, ast.Name) else value
+                for text in literals(meant):
+                    yield f"{path.relative_to(package)}:{value.lineno}", text
+
+
+def mixed(text: str) -> bool:
+    """Whether it is neither one command (or its options) nor one plain sentence."""
+    words = re.sub(r"'[^']*'", "quoted", text).split()
+    if not words or LEFT_OUT.fullmatch(text):
+        return False
+    if words[0].startswith("-") or words[0] in PROGRAMS or words[:2] == ["X", "-m"]:
+        prose = any(it in ("or", "and", "then") or it.endswith((",", ";", ":")) for it in words)
+        return prose or "`" in text
+    inside = r": (counterpoint|nsys|pip) |(counterpoint [a-z ]+|,? or )--?[a-z]|: --[a-z]"
+    return re.search(inside, text) is not None
+
+
+def test_every_next_of_the_source_is_one_command_or_one_sentence() -> None:
+    found = list(written())
+    assert len(found) > 250
+    assert [it for it in found if mixed(it[1])] == []
+
+
+def is_ours(text: str) -> bool:
+    words = [it for it in shlex.split(text.partition(" > ")[0])[1:] if it != "--help"]
+    try:
+        parse(words)
+    except UsageError:
+        return False
+    return True
+
+
+def test_those_that_are_ours_are_command_lines() -> None:
+    ours = [text for _, text in written() if text.startswith("counterpoint ") and "X" not in text]
+    assert len(ours) > 20
+    assert [text for text in ours if not is_ours(text)] == []
+    assert not is_ours("counterpoint flags list --grep TEXT looks for a name")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "--nodes X, or a larger allocation",
+        "--target 8xH100, or 8x8xH100:400G for eight hosts of eight",
+        "counterpoint tune show X, or -o ANOTHER",
+        "leave it out, or --set X=true",
+        "record the program on GPUs: counterpoint run -- COMMAND",
+        "name the interpreter: --python .venv/bin/python",
+        "run `counterpoint flags check --env`",
+    ],
+)
+def test_what_mixes_both_is_found(text: str) -> None:
+    assert mixed(text)
+
+
+NAMED = "it's mine.xplane.pb"
+TRAIN = ("--", "python", "train it.py", "--step", "3")
+FAILING = (
+    (("explain", PROFILE, "--step", "99"), ("explain", PROFILE, "--step", "0")),
+    (("explain", "--step=99", NAMED), ("explain", NAMED, "--step", "0")),
+    (("explain", PROFILE, "--device", "x"), ("explain", PROFILE, "--device", "0,1")),
+    (("explain", PROFILE, "-o", "a.md"), ("explain", PROFILE, "-o", "a.md", "--force")),
+    (
+        ("explain", PROFILE, "--json", "-o", "b.md"),
+        ("explain", PROFILE, "--json", "-o", "b.json"),
+    ),
+    (("compare", PROFILE, NAMED, "--top", "0"), ("compare", PROFILE, NAMED, "--top", "10")),
+    (("convert", PROFILE, "a.json"), ("convert", PROFILE, "a.json", "--force")),
+    (("predict", "step.hlo.txt"), ("predict", "step.hlo.txt", "--target", "8xH100")),
+    (
+        ("predict", "step.hlo.txt", "--target", "no such"),
+        ("predict", "step.hlo.txt", "--target", "8xH100"),
+    ),
+    (
+        ("run", "-o", "full of it", *TRAIN),
+        ("run", "-o", "{place}/full of it-2", *TRAIN),
+    ),
+    (("run", "--ranks", "x", *TRAIN), ("run", "--help")),
+    (
+        ("run", "--profile-start-step", "5", "--stop-after-steps", "6", *TRAIN),
+        ("run", "--profile-start-step", "5", "--stop-after-steps", "16", *TRAIN),
+    ),
+    (("pgle", "auto", "--runs", "0", *TRAIN), ("pgle", "auto", "--runs", "3", *TRAIN)),
+    (("pgle", "auto", "--no-profile", *TRAIN), ("pgle", "auto", *TRAIN)),
+    (
+        ("pgle", "manual", "-o", "full of it", "--env", "JAX_PLATFORMS=cuda", *TRAIN),
+        ("pgle", "manual", "--env", "JAX_PLATFORMS=cuda", "-o", "full of it-2", *TRAIN),
+    ),
+    (
+        ("pgle", "auto", "--env", "A=1", "--env", "JAX_PLATFORMS=cpu", *TRAIN),
+        ("pgle", "auto", "--env", "A=1", "--env", "JAX_PLATFORMS=cuda", *TRAIN),
+    ),
+    (
+        ("tune", "--predict", "step.hlo.txt"),
+        ("tune", "--predict", "step.hlo.txt", "--target", "8xH100"),
+    ),
+    (
+        ("tune", "--executor", "local", "--nodes", "2", "--arm", "NCCL_DEBUG=INFO", *TRAIN),
+        ("tune", "--executor", "local", "--arm", "NCCL_DEBUG=INFO", "--nodes", "1", *TRAIN),
+    ),
+    (("flags", "check", "job.sh", "-o", "x"), ("flags", "check", "job.sh", "-o", "x", "--fix")),
+    (("flags", "recommend", "--for", "nothing"), ("flags", "recommend", "--for", "fsdp,tp")),
+)
+
+
+@pytest.mark.parametrize(("given", "wanted"), FAILING, ids=[" ".join(it) for it, _ in FAILING])
+def test_an_error_ends_in_the_command_with_its_mistake_mended(
+    given: tuple[str, ...],
+    wanted: tuple[str, ...],
+    place: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    recorded(place / NAMED)
+    (place / "full of it").mkdir()
+    for name in ("full of it/something", "a.md", "a.json", "train it.py"):
+        (place / name).touch()
+    assert main(given) in (2, 3)
+    (line,) = re.findall(r"(?m)^  next: (.*)$", capsys.readouterr().err)
+    assert shlex.split(line) == ["counterpoint", *(it.format(place=place) for it in wanted)]
+    if wanted[-1] != "--help":
+        parse(shlex.split(line)[1:])

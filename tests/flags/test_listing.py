@@ -111,7 +111,7 @@ def test_changes_after_a_later_release_are_refused(capsys: pytest.CaptureFixture
     assert main(["flags", "list", "--jaxlib", "0.10.2", "--changed-since", "0.12.0"]) == 2
     told = capsys.readouterr().err
     assert "--changed-since 0.12.0: later than jaxlib 0.10.2" in told
-    assert "next: --changed-since 0.10.2 --jaxlib 0.12.0" in told
+    assert "next: counterpoint flags list --changed-since 0.10.2 --jaxlib 0.12.0" in told
 
 
 def test_unasked_it_is_the_jaxlib_that_is_installed() -> None:

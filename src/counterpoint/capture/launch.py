@@ -151,7 +151,7 @@ def _refuse_too_few(request: Request) -> None:
         raise UsageError(
             f"--stop-after-steps {steps}: the profile is to have steps up to {needed}",
             why=f"it begins with step {window.start_step}, and takes {window.steps}",
-            next=f"--stop-after-steps {needed + 1}, or --no-profile",
+            next=f"--stop-after-steps {needed + 1}",
         )
 
 
@@ -181,7 +181,7 @@ def _of_job(world: World) -> Path:
     if world.job is None:
         raise UsageError(
             f"{world.launcher} gives the job no name, so its ranks can't find one directory",
-            next="counterpoint run -o DIR -- ...",
+            next=f"-o {HOME / world.launcher}",
         )
     return HOME / f"{world.launcher}-{_plain(world.job)}"
 

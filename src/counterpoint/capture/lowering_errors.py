@@ -44,14 +44,18 @@ _HINTS: Final = (
 def refuse_missing(command: Sequence[str], environment: Mapping[str, str]) -> None:
     """A command that can't be started."""
     if not command:
-        raise UsageError("no command was given", next="counterpoint predict -- python train.py")
+        raise UsageError(
+            "no command was given", next="counterpoint predict --target 8xH100 -- python train.py"
+        )
     if shutil.which(command[0], path=environment.get("PATH")) is not None:
         return
     is_script = command[0].endswith(".py") and Path(command[0]).is_file()
     raise UsageError(
         f"{command[0]} {'is not executable' if Path(command[0]).is_file() else 'was not found'}",
         why=None if os.sep in command[0] else "it is nowhere on the PATH",
-        next=f"-- python {shlex.join(command)}" if is_script else None,
+        next=f"counterpoint predict --target 8xH100 -- python {shlex.join(command)}"
+        if is_script
+        else None,
     )
 
 
@@ -61,7 +65,7 @@ def refuse_many(devices: int) -> None:
         raise UsageError(
             f"a program is lowered for {MOST_DEVICES:,} devices at most, not {devices:,}",
             why="each is a virtual device of one process, and all of them take memory and time",
-            next="file.py:make_step, whose mesh is an AbstractMesh: that needs no devices",
+            next="name a function, file.py:make_step, whose mesh is an AbstractMesh",
         )
 
 
@@ -96,7 +100,7 @@ def no_jax(command: Sequence[str]) -> InputError:
     return InputError(
         f"{shlex.join(command)} ended, and no Python of it has imported jax",
         why="it is no JAX program, or its Python ignores PYTHONPATH (python -I, -E; a container)",
-        next="give the command that trains, e.g. -- python train.py",
+        next="counterpoint predict --target 8xH100 -- python train.py",
     )
 
 

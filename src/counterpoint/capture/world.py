@@ -149,7 +149,7 @@ def _launched(
         if not text.isdecimal():
             raise UsageError(
                 f"{name}={text!r} is not the number that {launcher} puts there",
-                next=f"unset {name}, or start with {launcher}",
+                next=f"unset {name}",
             )
         return int(text)
 

@@ -38,15 +38,15 @@ def main(arguments: Sequence[str] | None = None, commands: Iterable[Command] = C
 
 
 def _run(arguments: Sequence[str] | None, commands: Iterable[Command]) -> int:
+    words = sys.argv[1:] if arguments is None else arguments
     try:
-        words = sys.argv[1:] if arguments is None else arguments
         command = quick(words) or parse(words, commands)
         if "polars" in sys.modules:
             _let_interrupts_through()
         code = command()
         sys.stdout.flush()  # here a reader that has gone is noticed, not at exit
     except CounterpointError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {_whole(error, words, commands)}", file=sys.stderr)
         return error.exit_code
     except Ended as order:
         print(f"ended by {order.name}", file=sys.stderr)
@@ -66,6 +66,21 @@ def _run(arguments: Sequence[str] | None, commands: Iterable[Command]) -> int:
         print(f"error: can't write the result: {failure.strerror}", file=sys.stderr)
         return CounterpointError.exit_code
     return code or 0
+
+
+def _whole(
+    error: CounterpointError, words: Sequence[str], commands: Iterable[Command]
+) -> CounterpointError:
+    from counterpoint.cli.next_command import with_whole_command
+
+    def is_taken(line: Sequence[str]) -> bool:
+        try:
+            parse(line, commands)
+        except CounterpointError:
+            return False
+        return True
+
+    return with_whole_command(error, words, is_taken)
 
 
 def _reader_has_gone() -> bool:

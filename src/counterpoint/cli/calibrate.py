@@ -47,7 +47,7 @@ def calibrate(
     if target is None:
         raise UsageError(
             "--target is missing: which GPUs were these measured on?",
-            next="--target 8xH100, or 8x8xH100:400G for eight hosts of eight",
+            next="--target 8xH100",
         )
     if out is not None:
         check_output(out, force=force, endings=(ENDING,))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -53,7 +54,10 @@ def compare(
     if out is not None:
         check_output(out, force=force, endings=ENDINGS)
         if json and out.suffix != ".json":
-            raise UsageError(f"--json, but {out} is to be text", next="end its name in .json")
+            raise UsageError(
+                f"--json, but {out} is to be text",
+                next=f"-o {shlex.quote(str(out.with_suffix('.json')))}",
+            )
     found = _compare(a, b)
     _write(found, top, out, as_json=json)
     if limit is None or not found.slower_by_more_than(limit):
@@ -75,7 +79,7 @@ def _sides(
     raise UsageError(
         f"two things are compared, and {len(paths) + len(with_)} were named",
         why="several runs of each side are told apart by --with",
-        next="counterpoint compare A B, or counterpoint compare A1 A2 --with B1 B2",
+        next="counterpoint compare A B",
     )
 
 

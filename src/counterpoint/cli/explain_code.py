@@ -36,7 +36,7 @@ def explain_code(
             raise UsageError(
                 f"{code}: no such code",
                 why=f"near it: {near}" if near else "codes are FLAG, STEP or DOC and three digits",
-                next="counterpoint explain-code, for a list",
+                next="counterpoint explain-code",
             )
         pages = [read_page(rule)]
     if json:

@@ -28,8 +28,8 @@ def finished_program(path: Path, module: str | None) -> Subject:
             f"{subject.where}: {subject.program.name} was compiled for"
             f" {subject.platform.upper()}, and these flags are of XLA's GPU compiler",
             why="XLA places other collectives there, and merges them by other rules; devices that"
-            " are only pretended (xla_force_host_platform_device_count) are CPUs, too",
-            next="on the GPUs, XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_as_proto' or"
-            " `counterpoint run -- python train.py`; then name DIR or the Run",
+            " are only pretended (xla_force_host_platform_device_count) are CPUs, too: a Run or"
+            " a dump of GPUs is needed",
+            next="counterpoint run -- python train.py",
         )
     return subject

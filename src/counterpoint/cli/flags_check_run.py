@@ -18,7 +18,7 @@ from counterpoint.flags.lint.examination import Examination, Question, codes, ex
 from counterpoint.flags.lint.in_place import in_place
 from counterpoint.flags.lint.remark import Remark
 from counterpoint.flags.live.interpreter import find_interpreter
-from counterpoint.flags.reading import FORMS, read_text
+from counterpoint.flags.reading import read_text
 from counterpoint.flags.written import SlipKind, Written
 from counterpoint.report.flags_check_document import (
     check_json,
@@ -54,7 +54,7 @@ def run(  # noqa: PLR0913 - the options of the command
 ) -> int:
     """Check, or fix, and print; the exit code."""
     if out is not None and not fix:
-        raise UsageError("-o goes with --fix", next="add --fix")
+        raise UsageError("-o goes with --fix", next="--fix")
     if out is not None:
         _check_out(out, source, force=force)
     _check_jaxlib(jaxlib)
@@ -122,8 +122,7 @@ def _check_read(written: Written) -> None:
         raise InputError(
             f"{written.where}: no settings could be read",
             why=f"not read: {'; '.join(written.unread)}",
-            next=f"--form, one of {', '.join(FORMS)}; or `counterpoint flags check --env` where the"
-            " program starts",
+            next="--form text",
         )
 
 
@@ -133,9 +132,7 @@ def _check_out(out: Path, source: str | None, *, force: bool) -> None:
             f"-o {out}: that is the source, which is never changed", next="name another file"
         )
     if out.exists() and not force:
-        raise UsageError(
-            f"{out} exists", why="nothing is overwritten unasked", next="add --force, or rename"
-        )
+        raise UsageError(f"{out} exists", why="nothing is overwritten unasked", next="--force")
     if not out.parent.is_dir():
         raise UsageError(f"can't write {out}: there is no directory {out.parent}")
 
@@ -158,7 +155,7 @@ def _check_jaxlib(version: str | None) -> None:
 def _chip(target: str | None, chip: str | None) -> str | None:
     if target is not None and chip is not None:
         raise UsageError(
-            f"--target {target} and --chip {chip}: both name the chip", next="give one of the two"
+            f"--target {target} and --chip {chip}: both name the chip", next="leave --chip out"
         )
     if target is None:
         return _known_chip(chip)
@@ -176,9 +173,7 @@ def _known_chip(chip: str | None) -> str | None:
 
     known = find_chip(chip)
     if known is None:
-        raise UsageError(
-            f"--chip {chip}: no such chip is known", next="--chip H100, A100, B200, MI300X, TPU v5p"
-        )
+        raise UsageError(f"--chip {chip}: no such chip is known", next="--chip H100")
     return known.name
 
 

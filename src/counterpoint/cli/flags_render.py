@@ -92,7 +92,7 @@ def _read(source: str, form: str | None, version: str, allow: tuple[Path, ...]) 
         raise InputError(
             f"{written.where}: no settings in it",
             why=f"it was read as {written.form}",
-            next="--form says what it is, where that was guessed wrong",
+            next="--form text",
         )
     for line in unread(written):
         print(line, file=sys.stderr)
@@ -106,9 +106,7 @@ def _write(text: str, out: Path | None, source: tuple[str, ...], *, force: bool)
     if any(Path(one).exists() and out.exists() and out.samefile(one) for one in source):
         raise UsageError(f"{out} is a source", next="name another file")
     if out.exists() and not force:
-        raise UsageError(
-            f"{out} exists", why="nothing is overwritten unasked", next="add --force, or rename"
-        )
+        raise UsageError(f"{out} exists", why="nothing is overwritten unasked", next="--force")
     try:
         out.write_text(text, encoding="utf-8")
     except OSError as failure:

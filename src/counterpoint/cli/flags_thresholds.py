@@ -43,7 +43,7 @@ def thresholds(  # noqa: PLR0913 - the options of the command
     if (program is None) == (params is None and total_params is None):
         raise UsageError(
             "flags thresholds takes a program, or the size of a model",
-            next="--program DUMP, or --params 218e6 --dtype bf16 --layers 32",
+            next="--params 218e6 --dtype bf16 --layers 32",
         )
     if params is not None and total_params is not None:
         raise UsageError("--params are of one layer, --total-params of all: give one of them")

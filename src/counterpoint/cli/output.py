@@ -26,9 +26,7 @@ def check_output(path: Path, *, force: bool, endings: tuple[str, ...]) -> None:
     if path.is_dir():
         raise UsageError(f"can't write {path}: it is a directory")
     if path.exists() and not force:
-        raise UsageError(
-            f"{path} exists", why="nothing is overwritten unasked", next="add --force, or rename"
-        )
+        raise UsageError(f"{path} exists", why="nothing is overwritten unasked", next="--force")
     if not path.parent.is_dir():
         raise UsageError(f"can't write {path}: there is no directory {path.parent}")
 

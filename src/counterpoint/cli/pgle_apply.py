@@ -23,7 +23,7 @@ from counterpoint.report.pgle_apply_document import pgle_apply_document, pgle_ap
 from counterpoint.report.terminal import print_document
 from counterpoint.runs import is_run
 
-_EXAMPLE = "--target 8xH100, or 8x8xH100 for eight hosts of eight"
+_EXAMPLE = "--target 8xH100"
 
 
 @Parameter(name="*")

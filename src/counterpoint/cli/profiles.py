@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import io
 import os
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -73,7 +74,10 @@ def check_asked(
     if out is not None:
         check_output(out, force=force, endings=ENDINGS)
         if json and out.suffix != ".json":
-            raise UsageError(f"--json, but {out} is to be text", next="end its name in .json")
+            raise UsageError(
+                f"--json, but {out} is to be text",
+                next=f"-o {shlex.quote(str(out.with_suffix('.json')))}",
+            )
 
 
 def tell(

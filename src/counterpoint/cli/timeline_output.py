@@ -39,9 +39,7 @@ def check_timeline_output(
     if out.exists() and any(Path(name).resolve() == out.resolve() for name in inputs):
         raise UsageError(f"{out} is what is to be read", next="choose another name")
     if out.exists() and not force:
-        raise UsageError(
-            f"{out} exists", why="nothing is overwritten unasked", next="add --force, or rename"
-        )
+        raise UsageError(f"{out} exists", why="nothing is overwritten unasked", next="--force")
     if not out.parent.is_dir():
         parent = shlex.quote(str(out.parent))
         raise UsageError(

@@ -96,7 +96,7 @@ def _measures(workload: str | None, command: tuple[str, ...], given: Given) -> b
     if alone and given.race.confirm:
         raise UsageError(
             f"--predict alone runs nothing, and --confirm {given.race.confirm} asks for runs",
-            next="leave --predict out: --target and a command are predicted, then run",
+            next="leave --predict out",
         )
     return not alone and given.race.confirm != 0
 
@@ -113,12 +113,12 @@ def _refuse_idle(given: Given, *, predicts: bool, measure: bool) -> None:
             word = "predict" if search.predict is not None else idle[0].replace("_", "-")
             raise UsageError(
                 f"--{word} needs a --target: which GPUs, and how many?",
-                next="--target 8xH100, or 8x8xH100:400G for eight hosts of eight",
+                next="--target 8xH100",
             )
         if race.confirm is not None:
             raise UsageError(
                 "--confirm needs a --target: it says how many of the predicted arms are run",
-                next="--target 8xH100; without one, the arms are yours: --arm '...'",
+                next="--target 8xH100",
             )
     if not measure:
         spent = ("budget", "target_gain", "steps", "timeout", "hang_after", "ablate")
@@ -126,7 +126,7 @@ def _refuse_idle(given: Given, *, predicts: bool, measure: bool) -> None:
             if getattr(race, it):
                 raise UsageError(
                     f"--{it.replace('_', '-')} is about trials, and none is run",
-                    next="--target T -- python train.py, without --predict: predicted, then run",
+                    next="counterpoint tune --target 8xH100 -- python train.py",
                 )
 
 

@@ -22,7 +22,7 @@ _UNITS: Final = {
 }
 _PART: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]+)?)\s*([a-z]+)")
 _SHARE: Final = re.compile(r"([0-9]{1,3}(?:\.[0-9]+)?|\.[0-9]+)\s*(%?)")
-_EXAMPLE: Final = "--budget 2h, --budget 20trials, or --budget '20 trials, 2h'"
+_EXAMPLE: Final = "--budget '20 trials, 2h'"
 
 
 def read_budget(text: str | None) -> Budget:

@@ -140,8 +140,7 @@ def _arm(conclusion: Conclusion, study: Path, name: str | None) -> Arm:
         raise InputError(
             f"{study} has no winner{'' if conclusion.state == 'done' else ' yet'}",
             why=conclusion.sentence,
-            next=f"keep your settings; --arm NAME writes those of any arm:"
-            f" counterpoint tune show {shlex.quote(str(study))}",
+            next=f"counterpoint tune show {shlex.quote(str(study))}",
         )
     arms = {it.arm.name: it.arm for it in conclusion.rows}
     found = [name] if name in arms else [it for it in arms if _shortened(name).fullmatch(it)]

@@ -66,7 +66,9 @@ def make_task(
     if not command:
         raise UsageError("no command was given", next=f"counterpoint pgle {way} -- python train.py")
     if loop.repeats < 1:
-        raise UsageError(f"--repeats takes a number from 1 on, not {loop.repeats}")
+        raise UsageError(
+            f"--repeats takes a number from 1 on, not {loop.repeats}", next="--repeats 1"
+        )
     check_percentile(loop.percentile)
     if not 0 <= loop.min_coverage <= 1:
         raise UsageError(f"--min-coverage takes a share from 0 to 1, not {loop.min_coverage:g}")
@@ -76,7 +78,7 @@ def make_task(
     if request.window is None:
         raise UsageError(
             "--no-profile, but a profile is what this is about",
-            next="counterpoint run --no-profile -- CMD",
+            next="leave --no-profile out",
         )
     return Task(
         request=request,

@@ -90,13 +90,13 @@ def _misfit(outcome: Outcome, workload: Workload, target: Target) -> Counterpoin
         return InputError(
             f"the configuration of target {target} can't be read",
             why=_first_line(outcome.detail),
-            next="name the target: --target 8xH100",
+            next="--target 8xH100",
         )
     wanted, there = outcome.detail.split()
     return UsageError(
         f"module {workload.name} is made for {wanted} devices, {target} has {there}",
         why="the number of devices is part of a program",
-        next=f"{sized(target, int(wanted))}, or lower the program for {there} devices",
+        next=sized(target, int(wanted)),
     )
 
 

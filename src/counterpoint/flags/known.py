@@ -70,9 +70,7 @@ def unread(name: str, value: str) -> UsageError:
         f"{name} is no flag, option or variable that is known",
         why="it would become an environment variable that nothing reads; for one of your own"
         f" program write {own}",
-        next=f"did you mean {' or '.join(near)}?"
-        if near
-        else "counterpoint flags list --grep TEXT looks for a name",
+        next=f"did you mean {' or '.join(near)}?" if near else "counterpoint flags list",
     )
 
 

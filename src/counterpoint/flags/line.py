@@ -154,7 +154,9 @@ def _flag(word: str) -> str:
     known = names().get(name)
     if not equals and known is not None and known.type != "bool":
         raise UsageError(
-            f"--{name} has no value", why=f"it is of type {known.type}", next=f"--{name}=..."
+            f"--{name} has no value",
+            why=f"it is of type {known.type}",
+            next=f"write --{name}=VALUE, with a value of that type",
         )
     return f"{name}={value}" if equals else f"{name}=true"
 

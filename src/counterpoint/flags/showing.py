@@ -107,7 +107,7 @@ class Shown:
 def show(text: str, release: Release, chip: str | None = None) -> Shown:
     """All that is known of what was typed; an error that names neighbours where that is nothing."""
     if chip is not None and family(chip) is None:
-        raise UsageError(f"no such chip is known: {chip}", next="--chip H100, A100, B200, MI300X")
+        raise UsageError(f"no such chip is known: {chip}", next="--chip H100")
     typed, equals, value = text.partition("=")
     if typed.strip().upper() in _CHANNELS:
         raise _channel(typed.strip())
@@ -245,7 +245,7 @@ def _channel(typed: str) -> UsageError:
     return UsageError(
         f"{typed} is no setting: it holds settings",
         why=_CHANNELS[typed.upper()],
-        next="counterpoint flags check SOURCE for what is in it; counterpoint flags list",
+        next="counterpoint flags list",
     )
 
 
@@ -255,9 +255,7 @@ def _stranger(typed: str, release: Release) -> UsageError:
     return UsageError(
         f"{_quoted(typed)}: no such {kind} is known",
         why=f"nearest: {', '.join(near)}" if near else "no known name is near it",
-        next=f"counterpoint flags show {near[0]}"
-        if near
-        else "counterpoint flags list --grep WORD finds names by a part of them",
+        next=f"counterpoint flags show {near[0]}" if near else "counterpoint flags list",
     )
 
 

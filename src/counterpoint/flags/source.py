@@ -24,7 +24,7 @@ from counterpoint.flags.written import SlipKind, Written
 from counterpoint.flags.xla_flags import expand_xla_flags, parse_xla_flags
 
 _TOLD_BY_NAME: Final = (".env", ".py", ".yaml", ".yml")
-_WRITE_OUT: Final = "write the settings out: counterpoint flags render ... --as bash"
+_WRITE_OUT: Final = "write the settings out as `counterpoint flags render` prints them"
 
 
 def load_settings(

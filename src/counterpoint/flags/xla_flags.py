@@ -141,7 +141,7 @@ def _file_text(path: Path, where: str, reach: Reach) -> str:
         raise InputError(
             f"{where}: {path} can't be read: {failure.strerror or failure}",
             why=why,
-            next="unset XLA_FLAGS, or name a file that exists",
+            next="unset XLA_FLAGS",
         ) from None
     except (UnicodeDecodeError, ValueError):
         raise InputError(f"{where}: {path} is not text", why=why) from None
@@ -214,7 +214,7 @@ def _pair(word: str, where: str) -> tuple[str, str]:
         raise UsageError(
             f"{where}: --{name} has no value",
             why=f"it is of type {known.type}, and XLA takes only bools without a value",
-            next=f"--{name}=...",
+            next=f"write --{name}=VALUE",
         )
     return name, value if equals else "true"
 

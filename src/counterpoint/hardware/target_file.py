@@ -70,7 +70,7 @@ def _parsed(path: str) -> dict[str, Any]:
         raise UsageError(
             f"--target {path} can't be read",
             why=error.strerror or str(error),
-            next="give a target file, or GPUS x CHIP: --target 8xH100",
+            next="--target 8xH100",
         ) from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise InputError(f"{path} is no TOML file", why=str(error), next=_GUIDE) from error

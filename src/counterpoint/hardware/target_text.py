@@ -33,7 +33,7 @@ _BY_CORES: Final = ("v2", "v3", "v4", "v5p")
 _MOST_DEVICES: Final = 1 << 20
 _MOST_GBPS: Final = 3_200
 """For one GPU: twice the 1,600 Gb/s that two ConnectX-9 give the GPUs of NVIDIA's newest racks."""
-_EXAMPLE: Final = "--target 8xH100, or 4x8xH100 for four hosts of eight"
+_EXAMPLE: Final = "--target 8xH100"
 _UNMEASURED: Final = (
     (r"TPU[ -]?(v\d+[a-z]*|v5 lite)", "TPU {}"),
     (r"MI[ -]?(\d{2,3}[A-Z]?)", "MI{}"),
@@ -66,8 +66,10 @@ def parse_target(text: str) -> Target:
     if gpu is None:
         raise UsageError(
             f"--target {text}: XLA's CUDA compiler can't be told to compile for {found['chip']}",
-            why="known are " + ", ".join(gpu.name for gpu in gpus()),
-            next=f"{_EXAMPLE}; others in a file: docs/reference/target-files.md",
+            why="known are "
+            + ", ".join(gpu.name for gpu in gpus())
+            + "; others go in a file: docs/reference/target-files.md",
+            next=_EXAMPLE,
         )
     hosts, count = _counts(found, text, gpu.name)
     nic, nics = _network(found, text, count)

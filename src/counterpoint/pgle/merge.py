@@ -52,7 +52,7 @@ def _refuse_mixture(profiles: Sequence[Profile]) -> None:
     raise InputError(
         f"names without a fingerprint ({bare}) and with one ({keyed}) are not merged",
         why="a bare name stands for that instruction of every module: nobody knows whose it is",
-        next="make each from its recording again: counterpoint pgle make PROFILE... -o FILE",
+        next="make each from its recording again with `counterpoint pgle make`",
     )
 
 
@@ -63,7 +63,7 @@ def _refuse_chips(profiles: Sequence[Profile]) -> None:
         raise InputError(
             f"costs of {' and of '.join(sorted(chips))} are not merged",
             why="their middle holds for neither",
-            next="merge those of one chip: counterpoint pgle merge FILE... -o FILE",
+            next="merge those of one chip only",
         )
 
 

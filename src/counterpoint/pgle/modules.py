@@ -70,7 +70,7 @@ def choose_modules(
         raise UsageError(
             f"no module {wanted!r} ran in this profile",
             why=f"these did: {list_modules(modules)}",
-            next="name one of them, or leave --module out",
+            next="leave --module out",
         )
     _refuse_ambiguous(chosen, wanted)
     keyed = [module for module in chosen if module.fingerprint is not None]
@@ -82,7 +82,7 @@ def choose_modules(
             f"{len(bare)} of the modules are known by name only, and bare names would mix them",
             why="without their HLO in the profile nobody knows their fingerprints;"
             f" they are {list_modules(bare)}",
-            next="choose one by its number: --module '#N'",
+            next=f"--module '#{bare[0].number}'",
         )
     return chosen, []
 
@@ -93,7 +93,7 @@ def _refuse_ambiguous(chosen: Sequence[Module], wanted: str | None) -> None:
         raise UsageError(
             f"--module {wanted}: {len(by_digits)} fingerprints begin so",
             why=f"they are {list_modules(by_digits)}",
-            next="give more digits, or choose one by its number: --module '#N'",
+            next=f"--module '#{by_digits[0].number}'",
         )
 
 
@@ -103,7 +103,7 @@ def require_one(modules: Sequence[Module]) -> None:
         raise UsageError(
             f"bare names of {len(modules)} modules would mix them",
             why=f"a bare name matches every module; they are {list_modules(modules)}",
-            next="choose one: --module NAME, or --module '#N'",
+            next=f"--module '#{modules[0].number}'",
         )
 
 

@@ -56,7 +56,7 @@ def find_subject(path: Path, module: str | None = None) -> Subject:
     if not path.exists():
         raise InputError(
             f"{path}: no such file or directory",
-            next="--program takes an HLO file, XLA's dumps, a Run or a profile that embeds its HLO",
+            next="name an HLO file, XLA's dumps, a Run or a profile that embeds its HLO",
         )
     if path.is_dir():
         return _from_directory(path, module)

@@ -61,9 +61,7 @@ def check_place(path: str | Path, *, overwrite: bool) -> None:
     if place.is_dir():
         _check_directory(place, overwrite=overwrite)
     elif place.exists() and (is_directory_name(path) or not overwrite):
-        raise UsageError(
-            f"{path} exists", why="nothing is overwritten unasked", next="add --force, or rename"
-        )
+        raise UsageError(f"{path} exists", why="nothing is overwritten unasked", next="--force")
 
 
 def _check_directory(directory: Path, *, overwrite: bool) -> None:
@@ -82,7 +80,7 @@ def _check_directory(directory: Path, *, overwrite: bool) -> None:
         raise UsageError(
             f"{directory} exists",
             why="nothing is overwritten unasked",
-            next="add --force, or rename",
+            next="--force",
         )
 
 

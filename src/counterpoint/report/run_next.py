@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from itertools import count
 from pathlib import Path
 from typing import Final, cast
 
+from counterpoint.core.beside import beside
 from counterpoint.diagnose.finding import Remedy
 from counterpoint.runs import OutcomeKind, Rank, Run
 
 _ARM: Final = 90  # characters, in a line that is read at a glance
-_LONGEST: Final = 4  # digits of a number that we have put behind a name; not of a date
 LOCAL: Final = "local"
 """The launcher of a run that has started its ranks itself."""
 _NOTHING: Final[Mapping[str, object]] = {}
@@ -72,7 +71,7 @@ def asked(rank: Rank) -> Mapping[str, object]:
 
 def with_profile(run: Run, path: Path) -> str:
     """The same run, so that there will be a profile."""
-    words = ["counterpoint", "run", *_earlier(run), "-o", str(_beside(path))]
+    words = ["counterpoint", "run", *_earlier(run), "-o", str(beside(path))]
     if run.launcher == LOCAL and run.world_size > 1:
         words += ["--ranks", str(run.world_size)]
     for name, value in run.settings.xla:
@@ -82,15 +81,6 @@ def with_profile(run: Run, path: Path) -> str:
     command = shlex.join(run.command)
     told = command if command.isprintable() else "..."  # a program of several lines, in a word
     return f"{shlex.join(words)} -- {told}"
-
-
-def _beside(path: Path) -> Path:
-    """A directory that nobody has yet: `before-2` beside `before`."""
-    stem, _, last = path.name.rpartition("-")
-    again = bool(stem) and last.isdecimal() and len(last) < _LONGEST
-    stem, first = (stem, int(last) + 1) if again else (path.name, 2)
-    names = (path.with_name(f"{stem}-{number}") for number in count(first))
-    return next(name for name in names if not name.exists())
 
 
 def _earlier(run: Run) -> list[str]:

@@ -25,7 +25,7 @@ def read(
     `jobs` processes read them (None: as many as there are cores, where that is worth it).
     """
     if jobs is not None and jobs < 1:
-        raise UsageError(f"jobs counts processes from 1 on, not {jobs}", next="--jobs 1, or jobs=1")
+        raise UsageError(f"jobs counts processes from 1 on, not {jobs}", next="--jobs 1")
     names = _profiles(paths)
     if progress is None:
         return read_profiles(*names, jobs=jobs)

@@ -44,7 +44,7 @@ def find_runs(directory: str | os.PathLike[str]) -> list[Path]:
     except OSError as failure:
         raise InputError(
             f"{place}: can't be read: {failure.strerror or failure}",
-            next="counterpoint runs DIRECTORY, where runs are",
+            next="counterpoint runs .",
         ) from None
 
 

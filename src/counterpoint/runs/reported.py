@@ -89,7 +89,7 @@ def _of_dump(path: Path) -> list[Path]:
         why="it is a dump, but the compiler did not write its flags: older ones don't"
         if dumped
         else "a Run has them, and a directory that --xla_dump_to named",
-        next="--xla_dump_to=DIRECTORY in XLA_FLAGS, with a recent jaxlib, or counterpoint run",
+        next="counterpoint run -- python train.py",
     )
 
 

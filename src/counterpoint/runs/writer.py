@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import socket
 from collections.abc import Iterable, Mapping
@@ -13,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, cast
 
+from counterpoint.core.beside import beside
 from counterpoint.core.errors import CounterpointError, InputError, UsageError
 from counterpoint.runs import layout
 from counterpoint.runs.alive import start_of
@@ -197,7 +199,9 @@ def _refuse_other_job(path: Path, start: Start) -> None:
 
 def _taken(path: Path, why: str) -> UsageError:
     return UsageError(
-        f"{path} is taken: {why}", why="nothing is overwritten unasked", next="-o ANOTHER_DIRECTORY"
+        f"{path} is taken: {why}",
+        why="nothing is overwritten unasked",
+        next=f"-o {shlex.quote(str(beside(path)))}",
     )
 
 
@@ -205,7 +209,7 @@ def _unwritable(path: Path, failure: OSError) -> CounterpointError:
     what = failure.strerror or str(failure)
     return InputError(
         f"{path} can't be written to: {what}",
-        next="-o a directory with space that you may write to",
+        next="name a directory that can be written to and has space, with -o",
     )
 
 

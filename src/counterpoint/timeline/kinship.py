@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Mapping, Sequence
 
 from counterpoint.core.basis import Basis
@@ -55,7 +56,7 @@ def require_same_kind(hosts: Sequence[Origin], new: Origin) -> None:
         other = next(source for basis, source in bases.items() if basis is not Basis.PREDICTED)
         raise InputError(
             f"{predicted} is predicted, and {other} is measured: they are not hosts of one run",
-            next="name them alone; to compare them: counterpoint predict ... --against RUN",
+            next=f"counterpoint compare {shlex.quote(other)} {shlex.quote(predicted)}",
         )
 
 

@@ -87,7 +87,7 @@ def write_parquet(timeline: Timeline, path: Path, *, overwrite: bool) -> Path:
             f"{path} exists",
             why="what is there is not overwritten"
             + (": it is not a stored Timeline" if overwrite else ""),
-            next="choose another name" + ("" if overwrite else ", or allow it with --force"),
+            next="choose another name" if overwrite else "--force",
         )
     place = path.resolve() if path.is_symlink() else path  # a link stays one
     partial = place.with_name(f".{place.name}.partial-{os.getpid()}")
@@ -161,7 +161,7 @@ def read_parquet(path: Path) -> Timeline:
 def _not_whole(path: Path, reason: str) -> InputError:
     return InputError(
         f"{path}: not a whole stored Timeline: {reason}",
-        next="write it again with `counterpoint convert PROFILE DIRECTORY`",
+        next="write it again with `counterpoint convert`",
     )
 
 

@@ -30,7 +30,7 @@ Tell = Callable[[int, int, int], None]
 """Told which source is being read, how many bytes of it are done, and of how many."""
 
 _MODULE: Final = "counterpoint.timeline.reading_process"
-_ALONE: Final = "read one profile at a time: --jobs 1"
+_ALONE: Final = "--jobs 1"
 
 
 _WORTH: Final = 32 << 20

@@ -139,7 +139,7 @@ def _in_directory(directory: Path) -> tuple[list[Source], list[str]]:
         raise InputError(
             f"{directory}: not a whole stored Timeline: {MANIFEST} is missing",
             why=f"it holds {inside}",
-            next="write it again with `counterpoint convert PROFILE DIRECTORY`",
+            next="write it again with `counterpoint convert`",
         )
     looked_for = ", ".join(ending for endings in ENDINGS for ending in endings)
     raise InputError(
@@ -164,6 +164,5 @@ def _refuse_timeline(directory: Path) -> None:
         raise InputError(
             f"{directory}: a stored Timeline can't be combined with others",
             why="it is already what several profiles become",
-            next=f"name it alone: {shlex.quote(str(directory))};"
-            " or convert all profiles of the run at once",
+            next=f"counterpoint explain {shlex.quote(str(directory))}",
         )

@@ -95,19 +95,19 @@ def check(asked: Asked) -> None:
     if asked.workload is None and not asked.command:
         raise UsageError(
             "nothing to tune: no command and no workload",
-            next="counterpoint tune -- python train.py, or --predict WORKLOAD --target 8xH100",
+            next="counterpoint tune --target 8xH100 -- python train.py",
         )
     if asked.measure and not asked.command:
         raise UsageError(
             f"{asked.workload} can be predicted, not run",
             why="what is measured is a command that trains",
-            next="give the command behind --, or leave --confirm out",
+            next="leave --confirm out",
         )
     if not asked.measure and asked.target is None:
         raise UsageError(
             "--target is missing: which GPUs, and how many?",
             why="a prediction is for a target",
-            next="--target 8xH100, or 8x8xH100:400G for eight hosts of eight",
+            next="--target 8xH100",
         )
     if asked.command and not _may_run_elsewhere(asked):
         refuse_unknown(asked.base, asked.command, asked.inherited)

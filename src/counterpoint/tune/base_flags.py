@@ -43,7 +43,7 @@ def refuse_unknown(base: Settings, command: Sequence[str], inherited: Mapping[st
     raise UsageError(
         "; ".join(said),
         why="XLA ends the process at such a flag. " + " ".join(hints),
-        next="leave it out, or look for what it is called: counterpoint flags list --grep TEXT",
+        next="leave it out, or write it as `counterpoint flags list` spells it",
     )
 
 

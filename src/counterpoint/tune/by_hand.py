@@ -70,7 +70,7 @@ def _nothing(space: Space, spoken_of: frozenset[str]) -> UsageError:
         why=why or "without a --target nothing is searched: arms are named by hand",
         next="name an arm that sets something else than the base (--set, --env, your environment)"
         if same
-        else "--target 8x8xH100:400G, --arm '--xla_gpu_...=true', or --space FILE.toml",
+        else "--target 8xH100",
     )
 
 

@@ -87,7 +87,7 @@ def grounded(asked: Asked, say: Say) -> Asked:
         raise UsageError(
             "nothing to try: no settings were named, and no target to find some for",
             why="this machine has no GPUs that Counterpoint knows",
-            next="--target 8x8xH100:400G, --arm '--xla_gpu_...=true', or --space FILE.toml",
+            next="--target 8xH100",
         )
     say(f"these GPUs are the target: {here}")
     return replace(asked, target=here)

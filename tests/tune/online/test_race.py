@@ -649,7 +649,7 @@ def test_one_fresh_row_and_too_few_trials_are_refused() -> None:
     for plan, least in ((Plan(), 14), (Plan(confirm_rows=0), 6), (Plan(confirm_rows=2), 10)):
         with pytest.raises(UsageError) as error:
             refuse_small(replace(plan, budget=Budget(trials=least - 1)))
-        assert f"'{least} trials' at least" in str(error.value)
+        assert f"{least} trials" in (error.value.why or "")
         refuse_small(replace(plan, budget=Budget(trials=least)))
 
 

@@ -23,7 +23,7 @@ def own_target(workload: Workload) -> Target | None:
     if platform and platform[1].upper() != "CUDA":
         raise UsageError(
             f"{workload.origin} was compiled for {platform[1]}, and XLA's CUDA compiler is here",
-            next="name a target: --target 8xH100",
+            next="--target 8xH100",
         )
     name = _NAME.search(workload.config)
     described = name[1] if name else "GPU"

@@ -15,7 +15,7 @@ from counterpoint.hardware import Target
 from counterpoint.hardware.recorded import other_devices
 from counterpoint.simulate.stands_for import target_said
 
-_NEXT: Final = "without --target the profile's own chip tells its links"
+_NEXT: Final = "leave --target out"
 
 
 def check_target(case: Case) -> tuple[str, ...]:
@@ -41,7 +41,7 @@ def _check_prediction(target: Target, said: Target) -> None:
     if any(getattr(target, part) != getattr(said, part) for part in parts):
         raise UsageError(
             f"--target {target}, but this is a prediction for {said}",
-            next=f"counterpoint predict --target {target}, for a prediction of that",
+            next="leave --target out",
         )
 
 

@@ -59,7 +59,7 @@ def _connected(rank: int, path: Path, deadline: float, seconds: float) -> Wire:
     raise InputError(
         f"rank {rank} did not reach rank 0 within {seconds:g} s",
         why=tried,
-        next="--meet DIR, a directory that all hosts see; --timeout for slow starts",
+        next="name a directory by --meet, which all hosts see, and a longer --timeout",
     )
 
 

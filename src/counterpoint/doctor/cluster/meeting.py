@@ -68,7 +68,7 @@ def write_meeting(path: Path, meeting: Meeting) -> None:
         raise UsageError(
             f"{path.parent}: the ranks can't meet there: {failure.strerror}",
             why="rank 0 leaves a file there that tells the others where it listens",
-            next="--meet DIR, a directory that all hosts see and this user can write",
+            next="name a directory by --meet, which all hosts see and this user can write",
         ) from None
 
 

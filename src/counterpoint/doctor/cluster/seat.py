@@ -18,7 +18,7 @@ from counterpoint.doctor.facts import Facts
 PODS: Final = "pods"
 """Instead of a launcher's name: every rank is a host, or a pod, of its own."""
 
-_EXAMPLE: Final = "counterpoint doctor --cluster --rank R --ranks N --meet DIR"
+_EXAMPLE: Final = "counterpoint doctor --cluster --rank 0 --ranks 2 --meet /shared"
 
 
 def find_seat(environ: Mapping[str, str], rank: int | None, ranks: int | None) -> World:
@@ -35,8 +35,9 @@ def find_seat(environ: Mapping[str, str], rank: int | None, ranks: int | None) -
     if rank is None and size is None:
         raise UsageError(
             "--cluster: no launcher has started this process",
-            why="srun or mpirun starts one on each host; they find each other by its variables",
-            next=f"srun --ntasks-per-node=1 counterpoint doctor --cluster; or on each: {_EXAMPLE}",
+            why="srun or mpirun starts one on each host, and they find each other by its variables;"
+            " elsewhere each is told: --rank, --ranks and --meet",
+            next="srun --ntasks-per-node=1 counterpoint doctor --cluster",
         )
     if rank is None or size is None:
         lacking = "--rank R" if rank is None else "--ranks N"
@@ -68,7 +69,7 @@ def place_to_meet(meet: Path | None, world: World) -> Path:
         raise UsageError(
             "--cluster: --meet DIR is missing",
             why="without a launcher no directory is known that all ranks see",
-            next="--meet DIR, on a volume that all of them mount; one of its own for each job",
+            next="name one by --meet, on a volume that all of them mount, another for each job",
         )
     return Path()
 

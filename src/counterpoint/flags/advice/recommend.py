@@ -163,7 +163,7 @@ def _with_chip(situation: Situation) -> Situation:
         raise UsageError(
             f"--for {_OF_TPUS}: {situation.chip} is no TPU",
             why=f"it is for {WORKLOADS[_OF_TPUS]}; hosts of GPUs need no workload of their own",
-            next="--for fsdp --target 4x8xH100, or --for multislice --target 4x256xTPUv6e",
+            next="--for fsdp",
         )
     return replace(situation, chip="TPU")
 

@@ -6,6 +6,7 @@ They lie where a user's data lie, $XDG_DATA_HOME/counterpoint/flags, and go befo
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 from typing import Final
 
@@ -52,12 +53,12 @@ def read_overlay(version: str) -> Table:
         raise InputError(
             f"{path} is damaged",
             why="it holds what `flags refresh` learnt, one JSON value per line",
-            next=f"counterpoint flags refresh, or delete {path}",
+            next=f"rm {shlex.quote(str(path))}",
         ) from None
     if version not in table.releases:
         raise InputError(
             f"{path} is not about jaxlib {version}",
             why=f"it is about {', '.join(table.releases) or 'no release'}",
-            next=f"delete {path}",
+            next=f"rm {shlex.quote(str(path))}",
         )
     return table

@@ -32,9 +32,9 @@ def chosen_release(asked: str | None = None) -> Release:
     if found is None:
         raise UsageError(
             f"jaxlib {asked} is not known here",
-            why=f"nearest known: {', '.join(_around(asked))}",
-            next="name one of these, or learn it from where it is installed: counterpoint flags"
-            " refresh --python PATH",
+            why=f"nearest known: {', '.join(_around(asked))}; `counterpoint flags refresh` learns"
+            " others from where they are installed",
+            next=f"--jaxlib {_around(asked)[0]}",
         )
     return release(found)
 

@@ -39,7 +39,7 @@ def find_interpreter(
         if found is None:
             raise UsageError(
                 f"--python {python}: there is no such program",
-                next="name the interpreter that runs the program: --python .venv/bin/python",
+                next="--python .venv/bin/python",
             )
         return _interpreter(Path(found))
     on_path = (shutil.which(name, path=search) for name in ("python", "python3"))

@@ -95,7 +95,7 @@ def check_place(path: Path | None) -> None:
             raise UsageError(
                 f"can't make {path.parent}: {failure.strerror or failure}",
                 why="what is learnt is kept under $XDG_DATA_HOME, else under ~/.local/share",
-                next="set XDG_DATA_HOME, or name a file with -o",
+                next="-o xla-flags.json",
             ) from None
     elif path.exists():
         read_table(path)

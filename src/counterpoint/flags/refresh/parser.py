@@ -10,6 +10,7 @@ import json
 import os
 import re
 import select
+import shlex
 import signal
 import subprocess
 import tempfile
@@ -132,7 +133,7 @@ class Parser:
         raise InputError(
             f"{self._python} has no jaxlib that can be imported: {hello.get('missing')}",
             why="flags are read out of the jaxlib that this interpreter imports",
-            next="name the interpreter that trains: --python .venv/bin/python",
+            next="--python .venv/bin/python",
         )
 
     def _ask(self, text: str) -> dict[str, Any]:
@@ -163,7 +164,7 @@ class Parser:
         return InputError(
             f"{self._python}: its jaxlib is damaged or cut off: loading it ended the process"
             f" with {signal.Signals(-code).name}",
-            next=f"install jaxlib again: {self._python} -m pip install --force-reinstall jaxlib",
+            next=f"{shlex.quote(str(self._python))} -m pip install --force-reinstall jaxlib",
         )
 
     def _ended(self, how: str) -> InputError:
@@ -176,7 +177,7 @@ class Parser:
         return InputError(
             f"{self._python} could not be asked about XLA's flags: {how}",
             why=lines[-1][:300] if lines else None,
-            next="name the interpreter that trains: --python .venv/bin/python",
+            next="--python .venv/bin/python",
         )
 
     def _stop(self) -> None:
@@ -205,5 +206,5 @@ def _start(python: Path, environment: Mapping[str, str], log: IO[bytes]) -> subp
     except OSError as failure:
         raise InputError(
             f"{python} can't be run: {failure.strerror or failure}",
-            next="name a Python interpreter with --python",
+            next="--python .venv/bin/python",
         ) from None

@@ -153,7 +153,7 @@ class Budget:
             place = self.where if line is None else f"{self.where}:{line}"
             raise TooMuchError(
                 f"{place}: not read from here on: variables within variables come to too much text",
-                next="write the settings out, or check them where the program starts: --env",
+                next="write the settings out, or check them with --env where the program starts",
             )
 
 

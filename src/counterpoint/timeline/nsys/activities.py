@@ -118,7 +118,7 @@ def _lacks(database: Database, table: str, column: str) -> InputError:
     return InputError(
         f"{database.path}: table {table} has no column {column}",
         why="no schema of Nsight Systems from 3.0 to 3.25 is like that",
-        next="export the report again: nsys export --type sqlite FILE.nsys-rep",
+        next="nsys export --type sqlite --force-overwrite true FILE.nsys-rep",
     )
 
 

@@ -120,7 +120,7 @@ def _devices(
     raise InputError(
         f"{source}: can't tell which GPU each thread launched on",
         why=f"{THREADS} names no thread XlaLauncher:#global=..., as XLA does",
-        next="export the report instead: nsys export --type sqlite FILE.nsys-rep",
+        next="nsys export --type sqlite FILE.nsys-rep",
     )
 
 

@@ -145,7 +145,7 @@ class Database:
         return InputError(
             f"{self.path}: not a whole SQLite file",
             why=why,
-            next="copy the file again, or export it again: nsys export --type sqlite FILE.nsys-rep",
+            next="copy the file again, or export its report again",
         )
 
     def _guard(self) -> None:

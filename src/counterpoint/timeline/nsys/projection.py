@@ -38,9 +38,8 @@ def normalise(trace: pl.DataFrame, source: str) -> pl.DataFrame:
 def _odd(trace: pl.DataFrame, source: str, why: str) -> InputError:
     return InputError(
         f"{source}: trace.parquet ({len(trace):,} rows) has a layout that is not known",
-        why=why,
-        next="bundles of nsys-jax with Nsight Systems 2024.4 to 2026.1 are read; export the"
-        " report instead: nsys export --type sqlite FILE.nsys-rep",
+        why=f"{why}; bundles of nsys-jax with Nsight Systems 2024.4 to 2026.1 are read",
+        next="nsys export --type sqlite FILE.nsys-rep",
     )
 
 

@@ -6,6 +6,7 @@ directory, which is removed whatever happens, and the tool is stopped when its r
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -31,8 +32,10 @@ def read_nsys_rep(path: str | Path) -> Recording:
         raise InputError(
             f"{path}: a .nsys-rep report can only be read by Nsight Systems, and there is no"
             " `nsys` on PATH",
-            next="install Nsight Systems, or where it is installed run"
-            f" `nsys export --type sqlite -o out.sqlite {path.name}` and read out.sqlite",
+            why="on a machine that has it, `nsys export` writes it as .sqlite, which is read here",
+            next=shlex.join(
+                ["nsys", "export", "--type", "sqlite", "-o", f"{path.stem}.sqlite", path.name]
+            ),
         )
     with tempfile.TemporaryDirectory(prefix="counterpoint-nsys-") as directory:
         export = Path(directory) / "export.sqlite"
@@ -50,7 +53,7 @@ def _export(nsys: str, report: Path, export: Path) -> None:
         raise InputError(
             f"{report}: `nsys export` failed with exit code {code}",
             why=said[-_TOLD:] or None,
-            next="run it yourself to see more: " + " ".join(command[:4]) + f" {report}",
+            next=shlex.join([*command[:4], str(report)]),
         )
 
 

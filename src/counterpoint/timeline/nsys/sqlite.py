@@ -61,7 +61,7 @@ def _check(database: Database) -> None:
     raise InputError(
         f"{database.path}: not an SQLite export of Nsight Systems",
         why=f"it lacks StringIds or any CUPTI or NVTX table (tables found: {shown or 'none'})",
-        next="export the report: nsys export --type sqlite -o out.sqlite FILE.nsys-rep",
+        next="nsys export --type sqlite -o out.sqlite FILE.nsys-rep",
     )
 
 

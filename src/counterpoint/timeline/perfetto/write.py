@@ -32,7 +32,7 @@ def write_perfetto(timeline: Timeline, path: str | Path, *, overwrite: bool = Fa
         raise InputError(
             f"{path} exists",
             why="it is a directory" if path.is_dir() else "what is there is not overwritten",
-            next="choose another name" + ("" if path.is_dir() else ", or allow it with --force"),
+            next="choose another name" if path.is_dir() else "--force",
         )
     partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
     try:

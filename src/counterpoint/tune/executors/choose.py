@@ -77,7 +77,7 @@ def _refuse_others(chosen: str, options: Mapping[str, str]) -> None:
         if chosen.partition("-")[0] != executor:
             raise UsageError(
                 f"--{option} is for the executor {executor}, not for {chosen}",
-                next=f"--executor {executor}, or leave it out",
+                next=f"leave --{option} out",
             )
 
 
@@ -142,7 +142,7 @@ def _refuse_missing(tools: tuple[str, ...], variables: Mapping[str, str]) -> Non
             raise UsageError(
                 f"--executor slurm: there is no {tool} on the PATH",
                 why="trials on Slurm are started by its own commands",
-                next="start on a login node or in a job of Slurm, or --executor local",
+                next="--executor local",
             )
 
 

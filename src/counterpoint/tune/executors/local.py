@@ -153,5 +153,5 @@ def refuse_nodes(shape: Shape) -> None:
     if shape.nodes != 1:
         raise UsageError(
             f"{shape.nodes} nodes, but trials are to run on this machine",
-            next="--executor slurm, or --nodes 1",
+            next="--nodes 1",
         )

@@ -14,7 +14,9 @@ def read_gpus(text: str, environ: Mapping[str, str]) -> tuple[str, ...]:
     named = tuple(part.strip() for part in text.split(","))
     bad = [it for it in named if not (it.isdecimal() or it.startswith(("GPU-", "MIG-")))]
     if bad or len(set(named)) < len(named):
-        raise UsageError(f"--gpus takes numbers with commas between, not {text!r}", next="0,1")
+        raise UsageError(
+            f"--gpus takes numbers with commas between, not {text!r}", next="--gpus 0,1"
+        )
     shown = environ.get("CUDA_VISIBLE_DEVICES")
     allowed = (
         tuple(part.strip() for part in shown.split(",") if part.strip())

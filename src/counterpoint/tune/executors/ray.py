@@ -115,7 +115,7 @@ class Ray:
                 f"the cluster at {jobs.address} gives no such nodes: {said['why']}",
                 why=f"asked for {said.get('asked') or said['why']}; it has {said['has']}"
                 + (f", free now: {said['free']}" if "free" in said else ""),
-                next="--nodes with what there is, or wait until others are done",
+                next="ask for what there is, or wait until others are done",
             )
         nodes = cast("Sequence[Mapping[str, object]]", said["nodes"])
         if old := next((it for it in nodes if it["old"]), None):
@@ -174,7 +174,9 @@ class RayAllocation:
         over, state = self._jobs.state(self._identity)
         if over:
             raise UsageError(
-                "the allocation on the cluster is gone", why=state, next="the same command again"
+                "the allocation on the cluster is gone",
+                why=state,
+                next="give the same command again",
             )
         parent = job.directory.absolute().parent
         parent.mkdir(parents=True, exist_ok=True)
@@ -240,7 +242,7 @@ class RayAllocation:
         if shape.per == "gpu" and not self._gpus:
             raise UsageError(
                 "a process per GPU, but these nodes of the cluster have none that Ray knows of",
-                next="--ranks-per-node N, or start Ray with --num-gpus",
+                next="--ranks-per-node 1",
             )
         return self._gpus if shape.per == "gpu" else 1
 

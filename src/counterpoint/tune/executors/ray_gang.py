@@ -163,5 +163,5 @@ def refused(identity: str, state: str, log: str) -> UsageError:
     return UsageError(
         f"the job {identity} did not come up on the cluster",
         why=_why(state, log),
-        next="ray job list, and the logs of the dashboard, tell more",
+        next=f"ray job logs {identity}",
     )

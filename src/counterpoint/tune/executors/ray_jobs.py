@@ -201,7 +201,7 @@ def _connect(address: str) -> JobSubmissionClient:
         raise UsageError(
             f"no cluster of Ray answers at {address}: {_short(failure)}",
             why="its dashboard has to be reachable: jobs go through it",
-            next="--ray-address http://HEAD:8265, or `ray start --head` to try it here",
+            next="ray start --head",
         ) from None
 
 

@@ -188,7 +188,7 @@ def _wait_for_grant(guard: subprocess.Popen[bytes], log: Path, executor: Slurm) 
             raise UsageError(
                 f"Slurm gives no allocation of {what}",
                 why=last_words(log) or "salloc does not say why",
-                next="--slurm '--partition=NAME --account=NAME --time=2:00:00', as this site needs",
+                next="--slurm '--partition=NAME --account=NAME --time=2:00:00'",
             )
         if executor.stopped():
             raise StoppedWaiting("stopped while it waited in Slurm's queue")

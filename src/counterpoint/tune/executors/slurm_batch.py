@@ -224,7 +224,7 @@ def _submitted(job: Job, name: str, executor: SlurmBatch) -> BatchGang:
     except subprocess.TimeoutExpired:
         cancel(jobs_named(name) or ())  # it may have been taken all the same
         raise UsageError(
-            f"sbatch did not answer for {_SUBMIT_S:g} s", next="see `scontrol ping`"
+            f"sbatch did not answer for {_SUBMIT_S:g} s", next="scontrol ping"
         ) from None
     except OSError as failure:
         raise UsageError(f"sbatch can't be executed: {failure.strerror}") from None
@@ -232,7 +232,7 @@ def _submitted(job: Job, name: str, executor: SlurmBatch) -> BatchGang:
         raise UsageError(
             "Slurm takes no job of " + told_shape(job.shape),
             why=done.stderr.strip().removeprefix("sbatch: error: ") or "sbatch does not say why",
-            next="--slurm '--partition=NAME --account=NAME --time=2:00:00', as this site needs",
+            next="--slurm '--partition=NAME --account=NAME --time=2:00:00'",
         )
     number = done.stdout.strip().partition(";")[0]
     guard = start_kept(

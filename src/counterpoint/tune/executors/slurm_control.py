@@ -50,7 +50,7 @@ def asked(
         raise UsageError(
             f"{command[0]} can't be executed: {failure.strerror}",
             why="trials on Slurm need srun, salloc, sbatch, squeue, scontrol and scancel",
-            next="start on a login node, or --executor local",
+            next="--executor local",
         ) from None
     return done.returncode, done.stdout, done.stderr
 
@@ -74,7 +74,7 @@ def refuse_silence(environ: Mapping[str, str] | None = None) -> None:
         raise UsageError(
             "Slurm's controller does not answer",
             why=error.strip() or told.strip() or None,
-            next="see `scontrol ping`, and what SLURM_CONF says; or --executor local",
+            next="scontrol ping",
         )
 
 
@@ -139,7 +139,7 @@ def end_all(what: Callable[[], Sequence[str] | None], then: Callable[[], bool]) 
             raise CounterpointError(
                 f"{names} did not end within {_LIMIT_S:g} s" if left else f"{names} is silent",
                 why="what runs there can't be killed, or its node does not answer",
-                next=f"scancel --signal=KILL {' '.join(left or ())}; and see scontrol show nodes",
+                next=f"scancel --signal=KILL {' '.join(left)}" if left else "scontrol ping",
             )
         due = sum(after <= over for after, _ in _ESCALATION)
         if left and due > done:

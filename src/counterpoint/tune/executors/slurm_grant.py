@@ -33,7 +33,7 @@ class Grant:
         if not self.gpus:
             raise UsageError(
                 f"a process per GPU, but Slurm's job {self.job} has no GPUs",
-                next="--slurm '--gpus-per-node=8', or --ranks-per-node N",
+                next="--ranks-per-node 1",
             )
         return self.gpus
 
@@ -43,7 +43,7 @@ class Grant:
             raise UsageError(
                 f"{nodes} nodes, but Slurm's job {self.job} has {len(self.nodes)}",
                 why=f"they are {', '.join(self.nodes[:8])}",
-                next=f"--nodes {len(self.nodes)}, or a larger allocation",
+                next=f"--nodes {len(self.nodes)}",
             )
 
 
@@ -53,7 +53,7 @@ def read_grant(job: str, environ: Mapping[str, str] | None = None) -> Grant:
     if not fields or fields.get("JobState") != "RUNNING":
         state = "unknown to Slurm" if not fields else fields.get("JobState", "?").lower()
         raise UsageError(
-            f"Slurm's job {job} is {state}", next="salloc anew, or start outside of an allocation"
+            f"Slurm's job {job} is {state}", next="make a new allocation, or start outside of one"
         )
     return grant_of(job, fields, node_names(fields["NodeList"], environ))
 

@@ -62,8 +62,7 @@ class Waiting:
             raise UsageError(
                 f"Slurm will never start job {self._job} of {self._what}: {reason}",
                 why=never,
-                next="other --nodes, or --slurm '--partition=NAME --account=NAME --time=2:00:00',"
-                " as this site allows; it was cancelled",
+                next="ask for what this site allows; this job was cancelled",
             )
 
 

@@ -45,7 +45,7 @@ def _refuse_other(said: str, nodes: int) -> None:
     raise UsageError(
         f"--slurm asks for {said} nodes, but trials take {nodes}",
         why="how many they take is said by --nodes",
-        next=f"--nodes {said if said.isdecimal() else 'N'}, and nothing of it in --slurm",
+        next="say it to tune alone, and nothing of it to Slurm",
     )
 
 
@@ -60,7 +60,7 @@ def refuse_refused(words: tuple[str, ...], shape: Shape, environ: Mapping[str, s
         raise UsageError(
             f"Slurm takes no job with {' '.join(words) or 'its usual options'}",
             why=re.sub(r"^(?:sbatch: (?:error: )?|allocation failure: )", "", found.group()),
-            next="--slurm '--partition=NAME --account=NAME', as `sinfo` lists them",
+            next="--slurm '--partition=NAME --account=NAME'",
         )
 
 

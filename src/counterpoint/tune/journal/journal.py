@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, Self
 
+from counterpoint.core.beside import beside
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.tune.journal.disk import Disk
 from counterpoint.tune.journal.lines import Damaged, Newer, Read, line_of, read_lines
@@ -140,7 +141,7 @@ def read_journal(path: Path) -> Read:
         raise InputError(
             f"{path}: damaged: {error}",
             why="a tuner that dies leaves its last line unfinished at most; this is something else",
-            next="restore the file from a copy, or begin a new study: -o ANOTHER",
+            next=_begin_anew(path),
         ) from None
     except Newer as error:
         raise InputError(
@@ -149,8 +150,12 @@ def read_journal(path: Path) -> Read:
             next="pip install --upgrade counterpoint",
         ) from None
     if read.records and not isinstance(read.records[0], StudyBegan):
-        raise InputError(f"{path}: it does not begin with what is asked", next="-o ANOTHER")
+        raise InputError(f"{path}: it does not begin with what is asked", next=_begin_anew(path))
     return read
+
+
+def _begin_anew(path: Path) -> str:
+    return f"-o {shlex.quote(str(beside(path.parent)))}"
 
 
 def _lock(handle: int, path: Path) -> None:
@@ -160,7 +165,7 @@ def _lock(handle: int, path: Path) -> None:
         raise UsageError(
             f"{path.parent}: another tune is at work there",
             why="a study has one journal, and one that writes to it",
-            next=f"counterpoint tune show {shlex.quote(str(path.parent))}, or -o ANOTHER",
+            next=f"counterpoint tune show {shlex.quote(str(path.parent))}",
         ) from None
     except OSError as failure:
         if failure.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.EINVAL):

@@ -34,7 +34,7 @@ def refuse_small(plan: Plan) -> None:
         raise UsageError(
             f"--confirm-rows {plan.confirm_rows} confirms nothing",
             why="a single pair of fresh runs has no spread, so no range can be told",
-            next=f"--confirm-rows {FEWEST_CONFIRM_ROWS} or more, or 0 to confirm nothing",
+            next=f"--confirm-rows {FEWEST_CONFIRM_ROWS}",
         )
     trials, least = plan.budget.trials, LEAST + 2 * plan.confirm_rows
     if trials is not None and trials < least:
@@ -43,9 +43,8 @@ def refuse_small(plan: Plan) -> None:
         without = f" ({LEAST} with --confirm-rows 0)" if plan.confirm_rows else ""
         raise UsageError(
             f"--budget {trials} trials is too little",
-            why=f"{why}{fresh}",
-            next=f"--budget '{least} trials' at least{without}; more for several arms, and for "
-            "gains of a few per cent",
+            why=f"{why}{fresh}: {least} trials{without} at least, and more for several arms",
+            next=f"--budget '{least} trials'",
         )
     if plan.budget.seconds is not None and plan.budget.seconds <= 0:
         raise UsageError("--budget: no time at all", next="--budget 2h")

@@ -122,7 +122,7 @@ class Predictor:
                 "the base is scheduled otherwise than when the study began",
                 why="the workload comes out as another program: its code, another jaxlib, or"
                 " variables that it reads; what is predicted now can't be compared",
-                next="go on under the code and the environment that it began with, or -o ANOTHER",
+                next="go on under the code and the environment that it began with",
             )
         self._by_key[_key(wanted.task, profile=False)] = candidate
         return candidate

@@ -6,6 +6,7 @@ all-gather threshold 512 MiB + overlap limit 2 + NCCL_BUFFSIZE 1048576
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -51,7 +52,7 @@ def read_label(text: str, drafts: Mapping[str, Draft], here: Situation) -> Label
         raise UsageError(
             f"--arm {text}: the short name of an arm of some study",
             why="it does not say all that the arm sets",
-            next=f"counterpoint tune show STUDY --arm '{text}' -o arm.env, then --arm arm.env",
+            next=f"counterpoint tune show STUDY --arm {shlex.quote(text)} -o arm.env",
         )
     found = Labelled()
     for part in text.split(" + "):

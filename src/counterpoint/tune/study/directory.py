@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from counterpoint.core.beside import beside
 from counterpoint.core.errors import CounterpointError, InputError, UsageError
 from counterpoint.tune.journal.disk import Disk
 from counterpoint.tune.journal.journal import Journal, read_journal
@@ -63,7 +64,7 @@ def read_study(path: Path) -> Study:
     if not path.is_dir():
         raise InputError(
             f"{path}: no such directory" if not path.exists() else f"{path} is no directory",
-            next="counterpoint tune show STUDY, where STUDY is what -o named",
+            next="counterpoint tune show STUDY",
         )
     records = read_journal(path / JOURNAL).records
     if not records:
@@ -107,7 +108,10 @@ def _open(path: Path, asked: StudyBegan, disk: Disk) -> Journal:
 
 def _claim(path: Path) -> None:
     if path.is_file():
-        raise UsageError(f"{path} is a file, and a study is a directory", next="choose another -o")
+        raise UsageError(
+            f"{path} is a file, and a study is a directory",
+            next=f"-o {shlex.quote(str(beside(path)))}",
+        )
     try:
         path.mkdir(parents=True, exist_ok=True)
         used = any(path.iterdir())
@@ -117,7 +121,7 @@ def _claim(path: Path) -> None:
         raise UsageError(
             f"{path} is not empty, and holds no study",
             why="nothing is overwritten",
-            next="choose another -o",
+            next=f"-o {shlex.quote(str(beside(path)))}",
         )
 
 
@@ -135,7 +139,7 @@ def _refuse_other(path: Path, journal: Journal, asked: StudyBegan) -> None:
     raise UsageError(
         f"{path} holds another study: {first.workload}",
         why=f"{differs}: what was measured there can't be compared",
-        next=f"counterpoint tune show {shlex.quote(str(path))}, or -o ANOTHER",
+        next=f"-o {shlex.quote(str(beside(path)))}",
     )
 
 
@@ -158,5 +162,5 @@ def _differences(first: StudyBegan, asked: StudyBegan) -> list[str]:
 def _unwritable(path: Path, failure: OSError) -> UsageError:
     return UsageError(
         f"can't write to {path}: {failure.strerror or failure}",
-        next="-o DIRECTORY that can be written to",
+        next="name a directory that can be written to, with -o",
     )

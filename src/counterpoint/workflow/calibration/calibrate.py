@@ -107,7 +107,7 @@ def _nothing(timelines: Sequence[Timeline]) -> InputError:
     return InputError(
         f"{named or 'no recording'}: nothing to calibrate on",
         why="needed are times of instructions on GPUs, and the HLO of the program that ran",
-        next="counterpoint run -- python train.py, then counterpoint calibrate runs/LATEST",
+        next="counterpoint run -- python train.py",
     )
 
 

@@ -39,7 +39,7 @@ def check_machine(timeline: Timeline, target: Target) -> None:
         raise InputError(
             f"{named}: recorded on {hosts:,} hosts, and --target {target} has {target.hosts:,}",
             why="which collectives leave a host is taken from the target",
-            next=f"name its hosts, as in --target {hosts}x{max(devices // hosts, 1)}x{target.gpu}",
+            next=f"--target {hosts}x{max(devices // hosts, 1)}x{target.gpu}",
         )
 
 

@@ -128,7 +128,7 @@ def refuse_thin(measured: Measurement, least: float) -> None:
         raise InputError(
             f"{measured.path}: not good enough for {measured.module}",
             why="; ".join(judgement.reasons),
-            next=f"counterpoint pgle show {measured.path}, or a lower --min-coverage",
+            next=f"counterpoint pgle show {shlex.quote(str(measured.path))}",
         )
 
 
@@ -141,8 +141,8 @@ def refuse_unfit(run: Run, measured: Measurement, module: str, least: float) -> 
         raise InputError(
             f"it ran on {where}, where XLA takes no PGLE profile",
             why="only the GPU compiler schedules by measured costs",
-            next="run it on GPUs; without them: counterpoint pgle apply PROFILE --program "
-            f"{shlex.quote(str(run.path))} --target 8xH100",
+            next=f"counterpoint pgle apply {shlex.quote(str(measured.path))} --program"
+            f" {shlex.quote(str(run.path))} --target 8xH100",
         )
     judgement = judge(check_profile(measured.profile, program), least)
     if not judgement.passed:

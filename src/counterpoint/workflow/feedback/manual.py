@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Final
 
@@ -64,7 +65,7 @@ def manual(task: Task, say: Say, profile: Path | None = None) -> Feedback:
         raise InputError(
             f"{run.path}: the run left no profile",
             why=run.why_no_profile,
-            next="--profile-start-step N, with a step that it reaches",
+            next=f"counterpoint explain {shlex.quote(str(run.path))}",
         )
     timeline = read(*map(str, run.profiles))
     return feed_back(task, "manual", run, measurement(task, timeline, run, say), say)

@@ -73,7 +73,7 @@ def require_nsys(task: Task) -> None:
         raise UsageError(
             "there is no `nsys` on the PATH",
             why="Nsight Systems is needed to record a run, and to read a .nsys-rep",
-            next="install it, or record elsewhere, nsys export --type sqlite, and --from FILE",
+            next="install Nsight Systems, or give what it exported elsewhere with --from",
         )
 
 

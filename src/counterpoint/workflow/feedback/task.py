@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from counterpoint.capture.interpreter import find_interpreter
+from counterpoint.capture.interpreter import Interpreter, find_interpreter
 from counterpoint.capture.launch import launch
 from counterpoint.capture.request import Request, Window
+from counterpoint.core.beside import beside
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.flags import Settings, inherited_settings
 from counterpoint.flags.version import LHS, PROFILE, false_is_obeyed
@@ -105,11 +106,13 @@ def claim(directory: Path) -> None:
     except OSError as failure:
         raise UsageError(
             f"can't write to {directory}: {failure.strerror or failure}",
-            next="-o DIRECTORY that can be written to",
+            next="name a directory that can be written to, with -o",
         ) from None
     if used:
         raise UsageError(
-            f"{directory} is not empty", why="nothing is overwritten", next="choose another -o"
+            f"{directory} is not empty",
+            why="nothing is overwritten",
+            next=f"-o {shlex.quote(str(beside(directory)))}",
         )
 
 
@@ -124,14 +127,18 @@ def refuse_platform(task: Task) -> None:
             raise UsageError(
                 f"the JAX of {found.path if found else 'this Python'} has no GPU backend",
                 why="it runs on the CPU, where XLA takes no PGLE profile: GPUs do",
-                next="pip install 'jax[cuda13]' there, or name the Python that has it",
+                next=f"{_python(found)} -m pip install 'jax[cuda13]'",
             )
     elif not {it.strip() for it in variables[name].lower().split(",")} & _GPUS:
         raise UsageError(
             f"{name}={variables[name]}: the program would not run on GPUs",
             why="XLA takes a PGLE profile on GPUs only",
-            next=f"unset {name}, or --env {name}=cuda",
+            next=f"--env {name}=cuda",
         )
+
+
+def _python(found: Interpreter | None) -> str:
+    return "python" if found is None else shlex.quote(str(found.path))
 
 
 def refuse_flags(task: Task) -> None:
@@ -141,13 +148,14 @@ def refuse_flags(task: Task) -> None:
         raise UsageError(
             f"--{PROFILE}={given[PROFILE]} is set already",
             why="the runs that are to do without a profile would have that one",
-            next="leave it out of XLA_FLAGS and --set; or try it: pgle manual --profile FILE",
+            next=f"counterpoint pgle manual --profile {shlex.quote(given[PROFILE])}"
+            f" -- {shlex.join(task.command)}",
         )
     if given.get(LHS) == "false" and false_is_obeyed(task.jaxlib):
         raise UsageError(
             f"--{LHS}=false: with it this XLA looks at no profile",
             why="its scheduler is what takes the costs; from jaxlib 0.12 on the flag is obeyed",
-            next=f"leave it out, or --set {LHS}=true",
+            next=f"--set {LHS}=true",
         )
 
 

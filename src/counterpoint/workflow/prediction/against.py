@@ -125,13 +125,13 @@ def read_measurement(path: Path | str) -> Timeline:
         raise InputError(
             f"{path}: no step is told in it, so there is nothing to compare with",
             why="; ".join(timeline.notes) or None,
-            next="record some steps: counterpoint run --profile-steps 5 -- python train.py",
+            next="counterpoint run --profile-steps 5 -- python train.py",
         )
     kinds = {it.kind for it in timeline.devices}
     if kinds and "gpu" not in kinds and timeline.basis is Basis.MEASURED:
         raise InputError(
             f"{path}: measured on {_kinds(timeline)}s, and predicted are steps on GPUs",
-            next="record the program on GPUs: counterpoint run --profile-steps 5 -- COMMAND",
+            next="counterpoint run --profile-steps 5 -- python train.py",
         )
     return timeline
 
@@ -152,7 +152,7 @@ def compare(base: Forecast, measured: Timeline, origin: str, target: Target) -> 
             f"{origin}: nothing in it matches the prediction",
             why=f"it is of another program, or of another kind of device:"
             f" {_kinds(measured)}; predicted are GPUs",
-            next="record the predicted program: counterpoint run --profile-steps 5 -- COMMAND",
+            next="counterpoint run --profile-steps 5 -- python train.py",
         )
     return Against(
         origin=origin,

@@ -64,7 +64,7 @@ def _refuse(other: str | None, place: Path, target: Target) -> None:
         raise InputError(
             f"{place}: measured on {other}, and the target is {target.gpu}",
             why="what an instruction costs on one chip is not what it costs on another",
-            next="leave --profile out, or name the machine that it was recorded on",
+            next="leave --profile out",
         )
 
 

@@ -45,7 +45,7 @@ from counterpoint.workflow.prediction.what_if_answers import answers, read_quest
 if TYPE_CHECKING:
     from counterpoint.hlo import Program
 
-_EXAMPLE: Final = "--target 8xH100, or 8x8xH100:400G for eight hosts of eight"
+_EXAMPLE: Final = "--target 8xH100"
 # Rules of thumb: how much executions of one kernel scatter, and whole devices differ.
 _NOISE: Final = 0.02
 _STRAGGLING: Final = 0.01
@@ -127,8 +127,7 @@ def check_devices(subject: Subject, target: Target) -> None:
     raise UsageError(
         f"{subject.name} is made for {made_for:,} devices, and {target} has {target.devices:,}",
         why="the number of devices is part of a program: its mesh, shapes and collectives",
-        next=f"{sized(target, made_for)}, or lower it for {target.devices:,} devices:"
-        " file.py:function, or -- python train.py",
+        next=sized(target, made_for),
     )
 
 
@@ -157,7 +156,7 @@ def _subject(
             f"--devices {question.devices}: {subject.origin} is lowered already, for"
             f" {subject.devices:,} devices",
             why="--devices says for how many a function or a command is lowered",
-            next="leave it out, or lower it anew: file.py:function, or -- python train.py",
+            next="leave --devices out",
         )
     return subject
 

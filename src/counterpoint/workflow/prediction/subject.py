@@ -24,7 +24,7 @@ from counterpoint.pgle.subject import find_subject as find_recorded
 Say = Callable[[str], None]
 
 _RECORDINGS: Final = (".xplane.pb", ".xplane.pb.gz")
-_LOWER: Final = "lower it for CUDA: counterpoint predict --target 8xH100 -- python train.py"
+_LOWER: Final = "counterpoint predict --target 8xH100 -- python train.py"
 _NAMELESS: Final = "the given bytes"
 _ELSEWHERE: Final = "--module "
 _HERE: Final = "--program "

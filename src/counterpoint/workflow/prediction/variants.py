@@ -82,7 +82,7 @@ def _read(text: str, version: str | None, chip: str | None) -> Line:
     if ELLIPSIS in text:
         raise UsageError(
             f"--candidate {text}: a label that was shortened to fit",
-            next="paste the whole one, which a pipe, a file and --json have",
+            next="paste the whole one: a pipe and a file have it",
         )
     said = text.lstrip().startswith(OWN) or _LINE.search(text)
     if not said or _is_file(text):

@@ -1,0 +1,114 @@
+"""What to type next after an error: the command that was given, with its wrong option changed.
+
+Where an error is raised nobody knows the command line. So its `next` may be an option alone
+(`--step 5`), or say to leave one out (`leave --ranks out`); here both become a whole command. The
+parser decides how many of the words belonged to the old option: only what it takes is proposed.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from counterpoint.core.errors import CounterpointError
+
+_LEFT_OUT: Final = re.compile(r"leave (--[a-z][a-z-]*) out")
+_OPTION: Final = re.compile(r"-[a-z]|--[a-z][a-z-]*")
+_ALSO: Final = {"-o": "--out", "--out": "-o"}
+_NAMED: Final = ("--set", "--env")
+"""Options that are given again and again, each for the name before its first `=`."""
+_MANY: Final = 3  # names that stay as they are typed
+
+
+def with_whole_command(
+    error: CounterpointError, given: Sequence[str], is_taken: Callable[[Sequence[str]], bool]
+) -> CounterpointError:
+    """The error, with a `next` that can be pasted; `is_taken` tells command lines from others."""
+    wanted = error.next or ""
+    left_out = _LEFT_OUT.fullmatch(wanted)
+    if left_out is None and not wanted.startswith("-"):
+        return error
+    change = [] if left_out else _options(wanted)
+    old = [left_out[1]] if left_out else [words[0] for words in change]
+    lines = _without(tuple(given), old, change)
+    whole = next((line for line in (_with(line, change) for line in lines) if is_taken(line)), None)
+    if whole is not None:
+        error.next = shlex.join(["counterpoint", *_short(whole, is_taken)])
+    elif left_out is None:
+        error.next = f"the same command with {wanted}"
+    return error
+
+
+def _options(text: str) -> list[list[str]]:
+    """Each option, and the words that are its value: `--params 218e6 --layers 32` are two."""
+    found: list[list[str]] = []
+    for word in shlex.split(text):
+        option, equals, value = word.partition("=")
+        if _OPTION.fullmatch(option) and not (found and found[-1][0] == "--slurm"):
+            found.append([option, value] if equals else [option])
+        elif found:
+            found[-1].append(word)
+    return found
+
+
+def _without(
+    given: tuple[str, ...], options: Sequence[str], change: Sequence[Sequence[str]]
+) -> Iterator[tuple[str, ...]]:
+    """The command without these options, in all ways in which their values may be taken."""
+    if not options:
+        yield given
+        return
+    first, *others = options
+    named = next((_name(it) for it in change if it[0] == first and first in _NAMED), None)
+    places = [place for place in _places(given, first) if _is_meant(given, place, named)]
+    if len(places) > 1:
+        return  # which of them was meant is not known
+    if not places:
+        yield from _without(given, others, change)
+        return
+    (place,) = places
+    behind = given[place + 1 : place + 2]
+    counts = (1, 2) if "=" in given[place] or not behind or behind[0].startswith("-") else (2, 1)
+    for count in counts:
+        yield from _without((*given[:place], *given[place + count :]), others, change)
+
+
+def _places(given: Sequence[str], option: str) -> list[int]:
+    ours = given[: given.index("--")] if "--" in given else given
+    names = (option, _ALSO.get(option, option))
+    return [at for at, word in enumerate(ours) if word.partition("=")[0] in names]
+
+
+def _is_meant(given: Sequence[str], place: int, named: str | None) -> bool:
+    if named is None:
+        return True
+    words = [*given[place].split("=", 1), *given[place + 1 : place + 2]]
+    return _name(words) == named
+
+
+def _name(option: Sequence[str]) -> str:
+    return option[1].lstrip("-").partition("=")[0] if len(option) > 1 else ""
+
+
+def _with(line: Sequence[str], change: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """The options behind what is there, before the words of a program that is to run."""
+    end = line.index("--") if "--" in line else len(line)
+    return (*line[:end], *(word for option in change for word in option), *line[end:])
+
+
+def _short(line: tuple[str, ...], is_taken: Callable[[Sequence[str]], bool]) -> tuple[str, ...]:
+    """With the pattern again where a shell has made many names of it."""
+    from counterpoint.cli.profiles import as_typed  # which loads what reads profiles
+
+    ours = line[: line.index("--")] if "--" in line else line
+    end = next((at for at, word in enumerate(ours) if word.startswith("-")), len(ours))
+    if end <= _MANY:
+        return line
+    for begin in range(1, end - _MANY):
+        pattern = as_typed(ours[begin:end])
+        short = (*line[:begin], *pattern, *line[end:])
+        if len(pattern) == 1 and is_taken(short):
+            return short
+    return line
