@@ -16,6 +16,7 @@ from counterpoint.flags.lint.check import check
 from counterpoint.flags.lint.fix import fix
 from counterpoint.flags.lint.remark import Remark, Severity
 from counterpoint.flags.live.interpreter import find_interpreter
+from counterpoint.flags.named_files import ANYWHERE
 from counterpoint.flags.reading import FORMS, read_text
 from counterpoint.flags.settings import Settings
 from counterpoint.flags.written import Given, Place, Written
@@ -27,7 +28,8 @@ NAMES_AND_VALUES = ("FLAG1", "FLAG2")
 
 def remarks_on(text: str, version: str = "0.10.2", chip: str | None = None) -> list[Remark]:
     """What rules on names and values say of flags, or of a script."""
-    written = read_text(text, "job.sh", form="flags" if text.startswith("-") else "shell")
+    form = "flags" if text.startswith("-") else "shell"
+    written = read_text(text, "job.sh", form=form, reach=ANYWHERE)
     found = check(written, version=version, chip=chip)
     return [one for one in found if one.code.startswith(NAMES_AND_VALUES)]
 

@@ -167,3 +167,52 @@ def test_rendering_says_what_it_did_not_read(place: Path, said: Said) -> None:
     code, text = said("render", source, "--allow", place.parent)
     assert (code, "--xla_a" in text, "not read: " in text) == (0, True, False)
     assert said("render", source, "--allow", place.parent / "none")[0] == 2
+
+
+PROFILE = "--xla_gpu_pgle_profile_file_or_directory_path"
+
+
+def remarks(said: Said, source: Path, *words: str | Path) -> list[str]:
+    text = said("check", source, "--no-probe", "--select", "FLAG209", *words)[1]
+    return [line.replace(str(source), "") for line in text.splitlines() if ": FLAG209 " in line]
+
+
+@pytest.mark.parametrize("flag", [PROFILE, "--xla_dump_to"])
+@pytest.mark.parametrize("name", ["{0}/secret", "../secret", "x.link", "up/secret"])
+def test_nothing_tells_whether_a_file_elsewhere_is_there(
+    flag: str, name: str, place: Path, said: Said, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(place)
+    (place / "x.link").symlink_to("../secret")
+    (place / "up").symlink_to("..")
+    (place / "job.sh").write_text(f"export XLA_FLAGS={flag}={name.format(place.parent)}\n")
+    with_it = remarks(said, place / "job.sh")
+    (place.parent / "secret").unlink()
+    without = remarks(said, place / "job.sh")
+    (place.parent / "secret").mkdir()
+    assert with_it == without == remarks(said, place / "job.sh")
+    if flag == PROFILE:
+        assert "was not looked for: it does not lie beside the source" in with_it[0]
+        assert with_it[0].endswith(f"--allow {place.parent} has it looked for")
+        (place.parent / "secret").rmdir()
+        (found,) = remarks(said, place / "job.sh", "--allow", place.parent)
+        assert f"there is no {name.format(place.parent)} here" in found
+
+
+@pytest.mark.parametrize("name", ["x.link", "{0}/far", "{0}/linked/far"])
+def test_a_link_elsewhere_is_not_followed_for_a_message(name: str, place: Path, said: Said) -> None:
+    (place / "x.link").symlink_to("../far")
+    (place.parent / "far").symlink_to(f"/{STRANGERS}/x")
+    (place.parent / "linked").symlink_to(f"/{STRANGERS}")
+    (place / "job.sh").write_text(f"export XLA_FLAGS={name.format(place.parent)}\n")
+    assert STRANGERS not in said("check", place / "job.sh", "--no-probe")[1]
+
+
+def test_files_beside_the_source_and_those_that_the_user_names_are_looked_for(
+    place: Path, said: Said
+) -> None:
+    (place / "step.pbtxt").touch()
+    (place / "job.sh").write_text(f"export XLA_FLAGS={PROFILE}=step.pbtxt\n")
+    assert not any("there is no" in it for it in remarks(said, place / "job.sh", "--allow", place))
+    typed = said("check", f"{PROFILE}={place.parent}/none.pbtxt", "--no-probe")[1]
+    assert f"there is no {place.parent}/none.pbtxt here" in typed

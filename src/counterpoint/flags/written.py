@@ -8,12 +8,14 @@ A reader never guesses: what it can't know, and what XLA would stumble over, is 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final
 
 from counterpoint.flags.channel import Channel
 from counterpoint.flags.layout import Layout
+from counterpoint.flags.named_files import ANYWHERE, Reach
 from counterpoint.flags.settings import Settings, fault, sound
 
 COMMAND_LINE: Final = "command line"
@@ -124,6 +126,13 @@ class Written:
     """What other programs of the source get, that are started before or beside the last one."""
     source: str = field(default="", repr=False, compare=False)
     """The whole text, where it is mended in its place: a program is more than its settings."""
+    reach: Reach = field(default=ANYWHERE, repr=False, compare=False)
+    own: Mapping[str, Reach] = field(default_factory=dict[str, Reach], repr=False, compare=False)
+    """Where files are looked for that it names; `own` for what stands in certain places."""
+
+    def reach_of(self, place: Place) -> Reach:
+        """Where a file may be looked for that is named there."""
+        return self.own.get(place.where, self.reach)
 
     @property
     def programs(self) -> tuple[Written, ...]:

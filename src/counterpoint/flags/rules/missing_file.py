@@ -13,7 +13,8 @@ that is off by default, and compiles without costs.
 ## How it is detected
 
 By looking for it on this machine. Paths on other machines can't be seen from here, so it is a
-warning except for the file of flags itself.
+warning except for the file of flags itself. Of a source only files beside it are looked for, or in
+a directory of `--allow`: whoever wrote it is not told which other files this machine has.
 
 ## Example
 
@@ -47,6 +48,7 @@ from typing import Final
 
 from counterpoint.flags.lint.case import Case
 from counterpoint.flags.lint.remark import Remark, Severity, remark
+from counterpoint.flags.named_files import Reach
 from counterpoint.flags.written import Given, SlipKind
 
 CODE: Final = "FLAG209"
@@ -63,17 +65,27 @@ def check(case: Case) -> Iterator[Remark]:
             yield remark(CODE, Severity.ERROR, slip, slip.why, advice)
     for one in case.compiler:
         if one.known and one.value and case.known(one):
-            yield from _path(one, one.value, _paths().get(one.name, ""))
+            reach = case.written.reach_of(one.place)
+            yield from _path(one, one.value, _paths().get(one.name, ""), reach)
 
 
-def _path(one: Given, value: str, use: str) -> Iterator[Remark]:
-    path = Path(value)
-    if use == "read" and not _there(path):
-        message = f"there is no {value} here; XLA goes on without it"
-        yield remark(CODE, Severity.WARNING, one, message, "name what is there, or drop it")
-    if use == "write" and value not in ("-", "sponge") and _there(path) and not path.is_dir():
+def _path(one: Given, value: str, use: str, reach: Reach) -> Iterator[Remark]:
+    places = [*reach.places(value)]
+    if use == "read" and not any(map(_there, places)):
+        if reach.holds(reach.first(value)):
+            message = f"there is no {value} here; XLA goes on without it"
+            yield remark(CODE, Severity.WARNING, one, message, "name what is there, or drop it")
+        else:
+            message = f"{value} was not looked for: it does not lie beside the source"
+            advice = f"--allow {reach.to_allow(value)} has it looked for"
+            yield remark(CODE, Severity.NOTE, one, message, advice)
+    if use == "write" and value not in ("-", "sponge") and any(map(_is_file, places)):
         message = f"{value} is a file, and XLA writes a directory there"
         yield remark(CODE, Severity.WARNING, one, message, "name a directory")
+
+
+def _is_file(path: Path) -> bool:
+    return _there(path) and not path.is_dir()
 
 
 def _there(path: Path) -> bool:

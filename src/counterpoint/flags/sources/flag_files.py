@@ -6,7 +6,6 @@ that is no flag only the place is told.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,18 +22,18 @@ def with_files(
 
     What stands in the places of `own` the user has said, and may name any file.
     """
-    if not any(slip.kind is SlipKind.NAMES_FILE for one in written.programs for slip in one.slips):
-        return written
+    reach = replace(reach, start=directory or Path())
+    written = _within(written, reach, own)
     found, unread = Found(given=list(written.given)), list(written.unread)
     for slip in written.slips:
         if slip.kind is not SlipKind.NAMES_FILE:
             found.slips.append(slip)
             continue
-        inner = _read(slip, ANYWHERE if slip.place.where in own else reach, directory)
+        inner = _read(slip, written.reach_of(slip.place))
         found.given += inner.given if inner else ()
         found.slips += inner.slips if inner else (slip,)
         if inner is None:
-            unread.append(_unread(slip, reach, directory))
+            unread.append(_unread(slip, reach))
     return replace(
         written,
         given=tuple(found.given),
@@ -46,10 +45,15 @@ def with_files(
     )
 
 
-def _read(slip: Slip, reach: Reach, directory: Path | None) -> Found | None:
+def _within(written: Written, reach: Reach, own: tuple[str, ...]) -> Written:
+    anywhere = replace(ANYWHERE, start=reach.start)
+    return replace(written, reach=reach, own=dict.fromkeys(own, anywhere))
+
+
+def _read(slip: Slip, reach: Reach) -> Found | None:
     """What stands in the file; None where it may not be looked for."""
-    first = (directory or Path()) / slip.text
-    for path in _places(slip.text, first, reach):
+    first = reach.first(slip.text)
+    for path in reach.places(slip.text):
         try:
             data = read_regular(path)
         except FileNotFoundError:
@@ -64,29 +68,13 @@ def _read(slip: Slip, reach: Reach, directory: Path | None) -> Found | None:
     return Found(slips=[_missing(slip, first, None)]) if reach.holds(first) else None
 
 
-def _places(name: str, first: Path, reach: Reach) -> Iterator[Path]:
-    """Where the file may lie: XLA looks where its process runs, which may be beside the source."""
-    places = (first, *(directory / name for directory in reach.directories))
-    yield from (path for path in dict.fromkeys(places) if reach.holds(path))
-
-
 def _missing(slip: Slip, path: Path, failure: OSError | ValueError | None) -> Slip:
     reason = getattr(failure, "strerror", None) or failure or "no such file"
     why = f"a value without `--` names a file: {path} can't be read: {reason}"
     return replace(slip, kind=SlipKind.MISSING_FILE, why=why)
 
 
-def _unread(slip: Slip, reach: Reach, directory: Path | None) -> str:
-    first = (directory or Path()) / slip.text
-    places = (first, *(it / slip.text for it in reach.directories))
-    parent = next((it.resolve().parent for it in places if _is_there(it)), first.parent)
+def _unread(slip: Slip, reach: Reach) -> str:
     line = "" if slip.place.line is None else f" (line {slip.place.line})"
+    parent = reach.to_allow(slip.text)
     return f"{slip.text}{line}: it does not lie beside the source; --allow {parent} has it read"
-
-
-def _is_there(path: Path) -> bool:
-    """Whether there is a file, behind all links: that one's directory is to be allowed."""
-    try:
-        return path.exists()
-    except (OSError, ValueError):  # a name that is too long, or none
-        return False
