@@ -663,6 +663,20 @@ def test_steps_that_nobody_annotates_are_counted_by_their_executions(tmp_path: P
     assert (len(timeline.devices), timeline.steps["step"].n_unique()) == (8, 9)
 
 
+def test_two_functions_of_one_name_are_not_counted_as_one(tmp_path: Path) -> None:
+    program = """
+        import jax, jax.numpy as jnp
+        grad = jax.jit(jax.grad(lambda w: jnp.sum(w @ w)))
+        update = jax.jit(lambda w, d: w - 0.1 * d)
+        w = jnp.ones((64, 64))
+        for step in range(30): w = update(w, grad(w)); w.block_until_ready()
+    """
+    left = run(tmp_path, program, {"start_step": 5, "steps": 8})
+    assert (left.code, left.err) == (0, "")
+    assert (left.window["start_step"], left.window["steps"]) == (5, 8)
+    assert left.process["executions"] == {"<lambda>": 30}
+
+
 def test_without_any_steps_the_one_that_was_asked_for_comes_by_time(tmp_path: Path) -> None:
 
     program = SHARDED + UNDECIDED + "step()\nwhile undecided(): time.sleep(0.1)"

@@ -150,3 +150,10 @@ def test_nothing_predicted_is_judged_by_its_own_price(given: Facts, bound: Bound
     assert "expected" not in why
     if bound is Bound.TOO_LITTLE:
         assert "priced at 1 ms, 300 GB/s of 450 GB/s (8 ranks)" in why
+
+
+def test_a_predicted_one_that_carries_next_to_nothing_is_not_bound_by_bandwidth() -> None:
+    wire = Wire(link=Link.NETWORK, bytes=8.0, capacity=50e9)
+    found, why = judge(facts(wire=wire, achieved=8e3, link_busy=0.98, predicted=True))
+    assert found is Bound.LATENCY
+    assert why.startswith("8 bytes, which no link takes long to carry; priced at 1 ms")

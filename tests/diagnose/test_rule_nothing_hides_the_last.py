@@ -62,23 +62,36 @@ def test_one_at_the_start_is_found_too() -> None:
     assert "before it the program computes 0.00 ms" in found.detail
 
 
-def test_what_was_merged_into_it_is_taken_apart_by_a_threshold() -> None:
+def merged(size: int) -> str:
+    """Eight values of a step, sent as one."""
+    value = f"f32[{size}]{{0}}"
     names = [f"part.{at}" for at in range(8)]
-    merged = (
-        f"%reduce = ({', '.join([VALUE] * 8)}) all-reduce({', '.join(f'%{it}' for it in names)}),"
+    one = (
+        f"%reduce = ({', '.join([value] * 8)}) all-reduce({', '.join(f'%{it}' for it in names)}),"
         f" channel_id=1, {GROUPS}, to_apply=%add"
     )
-    text = hlo(
-        negate("work.1", "p", SIZE),
-        *(negate(name, "work.1", SIZE) for name in names),
-        merged,
-        f"%sum.0 = {VALUE} get-tuple-element(%reduce), index=0",
-        root=negate("update", "sum.0", SIZE),
-        size=SIZE,
+    return hlo(
+        negate("work.1", "p", size),
+        *(negate(name, "work.1", size) for name in names),
+        one,
+        f"%sum.0 = {value} get-tuple-element(%reduce), index=0",
+        root=negate("update", "sum.0", size),
+        size=size,
     )
-    (found,) = ask(case(text, at_end()))
+
+
+def test_what_was_merged_into_it_is_taken_apart_by_a_threshold() -> None:
+    (found,) = ask(case(merged(SIZE), at_end()))
     assert "merged of 8 values" in found.detail
     assert found.remedy.flags == ((flag_of("all-reduce"), str(2 * SIZE * 4)),)
+
+
+def test_one_whose_start_takes_most_of_its_time_is_not_taken_apart() -> None:
+    step: list[Work] = [("work.1", 0, 0.4), ("reduce", 0.4, 0.012), ("update", 0.412, 0.002)]
+    (found,) = ask(made(merged(4096), step, 0.414, flags={}, jaxlib="0.10.2"))
+    assert "merged of 8 values" in found.detail
+    assert found.remedy.flags == ()
+    assert "several smaller ones would cost more" in found.remedy.text
 
 
 def test_with_much_to_compute_behind_it_another_rule_speaks() -> None:

@@ -18,9 +18,10 @@ from counterpoint.report import units
 from counterpoint.report.bar import bar_cells
 from counterpoint.report.document import Part, Slice
 from counterpoint.report.explain_document import digest, explain_document
+from counterpoint.report.runs_document import steps_line
 from counterpoint.report.terminal import plain_text, print_document
 from counterpoint.runs.outcome import Outcome, OutcomeKind
-from counterpoint.runs.run import Given, Rank, Run, StepStart
+from counterpoint.runs.run import Given, Process, ProfileWindow, Rank, Run, StepStart
 from counterpoint.timeline.assemble import assemble
 from counterpoint.timeline.device import Host
 from counterpoint.timeline.model import Timeline
@@ -335,6 +336,18 @@ def test_a_run_that_agrees_with_its_profile_leaves_the_step_to_the_profile() -> 
     assert "Step time 30.00 ms median" in text
     assert "as the run itself counted: 33.00 ms" in text
     assert "Where a median step goes" in text
+
+
+def test_steps_that_were_profiled_are_not_said_to_be_outside_the_profile(tmp_path: Path) -> None:
+    (tmp_path / "made.xplane.pb").touch()
+    window = ProfileWindow("done", opened_s=100.05, closed_s=200.0, files=("made.xplane.pb",))
+    python = Process(1, {}, "cpu", (), None, None, {}, window, {})
+    run = a_run(0.033)
+    run = replace(run, ranks=(replace(run.ranks[0], path=tmp_path, processes=(python,)),))
+    text = flat(plain_text(explain_document(explain(accumulated()), run=run)))
+    assert "33.00 ms, median of the 18 steps after the first, profiled ones among them" in text
+    assert "does not cover" not in text
+    assert "of the 18 after the first, the profiled ones among them" in steps_line(run)
 
 
 def test_markers_of_a_profile_stand_over_the_count_of_the_run() -> None:

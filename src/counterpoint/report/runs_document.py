@@ -64,7 +64,8 @@ def runs_document(runs: Sequence[Run], broken: Sequence[Broken], place: str) -> 
     count = f"{len(rows)} in {place}"
     return Document(
         sections=(Section("Runs", count, tuple(blocks) if rows else ()),),
-        legend=f"median: of the steps {_UNDISTURBED}; ?: not known",
+        legend=f"median: of the steps {_UNDISTURBED}, where there are three of them, else of all"
+        " but the first; ?: not known",
         next=f"counterpoint explain {shlex.quote(str(known[-1].path))}"
         if known
         else "counterpoint run -- python train.py",
@@ -110,6 +111,8 @@ def steps_line(run: Run) -> str:
         why = f": {BURSTS}" if any(rank.steps_in_bursts for rank in run.ranks) else ""
         return f"{seen} seen, no time known{why}" if seen else "none were seen"
     of = f" of the {timing.steps:,} {_UNDISTURBED}" if timing.left_out > 1 else ""
+    if timing.disturbed and run.profiles:
+        of = f" of the {timing.steps:,} after the first, the profiled ones among them"
     return (
         f"{len(rank.steps)} seen, median {units.milliseconds(timing.seconds * 1e3)}{of}"
         f"{_spread(timing.each_s)},"

@@ -32,6 +32,8 @@ def step_section(explanation: Explanation, run: Run | None) -> Section:
     timed = None if run is None else score_of_steps(run)
     if timed is not None:
         steps_of = f"the {timed.steps:,} steps that the profile does not cover"
+        if timed.disturbed:  # nearly all were profiled
+            steps_of = f"the {timed.steps:,} steps after the first, profiled ones among them"
         counted = units.milliseconds(timed.seconds * 1e3)
         below.append(Prose(f"as the run itself counted: {counted}, median of {steps_of}"))
     if explanation.steps.median_ms is None:

@@ -30,6 +30,7 @@ class Score:
     source: str  # annotation, api, log or profile
     left_out: int  # steps with a compile or under the profiler
     each_s: tuple[float, ...] = ()  # those steps, in order
+    disturbed: bool = False  # too few were left alone, so these are all but the first
 
 
 def score(run: Run) -> Score | Unknown:
@@ -54,20 +55,21 @@ def seen_steps(run: Run) -> Score | Unknown:
         return Unknown(BURSTS if bursts else "no steps were seen")
     seconds = tuple(rank.step_seconds[1:] or rank.step_seconds)
     left_out = len(rank.step_seconds) - len(seconds)
-    return Score(median_low(seconds), len(seconds), rank.step_source or "log", left_out, seconds)
+    source = rank.step_source or "log"
+    return Score(median_low(seconds), len(seconds), source, left_out, seconds, disturbed=True)
 
 
 def _of_rank(rank: Rank) -> Score | None:
     if not rank.step_seconds:
         return None
     quiet = undisturbed(rank.steps, disturbances(rank))
-    enough = quiet if len(quiet) >= _FEWEST else rank.step_seconds[1:]
+    disturbed = len(quiet) < _FEWEST
+    enough = tuple(rank.step_seconds[1:] if disturbed else quiet)
     if len(enough) < _FEWEST:
         return None
     left_out = len(rank.step_seconds) - len(enough)
-    return Score(
-        median_low(enough), len(enough), rank.step_source or "log", left_out, tuple(enough)
-    )
+    source = rank.step_source or "log"
+    return Score(median_low(enough), len(enough), source, left_out, enough, disturbed=disturbed)
 
 
 def undisturbed(

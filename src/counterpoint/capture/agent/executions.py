@@ -76,7 +76,7 @@ class Executions:
     def _executed(self, function: Any, *_: object) -> None:  # noqa: ANN401
         name = getattr(function, "__name__", None)
         home = getattr(function, "__module__", None) if name else str(id(function))
-        key = (name, home)
+        key = (name, home, _line(function))
         self.total += 1
         self._turns[key] = turn = self._turns.get(key, 1) + 1
         if key != self._leading and not self._takes_the_lead(name, home or ""):
@@ -92,6 +92,14 @@ class Executions:
         self._others += 1
         lighter = self._took.get(name, 0.0) <= self._took.get(self._leading[0], 0.0)
         return self._others > _GONE or not lighter
+
+
+def _line(function: Any) -> int | None:  # noqa: ANN401
+    """Where it is written: two of one name, such as two lambdas, are two functions."""
+    while (inner := getattr(function, "__wrapped__", None)) is not None:
+        function = inner
+    code = getattr(getattr(function, "func", function), "__code__", None)  # of a partial, too
+    return None if code is None else code.co_firstlineno
 
 
 def _function(about: str | None) -> str | None:

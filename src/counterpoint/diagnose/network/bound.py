@@ -144,6 +144,8 @@ def _priced(facts: Facts) -> tuple[Bound, str]:
     slack, movable = facts.slack_ms, facts.movable_ms
     if slack is None or movable is None:
         return Bound.UNKNOWN, f"what could run beside it is not known; {_price(facts)}"
+    if facts.link_busy >= _FULL and is_tiny(facts.wire.bytes, facts.transfer_ms):
+        return Bound.LATENCY, f"{_bytes(facts)}, which no link takes long to carry; {_price(facts)}"
     if facts.link_busy >= _FULL:
         return Bound.BANDWIDTH, (
             f"its links are in use for {facts.link_busy:.0%} of the step: no order of the schedule"

@@ -26,7 +26,8 @@ communication                                            all-reduce of all gradi
 
 A smaller combine threshold of the kind, so that the first parts go while the others are computed;
 the value proposed splits it into about four. Where it is one value: reduce it by layer, or pipeline
-it over micro-batches.
+it over micro-batches. Where the cost model says that its start and its rounds take most of its
+time, more and smaller ones cost more; have fewer and larger ones, or fewer devices in each.
 
 ## Fix safety
 
@@ -55,6 +56,8 @@ from counterpoint.diagnose.exposure.given import given_flags, on_gpu
 from counterpoint.diagnose.exposure.shares import AT_END, shares_of
 from counterpoint.diagnose.exposure.told import evidence, removing
 from counterpoint.diagnose.finding import Finding, Remedy
+from counterpoint.diagnose.metrics.collectives import collective_profile
+from counterpoint.diagnose.network.wire import wires
 from counterpoint.flags.advice.combinable import KINDS, places
 from counterpoint.flags.advice.thresholds import flag_of
 
@@ -117,7 +120,26 @@ def _sizes(case: Case, row: dict[str, Any]) -> list[int]:
     return [part.bytes for part in found if part.instruction == row["op"]]
 
 
+def _is_mostly_start(case: Case, row: dict[str, Any]) -> bool:
+    """Whether the cost model explains its time by what each part of it would cost, too."""
+    rows = case.ask(collective_profile).iter_rows(named=True)
+    for one, wire in zip(rows, wires(case), strict=True):
+        if (one["program"], one["op"]) == (row["program"], row["op"]):
+            price, took = wire.price, one["mean_transfer_ms"]
+            if price is None or took is None:
+                return False
+            return price.bound_by == "latency" and took <= price.high * 1e3
+    return False
+
+
 def _remedy(case: Case, row: dict[str, Any], sizes: list[int]) -> Remedy:
+    if _is_mostly_start(case, row):
+        return advise(
+            case,
+            "have fewer and larger ones of its kind, or let fewer devices take part (shard within a"
+            " host, replicate across hosts): its start and its rounds take most of its time, so"
+            " that several smaller ones would cost more",
+        )
     if len(sizes) < _PARTS:
         return advise(
             case,
