@@ -67,6 +67,16 @@ def test_steps_of_annotations_are_profiled(annotated: Left) -> None:
     assert "jit_train_step" in {program.name for program in timeline.programs}
 
 
+def test_a_job_that_resumes_is_profiled_from_the_number_that_it_gives_a_step(
+    tmp_path: Path,
+) -> None:
+    left = run(tmp_path, ANNOTATED, {"start_step": 104, "steps": 5})
+    assert left.code == 0, left.err
+    assert (left.window["start_step"], left.window["steps"]) == (4, 5)
+    numbers = counterpoint.read(str(left.rank / "profile")).steps["step"]
+    assert numbers.unique().sort().to_list() == list(range(104, 110))
+
+
 def test_what_is_seen_is_written_down(annotated: Left) -> None:
     process = annotated.process
     assert process["failures"] == []

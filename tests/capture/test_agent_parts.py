@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -18,8 +18,8 @@ from counterpoint.capture.agent.arrival import when_loaded
 from counterpoint.capture.agent.claim import Claim
 from counterpoint.capture.agent.compiles import Compiles, module_name
 from counterpoint.capture.agent.journal import Journal
-from counterpoint.capture.agent.steps import API, Kind, Steps, whole
-from counterpoint.capture.agent.timing import Meeting, OnceQuiet
+from counterpoint.capture.agent.steps import API, Kind, Numbers, Steps, whole
+from counterpoint.capture.agent.timing import AtStep, Meeting, OnceQuiet
 from counterpoint.capture.agent.window import NONE, Seen, Window, parse_window, why_never
 
 AGENT = SITE.parent
@@ -255,6 +255,37 @@ def test_only_a_number_that_is_at_hand_is_noted() -> None:
 
 
 # When the window opens
+
+
+@pytest.mark.parametrize(
+    ("numbers", "start_step", "turn"),
+    [
+        (range(20), 5, 5),
+        (range(1000, 1020), 5, 5),
+        (range(1000, 1020), 1005, 5),
+        (range(0, 1000, 50), 500, 10),
+        ([None] * 20, 5, 5),
+        ([7, *range(1000, 1019)], 1005, 6),
+    ],
+)
+def test_a_step_is_counted_from_0_or_has_the_number(
+    numbers: Sequence[int | None], start_step: int, turn: int
+) -> None:
+    own = Numbers()
+    timing = AtStep(start_step, passed=own.passed)
+    due: list[bool] = []
+    for at, number in enumerate(numbers):
+        own.came_to(TRAIN, number)
+        due.append(timing.step_due(at))
+    assert due.index(True) == turn
+
+
+def test_numbers_of_another_annotation_tell_nothing_of_a_step() -> None:
+    own = Numbers()
+    timing = AtStep(5, passed=own.passed)
+    own.came_to(Kind("annotation", "eval"), 0)
+    own.came_to(TRAIN, 1000)
+    assert not timing.step_due(0)
 
 
 def test_whoever_is_quiet_first_names_the_step_for_all(tmp_path: Path) -> None:

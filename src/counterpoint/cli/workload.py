@@ -58,8 +58,8 @@ class ProfileOptions:
     """What is profiled.
 
     Args:
-        profile_start_step: Profile from this step on: counted from 0, or by the number that
-            the program's own StepTraceAnnotation gives it.
+        profile_start_step: Profile from this step on: counted from 0, or the one to which the
+            program's own StepTraceAnnotation gives this number.
         profile_steps: Number of steps to profile; 10 if not given.
         profile_after_quiet: Profile once nothing was compiled for this many seconds.
         profile_seconds: Profile for this many seconds where no steps can be counted.

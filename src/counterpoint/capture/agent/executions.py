@@ -51,7 +51,8 @@ class Executions:
 
     def count_of(self, name: str) -> int:
         """How often functions of this name were executed."""
-        return sum(n for key, n in self._turns.items() if (key[0] or _NAMELESS) == name)
+        turns = [*self._turns.items()]  # another thread may execute something new meanwhile
+        return sum(n for key, n in turns if (key[0] or _NAMELESS) == name)
 
     def listen(self) -> None:
         """Hear of executions from now on."""
@@ -69,7 +70,7 @@ class Executions:
         name = None if aot else _function(about)
         self._took[name] = max(seconds, self._took.get(name, 0.0))
         self._leading, self._others = None, 0
-        for key in self._turns:
+        for key in [*self._turns]:
             if key[0] == name and not aot:
                 self._turns[key] += 1
 

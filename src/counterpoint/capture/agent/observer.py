@@ -21,7 +21,7 @@ from .recorder import NotHere, NotNow, Recorder
 from .remarks import Remarks
 from .stand_ins import spare_dumps, stand_in
 from .step_log import StepLog
-from .steps import API, EXECUTION, Kind, Start
+from .steps import API, EXECUTION, Kind, Numbers, Start, whole
 from .timing import AtStep, Calm, Meeting, OnceQuiet, Timing
 from .trace import Profiler, Refused
 from .window import NONE, UNSEEN, Seen, Window, parse_window, why_never
@@ -61,6 +61,7 @@ class Observer:
         )
         self._log = StepLog(self._journal.step)
         self._steps = self._log.steps
+        self._numbers = Numbers()
         self._attentive = True  # to each step, as long as a window may open or close
         self._remarks = Remarks(jax)
         self._profiler = Profiler(jax)
@@ -110,7 +111,7 @@ class Observer:
         timing = None
         self._once_quiet = self._when_quiet(window.calm_steps)
         if window.start_step is not None:  # of a program that may only print its steps
-            timing = AtStep(window.start_step, self._unseen.time_due)
+            timing = AtStep(window.start_step, self._unseen.time_due, self._numbers.passed)
         self.recorder = self._record(window, self.recorder.directory, timing)
 
     def _record(self, window: Window, directory: Path, timing: Timing | None = None) -> Recorder:
@@ -192,7 +193,7 @@ class Observer:
         self._remarks.listen()  # the program may have switched AutoPGLE on after its import
         if not self.recorder.settled:
             self._claim.take()
-            self._executions.listen()
+            self._safely(self._executions.listen)
         atexit.unregister(self._end)  # to the front: before what the backend registered
         atexit.register(self._end)
         self._watch()
@@ -219,6 +220,7 @@ class Observer:
         start = self._log.begin(name)
         try:
             if not self.recorder.settled:
+                self._numbers.came_to(start.kind, None if name == API else whole(number))
                 self.recorder.step_begins(start)
         finally:  # a step is one, whatever becomes of the window
             self._log.began(start, number)
@@ -344,6 +346,7 @@ class Observer:
         self._ended.set()
         self._safely(self._log.count)
         self._safely(lambda: self.recorder.end(self._why_never))
+        self._safely(self._executions.leave)
         self._known["ended"] = round(time.time(), 3)
         self._safely(self._journal.flush)
         self._safely(self._write)

@@ -114,7 +114,7 @@ class Recorder:
     def _is_too_early(self, start: Start) -> bool:
         """Whether a program that tells of its steps has not come to the one that was asked for."""
         told = self.kind is None and start.kind.source != EXECUTION
-        return told and self._early and start.turn < (self.window.start_step or 0)
+        return told and self._early and not self._timing.step_due(start.turn)
 
     def _counts_from(self, start: Start) -> None:
         """Of a window that was open for the call that compiled, the first two executions count."""

@@ -42,6 +42,27 @@ class Start(NamedTuple):
     leads: bool
 
 
+class Numbers:
+    """The numbers that the program itself gives its steps: a job that resumes begins at 1000."""
+
+    def __init__(self) -> None:
+        self._first: dict[Kind, int] = {}
+        self._latest: tuple[Kind, int] | None = None
+
+    def came_to(self, kind: Kind, number: int | None) -> None:
+        """A step of this kind and number begins."""
+        self._latest = None if number is None else (kind, number)
+        if number is not None:
+            self._first.setdefault(kind, number)
+
+    def passed(self, step: int) -> bool:
+        """Whether they have come to a number from below, with the step that began last."""
+        if self._latest is None:
+            return False
+        kind, number = self._latest
+        return self._first[kind] < step <= number
+
+
 class Steps:
     """Counts starts of each kind."""
 

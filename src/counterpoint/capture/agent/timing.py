@@ -33,14 +33,24 @@ class Timing(Protocol):
 
 
 class AtStep:
-    """Before the step with this number; where no step is ever told of, once `unseen` says so."""
+    """Before the step with this number; where no step is ever told of, once `unseen` says so.
 
-    def __init__(self, start_step: int, unseen: Callable[[], bool] = lambda: False) -> None:
+    It is counted in this process, from 0. Where the program's own numbers begin below it and come
+    to it earlier, `passed` says so.
+    """
+
+    def __init__(
+        self,
+        start_step: int,
+        unseen: Callable[[], bool] = lambda: False,
+        passed: Callable[[int], bool] = lambda _: False,
+    ) -> None:
         self._start_step = start_step
         self._unseen = unseen
+        self._passed = passed
 
     def step_due(self, turn: int) -> bool:
-        return turn >= self._start_step
+        return turn >= self._start_step or self._passed(self._start_step)
 
     def time_due(self) -> bool:
         return self._unseen()
