@@ -189,7 +189,7 @@ def test_more_settings_than_a_program_has_are_refused_in_one_line() -> None:
 
 def test_a_toml_key_with_very_many_dots_is_refused_before_it_is_read() -> None:
     for key in ("a", '"a b"'):
-        with pytest.raises(InputError, match=r"x\.toml:2: a key with more than 64 dots"):
+        with pytest.raises(InputError, match=r"x\.toml: .* more than 64 dots \(at line 2\)"):
             read_text("# x\n[" + ".".join([key] * 100_000) + "]\n", "x.toml")
     told = 'about = "' + "a. b. c.d, 1.2 ..." * 200 + '"\n[env]\nNCCL_ALGO = "Ring"\n'
     assert read_text(told, "x.toml").settings.variables == {"NCCL_ALGO": "Ring"}

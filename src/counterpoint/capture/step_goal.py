@@ -7,7 +7,6 @@ a rank that dies of the end of its peers has ended as asked, too.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Final, cast
 
 from counterpoint.capture.stop import Stop
+from counterpoint.core.documents import parse_json
 from counterpoint.runs import layout
 from counterpoint.runs.outcome import OutcomeKind
 
@@ -112,7 +112,7 @@ class StepCount:
         self._read[file] = at + len(fresh) + len(end)
         for line in fresh.splitlines():
             try:
-                made: object = json.loads(line)
+                made: object = parse_json(line)
             except ValueError:
                 continue
             if isinstance(made, dict):

@@ -12,12 +12,12 @@ Scalars that a file leaves out keep the value they have without it.
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final, cast
 
+from counterpoint.core.documents import parse_toml
 from counterpoint.core.errors import InputError
 from counterpoint.cost.scalars import Scalar, Scalars
 
@@ -48,8 +48,8 @@ class ScalarFile:
 def read_scalars(path: str | Path) -> ScalarFile:
     """Read what `scalars_toml` wrote, or a person; InputError where a value can't be right."""
     try:
-        entries = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        entries = parse_toml(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
         raise InputError(
             f"{path}: no calibration file could be read",
             why=str(error),

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import difflib
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NoReturn, cast
 
+from counterpoint.core.documents import parse_toml
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.hardware.chip import Chip, chip_named
 from counterpoint.hardware.gpu import Gpu, find_gpu, gpus, target_config
@@ -65,14 +65,14 @@ def read_target(path: str) -> Target:
 
 def _parsed(path: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(Path(path).read_text("utf-8"))
+        return parse_toml(Path(path).read_text("utf-8"))
     except OSError as error:
         raise UsageError(
             f"--target {path} can't be read",
             why=error.strerror or str(error),
             next="--target 8xH100",
         ) from error
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except ValueError as error:
         raise InputError(f"{path} is no TOML file", why=str(error), next=_GUIDE) from error
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
 
+from counterpoint.core.documents import parse_json
 from counterpoint.flags.sources.variables import is_setting
 from counterpoint.runs import layout
 from counterpoint.tune.study.study import Study
@@ -96,7 +97,7 @@ def hidden_values(study: Study, directory: Path) -> dict[str, str]:
 def _changed(path: Path) -> Iterator[tuple[str, str]]:
     """What was added to a rank's environment, and what it had before it was changed."""
     try:
-        told: Any = json.loads(path.read_text(encoding="utf-8"))
+        told: Any = parse_json(path.read_text(encoding="utf-8"))
         environment = cast("dict[str, dict[str, Any]]", told["environment"])
         added, changed = environment["set"], environment["changed"]
         pairs = [*added.items(), *((name, it) for name, both in changed.items() for it in both)]

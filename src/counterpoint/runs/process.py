@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import cast
 
+from counterpoint.core.documents import parse_json
 from counterpoint.runs.records import Records
 from counterpoint.runs.run import Process, ProfileWindow
 
@@ -17,7 +17,7 @@ def read_processes(agent: Path) -> Records[Process]:
     notes: list[str] = []
     for file in sorted(agent.glob("process-*.json")):
         try:
-            made: object = json.loads(file.read_text(encoding="utf-8"))
+            made: object = parse_json(file.read_text(encoding="utf-8"))
             found.append(_process(file, cast("Mapping[str, object]", made)))
         except (OSError, ValueError, TypeError, AttributeError) as damage:
             notes.append(f"{file.name} is left out: {damage}")

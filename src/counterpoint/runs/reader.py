@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import time
@@ -11,6 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final, cast
 
+from counterpoint.core.documents import parse_json
 from counterpoint.core.errors import InputError
 from counterpoint.runs import layout
 from counterpoint.runs.alive import is_alive
@@ -75,7 +75,7 @@ def read_run(path: str | os.PathLike[str]) -> Run:
 def _manifest(place: Path) -> Mapping[str, object]:
     file = place / layout.MANIFEST
     try:
-        made: object = json.loads(file.read_text(encoding="utf-8"))
+        made: object = parse_json(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise InputError(
             f"{place}: not a Run directory: there is no {layout.MANIFEST}",
@@ -162,7 +162,7 @@ def _ranks(place: Path, told: Mapping[str, object]) -> tuple[list[Rank], list[st
 
 def _rank(directory: Path, number: int) -> Rank:
     text = (directory / layout.RANK_MANIFEST).read_text(encoding="utf-8")
-    manifest = cast("Mapping[str, object]", json.loads(text))
+    manifest = cast("Mapping[str, object]", parse_json(text))
     steps = read_steps(directory / layout.AGENT)
     compiles = read_compiles(directory / layout.AGENT)
     processes = read_processes(directory / layout.AGENT)

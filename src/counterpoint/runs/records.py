@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Generic, TypeVar, cast
 
+from counterpoint.core.documents import parse_json
 from counterpoint.runs.layout import STEPS_OF_BARS, STEPS_OF_LOG
 from counterpoint.runs.run import Compile, StepStart
 
@@ -67,7 +67,7 @@ def _read(file: Path, make: Callable[[Mapping[str, object]], T]) -> Records[T]:
     damaged = 0
     for line in _lines(file):
         try:
-            found.append(make(cast("Mapping[str, object]", json.loads(line))))
+            found.append(make(cast("Mapping[str, object]", parse_json(line))))
         except (ValueError, KeyError, TypeError, AttributeError):
             damaged += 1
     notes = (f"{file.name}: {damaged} damaged lines left out",) if damaged else ()

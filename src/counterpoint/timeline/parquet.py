@@ -17,6 +17,7 @@ from typing import Any, Final, cast
 import polars as pl
 
 from counterpoint.core.basis import Basis
+from counterpoint.core.documents import parse_json
 from counterpoint.core.errors import InputError
 from counterpoint.timeline.device import Device, Host
 from counterpoint.timeline.model import (
@@ -166,7 +167,7 @@ def _not_whole(path: Path, reason: str) -> InputError:
 
 
 def _manifest(path: Path) -> dict[str, Any]:
-    content: Any = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
+    content: Any = parse_json((path / MANIFEST).read_text(encoding="utf-8"))
     if not isinstance(content, dict) or "format" not in content:
         raise ValueError(f"{MANIFEST} is no manifest of one: it names no format")
     return cast("dict[str, Any]", content)

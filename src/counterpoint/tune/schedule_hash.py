@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, Final, cast
 
+from counterpoint.core.documents import parse_json
 from counterpoint.hlo import Program
 from counterpoint.hlo.groups import Iota, Listed, Mesh, ReplicaGroups
 from counterpoint.hlo.instruction import Instruction
@@ -119,7 +120,7 @@ def _groups(groups: ReplicaGroups) -> str:
 def _config(text: str) -> str:
     """A backend config in one order of its keys, without what the scheduler noted for itself."""
     try:
-        made: object = json.loads(text)
+        made: object = parse_json(text)
     except ValueError:
         return repr(text)  # that of a custom call may be anything
     if not isinstance(made, dict):

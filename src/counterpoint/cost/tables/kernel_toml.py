@@ -18,12 +18,12 @@ from __future__ import annotations
 import ast
 import math
 import re
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
 
+from counterpoint.core.documents import parse_toml
 from counterpoint.core.errors import InputError
 
 _EXAMPLE: Final = '[[kernel]] with match = "my_kernel" and us = 120, or flops = ..., bytes = ...'
@@ -61,8 +61,8 @@ class KernelTable:
 def read_kernel_toml(path: Path) -> KernelTable:
     """The kernels of a file; InputError where it says none, or something that means nothing."""
     try:
-        entries: Any = tomllib.loads(path.read_text(encoding="utf-8")).get("kernel")
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        entries: Any = parse_toml(path.read_text(encoding="utf-8")).get("kernel")
+    except (OSError, ValueError) as error:
         raise InputError(
             f"{path}: no kernels could be read", why=str(error), next=_EXAMPLE
         ) from error

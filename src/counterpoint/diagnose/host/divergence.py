@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from counterpoint.core.documents import parse_json
 from counterpoint.hlo import Program
 from counterpoint.hlo.instruction import Instruction
 from counterpoint.timeline.model import Timeline
@@ -133,7 +134,7 @@ def _tuned(one: Program, two: Program) -> Iterator[str]:
 def _configuration(it: Instruction) -> str:
     """As text, however its keys are ordered."""
     try:
-        read: Any = json.loads(it.backend_config)
+        read: Any = parse_json(it.backend_config)
     except ValueError:
         return it.backend_config
     if isinstance(read, dict):

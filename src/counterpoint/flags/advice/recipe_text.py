@@ -28,11 +28,10 @@ is about: `kinds` of collectives, `where` in the program.
 
 from __future__ import annotations
 
-import re
-import tomllib
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
+from counterpoint.core.documents import parse_toml
 from counterpoint.core.errors import InputError
 from counterpoint.flags.advice.condition import FAMILIES, NEEDED, Condition
 from counterpoint.flags.advice.recipe import Line, Recipe
@@ -59,27 +58,15 @@ _WORDS: Final = {
 """What these fields may say."""
 
 
-_DEEPEST: Final = 64
-_DEEP_KEY: Final = re.compile(
-    r"""(?<![^\s.=\[\],"'])"""
-    r"""(?:(?:"[^"\n]*+"|'[^'\n]*+'|[^\s.=\[\],"']++)[ \t]*+\.[ \t]*+){"""
-    f"{_DEEPEST + 1}}}"
-)
-"""tomllib takes a time for a key that grows with the square of its dots."""
-
-
 def read_recipe(text: str, where: str) -> Recipe:
     """The settings in a TOML text; `where` is its file."""
-    if deep := _DEEP_KEY.search(text):
-        line = text.count("\n", 0, deep.start()) + 1
-        raise InputError(
-            f"{where}:{line}: a key with more than {_DEEPEST} dots",
-            next="put flags under [xla_flags] and variables under [env]",
-        )
     try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as failure:
-        raise InputError(f"{where}: not TOML: {failure}") from None
+        document = parse_toml(text)
+    except ValueError as failure:
+        raise InputError(
+            f"{where}: not TOML: {failure}",
+            next="put flags under [xla_flags] and variables under [env]",
+        ) from None
     for key in document:
         if key not in _TABLES:
             raise InputError(

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, get_args
 
+from counterpoint.core.documents import parse_json
 from counterpoint.tune.journal.codec import Misfit, of_plain, to_plain
 from counterpoint.tune.journal.records import FORMAT, Record, StudyBegan
 
@@ -100,7 +101,10 @@ def _told(line: bytes) -> dict[str, Any]:
     body, found, rest = text.rpartition(_SUM)
     if not found or rest != f'{_checksum(body)}"}}\n':
         raise Damaged("its checksum does not fit")
-    told: dict[str, Any] = json.loads(body + "}")
+    try:
+        told: dict[str, Any] = parse_json(body + "}")
+    except ValueError as error:
+        raise Damaged(str(error)) from None
     return told
 
 

@@ -23,13 +23,13 @@ a sweep as a whole: names of arms, each with its settings; or a list of tables w
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, cast
 
+from counterpoint.core.documents import parse_json, parse_toml
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.flags import Settings
 from counterpoint.tune.arm import BASE, Per
@@ -112,8 +112,8 @@ def parse_space(text: str, file: str) -> SpaceFile:
 
 def _toml(text: str, file: str) -> object:
     try:
-        return tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as failure:
+        return parse_toml(text)
+    except ValueError as failure:
         raise InputError(
             f"{file}: not TOML: {failure}", next="docs/reference/tune-space.md has an example"
         ) from None
@@ -129,11 +129,11 @@ def _json(text: str, file: str) -> object:
         return found
 
     try:
-        return json.loads(text, object_pairs_hook=once)
+        return parse_json(text, pairs=once)
     except json.JSONDecodeError as failure:
         where = f"line {failure.lineno}, column {failure.colno}"
         raise InputError(f"{file}: not JSON: {failure.msg} (at {where})") from None
-    except (RecursionError, ValueError) as failure:
+    except ValueError as failure:
         raise InputError(f"{file}: not JSON: {failure}") from None
 
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Final
 
+from counterpoint.core.documents import parse_json
 from counterpoint.core.errors import InputError
 from counterpoint.tune.journal.codec import Misfit, of_plain, to_plain
 from counterpoint.tune.plan import Plan
@@ -23,8 +24,8 @@ def plan_of(study: Study) -> Plan:
     """The plan that a study goes by, as it was last told."""
     text = dict(study.options).get(PLAN)
     try:
-        return Plan() if text is None else of_plain(Plan, json.loads(text))
-    except Misfit as error:
+        return Plan() if text is None else of_plain(Plan, parse_json(text))
+    except (Misfit, ValueError) as error:
         raise InputError(
             f"the study's plan can't be read: {error}",
             why="another version of Counterpoint wrote it",

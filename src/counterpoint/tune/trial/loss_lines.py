@@ -12,7 +12,6 @@ whole (auxiliary, load balancing, z), which may be zero or wander by themselves.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -20,6 +19,7 @@ from dataclasses import dataclass
 from typing import Final, cast
 
 from counterpoint.capture.step_lines import step_of
+from counterpoint.core.documents import parse_json
 
 
 def _set(text: str) -> frozenset[str]:
@@ -74,7 +74,7 @@ def figures_of(line: str) -> Figures | None:
         return None
     if line.lstrip()[:1] == "{":
         try:
-            made: object = json.loads(line)
+            made: object = parse_json(line)
         except ValueError:
             made = None
         if isinstance(made, dict):

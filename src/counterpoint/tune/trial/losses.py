@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, cast
 
+from counterpoint.core.documents import parse_json
 from counterpoint.runs import Run
 from counterpoint.tune.trial.loss_lines import Figures, figures_of, of_mapping
 from counterpoint.tune.trial.report import Losses
@@ -113,7 +113,7 @@ def _is_of(run: Run, path: Path) -> bool:
 def _written(path: Path) -> Iterator[Figures]:
     for line in _lines(path):
         with suppress(ValueError):
-            made: object = json.loads(line)
+            made: object = parse_json(line)
             if isinstance(made, dict):
                 found = of_mapping(cast("dict[str, object]", made))
                 if found is not None:
