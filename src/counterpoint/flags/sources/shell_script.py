@@ -31,6 +31,8 @@ _WRITES: Final = (">", ">>", ">|", "&>", "&>>")
 _REDIRECTIONS: Final = (*_WRITES, "<", "<<<", "<&", ">&")
 _HANDED: Final = re.compile(TPU + r"""\+?=['"\\]*\$\{?(XLA_FLAGS)\b""")
 _MANY: Final = re.compile(r"[@*]")
+_PER_TOKEN: Final = 4
+"""What a word of a function's body counts each time: it is followed, not only put together."""
 _MOST_CALLS: Final = 300
 
 
@@ -173,7 +175,7 @@ class Reader:
         if self.state.calls > _MOST_CALLS:
             self.state.leave_unread(f"line {body.line}: run too often to be read each time")
             return
-        self.state.values.spend_on(len(body.tokens), body.line)
+        self.state.values.spend_on(_PER_TOKEN * len(body.tokens), body.line)
         body.read = body.running = True
         with self.state.within():
             Reader(self.state, body.tokens).read()

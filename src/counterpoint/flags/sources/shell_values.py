@@ -47,7 +47,8 @@ class Values:
 
     def expand(self, parts: Iterable[Part]) -> Traced:
         """The value of a word."""
-        return self.spend(joined(self._part(part) for part in parts))
+        values = [self._part(part) for part in parts]
+        return self.spend(values[0] if len(values) == 1 else joined(values))
 
     def spend(self, value: Traced, line: int | None = None) -> Traced:
         """The value, if what the script puts together is not too much."""
