@@ -18,8 +18,10 @@ from counterpoint.capture.agent.arrival import when_loaded
 from counterpoint.capture.agent.claim import Claim
 from counterpoint.capture.agent.compiles import Compiles, module_name
 from counterpoint.capture.agent.journal import Journal
-from counterpoint.capture.agent.steps import API, Kind, Numbers, Steps, whole
+from counterpoint.capture.agent.recorder import NotNow, Recorder
+from counterpoint.capture.agent.steps import API, Kind, Numbers, Start, Steps, whole
 from counterpoint.capture.agent.timing import AtStep, Meeting, OnceQuiet
+from counterpoint.capture.agent.trace import Profiler
 from counterpoint.capture.agent.window import NONE, Seen, Window, parse_window, why_never
 
 AGENT = SITE.parent
@@ -427,3 +429,21 @@ def test_what_a_full_disk_does_not_take_is_not_kept_in_memory(tmp_path: Path) ->
     with pytest.raises(OSError, match="No space left"):
         journal.flush()
     journal.flush()  # nothing is left to be written
+
+
+def test_what_is_in_the_way_of_a_window_is_not_asked_for_in_each_step(tmp_path: Path) -> None:
+    """A program may take thousands of steps a second."""
+    asked: list[float] = []
+
+    def busy(_: Window) -> None:
+        asked.append(time.monotonic())
+        raise NotNow("another process takes the profile")
+
+    profiler = Profiler(pytest.importorskip("jax"))
+    recorder = Recorder(Window(start_step=0), AtStep(0), tmp_path, profiler, busy, lambda: None)
+    began = time.monotonic()
+    for turn in range(10_000):
+        recorder.step_begins(Start(TRAIN, turn, leads=True))
+    took = time.monotonic() - began
+    assert recorder.state == "waiting"
+    assert 1 <= len(asked) <= 2 + took / 0.2

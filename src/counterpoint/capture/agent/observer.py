@@ -290,7 +290,8 @@ class Observer:
         if window.processes is not None and self._jax.process_index() not in window.processes:
             raise NotHere(f"only processes {list(window.processes)} are to be profiled")
         if not self._claim.take():
-            raise NotNow(f"{self._claim.holder} of this rank takes the profile")
+            taken = f"{self._claim.holder} of this rank takes the profile"
+            raise NotHere(taken) if self._claim.used_up else NotNow(taken)
 
     def _program_profiles(self, directory: str | None) -> None:
         """The program is about to start a profile of its own: ours must not be in its way."""

@@ -11,6 +11,7 @@ Back to waiting: where a compile shows that what was recorded is not what the pr
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
@@ -28,6 +29,7 @@ _ENOUGH = 5  # whole steps without a compile are kept when one comes
 _RESTARTS = 5  # for compiles in the window; a program that goes on compiling is profiled so
 _SETTLE_S = 1.0  # as long as executions that were queued before the window may hold it up
 _GROWTH = 1 << 29  # bytes that a window by time may add to what the process holds
+_RETRY_S = 0.2  # before a window that can't be opened is tried again: asking takes its time
 _HEARD = 2  # executions, when the first is heard of: the call that compiles is not
 COMPILES = "something was compiled within it"
 
@@ -70,6 +72,7 @@ class Recorder:
         self._restarts = 0
         self._held = 0  # bytes of the process when the window opened
         self._settled = False  # whether the devices had nothing to do then
+        self._tried_s = -math.inf  # when it could not be opened
         self._early = False  # opened before anything was executed, as was asked
         self._kept: dict[str, Any] = {}  # of an earlier window, until a later one is done
         self._span_s = 0.0  # for which what was recorded then may have run
@@ -261,7 +264,7 @@ class Recorder:
                 self._lock.release()
 
     def _open(self, start: Start | None) -> None:
-        if self.state != "waiting":
+        if self.state != "waiting" or time.monotonic() - self._tried_s < _RETRY_S:
             return
         try:
             self._may_open(self.window)
@@ -274,7 +277,7 @@ class Recorder:
                 perfetto_trace=link and start is None,  # the process, and stops it: not from aside
             )
         except NotNow as reason:
-            self.reason = str(reason)
+            self.reason, self._tried_s = str(reason), time.monotonic()
             return
         except NotHere as reason:
             self._become("never", str(reason))
