@@ -84,8 +84,9 @@ def test_an_error_says_what_why_and_next(run: Run) -> None:
         (["gret", "you"], '"gret"', 'Did you mean "greet"?', "counterpoint --help"),
         (["greet", "you", "--tims", "2"], "--tims", "--times", "counterpoint greet --help"),
         (["greet", "you", "--times", "x"], '"x"', "int", "counterpoint greet --help"),
-        (["greet"], "--name", "requires an argument", "counterpoint greet --help"),
-        (["greet", "you", "them"], "them", "Unused", "counterpoint greet --help"),
+        (["greet"], "counterpoint greet", "needs NAME", "counterpoint greet --help"),
+        (["greet", "you", "--times"], "--times", "takes a value", "counterpoint greet --help"),
+        (["greet", "you", "them"], "them", "more than it takes", "counterpoint greet --help"),
         (["--versoin"], "--versoin", "greet", "counterpoint --help"),
     ],
 )
@@ -191,6 +192,15 @@ def test_python_m_counterpoint_is_the_command() -> None:
         check=True,
     )
     assert done.stdout == f"{__version__}\n"
+
+
+@pytest.mark.parametrize(("closed", "code"), [(">&-", 0), ("2>&-", 0), (">&- 2>&- <&-", 0)])
+def test_a_stream_that_is_closed_is_no_crash(closed: str, code: int, tmp_path: Path) -> None:
+    line = f'"{sys.executable}" -m counterpoint runs . {closed}'
+    done = subprocess.run(
+        ["/bin/sh", "-c", line], check=False, cwd=tmp_path, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (code, "")
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from compare_pairs import program, sine, timeline
+from compare_pairs import program, reduce_done, reduce_start, sine, timeline
 
 from counterpoint.cli.app import Command, main
 
@@ -124,6 +124,20 @@ def test_the_report_goes_into_a_file(
     assert run(*pair, "-o", file)[0] == 2  # nothing is overwritten unasked
 
 
+def test_a_collective_that_one_side_lacks_is_no_unknown_there(run: Run, tmp_path: Path) -> None:
+    one = reduce_start("reduce", "grads/psum", 1024), reduce_done("reduced", "reduce", 1024)
+    work = sine("first", "mlp/sin")
+    first = ("first", 0, 2, 0)
+    both = timeline(program(work, *one), [first, ("reduce", 2, 4, 1)], step_ms=LENGTHS)
+    paths = both.to_parquet(tmp_path / "a"), timeline(HLO, [first], step_ms=LENGTHS)
+    code, out, _ = run(paths[0], paths[1].to_parquet(tmp_path / "b"))
+    assert code == 0
+    listed = out.partition("\nCollectives")[2].splitlines()
+    row = next(line for line in listed if line.lstrip().startswith("reduce "))
+    assert row.split()[-7:-5] == ["4.000", "-"]
+    assert row.split()[-1] == "-"
+
+
 def test_what_is_missing_is_named(run: Run, pair: tuple[Path, Path], tmp_path: Path) -> None:
     code, _, err = run(tmp_path / "gone.xplane.pb", pair[1])
     assert code == 3
@@ -135,6 +149,7 @@ def test_two_things_are_compared(run: Run, pair: tuple[Path, Path], count: int) 
     code, _, err = run(*[pair[0]] * count)
     assert code == 2
     assert "--with" in err
+    assert f"and {('none was', '1 was', '', '3 were')[count]} named" in err
 
 
 def test_the_report_of_another_command_is_not_read(

@@ -82,7 +82,7 @@ def test_a_budget_as_people_write_it(text: str, budget: Budget) -> None:
 def test_a_budget_that_is_none(text: str) -> None:
     with pytest.raises(UsageError, match="--budget takes a time") as refused:
         read_budget(text)
-    assert "--budget 2h" in str(refused.value)
+    assert "--budget '20 trials, 2h'" in str(refused.value)
 
 
 def test_a_share_as_people_write_it() -> None:
@@ -237,7 +237,7 @@ def test_a_study_is_named_after_what_is_tuned(
         ),
         (("--", "no-such-program"), 2, "next: command -v no-such-program"),
         (("shwo", "x"), 2, "counterpoint tune show x"),
-        (("show",), 2, "--study requires an argument"),
+        (("show",), 2, "counterpoint tune show needs STUDY"),
         (("show", "no-such"), 3, "no such directory"),
     ],
     ids=lambda it: " ".join(it) if isinstance(it, tuple) else "",

@@ -116,6 +116,16 @@ def test_a_function_that_can_not_be_lowered_says_why(
         lower_function(f"{file}:{name}", devices=4, directory=tmp_path / "lowered")
 
 
+def test_the_command_line_that_a_file_reads_holds_none_of_our_words(
+    tmp_path: Path, file: Path
+) -> None:
+    told = tmp_path / "argv"
+    file.write_text(f"import sys\nopen({str(told)!r}, 'w').write(repr(sys.argv))\n")
+    with pytest.raises(UsageError, match="it has no function make_step"):
+        lower_function(f"{file}:make_step", devices=4, directory=tmp_path / "lowered")
+    assert told.read_text() == repr([str(file)])
+
+
 @pytest.mark.parametrize("missing", ["jax_plugins", "jax_plugins.xla_cuda13"])
 def test_that_there_is_no_compiler_is_told_before_anything_is_lowered(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: str

@@ -14,6 +14,7 @@ import select
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from counterpoint import __version__
@@ -23,7 +24,7 @@ from counterpoint.cli.quick import quick
 from counterpoint.core.errors import CounterpointError, UsageError
 
 if TYPE_CHECKING:
-    from cyclopts import App
+    from cyclopts import App, CycloptsError
 
 INTERRUPTED = 128 + 2  # what a shell reports for a process that SIGINT ended
 READER_GONE = 128 + 13  # and for SIGPIPE: `counterpoint ... | head`
@@ -33,8 +34,16 @@ _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 def main(arguments: Sequence[str] | None = None, commands: Iterable[Command] = COMMANDS) -> int:
     """Run one command line and return its exit code."""
+    _stand_in_for_closed_streams()
     with ends_tidily():
         return _run(arguments, commands)
+
+
+def _stand_in_for_closed_streams() -> None:
+    """Of `>&-`: what is printed goes nowhere, and never into a file that takes the free number."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115
 
 
 def _run(arguments: Sequence[str] | None, commands: Iterable[Command]) -> int:
@@ -177,5 +186,20 @@ def parse(
         )
     except CycloptsError as error:
         place = " ".join(["counterpoint", *(error.command_chain or ())])
-        raise UsageError(str(error), next=f"{place} --help") from error
+        raise UsageError(_wrong(error, place), next=f"{place} --help") from error
     return partial(command, *bound.args, **bound.kwargs)
+
+
+def _wrong(error: CycloptsError, place: str) -> str:
+    """What is wrong with a command line, in words of ours where cyclopts tells it as a parser."""
+    from cyclopts import MissingArgumentError, UnusedCliTokensError
+
+    if isinstance(error, UnusedCliTokensError):
+        return f"{place}: {' '.join(error.unused_tokens or ())} is more than it takes"
+    if isinstance(error, MissingArgumentError) and error.argument is not None:
+        asked = error.keyword or next((it.keyword for it in error.argument.tokens), None)
+        name = asked or error.argument.name
+        if error.argument.field_info.is_positional:
+            name = name.removeprefix("--").upper()
+        return f"{name} takes a value, and has none" if asked else f"{place} needs {name}"
+    return str(error)

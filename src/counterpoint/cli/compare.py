@@ -76,8 +76,9 @@ def _sides(
         return paths, with_
     if len(paths) == 2 and not with_:
         return paths[:1], paths[1:]
+    named = len(paths) + len(with_)
     raise UsageError(
-        f"two things are compared, and {len(paths) + len(with_)} were named",
+        f"two things are compared, and {named or 'none'} {'was' if named <= 1 else 'were'} named",
         why="several runs of each side are told apart by --with",
         next="counterpoint compare A B",
     )

@@ -22,8 +22,8 @@ def examine(facts: Facts, checks: Sequence[Check] = CHECKS) -> tuple[Verdict, ..
 
 def chosen(rules: Sequence[Rule], only: Sequence[str], skip: Sequence[str]) -> tuple[Rule, ...]:
     """Those of these names or codes, or how codes begin; without `only` all, less `skip`."""
-    wanted = _words(only)
-    unwanted = _words(skip)
+    wanted = _lowered(only)
+    unwanted = _lowered(skip)
     return tuple(
         rule for rule in rules if (not only or _named(rule, wanted)) and not _named(rule, unwanted)
     )
@@ -45,12 +45,12 @@ def refuse_nothing(left: Sequence[object], only: Sequence[str], skip: Sequence[s
 def refuse_unknown(rules: Sequence[Documented], texts: Sequence[str], option: str) -> None:
     """Each text must name a rule."""
     for word in _words(texts):
-        if not any(_named(rule, (word,)) for rule in rules):
+        if not any(_named(rule, (word.lower(),)) for rule in rules):
             near = near_codes(rules, word)
             raise UsageError(
                 f"{option} {word}: no such check",
                 why=f"checks are: {', '.join(rule.NAME for rule in rules)}",
-                next=f"{option} {near[0]}" if near else "counterpoint explain-code DOC101",
+                next=f"{option} {near[0] if near else rules[0].NAME}",
             )
 
 
@@ -61,7 +61,11 @@ def _stamped(facts: Facts, checks: Sequence[Check]) -> Iterator[Verdict]:
 
 
 def _words(texts: Sequence[str]) -> tuple[str, ...]:
-    return tuple(part.strip().lower() for one in texts for part in one.split(","))
+    return tuple(part.strip() for one in texts for part in one.split(","))
+
+
+def _lowered(texts: Sequence[str]) -> tuple[str, ...]:
+    return tuple(word.lower() for word in _words(texts))
 
 
 def _named(rule: Documented, words: Sequence[str]) -> bool:

@@ -193,10 +193,19 @@ def collectives_section(work: Work, top: int) -> Section:
 
 
 _Pair = Callable[[Network], tuple[float | None, float | None]]
+_ABSENT: Final = "-"  # it does not run on this side: nothing that could be known
 
 
 def _both(rows: Sequence[Network], of: _Pair, decimals: int | None = None) -> list[list[str]]:
-    return [units.column((of(it)[side] for it in rows), decimals) for side in (0, 1)]
+    return [
+        [
+            cell if (it.row.match.a, it.row.match.b)[side] else _ABSENT
+            for it, cell in zip(
+                rows, units.column((of(it)[side] for it in rows), decimals), strict=True
+            )
+        ]
+        for side in (0, 1)
+    ]
 
 
 def schedule_section(schedule: Schedule, top: int) -> Section:

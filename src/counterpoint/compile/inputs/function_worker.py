@@ -152,4 +152,5 @@ def _show(error: BaseException) -> None:
 
 if __name__ == "__main__":
     _directory, _home, _name, _devices = sys.argv[1:]
+    sys.argv = [_home]  # what their file reads of its command line is not ours
     sys.exit(main(Path(_directory), _home, _name, int(_devices)))
