@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
 
 from command_line import Counterpoint
+from counterpoint.capture.gpu_trace import shows_gpu
 from counterpoint.capture.request import Request
 from counterpoint.core.errors import UsageError
-from counterpoint.workflow.feedback.task import Task, refuse_flags
+from counterpoint.workflow.feedback.task import Task, refuse_flags, refuse_platform
 
 LHS = "xla_gpu_enable_latency_hiding_scheduler"
 
@@ -61,3 +63,74 @@ def test_a_jax_without_a_gpu_backend_is_refused(counterpoint: Counterpoint, tmp_
     assert done.returncode == 2
     assert f"the JAX of {python} has no GPU backend" in done.stderr
     assert [it.name for it in tmp_path.iterdir()] == ["python3"]
+
+
+@pytest.mark.parametrize(
+    "sign",
+    [
+        *("dev/nvidiactl", "dev/nvidia0", "dev/dxg", "dev/kfd", "dev/nvhost-gpu"),
+        *("proc/driver/nvidia/version", "usr/lib/x86_64-linux-gnu/libcuda.so.1"),
+        *("usr/lib64/libcuda.so.1", "usr/lib/wsl/lib/libcuda.so.1", "ours/libcuda.so"),
+    ],
+)
+def test_any_sign_of_a_gpu_is_one(tmp_path: Path, sign: str) -> None:
+    variables = {"PATH": "/nowhere", "LD_LIBRARY_PATH": f":{tmp_path}/ours"}
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "dev" / "null").touch()
+    assert not shows_gpu(variables, tmp_path)
+    (tmp_path / sign).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / sign).touch()
+    assert shows_gpu(variables, tmp_path)
+
+
+def test_a_tool_of_the_driver_is_a_sign(tmp_path: Path) -> None:
+    tool = tmp_path / "nvidia-smi"
+    tool.touch(0o755)
+    assert shows_gpu({"PATH": str(tmp_path)}, tmp_path)
+
+
+def with_plugin(directory: Path) -> Path:
+    """A Python whose JAX has the CUDA plugin."""
+    python = directory / "python3"
+    python.write_text('#!/bin/sh\necho \'{"jaxlib": "0.10.2", "jax-cuda13-plugin": "0.10.2"}\'\n')
+    python.chmod(0o755)
+    return python
+
+
+needs_none = pytest.mark.skipif(shows_gpu({"PATH": "/usr/bin:/bin"}), reason="there is a GPU")
+
+
+@needs_none
+@pytest.mark.parametrize("way", ["auto", "manual", "nsys"])
+def test_a_machine_without_a_gpu_is_refused_before_anything_runs(
+    counterpoint: Counterpoint, tmp_path: Path, way: str
+) -> None:
+    command = ("--", str(with_plugin(tmp_path)), "it's train.py")
+    done = counterpoint("pgle", way, "-o", "out", *command, PATH="/usr/bin:/bin")
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: this machine has no GPU")
+    (line,) = [it for it in done.stderr.splitlines() if it.startswith("  next: ")]
+    words = shlex.split(line.removeprefix("  next: "))
+    assert words == ["counterpoint", "pgle", way, "-o", "out", "--print-only", *command]
+    assert [it.name for it in tmp_path.iterdir()] == ["python3"]
+    printed = counterpoint(*words[1:], PATH="/usr/bin:/bin")
+    assert printed.returncode == 0
+    assert printed.stdout.startswith("#!/usr/bin/env bash")
+
+
+@pytest.mark.parametrize(
+    ("before", "variables"),
+    [
+        (("srun", "-N4"), {}),
+        (("bash", "job.sh"), {}),
+        ((), {"RAY_ADDRESS": "http://head:8265"}),
+        ((), {"JAX_PLATFORMS": "cuda"}),
+    ],
+)
+def test_what_may_run_elsewhere_is_not_refused(
+    tmp_path: Path, before: tuple[str, ...], variables: dict[str, str]
+) -> None:
+    command = (*before, str(with_plugin(tmp_path)), "train.py")
+    environment = {"PATH": "/usr/bin:/bin", **variables}
+    asked = Request(command=command, environment=environment)
+    refuse_platform(Task(request=asked, directory=tmp_path / "out"))

@@ -54,6 +54,11 @@ def named_interpreter(command: Sequence[str], env: Mapping[str, str]) -> Path | 
     return _first(_named(command, env.get("PATH")), env)
 
 
+def is_python(word: str) -> bool:
+    """Whether a command's word is a Python, by its name."""
+    return _PYTHON.match(Path(word).name) is not None
+
+
 def _first(names: Sequence[str], env: Mapping[str, str]) -> Path | None:
     found = (shutil.which(name, path=env.get("PATH")) for name in names)
     return next((Path(path) for path in found if path is not None), None)
@@ -63,7 +68,7 @@ def _named(command: Sequence[str], search: str | None) -> list[str]:
     if not command:
         return []
     first = command[0]
-    if _PYTHON.match(Path(first).name):
+    if is_python(first):
         return [first]
     script = shutil.which(first, path=search)
     by_path = [word for word in command[1:] if "/" in word and _PYTHON.match(Path(word).name)]

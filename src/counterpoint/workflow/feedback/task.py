@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from counterpoint.capture.interpreter import Interpreter, find_interpreter
+from counterpoint.capture.gpu_trace import shows_gpu
+from counterpoint.capture.interpreter import Interpreter, find_interpreter, is_python
 from counterpoint.capture.launch import launch
 from counterpoint.capture.request import Request, Window
 from counterpoint.core.beside import beside
@@ -129,12 +130,24 @@ def refuse_platform(task: Task) -> None:
                 why="it runs on the CPU, where XLA takes no PGLE profile: GPUs do",
                 next=f"{_python(found)} -m pip install 'jax[cuda13]'",
             )
+        if "jaxlib" in versions and _runs_here(task) and not shows_gpu(variables):
+            raise UsageError(
+                "this machine has no GPU: no device of a driver, no nvidia-smi, no libcuda.so",
+                why="the program would run on the CPU, where XLA takes no PGLE profile: GPUs do",
+                next="--print-only",
+            )
     elif not {it.strip() for it in variables[name].lower().split(",")} & _GPUS:
         raise UsageError(
             f"{name}={variables[name]}: the program would not run on GPUs",
             why="XLA takes a PGLE profile on GPUs only",
             next=f"--env {name}=cuda",
         )
+
+
+def _runs_here(task: Task) -> bool:
+    """Whether the command is a Python itself; srun, a script or Ray may go to another machine."""
+    away = "RAY_ADDRESS" in {**task.inherited, **task.request.settings.variables}
+    return is_python(task.command[0]) and not away
 
 
 def _python(found: Interpreter | None) -> str:
