@@ -11,9 +11,12 @@ from pathlib import Path
 import pytest
 from xspace_builder import US, hlo_proto, kernel, metadata, nvidia, xspace
 
-from counterpoint.cli.digest import digest_lines
+from counterpoint.cli.digest import digest_lines, digest_of_compared
+from counterpoint.core.basis import Unknown
+from counterpoint.report.workflow_sections import times_line
 from counterpoint.runs import Outcome, OutcomeKind, Run, read_run
 from counterpoint.runs.run import Given
+from counterpoint.runs.score import Score
 from counterpoint.runs.writer import RankStart, RunWriter, Start
 
 STEP = ("jit_step", 7)
@@ -113,3 +116,16 @@ def test_ctrl_c_breaks_off_the_digest_and_not_the_run(place: Path) -> None:
         interrupt.cancel()
         signal.signal(signal.SIGINT, before)
     assert line == "digest   none: reading its profile was broken off"
+
+
+def test_of_compared_runs_both_times_and_the_loss_that_is_left(place: Path) -> None:
+    place.write_bytes(profile())
+    run = run_of(place)
+    bare = replace(run, ranks=())
+    times = times_line([Score(0.0123, 9, "log", 0), Unknown("?")], [Unknown("?")], Unknown("why"))
+    assert times == "12.30 ms without, ? with the profile: not compared"
+    step, loss = digest_of_compared(times, (bare, run))
+    assert step == f"step time     {times}"
+    assert loss.startswith("largest loss  STEP")
+    assert loss.endswith("; in run")
+    assert list(digest_of_compared(times, (bare,))) == [step]

@@ -158,8 +158,10 @@ def test_a_prediction_asks_next_for_the_link_that_its_collectives_wait_for(
     assert shlex.split(line)[shlex.split(line).index("--what-if") + 1] == links
 
 
-PROGRAMS = ("counterpoint", "pip", "rm", "mv", "mkdir", "less", "ls", "git", "pgrep", "ray")
-PROGRAMS += ("scontrol", "scancel", "srun", "sudo", "env", "unset", "command", "nsys", "python")
+PROGRAMS = (
+    *("counterpoint", "pip", "rm", "mv", "mkdir", "less", "ls", "git", "pgrep", "ray"),
+    *("scontrol", "scancel", "srun", "sudo", "env", "unset", "command", "nsys", "python"),
+)
 LEFT_OUT = re.compile(r"leave --[a-z-]+ out")  # the command line makes a command of it
 
 

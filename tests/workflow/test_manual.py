@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -70,7 +71,15 @@ def test_a_measured_profile_is_proved_to_be_used(
 def test_the_compared_runs_differ_by_the_profile_alone(
     counterpoint: Counterpoint, workload: list[str], tmp_path: Path
 ) -> None:
-    counterpoint("pgle", "manual", *STEPS, "-o", "tuned", "--", *workload)
+    done = counterpoint("pgle", "manual", *STEPS, "-o", "tuned", "--", *workload)
+    # The log ends in the digest: both step times, and the largest loss in a run with a profile.
+    step, loss, same = done.stderr.splitlines()[-3:]
+    assert re.fullmatch(
+        r"counterpoint: step time     [\d.,]+ ms without, [\d.,]+ ms with the profile: .*", step
+    )
+    assert loss.startswith("counterpoint: largest loss  STEP")
+    assert loss.endswith("; in profile")
+    assert "report.txt" in same
     profile_run, without, with_ = (
         dict(read_run(tmp_path / "tuned" / name).settings.xla)
         for name in ("profile", "without-1", "with-1")

@@ -6,10 +6,11 @@ wrong in it, and how long it takes, can't touch the end of the run that it is ab
 
 from __future__ import annotations
 
+import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -35,6 +36,19 @@ def digest_lines(run: Run, seconds: int = _LONGEST) -> Iterator[str]:
             yield f"digest   none: {units.size(size)} of profile are not read at a run's end"
     except (Exception, KeyboardInterrupt):  # noqa: BLE001 - the run is over, and ended well
         yield "digest   none: reading its profile was broken off"
+
+
+def digest_of_compared(step_times: str, runs: Iterable[Run]) -> Iterator[str]:
+    """The same two lines of runs that were compared; the loss is of the first that has a profile.
+
+    `runs` are in the order in which they are asked: what is left with a change comes first.
+    """
+    yield f"step time     {step_times}"
+    profiled = next((run for run in runs if run.profiles), None)
+    if profiled is None:
+        return
+    said = [line for line in digest_lines(profiled) if not line.startswith("step time")]
+    yield from (f"{line}; in {shlex.quote(profiled.path.name)}" for line in said)
 
 
 def _asked(path: Path, seconds: int) -> list[str]:

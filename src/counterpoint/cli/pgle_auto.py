@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from counterpoint.cli.digest import digest_of_compared
 from counterpoint.cli.numbers import WholeNumber
 from counterpoint.cli.workflow import ReportOptions, deliver, make_task, say
 from counterpoint.cli.workload import ProfileOptions, Switch, WorkloadOptions
 from counterpoint.core.errors import UsageError
 from counterpoint.report.auto_document import auto_document
 from counterpoint.report.workflow_json import auto_json
-from counterpoint.workflow.feedback.auto import CALLS, How, auto_script
+from counterpoint.report.workflow_sections import times_line
+from counterpoint.workflow.feedback.auto import CALLS, Auto, How, auto_script
 from counterpoint.workflow.feedback.auto import auto as carry_out
 
 
@@ -43,5 +47,14 @@ def auto(
         print(auto_script(task, how), end="")
         return 0
     made = carry_out(task, how, say)
-    deliver(task.directory, auto_document(made), lambda: auto_json(made), as_json=report.json)
+    document = auto_document(made)
+    deliver(task.directory, document, lambda: auto_json(made), _digest(made), as_json=report.json)
     return 0 if made.used else 1
+
+
+def _digest(made: Auto) -> Iterator[str]:
+    if made.scores is None or made.before is None or made.after is None:
+        return iter(())
+    before, after = made.scores
+    times = times_line([before], [after], made.comparison)
+    return digest_of_compared(times, (made.after, made.before))

@@ -7,7 +7,14 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from counterpoint.cli.workflow import LoopOptions, ReportOptions, deliver, make_task, say
+from counterpoint.cli.workflow import (
+    LoopOptions,
+    ReportOptions,
+    deliver,
+    feedback_digest,
+    make_task,
+    say,
+)
 from counterpoint.cli.workload import Many, ProfileOptions, Switch, WorkloadOptions
 from counterpoint.report.feedback_document import feedback_document
 from counterpoint.report.workflow_json import feedback_json
@@ -61,5 +68,6 @@ def nsys(
         return 0
     feedback = carry_out(task, how, say)
     document = feedback_document(feedback)
-    deliver(task.directory, document, lambda: feedback_json(feedback), as_json=report.json)
+    data, digest = lambda: feedback_json(feedback), feedback_digest(feedback)
+    deliver(task.directory, document, data, digest, as_json=report.json)
     return 0 if feedback.used else 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -12,13 +12,16 @@ from typing import Final
 
 from cyclopts import Parameter
 
+from counterpoint.cli.digest import digest_of_compared
 from counterpoint.cli.numbers import WholeNumber
 from counterpoint.cli.output import write_output
 from counterpoint.cli.workload import ProfileOptions, Switch, WorkloadOptions, make_request
 from counterpoint.core.errors import UsageError
 from counterpoint.pgle.make import check_percentile
-from counterpoint.report.document import Document
+from counterpoint.report.document import Document, printable
 from counterpoint.report.terminal import plain_text, print_document
+from counterpoint.report.workflow_sections import times_line
+from counterpoint.workflow.feedback.feedback import Feedback
 from counterpoint.workflow.feedback.task import Task
 
 _HOME: Final = Path("counterpoint-runs")
@@ -98,8 +101,25 @@ def say(line: str) -> None:
     print(f"counterpoint: {line}", file=sys.stderr)
 
 
-def deliver(directory: Path, document: Document, data: Callable[[], str], *, as_json: bool) -> None:
-    """Print the report, and keep it beside what it reports on."""
+def feedback_digest(feedback: Feedback) -> Iterator[str]:
+    """The two lines of runs without and with a profile, where they were compared."""
+    if not feedback.used:
+        return iter(())
+    without, with_profile = feedback.without, feedback.with_profile
+    times = times_line(without.scores, with_profile.scores, feedback.comparison)
+    measured = () if feedback.measured is None else (feedback.measured,)
+    return digest_of_compared(times, (*with_profile.runs, *measured, *without.runs))
+
+
+def deliver(
+    directory: Path,
+    document: Document,
+    data: Callable[[], str],
+    digest: Iterable[str],
+    *,
+    as_json: bool,
+) -> None:
+    """Print the report, and keep it beside what it reports on; the digest is for the job's log."""
     text = data()
     write_output(directory / "report.json", text)
     write_output(directory / "report.txt", plain_text(document))
@@ -107,4 +127,6 @@ def deliver(directory: Path, document: Document, data: Callable[[], str], *, as_
         sys.stdout.write(text)
         return
     print_document(document, sys.stdout)
+    for line in digest:
+        say(printable(line))
     say(f"the same in {shlex.quote(str(directory / 'report.txt'))} and report.json")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from statistics import median_low
 
 from counterpoint.core.basis import Unknown
 from counterpoint.pgle.proof import Complaint, ModuleUse
@@ -44,6 +45,21 @@ def times_section(
     )
     blocks = (Table(columns=columns, rows=cells), Prose(_reach(comparison), Tone.QUIET))
     return Section("Step times", _change(comparison), blocks)
+
+
+def times_line(
+    without: Iterable[Score | Unknown],
+    with_profile: Iterable[Score | Unknown],
+    comparison: Comparison | Unknown,
+) -> str:
+    """The step times without and with the profile in one line, the median of each one's runs."""
+    said = f"{_median(without)} without, {_median(with_profile)} with the profile"
+    return f"{said}: {_change(comparison)}"
+
+
+def _median(scores: Iterable[Score | Unknown]) -> str:
+    known = [it.seconds for it in scores if not isinstance(it, Unknown)]
+    return units.milliseconds(median_low(known) * 1e3) if known else units.UNKNOWN
 
 
 def _score(score: Score | Unknown) -> tuple[str, str, str]:
