@@ -373,7 +373,9 @@ def test_the_guess_stands_under_the_headline_where_other_programs_take_much(
 ) -> None:
     text = flat(plain_text(explain_document(explain(accumulated(update_ms)))))
     guess = "one run of jit_grad, the program with most device time, is taken as one step; other"
-    assert (guess in text.partition("Where a median step goes")[0]) is told
+    headline = text.partition("Where a median step goes")[0]
+    assert (guess in headline) is told
+    assert "jit_grad runs 4 times for each run of" in headline
 
 
 def test_a_step_is_asked_for_by_the_number_of_its_marker() -> None:

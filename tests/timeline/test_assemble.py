@@ -368,6 +368,28 @@ def test_gradient_accumulation_without_markers_is_pointed_out() -> None:
     assert any("jit_micro runs 4 times for each run of jit_apply" in note for note in made.notes)
 
 
+@pytest.mark.parametrize("first", [0, 1, 3])
+def test_gradient_accumulation_is_seen_where_the_profile_begins_within_a_step(first: int) -> None:
+    runs = range(first, 14)
+    spans = [Span("fusion", 50 * k, 40, run=k, module="jit_micro") for k in runs]
+    spans += [
+        Span("update", 200 * k + 190, 5, run=20 + k, module="jit_apply")
+        for k in range(4)
+        if 200 * k + 190 < 50 * 14
+    ]
+    made = timeline(recording(spans))
+    assert any("jit_micro runs 4 times for each run of jit_apply" in note for note in made.notes)
+
+
+def test_a_program_that_runs_now_and_then_makes_no_accumulation() -> None:
+    spans = [Span("fusion", 50 * k, 40, run=k, module="jit_train") for k in range(12)]
+    spans += [
+        Span("loss", 50 * k + 42, 5, run=20 + k, module="jit_evaluate") for k in (1, 4, 9, 11)
+    ]
+    made = timeline(recording(spans))
+    assert not any("times for each run" in note for note in made.notes)
+
+
 class TestMarks:
     """Runs of a program whose schedule is known but whose runs nobody counted: a, b, c, d."""
 

@@ -44,6 +44,8 @@ class Price:
     how: str = ""
     # Whether time or size decides, of a collective: "latency" or "bandwidth".
     bound_by: str = ""
+    # The links that its slowest part goes over, of a collective: "NVLink 4", "PCIe 5", "NIC".
+    link: str = ""
 
     def __post_init__(self) -> None:
         if not 0 <= self.low <= self.seconds <= self.high:
@@ -57,11 +59,17 @@ class Price:
 
 
 def around(
-    seconds: float, reach: float, source: Source, family: Family, how: str = "", bound_by: str = ""
+    seconds: float,
+    reach: float,
+    source: Source,
+    family: Family,
+    how: str = "",
+    bound_by: str = "",
+    link: str = "",
 ) -> Price:
     """A price that may be off by a share of itself to either side."""
     return Price(
-        seconds, seconds / (1 + reach), seconds * (1 + reach), source, family, how, bound_by
+        seconds, seconds / (1 + reach), seconds * (1 + reach), source, family, how, bound_by, link
     )
 
 

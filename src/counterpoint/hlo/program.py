@@ -42,6 +42,8 @@ class Program:
     stacks: StackTable = field(default_factory=StackTable, repr=False)
     # Instructions that run inside an async wrapper, and the start that stands for them.
     wrapped: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    # What it was read from, where whoever read it wants it kept with what becomes of it.
+    written: bytes | None = field(default=None, repr=False)
     answers: dict[Hashable, Any] = field(default_factory=dict[Hashable, Any], repr=False)
 
     @property

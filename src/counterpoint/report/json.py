@@ -36,7 +36,8 @@ _OP_KEYS: Final = (
 )
 _COLLECTIVE_KEYS: Final = (
     *("op", "kind", "bytes", "group_size", "count", "total_ms", "exposed_ms", "hidden_share"),
-    *("wait_ms", "algbw_gbps", "busbw_gbps", "median_ms", "transfer_ms", "slack_ms"),
+    *("wait_ms", "algbw_gbps", "busbw_gbps", "median_ms", "transfer_ms", "mean_transfer_ms"),
+    "slack_ms",
     *("message_bytes", "phase", "scope", "source", "program"),
 )
 _LARGE: Final = frozenset({"flops", "bytes_accessed", "flops_per_s", "bytes_per_s"})

@@ -145,7 +145,8 @@ def _bandwidth(analysis: NetworkAnalysis, top: int) -> Section:
         Told("sends", [units.size(row["wire_bytes"]) for row in rows], number=True, rank=2),
         Told("required", _gbps(rows, "required_gbps"), number=True),
         Told(rate, _gbps(rows, "achieved_gbps"), number=True),
-        Told("capacity", _gbps(rows, "capacity_gbps"), number=True, rank=1),
+        Told("capacity", _gbps(rows, "capacity_gbps"), number=True, rank=2),
+        Told("decided by", [_decides(row) for row in rows], rank=1),
         Told("exposed ms", units.column(row["exposed_ms"] for row in rows), number=True),
         Told("bound", names(rows, "bound"), words=True),
     ]
@@ -153,7 +154,17 @@ def _bandwidth(analysis: NetworkAnalysis, top: int) -> Section:
         f"{len(rows)} of {several(len(analysis.network), 'collective')}, the most exposed first;"
         " rates in GB/s; required is what one device sends, over its slack"
     )
+    if analysis.basis == Basis.PREDICTED:
+        summary += "; decided by: the links, or their latency, that it is priced by"
     return Section("Bandwidth", summary, (table(told),))
+
+
+def _decides(row: dict[str, Any]) -> str:
+    """Of a prediction, what its price rests on; unknown where a measurement is its price."""
+    link, bound = row["priced_link"], row["priced_bound"]
+    if link is None:
+        return units.UNKNOWN
+    return f"{link} latency" if bound == "latency" else str(link)
 
 
 def _gbps(rows: list[dict[str, Any]], name: str) -> list[str]:

@@ -17,8 +17,7 @@ SCHEMA: Final = "counterpoint.network/1"
 
 _FROM_COLLECTIVES: Final = (
     *("group_size", "count"),
-    pl.col("mean_transfer_ms").alias("transfer_ms"),  # of which its rate is
-    *("wait_ms", "exposed_ms"),
+    *("transfer_ms", "mean_transfer_ms", "wait_ms", "exposed_ms"),
 )
 
 

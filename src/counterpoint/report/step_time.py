@@ -15,6 +15,7 @@ from counterpoint.report import units
 from counterpoint.report.document import Prose, Section, Tone, printable
 from counterpoint.runs import Run
 from counterpoint.runs.score import Score, score_of_steps
+from counterpoint.timeline.steps import EACH_RUN
 
 _NOTICEABLE: Final = 0.99  # a step is longer than its program's runs by more than this shows
 _DISAGREE: Final = 0.25  # of the shorter: noise and the profiler's overhead are mostly less
@@ -51,6 +52,7 @@ def step_section(explanation: Explanation, run: Run | None) -> Section:
                 f" {units.percent(share, 0)} of device time. If a step is more than that, {_MARK}"
             )
         )
+    below += [Prose(printable(it)) for it in explanation.notes if EACH_RUN in it]
     return Section("Step time", _in_profile(explanation), tuple(below))
 
 

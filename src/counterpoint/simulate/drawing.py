@@ -14,7 +14,15 @@ from counterpoint.simulate.case import Case
 from counterpoint.simulate.course import Course, Entry
 from counterpoint.simulate.plan import Seconds
 from counterpoint.timeline.device import Device, Host
-from counterpoint.timeline.model import HOST_EVENTS, RUNS, SPANS, STEPS, ProgramEntry, Timeline
+from counterpoint.timeline.model import (
+    HOST_EVENTS,
+    PRICED,
+    RUNS,
+    SPANS,
+    STEPS,
+    ProgramEntry,
+    Timeline,
+)
 from counterpoint.timeline.operations import describe_ops
 from counterpoint.timeline.recording import OPS as RECORDED_OPS
 from counterpoint.timeline.recording import EmbeddedProgram
@@ -39,6 +47,9 @@ def draw(
     known = {"name": names, "op": names, "async_window": False}
     ops = pl.DataFrame({it: known.get(it) for it in RECORDED_OPS}, schema=RECORDED_OPS)
     described = describe_ops(ops, [0] * len(ops), lambda _: program)
+    described = described.with_columns(_priced(case)).with_columns(
+        pl.when(pl.col("collective").is_not_null()).then(name).alias(name) for name in PRICED
+    )
     entry = ProgramEntry(
         program.name,
         () if program.fingerprint is None else (program.fingerprint,),
@@ -67,6 +78,17 @@ def draw(
         notes=notes,
         truncated=False,
     )
+
+
+def _priced(case: Case) -> list[pl.Series]:
+    """How each instruction was priced, and over which links."""
+    prices = case.prices.prices
+    told = {
+        "priced_how": [it.how or None for it in prices],
+        "priced_link": [it.link or None for it in prices],
+        "priced_bound": [it.bound_by or None for it in prices],
+    }
+    return [pl.Series(name, told[name], kind) for name, kind in PRICED.items()]
 
 
 def draw_spans(case: Case, course: Course) -> pl.DataFrame:

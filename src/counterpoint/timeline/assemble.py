@@ -59,6 +59,7 @@ def finish(gathered: Gathered, inputs: Sequence[str], notes: Sequence[str]) -> T
         *gathered.damaged.values(),
         *gathered.notes,
     ]
+    basis = gathered.hosts[0].basis if gathered.hosts else Basis.MEASURED
     matched_by = LAST
     if len(hosts) > 1:
         tables, matched_by = _matched(tables, gathered)
@@ -72,10 +73,11 @@ def finish(gathered: Gathered, inputs: Sequence[str], notes: Sequence[str]) -> T
         tables.markers,
         tables.spans,
         [device.host for device in gathered.devices],
+        predicted=basis is Basis.PREDICTED,
     )
     said += _uneven(tables.runs, names, found.program, matched_by)
     return Timeline(
-        basis=gathered.hosts[0].basis if gathered.hosts else Basis.MEASURED,
+        basis=basis,
         inputs=tuple(inputs),
         hosts=tuple(hosts),
         devices=tuple(gathered.devices),

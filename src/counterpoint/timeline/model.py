@@ -69,6 +69,13 @@ OPS: Final[Schema] = {
     "done_position": pl.UInt32,  # of the instruction that waits for this one
 }
 
+PRICED: Final[Schema] = {
+    "priced_how": pl.String,  # in a few words: "Ring Simple, 2 x 8 ranks, 8 x 47 GB/s NICs"
+    "priced_link": pl.String,  # the links that decide it: "NVLink 4", "NIC"
+    "priced_bound": pl.String,  # latency or bandwidth
+}
+"""Columns that `ops` has besides in a prediction: how the cost model priced collectives."""
+
 RUNS: Final[Schema] = {
     "device": pl.UInt16,
     "program": pl.UInt16,

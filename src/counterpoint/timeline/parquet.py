@@ -23,6 +23,7 @@ from counterpoint.timeline.device import Device, Host
 from counterpoint.timeline.model import (
     HOST_EVENTS,
     OPS,
+    PRICED,
     RUNS,
     SPANS,
     STEPS,
@@ -36,7 +37,7 @@ from counterpoint.timeline.url import refuse_url
 FORMAT: Final = "counterpoint.timeline/1"
 MANIFEST: Final = "timeline.json"
 _TABLES: Final[dict[str, Schema]] = {
-    "ops": OPS,
+    "ops": {**OPS, **PRICED},
     "spans": SPANS,
     "runs": RUNS,
     "steps": STEPS,
@@ -47,8 +48,9 @@ _ROW: Final = "row"
 _NUMBERED: Final = ("ops", "runs")
 """Tables whose rows others name by number: on disk they have it as a column, for joins in SQL."""
 
-_LATER: Final = {"steps": ("whole",)}
-"""Columns that Timelines stored by earlier versions lack; some lack the table of transfers."""
+_LATER: Final = {"steps": ("whole",), "ops": tuple(PRICED)}
+"""Columns that some Timelines lack: of earlier versions, that table of transfers too, and measured
+ones those of prices."""
 
 _HLO: Final = "hlo.parquet"
 _VARIANTS: Final[Schema] = {"program": pl.Int64, "host": pl.Int64, "name": pl.String}

@@ -29,6 +29,9 @@ _REMAIN: Final = 2
 _BUILDS: Final = 3
 """A function with that many builds that ran once each is compiled anew for every call."""
 
+EACH_RUN: Final = " for each run of "
+"""What a note says of a program that runs several times in what may be one step."""
+
 _COUNTED: Final = "numbered from 0"
 
 _WARM_UP: Final = 1.05
@@ -52,15 +55,20 @@ def find_steps(
     markers: pl.DataFrame,
     spans: pl.DataFrame,
     host_of_device: Sequence[int],
+    *,
+    predicted: bool = False,
 ) -> FoundSteps:
     """Find the steps of a Timeline from its runs (with `index`) and its markers (with `host`).
 
-    Spans tell them where the profile names no program.
+    Spans tell them where the profile names no program. A predicted step that was kept as a trace
+    ends where its marker says.
     """
     on_device = markers.filter(pl.col("device").is_not_null())
     program = dominant(runs)
     if len(on_device):
-        return _finish(*_of_devices(on_device), runs, spans, program)
+        steps, rule = _of_devices(on_device)
+        whole = steps.with_columns(whole=pl.lit(value=True)) if predicted else steps
+        return _finish(whole, rule, runs, spans, program)
     if program is None:
         return _finish(*_of_spans(spans, markers, host_of_device), runs, spans, None)
     marked = markers.filter(pl.col("device").is_null())
@@ -156,17 +164,28 @@ def _recompiled(
 
 def _accumulation(runs: pl.DataFrame, program: int, names: list[str]) -> list[str]:
     """Say so when another program runs once for every few runs of the dominant one."""
-    per_device = (
-        runs.group_by("device", "program").len().group_by("program").agg(pl.col("len").max())
-    )
-    counts = dict(per_device.rows())
-    own = counts[program]
+    device = runs.filter(pl.col("program") == program)["device"].mode().min()
+    here = runs.filter(pl.col("device") == device).sort("start_ps")
+    starts = here.filter(pl.col("program") == program)["start_ps"]
     return [
-        f"{names[program]} runs {own // count} times for each run of {names[other]}: if that is one"
-        " step, mark steps with jax.profiler.StepTraceAnnotation"
-        for other, count in sorted(counts.items())
-        if other != program and count > 1 and own >= 2 * count and own % count == 0
+        f"{names[program]} runs {times} times{EACH_RUN}{names[other]}: if that is one step, mark"
+        " steps with jax.profiler.StepTraceAnnotation"
+        for other in sorted(set(here["program"].to_list()) - {program})
+        if (times := _between(starts, here.filter(pl.col("program") == other)["start_ps"])) > 1
     ][:1]
+
+
+def _between(starts: pl.Series, others: pl.Series) -> int:
+    """How many starts lie between one and the next of the others; 0 where that is not settled.
+
+    A profile may begin and end within a step: what stands before the first and behind the last of
+    the others is not counted, but where there are two of them, for two tell no rhythm.
+    """
+    at = starts.search_sorted(others, side="left").to_numpy().astype(np.int64)
+    apart = np.unique(np.diff(at))
+    if len(apart) != 1 or (len(at) == 2 and len(starts) != 2 * apart[0]):
+        return 0
+    return int(apart[0])
 
 
 def _by_runs(runs: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -27,7 +28,7 @@ def load_scheduled(path: Path | str, module: str | None = None) -> Program | Non
     papers = [paper for paper in found if is_scheduled(paper)]
     if not papers or candidates(found):
         return None
-    return _chosen(path, [read_program(paper.read()) for paper in _once(papers)], module)
+    return _chosen(path, [_with_text(paper.read()) for paper in _once(papers)], module)
 
 
 def _single(paper: Paper) -> Program | None:
@@ -36,8 +37,13 @@ def _single(paper: Paper) -> Program | None:
         return None
     if form_of(data) is Form.HLO_TEXT and b"is_scheduled=true" not in data.partition(b"\n\n")[0]:
         return None
-    program = read_program(data)
+    program = _with_text(data)
     return program if program.is_scheduled else None
+
+
+def _with_text(data: bytes) -> Program:
+    """With what it was read from: a prediction of it is kept with its program."""
+    return replace(read_program(data), written=data)
 
 
 def _once(papers: list[Paper]) -> list[Paper]:

@@ -88,6 +88,7 @@ def _from_table(kind: str, size: int, ranks: int, target: Target, pattern: str) 
         Family.DOMAIN,
         f"{ranks} ranks{other}, XLA's table",
         "latency" if latency else "bandwidth",
+        target.links.generation,
     )
 
 
@@ -114,7 +115,7 @@ def _from_model(kind: str, size: int, ranks: int, target: Target, bus: bool) -> 
     reach = _LATENCY_REACH if bound == "latency" else _FORMULA_REACH
     joined = "PCIe" if bus and links.domain_bytes_per_s else links.generation
     how = f"{how}, {ranks} ranks, {joined}"
-    return around(seconds, reach, Source.ANALYTIC, Family.DOMAIN, how, bound)
+    return around(seconds, reach, Source.ANALYTIC, Family.DOMAIN, how, bound, joined)
 
 
 @cache

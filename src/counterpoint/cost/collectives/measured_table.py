@@ -70,6 +70,7 @@ def corrected(
         Family.NETWORK,
         f"{price.how}, corrected by {table.nodes} hosts of {table.origin}",
         price.bound_by,
+        price.link,
     )
 
 

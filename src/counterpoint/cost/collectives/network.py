@@ -17,6 +17,7 @@ _ALL_TO_ALL: Final = 0.85
 _PEER_S: Final = 2e-6  # of each further peer across the network
 _BASE_S: Final = 22.4e-6  # a first message: NCCL's 8.4 us to start and 14 us over the network
 _PAIR: Final = 0.95  # of a NIC's rate for rings, what one pair of ranks reaches
+NIC: Final = "NIC"
 # How far latencies may be off: a cloud's network may double them.
 _LATENCY_REACH: Final = 0.6
 _BANDWIDTH_REACH: Final = 0.12
@@ -35,11 +36,11 @@ def price_across(kind: str, size: int, where: Placement, target: Target, scalars
         fastest = min(found, key=lambda it: it.seconds)
         best = min((it for it in found if not it.hopeful), key=lambda it: it.seconds)
     how = f"{best.algorithm} {best.protocol}, {where}".replace(" ,", ",")
-    binds = _nics(where, nic)
+    binds, link = _nics(where, nic), NIC
     if best.within and best.bound_by == "bandwidth":
-        links = "PCIe" if where.bus else target.links.generation
-        binds = f"bound by {links} at {ours.domain_bytes_per_s / 1e9:.3g} GB/s, not by {binds}"
-    return _price(best, fastest, f"{how}, {binds}", scalars)
+        link = "PCIe" if where.bus else target.links.generation
+        binds = f"bound by {link} at {ours.domain_bytes_per_s / 1e9:.3g} GB/s, not by {binds}"
+    return _price(best, fastest, f"{how}, {binds}", scalars, link)
 
 
 def price_pair(size: int, nic_bytes_per_s: float, scalars: Scalars) -> Price:
@@ -64,11 +65,12 @@ def _all_to_all(size: int, where: Placement, nic: float, target: Target) -> Esti
     return Estimate("point to point", "", latency, transfer, within=inside_s > crossing_s)
 
 
-def _price(best: Estimate, fastest: Estimate, how: str, scalars: Scalars) -> Price:
+def _price(best: Estimate, fastest: Estimate, how: str, scalars: Scalars, link: str = NIC) -> Price:
     wire = scalars.network.reach + _BANDWIDTH_REACH
     low = min(fastest.seconds, best.latency / (1 + _LATENCY_REACH) + best.transfer / (1 + wire))
     high = best.latency * (1 + _LATENCY_REACH) + best.transfer * (1 + wire)
-    return Price(best.seconds, low, high, Source.ANALYTIC, Family.NETWORK, how, best.bound_by)
+    bound = best.bound_by
+    return Price(best.seconds, low, high, Source.ANALYTIC, Family.NETWORK, how, bound, link)
 
 
 def _nics(where: Placement, nic: float) -> str:

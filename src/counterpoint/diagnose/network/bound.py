@@ -158,7 +158,8 @@ def _priced(facts: Facts) -> tuple[Bound, str]:
 
 
 def _price(facts: Facts) -> str:
-    how = f" ({facts.wire.price.how})" if facts.wire.price and facts.wire.price.how else ""
+    price = facts.wire.priced or facts.wire.price
+    how = f" ({price.how})" if price and price.how else ""
     said = f"priced at {facts.transfer_ms or facts.total_ms:.3g} ms"
     if facts.achieved is None:
         return said + how

@@ -36,6 +36,9 @@ SCHEMA: Final = {
     "required_gbps": pl.Float64,  # gigabytes per second; null: without slack no rate is enough
     "achieved_gbps": pl.Float64,
     "capacity_gbps": pl.Float64,  # of one device in one direction; null: nobody says
+    "priced_link": pl.String,  # of a prediction: the links that decide its price
+    "priced_bound": pl.String,  # latency or bandwidth of them
+    "priced_how": pl.String,  # in a few words
     "bound": pl.String,  # of Bound
     "why": pl.String,  # with the figures that it was told by
     "own_bound": pl.String,  # the same of what is exposed besides waiting for a late rank
@@ -113,10 +116,20 @@ def _row(row: dict[str, Any], wire: Wire, link_busy: float) -> dict[str, Any]:
         "required_gbps": _giga(required),
         "achieved_gbps": _giga(achieved),
         "capacity_gbps": _giga(wire.capacity),
+        **_priced(wire),
         "bound": told[0],
         "why": told[1],
         "own_bound": own[0],
         "own_why": own[1],
+    }
+
+
+def _priced(wire: Wire) -> dict[str, str | None]:
+    priced = wire.priced
+    return {
+        "priced_link": priced.link or None if priced else None,
+        "priced_bound": priced.bound or None if priced else None,
+        "priced_how": priced.how or None if priced else None,
     }
 
 

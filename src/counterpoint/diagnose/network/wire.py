@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
 
@@ -21,6 +21,7 @@ from counterpoint.hardware import Target
 from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.collective import KINDS
 from counterpoint.timeline.host_transfers import host_transfers
+from counterpoint.timeline.model import PRICED
 
 
 class Link(StrEnum):
@@ -37,6 +38,15 @@ _TO_ALL: Final = ("all-to-all", "ragged-all-to-all")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Priced:
+    """How the simulator's cost model priced a collective: not as another would today."""
+
+    how: str
+    link: str  # the links that decide it: "NVLink 4", "NIC"; empty: a measurement says the price
+    bound: str  # latency or bandwidth
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Wire:
     """One collective on its link; None is not known. Bytes and rates are of one device."""
 
@@ -44,10 +54,32 @@ class Wire:
     bytes: float | None = None
     capacity: float | None = None  # bytes per second, in one direction
     price: Price | None = None  # what the cost model takes it to need
+    priced: Priced | None = None  # of a prediction
 
 
 def wires(case: Case) -> list[Wire]:
     """Of each row of `case.ask(collective_profile)`."""
+    rows = case.ask(collective_profile).select("program", "op").rows()
+    priced = _prices(case)
+    return [
+        replace(wire, priced=priced.get(row))
+        for row, wire in zip(rows, _unpriced(case), strict=True)
+    ]
+
+
+def _prices(case: Case) -> dict[tuple[Any, ...], Priced]:
+    """By program and op, as the simulator was told; none of what was measured."""
+    ops = case.timeline.ops
+    if not {*PRICED} <= {*ops.columns}:
+        return {}
+    told = ops.filter(pl.col("priced_how").is_not_null() | pl.col("priced_link").is_not_null())
+    return {
+        (program, op): Priced(how=how or "", link=link or "", bound=bound or "")
+        for program, op, how, link, bound in told.select("program", "op", *PRICED).iter_rows()
+    }
+
+
+def _unpriced(case: Case) -> list[Wire]:
     fabric = fabric_of(case)
     between_slices = set(host_transfers(case.timeline).select("program", "name").rows())
     rows = case.ask(collective_profile).join(

@@ -116,7 +116,7 @@ def forecast_scheduled(bench: Bench, variant: Variant, program: Program) -> Fore
         name=variant.name,
         settings=variant.settings,
         program=program,
-        simulation=bench.simulate(program, variant.settings),
+        simulation=bench.simulate(program, variant.settings, hlo=program.written),
         memory=memory_fit(None, bench.target, variant.settings.variables),
         notes=("this program was scheduled already: it is simulated as it is",),
     )
