@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 import tune_conclusions
+from counterpoint.report.document import Table
+from counterpoint.report.fit import fit
 from counterpoint.report.terminal import plain_text, print_document
 from counterpoint.report.tune_document import tune_document
 from counterpoint.report.tune_json import tune_json
@@ -198,3 +200,15 @@ def test_figures_as_text() -> None:
         "0 s", "119 s", "2 min", "1 h 23 min", "?",
     ]  # fmt: skip
     assert [clock(it) for it in (7, 127.9, 3727)] == ["0:07", "2:07", "1:02:07"]
+
+
+@pytest.mark.parametrize("width", [48, 60, 80])
+def test_names_of_arms_stay_whole_so_that_they_can_be_given_to_arm(width: int) -> None:
+    name = " + ".join(f"all-gather threshold {size} MiB" for size in (64, 128, 256))
+    found = tune_conclusions.found()
+    rows = [replace(it, arm=replace(it.arm, name=f"{name} {n}")) for n, it in enumerate(found.rows)]
+    document = tune_document(replace(found, rows=tuple(rows)), STUDY, 20, "next")
+    tables = [it for one in document.sections for it in one.blocks if isinstance(it, Table)]
+    arms = next(it for it in tables if it.columns[0].title == "arm")
+    shown = [" ".join(row[0].split()) for row in fit(arms, width).rows]
+    assert set(shown) == {row[0] for row in arms.rows} <= {it.arm.name for it in rows}

@@ -29,6 +29,7 @@ class Kind(Enum):
     NUMBER = auto()
     WORD = auto()
     NAME = auto()  # may lose its middle
+    LABEL = auto()  # a name that is pasted back: stays whole, in several lines where it is long
     PLACE = auto()  # may lose its beginning: a path says most at its end
     SENTENCE = auto()  # may lose its end, after every column that can be left out
 

@@ -23,13 +23,17 @@ from counterpoint.report.places import (
 
 GAP: Final = 2
 
-_LEAST: Final = {Kind.NAME: 20, Kind.PLACE: 26, Kind.WORD: 24}
+_LEAST: Final = {Kind.NAME: 20, Kind.LABEL: 20, Kind.PLACE: 26, Kind.WORD: 24}
 """Characters that a cell keeps before a column is left out; words are folded, not shortened.
 
 A sentence stays whole until no more columns can be left out.
 """
 
-_BARELY: Final = {Kind.NAME: 8, Kind.PLACE: 8, Kind.WORD: 8, Kind.NUMBER: 1, Kind.SENTENCE: 24}
+_BARELY: Final = {
+    **dict.fromkeys((Kind.NAME, Kind.LABEL, Kind.PLACE, Kind.WORD), 8),
+    Kind.NUMBER: 1,
+    Kind.SENTENCE: 24,
+}
 """Characters that it keeps when nothing more can be left out; numbers stay whole."""
 
 _BROKEN: Final = 16
@@ -113,7 +117,7 @@ def _shortened(table: Table, width: int, ellipsis: str) -> Table:
     room = widths(table)
     for least, kinds in (
         (_LEAST, (Kind.PLACE,)),
-        (_LEAST, (Kind.PLACE, Kind.NAME)),
+        (_LEAST, (Kind.PLACE, Kind.NAME, Kind.LABEL)),
         (_LEAST, (*_LEAST,)),
         (_BARELY, (*_BARELY,)),
     ):
@@ -155,7 +159,7 @@ def _cells(column: Column, cells: Sequence[str], limit: int, ellipsis: str, hang
     match column.kind:
         case Kind.NUMBER:
             return [*cells]
-        case Kind.WORD:
+        case Kind.WORD | Kind.LABEL:
             return [_folded(cell, limit, hang) for cell in cells]
         case Kind.NAME:
             short = distinct(cells, limit, ellipsis, without_middle)

@@ -30,7 +30,7 @@ Broken = tuple[Path, str]
 
 _FEW: Final = 10  # steps, below which percentiles say nothing
 _COLUMNS: Final = (
-    Column("name", Kind.NAME),
+    Column("name", Kind.LABEL),
     Column("started", Kind.WORD, 2),
     Column("outcome", Kind.WORD),
     Column("ranks", Kind.NUMBER, 4),

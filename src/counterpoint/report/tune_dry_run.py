@@ -99,8 +99,8 @@ def _dimensions(dimensions: Sequence[Dimension], top: int) -> Iterator[Section]:
     if not dimensions:
         return
     columns = (
-        Column("dimension", Kind.NAME),
-        Column("choices", Kind.NAME),
+        Column("dimension", Kind.LABEL),
+        Column("choices", Kind.LABEL),
         Column("acts on", Kind.WORD, rank=1),
         Column("why", Kind.NAME, rank=2),
     )
@@ -129,7 +129,7 @@ def _named(arms: Iterable[Arm], top: int) -> Iterator[Section]:
     named = [it for it in arms if it.origin in (Origin.HAND, Origin.RECIPE)]
     if not named:
         return
-    columns = (Column("arm", Kind.NAME), Column("from", Kind.WORD), Column("sets", Kind.NAME))
+    columns = (Column("arm", Kind.LABEL), Column("from", Kind.WORD), Column("sets", Kind.LABEL))
     rows = tuple((printable(it.name), str(it.origin), printable(_sets(it))) for it in named[:top])
     yield Section(
         "Arms by name",

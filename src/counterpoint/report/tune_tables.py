@@ -81,7 +81,7 @@ def _measured(rows: Iterable[ArmRow]) -> Table:
     foreseen = any(it.arm.predicted is not None for it in rows)
     compared = any(it.prediction_off is not None for it in rows)
     columns = (
-        Column("arm", Kind.NAME),
+        Column("arm", Kind.LABEL),
         Column("status", Kind.WORD),
         Column("gain", Kind.NUMBER),
         Column("range", Kind.WORD),
@@ -140,7 +140,7 @@ def _predicted(rows: Iterable[ArmRow], best: Arm | None) -> Table:
         [None if it is None or it.exposed_s is None else it.exposed_s * 1e3 for it in said]
     )
     columns = (
-        Column("arm", Kind.NAME),
+        Column("arm", Kind.LABEL),
         Column("status", Kind.WORD),
         Column("gain", Kind.NUMBER),
         Column("range", Kind.WORD),
@@ -232,7 +232,7 @@ def ablation_section(conclusion: Conclusion) -> Iterator[Section]:
     if not found:
         return
     columns = (
-        Column("change", Kind.NAME),
+        Column("change", Kind.LABEL),
         Column("brings", Kind.NUMBER),
         Column("range", Kind.WORD),
         Column("basis", Kind.WORD),
