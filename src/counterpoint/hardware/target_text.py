@@ -28,8 +28,11 @@ _SPELLING: Final = re.compile(
 )
 _GBITS: Final = re.compile(r"[Gg](?:b|bps|b/s|bit|bit/s)?")
 _SLICE: Final = re.compile(r"(?:TPU[ -]?)?(v\d+[a-z]*)-(\d{1,9})", re.IGNORECASE | re.ASCII)
-_BY_CORES: Final = ("v2", "v3", "v4", "v5p")
-"""Slices whose names count TensorCores, two on a chip; JAX counts a chip of v4 and v5p as one."""
+_BY_CORES: Final = ("v4", "v5p")
+"""Slices whose names count TensorCores, two on a chip, where JAX counts the chip as one device.
+
+Names of v2 and v3 count cores, too, and there each is a device.
+"""
 _MOST_DEVICES: Final = 1 << 20
 _MOST_GBPS: Final = 3_200
 """For one GPU: twice the 1,600 Gb/s that two ConnectX-9 give the GPUs of NVIDIA's newest racks."""
@@ -168,7 +171,7 @@ def _spelt(text: str) -> re.Match[str]:
 
 
 def _without_slice(text: str) -> str:
-    """`v5e-256` as 256xTPUv5e: a slice by its name, with chips where that counts cores."""
+    """`v5e-256` as 256xTPUv5e: a slice by its name, with devices where that counts cores."""
     found = _SLICE.fullmatch(text)
     if found is None:
         return text
