@@ -15,6 +15,7 @@ from host_side import Run as Execution
 from counterpoint.core.basis import Unknown
 from counterpoint.diagnose.context import Context
 from counterpoint.diagnose.finding import Finding
+from counterpoint.diagnose.host import builds
 from counterpoint.diagnose.rules import recompilation
 from counterpoint.runs.outcome import Outcome, OutcomeKind
 from counterpoint.runs.run import Compile, Given, Rank, Run, StepStart
@@ -206,6 +207,24 @@ def test_a_second_compile_at_the_start_costs_once(
     assert isinstance(finding.saves_ms, Unknown)
     assert said in finding.detail
     assert "train.py:7" in finding.detail
+
+
+@pytest.mark.parametrize(("second", "most"), [(SHORT, 2), (BATCH, 100)])
+def test_of_builds_in_each_step_no_more_are_read_than_it_takes(
+    second: str, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+
+    def counted(lowered: str) -> tuple[builds.Argument, ...]:
+        read.append(lowered)
+        return arguments(lowered)
+
+    arguments = builds.arguments
+    monkeypatch.setattr(builds, "arguments", counted)
+    run = with_builds(tmp_path, *[(FREE, BATCH), (FREE, second)] * 200)
+    (finding,) = found(training(), run)
+    assert ("changes from 2xi32 to 1xi32" in finding.detail) == (second == SHORT)
+    assert 2 <= len(read) <= most
 
 
 def test_where_a_run_kept_no_programs_the_argument_is_not_known() -> None:

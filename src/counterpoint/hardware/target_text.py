@@ -57,6 +57,9 @@ class _Host:
 
 
 _UNKNOWN_HOST: Final = _Host(usual=8, most=16, source="servers have at most 16 GPUs")
+_UNKNOWN_SLICE: Final = _Host(
+    usual=_MOST_DEVICES, most=_MOST_DEVICES, source="its slices are not known here", word="slice"
+)
 _GRACE_HOPPER: Final = _Host(usual=1, most=32, source="GH200 NVL32 joins 32")
 
 
@@ -226,6 +229,8 @@ def _host(chip: str) -> _Host:
     if ici is not None:
         most = ici.slice_devices
         return _Host(usual=most, most=most, source=ici.slice_source, word="slice")
+    if chip.startswith("TPU"):
+        return _UNKNOWN_SLICE
     if chip.startswith("GH200"):
         return _GRACE_HOPPER
     wiring = find_wiring(chip)

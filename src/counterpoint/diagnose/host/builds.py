@@ -21,6 +21,9 @@ from counterpoint.runs.run import Compile, Rank
 _HEAD_BYTES: Final = 1 << 22
 """Of a lowered program: its signature and the names of its arguments stand at the top."""
 
+_BUILDS: Final = 50
+"""Programs of one function that are read: none that differ among so many, and it is static ones."""
+
 _MAIN: Final = re.compile(r"func\.func public @main\(")
 _ARGUMENT: Final = re.compile(r"%arg\d+: (?P<type>\S+)\s*(?P<rest>.*)", re.DOTALL)
 _SHARDING: Final = re.compile(
@@ -91,15 +94,17 @@ def _is_work(it: Compile) -> bool:
 
 def _apart(rank: Rank, name: str) -> str | None:
     files = sorted(it for it in rank.lowered if it.stem.endswith(f"_{name}_compile"))
-    builds = [arguments(text) for file in files if (text := _head(file)) is not None]
-    if len(builds) < 2:
-        return None
+    # Where every step compiles there are thousands of them: no more are read than it takes.
+    builds = (arguments(text) for file in files[:_BUILDS] if (text := _head(file)) is not None)
+    same = False
     for first, second in pairwise(builds):
         if told := list(_differences(first, second)):
             more = len(told) - 1
             others = f"; {more:,} more of its {len(first):,} arguments change, too" if more else ""
             return f"{told[0]}{others}"
-    return "its arguments have the same shapes and shardings: static arguments may differ"
+        same = True
+    said = "its arguments have the same shapes and shardings: static arguments may differ"
+    return said if same else None
 
 
 def _differences(first: Sequence[Argument], second: Sequence[Argument]) -> Iterator[str]:
