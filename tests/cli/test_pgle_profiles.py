@@ -186,8 +186,10 @@ def test_merge_writes_one_profile(run: Run, first: Path, second: Path, tmp_path:
     out = tmp_path / "both"
     code, printed, err = run("merge", first, second, "-o", out)
     assert (code, err) == (0, "")
+    told = f"2 programs, kept apart, 1 in more than one file: jit_step ({A[:8]}), {B};"
     assert printed.splitlines() == [
         f"{out}: median over 2 profiles; 5 costs of 2 modules",
+        f"{told} XLA takes for each only its own costs",
         f"next: counterpoint pgle show {out}",
     ]
     assert {cost.key: cost.us for cost in read_profile(out).costs} == {
@@ -197,6 +199,29 @@ def test_merge_writes_one_profile(run: Run, first: Path, second: Path, tmp_path:
         f"{A}::new": 7.0,
         f"{B}::dot": 20.0,
     }
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ((f"{A}::dot", f"{A}::dot"), f"one program, {A}: XLA takes these costs when it compiles"),
+        ((f"{A}::dot", f"{B}::dot"), "2 programs, kept apart, none in more than one file: "),
+        (
+            ("dot", "dot"),
+            "1 of 1 in more than one file, mixed even where their programs differ; XLA takes each",
+        ),
+        (("dot", "add"), "names without a program, 0 of 2 in more than one file; XLA takes each"),
+    ],
+)
+def test_merge_says_of_which_programs_its_profiles_are(
+    run: Run, tmp_path: Path, keys: tuple[str, ...], said: str
+) -> None:
+    files = [tmp_path / f"{number}.pbtxt" for number in range(len(keys))]
+    for file, key in zip(files, keys, strict=True):
+        file.write_text(f'costs {{ name: "{key}" cost_us: 5.0 }}\n')
+    code, printed, _ = run("merge", *files, "-o", tmp_path / "all.pbtxt")
+    assert code == 0
+    assert said in printed.splitlines()[1]
 
 
 def test_merge_refuses_before_it_reads(run: Run, first: Path, tmp_path: Path) -> None:

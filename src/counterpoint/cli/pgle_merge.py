@@ -11,9 +11,11 @@ from cyclopts import Parameter
 from counterpoint.core.errors import UsageError
 from counterpoint.pgle.files import read_profile
 from counterpoint.pgle.merge import merge_profiles
+from counterpoint.pgle.merged import told_of_merge
 from counterpoint.pgle.origin import count
 from counterpoint.pgle.statistic import MEDIAN, check_percentile
 from counterpoint.pgle.writing import check_place, write_profile
+from counterpoint.report.document import printable
 
 
 def merge(
@@ -34,11 +36,11 @@ def merge(
     if not profiles:
         raise UsageError("no profile was named", next="counterpoint pgle merge A B -o OUT.pbtxt")
     check_place(out, overwrite=force)
-    merged = merge_profiles(
-        [read_profile(it) for it in profiles], percentile, [*map(str, profiles)]
-    )
+    read = [read_profile(it) for it in profiles]
+    merged = merge_profiles(read, percentile, [*map(str, profiles)])
     write_profile(merged, out, overwrite=force)
     print(f"{out}: {merged.origin['statistic']}; {_size(len(merged.costs), merged.fingerprints)}")
+    print(printable(told_of_merge(read)))
     print(f"next: {shlex.join(['counterpoint', 'pgle', 'show', out])}")
 
 
