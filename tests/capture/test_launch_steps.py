@@ -20,6 +20,9 @@ from counterpoint.capture.step_lines import NamedStep, StepLines, bar_step_of
         ("I1121 09:25:01 train.py:3] Train step 7: loss 2", 7),
         ("Step #7", 7),
         ("at step 7.", 7),
+        ("iter 7: loss 10.9417, time 3000.12ms, mfu -100.00%", 7),  # nanoGPT
+        (" iteration        7/     100 | consumed samples: 56 | lm loss: 1.1E+01 |", 7),  # Megatron
+        ("[   7/30] loss=0.999 tok/s=1,805 step_time=0.0573s lr=1.00e-04", 7),
     ],
 )
 def test_a_step_is_found(line: str, step: int) -> None:
@@ -37,6 +40,13 @@ def test_a_step_is_found(line: str, step: int) -> None:
         "footstep 7",
         "stepping 7",
         "step seven",
+        "iter 7",
+        "iter 7.5 loss 2",
+        "iterations 7 loss 2",
+        "[7/30] Building CXX object loss.o",
+        "Epoch [7/30] loss 2.3",
+        "[7/30] val loss 2.3",
+        "lossless [7/30]",
         "",
     ],
 )

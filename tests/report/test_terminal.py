@@ -330,6 +330,13 @@ def test_the_step_time_is_that_which_the_run_counted_not_the_guess_of_an_unmarke
     assert "the step" not in loss
 
 
+def test_the_digest_says_that_a_step_may_be_several_runs() -> None:
+    step, _ = digest(explain(accumulated(2)), None)
+    assert "by the profile; jit_grad runs 4 times for each run of jit_update" in step
+    alone, _ = digest(explain(few_steps(4)), None)
+    assert alone.endswith("by the profile")
+
+
 def test_a_run_that_agrees_with_its_profile_leaves_the_step_to_the_profile() -> None:
     explained = explain(accumulated())
     text = flat(plain_text(explain_document(explained, run=a_run(0.033))))

@@ -2,11 +2,13 @@
 
     completed step: 7, seconds: 1.234, TFLOP/s/device: ...     MaxText: its own seconds are used
     step 7 loss 1.23 · step=7 · Step: 7/100 · [step 7] · global_step: 7
+    iter 7: loss 1.23, time 50ms · iteration 7/ 100 | lm loss: 1.2 · [ 7/100] loss=1.23
      7%|#  | 7/100 [00:05<00:45, 2.0it/s, loss=2.31]           a progress bar of tqdm's
 
-Of bars only those that speak of a loss or of steps are meant, and no evaluation's: downloads and
-tokenizers have bars, too. Only a number above the last one counts, so that a second line about a
-step is not a second step.
+Iterations and a count in brackets are steps where the line tells a loss, and is of no evaluation
+and no epoch. Of bars only those that speak of a loss or of steps are meant, and no evaluation's:
+downloads and tokenizers have bars, too. Only a number above the last one counts, so that a second
+line about a step is not a second step.
 """
 
 from __future__ import annotations
@@ -27,6 +29,14 @@ _COMPLETED: Final = re.compile(
 _BAR: Final = re.compile(
     r"(?<![\d./])(?P<step>\d{1,9})/\d{1,9} \[[^\]\[]*?"
     r"(?:[\d?] ?(?:it|steps?|batch(?:es)?|updates?)/s|s/(?:it|steps?|batch(?:es)?|updates?))"
+)
+_COUNTED: Final = re.compile(
+    r"(?<![A-Za-z0-9])iter(?:ation)?(?:[\"']?\s*[:=#]\s*|\s+#?)(?P<step>\d{1,9})(?![\d.]*\.?\d)(?![A-Za-z%])"
+    r"|\[ *(?P<part>\d{1,9}) ?/ ?\d{1,9}\]",
+    re.IGNORECASE,
+)
+_LOSS: Final = re.compile(
+    r"(?<![A-Za-z])loss(?:es)?[\"']?\s*[:=]?\s*[\"']?[-+]?(?:\d|nan|inf)", re.IGNORECASE
 )
 _OF_TRAINING: Final = re.compile(r"(?<![A-Za-z])(?:loss(?:es)?|steps?)(?![A-Za-z])", re.IGNORECASE)
 _NOT_OF_TRAINING: Final = re.compile(
@@ -65,8 +75,14 @@ class StepLines:
 
 def step_of(line: str) -> int | None:
     """The number of the step that a line names."""
-    found = _STEP.search(line[:_LONGEST])
-    return int(found["step"]) if found else None
+    line = line[:_LONGEST]
+    found = _STEP.search(line)
+    if found is not None:
+        return int(found["step"])
+    if not _LOSS.search(line) or _NOT_OF_TRAINING.search(line):
+        return None
+    counted = _COUNTED.search(line)
+    return int(counted["step"] or counted["part"]) if counted else None
 
 
 def bar_step_of(line: str) -> int | None:

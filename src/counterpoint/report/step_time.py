@@ -61,7 +61,8 @@ def step_line(explanation: Explanation, run: Run | None) -> str:
     own = own_step(explanation, run)
     if own is None:
         step = step_section(explanation, None).summary.replace("   ", ", ")
-        return f"{step}; {explanation.basis} by the profile"
+        several = [f"; {printable(it)}" for it in explanation.notes if EACH_RUN in it]
+        return f"{step}; {explanation.basis} by the profile{''.join(several)}"
     if explanation.steps.median_ms is None:
         seen = _no_step(explanation)
     else:
