@@ -21,7 +21,7 @@ from counterpoint.report.explain_document import digest, explain_document
 from counterpoint.report.runs_document import steps_line
 from counterpoint.report.terminal import plain_text, print_document
 from counterpoint.runs.outcome import Outcome, OutcomeKind
-from counterpoint.runs.run import Given, Process, ProfileWindow, Rank, Run, StepStart
+from counterpoint.runs.run import Compile, Given, Process, ProfileWindow, Rank, Run, StepStart
 from counterpoint.timeline.assemble import assemble
 from counterpoint.timeline.device import Host
 from counterpoint.timeline.model import Timeline
@@ -343,6 +343,34 @@ def test_a_run_that_agrees_with_its_profile_leaves_the_step_to_the_profile() -> 
     assert "Step time 30.00 ms median" in text
     assert "as the run itself counted: 33.00 ms" in text
     assert "Where a median step goes" in text
+
+
+def compiled_run(*within: int, steps: int) -> Run:
+    """Steps of 33 ms; what is compiled within one takes 200 ms more."""
+    run, now_s, starts, compiles = a_run(0.033), 100.0, list[StepStart](), list[Compile]()
+    for number in range(steps):
+        starts.append(StepStart(number, now_s, "annotation"))
+        if number in within:
+            compiles.append(Compile("jit_step", 0.2, "backend", at_s=now_s + 0.21))
+            now_s += 0.2
+        now_s += 0.033
+    rank = replace(run.ranks[0], steps=tuple(starts), compiles=tuple(compiles))
+    return replace(run, ranks=(rank,))
+
+
+@pytest.mark.parametrize(
+    ("run", "said"),
+    [
+        (compiled_run(0, 1, steps=4), "4 seen, median 33.00 ms of the 1 in which nothing was comp"),
+        (compiled_run(0, 1, 2, steps=5), "5 seen, median 33.00 ms of the 1 in which nothing was"),
+        (compiled_run(0, 1, steps=3), "3 seen, median 233.0 ms of 1, in which something was comp"),
+        (compiled_run(0, 1, 2, 3, steps=5), "5 seen, median 233.0 ms of 3, in each of which some"),
+        (compiled_run(0, steps=3), "3 seen, median 33.00 ms, "),
+        (compiled_run(0, 1, steps=9), "9 seen, median 33.00 ms of the 6 in which nothing was comp"),
+    ],
+)
+def test_a_step_in_which_something_was_compiled_is_no_step_time(run: Run, said: str) -> None:
+    assert steps_line(run).startswith(said)
 
 
 def test_steps_that_were_profiled_are_not_said_to_be_outside_the_profile(tmp_path: Path) -> None:

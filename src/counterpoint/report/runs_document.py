@@ -111,7 +111,12 @@ def steps_line(run: Run) -> str:
         why = f": {BURSTS}" if any(rank.steps_in_bursts for rank in run.ranks) else ""
         return f"{seen} seen, no time known{why}" if seen else "none were seen"
     of = f" of the {timing.steps:,} {_UNDISTURBED}" if timing.left_out > 1 else ""
-    if timing.disturbed and run.profiles:
+    if timing.compiled:
+        each = "each of which" if timing.steps > 1 else "which"
+        of = f" of {timing.steps:,}, in {each} something was compiled"
+    elif timing.disturbed and timing.left_out > 1:
+        of = f" of the {timing.steps:,} in which nothing was compiled"
+    elif timing.disturbed and run.profiles:
         of = f" of the {timing.steps:,} after the first, the profiled ones among them"
     return (
         f"{len(rank.steps)} seen, median {units.milliseconds(timing.seconds * 1e3)}{of}"

@@ -34,7 +34,8 @@ def step_section(explanation: Explanation, run: Run | None) -> Section:
     if timed is not None:
         steps_of = f"the {timed.steps:,} steps that the profile does not cover"
         if timed.disturbed:  # nearly all were profiled
-            steps_of = f"the {timed.steps:,} steps after the first, profiled ones among them"
+            which = "after the first" if timed.left_out < 2 else "in which nothing was compiled"
+            steps_of = f"the {timed.steps:,} steps {which}, profiled ones among them"
         counted = units.milliseconds(timed.seconds * 1e3)
         below.append(Prose(f"as the run itself counted: {counted}, median of {steps_of}"))
     if explanation.steps.median_ms is None:

@@ -30,7 +30,8 @@ class Score:
     source: str  # annotation, api, log or profile
     left_out: int  # steps with a compile or under the profiler
     each_s: tuple[float, ...] = ()  # those steps, in order
-    disturbed: bool = False  # too few were left alone, so these are all but the first
+    disturbed: bool = False  # too few were left alone: of all but the first, where nothing compiled
+    compiled: bool = False  # even then something was compiled in each, so these are all of those
 
 
 def score(run: Run) -> Score | Unknown:
@@ -53,23 +54,36 @@ def seen_steps(run: Run) -> Score | Unknown:
     if rank is None:
         bursts = any(it.steps_in_bursts for it in run.ranks)
         return Unknown(BURSTS if bursts else "no steps were seen")
-    seconds = tuple(rank.step_seconds[1:] or rank.step_seconds)
-    left_out = len(rank.step_seconds) - len(seconds)
-    source = rank.step_source or "log"
-    return Score(median_low(seconds), len(seconds), source, left_out, seconds, disturbed=True)
+    return _disturbed(rank)
 
 
 def _of_rank(rank: Rank) -> Score | None:
     if not rank.step_seconds:
         return None
     quiet = undisturbed(rank.steps, disturbances(rank))
-    disturbed = len(quiet) < _FEWEST
-    enough = tuple(rank.step_seconds[1:] if disturbed else quiet)
-    if len(enough) < _FEWEST:
-        return None
-    left_out = len(rank.step_seconds) - len(enough)
+    if len(quiet) < _FEWEST:
+        rest = _disturbed(rank)
+        return None if rest.compiled or rest.steps < _FEWEST else rest
+    left_out = len(rank.step_seconds) - len(quiet)
+    return Score(median_low(quiet), len(quiet), rank.step_source or "log", left_out, quiet)
+
+
+def _disturbed(rank: Rank) -> Score:
+    """Of a rank that has few steps but those of the profile."""
+    calm = undisturbed(rank.steps[1:], _compiles(rank))
+    seconds = calm or tuple(rank.step_seconds[1:] or rank.step_seconds)
+    left_out = len(rank.step_seconds) - len(seconds)
     source = rank.step_source or "log"
-    return Score(median_low(enough), len(enough), source, left_out, enough, disturbed=disturbed)
+    compiled = not calm and not undisturbed(rank.steps, _compiles(rank))
+    return Score(
+        median_low(seconds),
+        len(seconds),
+        source,
+        left_out,
+        seconds,
+        disturbed=True,
+        compiled=compiled,
+    )
 
 
 def undisturbed(
@@ -93,13 +107,17 @@ def _apart(before: StepStart, after: StepStart) -> int:
 
 def disturbances(rank: Rank) -> list[tuple[float, float]]:
     """Compiles, and the profile with the time it takes to write it."""
-    found = [(it.at_s - it.seconds, it.at_s) for it in rank.compiles if it.at_s is not None]
+    found = _compiles(rank)
     for process in rank.processes:
         window = process.window
         if window is not None and window.opened_s is not None:
             closed_s = window.closed_s if window.closed_s is not None else float("inf")
             found.append((window.opened_s, closed_s))
     return found
+
+
+def _compiles(rank: Rank) -> list[tuple[float, float]]:
+    return [(it.at_s - it.seconds, it.at_s) for it in rank.compiles if it.at_s is not None]
 
 
 def _of_profile(run: Run) -> Score | Unknown:
