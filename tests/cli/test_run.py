@@ -458,3 +458,24 @@ def second_compiles(place: Path, program: str) -> list[dict[str, Any]]:
     told = counterpoint("explain", "a", "--json", cwd=place)
     assert told.returncode == 0, told.stderr
     return [it for it in json.loads(told.stdout)["findings"] if it["code"] == "STEP303"]
+
+
+@pytest.mark.parametrize("code", [0, 7])
+def test_where_our_own_words_can_t_be_written_the_program_runs_to_its_end(
+    tmp_path: Path, code: int
+) -> None:
+    program = f"open('trained', 'w'); raise SystemExit({code})"
+    words = ("run", "-o", "kept", "--no-profile", "--", sys.executable, "-c", program)
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "counterpoint", *words],
+            cwd=tmp_path,
+            env=ENVIRONMENT,
+            stdout=full,
+            stderr=full,
+            check=False,
+            timeout=120,
+        )
+    assert done.returncode == code
+    assert (tmp_path / "trained").exists()
+    assert (tmp_path / "kept" / "run.json").exists()

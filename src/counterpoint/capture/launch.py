@@ -53,12 +53,23 @@ def _silent(what: str) -> None:
     del what
 
 
+def unfailing(say: Say) -> Say:
+    """Words that can't be shown end nothing: a job's log may lie on the disk that is full."""
+
+    def said(what: str) -> None:
+        with suppress(OSError, ValueError):  # the latter of a stream that is closed
+            say(what)
+
+    return said
+
+
 def launch(request: Request, say: Say = _silent) -> Run:
     """Run the workload, and wait for it.
 
     Raises a UsageError or InputError before anything is started; after that, the Run says what
     happened, also where it went wrong.
     """
+    say = unfailing(say)
     inherited = dict(os.environ if request.environment is None else request.environment)
     world = _world(request, inherited)
     refuse_missing(request.command, {**inherited, **request.settings.variables})

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, TextIO
 
 from cyclopts import Parameter
 
-from counterpoint.capture.launch import launch
+from counterpoint.capture.launch import launch, unfailing
 from counterpoint.capture.world import find_world
 from counterpoint.cli.digest import digest_lines
 from counterpoint.cli.workload import ProfileOptions, WorkloadOptions, make_request
@@ -51,14 +51,28 @@ def run(
             sys.stdout.write(run_json(made))
         if missing or not json:
             digest = () if json else digest_lines(made)
+            say = unfailing(_say)
             for line in run_lines(made, _shown(made), needs_profile=missing, digest=digest):
-                _say(line)
+                say(line)
+    _drop_unwritten(sys.stderr)
+    if not json:
+        _drop_unwritten(sys.stdout)
     status = (made.outcome if mine is None else made.rank(mine).outcome).status
     return NO_PROFILE if missing and not mine else status
 
 
 def _say(line: str) -> None:
     print(f"counterpoint: {line}", file=sys.stderr)
+
+
+def _drop_unwritten(stream: TextIO) -> None:
+    """What a full disk does not take changes no exit code: that is the program's."""
+    try:
+        stream.flush()
+    except BrokenPipeError:
+        pass  # a reader that has gone, which all commands tell alike
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _keep_quiet(line: str) -> None:
