@@ -90,3 +90,18 @@ def test_a_bound_of_many_steps_is_no_percentage(share: float | None, said: str) 
     assert units.part(share) == said
     assert units.part(13.2, "the step") == "13 times the step"
     assert units.part(0.5, "the step") == "50.0% of the step"
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "said"),
+    [
+        (0.0, 6.94, "0 to 6.94 ms"),
+        (0.0, 0.1, "0 to 0.10 ms"),
+        (0.0131, 0.0347, "0.013 to 0.035 ms"),
+        (0.0, 0.0039, "0 to 0.0039 ms"),
+        (0.0, 0.0, "0 to 0 ms"),
+        (0.0, None, "0 to ? ms"),
+    ],
+)
+def test_a_short_range_keeps_its_digits(low: float, high: float | None, said: str) -> None:
+    assert units.span(low, high) == said

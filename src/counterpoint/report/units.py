@@ -18,6 +18,7 @@ Number = float | int | None
 _BINARY: Final = ("B", "KiB", "MiB", "GiB", "TiB")
 _DECIMAL: Final = ("", "K", "M", "G", "T", "P", "E")
 _DIGITS: Final = 4
+_SHORT: Final = 0.1  # of milliseconds: two decimals tell less of it than a range is asked for
 
 
 def known(value: Number) -> float | None:
@@ -103,8 +104,10 @@ def rate(per_second: Number, unit: str) -> str:
 
 
 def span(low: Number, high: Number) -> str:
-    """A range of times: `0 to 6.94 ms`."""
-    first, last = column([low, high], 2)
+    """A range of times: `0 to 6.94 ms`; of a short one two digits: `0.013 to 0.035 ms`."""
+    largest = max((abs(f) for f in map(known, (low, high)) if f is not None), default=0.0)
+    short = 0 < largest < _SHORT
+    first, last = column([low, high], min(1 - math.floor(math.log10(largest)), 5) if short else 2)
     return f"{first} to {last} ms"
 
 
