@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 from types import FrameType
 
 import pytest
 
+from counterpoint.cli.app import main
 from counterpoint.core.errors import CounterpointError, InputError
 from counterpoint.flags.lint.check import check
 from counterpoint.flags.reading import FORMS, read_text
+from counterpoint.flags.sources.traced import Piece, Traced
 
 UNITS = {
     "a blank line": "\n",
@@ -203,3 +207,44 @@ def test_only_the_first_unknown_flags_get_the_names_that_they_may_stand_for() ->
     advised = [it.name for it in found if "did you mean" in it.advice]
     assert advised == [*names[:50], names[0]]
     assert len(found) == len(names) + 1
+
+
+def test_a_line_of_nothing_but_env_has_a_limit() -> None:
+    with pytest.raises(InputError, match="come to too much text"):
+        read_text("env " * 20_000, "x.sh")
+
+
+def test_holes_of_a_long_value_are_looked_up_where_they_stand() -> None:
+    walks = 0
+
+    class Pieces(tuple[Piece, ...]):
+        __slots__ = ()
+
+        def __iter__(self) -> Iterator[Piece]:
+            nonlocal walks
+            walks += 1
+            return super().__iter__()
+
+    value = Traced(Pieces(Piece("x", 1, known=n % 2 == 0) for n in range(100)))
+    walks = 0
+    assert [value.shown_between(at, at + 1) for at in range(100)] == ["x"] * 100
+    assert walks == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "code"),
+    [
+        ("x.sh", ". more.sh\n" * 20_000, 3),
+        ("x.sh", "export NCCL_ALGO=Ring\n" + ". more.sh\n" * 20_000, 0),
+        ("x.py", "import os\nos.environ['NCCL_ALGO'] = 'Ring'\n" + "exec(x)\n" * 20_000, 0),
+    ],
+)
+def test_of_very_many_parts_that_are_not_read_some_are_printed(
+    name: str, text: str, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    assert main(["flags", "check", str(path), "--no-probe"]) == code
+    told = capsys.readouterr()
+    assert "more" in told.err
+    assert len(told.out + told.err) < 10_000

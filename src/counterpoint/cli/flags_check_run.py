@@ -29,6 +29,8 @@ from counterpoint.report.flags_check_document import (
     summary_lines,
 )
 
+_NAMED: Final = 10
+"""So many parts that were not read are named in an error."""
 _VERSION: Final = re.compile(r"\d+\.\d+")
 
 
@@ -119,9 +121,11 @@ def _check_read(written: Written) -> None:
     """A text that sets something, of which nothing could be read, is not a clean one."""
     slips = [slip for slip in written.slips if slip.kind is not SlipKind.NAMES_FILE]
     if written.unread and not (written.given or slips):
+        more = len(written.unread) - _NAMED
+        named = [*written.unread[:_NAMED], *([f"and {more} more"] if more > 0 else [])]
         raise InputError(
             f"{written.where}: no settings could be read",
-            why=f"not read: {'; '.join(written.unread)}",
+            why=f"not read: {'; '.join(named)}",
             next="--form text",
         )
 

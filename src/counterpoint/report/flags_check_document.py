@@ -6,7 +6,7 @@ Nothing that draws on a terminal is loaded: the command is to answer in a blink.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from counterpoint.flags.channel import Channel
@@ -28,6 +28,8 @@ _FLAGS: Final = (Channel.XLA_FLAGS, Channel.LIBTPU_INIT_ARGS, Channel.COMPILER_O
 _LONGEST: Final = 200
 _MANY: Final = {Severity.ERROR: 4, Severity.WARNING: 4, Severity.NOTE: 2}
 """So many alike remarks are one line."""
+_LISTED: Final = 40
+"""So many notes, or parts that were not read, are printed."""
 _NAMED: Final = 40
 """So many of their settings are named in it."""
 
@@ -110,10 +112,15 @@ def nothing_lines(found: Examination) -> Iterator[str]:
 
 
 def _said_of_reading(found: Examination) -> Iterator[str]:
-    for note in found.written.notes:
-        yield printable(f"note: {note}")
-    for part in found.written.not_read:
-        yield printable(f"not read: {part}")
+    yield from some("note", found.written.notes)
+    yield from some("not read", found.written.not_read)
+
+
+def some(what: str, said: Sequence[str]) -> Iterator[str]:
+    """A line each, and not all of very many: a source may have as many as it has lines."""
+    yield from (printable(f"{what}: {one}") for one in said[:_LISTED])
+    if len(said) > _LISTED:
+        yield f"{what}: {len(said) - _LISTED} more, which --json lists"
 
 
 def check_json(found: Examination) -> str:

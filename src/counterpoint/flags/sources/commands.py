@@ -67,6 +67,7 @@ class Commands:
         self, text: str, index: int, words: list[Value], texts: list[str]
     ) -> Iterator[tuple[Traced, int]]:
         if text == "env" and (index == 0 or texts[index - 1].rpartition("/")[2] not in QUIET):
+            self._spend(words[index:])
             self._env(words[index + 1 :])
         elif text in SLURM:
             self._spend(words[index:])

@@ -121,8 +121,8 @@ class Traced:
         return Traced(tuple(pieces))
 
     def _holes(self, at: int, end: int) -> list[str]:
-        pairs = zip(self.pieces, self._starts, strict=True)
-        return [piece.text for piece, start in pairs if not piece.known and at <= start < end]
+        first, last = bisect_left(self._starts, at), bisect_left(self._starts, end)
+        return [piece.text for piece in self.pieces[first:last] if not piece.known]
 
 
 @lru_cache(maxsize=8)
