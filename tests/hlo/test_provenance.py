@@ -126,6 +126,14 @@ def test_xlas_own_recomputation_is_remat(module: Callable[..., Program]) -> None
     assert provenance(program, it).phase is Phase.REMAT
 
 
+def test_a_module_without_op_names_tells_no_phase(module: Callable[..., Program]) -> None:
+    program = module("""
+  %p = f32[8] parameter(0)
+  ROOT %n = f32[8] negate(%p)
+""")
+    assert {provenance(program, it).phase for it in program.instructions} == {Phase.OTHER}
+
+
 def test_inference_is_all_forward(load: Callable[[str], Program]) -> None:
     program = load("gpu_zoo.hlo.pb.xz")
     assert {provenance(program, it).phase for it in at_launch(program)} == {Phase.FORWARD}

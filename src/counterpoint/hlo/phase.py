@@ -5,7 +5,7 @@ what was transposed is backward, what was differentiated (`jvp`) is forward. A n
 of this is judged by data flow, within its computation: what depends on backward work updates the
 parameters (optimizer), what forward or backward work depends on is forward, the rest is other. A
 computation without any backward work is judged as the instruction that calls it; a module without
-any is inference, all forward.
+any is inference, all forward. A module without op_names tells nothing: it is all other.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def phase(program: Program, instruction: Instruction) -> Phase:
     if named:
         return named
     if not _is_training(program):
-        return Phase.FORWARD
+        return Phase.FORWARD if _has_names(program) else Phase.OTHER
     return _by_flow(program, instruction, seen=frozenset())
 
 
@@ -70,6 +70,13 @@ def _is_training(program: Program) -> bool:
     key = "is_training"
     if key not in program.answers:
         program.answers[key] = any("transpose(" in it.op_name for it in program.instructions)
+    return bool(program.answers[key])
+
+
+def _has_names(program: Program) -> bool:
+    key = "has_op_names"
+    if key not in program.answers:
+        program.answers[key] = any(it.op_name for it in program.instructions)
     return bool(program.answers[key])
 
 
