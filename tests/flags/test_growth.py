@@ -248,3 +248,8 @@ def test_of_very_many_parts_that_are_not_read_some_are_printed(
     told = capsys.readouterr()
     assert "more" in told.err
     assert len(told.out + told.err) < 10_000
+
+
+def test_very_many_compiler_options_have_a_limit() -> None:
+    with pytest.raises(InputError, match="not read from here on"):
+        read_text("import jax\n" + 'jax.jit(f, compiler_options={"xla_a": 1})\n' * 3_000, "x.py")

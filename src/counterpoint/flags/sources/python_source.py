@@ -314,6 +314,7 @@ class _Walker(ast.NodeVisitor):
     def _options(self, value: Value, line: int) -> None:
         if isinstance(value, Entries):
             given = self.program.given
+            self.evaluator.budget.spend_on(len(given), line)
             given += [one for one in self._entries(value, line) if one not in given]
 
     def _entries(self, value: Entries, line: int) -> list[Given]:
