@@ -183,13 +183,24 @@ def collectives_section(work: Work, top: int) -> Section:
         [units.size(it.row.volume) for it in rows],
         [units.count(it.row.shown.group_size) for it in rows],
         *_both(rows, lambda it: it.exposed_ms),
-        signed([(it.exposed_ms[1] or 0.0) - (it.exposed_ms[0] or 0.0) for it in rows]),
+        _exposed_more(rows),
         *_both(rows, lambda it: it.wait_ms),
         *_both(rows, lambda it: it.busbw_gbps, 1),
     )
     summary = f"{_differ([it.row for it in work.collectives])}; times in ms"
     table = Table(columns=columns, rows=tuple(zip(*cells, strict=True)))
     return Section("Collectives", summary, (table,))
+
+
+def _exposed_more(rows: Sequence[Network]) -> list[str]:
+    """B-A of what is exposed; a side on which it does not run has nothing exposed."""
+    known: list[float] = []
+    for it in rows:
+        sides = zip(it.exposed_ms, (it.row.match.a, it.row.match.b), strict=True)
+        a, b = (ms if items else 0.0 for ms, items in sides)
+        known.append(math.nan if a is None or b is None else b - a)
+    cells = iter(signed([it for it in known if not math.isnan(it)]))
+    return [units.UNKNOWN if math.isnan(it) else next(cells) for it in known]
 
 
 _Pair = Callable[[Network], tuple[float | None, float | None]]

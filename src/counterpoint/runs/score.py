@@ -41,9 +41,14 @@ def score(run: Run) -> Score | Unknown:
 
 def score_of_steps(run: Run) -> Score | None:
     """By steps that were seen while it ran; None where too few were."""
-    found = [it for rank in run.ranks if (it := _of_rank(rank)) is not None]
-    # Ranks go in lockstep; one that is late makes all of them late.
-    return max(found, key=lambda it: it.seconds, default=None)
+    found = slowest_rank(run)
+    return None if found is None else found[1]
+
+
+def slowest_rank(run: Run) -> tuple[Rank, Score] | None:
+    """The rank whose steps are the run's: ranks go in lockstep, and a late one makes all late."""
+    found = [(rank, it) for rank in run.ranks if (it := _of_rank(rank)) is not None]
+    return max(found, key=lambda pair: pair[1].seconds, default=None)
 
 
 def seen_steps(run: Run) -> Score | Unknown:

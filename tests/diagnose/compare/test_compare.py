@@ -30,6 +30,8 @@ from counterpoint.diagnose.compare.comparison import Work
 from counterpoint.diagnose.compare.experiment import About
 from counterpoint.diagnose.compare.matching import How
 from counterpoint.diagnose.compare.step_time import Verdict
+from counterpoint.report.compare_tables import collectives_section
+from counterpoint.report.document import Table
 from counterpoint.timeline.model import Timeline
 from timelines import two_devices, two_devices_without_hlo
 
@@ -191,6 +193,23 @@ def test_collectives_share_the_noise_of_the_step() -> None:
     noise = {row.shown.op: row.noise_ms or 0.0 for row in shared.ops}
     assert noise["reduce"] == pytest.approx((alone.ops[0].noise_ms or 0.0) / 2)
     assert noise["other"] == noise["reduce"] > 0
+
+
+def test_what_is_exposed_on_an_unknown_side_has_no_difference() -> None:
+    one = program(
+        reduce_start("reduce", "grads/psum", 1024), reduce_done("reduced", "reduce", 1024)
+    )
+    work = work_of(*(timeline(one, [("reduce", 0, ms, 1)]) for ms in (4, 3)))
+
+    def differs(exposed: tuple[float | None, float | None]) -> str:
+        rows = tuple(replace(it, exposed_ms=exposed) for it in work.collectives)
+        (table,) = collectives_section(replace(work, collectives=rows), 10).blocks
+        assert isinstance(table, Table)
+        at = [it.title for it in table.columns].index("B-A")
+        return str(table.rows[0][at])
+
+    assert differs((4.0, 3.0)) == "-1.000"
+    assert differs((None, 3.0)) == differs((4.0, None)) == "?"
 
 
 def test_one_measurement_against_itself_has_no_noise() -> None:

@@ -62,7 +62,7 @@ def _found(home: str, name: str) -> Callable[..., Made]:
     raise UsageError(
         f"it has no function {name}",
         why=f"it has {', '.join(functions[:8])}" if functions else "it has no functions at all",
-        next=f"{home}:{_nearest(name, functions)}",
+        next=f"name one that makes a step, as in {home}:{_nearest(name, functions)}",
     )
 
 

@@ -11,8 +11,9 @@ mends what is not broken: the Python tracer stretches Python, and tracing kernel
 
 ## How it is detected
 
-A Run knows when each step began and when its profile was open. Medians of at least three steps each
-are compared, the first steps left out; a profile that makes steps 5 % longer is worth a word.
+A Run knows when each step began and when its profile was open. The median of at least three steps
+inside is compared with the Run's step time, that of the steps outside in which nothing was
+compiled; a profile that makes steps 5 % longer is worth a word.
 
 ## Example
 
@@ -41,8 +42,9 @@ Steps are not alike: an evaluation, a checkpoint or longer sequences may fall in
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from statistics import median
+from statistics import median_low
 from typing import Final
 
 from counterpoint.core.basis import Unknown
@@ -50,25 +52,26 @@ from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
 from counterpoint.diagnose.host.recorder import recorder_of
 from counterpoint.runs import Rank
+from counterpoint.runs.score import slowest_rank, undisturbed
 
 CODE: Final = "STEP606"
 NAME: Final = "profiler-overhead"
 SINCE: Final = "0.1"
 
 _ENOUGH: Final = 3
-_WARM: Final = 2
 _SLOWER: Final = 1.05
 
 
 def check(case: Case) -> Iterator[Finding]:
     """At most one, of the rank whose steps stand for the Run's."""
-    rank = case.context.run.timed if case.context.run is not None else None
-    if rank is None:
+    found = slowest_rank(case.context.run) if case.context.run is not None else None
+    if found is None or found[1].disturbed:
         return
-    inside, outside = _lengths(rank)
-    if min(len(inside), len(outside)) < _ENOUGH:
+    rank, outside = found
+    inside = _profiled(rank)
+    if len(inside) < _ENOUGH:
         return
-    slow, usual = median(inside) * 1e3, median(outside) * 1e3
+    slow, usual = median_low(inside) * 1e3, outside.seconds * 1e3
     if slow <= _SLOWER * usual:
         return
     traced = any(name.startswith("$") for name in case.timeline.host_names)
@@ -77,7 +80,7 @@ def check(case: Case) -> Iterator[Finding]:
         title=f"steps take {slow - usual:,.1f} ms longer while they are profiled",
         detail=(
             f"{slow:,.1f} ms by the median of {len(inside)} steps inside the profile,"
-            f" {usual:,.1f} ms of {len(outside)} outside it"
+            f" {usual:,.1f} ms of {outside.steps} outside it"
             + ("; the Python tracer was on" if traced else "")
         ),
         saves_ms=Unknown("training without a profile does not pay it"),
@@ -93,26 +96,11 @@ def check(case: Case) -> Iterator[Finding]:
     )
 
 
-def _lengths(rank: Rank) -> tuple[list[float], list[float]]:
-    """Seconds of steps inside the profile, and of those wholly outside it, warm-up left out."""
+def _profiled(rank: Rank) -> tuple[float, ...]:
+    """Seconds of the steps that began and ended while the profile was open."""
     window = rank.window
     if window is None or window.opened_s is None or rank.steps_in_bursts:
-        return [], []
-    opened, closed = window.opened_s, window.closed_s
-    inside: list[float] = []
-    outside: list[float] = []
-    later = 0
-    for before, after in zip(rank.steps[_WARM:], rank.steps[_WARM + 1 :], strict=False):
-        apart = 1 if before.step is None or after.step is None else after.step - before.step
-        if apart != 1:
-            continue
-        took = before.seconds if before.seconds is not None else after.start_s - before.start_s
-        if before.start_s >= opened and (closed is None or after.start_s <= closed):
-            inside.append(took)
-        elif after.start_s <= opened:
-            outside.append(took)
-        elif closed is not None and before.start_s >= closed:
-            later += 1
-            # The profile is written first, and steps may wait for that.
-            outside += [took] if later > _WARM else []
-    return inside, outside
+        return ()
+    closed_s = window.closed_s if window.closed_s is not None else math.inf
+    around = [(-math.inf, window.opened_s), (closed_s, math.inf)]
+    return undisturbed(rank.steps, around)
