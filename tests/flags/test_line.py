@@ -116,3 +116,10 @@ def test_only_a_flag_that_is_a_bool_stands_without_a_value() -> None:
     assert read_line("--xla_gpu_enable_pipelined_all_gather").label.endswith("=true")
     with pytest.raises(UsageError, match=f"--{THRESHOLD} has no value"):
         read_line(f"--{THRESHOLD}")
+
+
+@pytest.mark.parametrize("text", ["JAX_PLATFORMS=cpu", "NCCL_DEBUG=INFO", "XLA_FLAGS=--xla_a=1"])
+def test_a_variable_set_as_a_flag_is_refused_with_the_option_that_takes_it(text: str) -> None:
+    with pytest.raises(UsageError, match="is a variable, not a flag") as refused:
+        parse_settings([text])
+    assert refused.value.next == f"give it as --env {text}"

@@ -35,6 +35,8 @@ _SHORTEST: Final = 6  # characters by which a longer name is recognised
 
 def is_flag(name: str) -> bool:
     """Whether XLA takes it, as far as a name tells: of its own names the compiler is the judge."""
+    if name.startswith("JAX_"):  # the catalogue lists JAX's variables, too
+        return False
     return name.startswith(("xla_", *LIBTPU)) or name in names_ever()
 
 

@@ -96,6 +96,11 @@ def parse_settings(
                 why="a setting is a flag's name, `=` and its value",
                 next="--set xla_gpu_enable_latency_hiding_scheduler=true",
             )
+        if is_variable(name):
+            raise UsageError(
+                f"--set {text}: {name} is a variable, not a flag of XLA",
+                next=f"give it as --env {text}",
+            )
         if not is_flag(name):
             raise unread(name, value)
         xla.append((name, value))
