@@ -36,4 +36,6 @@ def test_every_command_refuses_a_host_that_nobody_sells(
     assert code == 2
     assert told.out == ""
     assert "--target 512xH100: one host of 512 H100" in told.err
-    assert "next: --target 64x8xH100:400G" in told.err
+    (proposed,) = (it for it in told.err.splitlines() if it.startswith("  next: "))
+    assert "--target 64x8xH100:400G" in proposed
+    assert proposed.endswith("   # 64 hosts of 8, 400 Gb/s for each GPU")

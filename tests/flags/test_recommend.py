@@ -309,7 +309,7 @@ def test_a_dump_of_cpus_is_refused_and_how_to_get_one_of_gpus_is_told(
     assert main(["flags", "recommend", "--for", "fsdp", "--program", str(tmp_path)]) == 3
     told = capsys.readouterr().err
     assert "xla_force_host_platform_device_count" in told
-    assert "--xla_dump_to=DIR" in told
+    assert "next: counterpoint run -- " in told
 
 
 def test_names_may_be_written_in_any_case_and_with_spaces(

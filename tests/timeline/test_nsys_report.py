@@ -87,7 +87,7 @@ def test_without_the_tool_the_error_says_how(
     with pytest.raises(InputError) as failure:
         read_nsys_rep(report)
     assert "no `nsys` on PATH" in failure.value.what
-    assert "nsys export --type sqlite -o out.sqlite" in (failure.value.next or "")
+    assert failure.value.next == "nsys export --type sqlite -o 'run 1.sqlite' 'run 1.nsys-rep'"
 
 
 def test_a_report_that_is_not_there(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from counterpoint.core.errors import CounterpointError
 
 _LEFT_OUT: Final = re.compile(r"leave (--[a-z][a-z-]*) out")
 _OPTION: Final = re.compile(r"-[a-z]|--[a-z][a-z-]*")
+_REMARK: Final = "   # "
 _ALSO: Final = {"-o": "--out", "--out": "-o"}
 _NAMED: Final = ("--set", "--env")
 """Options that are given again and again, each for the name before its first `=`."""
@@ -26,7 +27,7 @@ def with_whole_command(
     error: CounterpointError, given: Sequence[str], is_taken: Callable[[Sequence[str]], bool]
 ) -> CounterpointError:
     """The error, with a `next` that can be pasted; `is_taken` tells command lines from others."""
-    wanted = error.next or ""
+    wanted, hash_, remark = (error.next or "").partition(_REMARK)
     left_out = _LEFT_OUT.fullmatch(wanted)
     if left_out is None and not wanted.startswith("-"):
         return error
@@ -35,9 +36,9 @@ def with_whole_command(
     lines = _without(tuple(given), old, change)
     whole = next((line for line in (_with(line, change) for line in lines) if is_taken(line)), None)
     if whole is not None:
-        error.next = shlex.join(["counterpoint", *_short(whole, is_taken)])
+        error.next = shlex.join(["counterpoint", *_short(whole, is_taken)]) + hash_ + remark
     elif left_out is None:
-        error.next = f"the same command with {wanted}"
+        error.next = f"the same command with {wanted}{hash_}{remark}"
     return error
 
 

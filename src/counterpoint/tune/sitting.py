@@ -86,7 +86,7 @@ def grounded(asked: Asked, say: Say) -> Asked:
     if here is None:
         raise UsageError(
             "nothing to try: no settings were named, and no target to find some for",
-            why="this machine has no GPUs that Counterpoint knows",
+            why="this machine has no GPUs that Counterpoint knows, and no --arm names settings",
             next="--target 8xH100",
         )
     say(f"these GPUs are the target: {here}")
