@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from counterpoint.cli.tune_numbers import read_budget, read_share, refuse_low
 from counterpoint.cli.tune_options import PlaceOptions, RaceOptions, SearchOptions, TriedOptions
+from counterpoint.core.beside import beside
 from counterpoint.core.errors import UsageError
 from counterpoint.timeline.url import refuse_url
 
@@ -301,8 +302,7 @@ def _question(given: Given, base: Settings) -> Question:
 def _directory(workload: str | None, command: tuple[str, ...]) -> Path:
     """A new one, by date and by what is tuned."""
     stem = HOME / f"{datetime.now().astimezone():%Y%m%d-%H%M%S}-{_name(workload, command)}"
-    numbered = (stem.with_name(f"{stem.name}-{number}") for number in range(2, 100))
-    return next(it for it in (stem, *numbered) if not it.exists())
+    return beside(stem) if stem.exists() else stem
 
 
 def _name(workload: str | None, command: tuple[str, ...]) -> str:
