@@ -247,7 +247,7 @@ class Recorder:
             self.steps = (self.steps or 0) + 1  # the one that has begun
         elif not self.steps:
             self.kind = self.start_step = self.steps = None
-            return f"{what} ended within the profile, before a whole step was seen"
+            return f"{what} ended within the profile, in which no step was counted"
         steps = self.steps = min(self.steps or 0, self.window.steps)
         if steps >= self.window.steps:
             return None
