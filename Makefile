@@ -65,7 +65,7 @@ lint: $(VENV)/installed-all-dev ## ruff, pyright and import-linter only
 	exit $$status
 
 docs: $(VENV)/installed-all-dev ## the pages that are made from the catalogue, the recipes and the rules
-	$(BIN)/python -m counterpoint.report.made_pages docs
+	$(BIN)/python tools/make_docs.py docs
 
 tools: ## Slurm and munge for the tests that need them, where apt-get may install them
 	@tests/install_cluster_tools.sh
@@ -75,7 +75,7 @@ lock: $(VENV)/bin/uv ## resolve uv.lock anew
 
 clean: ## remove the environment, caches and what the demo wrote
 	rm -rf $(VENV) $(NEWEST) demo-output .pytest_cache .ruff_cache .hypothesis .import_linter_cache
-	find src tests examples benchmarks -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+	find src tests tools examples benchmarks -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
 # The lock is uv's; the installer is pip, which every Python has and every site has already set up
 # for its mirror. uv only writes the lock down as pins: docs/decisions/0002-lock.md.

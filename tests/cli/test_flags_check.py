@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from counterpoint.cli.app import main
+from counterpoint.cli.explain_code import RULES
 from counterpoint.cli.quick import QUICK, quick
 from counterpoint.core.rulebook import SECTIONS
 from counterpoint.flags.channel import Channel
@@ -21,7 +22,6 @@ from counterpoint.flags.lint.examination import Question, examine
 from counterpoint.flags.reading import FORMS
 from counterpoint.flags.written import Given, Place, Written
 from counterpoint.report.flags_check_document import summary_lines
-from counterpoint.report.rules_pages import RULES
 
 Captured = pytest.CaptureFixture[str]
 HEAVY = ("cyclopts", "jax", "numpy", "polars", "rich", "google.protobuf", "yaml")

@@ -8,10 +8,8 @@ import pytest
 
 from counterpoint.core.rulebook import (
     SECTIONS,
-    as_markdown,
     as_text,
     find_rule,
-    index_markdown,
     near_codes,
     read_page,
 )
@@ -38,13 +36,11 @@ def test_a_docstring_is_a_title_and_sections_with_blocks() -> None:
     assert page.blocks("Fix") == ()
 
 
-def test_a_page_is_drawn_for_a_terminal_and_as_markdown() -> None:
+def test_a_page_is_drawn_for_a_terminal() -> None:
     page = read_page(Rule())
     text = as_text(page)
     assert text.startswith("FLAG101 unknown-flag (since 0.1)\n\nA title of two lines.\n")
     assert "\nExample\n-------\nText on Example.\n\n    export A=1\n" in text
-    assert "## Example\n\nText on Example.\n\n```sh chip=A100" in as_markdown(page)
-    assert "| [FLAG101](FLAG101.md) | `unknown-flag` |" in index_markdown("Rules", "Text", [page])
 
 
 @pytest.mark.parametrize(

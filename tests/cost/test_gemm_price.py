@@ -11,8 +11,8 @@ from counterpoint.cost import Family, Source
 from counterpoint.cost.compute import Machine, machine_of, price_compute
 from counterpoint.cost.compute.gemm import price_gemm
 from counterpoint.cost.compute.gemm_model import Gemm, rates
-from counterpoint.cost.tables.refresh_gemm import lines, read_rates
 from counterpoint.hardware import parse_target
+from extract_gemm_rates import lines, read_rates
 from prices import Build, PriceLine, known_scalars
 
 DOT = "bf16[4096,4096]{1,0} dot(%a, %b), lhs_contracting_dims={1}, rhs_contracting_dims={0}"

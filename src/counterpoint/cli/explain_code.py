@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json as encoder
 import sys
-from typing import Annotated
+from typing import Annotated, Final
 
 from cyclopts import Parameter
 
 from counterpoint.core.errors import UsageError
-from counterpoint.core.rulebook import as_text, find_rule, near_codes, read_page
-from counterpoint.report.rules_pages import RULES
+from counterpoint.core.rulebook import Documented, as_text, find_rule, near_codes, read_page
+from counterpoint.diagnose.rules import RULES as STEP_RULES
+from counterpoint.doctor.checks import CHECKS
+from counterpoint.doctor.cluster.merged import COMPARISONS
+from counterpoint.flags.rules import RULES as FLAG_RULES
 
 SCHEMA = "counterpoint.explain-code/1"
+RULES: Final[tuple[Documented, ...]] = (*FLAG_RULES, *STEP_RULES, *CHECKS, *COMPARISONS)
+"""Every rule of every command."""
 
 
 def explain_code(

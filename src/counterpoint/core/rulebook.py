@@ -1,9 +1,9 @@
 """Rulebook: what a rule says of itself in its module's docstring, for people and for programs.
 
 The first line is the title. Then come the sections of SECTIONS, each once and in that order, as
-Markdown; "False alarms" may stand before the last. Documents, `explain-code` and tests are made of
-the same text, so there is no second one that could say something else. In "Example" stands what
-the rule finds, in a fenced block:
+Markdown; "False alarms" may precede the last. The documentation, `explain-code` and the tests all
+use this text, so there is no second one to disagree with it. "Example" holds what the rule finds,
+in a fenced block:
 
     ```sh chip=A100 jaxlib=0.12.0
     export XLA_FLAGS=--xla_...
@@ -117,21 +117,6 @@ def as_text(page: Page) -> str:
         plain = _FENCE.sub(lambda match: _indented(match[3]), body)
         lines += ["", heading, "-" * len(heading), plain]
     return "\n".join(lines) + "\n"
-
-
-def as_markdown(page: Page) -> str:
-    """The page as a file of the documentation."""
-    parts = [f"# {page.code}: {page.title}", f"`{page.name}`, since {page.since}"]
-    for heading, body in page.sections.items():
-        parts += [f"## {heading}", body]
-    return "\n\n".join(parts) + "\n"
-
-
-def index_markdown(title: str, introduction: str, pages: Iterable[Page]) -> str:
-    """A list of all pages, each with a link to its file."""
-    rows = [f"| [{page.code}]({page.code}.md) | `{page.name}` | {page.title} |" for page in pages]
-    table = ["| code | name | what it finds |", "|---|---|---|", *rows]
-    return f"# {title}\n\n{introduction}\n\n" + "\n".join(table) + "\n"
 
 
 def _options(text: str) -> dict[str, str]:

@@ -10,10 +10,10 @@ from typing import Any, Final
 from counterpoint.flags.catalogue.about import Note, Reader
 from counterpoint.flags.catalogue.history import Change
 from counterpoint.flags.catalogue.lookup import releases
+from counterpoint.flags.catalogue.standing import State, came
 from counterpoint.flags.channel import Channel
 from counterpoint.flags.lint.fate import Kind as FateKind
 from counterpoint.flags.lint.fate import ending, fate
-from counterpoint.flags.others.standing import State, came
 from counterpoint.flags.showing import Shown, Verdict
 from counterpoint.flags.xla_flags import render_xla_flags
 from counterpoint.report.document import (

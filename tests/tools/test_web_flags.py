@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from counterpoint.flags.catalogue import release
-from counterpoint.flags.others.page import Advice, pages
-from counterpoint.report.web_flags import RELEASES, cells, web_flags_markdown
+from counterpoint.flags.catalogue.web_pages import Advice, pages
+from web_flags import RELEASES, cells, web_flags_markdown
 
 KNOWN = [release(version) for version in RELEASES]
 
@@ -24,10 +24,10 @@ def test_a_row_says_what_became_of_a_flag_and_of_its_value() -> None:
     assert row[2:7] == ("yes", "yes", "yes", "old name", "`xla_gpu_pipeline_reduce_scatter`")
     assert row[8] == "yes"
     level = Advice(name="xla_gpu_enable_command_buffer", where="CUDA graphs", values=("1",))
-    assert cells(level, KNOWN)[8] == "ends the process"
+    assert cells(level, KNOWN)[8] == "aborts"
     wrong = Advice(name="xla_gpu_all_gather_combine_threshold_bytes", where="Flags", says="256")
     assert cells(wrong, KNOWN)[7] == "`31457287`, not `256`"
-    assert cells(level, KNOWN)[6] == "names, as `FUSION`, `CUBLAS`, `CUDNN`; or empty"
+    assert cells(level, KNOWN)[6] == "names such as `FUSION`, `CUBLAS`, `CUDNN`; or empty"
 
 
 def test_an_old_name_has_the_default_of_the_flag_that_it_sets() -> None:
@@ -37,7 +37,7 @@ def test_an_old_name_has_the_default_of_the_flag_that_it_sets() -> None:
 
 def test_what_the_release_does_by_itself_is_not_to_be_written_instead() -> None:
     gone = Advice(name="xla_gpu_enable_custom_fusions", where="FSDP", values=("true",))
-    assert cells(gone, KNOWN)[6].startswith("drop it: `xla_gpu_enable_dynamic_slice_fusion`")
+    assert cells(gone, KNOWN)[6].startswith("remove it: `xla_gpu_enable_dynamic_slice_fusion`")
 
 
 def test_what_a_page_does_not_name_is_not_said_to_be_named_there() -> None:
@@ -45,5 +45,5 @@ def test_what_a_page_does_not_name_is_not_said_to_be_named_there() -> None:
     assert {one.name for one in unnamed} > {"net.ipv4.tcp_rmem", "tcp.rto_min"}
     for one in unnamed:
         given = cells(one, KNOWN)[1]
-        assert given.startswith("TCP parameters, unnamed; this one is from [")
+        assert given.startswith("TCP parameters without names; this one is from [")
         assert one.source in given

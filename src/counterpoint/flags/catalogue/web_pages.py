@@ -1,7 +1,7 @@
-"""Page: what one published page recommends, setting by setting, as the page gives it.
+"""WebPage: the settings that one published page recommends, with the values it gives.
 
-The pages are those that people find when they look for XLA's flags. What became of each setting is
-not said here: it is computed from the catalogue (standing.py).
+These are the pages that people find when they search for XLA flags. This module does not judge
+them: standing.py computes from the catalogue what each release makes of a setting.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
-    """One setting of a page. No `values`: it is named without one, or with a placeholder.
+    """One setting of a page. `values` is empty if the page gives none, or a placeholder.
 
-    `says` is what the page holds to be the default. One that is not `named` is what the page may
-    mean, as `source` has it.
+    `says` is the default that the page states. `named` is false if the page describes a setting
+    without its name; `source` is then the page that names it.
     """
 
     name: str
@@ -31,8 +31,8 @@ class Advice:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
-    """A page with its settings in its own order."""
+class WebPage:
+    """A page, with its settings in the order of the page."""
 
     title: str
     url: str
@@ -40,9 +40,9 @@ class Page:
 
 
 @cache
-def pages() -> tuple[Page, ...]:
+def pages() -> tuple[WebPage, ...]:
     """All pages."""
-    directory = Path(__file__).with_name("pages")
+    directory = Path(__file__).with_name("web_pages")
     files = sorted(directory.iterdir(), key=lambda entry: entry.name)
     return tuple(
         _page(tomllib.loads(file.read_text("utf-8")))
@@ -51,7 +51,7 @@ def pages() -> tuple[Page, ...]:
     )
 
 
-def _page(document: Mapping[str, Any]) -> Page:
+def _page(document: Mapping[str, Any]) -> WebPage:
     settings = tuple(
         Advice(
             name=row["name"],
@@ -63,4 +63,4 @@ def _page(document: Mapping[str, Any]) -> Page:
         )
         for row in document["setting"]
     )
-    return Page(document["title"], document["url"], settings)
+    return WebPage(document["title"], document["url"], settings)

@@ -1,10 +1,10 @@
 """Take XLA's table of measured GEMM rates out of its source file, or of a compiled plugin.
 
-    python -m counterpoint.cost.tables.refresh_gemm matmul_interpolator_data.h 0.10.2
+    python tools/extract_gemm_rates.py matmul_interpolator_data.h 0.10.2
 
-The table is text in either: for each device, batch and shape the FLOP/s by types. We keep what a
-price needs: 3 digits, one line for each device and type. Rates above the chip's own peak are
-measuring errors (sm_90's FP8), and their types are left out.
+Both hold the table as text: the FLOP/s of each device, batch and shape, by type. The price needs 3
+digits of it, one line for each device and type. Types with rates above the chip's peak are left
+out, because they are measurement errors (FP8 on sm_90).
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
+
+import counterpoint.cost.tables
 
 AXIS: Final = (256, 512, 1024, 2048, 4096)
 BATCHES: Final = (1, 2, 4)
@@ -52,7 +54,7 @@ def _rows(device: str, part: bytes) -> Iterator[tuple[Key, Shape, float]]:
 def lines(rates: dict[Key, dict[Shape, float]], version: str) -> Iterator[str]:
     """The file that we ship."""
     yield f"# GEMM rates that XLA ships (openxla/xla, Apache-2.0, as in jaxlib {version}),"
-    yield "# xla/service/gpu/model/matmul_interpolator_data.h; refresh: refresh_gemm.py."
+    yield "# xla/service/gpu/model/matmul_interpolator_data.h; made by tools/extract_gemm_rates.py."
     yield "# device, type, then TFLOP/s for batch 1 2 4, m, n, k 256 512 1024 2048 4096, k fastest."
     for (device, kind), by_shape in sorted(rates.items()):
         shapes = [(b, m, n, k) for b in BATCHES for m in AXIS for n in AXIS for k in AXIS]
@@ -60,8 +62,8 @@ def lines(rates: dict[Key, dict[Shape, float]], version: str) -> Iterator[str]:
 
 
 def main(source: str, version: str) -> None:
-    """Write the table beside this module."""
-    target = Path(__file__).with_name("gemm_rates.txt")
+    """Write the table where the package reads it."""
+    target = Path(counterpoint.cost.tables.__file__).with_name("gemm_rates.txt")
     text = "\n".join(lines(read_rates(Path(source).read_bytes()), version))
     target.write_text(text + "\n", encoding="utf-8")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from counterpoint.report.made_pages import made_pages, write_pages
+from make_docs import made_pages, write_pages
 
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -1,4 +1,4 @@
-"""Verdict: what one release of jaxlib makes of a published recipe, and what remains of it."""
+"""RecipeVerdict: the effect of each flag of a published recipe in one release of jaxlib."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from enum import StrEnum
 from typing import Final
 
 from counterpoint.flags.catalogue import Release, release
+from counterpoint.flags.catalogue.standing import State, default_of, is_default, standing
 from counterpoint.flags.channel import Channel
 from counterpoint.flags.lint.case import Case
 from counterpoint.flags.lint.check import check
 from counterpoint.flags.lint.fix import fix
 from counterpoint.flags.lint.remark import Remark, Severity
-from counterpoint.flags.others.published import Published
-from counterpoint.flags.others.standing import State, default_of, is_default, standing
 from counterpoint.flags.version import LHS
 from counterpoint.flags.written import Given, Written
 from counterpoint.flags.xla_flags import render_xla_flags
+from published import Published
 
 _IDLE: Final = ("FLAG302", "FLAG303", "FLAG306")
 _OF_ONE: Final = (
@@ -31,26 +31,27 @@ _OF_ONE: Final = (
     "FLAG503",
     "FLAG504",
 )
-"""What can be said of a setting by itself."""
+"""Rules that judge one setting by itself."""
 _OF_PAIRS: Final = ("FLAG405",)
-"""Where a compile fails that takes two settings of one page, alternatives or not."""
+"""Rules about two settings that make a compile fail together, even if a page lists them as
+alternatives."""
 
 
 class Effect(StrEnum):
-    """What a flag of a recipe does in one release."""
+    """The effect of a recipe's flag in one release."""
 
     WORKS = "works"
-    UNKNOWN = "unknown"  # XLA ends the process
-    NO_OP = "no-op"  # taken, and nothing done with it
-    DEFAULT = "default"  # holds anyway
+    UNKNOWN = "unknown"  # XLA aborts
+    NO_OP = "no-op"  # accepted and ignored
+    DEFAULT = "default"  # already the default
     IDLE = "no effect"  # on this chip, or without another flag
-    UNASKED = "unasked"  # XLA does it by itself on this chip, for most programs
+    UNASKED = "automatic"  # XLA does it by itself on this chip, for most programs
     RENAMED = "old name"  # it works, and has a new one
     NAMED = "-"  # there, and the page gives no value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class RecipeVerdict:
     """`effects` by flag, in the recipe's order, and the remarks of all rules."""
 
     version: str
@@ -62,14 +63,14 @@ class Verdict:
         return tuple(name for name, found in self.effects.items() if found is effect)
 
 
-def judge_published(recipe: Published, version: str) -> Verdict:
-    """Hold a recipe to one release, on the chip that it is for."""
+def judge_published(recipe: Published, version: str) -> RecipeVerdict:
+    """Judge a recipe by one release, on the chip it is meant for."""
     known = release(version)
     remarks = _remarks(recipe, version)
     flags = recipe.written.through(Channel.XLA_FLAGS)
     effects = {one.name: _effect(one, known, remarks) for one in flags}
     effects |= {name: _named(name, known) for name in recipe.named if name not in effects}
-    return Verdict(version=version, effects=effects, remarks=remarks)
+    return RecipeVerdict(version=version, effects=effects, remarks=remarks)
 
 
 def _remarks(recipe: Published, version: str) -> tuple[Remark, ...]:
@@ -106,9 +107,9 @@ def _effect(one: Given, known: Release, remarks: Iterable[Remark]) -> Effect:
 
 
 def remains_of(recipe: Published, version: str) -> str | None:
-    """The flags with their safe mends, without those that the release does not take or read.
+    """The flags with their safe fixes, without those that the release rejects or does not read.
 
-    None where the flags are alternatives.
+    None if the flags are alternatives.
     """
     if not recipe.together:
         return None

@@ -1,8 +1,8 @@
-"""Made pages: what of docs/ is made from the catalogue, the recipes and the rules, never by hand.
+"""Write the generated pages of docs/: from the catalogue, the published recipes and the rules.
 
-    make docs        (python -m counterpoint.report.made_pages docs)
+    make docs        (python tools/make_docs.py docs)
 
-A test holds the files to what is made.
+A test compares the committed files with what this script generates.
 """
 
 from __future__ import annotations
@@ -11,14 +11,15 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from counterpoint.report.recipes_of_others import recipes_of_others
-from counterpoint.report.rules_pages import RULES, rules_pages
-from counterpoint.report.web_flags import web_flags_markdown
+from counterpoint.cli.explain_code import RULES
+from published_recipes import recipes_of_others
+from rule_pages import rule_pages
+from web_flags import web_flags_markdown
 
 
 def made_pages() -> Mapping[str, str]:
-    """All of them, by their paths within docs."""
-    rules = {f"rules/{name}": text for name, text in rules_pages(RULES).items()}
+    """All generated pages, by their paths within docs."""
+    rules = {f"rules/{name}": text for name, text in rule_pages(RULES).items()}
     return {
         **rules,
         "flags-from-the-web.md": web_flags_markdown(),
@@ -27,7 +28,7 @@ def made_pages() -> Mapping[str, str]:
 
 
 def write_pages(docs: Path) -> None:
-    """Write them all, and remove pages of rules that are no more."""
+    """Write all pages, and remove those of rules that no longer exist."""
     pages = made_pages()
     for old in (docs / "rules").glob("*.md"):
         if f"rules/{old.name}" not in pages:

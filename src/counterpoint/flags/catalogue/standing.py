@@ -1,6 +1,6 @@
-"""Standing: what one release makes of a name, and of a value: for tables over releases.
+"""Standing: the state of a name, and of a value, in one release, in a word.
 
-`fate` tells in words what became of a name; this is the short answer, for settings of every kind.
+It serves tables over several releases. `fate` is the long answer, in sentences.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _PIPELINED = "xla_gpu_pipeline_"
 
 
 class State(StrEnum):
-    """What a release makes of a name. XLA ends the process at `NEWER` and `GONE` in XLA_FLAGS."""
+    """The state of a name in a release. XLA aborts on `NEWER` and `GONE` in XLA_FLAGS."""
 
     TAKEN = "yes"
     NO_OP = "ignored"
@@ -30,7 +30,7 @@ class State(StrEnum):
 
 
 def standing(name: str, release: Release) -> State:
-    """Whether a release takes a name, and whether that does anything."""
+    """The state of a name in a release."""
     flag = release.flags.get(name)
     if flag is not None:
         return _of_flag(flag)
@@ -40,13 +40,13 @@ def standing(name: str, release: Release) -> State:
     if variable is not None and variable.reader is not Reader.JAX:
         return _of_variable(variable, release)
     if name.startswith("NCCL_"):
-        return State.TAKEN  # of those that are known by name only
+        return State.TAKEN  # only its name is known
     first = came(name)
     return State.NEWER if first and number(first) > number(release.version) else State.GONE
 
 
 def came(name: str) -> str | None:
-    """The release that brought a flag or an option of JAX; None if the oldest known has it."""
+    """The release that added a flag or a JAX option; None if the oldest known one has it."""
     past = history(name)
     if past is None:
         return None
@@ -75,7 +75,7 @@ def _of_variable(variable: Variable, release: Release) -> State:
 
 
 def default_of(name: str, release: Release) -> str | None:
-    """The default in one release, as it is written there; None where it has none of its own."""
+    """The default in one release, as the release spells it; None if it has none of its own."""
     flag = release.flags.get(name)
     if flag is not None:
         return None if flag.alias_of or flag.no_op else flag.default
@@ -88,7 +88,7 @@ def default_of(name: str, release: Release) -> str | None:
 
 
 def is_default(name: str, value: str, release: Release) -> bool:
-    """Whether a value, as XLA_FLAGS or the environment takes it, says what holds anyhow."""
+    """True if a value, as spelled in XLA_FLAGS or the environment, is the default."""
     flag = release.flags.get(name)
     if flag is not None and flag.alias_of:
         return _alias_is_default(flag, value, release)
@@ -99,7 +99,7 @@ def is_default(name: str, value: str, release: Release) -> bool:
 
 
 def _alias_is_default(flag: Flag, value: str, release: Release) -> bool:
-    """Of the old names of pipelining: true stands for `on`, false for `default`."""
+    """The old pipelining names map true to `on` and false to `default`."""
     heir = release.flags.get(flag.alias_of or "")
     if heir is None or not heir.name.startswith(_PIPELINED):
         return False

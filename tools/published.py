@@ -1,7 +1,6 @@
-"""Published: recipes that others have published, as they stand in their repositories.
+"""Published: the recipes of other projects, as their repositories state them.
 
-One file per repository lies in `published/`. What became of them is not said there: verdict.py
-holds them to the rules.
+`recipes_of_others/` has one file per repository. recipe_verdict.py judges them by the rules.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ from counterpoint.flags.xla_flags import split_xla_flags
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """One recipe: flags as a text of XLA_FLAGS, and lines `NAME=value`.
+    """One recipe: `flags` is a value of XLA_FLAGS, `environment` has lines `NAME=value`.
 
-    `together` is false where the flags of a page are alternatives, not one list. `named` are flags
-    that it names without a value.
+    `together` is false if the flags of a page are alternatives. `named` are the flags that it names
+    without a value.
     """
 
     name: str
@@ -38,12 +37,12 @@ class Published:
 
     @property
     def urls(self) -> tuple[str, ...]:
-        """Where it stands."""
+        """The addresses of its files."""
         return tuple(f"{self.repository}/blob/{self.commit}/{path}" for path in self.paths)
 
     @property
     def written(self) -> Written:
-        """All of it, as if it were one script."""
+        """The whole recipe, as if it were one script."""
         return Written(where=self.paths[0], form="published", given=tuple(self._given()))
 
     @property
@@ -71,8 +70,8 @@ class Published:
 
 @cache
 def published() -> tuple[Published, ...]:
-    """All of them, by file and in its order."""
-    directory = Path(__file__).with_name("published")
+    """All recipes, by file and in the order of the file."""
+    directory = Path(__file__).with_name("recipes_of_others")
     files = sorted(directory.iterdir(), key=lambda entry: entry.name)
     documents = [tomllib.loads(file.read_text("utf-8")) for file in files if _is_data(file.name)]
     return tuple(_recipe(document, table) for document in documents for table in document["recipe"])

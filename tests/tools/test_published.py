@@ -10,9 +10,9 @@ import pytest
 
 from counterpoint.flags.catalogue import release
 from counterpoint.flags.channel import Channel
-from counterpoint.flags.others.published import Published, published
-from counterpoint.flags.others.verdict import Effect, judge_published, remains_of
-from counterpoint.report.recipes_of_others import VERSIONS, recipes_of_others
+from published import Published, published
+from published_recipes import VERSIONS, recipes_of_others
+from recipe_verdict import Effect, judge_published, remains_of
 
 REPOSITORIES = {
     "gpu-recipes": "AI-Hypercomputer/gpu-recipes",

@@ -1,10 +1,11 @@
-"""Write `xla_collectives.csv` anew: measured collectives out of XLA's own table.
+"""Take XLA's table of measured collectives out of its source file, or of a compiled plugin.
 
-    python -m counterpoint.cost.collectives.extract SOURCE VERSION
+    python tools/extract_collectives.py SOURCE VERSION
 
-SOURCE is `xla/service/gpu/model/collective_interpolator_data.h` of an XLA checkout, or a compiler
-plugin's shared object, which holds the same text. XLA states bytes per second; the bytes are those
-of the instruction's own shape, of a reduce-scatter times its ranks.
+It writes `xla_collectives.csv`. SOURCE is `xla/service/gpu/model/collective_interpolator_data.h` of
+an XLA checkout, or the shared object of a compiler plugin, which holds the same text. XLA states
+bytes per second, where the bytes are those of the instruction's shape (for a reduce-scatter, times
+the number of ranks).
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+import counterpoint.cost.collectives
 from counterpoint.core.errors import InputError, UsageError
 
-DATA: Final = Path(__file__).with_name("xla_collectives.csv")
+DATA: Final = Path(counterpoint.cost.collectives.__file__).with_name("xla_collectives.csv")
 _RATE: Final = "network_throughput_bytes_per_sec:"
 _HEADER: Final = (
     "# Microseconds of collectives within one NVLink domain, measured by XLA's developers:\n"
@@ -30,12 +32,12 @@ Key = tuple[str, str, int, str]
 
 
 def extract(text: str) -> dict[Key, dict[int, float]]:
-    """Seconds by size, for every device, kind, number of ranks, and layout."""
+    """Seconds by size, for each device, kind, number of ranks and layout."""
     found: dict[Key, dict[int, float]] = {}
     device = ""
     for between in _entries(text):
         device = _word(between, "key") or device
-        # One entry of XLA's has no rate: what stands before the last instruction is no use.
+        # One entry of the table has no rate: only the text from the last instruction on counts.
         entry = between[between.rindex("instruction {") :]
         kind = _word(entry, "opcode")
         ranks, layout = _layout(kind, entry)
@@ -45,7 +47,7 @@ def extract(text: str) -> dict[Key, dict[int, float]]:
 
 
 def _entries(text: str) -> Iterator[str]:
-    """Each entry's text, from the end of the one before it to its rate."""
+    """The text of each entry, from the end of the previous one to its rate."""
     start = text.rfind("entries {", 0, max(text.find("instruction {", text.find(_RATE) - 4000), 0))
     before = max(start - 200, 0)
     while (at := text.find(_RATE, before)) >= 0:
@@ -91,7 +93,7 @@ def _number(entry: str, name: str) -> int:
 
 def _main(arguments: list[str]) -> None:
     if len(arguments) != 2:
-        raise UsageError("extract takes a source and its version", next=(__doc__ or "").strip())
+        raise UsageError("expected two arguments: SOURCE and VERSION", next=(__doc__ or "").strip())
     text = Path(arguments[0]).read_bytes().decode("latin-1")
     found = extract(text)
     if not found:

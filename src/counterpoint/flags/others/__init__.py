@@ -1,1 +1,0 @@
-"""What others have published: pages and recipes, and what a release makes of them."""
