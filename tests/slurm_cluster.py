@@ -2,8 +2,9 @@
 
 Its daemons (munged, slurmctld, four slurmds) live in a directory of their own, with a key, a socket
 and ports of their own; SLURM_CONF leads to them. They end with whoever started them, also if that
-is killed: a keeper stands around each. Nodes are called 127.0.0.1 to 127.0.0.4, so that what looks
-for a node by its name, as JAX does for its coordinator, finds this machine without /etc/hosts.
+is killed: a supervisor stands around each. Nodes are called 127.0.0.1 to 127.0.0.4, so that what
+looks for a node by its name, as JAX does for its coordinator, finds this machine without
+/etc/hosts.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from counterpoint.tune.executors.kept import kept, start_kept, with_us
+from counterpoint.tune.executors.process_supervisor import start_supervised, supervised
 
 NODES: Final = tuple(f"127.0.0.{number}" for number in range(1, 5))
 _LIMIT_S: Final = 180.0
@@ -85,7 +86,9 @@ class SlurmCluster:
     """A cluster that runs; `variables` lead to it."""
 
     home: Path
-    keepers: list[subprocess.Popen[bytes]] = field(default_factory=list[subprocess.Popen[bytes]])
+    supervisors: list[subprocess.Popen[bytes]] = field(
+        default_factory=list[subprocess.Popen[bytes]]
+    )
 
     @property
     def variables(self) -> Mapping[str, str]:
@@ -136,10 +139,10 @@ def slurm_cluster() -> Generator[SlurmCluster]:
             _start(cluster)
             yield cluster
         finally:
-            for keeper in reversed(cluster.keepers):
-                keeper.terminate()
-            for keeper in cluster.keepers:
-                keeper.wait(_LIMIT_S)
+            for supervisor in reversed(cluster.supervisors):
+                supervisor.terminate()
+            for supervisor in cluster.supervisors:
+                supervisor.wait(_LIMIT_S)
 
 
 def _start(cluster: SlurmCluster) -> None:
@@ -174,8 +177,8 @@ def _daemon(cluster: SlurmCluster, name: str, *options: str) -> None:
     assert tool is not None
     plain = {k: v for k, v in os.environ.items() if not k.startswith(("SLURM_", "SBATCH_"))}
     with (cluster.home / f"{name}.out").open("ab") as out:
-        command = kept((tool, *options), **{"with": with_us(), "stop": "15,9"})
-        cluster.keepers.append(start_kept(command, {**plain, **cluster.variables}, out))
+        command = supervised((tool, *options), with_tuner=True, stop="15,9")
+        cluster.supervisors.append(start_supervised(command, {**plain, **cluster.variables}, out))
 
 
 def _are_idle(cluster: SlurmCluster) -> bool:
@@ -189,7 +192,7 @@ def _are_idle(cluster: SlurmCluster) -> bool:
 def _wait(cluster: SlurmCluster, who: str, ready: Callable[[], bool]) -> None:
     until = time.monotonic() + _LIMIT_S
     while not ready():
-        dead = [keeper for keeper in cluster.keepers if keeper.poll() is not None]
+        dead = [supervisor for supervisor in cluster.supervisors if supervisor.poll() is not None]
         if dead or time.monotonic() > until:
             raise RuntimeError(f"{who} is not up\n{_logs(cluster.home)}")
         time.sleep(0.1)

@@ -33,8 +33,8 @@ from counterpoint.tune.executors.executor import (
     Job,
     Limits,
     Shape,
+    wait_for,
 )
-from counterpoint.tune.executors.wait import wait_for
 
 LONG_S = 180.0
 """Machines are busy: what takes longer than this is a hang."""

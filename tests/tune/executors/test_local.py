@@ -13,8 +13,7 @@ import pytest
 from counterpoint.core.errors import UsageError
 from counterpoint.runs import read_run
 from counterpoint.tune.executors.executor import EndedKind, Job, Shape
-from counterpoint.tune.executors.local import Local
-from counterpoint.tune.executors.pins import read_cpus, read_gpus
+from counterpoint.tune.executors.local import Local, read_cpus, read_gpus
 from tune.executors.contract import MARK, Contract, FreshContract, alive, ended, wait_until
 
 
@@ -42,7 +41,7 @@ def test_trials_keep_to_their_gpus_and_cpus(tmp_path: Path) -> None:
     assert read_run(asked.directory).ranks[0].stdout.read_text() == f"1,3 {{{one}}}\n"
 
 
-def test_a_keeper_that_is_killed_leaves_nothing(tmp_path: Path) -> None:
+def test_a_supervisor_that_is_killed_leaves_nothing(tmp_path: Path) -> None:
     mark = uuid.uuid4().hex
     allocation = Local().open()
     asked = replace(
@@ -50,16 +49,16 @@ def test_a_keeper_that_is_killed_leaves_nothing(tmp_path: Path) -> None:
     )
     gang = allocation.start(asked)
     wait_until(lambda: len(alive(mark)) >= 3, "the program never came")
-    (keeper,) = [it for it in Path("/proc").glob("[0-9]*") if is_keeper(it, mark)]
-    os.kill(int(keeper.name), 9)
+    (supervisor,) = [it for it in Path("/proc").glob("[0-9]*") if is_supervisor(it, mark)]
+    os.kill(int(supervisor.name), 9)
     assert ended(gang).kind is EndedKind.LOST
     assert not alive(mark)
 
 
-def is_keeper(process: Path, mark: str) -> bool:
+def is_supervisor(process: Path, mark: str) -> bool:
     try:
         marked = mark.encode() in (process / "environ").read_bytes()
-        return marked and b"keeper.py" in (process / "cmdline").read_bytes()
+        return marked and b"process_supervisor.py" in (process / "cmdline").read_bytes()
     except OSError:
         return False
 

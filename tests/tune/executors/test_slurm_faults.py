@@ -23,10 +23,10 @@ from counterpoint.tune.executors.executor import (
     Limits,
     Shape,
     StoppedWaiting,
+    wait_for,
 )
 from counterpoint.tune.executors.slurm import Slurm
 from counterpoint.tune.executors.slurm_batch import SlurmBatch
-from counterpoint.tune.executors.wait import wait_for
 from slurm_cluster import NODES, SlurmCluster
 from tune.executors.contract import ended, wait_until
 

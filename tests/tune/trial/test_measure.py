@@ -208,7 +208,7 @@ def test_an_allocation_that_ended_comes_first(
 @pytest.mark.parametrize(
     ("ended", "failure"),
     [
-        (Ended(kind=EndedKind.KILLED, detail="it was asked to stop"), Failure.INTERRUPTED),
+        (Ended(kind=EndedKind.KILLED, detail="the tuner was asked to stop"), Failure.INTERRUPTED),
         (Ended(kind=EndedKind.KILLED, exit_code=124), Failure.TIMEOUT),
         (Ended(kind=EndedKind.LOST, detail="the cluster is silent"), Failure.NODE_FAULT),
         (Ended(kind=EndedKind.EXITED, exit_code=137), Failure.INTERRUPTED),

@@ -82,8 +82,7 @@ def _refuse_others(chosen: str, options: Mapping[str, str]) -> None:
 
 
 def _local(shape: Shape, options: Mapping[str, str], variables: Mapping[str, str]) -> Executor:
-    from counterpoint.tune.executors.local import Local, refuse_nodes
-    from counterpoint.tune.executors.pins import read_cpus, read_gpus
+    from counterpoint.tune.executors.local import Local, read_cpus, read_gpus, refuse_nodes
 
     refuse_nodes(shape)
     gpus = read_gpus(options["gpus"], variables) if "gpus" in options else None

@@ -2,25 +2,30 @@
 
     Executor.open() ──► Allocation.start(Job) ──► Gang.poll() ──► Ended
 
-Nothing here waits: whoever holds a Gang looks in now and then, keeps the time, and kills it whole.
-What runs in each place is `counterpoint run` (rank_command.py), so a Run has the same files
-everywhere, whoever started it.
+No executor waits for a Gang: `wait_for` polls it, keeps the time, and kills it whole. Each rank is
+a `counterpoint run` (rank_command.py), so a Run has the same files wherever it ran.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal, Protocol, runtime_checkable
+from typing import Final, Literal, Protocol, runtime_checkable
 
 from counterpoint.capture.request import Window
 from counterpoint.core.errors import CounterpointError
 from counterpoint.flags import Settings
+from counterpoint.runs.outcome import TIMED_OUT
 
-_NONE: Mapping[str, str] = MappingProxyType({})
+_NONE: Final[Mapping[str, str]] = MappingProxyType({})
+_GRACE_S: Final = 120.0
+"""`counterpoint run` keeps the time limit itself, and needs some to end its ranks and to write."""
+_LOOK_S: Final = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,3 +165,36 @@ class Executor(Protocol):
     def describe(self) -> str:
         """For people: `local: 1 node, 2 processes`."""
         ...
+
+
+def wait_for(
+    gang: Gang, limits: Limits, stop: Callable[[], bool], *, grace_s: float = _GRACE_S
+) -> Ended:
+    """Wait for the end of a gang. It is killed when `stop` is true, and long after its time limit.
+
+    Time in a scheduler's queue doesn't count. Any exception meanwhile, such as Ctrl-C, kills the
+    gang, too.
+    """
+    began = time.monotonic()
+    try:
+        while True:
+            ended = gang.poll()
+            if ended is not None:
+                return ended
+            if stop():
+                gang.kill()
+                return Ended(kind=EndedKind.KILLED, detail="the tuner was asked to stop")
+            now = time.monotonic()
+            if isinstance(gang, Queues) and gang.is_queued():
+                began = now
+            if limits.timeout_s is not None and now - began > limits.timeout_s + grace_s:
+                gang.kill()
+                detail = (
+                    f"still running {grace_s:g} s after its time limit of {limits.timeout_s:g} s"
+                )
+                return Ended(kind=EndedKind.KILLED, exit_code=TIMED_OUT, detail=detail)
+            time.sleep(_LOOK_S)
+    except BaseException:
+        with suppress(CounterpointError):  # the first failure is the one to report
+            gang.kill()
+        raise

@@ -1,4 +1,4 @@
-"""Local: trials on this machine, as processes of ours."""
+"""Local: trials on this machine, as processes of ours, on the GPUs and CPUs they may use."""
 
 from __future__ import annotations
 
@@ -9,27 +9,31 @@ import subprocess
 import time
 import uuid
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from counterpoint.capture.world import count_gpus
-from counterpoint.core.errors import UsageError
+from counterpoint.core.errors import CounterpointError, UsageError
 from counterpoint.tune.executors.executor import Ended, EndedKind, Job, Shape
-from counterpoint.tune.executors.kept import MARK, kept, start_kept, with_us
-from counterpoint.tune.executors.marked import kill_marked
+from counterpoint.tune.executors.exit_report import exit_report, launcher_log
+from counterpoint.tune.executors.process_supervisor import start_supervised, supervised
 from counterpoint.tune.executors.rank_command import rank_command
-from counterpoint.tune.executors.told import launcher_log, told
 
+MARK: Final = "COUNTERPOINT_GANG"
+"""The variable by which all processes of a gang can be found, whoever their parents are."""
 _PATIENCE_S: Final = 60.0
-"""A keeper is done long before, unless the machine is very busy."""
+"""A supervisor is done long before, unless the machine is very busy."""
+_LIMIT_S: Final = 120.0
+"""For processes to disappear that have been sent SIGKILL."""
 _OF_LAUNCHERS: Final = ("SLURM_PROCID", "SLURM_STEP_ID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
 """By these a process knows that a launcher has started it: the tuner perhaps, not its trials."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Local:
-    """This machine, or the GPUs and CPUs of it that trials are to have (pins.py checks them)."""
+    """This machine, or the GPUs and CPUs of it that trials are to have."""
 
     shape: Shape = field(default_factory=Shape)
     gpus: tuple[str, ...] | None = None
@@ -46,8 +50,8 @@ class Local:
 
     def sweep(self, identity: str) -> None:
         """End what carries the mark of a gang, or of an allocation."""
-        place, _, mark = identity.partition(":")
-        if place == self.name and mark:
+        executor, _, mark = identity.partition(":")
+        if executor == self.name and mark:
             kill_marked(mark)
 
     def describe(self) -> str:
@@ -78,20 +82,17 @@ class LocalAllocation:
         return (socket.gethostname(),)
 
     def start(self, job: Job) -> LocalGang:
-        """A UsageError where a program can't be started; a keeper of ours always can."""
+        """Start a job. That its program can't be executed shows when the gang has ended."""
         refuse_nodes(job.shape)
         job.directory.parent.mkdir(parents=True, exist_ok=True)
-        options = {"with": with_us()}
-        if self._executor.cpus is not None:
-            options["cpus"] = ",".join(map(str, self._executor.cpus))
-        log = launcher_log(job.directory)
-        with log.open("wb") as output:
-            keeper = start_kept(
-                kept(rank_command(job, starts_ranks=True), **options),
+        command = rank_command(job, starts_ranks=True)
+        with launcher_log(job.directory).open("wb") as output:
+            supervisor = start_supervised(
+                supervised(command, with_tuner=True, cpus=self._executor.cpus or ()),
                 self._environment(job.environment),
                 output,
             )
-        return LocalGang(keeper, job.directory, log, self._mark)
+        return LocalGang(supervisor, job.directory, self._mark)
 
     def close(self) -> None:
         kill_marked(self._mark)
@@ -101,18 +102,16 @@ class LocalAllocation:
         variables = {name: text for name, text in os.environ.items() if name not in _OF_LAUNCHERS}
         if self._executor.gpus is not None:
             variables["CUDA_VISIBLE_DEVICES"] = ",".join(self._executor.gpus)
-        return changed(variables, more) | {MARK: self._mark}
+        both = {**variables, **more, MARK: self._mark}
+        return {name: text for name, text in both.items() if text is not None}
 
 
 class LocalGang:
-    """A keeper, and all below it."""
+    """A supervisor, and all below it."""
 
-    def __init__(
-        self, keeper: subprocess.Popen[bytes], directory: Path, log: Path, mark: str
-    ) -> None:
-        self._keeper = keeper
+    def __init__(self, supervisor: subprocess.Popen[bytes], directory: Path, mark: str) -> None:
+        self._supervisor = supervisor
         self._directory = directory
-        self._log = log
         self._mark = mark
         self._ended: Ended | None = None
 
@@ -121,37 +120,100 @@ class LocalGang:
         return f"local:{self._mark}"
 
     def poll(self) -> Ended | None:
-        if self._ended is None and (code := self._keeper.poll()) is not None:
-            kill_marked(self._mark)  # only where somebody killed the keeper itself is there any
+        if self._ended is None and (code := self._supervisor.poll()) is not None:
+            kill_marked(self._mark)  # there are some only if the supervisor itself was killed
             self._ended = (
-                told(self._directory, code, self._log)
+                exit_report(self._directory, code)
                 if code >= 0
-                else Ended(kind=EndedKind.LOST, detail=f"its keeper died of signal {-code}")
+                else Ended(kind=EndedKind.LOST, detail=f"its supervisor died of signal {-code}")
             )
         return self._ended
 
     def kill(self) -> None:
         if self.poll() is not None:
             return
-        self._keeper.send_signal(signal.SIGTERM)
+        self._supervisor.send_signal(signal.SIGTERM)
         until = time.monotonic() + _PATIENCE_S
-        while self._keeper.poll() is None and time.monotonic() < until:
+        while self._supervisor.poll() is None and time.monotonic() < until:
             time.sleep(0.05)
         kill_marked(self._mark)
-        self._keeper.wait()
+        self._supervisor.wait()
         self._ended = Ended(kind=EndedKind.KILLED)
 
 
-def changed(inherited: Mapping[str, str], more: Mapping[str, str | None]) -> dict[str, str]:
-    """The environment with more variables; None unsets one."""
-    both = {**inherited, **more}
-    return {name: text for name, text in both.items() if text is not None}
-
-
 def refuse_nodes(shape: Shape) -> None:
-    """An error where more is asked for than this machine."""
+    """Refuse more nodes than this machine is."""
     if shape.nodes != 1:
         raise UsageError(
             f"{shape.nodes} nodes, but trials are to run on this machine",
             next="--nodes 1",
         )
+
+
+def kill_marked(mark: str) -> None:
+    """Kill all processes of this machine with a gang's mark, and return when there are none."""
+    until = time.monotonic() + _LIMIT_S
+    while left := _marked(mark):
+        if time.monotonic() > until:
+            raise CounterpointError(
+                f"processes {', '.join(map(str, left))} don't end, though they were killed",
+                why="the kernel waits for a device or a file system on their behalf",
+                next="repair or restart the machine; what was measured so far is kept",
+            )
+        for pid in left:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.05)
+
+
+def _marked(mark: str) -> list[int]:
+    """Process numbers. The environment of a zombie is empty, so none is among them."""
+    sought = f"{MARK}={mark}".encode()
+    found: list[int] = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if sought in (process / "environ").read_bytes().split(b"\0"):
+                found.append(int(process.name))
+    return found
+
+
+def read_gpus(text: str, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """GPUs as CUDA_VISIBLE_DEVICES has them: numbers or UUIDs, of those that we may use."""
+    named = tuple(part.strip() for part in text.split(","))
+    bad = [one for one in named if not (one.isdecimal() or one.startswith(("GPU-", "MIG-")))]
+    if bad or len(set(named)) < len(named):
+        raise UsageError(
+            f"--gpus takes numbers with commas between, not {text!r}", next="--gpus 0,1"
+        )
+    shown = environ.get("CUDA_VISIBLE_DEVICES")
+    allowed = (
+        tuple(part.strip() for part in shown.split(",") if part.strip())
+        if shown is not None
+        else tuple(map(str, range(count_gpus(environ))))
+    )
+    unknown = [one for one in named if one.isdecimal() and one not in allowed]
+    if unknown:
+        why = "CUDA_VISIBLE_DEVICES shows" if shown is not None else "nvidia-smi lists"
+        raise UsageError(
+            f"--gpus {text}: there is no GPU {', '.join(unknown)} for us",
+            why=f"{why} {', '.join(allowed) or 'none'}",
+        )
+    return named
+
+
+def read_cpus(text: str) -> tuple[int, ...]:
+    """CPUs from numbers and ranges, `0-3,8`, of those that we may use."""
+    found: set[int] = set()
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()) or int(last or 0) > 1 << 16:
+            raise UsageError(f"--cpus takes numbers and ranges, not {text!r}", next="--cpus 0-3,8")
+        found |= set(range(int(first), int(last or first) + 1))
+    allowed = os.sched_getaffinity(0)
+    unknown = sorted(found - allowed)
+    if unknown or not found:
+        raise UsageError(
+            f"--cpus {text}: we may not use CPU {', '.join(map(str, unknown[:8]))}",
+            why=f"this process may use {', '.join(map(str, sorted(allowed)[:64]))}",
+        )
+    return tuple(sorted(found))

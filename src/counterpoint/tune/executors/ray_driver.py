@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from counterpoint.tune.executors.marked import kill_marked
+from counterpoint.tune.executors.local import kill_marked
 from counterpoint.tune.executors.ray_api import on_node, ray_api
 from counterpoint.tune.executors.ray_hold import alive_nodes, hold
 from counterpoint.tune.executors.ray_trial import trial

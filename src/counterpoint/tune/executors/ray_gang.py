@@ -12,10 +12,10 @@ from typing import Final
 from counterpoint.core.errors import CounterpointError, UsageError
 from counterpoint.tune.executors.collect import unpack
 from counterpoint.tune.executors.executor import Ended, EndedKind
+from counterpoint.tune.executors.exit_report import exit_report, launcher_log
 from counterpoint.tune.executors.ray_api import NO_RAY
 from counterpoint.tune.executors.ray_jobs import Jobs
 from counterpoint.tune.executors.ray_wire import Told, last
-from counterpoint.tune.executors.told import launcher_log, told
 
 _LOOK_S: Final = 0.5
 _SILENT_S: Final = 120.0
@@ -129,7 +129,7 @@ class RayGang:
         words = launcher_log(self._directory)
         if code and detail:
             words.write_text(detail + "\n", encoding="utf-8")
-        return told(self._directory, code, words)
+        return exit_report(self._directory, code)
 
     def _bring(self, said: Told) -> str | None:
         """Fetch the Run; what went wrong with that."""

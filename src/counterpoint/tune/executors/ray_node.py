@@ -24,11 +24,11 @@ from typing import Final
 import counterpoint
 from counterpoint.runs import layout
 from counterpoint.tune.executors.collect import CHUNK, pack
-from counterpoint.tune.executors.kept import MARK, kept, then, with_us
-from counterpoint.tune.executors.marked import kill_marked
+from counterpoint.tune.executors.exit_report import last_words
+from counterpoint.tune.executors.local import MARK, kill_marked
+from counterpoint.tune.executors.process_supervisor import supervised
 from counterpoint.tune.executors.ray_api import ray_api
 from counterpoint.tune.executors.ray_wire import DIRECTORY, NEEDS, PATIENCE
-from counterpoint.tune.executors.told import last_words
 
 _OF_LAUNCHERS: Final = ("SLURM_", "PMI_", "PMIX_", "OMPI_")
 """Whoever started Ray on this node may be a launcher itself: of Ray, not of the trial."""
@@ -98,10 +98,10 @@ class Node:
                 self._ranks[rank] = self._start_rank(told, rank, place)
 
     def _start_rank(self, told: Assignment, rank: int, place: int) -> subprocess.Popen[bytes]:
-        clear = then(("rm", "-rf", str(self._own)))
+        clear = ("rm", "-rf", str(self._own))
         with self._log(rank).open("wb") as output:
             return subprocess.Popen(  # noqa: S603
-                kept(self._command(told.command), **{"with": with_us(), "then": clear}),
+                supervised(self._command(told.command), with_tuner=True, then=clear),
                 cwd=told.cwd,
                 env=_environment(told, rank, place),
                 stdin=subprocess.DEVNULL,

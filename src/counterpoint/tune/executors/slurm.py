@@ -16,7 +16,8 @@ from typing import Final
 
 from counterpoint.core.errors import UsageError
 from counterpoint.tune.executors.executor import Job, Shape, StoppedWaiting
-from counterpoint.tune.executors.kept import kept, start_kept, then, with_us
+from counterpoint.tune.executors.exit_report import last_words
+from counterpoint.tune.executors.process_supervisor import start_supervised, supervised
 from counterpoint.tune.executors.slurm_control import MARK_PREFIX, cancel, job_fields, jobs_named
 from counterpoint.tune.executors.slurm_grant import Grant, read_grant
 from counterpoint.tune.executors.slurm_queue import Waiting
@@ -28,7 +29,6 @@ from counterpoint.tune.executors.slurm_step import (
     start_step,
     sweep_steps,
 )
-from counterpoint.tune.executors.told import last_words
 
 JOB: Final = "slurm-job"
 _GRANTED: Final = "counterpoint: granted"
@@ -155,10 +155,11 @@ def _allocated(mark: str, executor: Slurm) -> SlurmAllocation:
     with TemporaryDirectory(prefix="counterpoint-") as directory:
         log = Path(directory) / "salloc.log"
         with log.open("wb") as output:
-            guard = start_kept(
-                kept(
+            guard = start_supervised(
+                supervised(
                     ("sh", "-c", _SALLOC, "salloc", *words),
-                    **{"with": with_us(), "then": then(("scancel", f"--name={mark}"))},
+                    with_tuner=True,
+                    then=("scancel", f"--name={mark}"),
                 ),
                 outside(environment_of({}, os.environ)),
                 output,

@@ -14,9 +14,9 @@ from typing import Final
 
 from counterpoint.core.errors import UsageError
 from counterpoint.runs.reader import is_run
-from counterpoint.tune.executors.arrival import Arrival
 from counterpoint.tune.executors.executor import Ended, EndedKind, Job, Shape
-from counterpoint.tune.executors.kept import kept, start_kept, then, with_us
+from counterpoint.tune.executors.exit_report import Arrival, exit_report, launcher_log
+from counterpoint.tune.executors.process_supervisor import start_supervised, supervised
 from counterpoint.tune.executors.slurm import (
     JOB,
     alone,
@@ -37,7 +37,6 @@ from counterpoint.tune.executors.slurm_control import (
 from counterpoint.tune.executors.slurm_fault import fault
 from counterpoint.tune.executors.slurm_queue import Waiting
 from counterpoint.tune.executors.slurm_step import environment_of, file_pattern, step_options, task
-from counterpoint.tune.executors.told import launcher_log, told
 
 BATCH: Final = "slurm-batch"
 _LOOK_S: Final = 1.0
@@ -198,7 +197,7 @@ class BatchGang:
         if self._arrival is None:
             per_node = self._shape.ranks_per_node or 1
             self._arrival = Arrival(self._directory, self._shape.nodes * per_node)
-        return told(self._directory, code, log) if self._arrival.is_here(code) else None
+        return exit_report(self._directory, code) if self._arrival.is_here(code) else None
 
 
 def _submitted(job: Job, name: str, executor: SlurmBatch) -> BatchGang:
@@ -235,8 +234,8 @@ def _submitted(job: Job, name: str, executor: SlurmBatch) -> BatchGang:
             next="--slurm '--partition=NAME --account=NAME --time=2:00:00'",
         )
     number = done.stdout.strip().partition(";")[0]
-    guard = start_kept(
-        kept(("sleep", "infinity"), **{"with": with_us(), "then": then(("scancel", number))}),
+    guard = start_supervised(
+        supervised(("sleep", "infinity"), with_tuner=True, then=("scancel", number)),
         os.environ,
         subprocess.DEVNULL,
     )

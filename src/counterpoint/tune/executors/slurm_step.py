@@ -13,9 +13,9 @@ from typing import Final
 from counterpoint.core.errors import CounterpointError
 from counterpoint.runs.outcome import Outcome, OutcomeKind
 from counterpoint.runs.reader import is_run, read_run
-from counterpoint.tune.executors.arrival import Arrival
 from counterpoint.tune.executors.executor import Ended, EndedKind, Job
-from counterpoint.tune.executors.kept import kept, start_kept, with_us
+from counterpoint.tune.executors.exit_report import Arrival, exit_report, launcher_log
+from counterpoint.tune.executors.process_supervisor import start_supervised, supervised
 from counterpoint.tune.executors.rank_command import rank_command
 from counterpoint.tune.executors.slurm_control import (
     asked,
@@ -26,7 +26,6 @@ from counterpoint.tune.executors.slurm_control import (
 )
 from counterpoint.tune.executors.slurm_fault import fault
 from counterpoint.tune.executors.slurm_grant import Grant
-from counterpoint.tune.executors.told import launcher_log, told
 
 STEPS: Final = "slurm-steps"
 _LOOK_S: Final = 0.5
@@ -93,7 +92,7 @@ class StepGang:
             return Ended(kind=EndedKind.LOST, detail=f"srun died of signal {-code}")
         if code == 0 and _is_without_end(self._directory):
             return Ended(kind=EndedKind.LOST, detail="srun ended, but no rank could say how")
-        return told(self._directory, code, launcher_log(self._directory))
+        return exit_report(self._directory, code)
 
     def _from_outside(self, fields: Mapping[str, str]) -> Ended | None:
         log, ran = launcher_log(self._directory), is_run(self._directory)
@@ -139,8 +138,8 @@ def start_step(job: Job, grant: Grant, name: str, number: int) -> StepGang:
     environment = {"JAX_COORDINATOR_PORT": str(_port(int(grant.job), number))}
     environment |= environment_of(job.environment, os.environ)
     with log.open("ab") as output:
-        keeper = kept(command, **{"with": with_us(), "stop": "15,15"})
-        srun = start_kept(keeper, environment | {"SLURM_JOB_ID": grant.job}, output)
+        supervisor = supervised(command, with_tuner=True, stop="15,15")
+        srun = start_supervised(supervisor, environment | {"SLURM_JOB_ID": grant.job}, output)
     return StepGang(srun, job, grant, name)
 
 
@@ -163,7 +162,7 @@ def file_pattern(path: Path) -> str:
 
 def task(job: Job, gpus: str, ranks: str) -> tuple[str, ...]:
     """What a task executes: a keeper around `counterpoint run`."""
-    return kept(rank_command(job), devices=gpus, tasks=ranks)
+    return supervised(rank_command(job), devices=gpus, tasks=ranks)
 
 
 def environment_of(more: Mapping[str, str | None], inherited: Mapping[str, str]) -> dict[str, str]:

@@ -14,8 +14,14 @@ from pathlib import Path
 from typing import TypeAlias
 
 from counterpoint.core.errors import CounterpointError, InputError
-from counterpoint.tune.executors.executor import Allocation, Executor, Gang, Limits, StoppedWaiting
-from counterpoint.tune.executors.wait import wait_for
+from counterpoint.tune.executors.executor import (
+    Allocation,
+    Executor,
+    Gang,
+    Limits,
+    StoppedWaiting,
+    wait_for,
+)
 from counterpoint.tune.journal.records import (
     AllocationClosed,
     AllocationOpened,

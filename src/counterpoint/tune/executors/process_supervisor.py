@@ -1,18 +1,19 @@
-"""A process around a command, which sees to it that nothing of it is left in the end.
+"""A process around a command which ensures that nothing of the command is left in the end.
 
-    python -I -S keeper.py [OPTIONS] -- COMMAND...
+    python -I -S process_supervisor.py [OPTIONS] -- COMMAND...
 
-Whatever the command starts stays below this process, also what starts a session of its own or is
-orphaned, and is killed once the command has ended, or when this process is asked to end, or when
-the tuner has died. It needs no module beside Python's own, so that it starts at once.
+Whatever the command starts stays below this process, including what starts a session of its own
+or is orphaned. All of it is killed when the command has ended, when this process is asked to end,
+or when the tuner has died. The file runs as a script and imports nothing but the standard library,
+so that it starts at once; `supervised` writes its command line.
 
-    --with PID:START   end when this process ends; START is when it began, in the kernel's ticks;
-                       without it, when whoever started this one has ended
+    --tuner PID:START  end when this process ends; START is when it began, in the kernel's ticks;
+                       without it, when the process that started this one has ended
     --then JSON        and then execute this command
     --stop 2,2         signals that ask the command to end, some seconds apart; then all is killed
     --cpus 0,1         run on these CPUs
-    --devices 8        deal out so many devices among the tasks that Slurm starts on a node
-    --tasks 2          and so many tasks there are
+    --devices 8        divide this many devices among the tasks that Slurm starts on a node
+    --tasks 2          number of those tasks
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterable, Mapping, Sequence
 from types import FrameType
+from typing import IO
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -36,14 +39,56 @@ _PATIENCE_S = 20.0
 _KILLED = 137
 
 
-class Keeper:
-    """Keeps one command. The exit code is the command's, 128 + number for a signal."""
+def supervised(
+    command: Sequence[str],
+    *,
+    with_tuner: bool = False,
+    then: Sequence[str] = (),
+    stop: str = "",
+    cpus: Iterable[int] = (),
+    devices: str = "",
+    tasks: str = "",
+) -> tuple[str, ...]:
+    """The command line of a supervisor around a command; the options are those listed above.
+
+    `with_tuner` ties it to this process, which is identified by its start, too: a later process
+    may get the same number.
+    """
+    me = os.getpid()
+    options = {
+        "--tuner": f"{me}:{_stat(me)[19]}" if with_tuner else "",
+        "--then": json.dumps(list(then)) if then else "",
+        "--stop": stop,
+        "--cpus": ",".join(map(str, cpus)),
+        "--devices": devices,
+        "--tasks": tasks,
+    }
+    words = (word for name, text in options.items() if text for word in (name, text))
+    return (sys.executable, "-I", "-S", os.path.abspath(__file__), *words, "--", *command)  # noqa: PTH100
+
+
+def start_supervised(
+    command: Sequence[str], environment: Mapping[str, str], output: IO[bytes] | int
+) -> subprocess.Popen[bytes]:
+    """Start a supervisor beside us, in a session of its own: Ctrl-C is ours to pass on."""
+    return subprocess.Popen(  # noqa: S603
+        command,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=output,
+        start_new_session=True,
+    )
+
+
+class Supervisor:
+    """Runs one command. The exit code is the command's, 128 + number for a signal."""
 
     def __init__(self, options: dict[str, str], command: list[str]) -> None:
         self._options = options
         self._command = command
         self._signals = [int(one) for one in options.get("--stop", "2,2").split(",")]
-        self._asked_at: float | None = None
+        self._stopping_since: float | None = None
         self._orphaned = False
         self._parent = os.getppid()
         self._wake, wake = os.pipe()
@@ -52,16 +97,17 @@ class Keeper:
         signal.set_wakeup_fd(wake)
 
     def run(self) -> int:
+        """Run the command to its end, and leave nothing of it behind."""
         signal.pthread_sigmask(signal.SIG_SETMASK, ())  # Ray's workers block SIGINT
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         if "--cpus" in self._options:
             os.sched_setaffinity(0, {int(one) for one in self._options["--cpus"].split(",")})
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, self._ask)
+            signal.signal(number, self._stop)
         signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
         tuner = self._tuner()
         if self._orphaned:
-            return self._last(_KILLED)
+            return self._finish(_KILLED)
         try:
             child = subprocess.Popen(  # noqa: S603 - the caller's own command
                 self._command,
@@ -73,10 +119,10 @@ class Keeper:
             print(f"error: {self._command[0]}: {failure.strerror}", file=sys.stderr)  # noqa: T201
             return 127
         code = self._wait(child, tuner)
-        _kill_below()
-        return self._last(code)
+        _kill_descendants()
+        return self._finish(code)
 
-    def _last(self, code: int) -> int:
+    def _finish(self, code: int) -> int:
         if self._orphaned and "--then" in self._options:
             subprocess.run(json.loads(self._options["--then"]), check=False)  # noqa: S603
         return code
@@ -89,38 +135,38 @@ class Keeper:
                 if ready == tuner:
                     self._orphaned = True
                     watched.remove(ready)
-                    self._ask()
+                    self._stop()
                 else:
                     os.read(self._wake, 4096)
             _reap_others(child.pid)
-            if "--with" not in self._options and os.getppid() != self._parent:
-                self._ask()
-            if self._asked_at is None:
+            if "--tuner" not in self._options and os.getppid() != self._parent:
+                self._stop()
+            if self._stopping_since is None:
                 continue
-            over = time.monotonic() - self._asked_at
-            if sent < len(self._signals) and over >= sent * _APART_S:
+            elapsed_s = time.monotonic() - self._stopping_since
+            if sent < len(self._signals) and elapsed_s >= sent * _APART_S:
                 child.send_signal(self._signals[sent])
                 sent += 1
-            if over >= len(self._signals) * _APART_S + _PATIENCE_S:
+            if elapsed_s >= len(self._signals) * _APART_S + _PATIENCE_S:
                 child.kill()
         code = child.returncode
         return code if code >= 0 else 128 - code
 
-    def _ask(self, number: int = 0, frame: FrameType | None = None) -> None:
-        """Note that it is time to end."""
+    def _stop(self, number: int = 0, frame: FrameType | None = None) -> None:
+        """Note that it is time to end; also a signal handler."""
         del number, frame
-        if self._asked_at is None:
-            self._asked_at = time.monotonic()
+        if self._stopping_since is None:
+            self._stopping_since = time.monotonic()
 
     def _tie(self) -> None:
-        """In the child: should the keeper itself be killed, it is asked to end."""
+        """In the child: should the supervisor itself be killed, the kernel asks it to end."""
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, self._signals[0], 0, 0, 0)
 
     def _tuner(self) -> int | None:
-        """A handle that tells when the tuner has ended."""
-        if "--with" not in self._options:
+        """A file descriptor that becomes readable when the tuner has ended."""
+        if "--tuner" not in self._options:
             return None
-        number, _, began = self._options["--with"].partition(":")
+        number, _, began = self._options["--tuner"].partition(":")
         try:
             handle = os.pidfd_open(int(number))
         except ProcessLookupError:
@@ -128,23 +174,23 @@ class Keeper:
             return None
         except OSError:  # a kernel before 5.3
             return None
-        self._orphaned = _told(number)[19:20] != [began]
+        self._orphaned = _stat(int(number))[19:20] != [began]
         return handle
 
     def _devices(self) -> dict[str, str]:
-        """Under Slurm JAX takes a process to be for one device, unless it is told of others."""
+        """Under Slurm, JAX gives a process one device unless a variable names more."""
         if "--devices" not in self._options or "JAX_LOCAL_DEVICE_IDS" in os.environ:
             return {}
         devices, tasks = int(self._options["--devices"]), int(self._options["--tasks"])
         if devices <= tasks or devices % tasks:
             return {}
-        share, place = devices // tasks, int(os.environ.get("SLURM_LOCALID", "0"))
-        mine = range(place * share, (place + 1) * share)
+        share, task = devices // tasks, int(os.environ.get("SLURM_LOCALID", "0"))
+        mine = range(task * share, (task + 1) * share)
         return {"JAX_LOCAL_DEVICE_IDS": ",".join(map(str, mine))}
 
 
-def _told(pid: str) -> list[str]:
-    """What the kernel says of a process behind its name."""
+def _stat(pid: int) -> list[str]:
+    """The fields of /proc/PID/stat behind the name; none where there is no such process."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
             return file.read().rpartition(")")[2].split()
@@ -153,7 +199,7 @@ def _told(pid: str) -> list[str]:
 
 
 def _reap_others(child: int) -> None:
-    """Orphans below us are ours to bury; the child itself is left to whoever waits for it."""
+    """Reap orphans below us; the child itself is left to `Popen.poll`."""
     for pid in _children(os.getpid()):
         if pid != child:
             try:
@@ -163,12 +209,11 @@ def _reap_others(child: int) -> None:
 
 
 def _children(parent: int) -> list[int]:
-    mine = str(parent)
-    names = [name for name in os.listdir("/proc") if name.isdecimal()]  # noqa: PTH208
-    return [int(name) for name in names if _told(name)[1:2] == [mine]]
+    numbers = [int(name) for name in os.listdir("/proc") if name.isdecimal()]  # noqa: PTH208
+    return [pid for pid in numbers if _stat(pid)[1:2] == [str(parent)]]
 
 
-def _kill_below() -> None:
+def _kill_descendants() -> None:
     """Kill all descendants. Orphans come to us, so those that are left are children in the end."""
     while True:
         try:
@@ -176,10 +221,10 @@ def _kill_below() -> None:
                 pass
         except ChildProcessError:
             return
-        reach = [os.getpid()]
-        for pid in reach:
-            reach.extend(_children(pid))
-        for pid in reach[1:]:
+        found = [os.getpid()]
+        for pid in found:
+            found.extend(_children(pid))
+        for pid in found[1:]:
             try:
                 os.kill(pid, signal.SIGKILL)
             except (ProcessLookupError, PermissionError):
@@ -188,10 +233,10 @@ def _kill_below() -> None:
 
 
 def main(words: list[str]) -> int:
-    """Options come in pairs; what follows `--` is the command."""
+    """Options come in pairs; the command follows `--`."""
     split = words.index("--")
-    given = words[:split]
-    return Keeper(dict(zip(given[::2], given[1::2], strict=True)), words[split + 1 :]).run()
+    options = dict(zip(words[:split:2], words[1:split:2], strict=True))
+    return Supervisor(options, words[split + 1 :]).run()
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import uuid
 
-from counterpoint.tune.executors.kept import kept
+from counterpoint.tune.executors.process_supervisor import supervised
 from tune.executors.contract import MARK, alive, wait_until
 
 NEVER = (sys.executable, "-c", "import time; time.sleep(3600)")
@@ -16,7 +16,7 @@ NEVER = (sys.executable, "-c", "import time; time.sleep(3600)")
 
 def test_signals_that_whoever_starts_it_has_blocked_reach_the_command() -> None:
     """As below a worker of Ray, which blocks SIGINT."""
-    command = kept(("grep", "SigBlk", "/proc/self/status"))
+    command = supervised(("grep", "SigBlk", "/proc/self/status"))
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         made = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -28,7 +28,7 @@ def test_signals_that_whoever_starts_it_has_blocked_reach_the_command() -> None:
 def test_it_ends_with_whoever_started_it() -> None:
     """As below a slurmstepd that is killed."""
     mark = uuid.uuid4().hex
-    program = f"import subprocess; subprocess.run({kept(NEVER)!r})"
+    program = f"import subprocess; subprocess.run({supervised(NEVER)!r})"
     parent = subprocess.Popen(
         [sys.executable, "-c", program], env={**os.environ, MARK: mark}, start_new_session=True
     )

@@ -1,0 +1,124 @@
+"""How a gang ended that ended by itself: by its Run, else by the last words of its launcher.
+
+Ranks on other nodes write their part of the Run there; `Arrival` knows when all of it can be read
+here, which takes a network file system a while.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from itertools import takewhile
+from pathlib import Path
+from typing import Final
+
+from counterpoint.core.errors import CounterpointError, InputError, UsageError
+from counterpoint.runs import layout
+from counterpoint.runs.outcome import OutcomeKind
+from counterpoint.runs.reader import is_run, read_run
+from counterpoint.tune.executors.executor import Ended, EndedKind
+
+_TAIL: Final = 1 << 14
+_LINES: Final = 6
+_PATIENCE_S: Final = 90.0
+"""Network file systems remember for up to a minute what was not there."""
+_PATIENCE_AFTER_FAILURE_S: Final = 5.0
+"""Ranks that were killed have written no end, so there is none to wait for."""
+
+
+def launcher_log(directory: Path) -> Path:
+    """The file for what launchers and ranks print before there is a Run; it lies beside the Run."""
+    return directory.with_name(f"{directory.name}.launcher.log")
+
+
+def exit_report(directory: Path, code: int) -> Ended:
+    """The end of a gang that nobody killed; its launcher's log is kept only after a failure.
+
+    The Run knows which rank was the first to fail, and so the code that counts; a launcher knows
+    only the codes of all, of which some died because of the first.
+    """
+    log = launcher_log(directory)
+    exit_code, detail = code, ""
+    try:
+        outcome = read_run(directory).outcome if is_run(directory) else None
+    except InputError as damage:
+        outcome, detail = None, str(damage)
+    if outcome is None:
+        exit_code = (_first_code(log) if code else None) or code
+        detail = detail or last_words(log)
+    elif outcome.kind not in (OutcomeKind.RUNNING, OutcomeKind.LOST):
+        exit_code, detail = outcome.status, outcome.detail
+    if exit_code == 0 and code == 0:
+        log.unlink(missing_ok=True)
+    return Ended(kind=EndedKind.EXITED, exit_code=exit_code or code, detail=detail if code else "")
+
+
+def last_words(log: Path) -> str:
+    """The last error in a log with its indented lines, else the log's last lines."""
+    lines = tail(log, _TAIL).strip().splitlines()
+    errors = [number for number, line in enumerate(lines) if line.startswith("error:")]
+    if not errors:
+        return "\n".join(lines[-_LINES:])
+    first, *more = lines[errors[-1] :]
+    return "\n".join([first, *takewhile(lambda line: line.startswith("  "), more)])
+
+
+def _first_code(log: Path) -> int | None:
+    """The exit code of the task that failed first, in srun's words; others die of it."""
+    words = r"^srun: error: .*: Exited with exit code (\d+)$"
+    found = re.search(words, tail(log, _TAIL), re.MULTILINE)
+    return int(found.group(1)) if found else None
+
+
+def tail(log: Path, size: int) -> str:
+    """The last so many bytes of a file as text; empty where there is none."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - size))
+            return file.read().decode("utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+class Arrival:
+    """The Run of a gang that has ended, on its way here; polled until it is complete."""
+
+    def __init__(self, directory: Path, ranks: int) -> None:
+        self._directory = directory
+        self._ranks = ranks
+        self._began: float | None = None
+
+    def is_here(self, code: int) -> bool:
+        """Tell whether there is no more to wait for, after this exit code of the launcher."""
+        now = time.monotonic()
+        if self._began is None:
+            self._began = now
+        if self._is_whole() or (code and not is_run(self._directory)):
+            return True
+        elapsed_s = now - self._began
+        if code:
+            return elapsed_s > _PATIENCE_AFTER_FAILURE_S
+        if elapsed_s > _PATIENCE_S:
+            self._refuse()
+        return False
+
+    def _is_whole(self) -> bool:
+        try:
+            os.listdir(self._directory)  # noqa: PTH208 - makes NFS look again
+            run = read_run(self._directory)
+        except (OSError, CounterpointError):
+            return False
+        return len(run.ranks) >= self._ranks and run.outcome.kind is not OutcomeKind.RUNNING
+
+    def _refuse(self) -> None:
+        numbers = layout.rank_numbers(self._directory)
+        missing = sorted(set(range(self._ranks)) - set(numbers))
+        if not missing:
+            return
+        raise UsageError(
+            f"{self._directory}: ranks {', '.join(map(str, missing[:8]))} ended well, but left"
+            " nothing here",
+            why="it is not on a file system that all nodes and this machine share",
+            next="keep the study on a shared file system: -o /shared/DIRECTORY",
+        )
