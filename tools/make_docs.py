@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from counterpoint.cli.explain_code import RULES
-from published_recipes import recipes_of_others
+from recipe_pages import recipes_of_others
 from rule_pages import rule_pages
 from web_flags import web_flags_markdown
 

@@ -17,7 +17,7 @@ from counterpoint.flags.lint.remark import Remark, Severity
 from counterpoint.flags.version import LHS
 from counterpoint.flags.written import Given, Written
 from counterpoint.flags.xla_flags import render_xla_flags
-from published import Published
+from published_recipe import Published
 
 _IDLE: Final = ("FLAG302", "FLAG303", "FLAG306")
 _OF_ONE: Final = (

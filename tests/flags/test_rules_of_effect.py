@@ -13,7 +13,7 @@ from counterpoint.flags.reading import read_text
 from counterpoint.flags.rules import default_variable, unknown_pass
 from counterpoint.flags.rules.missing_partner import partners
 from counterpoint.flags.rules.not_for_this_chip import suited
-from published import published
+from published_recipe import published
 
 UNROLL = "--xla_gpu_enable_while_loop_unrolling=WHILE_LOOP_UNROLLING"
 CHECKER = "--xla_gpu_pgle_accuracy_checker=PGLE_STRICTNESS_LEVEL"

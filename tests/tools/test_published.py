@@ -10,8 +10,8 @@ import pytest
 
 from counterpoint.flags.catalogue import release
 from counterpoint.flags.channel import Channel
-from published import Published, published
-from published_recipes import VERSIONS, recipes_of_others
+from published_recipe import Published, published
+from recipe_pages import VERSIONS, recipes_of_others
 from recipe_verdict import Effect, judge_published, remains_of
 
 REPOSITORIES = {

@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import Final
 
 from counterpoint.flags.lint.remark import Remark
-from published import Published, published
+from published_recipe import Published, published
 from recipe_verdict import Effect, RecipeVerdict, judge_published, remains_of
 
 VERSIONS: Final = ("0.6.2", "0.8.3", "0.10.2", "0.12.0")
