@@ -16,11 +16,11 @@ NEWEST_TESTS := tests/compile tests/cost tests/simulate \
 	$(wildcard tests/workflow/test_predict*.py tests/cli/test_predict*.py)
 NEWEST_CHOICES := tests/tune/space/test_space_compiles.py  # what ends a newer XLA is found there
 
-.PHONY: help demo test newest fast lint docs tools clean lock
+.PHONY: help demo test newest fast lint docs docs-site tools clean lock
 .DEFAULT_GOAL := help
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
 
 demo: $(VENV)/installed-all ## explain a step recorded on 8 virtual devices; predict one for 8 and 512 GPUs
 	@mkdir -p $(DEMO)
@@ -56,16 +56,20 @@ newest: $(VENV)/installed-all-dev ## the compiler's tests with the newest JAX, w
 fast: $(VENV)/installed-all-dev ## the tests that start few programs: under 5 minutes on two cores
 	$(BIN)/python -m pytest -n 4 --dist loadfile -m 'not slow'
 
-lint: $(VENV)/installed-all-dev ## ruff, pyright and import-linter only
+lint: $(VENV)/installed-all-dev ## ruff, pyright, import-linter and the documentation site only
 	@status=0; run() { echo "== $$*"; $(BIN)/"$$@" || status=1; }; \
 	run ruff check .; \
 	run ruff format --check .; \
 	run pyright --pythonpath $(BIN)/python; \
 	run lint-imports --no-cache --no-logo; \
+	run mkdocs build --strict; \
 	exit $$status
 
-docs: $(VENV)/installed-all-dev ## the pages that are made from the catalogue, the recipes and the rules
+docs: $(VENV)/installed-all-dev ## the pages that are generated from the catalogue, the recipes and the rules
 	$(BIN)/python tools/make_docs.py docs
+
+docs-site: $(VENV)/installed-all-dev ## the documentation as a site, in build/site
+	$(BIN)/mkdocs build --strict
 
 tools: ## Slurm and munge for the tests that need them, where apt-get may install them
 	@tests/install_cluster_tools.sh
@@ -74,7 +78,7 @@ lock: $(VENV)/bin/uv ## resolve uv.lock anew
 	$(BIN)/uv lock --upgrade
 
 clean: ## remove the environment, caches and what the demo wrote
-	rm -rf $(VENV) $(NEWEST) demo-output .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(NEWEST) demo-output build/site .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests tools examples benchmarks -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
 # The lock is uv's; the installer is pip, which every Python has and every site has already set up
@@ -93,5 +97,8 @@ $(VENV)/bin/uv:
 	@echo "making $(VENV) with $$($(PYTHON) --version)"
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check 'uv>=0.9,<1'
+
+# mkdocs-material prints an advertisement otherwise.
+export NO_MKDOCS_2_WARNING := 1
 
 comma := ,
