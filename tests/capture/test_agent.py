@@ -673,6 +673,65 @@ def test_steps_that_nobody_annotates_are_counted_by_their_executions(tmp_path: P
     assert (len(timeline.devices), timeline.steps["step"].n_unique()) == (8, 9)
 
 
+NANS = """
+import atexit, threading
+import jax, jax.numpy as jnp
+from jax._src.api import _post_hook_state as hook
+atexit.register(lambda: print(hook.get_global(), hook.get_local()))  # after the agent's end
+def weighted(x):
+    return jnp.mean(jax.nn.logsumexp(x, axis=-1, b=jnp.ones(64)))
+def make(loss):
+    @jax.jit
+    def train_step(w, x):
+        return w - 0.1 * jax.grad(lambda w: loss(x @ w))(w)
+    return train_step
+w = x = jnp.ones((64, 64))
+def train(step, beside=lambda w: None):
+    global w
+    for i in range(30):
+        w = step(w, x).block_until_ready()
+        beside(w)
+def in_thread(*args):
+    thread = threading.Thread(target=train, args=args)
+    thread.start()
+    thread.join()
+"""
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "train(make(weighted))",
+        "train(make(jnp.var))",
+        "train(make(jnp.mean), weighted)",
+        "in_thread(make(weighted))",
+    ],
+    ids=["logsumexp", "var", "beside the step", "in a thread"],
+)
+def test_a_step_that_switches_the_check_for_nans_off_is_counted(tmp_path: Path, loop: str) -> None:
+    left = run(tmp_path, NANS + loop, {"start_step": 5, "steps": 8})
+    assert (left.code, left.err) == (0, "")
+    assert (left.window["state"], left.window["reason"]) == ("done", None)
+    assert (left.window["start_step"], left.window["steps"]) == (5, 8)
+    assert left.window["counted"] == "executions of train_step"
+    assert left.process["failures"] == []
+    assert left.out.startswith("None "), "it has come out of JAX again"
+    assert "_heard" not in left.out
+
+
+def test_a_job_that_resumes_at_the_step_to_start_with_is_profiled_from_there(
+    tmp_path: Path,
+) -> None:
+    loop = """
+for number in range(1000, 1020):
+    with StepTraceAnnotation("train", step_num=number):
+        step()
+"""
+    left = run(tmp_path, SHARDED + loop, {"start_step": 1000, "steps": 3})
+    assert (left.code, left.err) == (0, "")
+    assert (left.window["state"], left.window["start_step"]) == ("done", 0)
+
+
 def test_two_functions_of_one_name_are_not_counted_as_one(tmp_path: Path) -> None:
     program = """
         import jax, jax.numpy as jnp

@@ -265,6 +265,7 @@ def test_only_a_number_that_is_at_hand_is_noted() -> None:
         (range(20), 5, 5),
         (range(1000, 1020), 5, 5),
         (range(1000, 1020), 1005, 5),
+        (range(1000, 1020), 1000, 0),
         (range(0, 1000, 50), 500, 10),
         ([None] * 20, 5, 5),
         ([7, *range(1000, 1019)], 1005, 6),

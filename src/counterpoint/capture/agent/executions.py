@@ -57,13 +57,13 @@ class Executions:
     def listen(self) -> None:
         """Hear of executions from now on."""
         if self._hook is None:
-            self._hook = _hook(self._executed)
+            self._hook = _Hook(self._executed)
+        self._hook.enter()
 
     def leave(self) -> None:
         """Hear no more of them."""
         if self._hook is not None:
             self._hook.leave()
-            self._hook = None
 
     def compiled(self, about: str | None, seconds: float, *, aot: bool) -> None:
         """A compile has ended; who leads is seen anew, among what runs from here on."""
@@ -73,6 +73,8 @@ class Executions:
         for key in [*self._turns]:
             if key[0] == name and not aot:
                 self._turns[key] += 1
+        if self._hook is not None:
+            self._hook.reappear()
 
     def _executed(self, function: Any, *_: object) -> None:  # noqa: ANN401
         name = getattr(function, "__name__", None)
@@ -109,40 +111,72 @@ def _function(about: str | None) -> str | None:
 
 
 class _Hook:
-    """What was put into JAX, and how it comes out again."""
+    """Our function in the place of JAX's check for NaNs, and how it comes out again.
 
-    def __init__(self, get: Callable[[], Any], put: Callable[[Any], None], own: Any) -> None:  # noqa: ANN401
-        self._get, self._put, self._own = get, put, own
-        put(own)
+    Where JAX keeps a value for each thread, that one hides the value for all. `debug_nans(False)`,
+    under which `jnp.var`, `jax.nn.relu` and the gradient of a `scan` are traced, leaves None
+    there when it ends, so ours has to be put into such a thread as well.
+    """
+
+    def __init__(self, executed: Callable[..., None]) -> None:
+        self._executed = executed
+        self._listens = False
+        self._get, self._put = _for_all_threads()
+        self._of_thread: Any = getattr(sys.modules.get("jax._src.api"), "_post_hook_state", None)
+        self._follow_debug_nans()
+
+    def enter(self) -> None:
+        """Go in, where nobody else has taken the place."""
+        if self._get() is None:
+            self._put(self._heard)
+            self._listens = True
+        self.reappear()
+
+    def reappear(self) -> None:
+        """Come back into this thread, if JAX has left None there."""
+        if self._listens and self._of_thread and self._of_thread.get_local() is None:
+            self._of_thread.set_local(self._heard)
 
     def leave(self) -> None:
-        if self._get() is self._own:  # else the program has switched the check for NaNs on
+        """Come out: now of this thread, and of others when they execute something next."""
+        self._listens = False
+        if self._get() == self._heard:  # else the program has switched the check for NaNs on
             self._put(None)
+        if self._of_thread and self._of_thread.get_local() == self._heard:
+            self._of_thread.set_local(None)
 
-
-def _hook(executed: Callable[..., None]) -> _Hook | None:
-    """Put in, where this JAX has a place for it that nobody else has taken."""
-
-    def heard(*given: object) -> None:
+    def _heard(self, *given: object) -> None:
+        if not self._listens:
+            self.leave()
+            return
         try:
-            executed(*given)
+            self._executed(*given)
         except Exception:  # noqa: BLE001  it would be raised in the program's step
-            hook.leave()
+            self.leave()
 
+    def _follow_debug_nans(self) -> None:
+        """Come back as soon as `debug_nans(False)` ends, where it did not end in a compile."""
+        state: Any = getattr(sys.modules.get("jax._src.config"), "debug_nans", None)
+        original = getattr(state, "_update_thread_local_hook", None)
+        if original is None:
+            return
+
+        def update(value: object) -> None:
+            original(value)
+            self.reappear()
+
+        state._update_thread_local_hook = update  # noqa: SLF001
+
+
+def _for_all_threads() -> tuple[Callable[[], Any], Callable[[Any], None]]:
+    """What reads and writes the hook that all threads have."""
     state = getattr(sys.modules.get("jax._src.api"), "_post_hook_state", None)
     if state is not None:
-        get, put = state.get_global, state.set_global
-    else:  # with jaxlib 0.8.0
-        jit = getattr(sys.modules.get("jax._src.lib"), "jax_jit", None)
-        state = jit.global_state()  # type: ignore[union-attr]
+        return state.get_global, state.set_global
+    jit = getattr(sys.modules.get("jax._src.lib"), "jax_jit", None)  # with jaxlib 0.8.0
+    state = jit.global_state()  # type: ignore[union-attr]
 
-        def get() -> Any:  # noqa: ANN401
-            return state.post_hook
+    def put(hook: Any) -> None:  # noqa: ANN401
+        state.post_hook = hook
 
-        def put(hook: Any) -> None:  # noqa: ANN401
-            state.post_hook = hook
-
-    if get() is not None:
-        return None
-    hook = _Hook(get, put, heard)
-    return hook
+    return lambda: state.post_hook, put

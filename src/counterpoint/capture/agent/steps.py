@@ -56,11 +56,11 @@ class Numbers:
             self._first.setdefault(kind, number)
 
     def passed(self, step: int) -> bool:
-        """Whether they have come to a number from below, with the step that began last."""
+        """Whether they began at or below a number and have come to it, with the latest step."""
         if self._latest is None:
             return False
         kind, number = self._latest
-        return self._first[kind] < step <= number
+        return self._first[kind] <= step <= number
 
 
 class Steps:

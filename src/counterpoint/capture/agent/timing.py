@@ -35,8 +35,8 @@ class Timing(Protocol):
 class AtStep:
     """Before the step with this number; where no step is ever told of, once `unseen` says so.
 
-    It is counted in this process, from 0. Where the program's own numbers begin below it and come
-    to it earlier, `passed` says so.
+    It is counted in this process, from 0. Where the program's own numbers begin at or below it
+    and come to it earlier, `passed` says so.
     """
 
     def __init__(

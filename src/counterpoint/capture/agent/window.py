@@ -9,9 +9,9 @@ from typing import NamedTuple
 class Window(NamedTuple):
     """From step `start_step` on, for `steps` steps: counted in this process, from 0.
 
-    The program's own numbers of its steps count, too, where they begin below that. Without
-    `start_step`: after `calm_steps` in a row without a compile, or once nothing has been compiled
-    for `quiet_s`. Then the next whole steps; where none come, `seconds`, and no more than
+    The program's own numbers of its steps count, too, where they begin at or below that.
+    Without `start_step`: after `calm_steps` in a row without a compile, or once nothing has been
+    compiled for `quiet_s`. Then the next whole steps; where none come, `seconds`, and no more than
     `longest_s`. `processes`: only on these (jax.process_index).
     """
 
