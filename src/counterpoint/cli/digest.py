@@ -71,12 +71,12 @@ def _asked(path: Path, seconds: int) -> list[str]:
 
 def _told(path: str) -> list[str]:
     from counterpoint.cli.explained_run import find_run
-    from counterpoint.diagnose.explain import explain
+    from counterpoint.diagnose.explain import explain as explain_timeline
     from counterpoint.report.explain_document import digest
     from counterpoint.runs.read import read
 
     run = find_run([path])
-    return digest(explain(read(path), run=run), run)
+    return digest(explain_timeline(read(path), run=run), run)
 
 
 def main() -> None:

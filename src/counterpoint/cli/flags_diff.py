@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from counterpoint.flags.catalogue.diff import diff as compare
+from counterpoint.flags.catalogue.diff import diff as diff_releases
 from counterpoint.flags.lint.replacements import replacements
 from counterpoint.flags.live.installed import chosen_release
 from counterpoint.report.flags_diff_document import diff_document, diff_json
@@ -29,7 +29,7 @@ def diff(
         json: Print everything as JSON, uncut.
     """
     earlier, later = chosen_release(before), chosen_release(after)
-    found = compare(earlier, later, replacements(earlier, later))
+    found = diff_releases(earlier, later, replacements(earlier, later))
     if json:
         sys.stdout.write(diff_json(found))
     else:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _LINE: Final = 120
 """Characters of a command that is read at a glance; settings that need more go through a file."""
 _KEPT: Final = "recommended.env"
-Form = Literal["bash", "env", "python", "slurm", "k8s", "compiler_options"]
+RecipeForm = Literal["bash", "env", "python", "slurm", "k8s", "compiler_options"]
 
 
 def recommend(  # noqa: PLR0913 - the options of the command
@@ -29,7 +29,7 @@ def recommend(  # noqa: PLR0913 - the options of the command
     program: Path | None = None,
     module: str | None = None,
     goal: str = "speed",
-    as_: Annotated[Form | None, Parameter(name="--as")] = None,
+    as_: Annotated[RecipeForm | None, Parameter(name="--as")] = None,
     top: WholeNumber = 12,
     json: Annotated[bool, Parameter(show_default=False)] = False,
 ) -> None:
@@ -47,7 +47,7 @@ def recommend(  # noqa: PLR0913 - the options of the command
         top: Rows of what is left out.
         json: Print everything as JSON.
     """
-    from counterpoint.flags.advice.recommend import recommend as find
+    from counterpoint.flags.advice.recommend import recommend as find_settings
     from counterpoint.report import flags_recommend_document as drawn
     from counterpoint.report.terminal import print_document
 
@@ -57,7 +57,7 @@ def recommend(  # noqa: PLR0913 - the options of the command
         raise UsageError("--json and --as are two forms: choose one")
     words = (one.strip().lower() for text in for_ for one in text.split(","))
     workloads = tuple(dict.fromkeys(one for one in words if one))
-    found = find(_situation(workloads, goal, target, jaxlib, (program, module)))
+    found = find_settings(_situation(workloads, goal, target, jaxlib, (program, module)))
     if as_ is not None:
         sys.stdout.write(drawn.recommendation_text(found, as_))
     elif json:

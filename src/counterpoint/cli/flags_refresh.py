@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from counterpoint.cli.progress import Progress
 from counterpoint.flags.catalogue import release
-from counterpoint.flags.catalogue.diff import diff
+from counterpoint.flags.catalogue.diff import diff as diff_releases
 from counterpoint.flags.lint.replacements import replacements
 from counterpoint.flags.refresh.learnt import check_place, keep, lay_into, learn
 from counterpoint.flags.refresh.plugin import compare_plugin
@@ -53,7 +53,7 @@ def refresh(
             check_place(output)
             learnt = learn(Path(sys.executable) if python is None else python, progress.say)
             known = release(learnt.version)
-            news = diff(known, learnt.release, replacements(known, learnt.release))
+            news = diff_releases(known, learnt.release, replacements(known, learnt.release))
             if output is None:
                 where = keep(learnt)
             else:

@@ -57,7 +57,7 @@ def _of_program(
     path: Path, module: str | None, jaxlib: str | None, top: int, as_json: bool
 ) -> None:
     from counterpoint.cli.finished_program import finished_program
-    from counterpoint.flags.advice.thresholds import thresholds as find
+    from counterpoint.flags.advice.thresholds import thresholds as find_thresholds
     from counterpoint.flags.live.installed import installed_version
     from counterpoint.report.flags_thresholds_document import thresholds_document, thresholds_json
     from counterpoint.report.terminal import print_document
@@ -66,7 +66,7 @@ def _of_program(
         raise UsageError(f"--top takes a number from 1 on, not {top}")
     subject = finished_program(path, module)
     told = jaxlib or subject.circumstances.get("jaxlib") or installed_version()
-    found = find(subject.program, told)
+    found = find_thresholds(subject.program, told)
     if as_json:
         sys.stdout.write(thresholds_json(found, subject.where))
     else:

@@ -13,7 +13,7 @@ from counterpoint.report.auto_document import auto_document
 from counterpoint.report.workflow_json import auto_json
 from counterpoint.report.workflow_sections import times_line
 from counterpoint.workflow.feedback.auto import CALLS, Auto, How, auto_script
-from counterpoint.workflow.feedback.auto import auto as carry_out
+from counterpoint.workflow.feedback.auto import auto as run_auto
 
 
 def auto(
@@ -46,7 +46,7 @@ def auto(
     if report.print_only:
         print(auto_script(task, how), end="")
         return 0
-    made = carry_out(task, how, say)
+    made = run_auto(task, how, say)
     document = auto_document(made)
     deliver(task.directory, document, lambda: auto_json(made), _digest(made), as_json=report.json)
     return 0 if made.used else 1

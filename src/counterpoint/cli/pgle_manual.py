@@ -18,7 +18,7 @@ from counterpoint.cli.workflow import (
 from counterpoint.cli.workload import ProfileOptions, WorkloadOptions
 from counterpoint.report.feedback_document import feedback_document
 from counterpoint.report.workflow_json import feedback_json
-from counterpoint.workflow.feedback.manual import manual as carry_out
+from counterpoint.workflow.feedback.manual import manual as run_manual
 from counterpoint.workflow.feedback.manual import manual_script
 
 
@@ -47,7 +47,7 @@ def manual(
     if report.print_only:
         print(manual_script(task, profile), end="")
         return 0
-    feedback = carry_out(task, say, profile)
+    feedback = run_manual(task, say, profile)
     document = feedback_document(feedback)
     data, digest = lambda: feedback_json(feedback), feedback_digest(feedback)
     deliver(task.directory, document, data, digest, as_json=report.json)

@@ -19,7 +19,7 @@ from counterpoint.cli.workload import Many, ProfileOptions, Switch, WorkloadOpti
 from counterpoint.report.feedback_document import feedback_document
 from counterpoint.report.workflow_json import feedback_json
 from counterpoint.workflow.feedback.nsys import Nsight, nsys_script
-from counterpoint.workflow.feedback.nsys import nsys as carry_out
+from counterpoint.workflow.feedback.nsys import nsys as run_nsys
 
 
 @Parameter(name="*")
@@ -66,7 +66,7 @@ def nsys(
     if report.print_only:
         print(nsys_script(task, how), end="")
         return 0
-    feedback = carry_out(task, how, say)
+    feedback = run_nsys(task, how, say)
     document = feedback_document(feedback)
     data, digest = lambda: feedback_json(feedback), feedback_digest(feedback)
     deliver(task.directory, document, data, digest, as_json=report.json)

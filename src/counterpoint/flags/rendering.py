@@ -10,7 +10,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from counterpoint.core.errors import UsageError
-from counterpoint.flags.catalogue.release import Release
+from counterpoint.flags.catalogue import Release
 from counterpoint.flags.settings import Settings
 
 

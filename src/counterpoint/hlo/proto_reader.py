@@ -73,14 +73,14 @@ def _program(module: Message) -> Program:
         computation.name: _computation(computation, order.get(computation.id), build)
         for computation in module.computations
     }
-    attributes = dict(parts.attributes(module.frontend_attributes))
+    frontend = dict(parts.attributes(module.frontend_attributes))
     assigned = module.device_assignment
     return Program(
         name=module.name,
         entry=names.get(module.entry_computation_id) or module.entry_computation_name,
         computations=computations,
         program_id=module.id,
-        fingerprint=attributes.get(FINGERPRINT),
+        fingerprint=frontend.get(FINGERPRINT),
         is_scheduled=bool(order),
         num_partitions=max(assigned.computation_count, 1),
         num_replicas=max(assigned.replica_count, 1),
@@ -108,15 +108,15 @@ def _builder(module: Message, computations: dict[int, str]) -> Build:
 
     def build(it: Message, computation: str, index: int) -> Instruction:
         raw = it.shape
-        shape = shapes.get(raw)
-        if shape is None:
-            shape = shapes[raw] = parts.shape(MESSAGES["Shape"].FromString(raw))
+        of_type = shapes.get(raw)
+        if of_type is None:
+            of_type = shapes[raw] = parts.shape(MESSAGES["Shape"].FromString(raw))
         metadata, opcode = it.metadata, it.opcode
         plain = opcode in parts.PLAIN and not it.HasField("frontend_attributes")
         return Instruction(
             it.name,
             opcode,
-            shape,
+            of_type,
             tuple([names[number] for number in it.operand_ids]),
             tuple([computations[number] for number in it.called_computation_ids]),
             computation,
@@ -127,7 +127,7 @@ def _builder(module: Message, computations: dict[int, str]) -> Build:
             metadata.stack_frame_id,
             it.backend_config.decode(errors="replace"),
             scheduling_name=metadata.scheduling_name,
-            **({} if plain else parts.details(it, shape)),
+            **({} if plain else parts.details(it, of_type)),
         )
 
     return build

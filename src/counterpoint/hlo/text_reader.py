@@ -120,12 +120,12 @@ def _computation(name: str, lines: list[tuple[bool, str]], shapes: Shapes) -> Co
     found: dict[str, Instruction] = {}
     root = ""
     for is_root, line in lines:
-        instruction = parts.instruction(line, name, len(found), shapes)
-        for operand in instruction.operands:
+        parsed = parts.instruction(line, name, len(found), shapes)
+        for operand in parsed.operands:
             _take_element(operand, found)
-        found[instruction.name] = replace(instruction, index=len(found))
+        found[parsed.name] = replace(parsed, index=len(found))
         if is_root or not root:
-            root = instruction.name
+            root = parsed.name
     if not found:
         raise InputError(f"computation {name} of the HLO text has no instructions")
     return Computation(name, tuple(found.values()), root)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from counterpoint.flags.catalogue.release import Release
+from counterpoint.flags.catalogue import Release
 from counterpoint.flags.gone import gone
 
 

@@ -219,11 +219,11 @@ class _Search:
     def _propose(self, dimensions: tuple[Dimension, ...]) -> None:
         """Proposals among these dimensions, and steps from the best so far, in turns."""
         proposer = Proposer(self._grid, dimensions, self._board, self._plan.seed)
-        climbing = stages.climbing(self._grid, self._board, proposer.asked)
+        climbs = stages.climbing(self._grid, self._board, proposer.asked)
         waiting: list[Point] = []
 
         def arms() -> Iterator[Arm]:
-            for point in _in_turns(proposer.points(), climbing):
+            for point in _in_turns(proposer.points(), climbs):
                 proposer.asked.add(point)
                 arm = self._grid.arm(point, Origin.SEARCH)
                 if arm.name in self._known:
