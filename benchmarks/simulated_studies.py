@@ -15,11 +15,15 @@ import numpy as np
 from scipy import stats
 
 from counterpoint.tune.arm import BASE
-from counterpoint.tune.statistics.estimate import Estimate, Observation, Rule, Verdict
-from counterpoint.tune.statistics.fit import confirmed, estimates, noise
-from counterpoint.tune.statistics.levels import looks
-from counterpoint.tune.statistics.order import row_order
-from counterpoint.tune.statistics.power import rows_needed
+from counterpoint.tune.statistics.estimate import (
+    Estimate,
+    Observation,
+    Rule,
+    Verdict,
+    looks,
+    rows_needed,
+)
+from counterpoint.tune.statistics.fit import confirmed, estimates, noise, row_order
 from simulated_runs import Allocation, Floats, Machine, allocation
 
 FEWEST: Final = 2  # arms that halving leaves

@@ -31,19 +31,17 @@ from counterpoint.hardware import parse_target
 from counterpoint.tune.arm import Origin
 from counterpoint.tune.journal.records import FORMAT, CandidateSeen, Record, StudyBegan
 from counterpoint.tune.plan import Plan
-from counterpoint.tune.search.board import Board
+from counterpoint.tune.search.candidates import Board
 from counterpoint.tune.search.grid import Grid
-from counterpoint.tune.search.offline import search
 from counterpoint.tune.search.predictor import Predictor
 from counterpoint.tune.search.proposer import drawn_at_random
+from counterpoint.tune.search.search import search
 from counterpoint.tune.space.make import make_space
 from counterpoint.tune.space.space import Space
-from counterpoint.tune.study.ledger import Ledger
-from counterpoint.tune.study.study import Study
-from counterpoint.workflow.prediction.forecast import Bench
-from counterpoint.workflow.prediction.question import Question
+from counterpoint.tune.study.study import Ledger, Study
+from counterpoint.workflow.prediction.forecast import Bench, Made, Work, forecasts
 from counterpoint.workflow.prediction.subject import lower_subject
-from counterpoint.workflow.prediction.trials import Made, Work, forecasts
+from counterpoint.workflow.prediction.unknown_flags import Question
 
 STEP = str(Path(__file__).parent.parent / "examples" / "llama.py") + ":make_step"
 TARGETS = ("8x8xH100:400G", "64x8xH100:400G")

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from counterpoint.doctor.checks import CHECKS
+from counterpoint.doctor.diagnosis import Status, Verdict
 from counterpoint.doctor.examine import examine
 from counterpoint.doctor.facts import (
     Clock,
@@ -21,7 +22,6 @@ from counterpoint.doctor.facts import (
     RdmaPort,
     Software,
 )
-from counterpoint.doctor.verdict import Status, Verdict
 
 GIB: Final = 2**30
 SYSCTLS: Final = {

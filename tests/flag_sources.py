@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from counterpoint.flags.channel import Channel
 from counterpoint.flags.reading import read_text
+from counterpoint.flags.settings import Channel
 from counterpoint.flags.written import Slip, SlipKind, Written
 
 

@@ -26,8 +26,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from counterpoint.timeline.assemble import assemble
 from counterpoint.timeline.device import Device
+from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.recording import EmbeddedProgram, Recording
 from recordings import Span, recording

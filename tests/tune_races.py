@@ -18,7 +18,8 @@ from counterpoint.tune.journal.records import (
     GangStarted,
     TrialEnded,
 )
-from counterpoint.tune.online.moves import (
+from counterpoint.tune.plan import Plan
+from counterpoint.tune.race.moves import (
     CloseAllocation,
     Drop,
     Enter,
@@ -29,8 +30,7 @@ from counterpoint.tune.online.moves import (
     Pause,
     RunTrial,
 )
-from counterpoint.tune.online.race import next_move
-from counterpoint.tune.plan import Plan
+from counterpoint.tune.race.race import next_move
 from counterpoint.tune.study.study import Study
 from counterpoint.tune.trial.report import Failure, Report
 from tune_studies import AT, Made, report

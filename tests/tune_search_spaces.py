@@ -9,8 +9,7 @@ from counterpoint.flags import Settings
 from counterpoint.tune.arm import Acts, Arm, Change, Origin, Predicted
 from counterpoint.tune.journal.records import FORMAT, CandidateSeen, StudyBegan
 from counterpoint.tune.space.space import Dimension, Space
-from counterpoint.tune.study.ledger import Ledger
-from counterpoint.tune.study.study import Study
+from counterpoint.tune.study.study import Ledger, Study
 
 NO_NEEDS: Mapping[str, str] = {}
 

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from counterpoint.flags.channel import Channel
+from counterpoint.flags.settings import Channel
 from counterpoint.flags.written import Given, Place, Written
 from counterpoint.flags.xla_flags import split_xla_flags
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-from counterpoint.core.display import draw_with as _draw_with
+from counterpoint.core.basis import draw_with as _draw_with
 
 if TYPE_CHECKING:
     from counterpoint.capture.step_profiler import StepProfiler as StepProfiler
     from counterpoint.compile.inputs.function import program as program
-    from counterpoint.compile.inputs.workload import Workload as Workload
+    from counterpoint.compile.workload import Workload as Workload
     from counterpoint.core.errors import CounterpointError as CounterpointError
     from counterpoint.core.errors import InputError as InputError
     from counterpoint.core.errors import UsageError as UsageError
@@ -62,7 +62,7 @@ _HOMES = {
     "StepProfiler": "counterpoint.capture.step_profiler",
     "Timeline": "counterpoint.timeline.model",
     "UsageError": "counterpoint.core.errors",
-    "Workload": "counterpoint.compile.inputs.workload",
+    "Workload": "counterpoint.compile.workload",
     "compare": "counterpoint.diagnose.compare.comparison",
     "explain": "counterpoint.diagnose.explain",
     "predict": "counterpoint.workflow.prediction.predict",

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 import counterpoint
-from counterpoint.capture.interpreter import find_interpreter, named_interpreter
 from counterpoint.capture.launch import launch
-from counterpoint.capture.request import Request, Window
+from counterpoint.capture.request import Request, Window, find_interpreter, named_interpreter
 from counterpoint.runs import OutcomeKind, Run, effective_flags
 
 pytest.importorskip("jax")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from counterpoint.capture.step_lines import NamedStep, StepLines, bar_step_of
+from counterpoint.capture.steps import NamedStep, StepLines, bar_step_of
 
 
 @pytest.mark.parametrize(

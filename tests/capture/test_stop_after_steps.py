@@ -14,7 +14,7 @@ import pytest
 
 from counterpoint.capture.launch import launch
 from counterpoint.capture.request import Request, Window
-from counterpoint.capture.step_goal import StepCount, StepGoal
+from counterpoint.capture.steps import StepCount, StepGoal
 from counterpoint.core.errors import UsageError
 from counterpoint.runs import OutcomeKind, Run, layout, read_run
 

@@ -13,7 +13,7 @@ from xspace_builder import US, hlo_proto, kernel, metadata, nvidia, xspace
 
 from counterpoint.cli.digest import digest_lines, digest_of_compared
 from counterpoint.core.basis import Unknown
-from counterpoint.report.workflow_sections import times_line
+from counterpoint.report.feedback_document import times_line
 from counterpoint.runs import Outcome, OutcomeKind, Run, read_run
 from counterpoint.runs.run import Given
 from counterpoint.runs.score import Score

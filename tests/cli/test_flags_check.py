@@ -13,13 +13,12 @@ from pathlib import Path
 import pytest
 
 from counterpoint.cli.app import main
-from counterpoint.cli.explain_code import RULES
+from counterpoint.cli.explain import RULES
 from counterpoint.cli.quick import QUICK, quick
 from counterpoint.core.rulebook import SECTIONS
-from counterpoint.flags.channel import Channel
-from counterpoint.flags.lint.confirm import Confirmation
-from counterpoint.flags.lint.examination import Question, examine
+from counterpoint.flags.lint.check import Confirmation, Question, examine
 from counterpoint.flags.reading import FORMS
+from counterpoint.flags.settings import Channel
 from counterpoint.flags.written import Given, Place, Written
 from counterpoint.report.flags_check_document import summary_lines
 

@@ -11,8 +11,8 @@ import pytest
 from counterpoint.cli.app import main
 from counterpoint.hlo import Program
 from counterpoint.pgle.apply import PATH
+from counterpoint.pgle.files import write_profile
 from counterpoint.pgle.needed import needed
-from counterpoint.pgle.writing import write_profile
 from lowered import Lowered, costs_of
 
 pytestmark = pytest.mark.slow

@@ -15,9 +15,9 @@ from xspace_builder import US, field_bytes, kernel, metadata, nvidia, xspace
 
 from counterpoint.cli.app import main
 from counterpoint.hlo import Program, read_program
+from counterpoint.pgle.files import write_profile
 from counterpoint.pgle.needed import needed
 from counterpoint.pgle.profile import Cost, Profile
-from counterpoint.pgle.writing import write_profile
 from counterpoint.runs import Outcome, OutcomeKind
 from counterpoint.runs.run import Given
 from counterpoint.runs.writer import RankStart, RunWriter, Start

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from counterpoint.cli.app import main
-from counterpoint.cli.tune_asked import Given, make_asked
-from counterpoint.cli.tune_beginning import beginning
+from counterpoint.cli.tune import beginning
 from counterpoint.cli.tune_options import PlaceOptions, RaceOptions, SearchOptions, TriedOptions
-from counterpoint.tune.asked import Asked, began
+from counterpoint.cli.tune_request import Given, make_asked
 from counterpoint.tune.journal.records import StudyEnded
+from counterpoint.tune.request import Asked, began
 from counterpoint.tune.study.directory import open_study
 from counterpoint.tune.trial.report import Failure, Purpose
 from tune_studies import AT, Made, arm, report

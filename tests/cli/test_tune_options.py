@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 
 from counterpoint.cli.app import main
-from counterpoint.cli.tune_asked import Given, make_asked
-from counterpoint.cli.tune_numbers import read_budget, read_share
 from counterpoint.cli.tune_options import PlaceOptions, RaceOptions, SearchOptions, TriedOptions
+from counterpoint.cli.tune_request import Given, make_asked, read_budget, read_share
 from counterpoint.core.errors import UsageError
-from counterpoint.tune.asked import Asked
 from counterpoint.tune.plan import Budget
+from counterpoint.tune.request import Asked
 
 Run = Callable[..., tuple[int, str, str]]
 TRAIN = ("python", "train.py")

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from counterpoint.cli.app import main
-from counterpoint.cli.tune_files import BEST, keep_report
-from counterpoint.cli.tune_next import next_command, words_again
+from counterpoint.cli.tune_show import BEST, keep_report, next_command, words_again
 from counterpoint.flags import Settings, load_settings
 from counterpoint.flags.reading import read_written
 from counterpoint.report.document import Document
@@ -26,10 +25,10 @@ from counterpoint.tune.journal.records import (
     StudyBegan,
     StudyEnded,
 )
-from counterpoint.tune.sitting import conclusion_of
+from counterpoint.tune.session import conclusion_of
 from counterpoint.tune.study.directory import open_study, read_study
 from counterpoint.tune.trial.report import Purpose
-from counterpoint.workflow.prediction.variants import candidate
+from counterpoint.workflow.prediction.subject import candidate
 from tune_conclusions import predicted
 from tune_studies import AT, Made, report
 

@@ -19,8 +19,7 @@ from counterpoint.compile import (
     parse_target,
 )
 from counterpoint.compile import cache as kept
-from counterpoint.compile.cache import cache_directory
-from counterpoint.compile.fingerprint import fingerprint
+from counterpoint.compile.cache import cache_directory, fingerprint
 from lowered import H100, Lowered
 
 TRITON_GEMM = "xla_gpu_enable_triton_gemm"

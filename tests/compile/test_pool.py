@@ -23,7 +23,7 @@ from counterpoint.compile import (
     load_workload,
     parse_target,
 )
-from counterpoint.compile.workers.capacity import usual_jobs
+from counterpoint.compile.workers.bench import usual_jobs
 from counterpoint.core.errors import CounterpointError, UsageError
 from lowered import H100, Lowered
 

@@ -14,12 +14,10 @@ from counterpoint.compile import (
     load_workload,
     parse_target,
 )
-from counterpoint.compile.allocator import planned_bytes
-from counterpoint.compile.limits import limit_notes
-from counterpoint.compile.log_notes import log_notes
-from counterpoint.compile.workers.job import Form
-from counterpoint.compile.workers.remedies import remedied, remedy
-from counterpoint.compile.workers.source_line import source_line
+from counterpoint.compile.failures import limit_notes, log_notes
+from counterpoint.compile.options import planned_bytes
+from counterpoint.compile.workers.child import Form
+from counterpoint.compile.workers.remedies import remedied, remedy, source_line
 from counterpoint.core.errors import UsageError
 from lowered import H100, Lowered
 

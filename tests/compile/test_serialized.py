@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counterpoint.compile.workers.refusal import Refusal
-from counterpoint.compile.workers.serialized import module_of
+from counterpoint.compile.workers.session import Refusal, module_of
 
 
 def field(number: int, content: bytes) -> bytes:

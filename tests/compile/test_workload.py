@@ -18,8 +18,8 @@ from counterpoint.compile import (
     own_target,
     parse_target,
 )
-from counterpoint.compile.inputs.candidates import counts, lowered_flops, symbol
-from counterpoint.compile.workers.job import Form
+from counterpoint.compile.artifacts import counts, lowered_flops, symbol
+from counterpoint.compile.workers.child import Form
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.runs import Given
 from counterpoint.runs.writer import RankStart, RunWriter, Start

@@ -10,7 +10,7 @@ import pytest
 
 from counterpoint.core.documents import parse_json, parse_toml
 from counterpoint.core.errors import InputError
-from counterpoint.cost.scalar_file import read_scalars
+from counterpoint.cost.scalars import read_scalars
 from counterpoint.cost.tables.kernel_toml import read_kernel_toml
 from counterpoint.flags.reading import read_written
 from counterpoint.flags.source import load_settings

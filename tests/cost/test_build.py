@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from counterpoint.core.errors import UsageError
 from counterpoint.cost import FREE, Family, Price, Source
 from counterpoint.cost.build import build_model
-from counterpoint.cost.measured import Measured
+from counterpoint.cost.measured import Measured, parse_what_if
 from counterpoint.cost.scalars import default_scalars
-from counterpoint.cost.what_if import parse_what_if
 from counterpoint.hardware import parse_target
 from counterpoint.hlo import Program, launched, program_from_text
 from prices import Build, known_scalars

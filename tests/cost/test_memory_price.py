@@ -8,7 +8,7 @@ import pytest
 
 from counterpoint.cost import FREE, Family, Price, Source, around
 from counterpoint.cost.compute import Machine, price_compute, register
-from counterpoint.cost.compute.registry import unregister
+from counterpoint.cost.compute.convolution import unregister
 from counterpoint.hlo import (
     Instruction,
     Program,

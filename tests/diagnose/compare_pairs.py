@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from counterpoint.diagnose.compare.comparison import Work, compare
-from counterpoint.timeline.assemble import assemble
+from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.recording import EmbeddedProgram
 from recordings import Span, recording

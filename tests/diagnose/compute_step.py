@@ -12,14 +12,13 @@ from dataclasses import replace
 import polars as pl
 
 from counterpoint.core.basis import Range
-from counterpoint.diagnose.case import Case
-from counterpoint.diagnose.context import Context
+from counterpoint.diagnose.case import Case, Context
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.selection import select
 from counterpoint.hardware import Target
 from counterpoint.runs import Run
-from counterpoint.timeline.assemble import assemble
 from counterpoint.timeline.device import Device
+from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.recording import HOST_EVENTS, EmbeddedProgram
 from recordings import Span, recording
 

@@ -18,8 +18,8 @@ from dataclasses import replace
 
 import polars as pl
 
-from counterpoint.timeline.assemble import assemble
 from counterpoint.timeline.device import Device
+from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.recording import HOST_EVENTS, EmbeddedProgram, Recording
 from recordings import Span, recording

@@ -14,11 +14,10 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from counterpoint.core.basis import Range
-from counterpoint.diagnose.case import Case
-from counterpoint.diagnose.context import Context
+from counterpoint.diagnose.case import Case, Context
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.selection import select
-from counterpoint.timeline.assemble import assemble
+from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.recording import HOST_EVENTS, Recording
 from recordings import Span, recording

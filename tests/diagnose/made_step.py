@@ -7,12 +7,11 @@ from dataclasses import replace
 
 import polars as pl
 
-from counterpoint.diagnose.case import Case
-from counterpoint.diagnose.context import Context
+from counterpoint.diagnose.case import Case, Context
 from counterpoint.diagnose.network.requirement import SCHEMA, classify
 from counterpoint.diagnose.selection import select
-from counterpoint.timeline.assemble import assemble
 from counterpoint.timeline.device import Device
+from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.recording import EmbeddedProgram
 from recordings import Span, recording
 

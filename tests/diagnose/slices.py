@@ -6,10 +6,9 @@ from collections.abc import Mapping
 
 from megascale_fixture import Scene, files
 
-from counterpoint.diagnose.case import Case
-from counterpoint.diagnose.context import Context
+from counterpoint.diagnose.case import Case, Context
 from counterpoint.diagnose.selection import select
-from counterpoint.timeline.assemble import assemble
+from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.xplane.reader import read_xplane
 

@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 
 from counterpoint.core.intervals import Intervals, union
 from counterpoint.diagnose.explain import explain
-from counterpoint.diagnose.metrics.attribution import attribute
-from counterpoint.diagnose.metrics.selftime import self_times
+from counterpoint.diagnose.metrics.attribution import attribute, self_times
 from counterpoint.diagnose.selection import select
-from counterpoint.timeline.assemble import assemble
+from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import Timeline
 from recordings import NS, Span, recording
 

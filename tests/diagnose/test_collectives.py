@@ -11,7 +11,7 @@ from counterpoint.core.basis import Range
 from counterpoint.diagnose.explain import Explanation, explain
 from counterpoint.report.explain_document import explain_document
 from counterpoint.report.terminal import plain_text
-from counterpoint.timeline.assemble import assemble
+from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.recording import EmbeddedProgram
 from recordings import Span, recording
 

@@ -13,7 +13,7 @@ import counterpoint
 import timelines
 from counterpoint.core.errors import UsageError
 from counterpoint.diagnose.metrics.attribution import PHASES
-from counterpoint.diagnose.metrics.groups import GROUPINGS, finest, grouped, merged_layers
+from counterpoint.diagnose.metrics.ops import GROUPINGS, finest, grouped, merged_layers
 
 MODEL = [f"Model/layers_{layer}/{part}" for layer in range(32) for part in ("mlp", "attention")]
 

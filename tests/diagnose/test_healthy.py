@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from healthy import healthy
 
-from counterpoint.diagnose.case import Case
-from counterpoint.diagnose.context import context_of
+from counterpoint.diagnose.case import Case, context_of
 from counterpoint.diagnose.explain import explain
 from counterpoint.diagnose.rules import RULES
 from counterpoint.diagnose.selection import select

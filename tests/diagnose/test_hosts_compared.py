@@ -14,12 +14,11 @@ from megascale_fixture import Scene
 from slices import case_of
 
 from counterpoint.core.basis import Range, Unknown
-from counterpoint.diagnose.host.clocks import clocks
-from counterpoint.diagnose.host.divergence import divergences
+from counterpoint.diagnose.host.consistency import clocks, divergences
 from counterpoint.diagnose.host.stragglers import stragglers, waited_most_ms
 from counterpoint.diagnose.rules import clocks_apart, ranks_differ
-from counterpoint.timeline.assemble import assemble
 from counterpoint.timeline.device import Device
+from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.recording import EmbeddedProgram, Recording
 from recordings import Span, recording

@@ -33,15 +33,14 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
-from counterpoint.diagnose.case import Case
-from counterpoint.diagnose.context import Context
+from counterpoint.diagnose.case import Case, Context
 from counterpoint.diagnose.network.demand import demand
 from counterpoint.diagnose.network.requirement import Bound, Link, classify
 from counterpoint.diagnose.network.slack import slack_table
 from counterpoint.diagnose.selection import select
 from counterpoint.hardware import parse_target
-from counterpoint.timeline.assemble import assemble
 from counterpoint.timeline.device import Device
+from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.recording import EmbeddedProgram
 from recordings import Span, recording

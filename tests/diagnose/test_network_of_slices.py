@@ -11,7 +11,7 @@ from counterpoint.diagnose.network.demand import demand
 from counterpoint.diagnose.network.requirement import Bound, Link, classify
 from counterpoint.diagnose.network.slack import slack_table
 from counterpoint.report.document import Table
-from counterpoint.report.network_calls import calls_section
+from counterpoint.report.network_document import calls_section
 
 
 def test_slack_is_the_work_between_send_and_recv_done() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from counterpoint.diagnose.explain import explain
-from counterpoint.timeline.assemble import assemble
+from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.recording import EmbeddedProgram
 from recordings import Span, recording
 

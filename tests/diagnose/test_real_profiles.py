@@ -14,10 +14,9 @@ import polars as pl
 import pytest
 
 from counterpoint.core.basis import Range
-from counterpoint.diagnose.case import Case
-from counterpoint.diagnose.context import Context
+from counterpoint.diagnose.case import Case, Context
 from counterpoint.diagnose.explain import Explanation, explain
-from counterpoint.diagnose.metrics.host_transposes import host_transposes
+from counterpoint.diagnose.metrics.chains import host_transposes
 from counterpoint.diagnose.selection import select
 from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.read import read

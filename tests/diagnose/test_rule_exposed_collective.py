@@ -14,8 +14,8 @@ from made_step import Work, hlo, made, negate, reduce_done, reduce_start, told
 
 from counterpoint.core.basis import Basis, Range
 from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.explain import judge
 from counterpoint.diagnose.finding import Finding
-from counterpoint.diagnose.judge import judge
 from counterpoint.diagnose.network.requirement import Bound
 from counterpoint.diagnose.rules import exposed_collective
 

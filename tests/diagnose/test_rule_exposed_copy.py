@@ -10,7 +10,7 @@ from compute_step import made, priced, where
 
 from counterpoint.core.basis import Basis
 from counterpoint.diagnose.case import Case
-from counterpoint.diagnose.metrics.utilisation import utilisation
+from counterpoint.diagnose.metrics.ops import utilisation
 from counterpoint.diagnose.rules.exposed_copy import check
 from counterpoint.diagnose.selection import select
 

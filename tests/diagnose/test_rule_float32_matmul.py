@@ -6,7 +6,7 @@ import pytest
 from compute_step import made, priced, where
 
 from counterpoint.core.basis import Basis
-from counterpoint.diagnose.kernel_types import multiplied_as
+from counterpoint.diagnose.recomputed import multiplied_as
 from counterpoint.diagnose.rules.float32_matmul import check
 
 N = 8192

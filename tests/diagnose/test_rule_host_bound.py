@@ -10,7 +10,7 @@ from host_side import Event, Run, case, loop, made, most, recorded
 from counterpoint.core.basis import Basis
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.rules import host_bound
-from counterpoint.timeline.assemble import assemble
+from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import Timeline
 
 LOG = Event("$train.py:88 log_metrics", 0, 40)

@@ -14,8 +14,8 @@ from made_step import Work, hlo, made, negate, reduce, reduce_done, reduce_start
 
 from counterpoint.core.basis import Basis, Range
 from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.explain import judge
 from counterpoint.diagnose.finding import Finding
-from counterpoint.diagnose.judge import judge
 from counterpoint.diagnose.rules import late_rank
 
 HLO = hlo(negate("work.1", "p"), reduce("reduce", "work.1"), root=negate("work.2", "reduce"))

@@ -13,13 +13,13 @@ from host_side import Event, case, made, most, recorded
 from host_side import Run as Execution
 
 from counterpoint.core.basis import Unknown
-from counterpoint.diagnose.context import Context
+from counterpoint.diagnose.case import Context
 from counterpoint.diagnose.finding import Finding
-from counterpoint.diagnose.host import builds
+from counterpoint.diagnose.host import compiles
 from counterpoint.diagnose.rules import recompilation
 from counterpoint.runs.outcome import Outcome, OutcomeKind
 from counterpoint.runs.run import Compile, Given, Rank, Run, StepStart
-from counterpoint.timeline.assemble import assemble
+from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.recording import EmbeddedProgram, Recording
 
@@ -215,12 +215,12 @@ def test_of_builds_in_each_step_no_more_are_read_than_it_takes(
 ) -> None:
     read: list[str] = []
 
-    def counted(lowered: str) -> tuple[builds.Argument, ...]:
+    def counted(lowered: str) -> tuple[compiles.Argument, ...]:
         read.append(lowered)
         return arguments(lowered)
 
-    arguments = builds.arguments
-    monkeypatch.setattr(builds, "arguments", counted)
+    arguments = compiles.arguments
+    monkeypatch.setattr(compiles, "arguments", counted)
     run = with_builds(tmp_path, *[(FREE, BATCH), (FREE, second)] * 200)
     (finding,) = found(training(), run)
     assert ("changes from 2xi32 to 1xi32" in finding.detail) == (second == SHORT)

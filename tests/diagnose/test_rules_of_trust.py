@@ -10,7 +10,7 @@ from healthy import healthy
 from host_side import case
 
 from counterpoint.core.basis import Unknown
-from counterpoint.diagnose.context import Context
+from counterpoint.diagnose.case import Context
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.rules import profile_truncated, profiler_overhead
 from counterpoint.runs.outcome import Outcome, OutcomeKind

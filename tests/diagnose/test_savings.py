@@ -16,11 +16,10 @@ from __future__ import annotations
 import pytest
 
 from counterpoint.core.basis import Range
-from counterpoint.diagnose.case import Case
-from counterpoint.diagnose.context import Context
+from counterpoint.diagnose.case import Case, Context
 from counterpoint.diagnose.savings import Savings, savings_of
 from counterpoint.diagnose.selection import select
-from counterpoint.timeline.assemble import assemble
+from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.recording import EmbeddedProgram
 from recordings import Span, recording
 

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from counterpoint.diagnose.case import Case
-from counterpoint.diagnose.context import Context
+from counterpoint.diagnose.case import Case, Context
 from counterpoint.diagnose.savings import savings_of
 from counterpoint.diagnose.selection import select
 from counterpoint.hlo import read_program

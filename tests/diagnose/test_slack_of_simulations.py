@@ -22,9 +22,7 @@ from counterpoint.simulate import simulate
 from counterpoint.simulate.case import Case
 from counterpoint.simulate.engine import Engine, Flight
 from counterpoint.simulate.layout import lay_out
-from counterpoint.simulate.plan import Block, Join
-from counterpoint.simulate.prices import ask
-from counterpoint.simulate.streams import Load
+from counterpoint.simulate.plan import Block, Join, Load, ask
 from hand_made import S, Told, compute, done, entry, loop, program, run_loop, start, straight
 
 

@@ -22,8 +22,8 @@ import pytest
 
 from counterpoint.diagnose.network.slack import slacks
 from counterpoint.diagnose.selection import select
-from counterpoint.timeline.assemble import assemble
 from counterpoint.timeline.device import Device
+from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.recording import EmbeddedProgram
 from recordings import Span, recording

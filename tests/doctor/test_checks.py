@@ -21,10 +21,10 @@ from checked_hosts import (
 from counterpoint.core.rulebook import read_page
 from counterpoint.doctor.checks import CHECKS
 from counterpoint.doctor.cluster.merged import COMPARISONS
+from counterpoint.doctor.diagnosis import BAD, Status
 from counterpoint.doctor.examine import examine
 from counterpoint.doctor.facts import Clock, Facts, FlagRemark, Flags, Interface, Limit, RdmaPort
 from counterpoint.doctor.requirement import parse
-from counterpoint.doctor.verdict import BAD, Status
 
 OK, NOTE, WARNING, ERROR = Status.OK, Status.NOTE, Status.WARNING, Status.ERROR
 UNKNOWN, NONE = Status.UNKNOWN, Status.NOT_APPLICABLE

@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from counterpoint.doctor.diagnosis import Status
 from counterpoint.doctor.examine import examine
 from counterpoint.doctor.facts import Clock, Facts
 from counterpoint.doctor.gather.gather import gather
-from counterpoint.doctor.gather.machine import kernel_clock
-from counterpoint.doctor.gather.programs import ask
-from counterpoint.doctor.verdict import Status
+from counterpoint.doctor.gather.machine import ask, kernel_clock
 
 FILES = {
     "proc/sys/net/ipv4/tcp_rmem": "4096\t131072\t6291456\n",

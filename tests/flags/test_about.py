@@ -13,9 +13,8 @@ from counterpoint.flags.advice.recipe import recipes
 from counterpoint.flags.catalogue import history, release, releases
 from counterpoint.flags.catalogue.about import About, Note, Reader, about, all_about
 from counterpoint.flags.catalogue.variable import Variable, arguments, variables
-from counterpoint.flags.chips import Family
 from counterpoint.flags.gone import all_gone
-from counterpoint.flags.version import number
+from counterpoint.flags.platform import Family, number
 
 WORKLOADS = {
     *("any", "fsdp", "dp", "tp", "pp", "moe", "single-node", "multi-node", "tpu-multislice"),

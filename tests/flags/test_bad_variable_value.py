@@ -11,8 +11,8 @@ import sys
 import pytest
 
 from counterpoint.flags.lint.check import check
-from counterpoint.flags.lint.numerals import from_stream, strtoll
-from counterpoint.flags.lint.remark import Remark
+from counterpoint.flags.lint.context import Remark
+from counterpoint.flags.lint.values import from_stream, strtoll
 from counterpoint.flags.reading import read_variables
 
 _JAX = """

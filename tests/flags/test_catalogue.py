@@ -25,7 +25,7 @@ from counterpoint.flags.catalogue.table import (
     with_release,
 )
 from counterpoint.flags.live.option_probe import ask_options
-from counterpoint.flags.version import number
+from counterpoint.flags.platform import number
 
 Parser = Callable[[str], "dict[int, tuple[int | bytes, ...]] | None"]
 

@@ -11,14 +11,13 @@ from hypothesis import strategies as st
 
 from counterpoint.core.errors import CounterpointError
 from counterpoint.flags.catalogue import release
-from counterpoint.flags.channel import Channel
 from counterpoint.flags.lint.check import check
+from counterpoint.flags.lint.context import Remark, Severity
 from counterpoint.flags.lint.fix import fix
-from counterpoint.flags.lint.remark import Remark, Severity
-from counterpoint.flags.live.interpreter import find_interpreter
+from counterpoint.flags.live.probe import find_interpreter
 from counterpoint.flags.named_files import ANYWHERE
 from counterpoint.flags.reading import FORMS, read_text
-from counterpoint.flags.settings import Settings
+from counterpoint.flags.settings import Channel, Settings
 from counterpoint.flags.written import Given, Place, Written
 from counterpoint.flags.xla_flags import render_xla_flags
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from counterpoint.flags.lint.check import check
-from counterpoint.flags.lint.remark import Severity
+from counterpoint.flags.lint.context import Severity
 from counterpoint.flags.reading import read_text, read_variables, read_written
 from counterpoint.flags.written import SlipKind, Written
 from counterpoint.flags.xla_flags import render_xla_flags

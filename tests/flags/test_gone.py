@@ -13,7 +13,7 @@ import pytest
 from counterpoint.flags.catalogue import releases
 from counterpoint.flags.gone import Gone, all_gone, gone, unknown_hint
 from counterpoint.flags.names import names, similar
-from counterpoint.flags.version import number
+from counterpoint.flags.platform import number
 
 Parser = Callable[[str], "object | None"]
 NEWEST_LOOKED_AT = (0, 12, 0, 1)

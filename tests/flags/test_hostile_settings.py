@@ -22,7 +22,7 @@ from counterpoint.flags.reading import read_text
 from counterpoint.flags.rendering import Form, render
 from counterpoint.flags.settings import Settings
 from counterpoint.flags.xla_flags import parse_xla_flags
-from counterpoint.workflow.feedback.phase import Phase, script
+from counterpoint.workflow.feedback.task import Phase, script
 
 Captured = pytest.CaptureFixture[str]
 BASH = shutil.which("bash")

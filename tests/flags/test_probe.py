@@ -11,7 +11,7 @@ import pytest
 
 from counterpoint.core.errors import UsageError
 from counterpoint.flags import ask, probe, rejection
-from counterpoint.flags.live.answer import misread_words, parsing_failed, unknown_words
+from counterpoint.flags.live.probe import misread_words, parsing_failed, unknown_words
 
 needs_jaxlib = pytest.mark.skipif(
     importlib.util.find_spec("jaxlib") is None, reason="jaxlib is not here"

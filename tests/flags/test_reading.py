@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from counterpoint.core.errors import CounterpointError, InputError, UsageError
-from counterpoint.flags.channel import Channel
 from counterpoint.flags.reading import (
     read_command,
     read_process,
@@ -20,6 +19,7 @@ from counterpoint.flags.reading import (
     read_variables,
     read_written,
 )
+from counterpoint.flags.settings import Channel
 from counterpoint.flags.sources.sniff import FORMS
 from counterpoint.flags.written import SlipKind, Written
 from flag_sources import flags, kinds, lines, slip

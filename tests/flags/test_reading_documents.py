@@ -7,9 +7,9 @@ import json
 import pytest
 
 from counterpoint.core.errors import InputError
-from counterpoint.flags.channel import Channel
 from counterpoint.flags.lint.check import check
 from counterpoint.flags.reading import read_text
+from counterpoint.flags.settings import Channel
 from counterpoint.flags.written import SlipKind, Written
 from flag_sources import flags, kinds, lines, slip
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from counterpoint.flags.channel import Channel
 from counterpoint.flags.reading import read_text
+from counterpoint.flags.settings import Channel
 
 OURS = """# For jaxlib 0.10.2: jax.jit(step, compiler_options=compiler_options)
 compiler_options = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from counterpoint.core.errors import InputError
-from counterpoint.flags.channel import Channel
+from counterpoint.flags.settings import Channel
 from counterpoint.flags.written import SlipKind
 from flag_sources import flags, kinds, lines, program, slip
 

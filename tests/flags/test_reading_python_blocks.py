@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from counterpoint.flags.channel import Channel
 from counterpoint.flags.lint.check import check
+from counterpoint.flags.settings import Channel
 from counterpoint.flags.written import SlipKind, Written
 from flag_sources import flags, kinds, program
 

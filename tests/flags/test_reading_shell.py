@@ -12,9 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from counterpoint.core.errors import CounterpointError
-from counterpoint.flags.channel import Channel
-from counterpoint.flags.layout import Layout
 from counterpoint.flags.reading import read_text, read_written
+from counterpoint.flags.settings import Channel, Layout
 from counterpoint.flags.written import SlipKind
 from flag_sources import flags, kinds, lines, script, slip
 

@@ -11,9 +11,8 @@ import pytest
 
 from counterpoint.core.errors import InputError
 from counterpoint.flags import Recipe, Settings, load_settings, recipes, render_xla_flags
-from counterpoint.flags.advice.condition import family
-from counterpoint.flags.advice.recipe_text import read_recipe
-from counterpoint.flags.layout import Layout
+from counterpoint.flags.advice.recipe import family, read_recipe
+from counterpoint.flags.settings import Layout
 
 SHARED_RELEASES = ("0.4.35", "0.5.3", "0.6.2", "0.7.2", "0.8.3", "0.9.2", "0.10.2", "0.12.0.1")
 GUIDES = [

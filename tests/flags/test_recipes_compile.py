@@ -10,10 +10,10 @@ import pytest
 
 from counterpoint.flags import Settings, recipes, render_xla_flags
 from counterpoint.flags.catalogue import Release, release
-from counterpoint.flags.forms.compiler_options import compiler_options
 from counterpoint.flags.refresh.descriptor import Field, read_fields
 from counterpoint.flags.refresh.learnt import find_library
-from counterpoint.runs.debug_options import read_debug_options
+from counterpoint.flags.rendering import compiler_options
+from counterpoint.runs.compiler_reports import read_debug_options
 from xla_compiler import Compiler, why_none
 
 Fields = Mapping[int, tuple[int | bytes, ...]]

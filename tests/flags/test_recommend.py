@@ -11,22 +11,23 @@ import pytest
 from counterpoint.cli.app import main
 from counterpoint.core.errors import UsageError
 from counterpoint.flags import Settings
-from counterpoint.flags.advice.program_facts import ProgramFacts, program_facts
 from counterpoint.flags.advice.recommend import (
     GOALS,
     WORKLOADS,
+    ProgramFacts,
     Recommendation,
     Situation,
+    program_facts,
     recommend,
 )
 from counterpoint.flags.catalogue import release, releases
 from counterpoint.flags.lint.check import check
-from counterpoint.flags.lint.remark import Severity
+from counterpoint.flags.lint.context import Severity
 from counterpoint.flags.reading import read_text
 from counterpoint.flags.rendering import Form, render
 from counterpoint.flags.showing import show
 from counterpoint.hlo import read_program
-from counterpoint.workflow.prediction.variants import candidate
+from counterpoint.workflow.prediction.subject import candidate
 
 LHS = "xla_gpu_enable_latency_hiding_scheduler"
 GATHER = "xla_gpu_all_gather_combine_threshold_bytes"

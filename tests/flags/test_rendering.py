@@ -20,12 +20,9 @@ from hypothesis import strategies as st
 
 from counterpoint.core.errors import UsageError
 from counterpoint.flags.catalogue import release
-from counterpoint.flags.channel import Channel
-from counterpoint.flags.difference import Changed, difference
-from counterpoint.flags.layout import Layout
 from counterpoint.flags.reading import read_text
 from counterpoint.flags.rendering import Form, render
-from counterpoint.flags.settings import Settings
+from counterpoint.flags.settings import Changed, Channel, Layout, Settings, difference
 from counterpoint.flags.xla_flags import render_xla_flags
 
 BASH = shutil.which("bash")

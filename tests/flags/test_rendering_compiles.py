@@ -10,7 +10,7 @@ import pytest
 
 from counterpoint.flags import recipes
 from counterpoint.flags.catalogue import release
-from counterpoint.flags.forms.compiler_options import compiler_options
+from counterpoint.flags.rendering import compiler_options
 from counterpoint.flags.settings import Settings
 from xla_compiler import Compiler, why_none
 

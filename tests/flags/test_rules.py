@@ -9,8 +9,7 @@ import pytest
 import counterpoint.flags.rules as package
 from counterpoint.core.rulebook import Block, read_page
 from counterpoint.flags.catalogue import release
-from counterpoint.flags.lint.case import Case
-from counterpoint.flags.lint.remark import Remark
+from counterpoint.flags.lint.context import Case, Remark
 from counterpoint.flags.reading import read_text
 from counterpoint.flags.rules import RULES, Rule
 

@@ -10,7 +10,7 @@ from counterpoint.core.errors import UsageError
 from counterpoint.flags.catalogue import Release, release
 from counterpoint.flags.catalogue.about import Reader
 from counterpoint.flags.catalogue.standing import State
-from counterpoint.flags.channel import Channel
+from counterpoint.flags.settings import Channel
 from counterpoint.flags.showing import show
 from counterpoint.report.flags_show_document import show_document, show_json
 from counterpoint.report.terminal import plain_text

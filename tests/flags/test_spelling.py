@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from counterpoint.flags.catalogue import Flag, release
-from counterpoint.flags.channel import Channel
-from counterpoint.flags.lint.spelling import as_option, refusal
-from counterpoint.flags.live.interpreter import find_interpreter
+from counterpoint.flags.lint.values import as_option, refusal
+from counterpoint.flags.live.probe import find_interpreter
+from counterpoint.flags.settings import Channel
 from counterpoint.flags.xla_flags import render_xla_flags
 
 Parser = Callable[[str], "dict[int, tuple[int | bytes, ...]] | None"]

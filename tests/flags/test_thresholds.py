@@ -11,10 +11,18 @@ import pytest
 
 from counterpoint.cli.app import main
 from counterpoint.core.errors import UsageError
-from counterpoint.flags.advice.combinable import KINDS, Part, Place, places
-from counterpoint.flags.advice.combiner import DEFAULT, Merged, merge, merge_by_default, part_bytes
-from counterpoint.flags.advice.layer_rule import layer_rule, parse_count
-from counterpoint.flags.advice.thresholds import flag_of, thresholds
+from counterpoint.flags.advice.combiner import (
+    DEFAULT,
+    KINDS,
+    Merged,
+    Part,
+    Place,
+    merge,
+    merge_by_default,
+    part_bytes,
+    places,
+)
+from counterpoint.flags.advice.thresholds import flag_of, layer_rule, parse_count, thresholds
 from counterpoint.hlo import Program, read_program
 from xla_compiler import Compiler, why_none
 

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from counterpoint.flags import Settings, environment, render_xla_flags
-from counterpoint.flags import version as releases
-from counterpoint.flags.version import (
+from counterpoint.flags import platform as releases
+from counterpoint.flags.platform import (
     async_collectives_off,
     expect_pgle_known,
     false_is_obeyed,

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from counterpoint.hardware import find_chip
-from counterpoint.hardware.chip import chips
-from counterpoint.hardware.gpu import gpus
+from counterpoint.hardware.gpu import chips, gpus
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from counterpoint.core.errors import UsageError
 from counterpoint.hardware import parse_devices, parse_target
-from counterpoint.hardware.chip import chips
-from counterpoint.hardware.gpu import Gpu, find_described, find_gpu, gpus, target_config
+from counterpoint.hardware.gpu import Gpu, chips, find_described, find_gpu, gpus, target_config
 from counterpoint.hardware.target_text import sized, spelled
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.hardware import parse_devices, parse_target
-from counterpoint.hardware.recorded import other_devices
+from counterpoint.hardware.target_file import other_devices
 from counterpoint.hardware.target_text import sized
 from counterpoint.timeline.device import Device
 

@@ -8,7 +8,7 @@ import polars as pl
 
 from counterpoint.diagnose.explain import explain
 from counterpoint.hlo import category, collective
-from counterpoint.hlo.fragments import Fragment, program_from_fragments
+from counterpoint.hlo.reader import Fragment, program_from_fragments
 from counterpoint.timeline.read import read
 
 FUSION = "%fusion.1 = bf16[8,8]{1,0} fusion(bf16[8,8]{1,0} %p), kind=kOutput, calls=%fused"

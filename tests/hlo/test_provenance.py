@@ -22,8 +22,7 @@ from counterpoint.hlo import (
     provenance,
     read_program,
 )
-from counterpoint.hlo.provenance import user_frame
-from counterpoint.hlo.scope import Scope, scope
+from counterpoint.hlo.provenance import Scope, scope, user_frame
 
 STEP = "dump/module_0040.pjit__wrapped_step_fn.sm_8.0_gpu_after_optimizations.hlo.pb.xz"
 

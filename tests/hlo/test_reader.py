@@ -28,7 +28,7 @@ from counterpoint.hlo import (
     stable_key,
     trip_count,
 )
-from counterpoint.hlo.hlo_schema import MESSAGES
+from counterpoint.hlo.proto_reader import MESSAGES
 from counterpoint.hlo.wire_schema import message_classes
 
 DATA = Path(__file__).parent / "data"

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from counterpoint.core.errors import InputError
-from counterpoint.hlo.hlo_schema import ELEMENT_TYPES
-from counterpoint.hlo.shape import Shape, element_bits
-from counterpoint.hlo.text_shape import Shapes
+from counterpoint.hlo.instruction import Shape, element_bits
+from counterpoint.hlo.proto_reader import ELEMENT_TYPES
+from counterpoint.hlo.text_reader import Shapes
 
 ARRAYS = st.builds(
     lambda dtype, dims: Shape(dtype, tuple(dims)),

@@ -10,13 +10,11 @@ import pytest
 
 from counterpoint.compile import load_workload, parse_target
 from counterpoint.core.errors import CounterpointError, InputError, UsageError
-from counterpoint.flags.version import LHS
+from counterpoint.flags.platform import LHS
 from counterpoint.hlo import Program
 from counterpoint.pgle.apply import PATH, Applied, apply_profile, weigh
-from counterpoint.pgle.files import read_profile
-from counterpoint.pgle.needed import needed
-from counterpoint.pgle.staleness import Fit
-from counterpoint.pgle.writing import write_profile
+from counterpoint.pgle.files import read_profile, write_profile
+from counterpoint.pgle.needed import Fit, needed
 from lowered import H100, Lowered, costs_of
 
 CUBLAS = {"xla_gpu_enable_triton_gemm": "false"}

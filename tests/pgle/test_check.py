@@ -10,13 +10,11 @@ import pytest
 from counterpoint.core.basis import Unknown
 from counterpoint.core.errors import InputError
 from counterpoint.hlo import Category, Program, program_from_text, read_program
-from counterpoint.pgle.check import Coverage, Part, check_profile
-from counterpoint.pgle.extras import Why
-from counterpoint.pgle.judgement import judge
-from counterpoint.pgle.measured import Measured
-from counterpoint.pgle.needed import needed
+from counterpoint.pgle.check import Coverage, Part, check_profile, judge
+from counterpoint.pgle.names import Why
+from counterpoint.pgle.needed import Fit, needed
 from counterpoint.pgle.profile import Cost, Latency, Profile
-from counterpoint.pgle.staleness import Fit
+from counterpoint.pgle.samples import Measured
 
 PROGRAMS = Path(__file__).parent.parent / "hlo" / "data"
 OTHER = "0" * 32

@@ -10,13 +10,11 @@ import pytest
 
 from counterpoint.core.basis import Unknown
 from counterpoint.hlo import read_program
-from counterpoint.pgle.check import check_profile
+from counterpoint.pgle.check import check_profile, judge
 from counterpoint.pgle.files import read_profile
-from counterpoint.pgle.judgement import judge
 from counterpoint.pgle.make import make_profile
-from counterpoint.pgle.needed import needed
+from counterpoint.pgle.needed import Fit, needed
 from counterpoint.pgle.profile import Profile
-from counterpoint.pgle.staleness import Fit
 from counterpoint.pgle.subject import Subject, find_subject
 from counterpoint.timeline.read import read
 

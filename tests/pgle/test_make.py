@@ -13,8 +13,8 @@ from counterpoint.core.errors import InputError, UsageError
 from counterpoint.hardware import parse_target
 from counterpoint.pgle import Made, make_profile, read_profile, write_profile
 from counterpoint.pgle.origin import other_recorded
-from counterpoint.timeline.assemble import assemble
 from counterpoint.timeline.device import Device
+from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.recording import EmbeddedProgram, Recording
 from recordings import Span, recording

@@ -9,7 +9,7 @@ import pytest
 from counterpoint.hlo import is_done, launched, launches
 from counterpoint.pgle import make_profile, write_profile
 from counterpoint.pgle.evidence import Use, read_evidence
-from counterpoint.timeline.assemble import assemble
+from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.recording import EmbeddedProgram
 from recordings import Span, recording
 from xla_compiler import CHECKER_FLAG, Compilation, Compiler

@@ -7,8 +7,8 @@ from pathlib import Path
 from xspace_builder import US, field_bytes, kernel, message, metadata, nvidia, varint, xspace
 
 from counterpoint.pgle.make import make_profile
-from counterpoint.pgle.measured import Measured, measured_times
 from counterpoint.pgle.needed import costs_found
+from counterpoint.pgle.samples import Measured, measured_times
 from counterpoint.timeline.read import read
 
 FINGERPRINT = "0123456789abcdef" * 2

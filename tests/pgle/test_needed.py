@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from counterpoint.hlo import Program, is_start, program_from_text
+from counterpoint.pgle.files import write_profile
 from counterpoint.pgle.needed import base_name, costs_found, needed
 from counterpoint.pgle.profile import Cost, Profile
-from counterpoint.pgle.writing import write_profile
 from xla_compiler import Compilation, Compiler, Option
 
 _MISSING = re.compile(r"profile_guided_latency_estimator\.cc:\d+\]   (\S+)$", re.MULTILINE)

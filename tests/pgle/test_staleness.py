@@ -7,11 +7,9 @@ from pathlib import Path
 import pytest
 
 from counterpoint.hlo import Program, read_program
-from counterpoint.pgle.check import check_profile
-from counterpoint.pgle.judgement import judge
-from counterpoint.pgle.needed import needed
+from counterpoint.pgle.check import check_profile, judge
+from counterpoint.pgle.needed import Fit, made_for, names_in_common, needed, renamed, staleness
 from counterpoint.pgle.profile import Cost, Profile
-from counterpoint.pgle.staleness import Fit, made_for, names_in_common, renamed, staleness
 from xla_compiler import Compiler, Option
 
 PROGRAMS = Path(__file__).parent.parent / "hlo" / "data"

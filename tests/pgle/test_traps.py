@@ -16,15 +16,11 @@ import pytest
 
 from counterpoint.core.errors import InputError
 from counterpoint.hlo import Program
-from counterpoint.pgle.address import addressed, addressed_name, is_addressed
-from counterpoint.pgle.check import check_profile
+from counterpoint.pgle.check import addressed, addressed_name, check_profile, is_addressed, judge
 from counterpoint.pgle.evidence import LOUD, Trouble, Use, read_evidence
-from counterpoint.pgle.files import read_profile
-from counterpoint.pgle.judgement import judge
+from counterpoint.pgle.files import read_profile, write_profile
 from counterpoint.pgle.needed import needed
-from counterpoint.pgle.profile import Cost, Latency, Profile
-from counterpoint.pgle.schema import PROFILE
-from counterpoint.pgle.writing import write_profile
+from counterpoint.pgle.profile import PROFILE, Cost, Latency, Profile
 from xla_compiler import CHECKER_FLAG, Compilation, Compiler, Option
 
 pytestmark = pytest.mark.slow

@@ -27,7 +27,7 @@ import tune_conclusions
 from counterpoint.cli.app import main
 from counterpoint.core.basis import Range, Unknown
 from counterpoint.cost.scalars import Scalar, default_scalars
-from counterpoint.diagnose.compare.schedule import Regrouped, Schedule
+from counterpoint.diagnose.compare.comparison import Regrouped, Schedule
 from counterpoint.diagnose.network.requirement import Bound
 from counterpoint.flags import Settings
 from counterpoint.flags.catalogue import release as known_release
@@ -36,19 +36,17 @@ from counterpoint.flags.refresh.plugin import Plugin
 from counterpoint.hardware import parse_target
 from counterpoint.pgle import Cost, Profile, write_profile
 from counterpoint.pgle.movement import Move, Movement, Place
-from counterpoint.report.calibration_document import calibration_document
+from counterpoint.report.calibration_document import GAP, calibration_document, fit, widths
 from counterpoint.report.compare_tables import schedule_section
 from counterpoint.report.document import Document, Kind, Table
-from counterpoint.report.fit import GAP, fit, widths
-from counterpoint.report.flags_effective_document import Effective, effective_document
-from counterpoint.report.flags_refresh_document import plugin_section
-from counterpoint.report.movement_section import movement_section
-from counterpoint.report.places import distinct
+from counterpoint.report.feedback_document import movement_section, times_section
+from counterpoint.report.findings import distinct
+from counterpoint.report.flags_catalogue_document import plugin_section
+from counterpoint.report.flags_settings_document import Effective, effective_document
 from counterpoint.report.predict_document import predict_document
 from counterpoint.report.terminal import print_document
 from counterpoint.report.tune_document import tune_document
 from counterpoint.report.tune_dry_run import dry_run_document
-from counterpoint.report.workflow_sections import times_section
 from counterpoint.runs import read_run
 from counterpoint.simulate.simulation import Unpriced
 from counterpoint.workflow.calibration.calibration import Calibration, Fit, StepFit

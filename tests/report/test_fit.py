@@ -6,14 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from counterpoint.report.calibration_document import GAP, fit, widths
 from counterpoint.report.document import Column, Kind, Table
-from counterpoint.report.fit import GAP, fit, widths
-from counterpoint.report.places import (
-    short_path,
-    unlike_paths,
-    without_beginning,
-    without_middle,
-)
+from counterpoint.report.findings import short_path, unlike_paths, without_beginning, without_middle
 
 NAME = "input_convert_reduce_scatter_fusion.1772"
 PLACE = "praxis/layers/attentions.py:777"

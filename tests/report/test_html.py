@@ -15,7 +15,7 @@ import counterpoint
 import timelines
 import tune_conclusions
 import tune_studies
-from counterpoint.core.display import listed
+from counterpoint.core.basis import listed
 from counterpoint.diagnose.explain import Explanation
 from counterpoint.diagnose.network.analysis import analyse
 from counterpoint.pgle import Cost, Profile, diff_profiles

@@ -15,15 +15,14 @@ from counterpoint.core.basis import Range, Unknown
 from counterpoint.core.errors import UsageError
 from counterpoint.diagnose.explain import Explanation, explain
 from counterpoint.report import units
-from counterpoint.report.bar import bar_cells
 from counterpoint.report.document import Part, Slice
 from counterpoint.report.explain_document import digest, explain_document
 from counterpoint.report.runs_document import steps_line
-from counterpoint.report.terminal import plain_text, print_document
+from counterpoint.report.terminal import bar_cells, plain_text, print_document
 from counterpoint.runs.outcome import Outcome, OutcomeKind
 from counterpoint.runs.run import Compile, Given, Process, ProfileWindow, Rank, Run, StepStart
-from counterpoint.timeline.assemble import assemble
 from counterpoint.timeline.device import Host
+from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import Timeline
 from recordings import Span, recording
 

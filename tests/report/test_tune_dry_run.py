@@ -11,9 +11,9 @@ from counterpoint.core.basis import Unknown
 from counterpoint.report.terminal import plain_text
 from counterpoint.report.tune_dry_run import dry_run_document, dry_run_json
 from counterpoint.tune.arm import Acts, Change, Origin
-from counterpoint.tune.dry import DryRun
-from counterpoint.tune.online.budget import Cost
 from counterpoint.tune.plan import Budget
+from counterpoint.tune.race.budget import Cost
+from counterpoint.tune.session import DryRun
 from tune_conclusions import arm
 from tune_plans import PLAN, SPACE
 

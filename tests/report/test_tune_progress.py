@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import tune_conclusions
-from counterpoint.cli.tune_progress import Pace, StudyProgress
+from counterpoint.cli.tune import Pace, StudyProgress
 from counterpoint.core.basis import Range, Unknown
 from counterpoint.report.tune_progress import happened, standing
 from counterpoint.tune.conclusion.conclude import conclude

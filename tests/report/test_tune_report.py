@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import tune_conclusions
+from counterpoint.report.calibration_document import fit
 from counterpoint.report.document import Table
-from counterpoint.report.fit import fit
 from counterpoint.report.terminal import plain_text, print_document
 from counterpoint.report.tune_document import tune_document
 from counterpoint.report.tune_json import tune_json

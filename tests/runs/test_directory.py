@@ -16,8 +16,7 @@ from counterpoint.core.basis import Unknown
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.report.runs_json import run_data
 from counterpoint.runs import OutcomeKind, effective_flags, find_runs, is_run, list_runs, read_run
-from counterpoint.runs.alive import start_of
-from counterpoint.runs.outcome import Outcome
+from counterpoint.runs.outcome import Outcome, start_of
 from counterpoint.runs.run import Given, Run
 from counterpoint.runs.score import seen_steps
 from counterpoint.runs.writer import RankStart, RunWriter, Start

@@ -8,7 +8,7 @@ import pytest
 
 import counterpoint
 from counterpoint.cost import Contention, Family, Price, Source
-from counterpoint.cost.price import around
+from counterpoint.cost.model import around
 from counterpoint.hardware import parse_target
 from counterpoint.hlo import Instruction, Program, bytes_accessed, collective, flops, read_program
 from counterpoint.simulate import Simulation, simulate

@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 
 from counterpoint.core.errors import InputError
-from counterpoint.timeline.assemble import assemble
 from counterpoint.timeline.device import Device
+from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.recording import EmbeddedProgram, Recording
 from recordings import NS, Span, recording

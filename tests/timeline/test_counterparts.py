@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from counterpoint.timeline.assemble import assemble
-from counterpoint.timeline.counterparts import LAST, HostRuns, find_shifts
+from counterpoint.timeline.hosts.assemble import assemble
+from counterpoint.timeline.hosts.counterparts import LAST, HostRuns, find_shifts
 from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.recording import Recording
 from recordings import NS, Span, recording

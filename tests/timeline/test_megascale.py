@@ -21,9 +21,9 @@ from xspace_builder import (
     xspace,
 )
 
-from counterpoint.timeline.assemble import assemble
-from counterpoint.timeline.host_transfers import host_transfers
+from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import Action, Timeline
+from counterpoint.timeline.operations import host_transfers
 from counterpoint.timeline.parquet import read_parquet
 from counterpoint.timeline.read import read
 from counterpoint.timeline.recording import Recording

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from counterpoint.timeline import naming
+from counterpoint.timeline import operations
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from counterpoint.timeline import naming
     ],
 )
 def test_collectives_are_told_by_their_names(name: str, kind: str | None) -> None:
-    assert naming.collective_kind(name) == kind
+    assert operations.collective_kind(name) == kind
 
 
 @pytest.mark.parametrize(
@@ -42,9 +42,9 @@ def test_collectives_are_told_by_their_names(name: str, kind: str | None) -> Non
     ],
 )
 def test_kernels_are_told_by_theirs(name: str, category: str) -> None:
-    assert naming.category(name, name, None) == category
+    assert operations.naming_category(name, name, None) == category
 
 
 def test_a_fusion_that_transposes_is_a_kernel() -> None:
-    assert naming.lane("copy", "fusion") == "compute"
-    assert naming.lane("copy", "copy-start") == "copy"
+    assert operations.lane("copy", "fusion") == "compute"
+    assert operations.lane("copy", "copy-start") == "copy"

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from counterpoint.core.errors import InputError, UsageError
-from counterpoint.timeline.assemble import assemble
+from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.read import read
 from recordings import Span, recording

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from counterpoint.diagnose.selection import select
 from counterpoint.diagnose.step import step_times
-from counterpoint.timeline.assemble import assemble
+from counterpoint.timeline.hosts.assemble import assemble
 from recordings import NS, Span, recording
 
 OPS = 5

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from counterpoint.flags.catalogue import release
-from counterpoint.flags.channel import Channel
+from counterpoint.flags.settings import Channel
 from published_recipe import Published, published
 from recipe_pages import VERSIONS, recipes_of_others
 from recipe_verdict import Effect, judge_published, remains_of

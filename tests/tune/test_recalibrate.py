@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from counterpoint.core.basis import Range, Unknown
-from counterpoint.cost.scalar_file import read_scalars
-from counterpoint.cost.scalars import Scalars
+from counterpoint.cost.scalars import Scalars, read_scalars
 from counterpoint.hardware import parse_target
 from counterpoint.runs.outcome import Outcome, OutcomeKind
 from counterpoint.runs.run import Given
@@ -19,7 +18,7 @@ from counterpoint.tune.arm import Predicted
 from counterpoint.tune.recalibrate import Recalibrated, errors, recalibrate
 from counterpoint.tune.study.study import Study
 from counterpoint.tune.trial.report import Purpose
-from counterpoint.workflow.calibration.step_fit import MeasuredStep
+from counterpoint.workflow.calibration.fitting import MeasuredStep
 from tune_studies import Made, arm, change, report
 
 TARGET = parse_target("1xH100")

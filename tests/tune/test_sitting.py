@@ -16,12 +16,11 @@ from counterpoint.hardware import parse_target
 from counterpoint.report.terminal import plain_text
 from counterpoint.report.tune_document import tune_document
 from counterpoint.report.tune_json import tune_json
-from counterpoint.tune.asked import Asked, began, check
-from counterpoint.tune.by_hand import list_arms
 from counterpoint.tune.conclusion.conclude import conclude
 from counterpoint.tune.executors.executor import Limits, Shape
 from counterpoint.tune.plan import Budget, Plan
-from counterpoint.tune.sitting import conclusion_of, dry_run, tune
+from counterpoint.tune.request import Asked, began, check, list_arms
+from counterpoint.tune.session import conclusion_of, dry_run, tune
 from counterpoint.tune.statistics.estimate import Rule, Verdict
 from counterpoint.tune.study.directory import open_study, read_study
 from tune_programs import program

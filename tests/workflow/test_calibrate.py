@@ -14,8 +14,7 @@ import counterpoint
 from counterpoint.cli.app import main
 from counterpoint.core.errors import InputError
 from counterpoint.cost import FREE, Contention, Family, Price, Source, around
-from counterpoint.cost.scalar_file import read_scalars, scalars_toml
-from counterpoint.cost.scalars import Scalar, Scalars, default_scalars
+from counterpoint.cost.scalars import Scalar, Scalars, default_scalars, read_scalars, scalars_toml
 from counterpoint.hardware import parse_target
 from counterpoint.hlo import (
     Category,
@@ -32,9 +31,8 @@ from counterpoint.hlo import (
 from counterpoint.simulate import simulate
 from counterpoint.timeline.model import Timeline
 from counterpoint.workflow.calibration.calibrate import calibrate
-from counterpoint.workflow.calibration.calibration import Fit, StepFit
-from counterpoint.workflow.calibration.evidence import Step, doubt, kept_by_steps
-from counterpoint.workflow.calibration.step_fit import MeasuredStep, calibrate_steps
+from counterpoint.workflow.calibration.calibration import Fit, Step, StepFit, doubt, kept_by_steps
+from counterpoint.workflow.calibration.fitting import MeasuredStep, calibrate_steps
 
 TARGET = parse_target("2x8xH100")
 GATHERED = "channel_id=1, replica_groups=[1,16]<=[16], dimensions={0}, use_global_device_ids=true"

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from counterpoint.core.basis import Range, Unknown
-from counterpoint.workflow.feedback.comparison import Comparison, Verdict, compare_runs, order
+from counterpoint.workflow.feedback.feedback import Comparison, Verdict, compare_runs, order
 
 
 def compared(without: list[float], with_: list[float]) -> Comparison:

@@ -9,7 +9,7 @@ import pytest
 
 from command_line import Counterpoint
 from counterpoint.flags import Settings
-from counterpoint.workflow.feedback.phase import Phase, script
+from counterpoint.workflow.feedback.task import Phase, script
 
 PRINT_ENV = ("bash", "-c", 'printf "%s\\n" "$XLA_FLAGS" "$NCCL_DEBUG"')
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from command_line import Counterpoint
-from counterpoint.capture.gpu_trace import shows_gpu
-from counterpoint.capture.request import Request
+from counterpoint.capture.request import Request, shows_gpu
 from counterpoint.core.errors import UsageError
 from counterpoint.workflow.feedback.task import Task, refuse_flags, refuse_platform
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from counterpoint.capture.request import Request, agent_window
 from counterpoint.capture.world import Seat
 from counterpoint.flags import Settings, environment, inherited_settings
+from counterpoint.flags.gone import unknown_hint
 from counterpoint.runs import layout
+from counterpoint.runs.outcome import Outcome, OutcomeKind
 
 SITE: Final = Path(__file__).parent / "agent" / "site"
 """Where Python looks for the agent; the child may not have Counterpoint installed."""
@@ -81,3 +84,20 @@ def _ours(dump: str | None, directory: Path) -> Settings:
 def _appended(settings: Settings, ours: Settings) -> Settings:
     """Ours behind theirs, to the letter: XLA itself folds what is given twice."""
     return Settings((*settings.xla, *ours.xla), settings.env)
+
+
+_NAMES: Final = re.compile(r"--(\w+)")
+_UNKNOWN: Final = re.compile(r"Unknown flags? in XLA_FLAGS: (.*)")
+_MOST: Final = 3
+
+
+def with_hints(outcome: Outcome) -> Outcome:
+    """The outcome, with what to write instead of flags that XLA ended the program at."""
+    told = _UNKNOWN.search(outcome.detail)
+    if outcome.kind is not OutcomeKind.UNKNOWN_FLAG or told is None:
+        return outcome
+    names = list(dict.fromkeys(_NAMES.findall(told[1])))[:_MOST]
+    hints = [f"{name}: {unknown_hint(name)}" for name in names]
+    words = " ".join(dict.fromkeys(told[1].split(" ")))  # a flag that was given twice, once
+    detail = outcome.detail.replace(told[1], words)
+    return replace(outcome, detail=". ".join([detail, *hints]))

@@ -12,17 +12,21 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint import __version__
-from counterpoint.capture.disk import AtEnd, Unwritten, is_full, told_of_disk
-from counterpoint.capture.environment import ChildEnvironment, child_environment
-from counterpoint.capture.group import Group
-from counterpoint.capture.hints import with_hints
-from counterpoint.capture.missing import refuse_missing
-from counterpoint.capture.output import Output, StepLog, end_line, sink
-from counterpoint.capture.preflight import refuse_unknown_flags
+from counterpoint.capture.environment import ChildEnvironment, child_environment, with_hints
+from counterpoint.capture.output import (
+    AtEnd,
+    Output,
+    StepLog,
+    Unwritten,
+    end_line,
+    is_full,
+    sink,
+    told_of_disk,
+)
+from counterpoint.capture.processes import Group, interrupts
 from counterpoint.capture.prune import prune_dump
-from counterpoint.capture.request import Request, Window
-from counterpoint.capture.signals import interrupts
-from counterpoint.capture.step_goal import StepGoal
+from counterpoint.capture.request import Request, Window, refuse_missing, refuse_unknown_flags
+from counterpoint.capture.steps import StepGoal
 from counterpoint.capture.watch import Child, Limits, Watch
 from counterpoint.capture.world import (
     Seat,
@@ -34,8 +38,7 @@ from counterpoint.capture.world import (
 )
 from counterpoint.core.errors import CounterpointError, UsageError
 from counterpoint.runs import layout
-from counterpoint.runs.classify import classify, last_loss_is_nan
-from counterpoint.runs.outcome import TELLING, Outcome, OutcomeKind
+from counterpoint.runs.outcome import TELLING, Outcome, OutcomeKind, classify, last_loss_is_nan
 from counterpoint.runs.reader import read_run
 from counterpoint.runs.run import Given, Run
 from counterpoint.runs.writer import RankStart, RunWriter, Start

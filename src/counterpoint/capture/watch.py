@@ -11,11 +11,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from counterpoint.capture.group import Group
 from counterpoint.capture.output import Output
-from counterpoint.capture.signals import Interrupts
-from counterpoint.capture.step_goal import StepGoal
-from counterpoint.capture.stop import TELL, Stop
+from counterpoint.capture.processes import TELL, Group, Interrupts, Stop
+from counterpoint.capture.steps import StepGoal
 from counterpoint.runs.outcome import OutcomeKind
 
 _TICK: Final = 0.1

@@ -11,20 +11,59 @@ import errno
 import importlib
 import os
 import select
+import signal
 import sys
-from collections.abc import Callable, Iterable, Sequence
+import threading
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from types import FrameType
+from typing import TYPE_CHECKING, Final, TextIO
 
 from counterpoint import __version__
 from counterpoint.cli.commands import COMMANDS, GROUPS, SECTIONS, Command
-from counterpoint.cli.ending import Ended, ends_tidily
 from counterpoint.cli.quick import quick
 from counterpoint.core.errors import CounterpointError, UsageError
 
 if TYPE_CHECKING:
     from cyclopts import App, CycloptsError
+
+
+_ASKED: Final = (signal.SIGTERM, signal.SIGHUP)
+
+
+class Ended(KeyboardInterrupt):
+    """A signal asked us to end; it has not the default's effect, but the same exit code."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.name = signal.Signals(number).name
+        self.exit_code = 128 + number
+
+
+@contextmanager
+def ends_tidily() -> Generator[None]:
+    """Raise `Ended` at these signals; those that are ignored (nohup) or handled already stay so."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    ours = [number for number in _ASKED if signal.getsignal(number) is signal.SIG_DFL]
+
+    def end(number: int, frame: FrameType | None) -> None:
+        del frame
+        for each in ours:  # schedulers say it twice; what tidies up is not to be disturbed
+            signal.signal(each, signal.SIG_IGN)
+        raise Ended(number)
+
+    for number in ours:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number in ours:
+            signal.signal(number, signal.SIG_DFL)
+
 
 INTERRUPTED = 128 + 2  # what a shell reports for a process that SIGINT ended
 READER_GONE = 128 + 13  # and for SIGPIPE: `counterpoint ... | head`

@@ -51,8 +51,7 @@ def calibrate(
         )
     if out is not None:
         check_output(out, force=force, endings=(ENDING,))
-    from counterpoint.cost.scalar_file import read_scalars
-    from counterpoint.cost.scalars import default_scalars
+    from counterpoint.cost.scalars import default_scalars, read_scalars
     from counterpoint.hardware import parse_target
     from counterpoint.report.calibration_document import calibration_document, calibration_json
     from counterpoint.report.terminal import print_document

@@ -50,7 +50,7 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "network",
-        "counterpoint.cli.network:network",
+        "counterpoint.cli.convert:network",
         "Say what a step asks of the network: slack, bandwidth, demand, bursts, what binds each.",
         examples=(
             "counterpoint network logdir --target 4x8xH100:400G",
@@ -166,7 +166,7 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "explain-code",
-        "counterpoint.cli.explain_code:explain_code",
+        "counterpoint.cli.explain:explain_code",
         "Say what a code of a finding stands for, and how to mend it.",
         examples=(
             "counterpoint explain-code STEP101",
@@ -176,7 +176,7 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "pgle make",
-        "counterpoint.cli.pgle_make:make",
+        "counterpoint.cli.pgle:make",
         "Make a profile for XLA's scheduler from what was recorded on GPUs.",
         examples=(
             "counterpoint pgle make runs/tuned -o step.pbtxt",
@@ -186,13 +186,13 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "pgle show",
-        "counterpoint.cli.pgle_show:show",
+        "counterpoint.cli.pgle:show",
         "Show what a profile holds: modules, the largest costs, duplicates.",
         examples=("counterpoint pgle show step.pbtxt", "counterpoint pgle show profiles/ --top 30"),
     ),
     Command(
         "pgle merge",
-        "counterpoint.cli.pgle_merge:merge",
+        "counterpoint.cli.pgle:merge",
         "Merge profiles of several hosts, runs or modules into one.",
         examples=(
             "counterpoint pgle merge run1.pbtxt run2.pbtxt run3.pbtxt -o step.pbtxt",
@@ -201,13 +201,13 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "pgle diff",
-        "counterpoint.cli.pgle_diff:diff",
+        "counterpoint.cli.pgle:diff",
         "Compare two profiles, the largest change first.",
         examples=("counterpoint pgle diff before.pbtxt after.pbtxt",),
     ),
     Command(
         "pgle check",
-        "counterpoint.cli.pgle_check:check",
+        "counterpoint.cli.pgle:check",
         "Say how much of a program a profile covers, and whether it was made of it.",
         examples=(
             "counterpoint pgle check step.pbtxt --program xla_dump",
@@ -227,7 +227,7 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "pgle auto",
-        "counterpoint.cli.pgle_auto:auto",
+        "counterpoint.cli.pgle_workflows:auto",
         "Let JAX measure the first calls, and compile anew with that (AutoPGLE).",
         examples=(
             "counterpoint pgle auto -- python train.py",
@@ -237,7 +237,7 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "pgle manual",
-        "counterpoint.cli.pgle_manual:manual",
+        "counterpoint.cli.pgle_workflows:manual",
         "Profile a run, give the compiler what it cost, prove that it was used, and compare.",
         examples=(
             "counterpoint pgle manual --profile-start-step 5 -- python train.py",
@@ -248,7 +248,7 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "pgle nsys",
-        "counterpoint.cli.pgle_nsys:nsys",
+        "counterpoint.cli.pgle_workflows:nsys",
         "The same, measured by Nsight Systems or from an export of it.",
         examples=(
             "counterpoint pgle nsys -- python train.py",
@@ -257,7 +257,7 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "flags show",
-        "counterpoint.cli.flags_show:show",
+        "counterpoint.cli.flags:show",
         "Say what one setting does, what it trades, who takes it, and what became of it.",
         examples=(
             "counterpoint flags show xla_gpu_enable_latency_hiding_scheduler",
@@ -267,7 +267,7 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "flags list",
-        "counterpoint.cli.flags_list:list_flags",
+        "counterpoint.cli.flags:list_flags",
         "List the flags of a jaxlib with their types, defaults and what changed.",
         examples=(
             "counterpoint flags list --grep combine",
@@ -277,13 +277,13 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "flags diff",
-        "counterpoint.cli.flags_diff:diff",
+        "counterpoint.cli.flags:diff",
         "Say what changed from one jaxlib to another.",
         examples=("counterpoint flags diff 0.6.2 0.10.2", "counterpoint flags diff 0.8.3 --json"),
     ),
     Command(
         "flags effective",
-        "counterpoint.cli.flags_effective:effective",
+        "counterpoint.cli.flags:effective",
         "Say what the compiler really used, against what was asked.",
         examples=(
             "counterpoint flags effective runs/train",
@@ -293,7 +293,7 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "flags render",
-        "counterpoint.cli.flags_render:render_flags",
+        "counterpoint.cli.flags_advice:render_flags",
         "Write settings as env file, shell, Python, Slurm job, manifest or compiler options.",
         examples=(
             "counterpoint flags render job.sh --as k8s",
@@ -304,7 +304,7 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "flags recommend",
-        "counterpoint.cli.flags_recommend:recommend",
+        "counterpoint.cli.flags_advice:recommend",
         "Recommend settings: those that exist in the release, aren't its default, and can matter.",
         examples=(
             "counterpoint flags recommend --for fsdp --target 8xH100",
@@ -315,7 +315,7 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "flags thresholds",
-        "counterpoint.cli.flags_thresholds:thresholds",
+        "counterpoint.cli.flags_advice:thresholds",
         "Say at which thresholds XLA merges which collectives, and which are worth a try.",
         examples=(
             "counterpoint flags thresholds --program xla_dump",
@@ -325,7 +325,7 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "flags refresh",
-        "counterpoint.cli.flags_refresh:refresh",
+        "counterpoint.cli.flags:refresh",
         "Learn the flags of an installed jaxlib from itself.",
         examples=(
             "counterpoint flags refresh",

@@ -11,8 +11,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from counterpoint.cli.explained_run import refuse_directory_of_runs
-from counterpoint.cli.numbers import WholeNumber
-from counterpoint.cli.output import check_output, write_output
+from counterpoint.cli.output import WholeNumber, check_output, write_output
 from counterpoint.cli.progress import Progress
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.diagnose.compare.comparison import Comparison

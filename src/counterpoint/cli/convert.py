@@ -9,13 +9,27 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from counterpoint.cli.numbers import MaybeWholeNumber
+from counterpoint.cli.explained_run import find_run
+from counterpoint.cli.output import MaybeWholeNumber, WholeNumber
+from counterpoint.cli.profiles import (
+    as_typed,
+    check_asked,
+    check_timeline_output,
+    device_numbers,
+    is_trace,
+    look_into,
+    tell,
+    write_timeline,
+)
 from counterpoint.cli.progress import Progress
-from counterpoint.cli.timeline_output import check_timeline_output, is_trace, write_timeline
 from counterpoint.core.errors import UsageError
+from counterpoint.diagnose.network.analysis import analyse
+from counterpoint.hardware import parse_target
+from counterpoint.report.network_document import network_document
+from counterpoint.report.network_json import network_json
 from counterpoint.runs.read import read
 from counterpoint.timeline.model import Timeline
-from counterpoint.timeline.url import refuse_url
+from counterpoint.timeline.sessions import refuse_url
 
 
 def convert(
@@ -77,3 +91,46 @@ def _count(number: int, noun: str) -> str:
 def _size(path: Path) -> int:
     files = path.rglob("*") if path.is_dir() else [path]
     return sum(file.stat().st_size for file in files)
+
+
+def network(  # noqa: PLR0913 - the options of the command
+    *paths: str,
+    step: MaybeWholeNumber = None,
+    device: str | None = None,
+    target: str | None = None,
+    top: WholeNumber = 10,
+    jobs: MaybeWholeNumber = None,
+    json: Annotated[bool, Parameter(show_default=False)] = False,
+    out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
+    force: Annotated[bool, Parameter(show_default=False)] = False,
+) -> None:
+    """Say what a training step asks of the network.
+
+    Args:
+        paths: A Run, file, log directory, zip, pattern, URL or stored Timeline, measured or
+            predicted; several are the hosts of one run.
+        step: Look at this step alone.
+        device: Look at these devices alone: their numbers with commas between, e.g. 0,1.
+        target: The machine it ran on, e.g. 8xH100 or 64x8xH100:8x400G: tells how fast links are.
+        top: Rows in each table.
+        jobs: Read so many hosts at a time; by default one per core, where there is much to read.
+        json: Print everything as JSON, uncut.
+        out: Write to this file: .json as JSON, .txt or .md as text.
+        force: Overwrite the file.
+    """
+    devices = device_numbers(device)
+    check_asked(paths, top, out, "network", json=json, force=force)
+    run = find_run(paths)
+    machine = None if target is None else parse_target(target)
+    analysis = look_into(
+        paths,
+        lambda timeline: analyse(timeline, step=step, devices=devices, run=run, target=machine),
+        jobs,
+        "analysing",
+    )
+    tell(
+        lambda: network_document(analysis, top, as_typed(paths)),
+        lambda: network_json(analysis),
+        out,
+        json=json,
+    )

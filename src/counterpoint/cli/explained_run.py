@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from counterpoint.core.errors import InputError
-from counterpoint.report.run_next import with_profile
+from counterpoint.report.runs_document import with_profile
 from counterpoint.runs import OutcomeKind, Run, find_runs, is_run, list_runs, read_run
 
 

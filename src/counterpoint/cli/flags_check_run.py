@@ -13,11 +13,11 @@ from typing import Final
 from counterpoint.cli.settings_source import Source, Wanted, read_source
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.flags.catalogue import release
-from counterpoint.flags.chips import family
-from counterpoint.flags.lint.examination import Examination, Question, codes, examine, mend
-from counterpoint.flags.lint.in_place import in_place
-from counterpoint.flags.lint.remark import Remark
-from counterpoint.flags.live.interpreter import find_interpreter
+from counterpoint.flags.lint.check import Examination, Question, codes, examine, mend
+from counterpoint.flags.lint.context import Remark
+from counterpoint.flags.lint.fix import in_place
+from counterpoint.flags.live.probe import find_interpreter
+from counterpoint.flags.platform import family
 from counterpoint.flags.reading import read_text
 from counterpoint.flags.written import SlipKind, Written
 from counterpoint.report.flags_check_document import (
@@ -92,7 +92,7 @@ def run(  # noqa: PLR0913 - the options of the command
 
 
 def _fix(found: Source, question: Question, out: Path | None, *, as_json: bool) -> int:
-    from counterpoint.flags.lint.corrected import corrected
+    from counterpoint.flags.lint.fix import corrected
 
     fixed, examination = mend(found.written, question)
     source, undone = found.written.source, tuple[Remark, ...]()
@@ -142,7 +142,7 @@ def _check_out(out: Path, source: str | None, *, force: bool) -> None:
 
 
 def _asker():  # noqa: ANN202 - flags.confirm.Ask
-    from counterpoint.flags.live.questions import ask_compiler
+    from counterpoint.flags.live.option_probe import ask_compiler
 
     return ask_compiler
 

@@ -7,11 +7,16 @@ neither half a file nor a damaged old one.
 from __future__ import annotations
 
 import os
+import re
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter, Token
 
 from counterpoint.core.errors import UsageError
-from counterpoint.timeline.url import refuse_url
+from counterpoint.timeline.sessions import refuse_url
 
 
 def check_output(path: Path, *, force: bool, endings: tuple[str, ...]) -> None:
@@ -42,3 +47,15 @@ def write_output(path: Path, text: str) -> None:
             part.unlink(missing_ok=True)
     except OSError as failure:
         raise UsageError(f"can't write {path}: {failure.strerror or failure}") from None
+
+
+def _whole(type_: object, tokens: Sequence[Token]) -> int:
+    del type_
+    text = tokens[0].value
+    if not re.fullmatch(r"[+-]?[0-9]{1,18}", text.strip()):
+        raise ValueError(f"a whole number (int) is expected, not {text!r}")
+    return int(text)
+
+
+WholeNumber = Annotated[int, Parameter(converter=_whole, n_tokens=1)]
+MaybeWholeNumber = Annotated[int | None, Parameter(converter=_whole, n_tokens=1)]

@@ -11,10 +11,10 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from counterpoint.cli.function_program import refuse_function
-from counterpoint.cli.numbers import WholeNumber
+from counterpoint.cli.output import WholeNumber
+from counterpoint.cli.profiles import manual
+from counterpoint.cli.program_option import refuse_function
 from counterpoint.cli.progress import Progress
-from counterpoint.cli.recordings import manual
 from counterpoint.compile import Target, Workload, load_workload, own_target, parse_target
 from counterpoint.core.errors import UsageError
 from counterpoint.flags import parse_settings

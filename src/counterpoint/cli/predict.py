@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import Parameter
 
-from counterpoint.cli.numbers import WholeNumber
+from counterpoint.cli.output import WholeNumber
 from counterpoint.cli.predict_next import next_command
 from counterpoint.cli.predict_options import CompileOptions, PriceOptions, Switch, make_question
+from counterpoint.cli.profiles import check_timeline_output, write_timeline
 from counterpoint.cli.progress import Progress
-from counterpoint.cli.timeline_output import check_timeline_output, write_timeline
 from counterpoint.core.errors import UsageError
 
 if TYPE_CHECKING:
     from counterpoint.hardware import Target
     from counterpoint.workflow.prediction.prediction import Prediction
-    from counterpoint.workflow.prediction.question import Question, Say
+    from counterpoint.workflow.prediction.unknown_flags import Question, Say
 
 OUT_OF_MEMORY: Final = 1
 

@@ -108,7 +108,7 @@ def _binding(program: Program, target: Target) -> str:
     Both that a collective across hosts takes, where either alone soon waits for the other.
     """
     from counterpoint.cost.build import build_model
-    from counterpoint.cost.what_if import parse_what_if
+    from counterpoint.cost.measured import parse_what_if
     from counterpoint.hlo import collective, launched
 
     talks = [

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from counterpoint.cli.numbers import MaybeWholeNumber
+from counterpoint.cli.output import MaybeWholeNumber
 from counterpoint.core.errors import UsageError
 
 if TYPE_CHECKING:
     from counterpoint.hardware import Target
-    from counterpoint.workflow.prediction.question import Question
+    from counterpoint.workflow.prediction.unknown_flags import Question
 
 Many = Annotated[tuple[str, ...], Parameter(show_default=False)]
 Switch = Annotated[bool, Parameter(show_default=False)]
@@ -89,8 +89,8 @@ def make_question(
 ) -> Question:
     """What the options ask for, checked."""
     from counterpoint.workflow.prediction.gain import check_gain_place
-    from counterpoint.workflow.prediction.question import Question
-    from counterpoint.workflow.prediction.variants import base_settings
+    from counterpoint.workflow.prediction.subject import base_settings
+    from counterpoint.workflow.prediction.unknown_flags import Question
 
     _refuse_low("--devices", compile_.devices, 1)
     _refuse_low("--jobs", compile_.jobs, 1)

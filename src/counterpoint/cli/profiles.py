@@ -5,11 +5,12 @@ from __future__ import annotations
 import glob
 import io
 import os
+import re
 import shlex
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TextIO, TypeVar
+from typing import Final, TextIO, TypeVar
 
 from counterpoint.cli.explained_run import refuse_directory_of_runs
 from counterpoint.cli.output import check_output, write_output
@@ -17,8 +18,13 @@ from counterpoint.cli.progress import Progress
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.report.document import Document
 from counterpoint.report.terminal import plain_text, print_document
+from counterpoint.report.units import printable
+from counterpoint.runs import is_run, read_run
 from counterpoint.runs.read import read
 from counterpoint.timeline.model import Timeline
+from counterpoint.timeline.perfetto import SUFFIXES as TRACES
+from counterpoint.timeline.perfetto import write_perfetto
+from counterpoint.timeline.sessions import refuse_url
 
 ENDINGS = (".json", ".txt", ".md")
 
@@ -104,3 +110,83 @@ def _show_every_name(stream: TextIO) -> None:
     """Names that the stream's encoding lacks are shown as escapes."""
     if isinstance(stream, io.TextIOWrapper):
         stream.reconfigure(errors="backslashreplace")
+
+
+_TOLD = ("jaxlib", "jax")
+
+
+def read_recordings(paths: Sequence[str], then: str) -> Timeline:
+    """Read them, and say so where it takes long; `then` names what is done with them."""
+    with Progress("reading") as progress:
+        timeline = read(*paths, progress=progress.read)
+        progress.say(then)
+        return timeline
+
+
+def versions_told(paths: Sequence[str]) -> dict[str, str]:
+    """Versions of JAX that a Run among the paths tells."""
+    told: dict[str, str] = {}
+    for path in paths:
+        if is_run(Path(path)):
+            told |= read_run(Path(path)).versions
+    return {name: told[name] for name in _TOLD if name in told}
+
+
+def manual(profile: str, program: Path) -> str:
+    """The command that runs with a profile: of the Run that the program is from, or an example."""
+    command = read_run(program).command if is_run(program) else ("python", "train.py")
+    words = ["counterpoint", "pgle", "manual", "--profile", profile, "--", *command]
+    return printable(shlex.join(words))
+
+
+def refuse_over_input(out: str, timeline: Timeline) -> None:
+    """Refuse to write over what was read."""
+    read_from = [*timeline.inputs, *(host.source for host in timeline.hosts)]
+    if any(Path(out).resolve() == Path(name).resolve() for name in read_from):
+        raise UsageError(f"{out} is what is to be read", next="choose another name")
+
+
+_PARQUET: Final = ".parquet"
+_ENDING: Final = re.compile(r"\.[A-Za-z]\w*")
+"""`.txt` names a format; the `.2` of `run-1.2` is part of a name."""
+
+
+def check_timeline_output(
+    out: Path, inputs: Sequence[str], *, force: bool, command: str = "-o"
+) -> None:
+    """Refuse before the work what would be refused behind it; `command` is what names the place."""
+    refuse_url(out)
+    if out.suffix == _PARQUET:
+        raise UsageError(
+            f"can't write {out}: a Timeline is several tables, not one Parquet file",
+            why="a directory takes them: spans.parquet, ops.parquet, steps.parquet, ...",
+            next=f"{command} {shlex.quote(str(out.with_suffix('')))}",
+        )
+    if not out.name.endswith(TRACES) and _ENDING.fullmatch(out.suffix):
+        raise UsageError(
+            f"can't write {out}: its ending names no format here",
+            why=f"{', '.join(TRACES)} is a trace; a name without ending, a directory of Parquet",
+            next=f"{command} {shlex.quote(str(out.with_suffix('')))}",
+        )
+    if out.exists() and any(Path(name).resolve() == out.resolve() for name in inputs):
+        raise UsageError(f"{out} is what is to be read", next="choose another name")
+    if out.exists() and not force:
+        raise UsageError(f"{out} exists", why="nothing is overwritten unasked", next="--force")
+    if not out.parent.is_dir():
+        parent = shlex.quote(str(out.parent))
+        raise UsageError(
+            f"can't write {out}: there is no directory {out.parent}", next=f"mkdir -p {parent}"
+        )
+
+
+def is_trace(out: Path) -> bool:
+    """Whether a place is named as a trace; any other is a directory of tables."""
+    return out.name.endswith(TRACES)
+
+
+def write_timeline(timeline: Timeline, out: Path, *, force: bool) -> None:
+    """Write it whole, or nothing."""
+    if is_trace(out):
+        write_perfetto(timeline, out, overwrite=force)
+    else:
+        timeline.to_parquet(out, overwrite=force)

@@ -98,7 +98,7 @@ _TWO = "more than one thing to check was named"
 
 def _of_run(run: Run, allowed: Sequence[Path]) -> Source:
     from counterpoint.hardware import find_chip
-    from counterpoint.runs.variables import device_of, jaxlib_of, variables_of
+    from counterpoint.runs.compiler_reports import device_of, jaxlib_of, variables_of
 
     chip = find_chip(device_of(run))
     reach = Reach((run.path, *allowed))

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import shlex
+import signal
 import sys
-from dataclasses import replace
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from shutil import get_terminal_size
+from threading import Event, Lock, Thread
+from types import FrameType
+from typing import Annotated, Final, Self, TextIO
 
 from cyclopts import Parameter
 
-from counterpoint.cli.numbers import WholeNumber
+from counterpoint.cli.output import WholeNumber
+from counterpoint.cli.progress import Progress
 from counterpoint.cli.tune_options import (
     PlaceOptions,
     RaceOptions,
@@ -18,11 +28,13 @@ from counterpoint.cli.tune_options import (
     Switch,
     TriedOptions,
 )
-
-if TYPE_CHECKING:
-    from counterpoint.tune.asked import Asked
-    from counterpoint.tune.conclusion.conclusion import Conclusion
-    from counterpoint.tune.study.study import Study
+from counterpoint.core.errors import CounterpointError
+from counterpoint.report.tune_progress import Standing, happened, standing
+from counterpoint.report.tune_words import budget_text, end_text, several
+from counterpoint.tune.conclusion.conclusion import Conclusion
+from counterpoint.tune.request import Asked
+from counterpoint.tune.study.study import Study
+from counterpoint.tune.trial.report import Failure
 
 NOTHING_MEASURED: Final = 1
 
@@ -55,9 +67,8 @@ def tune(  # noqa: PLR0913 - the options of the command
         top: Rows of the table of arms.
         json: Print everything as JSON, uncut.
     """
-    from counterpoint.cli.tune_asked import Given, make_asked
-    from counterpoint.cli.tune_next import words_again
-    from counterpoint.cli.tune_numbers import refuse_low
+    from counterpoint.cli.tune_request import Given, make_asked, refuse_low
+    from counterpoint.cli.tune_show import words_again
 
     refuse_low("--top", top, 1)
     given = Given(
@@ -69,8 +80,6 @@ def tune(  # noqa: PLR0913 - the options of the command
     asked = make_asked(command, given, out)
     asked = replace(asked, words=words_again(sys.argv[1:], asked.directory))
     if dry_run:
-        from counterpoint.cli.tune_dry_run import print_dry_run
-
         print_dry_run(asked, top, _without_dry_run(sys.argv[1:]), as_json=json)
         return 0
     conclusion, ended = _work(asked)
@@ -87,11 +96,8 @@ def _without_dry_run(words: list[str]) -> str:
 
 def _work(asked: Asked) -> tuple[Conclusion, int]:
     """The conclusion, and the exit code where it was asked to stop."""
-    from counterpoint.cli.tune_beginning import beginning
-    from counterpoint.cli.tune_progress import StudyProgress
-    from counterpoint.cli.tune_stop import asked_to_stop
-    from counterpoint.tune.sitting import grounded
-    from counterpoint.tune.sitting import tune as carry_out
+    from counterpoint.tune.session import grounded
+    from counterpoint.tune.session import tune as carry_out
 
     with StudyProgress(asked.directory) as progress, asked_to_stop(progress.note) as stop:
         on_ground = grounded(asked, progress.note)
@@ -105,8 +111,7 @@ def _work(asked: Asked) -> tuple[Conclusion, int]:
 
 
 def _deliver(asked: Asked, conclusion: Conclusion, top: int, *, as_json: bool) -> None:
-    from counterpoint.cli.tune_files import keep_report
-    from counterpoint.cli.tune_next import next_command
+    from counterpoint.cli.tune_show import keep_report, next_command
     from counterpoint.report.terminal import print_document
     from counterpoint.report.tune_document import tune_document
     from counterpoint.report.tune_json import tune_json
@@ -131,3 +136,244 @@ def _exit_code(conclusion: Conclusion) -> int:
     else:
         known = any(it.arm.is_base and it.median_s is not None for it in conclusion.rows)
     return 0 if known else NOTHING_MEASURED
+
+
+def beginning(asked: Asked, study: Study) -> Iterator[str]:
+    """Where the study lies, and what will be done; `study` is what was found there, or begun."""
+    place = shlex.quote(str(asked.directory))
+    if study.ended is not None:
+        yield f"{place} is done ({end_text(study.ended.why)}): nothing is run"
+        return
+    is_new = study == Study(began=study.began)
+    yield f"study {place}" if is_new else f"going on with {place}: {_done(asked, study)}"
+    if asked.predicts:
+        then = "; then the best of them are run in turns" if asked.measure else "; nothing is run"
+        yield (
+            f"at most {several(asked.plan.candidates, 'candidate')} are compiled for"
+            f" {asked.target} and simulated{then}"
+        )
+    else:
+        yield "no --target: nothing is predicted, the base and your arms are run in turns"
+    if asked.measure and (budget := budget_text(asked.plan.budget)):
+        yield f"budget: {budget}"
+
+
+def _done(asked: Asked, study: Study) -> str:
+    """How far it came."""
+    if asked.measure and (study.search is not None or study.trials):
+        cut_off = sum(it.failure is Failure.INTERRUPTED or it.report is None for it in study.trials)
+        more = f", {cut_off} interrupted" if cut_off else ""
+        return f"{several(len(study.trials) - cut_off, 'trial')} done{more}"
+    return f"{several(len(study.candidates), 'candidate')} predicted"
+
+
+_ASKED: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Stop:
+    """Whether somebody asked, and how."""
+
+    def __init__(self, note: Callable[[str], None]) -> None:
+        self._note = note
+        self._number = 0
+
+    def __call__(self) -> bool:
+        return self._number != 0
+
+    @property
+    def exit_code(self) -> int:
+        """What a shell reports for a process that the signal ended."""
+        return 128 + self._number
+
+    def ask(self, number: int) -> None:
+        """Remember it; the second time is no request."""
+        if self._number:
+            raise KeyboardInterrupt
+        self._number = number
+        name = "interrupted" if number == signal.SIGINT else signal.Signals(number).name
+        # In a thread: a signal may come while the thread that draws holds its lock.
+        text = f"{name}: ending in order; once more ends it at once"
+        threading.Thread(target=self._note, args=(text,), daemon=True).start()
+
+
+@contextmanager
+def asked_to_stop(note: Callable[[str], None]) -> Generator[Stop]:
+    """While the block runs, these signals ask; those that are ignored (nohup) stay so."""
+    stop = Stop(note)
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        del frame
+        stop.ask(number)
+
+    before = {it: signal.getsignal(it) for it in _ASKED}
+    ours = {number: it for number, it in before.items() if it is not signal.SIG_IGN}
+    for number in ours:
+        signal.signal(number, ask)
+    try:
+        yield stop
+    finally:
+        for number, handler in ours.items():
+            signal.signal(number, handler)
+
+
+def print_dry_run(asked: Asked, top: int, words: str, *, as_json: bool) -> None:
+    """Look at all of it, and say what would be done; `words` do it."""
+    from counterpoint.report.terminal import print_document
+    from counterpoint.report.tune_dry_run import dry_run_document, dry_run_json
+    from counterpoint.tune.session import dry_run
+
+    with Progress("looking at what may be changed") as progress:
+        plan = dry_run(asked, progress.say)
+    if as_json:
+        sys.stdout.write(dry_run_json(plan, asked.plan.budget))
+    else:
+        print_document(dry_run_document(plan, top, words, asked.plan.budget), sys.stdout)
+
+
+_WIPE: Final = "\r\x1b[K"
+_UP: Final = "\x1b[1A"
+_SPARE: Final = 3
+"""Columns for the ^C that a terminal echoes behind a line: one more row could not be wiped."""
+_PREFIX: Final = "counterpoint: "
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Seconds from one look at the journal to the next, and from one line of a pipe to the next."""
+
+    look: float
+    again: float
+
+
+ON_TERMINAL: Final = Pace(look=0.5, again=0.0)
+IN_FILE: Final = Pace(look=1.0, again=60.0)
+
+
+class StudyProgress:
+    """Says what happens in a study while a block runs."""
+
+    def __init__(
+        self, directory: Path, stream: TextIO | None = None, pace: Pace | None = None
+    ) -> None:
+        self._directory = directory
+        self._stream = sys.stderr if stream is None else stream
+        self._on_terminal = self._stream.isatty()
+        self._pace = pace or (ON_TERMINAL if self._on_terminal else IN_FILE)
+        self._finished = Event()
+        self._lock = Lock()
+        self._doing = ""
+        self._told: Study | None = None
+        self._conclusion: Conclusion | None = None
+        self._size = -1
+        self._drawn = 0
+        self._said_at = time.monotonic()
+        self._said = ""
+        self._thread = Thread(target=self._follow, name="study progress", daemon=True)
+
+    def say(self, what: str) -> None:
+        """From now on, this is being done."""
+        self._doing = what
+
+    def note(self, line: str) -> None:
+        """A line that stays."""
+        with self._lock, suppress(OSError, ValueError):
+            self._stay([line])
+
+    def __enter__(self) -> Self:
+        self._told = _read(self._directory)  # what was there before is not told again
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._finished.set()
+        self._thread.join()
+
+    def _follow(self) -> None:
+        with suppress(OSError, ValueError):  # a stderr that is gone stops the talk, not the work
+            while not self._finished.wait(self._pace.look):
+                self._look()
+            self._look(last=True)
+
+    def _look(self, *, last: bool = False) -> None:
+        study = self._news()
+        with self._lock:
+            if study is not None:
+                self._stay(happened(self._told, study))
+                self._told = study
+            if self._on_terminal:
+                self._draw([] if last else self._status())
+            elif not last:
+                self._say_again()
+
+    def _news(self) -> Study | None:
+        """The study, where its journal has grown."""
+        with suppress(OSError):
+            size = (self._directory / "journal.jsonl").stat().st_size
+            if size != self._size:
+                study = _read(self._directory)
+                self._conclusion = None if study is None else _conclude(study)
+                self._size = size
+                return study
+        return None
+
+    def _status(self) -> list[str]:
+        found = self._standing()
+        lines = [] if found is None else [*found.lines]
+        return [*lines, self._doing] if self._doing and not (found and found.running) else lines
+
+    def _standing(self) -> Standing | None:
+        if self._told is None or self._conclusion is None:
+            return None
+        return standing(self._told, self._conclusion, datetime.now(UTC))
+
+    def _stay(self, lines: list[str]) -> None:
+        if not lines:
+            return
+        self._draw([])
+        for line in lines:
+            self._stream.write(f"{_PREFIX}{line}\n")
+        self._stream.flush()
+        self._said_at = time.monotonic()
+
+    def _draw(self, lines: list[str]) -> None:
+        if not self._on_terminal:
+            return
+        width = get_terminal_size().columns - _SPARE
+        back = (_WIPE + _UP) * max(self._drawn - 1, 0) + (_WIPE if self._drawn else "")
+        self._stream.write(back + "\n".join(line[:width] for line in lines))
+        self._stream.flush()
+        self._drawn = len(lines)
+
+    def _say_again(self) -> None:
+        """How it stands, where nothing was said for a while and that has changed."""
+        if time.monotonic() - self._said_at < self._pace.again:
+            return
+        said = "; ".join(self._status())
+        if said and said != self._said:
+            self._stay([said])
+            self._said = said
+        self._said_at = time.monotonic()
+
+
+def _read(directory: Path) -> Study | None:
+    from counterpoint.tune.study.directory import is_study, read_study
+
+    if not is_study(directory):
+        return None
+    try:
+        return read_study(directory)
+    except CounterpointError:  # whoever works with it says what is wrong
+        return None
+
+
+def _conclude(study: Study) -> Conclusion | None:
+    from counterpoint.tune.conclusion.conclude import conclude
+    from counterpoint.tune.study.directory import plan_of
+
+    try:
+        return conclude(study, plan_of(study))
+    except CounterpointError:
+        return None

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Group, Parameter
 
-from counterpoint.cli.numbers import MaybeWholeNumber, WholeNumber
+from counterpoint.cli.output import MaybeWholeNumber, WholeNumber
 
 Many = Annotated[tuple[str, ...], Parameter(show_default=False)]
 Flags = Annotated[tuple[str, ...], Parameter(show_default=False, allow_leading_hyphen=True)]

@@ -2,23 +2,261 @@
 
 from __future__ import annotations
 
+import io
+import math
+import os
 import re
 import shlex
 import sys
+import tarfile
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import Parameter
 
-from counterpoint.cli.flags_render import BY_SUFFIX, FormName
-from counterpoint.cli.numbers import WholeNumber
-from counterpoint.cli.tune_settings import headed, laid_out, release_of, warnings
+from counterpoint.cli.flags_advice import BY_SUFFIX, FormName
+from counterpoint.cli.output import WholeNumber, check_output, write_output
 from counterpoint.core.errors import InputError, UsageError
+from counterpoint.flags.rendering import one_line
+from counterpoint.report.document import Document
+from counterpoint.report.terminal import plain_text
+from counterpoint.report.tune_document import (
+    LEFT_OUT,
+    Item,
+    contents,
+    evidence,
+    hidden_values,
+    redacted,
+    without,
+)
+from counterpoint.report.tune_json import tune_json
+from counterpoint.tune.conclusion.caveats import beside, lacks_profile
+from counterpoint.tune.conclusion.sentence import FAILURES
+from counterpoint.tune.journal.codec import of_plain, to_plain
+from counterpoint.tune.journal.journal import read_journal
+from counterpoint.tune.journal.lines import line_of
+from counterpoint.tune.race.race import SPENT
+from counterpoint.tune.study.directory import JOURNAL, plan_of, read_study
 
 if TYPE_CHECKING:
+    from counterpoint.flags import Settings
+    from counterpoint.flags.catalogue import Release
+    from counterpoint.flags.rendering import Form
     from counterpoint.tune.arm import Arm
     from counterpoint.tune.conclusion.conclusion import Conclusion
+    from counterpoint.tune.plan import Budget
     from counterpoint.tune.study.study import Study
+
+
+_ENDINGS: Final = (".tar.gz", ".tgz")
+_BINARY: Final = (".pb", ".gz", ".xz", ".zst", ".parquet", ".npz", ".pkl")
+_CONTENTS: Final = "contents.txt"
+_WARNING: Final = """\
+Values (of eight characters or more) of variables that steer neither JAX, XLA, the communication
+libraries nor the driver are replaced by {mark} in all text{names}.
+What the program printed and its command line are as they were: look through them before you pass
+this on.
+"""
+
+
+def check_bundle(path: Path, *, force: bool) -> None:
+    """Refuse a place that can't or must not be written to."""
+    if not path.name.endswith(_ENDINGS):
+        raise UsageError(
+            f"can't write {path}: a bundle is a .tar.gz",
+            next=f"--bundle {shlex.quote(str(path.with_suffix('.tar.gz')))}",
+        )
+    check_output(path, force=force, endings=(".gz", ".tgz"))
+
+
+def write_bundle(study: Path, path: Path) -> list[str]:
+    """Write it, and return the names of variables whose values were left out."""
+    hidden = hidden_values(read_study(study), study)
+    items = [it for it in evidence(study) if (study / it.path).resolve() != path.resolve()]
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        try:
+            with tarfile.open(part, "w:gz") as archive:
+                root = study.resolve().name
+                _add(archive, f"{root}/{_CONTENTS}", _words(items, hidden).encode(), time.time())
+                for it in items:
+                    _put(archive, root, study, it, hidden)
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
+    except OSError as failure:
+        raise UsageError(f"can't write {path}: {failure.strerror or failure}") from None
+    return sorted(set(hidden.values()))
+
+
+def _words(items: list[Item], hidden: Mapping[str, str]) -> str:
+    names = f": {', '.join(sorted(set(hidden.values())))}" if hidden else " (there were none)"
+    return f"{contents(items)}\n{_WARNING.format(mark=LEFT_OUT, names=names)}"
+
+
+def _put(
+    archive: tarfile.TarFile, root: str, study: Path, item: Item, hidden: Collection[str]
+) -> None:
+    source, name = study / item.path, f"{root}/{item.path}"
+    if source.suffix in _BINARY or not hidden:
+        archive.add(source, name, recursive=False)
+        return
+    data = source.read_bytes()
+    if item.path == Path(JOURNAL):
+        data = _journal(source, hidden)
+    else:
+        data = redacted(data.decode("utf-8", "surrogateescape"), hidden).encode(
+            "utf-8", "surrogateescape"
+        )
+    _add(archive, name, data, source.stat().st_mtime)
+
+
+def _journal(path: Path, hidden: Collection[str]) -> bytes:
+    """The same records, with checksums that fit."""
+    lines: list[bytes] = []
+    for number, record in enumerate(read_journal(path).records):
+        kind: type[Any] = type(record)
+        lines.append(line_of(of_plain(kind, without(to_plain(record), hidden)), number))
+    return b"".join(lines)
+
+
+def _add(archive: tarfile.TarFile, name: str, data: bytes, at: float) -> None:
+    info = tarfile.TarInfo(name)
+    info.size = len(data)
+    info.mtime = int(at)
+    archive.addfile(info, io.BytesIO(data))
+
+
+def next_command(
+    conclusion: Conclusion, told: Study, study: Path, command: Sequence[str] = ()
+) -> str:
+    """Go on with it, measure it, use it, or look elsewhere.
+
+    `command` is what is run where the study itself, a prediction, knows of none.
+    """
+    place = shlex.quote(str(study))
+    behind = shlex.join(told.began.command or command)
+    if conclusion.state == "running":
+        return f"watch -n 60 counterpoint tune show {place}"
+    if (words := _words_on(conclusion, told)) is not None:
+        return _again(told, words, place)
+    return _of_one_that_is_done(conclusion, place, behind)
+
+
+def _of_one_that_is_done(conclusion: Conclusion, place: str, behind: str) -> str:
+    winner = conclusion.winner
+    if winner is None:
+        return f"counterpoint run --profile-start-step 5 -- {behind or 'python train.py'}"
+    if conclusion.basis != "predicted":
+        return f"counterpoint tune show {place} --as slurm -o job.sh"
+    has_settings = bool(winner.settings.flags or winner.settings.variables)
+    if not behind:  # nothing can be run that nobody named
+        helps = has_settings or not lacks_profile(winner)
+        return f"counterpoint tune show {place} --as bash" if helps else "counterpoint pgle --help"
+    if lacks_profile(winner):
+        given = f"--settings {place}/best.env " if has_settings else ""
+        return f"counterpoint pgle manual {given}--profile-start-step 5 -- {behind}"
+    return f"counterpoint tune --arm {place}/best.env -- {behind}"
+
+
+def _words_on(conclusion: Conclusion, told: Study) -> tuple[str, ...] | None:
+    """The command that goes on with the study, where that is what to do; else None."""
+    if conclusion.state != "done" or not told.is_done:
+        return told.began.words
+    if conclusion.winner is not None and conclusion.confirmed:
+        return None
+    return _with_more(conclusion, told)
+
+
+def _again(told: Study, words: Sequence[str], place: str) -> str:
+    """The command that began it, or goes on with it, from where that was."""
+    if not words:
+        return f"less {place}/journal.jsonl"
+    line = shlex.join(words)
+    elsewhere = told.began.cwd and Path(told.began.cwd) != Path.cwd()
+    return f"cd {shlex.quote(told.began.cwd)} && {line}" if elsewhere else line
+
+
+def _with_more(conclusion: Conclusion, told: Study) -> tuple[str, ...] | None:
+    """The command with a larger budget, where a spent one ended it; else None."""
+    words = told.began.words
+    at = next((at for at, it in enumerate(words) if it.startswith("--budget")), None)
+    if told.ended is None or told.ended.why != SPENT or at is None or "--" in words[:at]:
+        return None
+    asked = re.search(r"--budget '([^']+)'", conclusion.sentence)
+    budget = asked[1] if asked else _twice(plan_of(told).budget)
+    behind = at + (1 if "=" in words[at] else 2)
+    return (*words[:at], "--budget", budget, *words[behind:])
+
+
+def _twice(budget: Budget) -> str:
+    parts = [f"{2 * budget.trials} trials"] if budget.trials is not None else []
+    if budget.seconds is not None:
+        parts.append(f"{math.ceil(2 * budget.seconds / 60)}m")
+    return ", ".join(parts)
+
+
+def words_again(words: Sequence[str], study: Path) -> tuple[str, ...]:
+    """A command line of `tune` that goes on with the study; where it names none, one is named."""
+    at = words.index("--") if "--" in words else len(words)
+    own = [it for it in words[:at] if it != "--json"]
+    named = any(it in ("-o", "--out") or it.startswith(("-o=", "--out=")) for it in own)
+    place = [] if named else ["-o", str(study)]
+    return ("counterpoint", *own, *place, *words[at:])
+
+
+_BAD: Final = FAILURES | {"failed", "other numbers"}
+_SHEBANG: Final = "#!"
+
+
+def laid_out(told: Study, settings: Settings, form: Form) -> Settings:
+    """For a job of Slurm: nodes and processes as they were measured."""
+    from counterpoint.flags.settings import Layout
+    from counterpoint.tune.study.directory import plan_of
+
+    if form != "slurm" or settings.layout is not None or not told.trials:
+        return settings
+    shape = plan_of(told).shape
+    ranks = shape.ranks_per_node or (1 if shape.per == "node" else None)
+    return replace(settings, layout=Layout(hosts=shape.nodes, processes_per_host=ranks))
+
+
+def release_of(told: Study) -> Release:
+    """The jaxlib that the study ran with; of an older study without that, the one installed."""
+    from counterpoint.flags.catalogue import release
+    from counterpoint.flags.live.probe import chosen_release
+
+    return release(told.jaxlib) if told.jaxlib is not None else chosen_release()
+
+
+def headed(text: str, conclusion: Conclusion, study: Path, arm: Arm) -> str:
+    """The text behind a comment that says where it is from."""
+    won = conclusion.winner is not None and conclusion.winner.name == arm.name
+    said = conclusion.sentence if won else f"the arm {arm.name}"
+    state = "" if conclusion.state == "done" else f" ({conclusion.state}: not final)"
+    found = (f"{said}{state}", f"counterpoint tune, {study}", *warnings(conclusion, arm))
+    return _with_comment(text, found)
+
+
+def warnings(conclusion: Conclusion, arm: Arm) -> list[str]:
+    """What to know before these settings are used: the arm failed, say."""
+    row = next((it for it in conclusion.rows if it.arm.name == arm.name), None)
+    bad: list[str] = []
+    if row is not None and row.status in _BAD:
+        kind = "" if row.status == "failed" else f"{row.status}: "
+        bad.append(f"{arm.name} failed: {kind}{row.why}")
+    return [*bad, *beside(arm)]
+
+
+def _with_comment(text: str, lines: Iterable[str]) -> str:
+    """The text behind a comment, which all forms begin with `#`."""
+    comment = "".join(f"# {one_line(line)}\n" for line in lines)
+    first, end, rest = text.partition("\n")
+    return f"{first}{end}{comment}{rest}" if first.startswith(_SHEBANG) else f"{comment}{text}"
+
 
 Switch = Annotated[bool, Parameter(show_default=False)]
 
@@ -46,7 +284,7 @@ def show(  # noqa: PLR0913 - the options of the command
         top: Rows of the table of arms.
         json: Print everything as JSON, uncut.
     """
-    from counterpoint.cli.tune_numbers import refuse_low
+    from counterpoint.cli.tune_request import refuse_low
     from counterpoint.tune.study.directory import read_study
 
     refuse_low("--top", top, 1)
@@ -64,7 +302,7 @@ def show(  # noqa: PLR0913 - the options of the command
 
 def _conclusion(told: Study) -> Conclusion:
     from counterpoint.tune.conclusion.conclude import conclude
-    from counterpoint.tune.study.plan_text import plan_of
+    from counterpoint.tune.study.directory import plan_of
 
     return conclude(told, plan_of(told))
 
@@ -78,7 +316,6 @@ def _refuse_two(*, json: bool, settings: bool, bundle: bool) -> None:
 
 
 def _bundle(study: Path, path: Path, *, force: bool) -> None:
-    from counterpoint.cli.tune_bundle import check_bundle, write_bundle
 
     check_bundle(path, force=force)
     hidden = write_bundle(study, path)
@@ -93,7 +330,6 @@ def _bundle(study: Path, path: Path, *, force: bool) -> None:
 
 
 def _report(told: Study, conclusion: Conclusion, study: Path, top: int, *, as_json: bool) -> None:
-    from counterpoint.cli.tune_next import next_command
     from counterpoint.report.terminal import print_document
     from counterpoint.report.tune_document import tune_document
     from counterpoint.report.tune_json import tune_json
@@ -115,7 +351,7 @@ def _settings(
 ) -> None:
     from counterpoint.cli.output import check_output, write_output
     from counterpoint.flags.rendering import Form, render
-    from counterpoint.report.flags_render_document import unwritten
+    from counterpoint.report.flags_settings_document import unwritten
 
     name, arm, out = wanted
     if out is not None:
@@ -158,3 +394,39 @@ def _shortened(name: str) -> re.Pattern[str]:
         return re.compile(f".* {name}")
     parts = name.split("\N{HORIZONTAL ELLIPSIS}")
     return re.compile(".+".join(re.escape(it) for it in parts))
+
+
+BEST: Final = {
+    "best.env": "env",
+    "best.sh": "bash",
+    "best.py": "python",
+    "best.sbatch": "slurm",
+    "best.yaml": "k8s",
+}
+"""The winner's settings, by the forms of `flags render`."""
+
+
+def keep_report(conclusion: Conclusion, study: Path, document: Document) -> None:
+    """Write report and best settings; what an earlier sitting called the best goes."""
+    write_output(study / "report.json", tune_json(conclusion, study))
+    write_output(study / "report.txt", plain_text(document))
+    winner = conclusion.winner
+    for name, form in BEST.items():
+        text = None if winner is None else _best(winner, form, conclusion, study)
+        if text is None:
+            (study / name).unlink(missing_ok=True)
+        else:
+            write_output(study / name, text)
+
+
+def _best(winner: Arm, form: str, conclusion: Conclusion, study: Path) -> str | None:
+    """As `tune show --as` writes it; None where a value can't be written in this form."""
+    from counterpoint.flags.rendering import Form, render
+    from counterpoint.tune.study.directory import read_study
+
+    told = read_study(study)
+    settings = laid_out(told, winner.settings, Form(form))
+    try:
+        return headed(render(settings, form, release_of(told)), conclusion, study, winner)
+    except UsageError:
+        return None

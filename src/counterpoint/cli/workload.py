@@ -10,12 +10,11 @@ from typing import Annotated, Final, Literal
 
 from cyclopts import Parameter
 
-from counterpoint.capture.interpreter import find_interpreter
-from counterpoint.capture.request import Request, Window
-from counterpoint.cli.numbers import MaybeWholeNumber
+from counterpoint.capture.request import Request, Window, find_interpreter
+from counterpoint.cli.output import MaybeWholeNumber
 from counterpoint.core.errors import UsageError
 from counterpoint.flags import Settings, load_settings, parse_settings, recipes
-from counterpoint.timeline.url import refuse_url
+from counterpoint.timeline.sessions import refuse_url
 
 _SHORTEST: Final = 0.001  # seconds
 Many = Annotated[tuple[str, ...], Parameter(show_default=False)]

@@ -4,29 +4,65 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from counterpoint.compile import cache
-from counterpoint.compile.allocator import VARIABLES, planned_bytes
-from counterpoint.compile.compiled import Compiled, Memory
-from counterpoint.compile.failures import died, refused
-from counterpoint.compile.inputs.workload import Workload
-from counterpoint.compile.limits import limit_notes
-from counterpoint.compile.log_notes import log_notes
+from counterpoint.compile.failures import died, limit_notes, log_notes, refused
 from counterpoint.compile.options import (
     AUTOTUNED,
+    VARIABLES,
     Channels,
     channels,
     needs_own_process,
+    planned_bytes,
     rerouted,
 )
-from counterpoint.compile.recorded import Recorded
-from counterpoint.compile.task import TIMEOUT_S, Task
+from counterpoint.compile.task import TIMEOUT_S, Recorded, Task
 from counterpoint.compile.workers.bench import Attempt, Bench
-from counterpoint.compile.workers.job import Job, Outcome
+from counterpoint.compile.workers.child import Job, Outcome
 from counterpoint.compile.workers.remedies import remedied, remedy
+from counterpoint.compile.workload import Workload
 from counterpoint.hardware.target import Target
-from counterpoint.hlo import read_program
+from counterpoint.hlo import Program, read_program
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """Bytes on one device, as the compiler plans them. None where this jaxlib does not tell.
+
+    Workspaces of cuDNN and cuBLASLt are unknown without a device, so these are slightly low.
+    """
+
+    temp: int | None = None
+    argument: int | None = None
+    output: int | None = None
+    alias: int | None = None
+    code: int | None = None
+    peak: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compiled:
+    """One compile of one workload."""
+
+    program: Program
+    hlo: bytes = field(repr=False)  # HloModuleProto, scheduled
+    log: str = field(repr=False)  # what the compiler printed
+    memory: Memory
+    seconds: float  # the compile alone, at the time when it was done
+    wall_s: float  # with the start of the worker and of JAX, or the look into the cache
+    versions: Mapping[str, str]
+    target: Target
+    options: Mapping[str, str]
+    notes: tuple[str, ...] = ()
+    from_cache: bool = False
+
+    @property
+    def fingerprint(self) -> str | None:
+        """What XLA looks a profile up by: the module's fingerprint before it is scheduled."""
+        return self.program.fingerprint
+
 
 NO_AUTOTUNING: Final = "xla_gpu_autotune_level"
 _BAD_FLAG: Final = "parse_flags_from_env"

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 import signal
 import sys
+from collections.abc import Iterator
 from importlib import metadata
 from typing import Final
 
-from counterpoint.compile.inputs.workload import Workload
-from counterpoint.compile.workers.job import Failure, Outcome
-from counterpoint.compile.workers.source_line import source_line
+from counterpoint.compile.task import Task
+from counterpoint.compile.workers.child import Failure, Outcome
+from counterpoint.compile.workers.remedies import source_line
+from counterpoint.compile.workload import Workload
 from counterpoint.core.errors import CounterpointError, InputError, UsageError
 from counterpoint.flags.gone import unknown_hint
 from counterpoint.hardware.target import Target
@@ -176,3 +178,76 @@ def _first_line(text: str) -> str:
 
 def _cut(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+
+_MEMORY: Final = re.compile(
+    r"Can't reduce memory use below (?P<wanted>\S+) .*?only reduced to (?P<got>\S+)"
+)
+_REPLICATED: Final = re.compile(r"Involuntary full rematerialization\.(?P<rest>[^\n]*)")
+_OP_NAME: Final = re.compile(r'op_name="([^"]+)"')
+_INSTRUCTION: Final = re.compile(r"HLO operation:? ?(?:%?([\w.-]+))")
+
+
+def log_notes(log: str) -> Iterator[str]:
+    """One note for each kind of warning, with the worst or the first of them."""
+    tight = list(_MEMORY.finditer(log))
+    if tight:
+        wanted, got = tight[-1]["wanted"], tight[-1]["got"]
+        yield (
+            f"XLA could not bring the program's temporaries below {wanted}: {got} are left after"
+            " recomputing what it could, so it may run out of memory"
+        )
+    replicated = list(_REPLICATED.finditer(log))
+    if replicated:
+        yield (
+            f"{len(replicated)} tensors are gathered whole on every device, since XLA found no"
+            f" other way between two shardings; the first: {_what(replicated[0]['rest'])}"
+        )
+
+
+def _what(line: str) -> str:
+    scope = _OP_NAME.search(line)
+    name = _INSTRUCTION.search(line)
+    return scope[1] if scope else name[1] if name else line.strip()[:120]
+
+
+_TOLD_OF_HOSTS: Final = (0, 12)
+_USUAL_HOST: Final = 8
+_ESTIMATOR: Final = "xla_gpu_analytical_latency_estimator_options"
+_WINDOWED: Final = "xla_gpu_threshold_for_windowed_einsum_mib"
+_NEVER: Final = 100_000
+"""XLA's default threshold of a windowed einsum, in MiB: out of reach."""
+
+
+def limit_notes(task: Task, jaxlib: str) -> Iterator[str]:
+    """What is otherwise than on the device, for this task."""
+    target, options = task.target, task.flags
+    if _limits_version(jaxlib) < _TOLD_OF_HOSTS:
+        if _number(options.get(_WINDOWED)) < _NEVER:
+            yield (
+                f"{_WINDOWED} does nothing here: before jaxlib 0.12 XLA is not told without the"
+                " device how many GPUs share NVLink. A run may have windowed einsums"
+            )
+        if target.hosts > 1 and target.gpus_per_host != _USUAL_HOST and _ESTIMATOR not in options:
+            yield (
+                f"XLA before 0.12 is not told without the device that a host has"
+                f" {target.gpus_per_host} GPUs: its scheduler's own estimates are those of its"
+                " defaults, and the order of collectives may differ from a run's"
+            )
+    if "matrix_unit_description" not in target.config:
+        yield (
+            "the target's description says nothing of matrix units: XLA's own estimates of GEMMs,"
+            " which order the schedule, are about 10 times off"
+        )
+
+
+def _number(text: str | None) -> float:
+    try:
+        return float(text) if text is not None else float("inf")
+    except ValueError:
+        return float("inf")
+
+
+def _limits_version(text: str) -> tuple[int, ...]:
+    parts = text.split(".")[:2]
+    return tuple(int(part) for part in parts) if all(part.isdigit() for part in parts) else ()

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from counterpoint.compile.inputs.workload import Workload
+from counterpoint.compile.workers.child import Outcome
+from counterpoint.compile.workload import Workload
 from counterpoint.core.errors import UsageError
 from counterpoint.flags import parse_xla_flags
 from counterpoint.hardware.target import Target
@@ -52,3 +53,13 @@ class Task:
         """Whether the autotuner's choices on this very kind of device lie beside the program."""
         workload = self.workload
         return bool(workload.autotuned) and self.target.config == workload.config
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """The scheduled module, the compiler's log, how it went, and the options that were taken."""
+
+    module: bytes
+    log: str
+    outcome: Outcome
+    taken: Mapping[str, str]

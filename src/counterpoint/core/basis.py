@@ -6,8 +6,10 @@ can't be known is `Unknown` with its reason, never 0.0.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeAlias
 
 
 class Basis(StrEnum):
@@ -35,3 +37,27 @@ class Unknown:
     """A figure that can't be known, and why."""
 
     reason: str
+
+
+Drawer: TypeAlias = Callable[[object], str]
+
+_LISTED = 2
+_LONGEST = 60
+_drawers: list[Drawer] = []
+
+
+def draw_with(drawer: Drawer) -> None:
+    """Let values be drawn by this one from now on."""
+    _drawers[:] = [drawer]
+
+
+def drawn(value: object) -> str | None:
+    """The value as HTML; None, which shows its `repr`, where nothing draws."""
+    return _drawers[0](value) if _drawers else None
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names of files for a `repr`: the first ones, each with its end, and how many more."""
+    told = [name if len(name) <= _LONGEST else f"…{name[1 - _LONGEST :]}" for name in names]
+    more = len(told) - _LISTED
+    return ", ".join(map(repr, told[:_LISTED])) + (f" and {more} more" if more > 0 else "")

@@ -10,6 +10,8 @@ import json
 import re
 import tomllib
 from collections.abc import Callable
+from itertools import count
+from pathlib import Path
 from typing import Any, Final
 
 _LARGEST: Final = 1 << 22
@@ -53,3 +55,15 @@ def parse_json(
         return json.loads(text, object_pairs_hook=pairs, strict=strict)
     except RecursionError:
         raise TooDeepError("tables or lists are nested too deep") from None
+
+
+_LONGEST: Final = 4  # digits of a number that we have put behind a name; not of a date
+
+
+def beside(path: Path) -> Path:
+    """A path that does not exist: `before-2` beside `before`, `before-3` beside that."""
+    stem, _, last = path.name.rpartition("-")
+    again = bool(stem) and last.isdecimal() and len(last) < _LONGEST
+    stem, first = (stem, int(last) + 1) if again else (path.name, 2)
+    names = (path.with_name(f"{stem}-{number}") for number in count(first))
+    return next(name for name in names if not name.exists())

@@ -13,13 +13,11 @@ from weakref import WeakKeyDictionary
 
 from counterpoint.cost.collectives import price_collective
 from counterpoint.cost.compute import Machine, machine_of, price_compute
-from counterpoint.cost.compute.user_kernel import price_described
-from counterpoint.cost.measured import Measured
-from counterpoint.cost.model import Contention, CostModel
-from counterpoint.cost.price import FREE, Family, Price, Source
+from counterpoint.cost.compute.pricing import price_described
+from counterpoint.cost.measured import Measured, WhatIf
+from counterpoint.cost.model import FREE, Contention, CostModel, Family, Price, Source
 from counterpoint.cost.scalars import Scalars, default_scalars
 from counterpoint.cost.tables import CollectiveTable, GemmTable, KernelTable, Table
-from counterpoint.cost.what_if import WhatIf
 from counterpoint.hardware import Target
 from counterpoint.hlo import Instruction, Program, collective, is_done, launches
 

@@ -6,12 +6,18 @@ can fit them without learning those steps by heart.
 
 from __future__ import annotations
 
+import json
 import tomllib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from importlib import resources
+from pathlib import Path
+from typing import Any, Final, cast
 
-from counterpoint.hardware.architecture import architecture_of
+from counterpoint.core.documents import parse_toml
+from counterpoint.core.errors import InputError
+from counterpoint.hardware.gpu import architecture_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,3 +53,92 @@ def default_scalars(chip: str) -> Scalars:
     sections = tomllib.loads(file.read_text("utf-8"))
     values = sections["default"] | sections.get(architecture_of(chip), {})
     return Scalars(**{name: Scalar(**value) for name, value in values.items()})
+
+
+_MOST: Final = {"slowdown": 1.0}
+"""Up to where a value can be right; 1.5 for a share of something that is itself an estimate."""
+_MOST_ELSE: Final = 1.5
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarFile:
+    """What a file of scalars says, of which chip, and where it was read."""
+
+    chip: str
+    scalars: Mapping[str, Scalar]
+    path: str
+
+    def over(self, start: Scalars, gpu: str) -> Scalars:
+        """The scalars of a GPU with the file's values in place of theirs."""
+        if self.chip not in ("", gpu):
+            raise InputError(
+                f"{self.path} was fitted on {self.chip}, and the target is {gpu}",
+                why="what programs reach on one chip is not what they reach on another",
+                next=f"leave it out; to take it all the same, write chip = {_quoted(gpu)} in it",
+            )
+        return replace(start, **self.scalars)
+
+
+def read_scalars(path: str | Path) -> ScalarFile:
+    """Read what `scalars_toml` wrote, or a person; InputError where a value can't be right."""
+    try:
+        entries = parse_toml(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"{path}: no calibration file could be read",
+            why=str(error),
+            next="counterpoint calibrate RUN -o calibration.toml",
+        ) from error
+    known = [field.name for field in fields(Scalars)]
+    chip = entries.pop("chip", "")
+    unknown = sorted(set(entries) - set(known) - {"fit"})
+    if unknown or not isinstance(chip, str):
+        raise InputError(
+            f"{path}: {', '.join(unknown) or 'chip'} means nothing here",
+            why="a calibration file has chip and the sections " + ", ".join(known),
+            next="counterpoint calibrate RUN -o calibration.toml",
+        )
+    named = [name for name in known if name in entries]
+    return ScalarFile(chip, {it: _scalar(path, it, entries[it]) for it in named}, str(path))
+
+
+def _scalar(path: str | Path, name: str, section: object) -> Scalar:
+    said = cast(dict[str, Any], section) if isinstance(section, dict) else {}
+    least = 0.0 if name == "slowdown" else 0.01
+    most = _MOST.get(name, _MOST_ELSE)
+    value = _share(path, name, "value", said.get("value"), (least, most))
+    reach = _share(path, name, "reach", said.get("reach", 0.1), (0.0, 1.0))
+    return Scalar(value, reach, str(said.get("source", path)))
+
+
+def _share(
+    path: str | Path, name: str, key: str, value: object, between: tuple[float, float]
+) -> float:
+    least, most = between
+    if isinstance(value, int | float) and not isinstance(value, bool) and least <= value <= most:
+        return float(value)
+    raise InputError(
+        f"{path}: [{name}] {key} = {value}",
+        why=f"a share between {least:g} and {most:g} is needed",
+        next="counterpoint calibrate RUN -o calibration.toml",
+    )
+
+
+def scalars_toml(chip: str, scalars: Mapping[str, Scalar], comments: tuple[str, ...] = ()) -> str:
+    """The scalars as a file of their own, comments first."""
+    lines = [f"# {line}" for comment in comments for line in comment.splitlines()]
+    lines.append(f"chip = {_quoted(chip)}")
+    for name, it in scalars.items():
+        lines += [
+            "",
+            f"[{name}]",
+            f"value = {it.value:.6g}",
+            f"reach = {it.reach:.3g}",
+            f"source = {_quoted(it.source)}",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _quoted(text: str) -> str:
+    """JSON's strings without escapes of surrogates are TOML's basic strings."""
+    return json.dumps(text, ensure_ascii=False)

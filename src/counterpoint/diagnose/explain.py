@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 import polars as pl
 
-from counterpoint.core.display import drawn, listed
+from counterpoint.core.basis import Range, drawn, listed
 from counterpoint.core.errors import InputError, UsageError
-from counterpoint.diagnose.case import Case
-from counterpoint.diagnose.context import context_of
+from counterpoint.diagnose.case import Case, context_of
 from counterpoint.diagnose.finding import Finding
-from counterpoint.diagnose.host.startup import startup
-from counterpoint.diagnose.judge import judge
+from counterpoint.diagnose.host.compiles import startup
 from counterpoint.diagnose.metrics.collectives import collective_profile
-from counterpoint.diagnose.metrics.groups import GROUPINGS, By, grouped
-from counterpoint.diagnose.metrics.utilisation import Utilisation, utilisation
-from counterpoint.diagnose.network.asked import check_target
+from counterpoint.diagnose.metrics.ops import GROUPINGS, By, Utilisation, grouped, utilisation
+from counterpoint.diagnose.network.analysis import check_target
 from counterpoint.diagnose.outliers import outliers, told
+from counterpoint.diagnose.rules import RULES
 from counterpoint.diagnose.selection import Selection, select
 from counterpoint.diagnose.step import (
     Breakdown,
@@ -36,6 +34,47 @@ from counterpoint.runs import Run, is_run, read_run
 from counterpoint.runs.read import read
 from counterpoint.timeline.device import Host
 from counterpoint.timeline.model import Timeline
+
+WORTH_A_WORD: Final = 0.01
+"""Losses below this share of the step are left out."""
+
+
+def judge(case: Case) -> tuple[Finding, ...]:
+    """The dearest first; then what says nothing of time, in order of codes."""
+    doubt = _doubt(case)
+    found = [_doubted(finding, doubt) for rule in RULES for finding in rule.check(case)]
+    priced = [finding for finding in found if _most(finding) > WORTH_A_WORD * case.step_ms]
+    unpriced = [finding for finding in found if not isinstance(finding.saves_ms, Range)]
+    return (*sorted(priced, key=_rank), *unpriced)
+
+
+def _doubt(case: Case) -> str | None:
+    """What speaks against whatever is found."""
+    timeline = case.timeline
+    if {device.kind for device in timeline.devices} == {"cpu"}:
+        return "virtual CPU devices share the machine's cores: an accelerator's times are others"
+    if timeline.step_program is None and timeline.steps["step"].n_unique() == 1:
+        return "no step was told apart: it may have been once in all of the profile"
+    return None
+
+
+def _doubted(finding: Finding, doubt: str | None) -> Finding:
+    if doubt is None:
+        return finding
+    both = doubt if finding.doubt is None else f"{finding.doubt}; {doubt}"
+    return replace(finding, doubt=both)
+
+
+def _most(finding: Finding) -> float:
+    return finding.saves_ms.high if isinstance(finding.saves_ms, Range) else 0.0
+
+
+def _rank(finding: Finding) -> tuple[float, str]:
+    """By the middle of what it saves: an upper bound alone is no reason to come first."""
+    saves = finding.saves_ms
+    middle = (saves.low + saves.high) / 2 if isinstance(saves, Range) else 0.0
+    return (-middle, finding.code)
+
 
 _MOSTLY: Final = 0.9
 """Share of ops whose instruction is known, above which a missing HLO is not worth a word."""

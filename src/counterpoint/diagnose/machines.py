@@ -7,16 +7,43 @@ sheet's rates are: their compiler's tiling is not modelled.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
 from counterpoint.core.errors import UsageError
 from counterpoint.cost.compute import Machine, machine_of
 from counterpoint.cost.scalars import default_scalars
 from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.finding import Remedy
+from counterpoint.flags.catalogue.lookup import release
 from counterpoint.hardware import Chip, Target, find_chip
-from counterpoint.hardware.architecture import architecture_of
-from counterpoint.hardware.gpu import gpus, target_config
+from counterpoint.hardware.gpu import architecture_of, gpus, target_config
 from counterpoint.timeline.device import Device
+
+
+def advise(
+    case: Case,
+    text: str,
+    flags: Mapping[str, str] | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Remedy:
+    """A Remedy; flags that the version lacks, or that are given so already, are left out.
+
+    Where no version is known, flags of the newest release in the catalogue are meant.
+    """
+    known = _known(case)
+    given = case.context.flags or {}
+    kept = tuple(
+        (name, value)
+        for name, value in (flags or {}).items()
+        if name in known and given.get(name) != value
+    )
+    return Remedy(text, kept, tuple((environment or {}).items()))
+
+
+def _known(case: Case) -> Mapping[str, object]:
+    return release(case.context.jaxlib).flags
+
 
 _AMD: Final = re.compile(r"\bAMD\b|\bMI\d{2,3}|\bgfx\d")
 """In names of chips whose rates are not known."""

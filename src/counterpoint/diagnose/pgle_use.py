@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
-from counterpoint.core.errors import CounterpointError
+from counterpoint.compile.options import VARIABLES, memory_fraction
+from counterpoint.core.errors import CounterpointError, UsageError
 from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.exposure.causes import EXPOSED, Rows, shares_of
 from counterpoint.diagnose.exposure.given import given_flags, on_gpu
-from counterpoint.diagnose.exposure.shares import EXPOSED, shares_of
-from counterpoint.diagnose.exposure.told import Rows
 from counterpoint.diagnose.finding import Evidence
+from counterpoint.diagnose.machines import chip_of
 from counterpoint.diagnose.network.bound import Bound
-from counterpoint.flags.version import PROFILE
+from counterpoint.flags.platform import PROFILE
 from counterpoint.flags.xla_flags import parse_xla_flags
+from counterpoint.hardware.gpu import gpus
 from counterpoint.pgle.check import Coverage, check_profile
 from counterpoint.pgle.evidence import read_evidence
 from counterpoint.pgle.files import read_profile
-from counterpoint.pgle.measured import measured_times
+from counterpoint.pgle.samples import measured_times
 from counterpoint.runs import Run
-from counterpoint.runs.debug_options import effective_flags
-from counterpoint.runs.variables import variables_of
+from counterpoint.runs.compiler_reports import effective_flags, variables_of
 
 AUTO: Final = "JAX_ENABLE_PGLE"
 _SHOWN: Final = 5
@@ -108,3 +109,76 @@ def missing_costs(case: Case, coverage: Coverage) -> tuple[Evidence, ...]:
     ]
     rows.sort(key=lambda row: (row["collective"] is None, -(row["self_ms"] or 0.0)))
     return tuple(case.evidence(row, "self_ms") for row in rows[:_SHOWN])
+
+
+GIB: Final = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Bytes of the device that used most; `whole` is the chip's."""
+
+    peak: int
+    limit: int | None
+    whole: int | None
+
+    @property
+    def most(self) -> int | None:
+        """What a program could have at most, as far as it is known."""
+        return self.limit if self.limit is not None else self.whole
+
+    @property
+    def spare(self) -> int | None:
+        """What was never used."""
+        return None if self.most is None else max(0, self.most - self.peak)
+
+
+def memory_of(case: Case) -> Memory | None:
+    """None where no Run tells the peak."""
+    run = case.context.run
+    peaks = dict(_peaks(run)) if run is not None else {}
+    if run is None or not peaks:
+        return None
+    fullest = max(peaks, key=lambda device: peaks[device])
+    whole = _whole(case)
+    told = dict(_limits(run)).get(fullest)
+    return Memory(peaks[fullest], told or _by_share(case, run, whole), whole)
+
+
+_Device = tuple[int, int, str]
+
+
+def _peaks(run: Run) -> Iterator[tuple[_Device, int]]:
+    for rank in run.ranks:
+        for process in rank.processes:
+            for device, peak in process.peak_memory.items():
+                if device != "host" and peak > 0:
+                    yield (rank.number, process.pid, device), peak
+
+
+def _limits(run: Run) -> Iterator[tuple[_Device, int]]:
+    for rank in run.ranks:
+        for process in rank.processes:
+            told = process.facts.get("memory_limit")
+            if isinstance(told, dict):
+                for device, limit in cast("Mapping[str, object]", told).items():
+                    if isinstance(limit, int) and limit > 0:
+                        yield (rank.number, process.pid, device), limit
+
+
+def _whole(case: Case) -> int | None:
+    chip = chip_of(case)
+    if chip is None:
+        return None
+    gpu = next((gpu for gpu in gpus() if gpu.chip == chip.name), None)
+    return gpu.memory_bytes if gpu else round(chip.memory_bytes)
+
+
+def _by_share(case: Case, run: Run, whole: int | None) -> int | None:
+    known = variables_of(run) | dict(case.context.environment or {})
+    if whole is None or not any(known.get(name, "").strip() for name in VARIABLES):
+        return None
+    try:
+        return int(whole * memory_fraction(known))
+    except UsageError:  # a share that JAX did not take either
+        return None

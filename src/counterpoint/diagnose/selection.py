@@ -26,7 +26,7 @@ import numpy as np
 import polars as pl
 
 from counterpoint.core.errors import UsageError
-from counterpoint.core.numbering import as_ranges
+from counterpoint.core.intervals import as_ranges
 from counterpoint.timeline.model import Timeline
 
 PS_PER_MS: Final = 1e9

@@ -9,8 +9,8 @@ from typing import TypeVar
 from counterpoint.core.errors import UsageError
 from counterpoint.core.rulebook import Documented, near_codes
 from counterpoint.doctor.checks import CHECKS, Check
+from counterpoint.doctor.diagnosis import Verdict
 from counterpoint.doctor.facts import Facts
-from counterpoint.doctor.verdict import Verdict
 
 Rule = TypeVar("Rule", bound=Documented)
 

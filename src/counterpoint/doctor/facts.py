@@ -196,3 +196,26 @@ class Facts:
     def by_tcp(self) -> bool:
         """Whether a step's traffic between hosts goes by TCP."""
         return self.dcn or (self.hosts > 1 and not self.has_rdma)
+
+
+_REMOTE: Final = frozenset(
+    {
+        *("nfs", "nfs4", "lustre", "gpfs", "beegfs", "ceph", "cifs", "smb3", "9p", "afs", "wekafs"),
+        *("glusterfs", "orangefs", "pvfs2", "virtiofs", "panfs", "daos", "juicefs", "vastnfs"),
+    }
+)
+_REMOTE_FUSE: Final = (
+    "gcsfuse",
+    "s3fs",
+    "goofys",
+    "sshfs",
+    "rclone",
+    "blobfuse",
+    "juicefs",
+    "weka",
+)
+
+
+def is_remote(kind: str) -> bool:
+    """Whether several hosts can see it, by the type that `/proc/mounts` names."""
+    return kind in _REMOTE or any(word in kind for word in _REMOTE_FUSE)

@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from counterpoint.flags.catalogue.flag import Flag
-from counterpoint.flags.catalogue.release import Release
+from counterpoint.flags.catalogue.release import Flag, Release
 from counterpoint.flags.settings import Settings
 
 _LISTS: Final = ("enums", "strings", "map")

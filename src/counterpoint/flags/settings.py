@@ -1,16 +1,115 @@
-"""Settings: what can be changed about a run without touching the program."""
+"""Settings: XLA flags, JAX options and environment variables as one validated value."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
 from typing import Final
 
 from counterpoint.core.errors import UsageError
-from counterpoint.flags import repeats
-from counterpoint.flags.layout import Layout
-from counterpoint.flags.xla_flags import Pairs
+from counterpoint.flags.names import names
+from counterpoint.flags.xla_flags import (
+    SPACE,
+    Pairs,
+    expand_xla_flags,
+    parse_xla_flags,
+    render_xla_flags,
+)
+
+
+class Channel(StrEnum):
+    """Where a setting is read from."""
+
+    XLA_FLAGS = "XLA_FLAGS"  # once per process
+    COMPILER_OPTIONS = "compiler_options"  # per compile, of jax.jit or lowered.compile
+    LIBTPU_INIT_ARGS = "LIBTPU_INIT_ARGS"  # libtpu's own flags, once per process
+    ENVIRONMENT = "environment"  # JAX, NCCL, CUDA, the allocator, logging
+    JAX_CONFIG = "jax.config"  # jax.config.update in the program
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """None stands for what is not said."""
+
+    hosts: int | None = None
+    processes_per_host: int | None = None
+    gpus_per_process: int | None = None
+    cpus_per_process: int | None = None
+
+
+LISTS: Final = frozenset({"enums", "map", "strings"})
+"""The types whose value is a list with commas."""
+
+
+def is_list(name: str) -> bool:
+    """Whether a flag's value is a list with commas."""
+    return _type(name) in LISTS
+
+
+def combine(name: str, earlier: str, later: str) -> str:
+    """The one value that stands for both, given in this order."""
+    kind = _type(name)
+    if kind == "strings":
+        return _union(earlier, later)
+    if kind == "map":
+        return _merged_map(earlier, later)
+    if kind == "enums" and _is_change(later):
+        return _changed(earlier, later)
+    return later
+
+
+def fold(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """One value per flag; a flag stands where it was given last."""
+    flags: dict[str, str] = {}
+    for name, value in pairs:
+        earlier = flags.pop(name, None)
+        flags[name] = value if earlier is None else combine(name, earlier, value)
+    return flags
+
+
+def add(earlier: str | None, value: str) -> str:
+    """The value of a list flag with one more entry in it."""
+    return value if not earlier else _union(earlier, value)
+
+
+def _type(name: str) -> str:
+    known = names().get(name)
+    return known.type if known else ""
+
+
+def _items(text: str) -> list[str]:
+    return text.split(",") if text else []
+
+
+def _union(earlier: str, later: str) -> str:
+    return ",".join(dict.fromkeys([*_items(earlier), *_items(later)]))
+
+
+def _merged_map(earlier: str, later: str) -> str:
+    entries = {item.partition("=")[0]: item for item in [*_items(earlier), *_items(later)]}
+    return ",".join(entries.values())
+
+
+def _is_change(text: str) -> bool:
+    items = _items(text)
+    return bool(items) and all(item[:1] in ("+", "-") for item in items)
+
+
+def _changed(earlier: str, later: str) -> str:
+    """Changes of a list give a list; changes of changes stay changes, since the default counts."""
+    if _is_change(earlier):
+        return ",".join([*_items(earlier), *_items(later)])
+    names = dict.fromkeys(_items(earlier))
+    for item in _items(later):
+        if item[0] == "+":
+            names[item[1:]] = None
+        else:
+            names.pop(item[1:], None)
+    return ",".join(names)
+
 
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NEXT: Final = "write flags and variables as NAME=value"
@@ -65,7 +164,7 @@ class Settings:
     @property
     def flags(self) -> dict[str, str]:
         """One value per flag: the last one, or the union where XLA collects."""
-        return repeats.fold(self.xla)
+        return fold(self.xla)
 
     @property
     def variables(self) -> dict[str, str]:
@@ -74,7 +173,7 @@ class Settings:
 
     def merged(self, other: Settings) -> Settings:
         """Both, where the other has the last word."""
-        flags = repeats.fold([*self.xla, *other.xla])
+        flags = fold([*self.xla, *other.xla])
         return Settings(
             tuple(flags.items()),
             tuple({**self.variables, **other.variables}.items()),
@@ -88,8 +187,60 @@ class Settings:
         `under` is what the child inherits anyhow: a list of enum names would replace what is
         there, so its entries are said again.
         """
-        if not repeats.is_list(name):
+        if not is_list(name):
             raise ValueError(f"{name} is not a list")
         given = (under.merged(self) if under else self).flags.get(name)
-        flags = {**self.flags, name: repeats.add(given, value)}
+        flags = {**self.flags, name: add(given, value)}
         return replace(self, xla=tuple(flags.items()))
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """One setting that differs; None where it is not given."""
+
+    channel: Channel
+    name: str
+    before: str | None
+    after: str | None
+
+
+def difference(before: Settings, after: Settings) -> tuple[Changed, ...]:
+    """All that differs, flags first, as XLA folds what is given twice; sorted by name."""
+    return (
+        *_changes(Channel.XLA_FLAGS, before.flags, after.flags),
+        *_changes(Channel.COMPILER_OPTIONS, dict(before.options), dict(after.options)),
+        *_changes(Channel.ENVIRONMENT, before.variables, after.variables),
+    )
+
+
+def _changes(
+    channel: Channel, before: Mapping[str, str], after: Mapping[str, str]
+) -> Iterator[Changed]:
+    for name in sorted(before.keys() | after.keys()):
+        if before.get(name) != after.get(name):
+            yield Changed(channel, name, before.get(name), after.get(name))
+
+
+def environment(
+    settings: Settings, inherited: Mapping[str, str], *, directory: Path | None = None
+) -> dict[str, str]:
+    """The child's whole environment.
+
+    Its XLA_FLAGS are the inherited ones, to the letter, and ours behind them. Where they name a
+    file (relative to `directory`), the file's content takes its place, since XLA reads one of
+    both only.
+    """
+    child = {**inherited, **settings.variables}
+    text = expand_xla_flags(inherited.get("XLA_FLAGS", ""), directory=directory)
+    parse_xla_flags(text)  # what XLA stops at would hide ours in silence
+    whole = " ".join(part for part in (text.strip(SPACE), render_xla_flags(settings.xla)) if part)
+    child.pop("XLA_FLAGS", None)
+    if whole:
+        child["XLA_FLAGS"] = whole
+    return child
+
+
+def inherited_settings(inherited: Mapping[str, str], *, directory: Path | None = None) -> Settings:
+    """The flags that an environment already brings, as Settings; its variables are not ours."""
+    text = expand_xla_flags(inherited.get("XLA_FLAGS", ""), directory=directory)
+    return Settings(parse_xla_flags(text))

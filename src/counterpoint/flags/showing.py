@@ -16,18 +16,17 @@ from counterpoint.core.errors import UsageError
 from counterpoint.core.rulebook import Documented
 from counterpoint.flags.advice.recipe import recipes
 from counterpoint.flags.catalogue.about import About, Reader, about, all_about
-from counterpoint.flags.catalogue.flag import Flag
 from counterpoint.flags.catalogue.history import History, history
-from counterpoint.flags.catalogue.release import Release
+from counterpoint.flags.catalogue.release import Flag, Release
 from counterpoint.flags.catalogue.standing import State, default_of, is_default, standing
 from counterpoint.flags.catalogue.variable import Variable, arguments, nccl_names, variables
 from counterpoint.flags.catalogue.web_pages import pages
-from counterpoint.flags.channel import Channel
-from counterpoint.flags.chips import family
 from counterpoint.flags.gone import Gone, all_gone
-from counterpoint.flags.lint.spelling import as_option, refusal
-from counterpoint.flags.lint.succession import is_default_now, successors
+from counterpoint.flags.lint.lifecycle import is_default_now, successors
+from counterpoint.flags.lint.values import as_option, refusal
+from counterpoint.flags.platform import family
 from counterpoint.flags.rules import RULES
+from counterpoint.flags.settings import Channel
 from counterpoint.flags.xla_flags import Pairs
 
 _NEAR: Final = 0.75

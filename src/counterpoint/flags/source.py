@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.core.errors import InputError, UsageError
-from counterpoint.flags.advice.recipe import recipes
-from counterpoint.flags.advice.recipe_text import read_recipe
+from counterpoint.flags.advice.recipe import read_recipe, recipes
 from counterpoint.flags.known import refuse_bare_flag
 from counterpoint.flags.named_files import LARGEST_SOURCE, beside, read_regular
 from counterpoint.flags.settings import Settings

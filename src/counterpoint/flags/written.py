@@ -13,10 +13,8 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final
 
-from counterpoint.flags.channel import Channel
-from counterpoint.flags.layout import Layout
 from counterpoint.flags.named_files import ANYWHERE, Reach
-from counterpoint.flags.settings import Settings, fault, sound
+from counterpoint.flags.settings import Channel, Layout, Settings, fault, sound
 
 COMMAND_LINE: Final = "command line"
 """Where flags stand that are not in a file."""

@@ -6,6 +6,7 @@ built, for the compiler.
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from functools import cache
 from importlib import resources
 from typing import Any, Final
 
-from counterpoint.hlo.hlo_schema import ELEMENT_TYPES
+from counterpoint.hlo.proto_reader import ELEMENT_TYPES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,3 +156,57 @@ def _plain(name: str) -> str:
 def _table() -> dict[str, Any]:
     text = resources.files("counterpoint.hardware").joinpath("gpus.toml").read_text("utf-8")
     return tomllib.loads(text)
+
+
+_BY_NAME: Final = (
+    ("H100", "hopper"), ("H200", "hopper"), ("H20", "hopper"), ("H800", "hopper"),
+    ("B200", "blackwell"), ("B300", "blackwell"), ("A100", "ampere"), ("A800", "ampere"),
+    ("L40", "ada"), ("L4", "ada"), ("PRO 6000", "blackwell"), ("5090", "blackwell"),
+    ("RTX", "ada"), ("MI3", "cdna3"), ("MI2", "cdna3"), ("V100", "ampere"), ("A10", "ampere"),
+    ("A40", "ampere"), ("A30", "ampere"),
+)  # fmt: skip
+
+
+def architecture_of(chip: str) -> str:
+    """By name: "hopper", "ampere"; a chip that is unknown is taken for a Hopper."""
+    return next((it for name, it in _BY_NAME if name in chip.upper()), "hopper")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chip:
+    """One kind of device."""
+
+    name: str
+    pattern: str  # matches the names that profiles give it
+    # Dense FLOP/s by element type: bf16, f16, tf32, f32, f64, f8, s8 and f4, where the chip has it.
+    flops: Mapping[str, float]
+    hbm_bytes: float  # bytes/s
+    memory_bytes: float
+    source: str
+
+    @property
+    def bf16_flops(self) -> float:
+        return self.flops["bf16"]
+
+
+_PART: Final = re.compile(r"\bMIG\b", re.IGNORECASE)
+"""A slice of a GPU has its name with this behind it, and a part of its rates."""
+
+
+@cache
+def chips() -> tuple[Chip, ...]:
+    """All chips known, in the order in which names are tried."""
+    text = resources.files("counterpoint.hardware").joinpath("chips.toml").read_text("utf-8")
+    return tuple(Chip(**entry) for entry in tomllib.loads(text)["chip"])
+
+
+def find_chip(name: str | None) -> Chip | None:
+    """The chip that a profile calls by this name; None when it names none that is known."""
+    if name is None or _PART.search(name):
+        return None
+    return next((chip for chip in chips() if re.search(chip.pattern, name, re.IGNORECASE)), None)
+
+
+def chip_named(name: str) -> Chip | None:
+    """The chip of exactly this name in the data."""
+    return next((chip for chip in chips() if chip.name == name), None)

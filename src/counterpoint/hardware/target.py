@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from counterpoint.core.errors import UsageError
-from counterpoint.hardware.chip import Chip, chip_named, chips, find_chip
-from counterpoint.hardware.gpu import Gpu, find_gpu
+from counterpoint.hardware.gpu import Chip, Gpu, chip_named, chips, find_chip, find_gpu
 from counterpoint.hardware.links import UNKNOWN_WIRING, Links, Wiring, find_wiring
 
 _MEMORY: Final = re.compile(r"device_memory_size: (\d+)")

@@ -8,17 +8,25 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NoReturn, cast
 
 from counterpoint.core.documents import parse_toml
 from counterpoint.core.errors import InputError, UsageError
-from counterpoint.hardware.chip import Chip, chip_named
-from counterpoint.hardware.gpu import Gpu, find_gpu, gpus, target_config
+from counterpoint.hardware.gpu import (
+    Chip,
+    Gpu,
+    chip_named,
+    find_chip,
+    find_gpu,
+    gpus,
+    target_config,
+)
 from counterpoint.hardware.links import UNKNOWN_WIRING, Wiring, find_wiring
 from counterpoint.hardware.target import Target
+from counterpoint.timeline.device import Device
 
 _SCALES: Final = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
 _SCALES_OF_2: Final = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
@@ -216,3 +224,55 @@ class _File:
 
     def _wrong(self, where: str, what: str, next: str) -> NoReturn:
         raise InputError(f"{self._path}: {where} {what}", why=next, next=_GUIDE)
+
+
+_NO_GPU: Final = {"cpu": "CPUs", "tpu": "TPUs"}
+
+
+def other_devices(devices: Iterable[Device], target: Target, *, links: bool = False) -> str | None:
+    """What was recorded on, where that is known to be no chip of the target's; else None.
+
+    With `links`, chips of one family with the same links are alike: A100s of 40 and 80 GB.
+    """
+    found = (_other(it.kind, it.chip, target, links=links) for it in devices)
+    return min(filter(None, found), default=None)
+
+
+def other_chip(name: str, target: Target) -> str | None:
+    """The same of a device of which the name alone is known."""
+    return _other("cpu" if name.casefold() == "cpu" else "gpu", name, target, links=False)
+
+
+def unknown_devices(devices: Iterable[Device]) -> tuple[str, ...]:
+    """Names, of those recorded on, that no chip known here has; "" for devices without a name."""
+    return tuple(sorted({it.chip or "" for it in devices if find_chip(it.chip) is None}))
+
+
+def _other(kind: str, name: str | None, target: Target, *, links: bool) -> str | None:
+    found = find_chip(name)
+    if kind in _NO_GPU:
+        return found.name if found else _NO_GPU[kind]
+    wanted = _chip(target)
+    if found is None or wanted is None or found.name == wanted.name:
+        return None
+    related = _family(found) == _family(wanted)
+    if related and (target.own_chip or target.own_wiring):  # as a file tells
+        return None
+    if links and related and _wiring(found) == _wiring(wanted):
+        return None
+    return found.name
+
+
+def _chip(target: Target) -> Chip | None:
+    try:
+        return target.chip
+    except UsageError:  # only its compiler's description is known
+        return None
+
+
+def _family(chip: Chip) -> str:
+    return chip.name.split(maxsplit=1)[0]
+
+
+def _wiring(chip: Chip) -> Wiring | None:
+    return next((find_wiring(gpu.name) for gpu in gpus() if gpu.chip == chip.name), None)

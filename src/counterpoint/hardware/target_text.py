@@ -14,10 +14,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from counterpoint.core.errors import UsageError
-from counterpoint.hardware.chip import chips, find_chip
-from counterpoint.hardware.gpu import find_gpu, gpus, target_config
-from counterpoint.hardware.ici import find_ici
-from counterpoint.hardware.links import find_wiring
+from counterpoint.hardware.gpu import chips, find_chip, find_gpu, gpus, target_config
+from counterpoint.hardware.links import find_ici, find_wiring
 from counterpoint.hardware.target import Devices, Target
 from counterpoint.hardware.target_file import read_target
 

@@ -6,16 +6,19 @@ One that only moves elements about (transpose, slice, pad) is a copy.
 
 from __future__ import annotations
 
+import json
+import math
 import re
 from enum import StrEnum
+from pathlib import PurePath
+from typing import Any, cast
 
-from counterpoint.hlo.asyncs import is_done, start_of
 from counterpoint.hlo.collective import collective
-from counterpoint.hlo.instruction import Instruction
-from counterpoint.hlo.memory import remembered
-from counterpoint.hlo.program import Program
-from counterpoint.hlo.scope import scope
-from counterpoint.hlo.shape import Shape
+from counterpoint.hlo.instruction import Instruction, Shape
+from counterpoint.hlo.loops import is_done, start_of
+from counterpoint.hlo.megascale import tells
+from counterpoint.hlo.program import Program, launches, remembered
+from counterpoint.hlo.provenance import provenance, scope
 
 
 class Category(StrEnum):
@@ -121,3 +124,211 @@ def _of_custom_call(instruction: Instruction) -> Category:
 def _touches_host(program: Program, instruction: Instruction) -> bool:
     shapes: list[Shape] = [instruction.shape, *(it.shape for it in program.operands(instruction))]
     return any(leaf.memory_space == _HOST_MEMORY for it in shapes for leaf in it.leaves)
+
+
+_NO_ARITHMETIC = (Category.COPY, Category.COLLECTIVE, Category.OTHER, Category.HOST)
+_UNCOUNTED = ("reduce-window", "select-and-scatter", "scan", "fft", "cholesky", "triangular-solve",
+              "ragged-dot", "scaled-dot", "sort", "topk")  # fmt: skip
+_SLICING = ("dynamic-slice", "slice", "gather")
+_WORKSPACE = re.compile(r"__cu(blas|dnn)\$|__hipblas|__miopen")
+
+
+@remembered
+def flops(program: Program, instruction: Instruction) -> int | None:
+    """Arithmetic operations of one execution; None when they can't be counted."""
+    if is_done(instruction):
+        return 0
+    opcode = instruction.opcode.removesuffix("-start")
+    if opcode in ("fusion", "async") and instruction.calls:
+        return _sum([flops(program, it) for it in program.body(instruction)])
+    kind = category(program, instruction)
+    if kind is Category.CONTROL or opcode in _UNCOUNTED:
+        return None
+    operands = [it.shape for it in program.operands(instruction)]
+    if opcode in ("dot", "convolution", "custom-call"):
+        return _multiply_adds(instruction, opcode, operands, kind)
+    if kind in _NO_ARITHMETIC or opcode in ("gather", "iota", "broadcast"):
+        return 0
+    counted = operands if opcode in ("reduce", "scatter") else [instruction.shape]
+    return sum(shape.elements for shape in counted)
+
+
+def _multiply_adds(
+    instruction: Instruction, opcode: str, operands: list[Shape], kind: Category
+) -> int | None:
+    if opcode == "custom-call":
+        return _custom_call(instruction, operands, kind)
+    if opcode == "convolution":
+        return _convolution(instruction, instruction.shape, operands[1:2])
+    dims = instruction.dot.lhs_contracting if instruction.dot else None
+    return _contraction(instruction.shape, operands, dims)
+
+
+@remembered
+def bytes_accessed(program: Program, instruction: Instruction) -> int | None:
+    """Bytes read and written by one execution; None for loops and calls."""
+    if is_done(instruction):
+        return 0
+    if category(program, instruction) is Category.CONTROL:
+        return None
+    opcode = instruction.opcode.removesuffix("-start")
+    if opcode in ("fusion", "async") and instruction.calls:
+        return _called_bytes(program, instruction, opcode)
+    operands = [it.shape for it in program.operands(instruction)]
+    written = _result(instruction)
+    if opcode in _SLICING:
+        return 2 * written
+    if opcode in ("dynamic-update-slice", "scatter"):
+        return 2 * sum(it.bytes for it in operands[1:])
+    return sum(it.bytes for it in operands) + written
+
+
+def _sum(counts: list[int | None]) -> int | None:
+    return None if None in counts else sum(count for count in counts if count is not None)
+
+
+def _contraction(
+    result: Shape, operands: list[Shape], contracting: tuple[int, ...] | None
+) -> int | None:
+    if contracting is None or not operands:
+        return None
+    lhs = operands[0].dims
+    if any(dim >= len(lhs) for dim in contracting):
+        return None
+    return 2 * result.elements * math.prod(lhs[dim] for dim in contracting)
+
+
+def _convolution(instruction: Instruction, result: Shape, kernels: list[Shape]) -> int | None:
+    dims = instruction.convolution
+    if dims is None or not kernels or dims.kernel_output_feature >= len(kernels[0].dims):
+        return None
+    outputs = kernels[0].dims[dims.kernel_output_feature]
+    return 2 * result.elements * kernels[0].elements // outputs if outputs else 0
+
+
+def _custom_call(instruction: Instruction, operands: list[Shape], kind: Category) -> int | None:
+    result = next(instruction.shape.leaves, instruction.shape)
+    if kind is Category.MATMUL:
+        return _contraction(result, operands, _gemm_contracting(instruction))
+    if kind is Category.CONVOLUTION and len(operands) > 1:
+        target = instruction.custom_call_target
+        if "BackwardFilter" in target:
+            return _convolution(instruction, operands[1], [result])
+        image = operands[0] if "BackwardInput" in target else result
+        return _convolution(instruction, image, operands[1:2])
+    return None
+
+
+def _gemm_contracting(instruction: Instruction) -> tuple[int, ...] | None:
+    if instruction.dot:
+        return instruction.dot.lhs_contracting
+    config = _config(instruction).get("gemm_backend_config")
+    if not isinstance(config, dict):
+        return None
+    dims: Any = cast(dict[str, Any], config).get("dot_dimension_numbers")
+    try:
+        return tuple(int(dim) for dim in dims["lhs_contracting_dimensions"])
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def _config(instruction: Instruction) -> dict[str, Any]:
+    try:
+        found = json.loads(instruction.backend_config)
+    except (ValueError, RecursionError):
+        return {}
+    return cast(dict[str, Any], found) if isinstance(found, dict) else {}
+
+
+def _result(instruction: Instruction) -> int:
+    """Bytes written: a start is typed (inputs, outputs, ...), a GEMM carries its workspace."""
+    shape = instruction.shape
+    if instruction.opcode.endswith("-start") and len(shape.parts) > 1:
+        # An all-reduce alone is typed by its results; a copy puts the result first.
+        if instruction.opcode == "all-reduce-start":
+            return shape.bytes
+        return shape.parts[0 if instruction.opcode == "copy-start" else 1].bytes
+    if shape.is_tuple and _WORKSPACE.match(instruction.custom_call_target):
+        return sum(part.bytes for part in shape.parts if part.dtype not in ("s8", "u8"))
+    return shape.bytes
+
+
+def _called_bytes(program: Program, instruction: Instruction, opcode: str) -> int | None:
+    """A fusion keeps to itself what passes within; what an async start calls does not."""
+    if opcode == "fusion":
+        return _fusion_bytes(program, instruction)
+    inside = program.body(instruction)
+    return _sum([bytes_accessed(program, it) for it in inside if launches(it)])
+
+
+def _fusion_bytes(program: Program, fusion: Instruction) -> int:
+    inside = program.body(fusion)
+    read = sum(_read(program, it) for it in inside if it.opcode == "parameter")
+    root = program.root(fusion.calls[0])
+    results = program.operands(root) if root and root.opcode == "tuple" else [root]
+    return read + sum(_written(program, it) for it in results if it)
+
+
+def _read(program: Program, parameter: Instruction) -> int:
+    """What a fusion reads of a parameter: only slices of it, when nothing else uses it."""
+    users = program.users(parameter)
+    total = 0
+    for user in users:
+        first = user.operands[:1] == (parameter.name,)
+        if user.opcode in _SLICING and first:
+            total += user.shape.bytes
+        elif not (user.opcode == "dynamic-update-slice" and first):
+            return parameter.shape.bytes
+    return min(total, parameter.shape.bytes)
+
+
+def _written(program: Program, result: Instruction) -> int:
+    """What a fusion writes: of an update in place only what changes."""
+    seen = result
+    while seen.opcode in ("bitcast", "copy", "convert", "reshape") and seen.operands:
+        seen = program.operands(seen)[0]
+    if seen.opcode == "dynamic-update-slice" and len(seen.operands) > 1:
+        return program.operands(seen)[1].shape.bytes
+    return result.shape.bytes
+
+
+_HEAVY = (Category.MATMUL, Category.CONVOLUTION, Category.ATTENTION, Category.CUSTOM_CALL,
+          Category.SORT, Category.REDUCTION, Category.SCATTER_GATHER)  # fmt: skip
+_BYWORK = frozenset({
+    "broadcast_in_dim", "convert_element_type", "reshape", "transpose", "squeeze", "expand_dims",
+    "slice", "copy", "iota", "bitcast_convert_type", "stop_gradient", "while",
+    "sharding_constraint",
+})  # fmt: skip
+_MOST_WORDS = 3
+
+
+def describe(program: Program, instruction: Instruction) -> str:
+    """What the user wrote that became this instruction."""
+    where = provenance(program, instruction)
+    said = _what(program, instruction, where.primitive)
+    if where.scope:
+        said += f" in {where.scope}"
+    if where.source:
+        said += f" ({PurePath(where.source).name})"
+    return said
+
+
+def _what(program: Program, instruction: Instruction, primitive: str) -> str:
+    found = collective(program, instruction)
+    if found:
+        return f"{found.kind} for {primitive}" if primitive else found.kind
+    waits_for = start_of(program, instruction) if is_done(instruction) else None
+    words = _primitives(program, waits_for or instruction)
+    if words:
+        return "+".join(words[:_MOST_WORDS])
+    return primitive or f"{instruction.opcode} of {instruction.shape}"
+
+
+def _primitives(program: Program, instruction: Instruction) -> list[str]:
+    """The primitives fused into it, the heavy ones first, without mere bookkeeping."""
+    if instruction.opcode not in ("fusion", "fusion-start"):
+        return []
+    named = [it for it in program.body(instruction) if tells(it)]
+    named.sort(key=lambda it: category(program, it) not in _HEAVY)
+    words = list(dict.fromkeys(scope(it.op_name).primitive for it in named))
+    return [word for word in words if word and word not in _BYWORK] or words[:1]

@@ -10,12 +10,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from counterpoint.hlo.asyncs import is_done, is_start, start_of
 from counterpoint.hlo.groups import Groups, Listed, expand, group_size
 from counterpoint.hlo.instruction import Instruction
+from counterpoint.hlo.loops import is_done, is_start, start_of
 from counterpoint.hlo.megascale import UNKNOWN_KIND, Transfer, transfer_of
-from counterpoint.hlo.memory import remembered
-from counterpoint.hlo.program import Program
+from counterpoint.hlo.program import Program, remembered
 
 KINDS = frozenset({
     "all-reduce", "all-gather", "reduce-scatter", "all-to-all", "ragged-all-to-all",

@@ -11,10 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from counterpoint.hlo.instruction import Computation, Instruction
-from counterpoint.hlo.launches import launched
-from counterpoint.hlo.phase import Phase
-from counterpoint.hlo.program import Program
-from counterpoint.hlo.provenance import provenance
+from counterpoint.hlo.program import Program, launched
+from counterpoint.hlo.provenance import Phase, provenance
 
 _KEYS = "stable_keys"
 

@@ -7,11 +7,12 @@ this one. They may keep answers in `answers`, so that asking twice costs nothing
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property, wraps
+from typing import Any, TypeVar, cast
 
+from counterpoint.core.errors import InputError
 from counterpoint.hlo.instruction import Computation, Instruction
 from counterpoint.hlo.stack import Frame, StackTable
 
@@ -117,3 +118,121 @@ class Program:
             for computation in dict.fromkeys(instruction.calls):
                 callers.setdefault(computation, []).append(instruction)
         return {name: tuple(found) for name, found in callers.items()}
+
+
+# Real modules stay below twenty; the walks over a Program recurse once per level.
+_DEEPEST_CALLS = 100
+
+
+def sound(program: Program) -> Program:
+    """The same Program, if it makes sense, with its computations before those that call them."""
+    if program.entry not in program.computations:
+        raise _damaged(program, f"its entry computation {program.entry!r} is missing")
+    for computation in program.computations.values():
+        _check_order(program, computation)
+    order = _order_of_calls(program)
+    return replace(program, computations={name: program.computations[name] for name in order})
+
+
+def _check_order(program: Program, computation: Computation) -> None:
+    seen: set[str] = set()
+    for instruction in computation.instructions:
+        if not seen.issuperset(instruction.operands):
+            missing = next(name for name in instruction.operands if name not in seen)
+            raise _damaged(
+                program, f"{instruction.name} reads {missing}, which does not come before it"
+            )
+        seen.add(instruction.name)
+    if computation.root not in seen:
+        raise _damaged(program, f"computation {computation.name} has no root")
+
+
+def _order_of_calls(program: Program) -> dict[str, None]:
+    """Walk the calls depth first; meeting a computation inside itself is a cycle."""
+    calls = {
+        name: [callee for it in reversed(computation.instructions) for callee in it.calls]
+        for name, computation in program.computations.items()
+    }
+    done: dict[str, None] = {}
+    for start in (program.entry, *sorted(calls)):
+        path: dict[str, list[str]] = {}
+        name: str | None = start
+        while name is not None:
+            if name not in path and name not in done:
+                path[name] = list(calls[name])
+            name = _step(program, path, done)
+    return done
+
+
+def _step(program: Program, path: dict[str, list[str]], done: dict[str, None]) -> str | None:
+    """The next computation to enter, after leaving those that are finished."""
+    while path:
+        name, left = next(reversed(path.items()))
+        if not left:
+            done[name] = None
+            del path[name]
+            continue
+        callee = left.pop()
+        if callee in path:
+            raise _damaged(program, f"computation {callee} calls itself")
+        if callee not in program.computations:
+            raise _damaged(program, f"computation {callee} is called and missing")
+        if len(path) > _DEEPEST_CALLS:
+            raise _damaged(program, f"its computations call each other {len(path)} deep")
+        if callee not in done:
+            return callee
+    return None
+
+
+def _damaged(program: Program, why: str) -> InputError:
+    return InputError(
+        f"HLO module {program.name!r} is damaged", why=why, next="take the dump or profile again"
+    )
+
+
+_FREE_WORDS = (
+    "parameter constant tuple get-tuple-element bitcast after-all add-dependency partition-id "
+    "replica-id opt-barrier optimization-barrier domain get-dimension-size"
+)
+_FREE = frozenset(_FREE_WORDS.split())
+
+_RUNNING = ("while", "conditional", "call", "call-start", "async-start")
+
+
+def launches(instruction: Instruction) -> bool:
+    """Whether running it launches work (a loop or a call launches what it contains)."""
+    return instruction.opcode not in _FREE
+
+
+def launched(program: Program) -> Iterator[Computation]:
+    """The computations whose instructions are launched one by one.
+
+    That is the entry, and what loops, branches and calls run; not the insides of fusions.
+    """
+    waiting = [program.entry]
+    seen = set(waiting)
+    while waiting:
+        computation = program.computations[waiting.pop()]
+        yield computation
+        for instruction in computation.instructions:
+            if instruction.opcode in _RUNNING:
+                fresh = [name for name in instruction.calls if name not in seen]
+                seen.update(fresh)
+                waiting += fresh
+
+
+Answer = TypeVar("Answer")
+Question = Callable[[Program, Instruction], Answer]
+
+
+def remembered(question: Question[Answer]) -> Question[Answer]:
+    """Ask once per instruction of a Program."""
+
+    @wraps(question)
+    def ask(program: Program, instruction: Instruction) -> Answer:
+        key = (question, instruction.computation, instruction.name)
+        if key not in program.answers:
+            program.answers[key] = question(program, instruction)
+        return cast(Answer, program.answers[key])
+
+    return ask

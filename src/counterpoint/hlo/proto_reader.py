@@ -7,20 +7,322 @@ prints `reduce-scatter-start` where the proto has an `async-start` that calls a 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from google.protobuf.message import DecodeError
 
 from counterpoint.core.errors import InputError
-from counterpoint.hlo import proto_parts as parts
-from counterpoint.hlo.asyncs import unwrap
-from counterpoint.hlo.hlo_schema import MESSAGES
-from counterpoint.hlo.instruction import Computation, Instruction
-from counterpoint.hlo.program import Alias, Program
-from counterpoint.hlo.shape import Shape
-from counterpoint.hlo.soundness import sound
+from counterpoint.hlo.groups import Axis, Iota, Listed, Mesh, ReplicaGroups
+from counterpoint.hlo.instruction import (
+    Attributes,
+    Computation,
+    Convolution,
+    DotDimensions,
+    Instruction,
+    Shape,
+)
+from counterpoint.hlo.loops import unwrap
+from counterpoint.hlo.program import Alias, Program, sound
 from counterpoint.hlo.stack import StackTable
-from counterpoint.hlo.wire_schema import Message
+from counterpoint.hlo.wire_schema import Message, message_classes
+
+MESSAGES = message_classes(
+    "counterpoint.hlo",
+    """
+    HloProto
+      1 hlo_module bytes
+    Module
+      1 name string
+      2 entry_computation_name string
+      3 computations Computation*
+      5 id int64
+      6 entry_computation_id int64
+      7 schedule Schedule
+      8 input_output_alias Aliases
+      15 device_assignment DeviceAssignment
+      17 stack_frame_index Stacks
+      19 frontend_attributes Attributes
+    Computation
+      1 name string
+      2 instructions Instruction*
+      5 id int64
+      6 root_id int64
+    Instruction
+      1 name string
+      2 opcode string
+      3 shape bytes
+      7 metadata Metadata
+      8 literal bytes
+      9 parameter_number int64
+      11 fusion_kind string
+      13 tuple_index int64
+      14 dimensions int64*
+      15 window Window
+      16 convolution_dimension_numbers ConvolutionDimensions
+      26 channel_id int64
+      28 custom_call_target string
+      30 dot_dimension_numbers DotDimensions
+      35 id int64
+      36 operand_ids int64*
+      38 called_computation_ids int64*
+      43 backend_config bytes
+      47 is_host_transfer bool
+      49 replica_groups ReplicaGroup*
+      50 feature_group_count int64
+      52 source_target_pairs Pair*
+      58 batch_group_count int64
+      63 comparison_direction string
+      68 frontend_attributes Attributes
+      71 use_global_device_ids bool
+      87 collective_device_list DeviceList
+      92 iota_collective_device_list Iota
+      93 mesh_axes_replica_group_list MeshGroups
+    Metadata
+      2 op_name string
+      3 source_file string
+      4 source_line int32
+      15 stack_frame_id int32
+      16 scheduling_name string
+    Shape
+      2 element_type int32
+      3 dimensions int64*
+      4 tuple_shapes Shape*
+      5 layout Layout
+    Layout
+      1 minor_to_major int64*
+      8 memory_space int64
+    Literal
+      2 preds bool*
+      3 u8s bytes
+      4 s32s int32*
+      5 s64s int64*
+      6 u32s uint32*
+      7 u64s uint64*
+      15 s8s bytes
+    Window
+      1 dimensions WindowDimension*
+    WindowDimension
+      1 size int64
+    ConvolutionDimensions
+      4 kernel_output_feature_dimension int64
+    DotDimensions
+      1 lhs_contracting_dimensions int64*
+      2 rhs_contracting_dimensions int64*
+      3 lhs_batch_dimensions int64*
+      4 rhs_batch_dimensions int64*
+    Attributes
+      1 map Entry*
+    Entry
+      1 key string
+      2 value bytes
+    ReplicaGroup
+      1 replica_ids int64*
+    Pair
+      1 source int64
+      2 target int64
+    DeviceList
+      1 replica_groups ReplicaGroup*
+      2 iota_replica_group_list Iota
+    Iota
+      1 num_replica_groups int64
+      2 num_devices_per_group int64
+      3 iota_reshape_dims int64*
+      4 iota_transpose_perm int32*
+    MeshGroups
+      1 mesh Mesh
+      2 axes AxisRef*
+    Mesh
+      1 axes MeshAxis*
+      2 device_ids int64*
+      3 iota_transform IotaTransform
+    MeshAxis
+      1 name string
+      2 size int64
+    IotaTransform
+      1 reshape_dims int64*
+      2 transpose_perm int64*
+    AxisRef
+      1 mesh_axis_index int64
+      2 sub_axis_info SubAxis
+    SubAxis
+      1 pre_size int64
+      2 size int64
+    Schedule
+      1 sequences SequenceEntry*
+    SequenceEntry
+      1 key int64
+      2 value Sequence
+    Sequence
+      1 instruction_ids int64*
+    Aliases
+      1 entries AliasEntry*
+    AliasEntry
+      1 output_shape_index int64*
+      2 parameter_number int64
+      3 parameter_shape_index int64*
+      4 kind int32
+    DeviceAssignment
+      1 replica_count int32
+      2 computation_count int32
+    Stacks
+      1 file_names string*
+      2 function_names string*
+      3 file_locations FileLocation*
+      4 stack_frames StackFrame*
+    FileLocation
+      1 file_name_id int32
+      2 function_name_id int32
+      3 line int32
+    StackFrame
+      1 file_location_id int32
+      2 parent_frame_id int32
+    """,
+)
+
+# xla.PrimitiveType by number, in the spelling of HLO text.
+ELEMENT_TYPES = {
+    1: "pred", 2: "s8", 3: "s16", 4: "s32", 5: "s64", 6: "u8", 7: "u16", 8: "u32", 9: "u64",
+    10: "f16", 11: "f32", 12: "f64", 13: "tuple", 14: "opaque", 15: "c64", 16: "bf16",
+    17: "token", 18: "c128", 19: "f8e5m2", 20: "f8e4m3fn", 21: "s4", 22: "u4",
+    23: "f8e4m3b11fnuz", 24: "f8e5m2fnuz", 25: "f8e4m3fnuz", 26: "s2", 27: "u2", 28: "f8e4m3",
+    29: "f8e3m4", 30: "s1", 31: "u1", 32: "f4e2m1fn", 33: "f8e8m0fnu", 34: "buffer",
+    35: "f6e3m2fn", 36: "f6e2m3fn",
+}  # fmt: skip
+
+
+# Opcodes that have nothing but operands, so that nobody looks for more.
+_PLAIN_WORDS = (
+    "abs add and bitcast bitcast-convert ceil clamp convert copy cosine divide "
+    "dynamic-slice dynamic-update-slice exponential exponential-minus-one floor is-finite log "
+    "log-plus-one logistic maximum minimum multiply negate not or power real remainder reshape "
+    "rsqrt select shift-left shift-right-arithmetic shift-right-logical sign sine sqrt subtract "
+    "tanh tuple xor"
+)
+PLAIN = frozenset(_PLAIN_WORDS.split())
+_COLLECTIVE_OPCODES = ("all-", "reduce-scatter", "collective-", "ragged-all", "async-", "partition")
+_INTEGERS = {
+    "s32": "s32s", "s64": "s64s", "u32": "u32s", "u64": "u64s", "pred": "preds",
+}  # fmt: skip
+
+
+def shape(message: Message) -> Shape:
+    """A shape of xla_data.proto."""
+    dtype = ELEMENT_TYPES.get(message.element_type)
+    if dtype is None:
+        raise InputError(
+            f"element type number {message.element_type} is unknown",
+            why="the module is damaged, or from an XLA newer than this release knows",
+        )
+    layout = message.layout
+    return Shape(
+        dtype,
+        tuple(message.dimensions),
+        tuple(shape(part) for part in message.tuple_shapes),
+        tuple(layout.minor_to_major),
+        layout.memory_space,
+    )
+
+
+def attributes(message: Message) -> Attributes:
+    """Frontend attributes, by name."""
+    return tuple(sorted((entry.key, entry.value.decode(errors="replace")) for entry in message.map))
+
+
+def details(it: Message, of: Shape) -> dict[str, Any]:
+    """Everything beside name, opcode, operands, shape and metadata that is not at its default."""
+    found: dict[str, Any] = {
+        "frontend_attributes": attributes(it.frontend_attributes),
+        "channel_id": it.channel_id if it.channel_id > 0 else None,
+        "custom_call_target": it.custom_call_target,
+        "fusion_kind": it.fusion_kind,
+        "comparison": it.comparison_direction,
+        "dimensions": tuple(it.dimensions),
+        "is_host_transfer": it.is_host_transfer,
+    }
+    if it.opcode == "parameter":
+        found["parameter_number"] = it.parameter_number
+    elif it.opcode == "get-tuple-element":
+        found["tuple_index"] = it.tuple_index
+    elif it.opcode == "constant":
+        found["literal"] = _literal(it.literal, of)
+    elif it.opcode.startswith(_COLLECTIVE_OPCODES):
+        found["use_global_device_ids"] = it.use_global_device_ids
+        found["groups"] = _groups(it)
+        found["source_target_pairs"] = tuple((p.source, p.target) for p in it.source_target_pairs)
+    if it.HasField("dot_dimension_numbers"):
+        found["dot"] = _dot(it.dot_dimension_numbers)
+    if it.HasField("convolution_dimension_numbers"):
+        found["convolution"] = _convolution(it)
+    return found
+
+
+def _literal(data: bytes, of: Shape) -> int | None:
+    field = _INTEGERS.get(of.dtype)
+    if of.dims or field is None:
+        return None
+    values = getattr(MESSAGES["Literal"].FromString(data), field)
+    return int(values[0]) if values else None
+
+
+def _dot(message: Message) -> DotDimensions:
+    return DotDimensions(
+        tuple(message.lhs_contracting_dimensions),
+        tuple(message.rhs_contracting_dimensions),
+        tuple(message.lhs_batch_dimensions),
+        tuple(message.rhs_batch_dimensions),
+    )
+
+
+def _convolution(it: Message) -> Convolution:
+    return Convolution(
+        window=tuple(dimension.size for dimension in it.window.dimensions),
+        kernel_output_feature=it.convolution_dimension_numbers.kernel_output_feature_dimension,
+        feature_groups=max(it.feature_group_count, 1),
+        batch_groups=max(it.batch_group_count, 1),
+    )
+
+
+def _groups(it: Message) -> ReplicaGroups | None:
+    if it.HasField("mesh_axes_replica_group_list"):
+        return _mesh(it.mesh_axes_replica_group_list)
+    if it.HasField("iota_collective_device_list"):
+        return _iota(it.iota_collective_device_list)
+    listed = it.collective_device_list
+    if listed.HasField("iota_replica_group_list"):
+        return _iota(listed.iota_replica_group_list)
+    groups = listed.replica_groups or it.replica_groups
+    return Listed(tuple(tuple(group.replica_ids) for group in groups))
+
+
+def _iota(message: Message) -> Iota:
+    return Iota(
+        message.num_replica_groups,
+        message.num_devices_per_group,
+        tuple(message.iota_reshape_dims),
+        tuple(message.iota_transpose_perm),
+    )
+
+
+def _mesh(message: Message) -> Mesh:
+    return Mesh(
+        sizes=tuple(axis.size for axis in message.mesh.axes),
+        axes=tuple(
+            Axis(axis.mesh_axis_index, axis.sub_axis_info.pre_size, axis.sub_axis_info.size)
+            for axis in message.axes
+        ),
+        devices=_mesh_devices(message.mesh),
+    )
+
+
+def _mesh_devices(mesh: Message) -> tuple[int, ...] | Iota:
+    transform = mesh.iota_transform
+    if not transform.reshape_dims:
+        return tuple(mesh.device_ids)
+    reshape = tuple(transform.reshape_dims)
+    return Iota(1, math.prod(reshape), reshape, tuple(transform.transpose_perm))
+
 
 FINGERPRINT = "fingerprint_before_lhs"
 
@@ -73,7 +375,7 @@ def _program(module: Message) -> Program:
         computation.name: _computation(computation, order.get(computation.id), build)
         for computation in module.computations
     }
-    frontend = dict(parts.attributes(module.frontend_attributes))
+    frontend = dict(attributes(module.frontend_attributes))
     assigned = module.device_assignment
     return Program(
         name=module.name,
@@ -110,9 +412,9 @@ def _builder(module: Message, computations: dict[int, str]) -> Build:
         raw = it.shape
         of_type = shapes.get(raw)
         if of_type is None:
-            of_type = shapes[raw] = parts.shape(MESSAGES["Shape"].FromString(raw))
+            of_type = shapes[raw] = shape(MESSAGES["Shape"].FromString(raw))
         metadata, opcode = it.metadata, it.opcode
-        plain = opcode in parts.PLAIN and not it.HasField("frontend_attributes")
+        plain = opcode in PLAIN and not it.HasField("frontend_attributes")
         return Instruction(
             it.name,
             opcode,
@@ -127,7 +429,7 @@ def _builder(module: Message, computations: dict[int, str]) -> Build:
             metadata.stack_frame_id,
             it.backend_config.decode(errors="replace"),
             scheduling_name=metadata.scheduling_name,
-            **({} if plain else parts.details(it, of_type)),
+            **({} if plain else details(it, of_type)),
         )
 
     return build

@@ -7,11 +7,11 @@ from counterpoint.pgle.difference import Change as Change
 from counterpoint.pgle.difference import Diff as Diff
 from counterpoint.pgle.difference import diff_profiles as diff_profiles
 from counterpoint.pgle.files import read_profile as read_profile
-from counterpoint.pgle.made import Made as Made
-from counterpoint.pgle.made import ModuleCosts as ModuleCosts
+from counterpoint.pgle.files import write_profile as write_profile
 from counterpoint.pgle.make import make_profile as make_profile
 from counterpoint.pgle.merge import merge_profiles as merge_profiles
+from counterpoint.pgle.modules import Made as Made
+from counterpoint.pgle.modules import ModuleCosts as ModuleCosts
 from counterpoint.pgle.profile import Cost as Cost
 from counterpoint.pgle.profile import Latency as Latency
 from counterpoint.pgle.profile import Profile as Profile
-from counterpoint.pgle.writing import write_profile as write_profile

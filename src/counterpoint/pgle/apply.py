@@ -22,17 +22,16 @@ from counterpoint.compile import (
     own_programs,
 )
 from counterpoint.core.errors import CounterpointError
-from counterpoint.flags.version import LHS, PROFILE, false_is_obeyed, scheduler_on
+from counterpoint.flags.platform import LHS, PROFILE, false_is_obeyed, scheduler_on
 from counterpoint.hlo import Program
 from counterpoint.pgle.check import Coverage, check_profile
 from counterpoint.pgle.evidence import read_evidence
 from counterpoint.pgle.files import read_profile
 from counterpoint.pgle.movement import Movement, movement
-from counterpoint.pgle.needed import costs_found
+from counterpoint.pgle.needed import Fit, costs_found, made_for, renamed
 from counterpoint.pgle.origin import other_recorded
 from counterpoint.pgle.profile import Profile
 from counterpoint.pgle.proof import LOUD, Evidence, ModuleUse, Trouble, Use
-from counterpoint.pgle.staleness import Fit, made_for, renamed
 
 PATH: Final = PROFILE
 CHECKER: Final = "xla_gpu_pgle_accuracy_checker"

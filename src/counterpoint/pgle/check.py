@@ -6,8 +6,12 @@ without a cost is the one thing the scheduler can't hide well, so those are coun
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import hashlib
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from counterpoint.core.basis import Unknown
@@ -20,11 +24,20 @@ from counterpoint.hlo import (
     loop_multiplier,
     provenance,
 )
-from counterpoint.pgle.extras import Extra, extras
-from counterpoint.pgle.measured import Measured
-from counterpoint.pgle.needed import Lookup, asked_name, base_name, costs_found, needed
-from counterpoint.pgle.profile import Profile
-from counterpoint.pgle.staleness import Staleness, staleness
+from counterpoint.pgle.names import Extra, extras
+from counterpoint.pgle.needed import (
+    Fit,
+    Lookup,
+    Staleness,
+    asked_name,
+    base_name,
+    costs_found,
+    needed,
+    staleness,
+)
+from counterpoint.pgle.profile import ENDINGS, TEXT, Profile
+from counterpoint.pgle.proof import Complaint, Trouble
+from counterpoint.pgle.samples import Measured
 
 _LONGEST_US: Final = 60e6
 _FAR_OFF: Final = 5.0
@@ -192,3 +205,208 @@ def _one_execution(answer: Answer) -> float | None:
     if not answer.measured_us or not answer.executions or answer.lookup.collective:
         return None
     return answer.measured_us / answer.executions
+
+
+COVERAGE: Final = 0.9
+TIME: Final = 0.9
+"""Shares below which a profile is not good enough, unless asked otherwise."""
+
+_SHOWN: Final = 3
+_UNNAMED: Final = "logdir"  # as in the guides
+_NO_TIME: Final = "the share of time it covers is not known"
+_TIMES: Final = (
+    "counterpoint run -- python train.py"
+    "   # then name its Run as --program: only a recording tells times"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """The verdict. `reasons` say what is wrong, `remarks` what is worth knowing anyway."""
+
+    passed: bool
+    reasons: tuple[str, ...]
+    remarks: tuple[str, ...]
+    next: str
+
+
+def judge(
+    coverage: Coverage,
+    min_coverage: float = COVERAGE,
+    min_time: float | None = None,
+    recording: str | None = None,
+) -> Judgement:
+    """Hold a profile against its program. A `min_time` that was asked for needs known times.
+
+    `recording` is what the program was found in, if a profile can be made of it.
+    """
+    reasons = tuple(
+        filter(
+            None,
+            (
+                _stale(coverage),
+                _too_few("instructions", coverage.instructions, min_coverage),
+                _collectives(coverage, min_coverage),
+                _too_short(coverage, min_time),
+            ),
+        )
+    )
+    return Judgement(
+        passed=not reasons,
+        reasons=reasons,
+        remarks=tuple(_remarks(coverage)),
+        next=_next(coverage, reasons, recording) if reasons else "",
+    )
+
+
+def _stale(coverage: Coverage) -> str | None:
+    fit = coverage.staleness
+    return f"{fit.fit}: {fit.reason}" if fit.fit in (Fit.STALE, Fit.FOREIGN) else None
+
+
+def _too_few(what: str, part: Part, least: float) -> str | None:
+    if part.share >= least:
+        return None
+    return (
+        f"it has costs of {part.found:,.0f} of {part.whole:,.0f} {what} ({part.share:.0%}), "
+        f"fewer than {least:.0%}"
+    )
+
+
+def _collectives(coverage: Coverage, least: float) -> str | None:
+    reason = _too_few("collectives", coverage.collectives, least)
+    names = {it.name for it in coverage.answers if it.lookup.collective}
+    misnamed = next((it for it in coverage.extra if it.meant in names), None)
+    if reason is None or misnamed is None:
+        return reason
+    return f"{reason}; {misnamed.name} should be {misnamed.meant}, which is what XLA looks for"
+
+
+def _too_short(coverage: Coverage, least: float | None) -> str | None:
+    time = coverage.time
+    if isinstance(time, Unknown):
+        if least is None:
+            return None
+        return f"{_NO_TIME}: {time.reason}"
+    wanted = TIME if least is None else least
+    if time.share >= wanted:
+        return None
+    return f"its costs are of {time.share:.0%} of the measured time, less than {wanted:.0%}"
+
+
+def _remarks(coverage: Coverage) -> Iterator[str]:
+    fit = coverage.staleness
+    if fit.fit is Fit.UNTOLD:
+        yield f"whether it was made of this very program can't be told: {fit.reason}"
+    yield from fit.differences
+    if coverage.duplicates:
+        yield f"stand in it more than once, the last counts: {_some(coverage.duplicates)}"
+    if coverage.latencies:
+        many = coverage.latencies > 1
+        which = f"{coverage.latencies:,} latencies" if many else "one latency"
+        yield f"XLA:GPU leaves its {which} out"
+    if not coverage.collectives.whole:
+        yield "the program has no collectives: a profile can hide nothing in it"
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - _SHOWN
+    return ", ".join(names[:_SHOWN]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _next(coverage: Coverage, reasons: Sequence[str], recording: str | None) -> str:
+    if all(reason.startswith(_NO_TIME) for reason in reasons):
+        return _TIMES
+    make = shlex.join(["counterpoint", "pgle", "make", recording or _UNNAMED, "-o", "step.pbtxt"])
+    if coverage.staleness.fit is Fit.STALE and coverage.staleness.differences:
+        return f"{make}   # run under the flags it is to be used under"
+    return make
+
+
+_EXPECT: Final = (
+    "fill the compilation cache in a run with JAX_ENABLE_PGLE=true, then profile a second one "
+    "with JAX_COMPILATION_CACHE_EXPECT_PGLE=true"
+)
+
+_LINES: Final = (
+    (
+        Trouble.MISSING_FILE,
+        re.compile(r"(PGLE profile file does not exist: .*)"),
+        "check --xla_gpu_pgle_profile_file_or_directory_path on every host; use an absolute path",
+    ),
+    (
+        Trouble.UNREADABLE,
+        re.compile(r"(Tried but failed to parse PGLE proto from .*|Unable to parse fdo_profile.*)"),
+        "counterpoint pgle show FILE",
+    ),
+    (
+        Trouble.DISCARDED,
+        re.compile(r"(Found \d+ missing instructions\. Discarding the profile\.)"),
+        "--xla_gpu_pgle_accuracy_checker=PGLE_STRICTNESS_LEVEL_WARN, or a profile of this program",
+    ),
+    (
+        Trouble.RENAMED,
+        re.compile(r"(Expected instruction name to remain the same\..*)"),
+        (
+            "--xla_gpu_pgle_accuracy_checker=PGLE_STRICTNESS_LEVEL_WARN: from 0.12 on ERROR fails "
+            "all that has a collective which ends up synchronous, also without a profile"
+        ),
+    ),
+    (
+        Trouble.SCHEDULER_ANYWAY,
+        re.compile(
+            r"(Profile data detected but `xla_gpu_enable_latency_hiding_scheduler` unset.*)"
+        ),
+        "nothing: with a profile XLA runs its latency hiding scheduler whatever that flag says",
+    ),
+    (Trouble.EMPTY_TRACE, re.compile(r"(PGLE collected an empty trace.*)"), _EXPECT),
+    (
+        Trouble.CONTENTION,
+        re.compile(r"(.*(?:CUPTI_ERROR_MULTIPLE_SUBSCRIBERS|nother profiling session active).*)"),
+        "end the other profiler (nsys, DCGM: dcgmi profile --pause), or " + _EXPECT,
+    ),
+    (
+        Trouble.CACHE_MISS,
+        re.compile(r"(PERSISTENT CACHE MISS for PGLE-optimized .*)"),
+        "run the program with JAX_ENABLE_PGLE=true until it has been compiled anew",
+    ),
+    (
+        Trouble.CACHE_WRITE,
+        re.compile(r"(PERSISTENT CACHE WRITE with key .*)"),
+        "run both times with the same program, flags and jax: a key differs",
+    ),
+)
+
+
+def complaint(message: str) -> Complaint | None:
+    """What a line complains of; None for every other line."""
+    for trouble, pattern, next_step in _LINES:
+        found = pattern.search(message)
+        if found:
+            return Complaint(trouble, found[1].strip(), next_step)
+    return None
+
+
+_DIGITS: Final = 12
+_ADDRESSED: Final = re.compile(rf"-[0-9a-f]{{{_DIGITS}}}$")
+
+
+def addressed_name(data: bytes, stem: str = "step", ending: str = TEXT) -> str:
+    """`step-<12 digits of the content's SHA-256>.pbtxt`."""
+    if ending not in ENDINGS:
+        raise ValueError(f"XLA takes no profile that ends in {ending}")
+    return f"{stem}-{hashlib.sha256(data).hexdigest()[:_DIGITS]}{ending}"
+
+
+def addressed(path: Path) -> Path:
+    """The name, in the same directory, under which a profile's content should go to XLA."""
+    return path.with_name(addressed_name(path.read_bytes(), _stem(path), path.suffix))
+
+
+def is_addressed(path: Path) -> bool:
+    """Whether a file has the name that its content asks for."""
+    return path == addressed(path)
+
+
+def _stem(path: Path) -> str:
+    return _ADDRESSED.sub("", path.stem)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from counterpoint.pgle.profile import Cost, Profile
-from counterpoint.pgle.settled import same_costs, settled
+from counterpoint.pgle.samples import same_costs, settled
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,44 @@ missing, or by its lines on single instructions, which it writes when asked to b
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from counterpoint.pgle.complaints import complaint
-from counterpoint.pgle.log_lines import LogLine, log_lines
+from counterpoint.pgle.check import complaint
 from counterpoint.pgle.proof import LOUD, Complaint, Evidence, ModuleUse, Trouble, Use
+
+_LINE: Final = re.compile(
+    r"(?:\b(?P<level>[IWEF])\d{4} [\d:.]+ +(?P<thread>\d+)|: (?P<bare>[IWEF])) "
+    r"(?P<file>[\w./+-]+)\.(?:cc|h):\d+\] (?P<message>.*)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """One line; `file` is the source file's name alone, `level` empty for a line of other origin.
+
+    Lines of Python (warnings, loggers) are kept whole as their message.
+    """
+
+    level: str
+    thread: str
+    file: str
+    message: str
+
+
+def log_lines(text: str) -> Iterator[LogLine]:
+    """Every line of a log, in order."""
+    for line in text.splitlines():
+        found = _LINE.search(line) if "] " in line else None
+        if found is None:
+            yield LogLine("", "", "", line)
+        else:
+            file = found["file"].rpartition("/")[2]
+            yield LogLine(
+                found["level"] or found["bare"], found["thread"] or "", file, found["message"]
+            )
+
 
 _ESTIMATOR: Final = "profile_guided_latency_estimator"
 _SCHEDULE: Final = "gpu_hlo_schedule"

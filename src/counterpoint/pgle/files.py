@@ -7,20 +7,37 @@ there were no profile.
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import shutil
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+import polars as pl
 from google.protobuf import text_format
 from google.protobuf.message import DecodeError
 
-from counterpoint.core.errors import InputError
+from counterpoint.core.errors import InputError, UsageError
 from counterpoint.hlo.wire_schema import Message
-from counterpoint.pgle.profile import SEPARATOR, Cost, Latency, Profile, is_fingerprint
-from counterpoint.pgle.schema import BINARY, ENDINGS, PROFILE, TEXT
-from counterpoint.pgle.text import origin_of
+from counterpoint.pgle.modules import ModuleCosts
+from counterpoint.pgle.profile import (
+    BINARY,
+    ENDINGS,
+    PROFILE,
+    SEPARATOR,
+    TEXT,
+    Cost,
+    Latency,
+    Profile,
+    is_fingerprint,
+    origin_of,
+    profile_text,
+)
+from counterpoint.timeline.model import Timeline
+from counterpoint.timeline.sessions import refuse_url
 
 _RECORDING: Final = ".xplane.pb"
 _RECORDINGS: Final = (".zip", ".xplane.pb.gz", ".sqlite", ".nsys-rep", ".json.gz")
@@ -233,3 +250,203 @@ def _of_module(path: Path, profile: Profile) -> Profile:
     return replace(
         profile, costs=tuple(replace(cost, fingerprint=path.stem) for cost in profile.costs)
     )
+
+
+def write_profile(profile: Profile, path: str | Path, overwrite: bool = False) -> Path:
+    """Write a `.pbtxt` or `.pb` file, or (a name without ending) a directory of one per module.
+
+    Whole or not at all; what is there already is replaced only with `overwrite`.
+    """
+    place = Path(path)
+    check_place(path, overwrite=overwrite)
+    if not profile.costs:
+        raise InputError("a profile without costs is not written", why="XLA would find nothing")
+    try:
+        if is_directory_name(path):
+            _write_directory(profile, place)
+        else:
+            _write_file(profile, place)
+    except OSError as failure:
+        raise UsageError(f"can't write {path}: {failure.strerror or failure}") from None
+    return place
+
+
+def is_directory_name(path: str | Path) -> bool:
+    """Whether a name to write to means a directory."""
+    place = Path(path)
+    return place.is_dir() or not place.suffix or str(path).endswith("/")
+
+
+def check_place(path: str | Path, *, overwrite: bool) -> None:
+    """Refuse a place that can't or must not be written to, before any work is done."""
+    refuse_url(path)
+    place = Path(path)
+    if not is_directory_name(path) and place.suffix not in ENDINGS:
+        raise UsageError(
+            f"can't write {path}: XLA takes no profile of the ending {place.suffix}",
+            why=f"the ending says the form: {TEXT} text, {BINARY} binary, none a directory",
+            next=f"-o {shlex.quote(str(place.with_suffix(TEXT)))}",
+        )
+    if not place.absolute().parent.is_dir():
+        raise UsageError(f"can't write {path}: there is no directory {place.parent}")
+    if place.is_dir():
+        _check_directory(place, overwrite=overwrite)
+    elif place.exists() and (is_directory_name(path) or not overwrite):
+        raise UsageError(f"{path} exists", why="nothing is overwritten unasked", next="--force")
+
+
+def _check_directory(directory: Path, *, overwrite: bool) -> None:
+    try:
+        others = [it.name for it in directory.iterdir()]
+    except OSError as failure:
+        raise UsageError(f"can't write {directory}: {failure.strerror or failure}") from None
+    strange = [name for name in others if not _is_module_file(Path(name))]
+    if strange:
+        raise UsageError(
+            f"can't write {directory}: it holds {', '.join(sorted(strange)[:3])}",
+            why="a directory is replaced as a whole, and that is no profile of a module",
+            next="choose another name",
+        )
+    if others and not overwrite:
+        raise UsageError(
+            f"{directory} exists",
+            why="nothing is overwritten unasked",
+            next="--force",
+        )
+
+
+def _is_module_file(path: Path) -> bool:
+    return path.suffix in ENDINGS and is_fingerprint(path.stem)
+
+
+def _write_file(profile: Profile, path: Path) -> None:
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        part.write_bytes(_encoded(profile, path.suffix))
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _encoded(profile: Profile, ending: str) -> bytes:
+    if ending == TEXT:
+        return profile_text(profile).encode()
+    message: Any = PROFILE()
+    for cost in profile.costs:
+        message.costs.add(name=cost.key, cost_us=cost.us)
+    for latency in profile.latencies:
+        message.latencies.add(source=latency.source, target=latency.target, latency_us=latency.us)
+    return message.SerializeToString(deterministic=True)
+
+
+def _write_directory(profile: Profile, directory: Path) -> None:
+    """One text file per module, built beside the directory and moved to its place."""
+    modules = dict(_by_module(profile))
+    directory = directory.resolve()  # a link to it stays one
+    part = directory.with_name(f".{directory.name}.{os.getpid()}.part")
+    old = directory.with_name(f".{directory.name}.{os.getpid()}.old")
+    try:
+        part.mkdir()
+        for fingerprint, own in modules.items():
+            _write_file(own, part / f"{fingerprint}{TEXT}")
+        if directory.exists():
+            directory.rename(old)
+        part.rename(directory)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def _by_module(profile: Profile) -> Iterator[tuple[str, Profile]]:
+    bare = next((cost.name for cost in profile.costs if cost.fingerprint is None), None)
+    if bare is not None or profile.latencies:
+        raise InputError(
+            f"{bare or 'a latency'} names no module: in a directory each file is of one",
+            why="without a fingerprint XLA would never look for it there",
+            next=f"write one file: end its name in {TEXT}",
+        )
+    for fingerprint in profile.fingerprints:
+        if not is_fingerprint(fingerprint):
+            raise InputError(
+                f"{fingerprint!r} is no fingerprint to name a file by",
+                why="XLA looks for 32 hexadecimal digits",
+                next=f"write one file: end its name in {TEXT}",
+            )
+        own = tuple(cost for cost in profile.costs if cost.fingerprint == fingerprint)
+        yield fingerprint, Profile(own, origin=_origin_of_module(profile, fingerprint))
+
+
+def _origin_of_module(profile: Profile, fingerprint: str) -> dict[str, str]:
+    """What is told of all modules or of this one: keys of one name it by its fingerprint."""
+    words = {key: key.split()[-1] if key else "" for key in profile.origin}
+    return {
+        key: value
+        for key, value in profile.origin.items()
+        if not is_fingerprint(words[key]) or words[key] == fingerprint
+    }
+
+
+def require_device_time(timeline: Timeline) -> None:
+    """Refuse a Timeline without work on a GPU."""
+    kinds = sorted({device.kind for device in timeline.devices})
+    if "gpu" in kinds:
+        return
+    if not kinds or not len(timeline.spans):
+        raise InputError(
+            f"{_inputs(timeline)}: no device time in this profile, so no costs",
+            why=_hold(timeline),
+            next="record a profile on GPUs while steps run, e.g. from step 3 on",
+        )
+    if "tpu" in kinds:
+        raise InputError(
+            f"{_inputs(timeline)}: a profile of {len(timeline.devices)} TPU cores, not of GPUs",
+            why="XLA takes such costs on GPUs only: its TPU compiler schedules by a model of its"
+            " own",
+            next=f"counterpoint explain {shlex.join(timeline.inputs)}",
+        )
+    raise InputError(
+        f"{_inputs(timeline)}: a profile of {_devices(len(timeline.devices), kinds)}, not of GPUs",
+        why="how long an op takes on a CPU says nothing of a GPU, and XLA's CPU compiler takes no"
+        " costs",
+        next="record a profile on GPUs",
+    )
+
+
+def require_names(timeline: Timeline, ops: pl.DataFrame) -> None:
+    """Refuse a Timeline whose kernels name no HLO instruction."""
+    if ops["instruction"].is_not_null().any():
+        return
+    kernels = ", ".join(ops["name"].unique(maintain_order=True).head(2).to_list())
+    raise InputError(
+        f"{_inputs(timeline)}: no kernel names the HLO instruction that it carries out",
+        why="; ".join(timeline.notes) or f"it holds kernels only, like {kernels}",
+        next="record it with the JAX profiler, or with `nsys profile --trace=cuda,nvtx`",
+    )
+
+
+def no_costs(timeline: Timeline, modules: Sequence[ModuleCosts]) -> InputError:
+    """What to say when the modules asked for ran without any kernel that has a name."""
+    return InputError(
+        f"{_inputs(timeline)}: no instruction of {', '.join(it.name for it in modules)} took time",
+        why="its kernels name no instruction of its HLO: command buffers (CUDA graphs) hide names",
+        next="record the profile with XLA_FLAGS=--xla_gpu_enable_command_buffer=",
+    )
+
+
+def _devices(count: int, kinds: Sequence[str]) -> str:
+    names = "/".join("CPU" if it == "cpu" else it for it in kinds)
+    return f"{count} {names} device{'s' * (count != 1)}"
+
+
+def _inputs(timeline: Timeline) -> str:
+    return ", ".join(timeline.inputs)
+
+
+def _hold(timeline: Timeline) -> str:
+    if len(timeline.host_events):
+        return (
+            f"it holds {len(timeline.host_events):,} events of host threads only; JAX on CPU"
+            " records no device, and a profile that ends before the first step has run shows none"
+            " either"
+        )
+    return "; ".join(timeline.notes) or "it holds nothing"

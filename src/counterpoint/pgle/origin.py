@@ -11,12 +11,10 @@ import polars as pl
 
 from counterpoint import __version__
 from counterpoint.hardware import Chip, Target, find_chip
-from counterpoint.hardware.recorded import other_chip
-from counterpoint.pgle.counted import Counted
-from counterpoint.pgle.made import ModuleCosts
-from counterpoint.pgle.modules import Module
-from counterpoint.pgle.samples import Samples
-from counterpoint.pgle.statistic import MEDIAN
+from counterpoint.hardware.target_file import other_chip
+from counterpoint.pgle.modules import Module, ModuleCosts
+from counterpoint.pgle.profile import MEDIAN
+from counterpoint.pgle.samples import Counted, Samples
 from counterpoint.timeline.model import Lane, Timeline
 
 _LISTED: Final = 3

@@ -9,9 +9,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
+
+from google.protobuf import text_encoding
+
+from counterpoint.core.errors import UsageError
+from counterpoint.hlo.wire_schema import message_classes
 
 SEPARATOR: Final = "::"
 """Between the fingerprint and the instruction, in XLA's own keys."""
@@ -89,3 +94,85 @@ class Profile:
         for cost in self.costs:
             by_key.setdefault(cost.key, []).append(cost)
         return {key: tuple(costs) for key, costs in by_key.items() if len(costs) > 1}
+
+
+_COMMENT: Final = "# "
+_COLON: Final = ": "
+
+
+def profile_text(profile: Profile) -> str:
+    """The whole file."""
+    return "".join(f"{line}\n" for line in _lines(profile))
+
+
+def _lines(profile: Profile) -> Iterator[str]:
+    for key, value in profile.origin.items():
+        yield f"{_COMMENT}{_one_line(key)}{_COLON}{_one_line(value)}"
+    for cost in profile.costs:
+        yield f"costs {{ name: {_quoted(cost.key)} cost_us: {cost.us!r} }}"
+    for latency in profile.latencies:
+        source, target = _quoted(latency.source), _quoted(latency.target)
+        yield f"latencies {{ source: {source} target: {target} latency_us: {latency.us!r} }}"
+
+
+def origin_of(text: str) -> Mapping[str, str]:
+    """What the comments at the top of a file tell."""
+    origin: dict[str, str] = {}
+    for line in text.split("\n"):
+        if not line.startswith(_COMMENT):
+            break
+        key, colon, value = line.removeprefix(_COMMENT).partition(_COLON)
+        if colon:
+            origin[key] = value
+    return origin
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _quoted(name: str) -> str:
+    encoding: Any = text_encoding
+    return f'"{encoding.CEscape(name, as_utf8=False)}"'
+
+
+MESSAGES: Final = message_classes(
+    "counterpoint.pgle",
+    """
+    ProfiledInstructionsProto
+      1 costs InstructionCost*
+      2 latencies Latency*
+    InstructionCost
+      1 name string
+      2 cost_us double
+    Latency
+      1 source string
+      2 target string
+      3 latency_us double
+    """,
+)
+
+PROFILE: Final = MESSAGES["ProfiledInstructionsProto"]
+
+TEXT: Final = ".pbtxt"
+BINARY: Final = ".pb"
+ENDINGS: Final = (TEXT, BINARY)
+"""Names of files that XLA takes; every other it leaves out in silence."""
+
+
+MEDIAN: Final = 50.0
+DECIMALS: Final = 6
+"""Of a microsecond: costs end at the picosecond, as profilers' clocks do."""
+
+
+def check_percentile(percentile: float) -> None:
+    """Refuse what is no percentile."""
+    if not 0 <= percentile <= 100:
+        raise UsageError(
+            f"a percentile lies between 0 and 100, not at {percentile:g}", next="--percentile 50"
+        )
+
+
+def settled_us(us: float) -> float:
+    """A cost without the digits that arithmetic adds."""
+    return round(us, DECIMALS)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
+
+from counterpoint.hlo import Program, collective, flops, launched, loop_multiplier
 
 LOUD: Final[Mapping[str, str]] = {
     "TF_CPP_MIN_LOG_LEVEL": "0",
@@ -87,3 +89,20 @@ class Evidence:
         own = [it for it in self.modules if it.module == module]
         with_profile = [it for it in own if it.guided]
         return next(reversed(with_profile or own), None)
+
+
+def heaviest(programs: Iterable[Program]) -> Program | None:
+    """The one with most FLOPs; among equals that with most collectives, then instructions."""
+    return max(programs, key=weight, default=None)
+
+
+def weight(program: Program) -> tuple[int, int, int]:
+    """FLOPs with loops counted as often as they turn, collectives, and instructions."""
+    work = talks = size = 0
+    for computation in launched(program):
+        times = loop_multiplier(program, computation.name) or 1
+        size += len(computation.instructions)
+        for instruction in computation.instructions:
+            work += (flops(program, instruction) or 0) * times
+            talks += collective(program, instruction) is not None
+    return work, talks, size

@@ -10,14 +10,18 @@ only, the last of these comes nearest.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
 
-from counterpoint.timeline.meetings import meetings, stays
+from counterpoint.core.basis import Unknown
+from counterpoint.pgle.names import named_ops
+from counterpoint.pgle.needed import costs_found
+from counterpoint.pgle.profile import Cost, Profile
+from counterpoint.timeline.hosts.alignment import meetings, stays, with_groups
 from counterpoint.timeline.model import Lane, Timeline
-from counterpoint.timeline.ranks import with_groups
 from counterpoint.timeline.recording import Schema
 
 SAMPLES: Final[Schema] = {
@@ -163,3 +167,151 @@ def _of_collectives(times: pl.DataFrame, ops: pl.DataFrame, ps: str) -> pl.DataF
     names = _numbered(ops).select("collective", "program", "instruction", "member").unique()
     named = times.join(names, on="collective").rename({ps: "ps"})
     return named.select(*SAMPLES).cast({**SAMPLES})
+
+
+_PS_PER_US: Final = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Device time of one run of a program, by instruction; `how` tells where it was taken."""
+
+    us: Mapping[str, float]
+    how: str
+
+
+def measured_times(timeline: Timeline, program: int) -> Measured | Unknown:
+    """What the Timeline tells of the program of that index."""
+    runs = _steady_runs(timeline, program)
+    if runs.is_empty():
+        return Unknown("the profile holds no run of the program on a device")
+    ops = named_ops(timeline).select("row", "instruction", "program", "lane", "async_window")
+    per_name = (
+        timeline.spans.lazy()
+        .join(runs.lazy(), on="run")
+        .join(ops.lazy(), left_on="op", right_on="row")
+        .filter(
+            pl.col("program") == program,
+            pl.col("lane") != Lane.CONTROL,
+            ~pl.col("async_window").fill_null(value=False),
+            pl.col("instruction").is_not_null(),
+        )
+        .group_by("instruction")
+        .agg(pl.col("dur_ps").sum())
+        .sort("instruction")
+        .collect()
+    )
+    if per_name.is_empty():
+        return Unknown("the profile names no instructions of the program")
+    count = len(runs)
+    us = {str(name): round(ps / count / _PS_PER_US, 6) for name, ps in per_name.iter_rows()}
+    return Measured(us, f"mean of {count:,} runs on {_devices(timeline, runs)}")
+
+
+def _steady_runs(timeline: Timeline, program: int) -> pl.DataFrame:
+    """Rows of the program's runs: those in steady steps, where the profile has such."""
+    runs = timeline.runs.with_row_index("run").filter(pl.col("program") == program)
+    steady = timeline.steps.filter("steady")["step"].unique().to_list()
+    inside = runs.filter(pl.col("step").is_in(steady))
+    return (runs if inside.is_empty() else inside).select("run")
+
+
+def _devices(timeline: Timeline, runs: pl.DataFrame) -> str:
+    count = timeline.runs[runs["run"]]["device"].n_unique()
+    return f"{count} device{'' if count == 1 else 's'}"
+
+
+_ENOUGH: Final = 3
+"""Steady steps without which runs count, too, whose step's end was not seen: theirs was."""
+
+_COLUMNS: Final = ("run", "program", "device", "index")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Counted:
+    """Rows of the Timeline's runs that count, and the programs of which none but the first ran."""
+
+    runs: pl.DataFrame  # run, program, device, index
+    only_first: tuple[int, ...]
+
+
+def counted_runs(timeline: Timeline, *, keep_warmup: bool = False) -> Counted:
+    """Choose the runs; a program keeps the best that it has."""
+    runs = timeline.runs.with_row_index("run")
+    if keep_warmup:
+        return Counted(runs.select(_COLUMNS), ())
+    rated = _rated(timeline, runs)
+    kept = rated.filter(
+        pl.when("any_best")
+        .then("best")
+        .when("any_later")
+        .then("later")
+        .otherwise(pl.lit(value=True))
+    )
+    alone = rated.filter(~pl.col("any_later"))["program"].unique().sort().to_list()
+    return Counted(kept.select(_COLUMNS), tuple(alone))
+
+
+def _rated(timeline: Timeline, runs: pl.DataFrame) -> pl.DataFrame:
+    """Runs with `later` and `best`: not the first of their program, and in no step but steady."""
+    steady = timeline.steps.filter("steady")
+    if steady["step"].n_unique() < _ENOUGH:
+        steady = timeline.steps.filter(pl.col("steady") | ~pl.col("whole"))
+    steady = steady.select("step", "device", in_steady=True)
+    is_first = pl.col("index") == pl.col("index").min().over("program", "device")
+    settled = pl.col("in_steady").fill_null(value=False) | pl.col("step").is_null()
+    return (
+        runs.join(steady, on=["step", "device"], how="left", maintain_order="left")
+        .with_columns(is_first=is_first, settled=settled)
+        .with_columns(later=~pl.col("is_first").any().over("program", "index"))
+        .with_columns(best=pl.col("later") & pl.col("settled").all().over("program", "index"))
+        .with_columns(
+            any_best=pl.col("best").any().over("program"),
+            any_later=pl.col("later").any().over("program"),
+        )
+    )
+
+
+def settled(profile: Profile) -> dict[str, Cost]:
+    """Costs by key, each module's in the order of the file.
+
+    A bare name that comes after a module's own overrides it, as it does in XLA.
+    """
+    by_module: dict[str | None, list[Cost]] = {}
+    for cost in profile.costs:
+        by_module.setdefault(cost.fingerprint, []).append(cost)
+    mixed = None in by_module and len(by_module) > 1
+    return {
+        cost.key: cost
+        for fingerprint, own in by_module.items()
+        for cost in _of_module(fingerprint, own, profile.costs if mixed else own)
+    }
+
+
+def _of_module(
+    fingerprint: str | None, own: Iterable[Cost], costs: Iterable[Cost]
+) -> Iterable[Cost]:
+    found = costs_found(costs, fingerprint)
+    names = costs_found(own, fingerprint)
+    return (Cost(name, found.get(name, us), fingerprint) for name, us in names.items())
+
+
+def same_costs(
+    profile: Profile, taken: Mapping[str, Cost]
+) -> Mapping[str | None, tuple[str | None, ...]]:
+    """Fingerprints under which the same costs stand, by the first of them.
+
+    Hosts may compile one module to different fingerprints; `make_profile` writes the costs of all
+    hosts under each. They are costs of one module: a sum counts them once. Modules that the file
+    names differently stay apart whatever they cost, and so do those of a single instruction, where
+    equal costs prove nothing.
+    """
+    own: dict[str | None, dict[str, float]] = {}
+    for cost in taken.values():
+        own.setdefault(cost.fingerprint, {})[cost.name] = cost.us
+    groups: dict[object, list[str | None]] = {}
+    for fingerprint, costs in own.items():
+        name = profile.origin.get(f"module {fingerprint}", "").partition(",")[0]
+        alone = fingerprint if len(costs) == 1 else None
+        groups.setdefault((name, alone, frozenset(costs.items())), []).append(fingerprint)
+    return {group[0]: tuple(group) for group in groups.values()}

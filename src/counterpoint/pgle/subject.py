@@ -17,8 +17,8 @@ from typing import Final
 from counterpoint.core.basis import Unknown
 from counterpoint.core.errors import InputError
 from counterpoint.hlo import Program, read_program
-from counterpoint.pgle.measured import Measured, measured_times
-from counterpoint.pgle.step_module import heaviest
+from counterpoint.pgle.proof import heaviest
+from counterpoint.pgle.samples import Measured, measured_times
 from counterpoint.runs import Run, is_run, read_run
 from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.read import read

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 
 from counterpoint.report.document import Document, Fact, Facts, Section, Tone, printable
-from counterpoint.report.workflow_sections import compiler_facts, times_section
+from counterpoint.report.feedback_document import compiler_facts, times_section
 from counterpoint.workflow.feedback.auto import Auto
 
 

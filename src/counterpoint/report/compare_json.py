@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from counterpoint.core.basis import Range, Unknown
-from counterpoint.diagnose.compare.comparison import Change, Comparison, Work
-from counterpoint.diagnose.compare.network import Network
+from counterpoint.diagnose.compare.comparison import Change, Comparison, Network, Schedule, Work
 from counterpoint.diagnose.compare.row import Row
-from counterpoint.diagnose.compare.schedule import Schedule
 from counterpoint.diagnose.compare.side import Side
 from counterpoint.diagnose.compare.step_time import StepChange, Verdict
 from counterpoint.pgle.movement import Move

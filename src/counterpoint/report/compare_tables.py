@@ -7,16 +7,21 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from counterpoint.core.basis import Unknown
-from counterpoint.diagnose.compare.comparison import Change, Comparison, Work
+from counterpoint.diagnose.compare.comparison import (
+    Change,
+    Comparison,
+    Network,
+    Regrouped,
+    Schedule,
+    Work,
+)
 from counterpoint.diagnose.compare.experiment import About
 from counterpoint.diagnose.compare.matching import How
-from counterpoint.diagnose.compare.network import Network
 from counterpoint.diagnose.compare.row import Row
-from counterpoint.diagnose.compare.schedule import Regrouped, Schedule
 from counterpoint.pgle.movement import Move, shown
 from counterpoint.report import units
 from counterpoint.report.document import Column, Kind, Prose, Section, Table, Tone, printable
-from counterpoint.report.places import distinct, short_path
+from counterpoint.report.findings import distinct, short_path
 
 _NAME: Final = 40
 _PAIR: Final = 84

@@ -6,8 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final
 
-from counterpoint.doctor.diagnosis import Diagnosis, Said
-from counterpoint.doctor.verdict import Status
+from counterpoint.doctor.diagnosis import Diagnosis, Said, Status
 from counterpoint.report.document import (
     Block,
     Document,

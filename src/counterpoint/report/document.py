@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from counterpoint.report.printable import printable as printable  # noqa: PLC0414 - a public name
+from counterpoint.report.units import printable as printable  # noqa: PLC0414 - a public name
 
 
 class Tone(Enum):

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from counterpoint.core.basis import Basis, Range
 from counterpoint.diagnose.explain import Explanation
-from counterpoint.diagnose.metrics.groups import By
+from counterpoint.diagnose.metrics.ops import By
 from counterpoint.report import units
 from counterpoint.report.document import (
     Document,
@@ -32,18 +32,49 @@ from counterpoint.report.findings import (
     largest_loss,
     largest_losses,
 )
-from counterpoint.report.notes import note_facts
-from counterpoint.report.run_next import trial_of
-from counterpoint.report.step_parts import parts_section
+from counterpoint.report.runs_document import trial_of
 from counterpoint.report.step_time import (
     others_share,
     own_step,
+    parts_section,
     step_line,
     step_section,
     subject,
 )
 from counterpoint.runs import Run
 from counterpoint.timeline.device import Host
+
+_MOST: Final = 8
+_NUMBER: Final = re.compile(r"[+-]?\d[\d,.]*")
+_PATH: Final = re.compile(r"\S*/\S*")
+
+
+def note_facts(
+    notes: Sequence[str], hosts: Iterable[Host] = (), names: Iterable[str] = ()
+) -> list[Fact]:
+    """The notes, the first of them where they are many; `names` are those of programs."""
+    merged = list(merged_notes(notes, hosts, names))
+    rows = [Fact("note", printable(note), Tone.QUIET) for note in merged[:_MOST]]
+    more = len(merged) - _MOST
+    if more > 0:
+        rows.append(Fact("", f"and {more} more note{'s' * (more > 1)}: --json", Tone.QUIET))
+    return rows
+
+
+def merged_notes(
+    notes: Sequence[str], hosts: Iterable[Host] = (), names: Iterable[str] = ()
+) -> Iterator[str]:
+    """Each note once: those that differ in numbers, paths and names only are told by the first."""
+    known = {word for host in hosts for word in (host.name, host.source) if word}
+    words = sorted({*known, *names}, key=len, reverse=True)
+    known_names = re.compile("|".join(map(re.escape, words))) if words else None
+    alike: dict[str, list[str]] = {}
+    for note in dict.fromkeys(notes):
+        form = known_names.sub("*", note) if known_names else note
+        alike.setdefault(_NUMBER.sub("#", _PATH.sub("*", form)), []).append(note)
+    for first, *others in alike.values():
+        yield f"{first} (and {len(others)} more like this)" if others else first
+
 
 _INPUTS: Final = 3
 _APART: Final = re.compile(r"[\s(),;]+")

@@ -11,10 +11,10 @@ from typing import Any, Final
 import polars as pl
 
 from counterpoint.diagnose.metrics.attribution import PHASES
-from counterpoint.diagnose.metrics.groups import GROUPINGS, By, finest, grouped
+from counterpoint.diagnose.metrics.ops import GROUPINGS, By, finest, grouped
 from counterpoint.report import units
 from counterpoint.report.document import Column, Kind, Prose, Section, Table, Tone, printable
-from counterpoint.report.places import distinct, short_path, unlike_paths
+from counterpoint.report.findings import distinct, short_path, unlike_paths
 
 Row = dict[str, Any]
 

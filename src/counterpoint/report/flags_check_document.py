@@ -9,12 +9,11 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from counterpoint.flags.channel import Channel
-from counterpoint.flags.lint.examination import Examination
-from counterpoint.flags.lint.lost import what_is_lost
-from counterpoint.flags.lint.remark import Remark, Severity, advice_of
+from counterpoint.flags.lint.check import Examination
+from counterpoint.flags.lint.context import Remark, Severity, advice_of, what_is_lost
+from counterpoint.flags.settings import Channel
 from counterpoint.flags.written import Place, SlipKind, Written
-from counterpoint.report.printable import printable
+from counterpoint.report.units import printable
 
 if TYPE_CHECKING:
     from counterpoint.flags.lint.fix import Fixed

@@ -6,8 +6,8 @@ import json
 from typing import Any, Final
 
 from counterpoint.flags.advice.recommend import Advised, Recommendation
-from counterpoint.flags.channel import Channel
 from counterpoint.flags.rendering import render
+from counterpoint.flags.settings import Channel
 from counterpoint.report.document import (
     Column,
     Document,

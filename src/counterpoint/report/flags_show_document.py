@@ -11,9 +11,9 @@ from counterpoint.flags.catalogue.about import Note, Reader
 from counterpoint.flags.catalogue.history import Change
 from counterpoint.flags.catalogue.lookup import releases
 from counterpoint.flags.catalogue.standing import State, came
-from counterpoint.flags.channel import Channel
-from counterpoint.flags.lint.fate import Kind as FateKind
-from counterpoint.flags.lint.fate import ending, fate
+from counterpoint.flags.lint.lifecycle import Kind as FateKind
+from counterpoint.flags.lint.lifecycle import ending, fate
+from counterpoint.flags.settings import Channel
 from counterpoint.flags.showing import Shown, Verdict
 from counterpoint.flags.xla_flags import render_xla_flags
 from counterpoint.report.document import (
@@ -26,7 +26,7 @@ from counterpoint.report.document import (
     Tone,
     printable,
 )
-from counterpoint.report.flags_list_document import flag_data, release_notes
+from counterpoint.report.flags_catalogue_document import flag_data, release_notes
 
 SCHEMA: Final = "counterpoint.flags.show/1"
 

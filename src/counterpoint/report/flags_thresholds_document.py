@@ -9,8 +9,14 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from counterpoint.flags.advice.combiner import DEFAULT
-from counterpoint.flags.advice.layer_rule import LayerRule
-from counterpoint.flags.advice.thresholds import Combining, Site, Step, Thresholds, flag_of
+from counterpoint.flags.advice.thresholds import (
+    Combining,
+    LayerRule,
+    Site,
+    Step,
+    Thresholds,
+    flag_of,
+)
 from counterpoint.report import units
 from counterpoint.report.document import (
     Column,

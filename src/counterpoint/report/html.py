@@ -14,7 +14,6 @@ from typing import Final
 
 from counterpoint.diagnose.compare.comparison import Comparison
 from counterpoint.diagnose.explain import Explanation
-from counterpoint.report.bar import bar_cells
 from counterpoint.report.chart import chart_lines
 from counterpoint.report.compare_document import compare_document
 from counterpoint.report.document import (
@@ -35,10 +34,11 @@ from counterpoint.report.document import (
 )
 from counterpoint.report.explain_document import explain_document
 from counterpoint.report.predict_document import predict_document
+from counterpoint.report.terminal import bar_cells
 from counterpoint.report.tune_document import tune_document
 from counterpoint.tune.conclusion.conclude import conclude
 from counterpoint.tune.conclusion.conclusion import Conclusion
-from counterpoint.tune.study.plan_text import plan_of
+from counterpoint.tune.study.directory import plan_of
 from counterpoint.tune.study.study import Study
 from counterpoint.workflow.prediction.prediction import Prediction
 

@@ -16,8 +16,8 @@ import polars as pl
 from counterpoint.core.basis import Range, Unknown
 from counterpoint.diagnose.explain import Explanation
 from counterpoint.diagnose.finding import Finding
-from counterpoint.diagnose.metrics.groups import SCHEMA as GROUP_KEYS
-from counterpoint.diagnose.metrics.groups import all_groups
+from counterpoint.diagnose.metrics.ops import SCHEMA as GROUP_KEYS
+from counterpoint.diagnose.metrics.ops import all_groups
 from counterpoint.diagnose.step import Breakdown, Phases, StepTimes
 from counterpoint.report import units
 from counterpoint.runs import Run

@@ -8,7 +8,7 @@ from typing import Any, Final
 from counterpoint.compile import Compiled
 from counterpoint.core.basis import Unknown
 from counterpoint.pgle.apply import Applied
-from counterpoint.pgle.staleness import Fit
+from counterpoint.pgle.needed import Fit
 from counterpoint.report import units
 from counterpoint.report.document import (
     Document,
@@ -19,7 +19,7 @@ from counterpoint.report.document import (
     Tone,
     printable,
 )
-from counterpoint.report.movement_section import movement_data, movement_section
+from counterpoint.report.feedback_document import movement_data, movement_section
 
 SCHEMA: Final = "counterpoint.pgle-apply/1"
 _NAMES: Final = 5

@@ -7,9 +7,9 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from counterpoint.pgle.made import Made, ModuleCosts
+from counterpoint.pgle.modules import Made, ModuleCosts
 from counterpoint.pgle.profile import Cost, Profile
-from counterpoint.pgle.settled import same_costs, settled
+from counterpoint.pgle.samples import same_costs, settled
 from counterpoint.report import units
 from counterpoint.report.document import (
     Column,

@@ -13,8 +13,7 @@ from counterpoint.core.basis import Range
 from counterpoint.cost import Source
 from counterpoint.report import units
 from counterpoint.report.document import Document, Fact, Facts, Section, Tone, printable
-from counterpoint.report.explain_document import answer_sections, detail_sections
-from counterpoint.report.notes import note_facts
+from counterpoint.report.explain_document import answer_sections, detail_sections, note_facts
 from counterpoint.report.predict_tables import (
     against_section,
     candidates_section,

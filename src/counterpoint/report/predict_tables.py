@@ -18,7 +18,7 @@ from counterpoint.report.document import (
     Tone,
     printable,
 )
-from counterpoint.report.places import distinct, short_path, without_middle
+from counterpoint.report.findings import distinct, short_path, without_middle
 from counterpoint.workflow.prediction.against import Against
 from counterpoint.workflow.prediction.prediction import Prediction, Standing
 from counterpoint.workflow.prediction.ranking import INDIFFERENCE, simplest

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 from typing import Final, TextIO
 
 from rich.console import Console
 from rich.text import Text
 
-from counterpoint.report.bar import BLOCKS, LETTERS, Pattern, bar_cells
+from counterpoint.report.calibration_document import GAP, fit, widths
 from counterpoint.report.chart import chart_lines
 from counterpoint.report.document import (
     Breakdown,
@@ -30,11 +30,47 @@ from counterpoint.report.document import (
     Part,
     Prose,
     Section,
+    Slice,
     Table,
     Tone,
 )
-from counterpoint.report.fit import GAP, fit, widths
-from counterpoint.report.places import ELLIPSIS
+from counterpoint.report.findings import ELLIPSIS
+
+Pattern = Mapping[Part, str]
+
+BLOCKS: Final[Pattern] = {
+    Part.COMPUTE: "█",
+    Part.HIDDEN: "▓",
+    Part.COLLECTIVE: "▒",
+    Part.COPY: "░",
+    Part.IDLE: "·",
+}
+LETTERS: Final[Pattern] = {
+    Part.COMPUTE: "#",
+    Part.HIDDEN: "+",
+    Part.COLLECTIVE: "=",
+    Part.COPY: "-",
+    Part.IDLE: ".",
+}
+
+
+def bar_cells(slices: Sequence[Slice], width: int) -> list[tuple[Part, int]]:
+    """Each part with its number of characters, which together are the width.
+
+    A slice within another takes its characters from that one.
+    """
+    inner = {item.within: item.fraction for item in slices if item.within is not None}
+    own = [item.fraction - inner.get(item.part, 0.0) for item in slices]
+    ends = [0.0]
+    for fraction in own:
+        ends.append(ends[-1] + max(fraction, 0.0))
+    whole = ends[-1] or 1.0
+    bounds = [round(end / whole * width) for end in ends]
+    return [
+        (item.part, last - first)
+        for item, (first, last) in zip(slices, pairwise(bounds), strict=True)
+    ]
+
 
 _INDENT: Final = "  "
 _PROSE: Final = 110

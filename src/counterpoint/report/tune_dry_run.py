@@ -23,9 +23,9 @@ from counterpoint.report.tune_document import settings_lines
 from counterpoint.report.tune_json import arm_data, settings_data
 from counterpoint.report.tune_words import budget_text, duration, several
 from counterpoint.tune.arm import Arm, Origin
-from counterpoint.tune.dry import DryRun
-from counterpoint.tune.online.budget import Cost
 from counterpoint.tune.plan import Budget
+from counterpoint.tune.race.budget import Cost
+from counterpoint.tune.session import DryRun
 from counterpoint.tune.space.space import Dimension
 
 SCHEMA: Final = "counterpoint.tune-plan/1"

@@ -14,7 +14,7 @@ from counterpoint.flags import Settings
 from counterpoint.report import units
 from counterpoint.report.json import Json, json_lines
 from counterpoint.tune.arm import Arm, Predicted
-from counterpoint.tune.conclusion.beside import beside
+from counterpoint.tune.conclusion.caveats import beside
 from counterpoint.tune.conclusion.conclusion import ArmRow, Conclusion, Spent
 from counterpoint.tune.statistics.estimate import Estimate, Noise
 

@@ -14,7 +14,7 @@ from typing import Final
 from counterpoint.core.basis import Unknown
 from counterpoint.report import units
 from counterpoint.report.document import printable
-from counterpoint.report.places import without_middle
+from counterpoint.report.findings import without_middle
 from counterpoint.report.tune_words import (
     clock,
     duration,

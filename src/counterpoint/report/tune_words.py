@@ -7,8 +7,8 @@ from typing import Final
 from counterpoint.core.basis import Range, Unknown
 from counterpoint.report import units
 from counterpoint.report.document import printable
-from counterpoint.tune.online.race import DECIDED, SPENT
 from counterpoint.tune.plan import Budget
+from counterpoint.tune.race.race import DECIDED, SPENT
 
 _MINUTE: Final = 60
 _HOUR: Final = 3600

@@ -127,3 +127,13 @@ def _power(figure: float, base: int, powers: int) -> int:
     while power < powers - 1 and abs(figure) >= base ** (power + 1):
         power += 1
     return power
+
+
+def printable(text: str) -> str:
+    """The text on one line without control characters, which are shown as escapes."""
+    if text.isprintable():
+        return text
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode()
+        for character in text
+    )

@@ -10,13 +10,11 @@ from typing import Any, Final
 
 from counterpoint.core.basis import Unknown
 from counterpoint.pgle.check import Coverage
-from counterpoint.report.movement_section import movement_data
+from counterpoint.report.feedback_document import movement_data
 from counterpoint.runs import Run
 from counterpoint.runs.score import Score
 from counterpoint.workflow.feedback.auto import Auto
-from counterpoint.workflow.feedback.comparison import Comparison
-from counterpoint.workflow.feedback.feedback import Arm, Feedback
-from counterpoint.workflow.feedback.proof import Proof
+from counterpoint.workflow.feedback.feedback import Arm, Comparison, Feedback, Proof
 
 FEEDBACK: Final = "counterpoint.pgle-feedback/1"
 AUTO: Final = "counterpoint.pgle-auto/1"

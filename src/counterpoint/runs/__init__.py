@@ -1,9 +1,9 @@
 """Runs: the record that one execution of a workload leaves, written and read. No processes."""
 
 from counterpoint.runs.compiler_lines import CompilerLine as CompilerLine
-from counterpoint.runs.debug_options import effective_flags as effective_flags
-from counterpoint.runs.debug_options import flags_by_module as flags_by_module
-from counterpoint.runs.debug_options import read_debug_options as read_debug_options
+from counterpoint.runs.compiler_reports import effective_flags as effective_flags
+from counterpoint.runs.compiler_reports import flags_by_module as flags_by_module
+from counterpoint.runs.compiler_reports import read_debug_options as read_debug_options
 from counterpoint.runs.outcome import Outcome as Outcome
 from counterpoint.runs.outcome import OutcomeKind as OutcomeKind
 from counterpoint.runs.reader import find_runs as find_runs

@@ -13,8 +13,7 @@ from typing import Final, cast
 from counterpoint.core.documents import parse_json
 from counterpoint.core.errors import InputError
 from counterpoint.runs import layout
-from counterpoint.runs.alive import is_alive
-from counterpoint.runs.outcome import Outcome, OutcomeKind, outcome_of_ranks
+from counterpoint.runs.outcome import Outcome, OutcomeKind, is_alive, outcome_of_ranks
 from counterpoint.runs.process import read_processes
 from counterpoint.runs.reached import unreached
 from counterpoint.runs.records import read_compiles, read_steps

@@ -14,11 +14,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, cast
 
-from counterpoint.core.beside import beside
+from counterpoint.core.documents import beside
 from counterpoint.core.errors import CounterpointError, InputError, UsageError
 from counterpoint.runs import layout
-from counterpoint.runs.alive import start_of
-from counterpoint.runs.outcome import Outcome, OutcomeKind
+from counterpoint.runs.outcome import Outcome, OutcomeKind, start_of
 from counterpoint.runs.reader import is_run, read_run
 from counterpoint.runs.run import Given
 

@@ -8,11 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterpoint.cost import Contention
-from counterpoint.simulate.course import Course
-from counterpoint.simulate.engine import Engine
-from counterpoint.simulate.plan import Plan, Seconds
-from counterpoint.simulate.prices import Prices
-from counterpoint.simulate.streams import MAIN_STREAM, Load
+from counterpoint.simulate.engine import Course, Engine
+from counterpoint.simulate.plan import MAIN_STREAM, Load, Plan, Prices, Seconds
 
 
 @dataclass(frozen=True, slots=True, eq=False)

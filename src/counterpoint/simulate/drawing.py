@@ -7,11 +7,12 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from counterpoint.core.basis import Basis
-from counterpoint.core.errors import InputError
+from counterpoint.core.basis import Basis, Range
+from counterpoint.core.errors import CounterpointError, InputError
+from counterpoint.hardware import Target, parse_target
 from counterpoint.hlo import Program
 from counterpoint.simulate.case import Case
-from counterpoint.simulate.course import Course, Entry
+from counterpoint.simulate.engine import Course, Entry
 from counterpoint.simulate.plan import Seconds
 from counterpoint.timeline.device import Device, Host
 from counterpoint.timeline.model import (
@@ -138,3 +139,43 @@ def _of_entry(case: Case, entry: Entry) -> tuple[Seconds, Seconds, Seconds, Seco
         (shifts[:, None] + start[None, :]).ravel(),
         (shifts[:, None] + end[None, :]).ravel(),
     )
+
+
+_SAYS: Final = "one device stands for "
+
+
+def stands_for(target: Target | None) -> str:
+    """The host's name."""
+    return _SAYS + (f"{target.devices:,} of {target}" if target else "all")
+
+
+def target_said(timeline: Timeline) -> Target | None:
+    """The Target that a prediction was made for; None where nobody said, or no longer can."""
+    if timeline.basis is not Basis.PREDICTED or not timeline.hosts:
+        return None
+    said, _, written = timeline.hosts[0].name.removeprefix(_SAYS).partition(" of ")
+    if not said or not written:
+        return None
+    try:
+        return parse_target(written)
+    except CounterpointError:
+        return None  # a file that is gone
+
+
+NOTED: Final = "prediction_range_s"
+
+
+def range_noted(reach: Range) -> dict[str, str]:
+    """For the environment of a Timeline."""
+    return {NOTED: f"{float(reach.low)!r} {float(reach.high)!r}"}
+
+
+def range_said(timeline: Timeline) -> Range | None:
+    """What was noted; None where nothing was, or not in this way."""
+    if timeline.basis is not Basis.PREDICTED:
+        return None
+    try:
+        low, high = map(float, timeline.environment.get(NOTED, "").split())
+        return Range(low, high)
+    except ValueError:
+        return None

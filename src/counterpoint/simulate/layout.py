@@ -10,9 +10,22 @@ import numpy as np
 
 from counterpoint.core.errors import InputError
 from counterpoint.hlo import Instruction, Program, is_done, is_start, launches, trip_count
-from counterpoint.simulate.origins import starts_of
-from counterpoint.simulate.plan import Block, Choice, Join, Launch, Loop, Plan, Step, Steps, Work
-from counterpoint.simulate.streams import Load, Streams, is_asynchronous, load
+from counterpoint.simulate.plan import (
+    Block,
+    Choice,
+    Join,
+    Launch,
+    Load,
+    Loop,
+    Plan,
+    Step,
+    Steps,
+    Streams,
+    Work,
+    is_asynchronous,
+    load,
+    starts_of,
+)
 
 _DEEPEST: Final = 64
 """Computations within computations; a program that nests deeper is damaged."""

@@ -7,14 +7,126 @@ hundreds of instructions cost becomes one number per block.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from counterpoint.hlo import Instruction
-from counterpoint.simulate.streams import Load
+from counterpoint.cost import CostModel, Family, Price, Source
+from counterpoint.hlo import (
+    Instruction,
+    Program,
+    Shape,
+    category,
+    collective,
+    is_done,
+    is_start,
+    start_of,
+)
+from counterpoint.hlo.category import Category
+
+_COMPUTE_STREAMS: Final = 4
+_HOST_MEMORY: Final = 5
+_PIPELINED: Final = "_xla_send_recv_pipeline"
+_ANNOTATED: Final = "_xla_stream_annotation"
+_DOMAIN: Final = re.compile(r'"communication_domain"\s*:\s*"?([\w-]+)')
+
+
+class Load(IntEnum):
+    """What a piece of work keeps busy, so what it slows down."""
+
+    COMPUTE = 0
+    COLLECTIVE = 1
+    HOST = 2  # the way between device and host
+
+
+MAIN: Final = "main"
+MAIN_STREAM: Final = 0
+
+
+@dataclass(slots=True)
+class Streams:
+    """Gives streams out, in the order of the schedule. `names` has those in use, main first."""
+
+    communication: int = 1
+    names: list[str] = field(default_factory=lambda: [MAIN])
+    _turns: dict[str, int] = field(default_factory=dict[str, int])
+
+    def of(self, start: Instruction, load: Load) -> int:
+        """The stream of an asynchronous instruction."""
+        annotated = dict(start.frontend_attributes).get(_ANNOTATED, "")
+        if load is Load.HOST:
+            return self._number("copies to host" if _to_host(start) else "copies from host")
+        if load is Load.COMPUTE:
+            given = int(annotated) if annotated.isdecimal() else None
+            turn = self._turn("compute", _COMPUTE_STREAMS) if given is None else given
+            return self._number(f"compute {turn + 1}")
+        if annotated.isdecimal():
+            return self._number(f"communication {annotated}")
+        return self._number(self._communication(start))
+
+    def _communication(self, start: Instruction) -> str:
+        pipelined = dict(start.frontend_attributes).get(_PIPELINED)
+        if pipelined is not None and self.communication > 1:
+            return f"communication {2 if pipelined == '1' else 1}"
+        domain = _DOMAIN.search(start.backend_config)
+        own = domain is not None and not domain[1].endswith("_UNSPECIFIED")
+        pool = f"communication {domain[1]}" if domain and own else "communication"
+        turn = self._turn(pool, self.communication)
+        return f"{pool} {turn}" if turn else pool
+
+    def _turn(self, pool: str, size: int) -> int:
+        turn = self._turns.get(pool, 0)
+        self._turns[pool] = (turn + 1) % size
+        return turn
+
+    def _number(self, name: str) -> int:
+        if name not in self.names:
+            self.names.append(name)
+        return self.names.index(name)
+
+
+def load(program: Program, instruction: Instruction) -> Load:
+    """What an instruction keeps busy."""
+    if collective(program, instruction) is not None:
+        return Load.COLLECTIVE
+    if instruction.opcode.startswith("custom-call"):
+        return Load.COMPUTE  # a callback: the stream waits for Python, nothing crosses for long
+    if category(program, instruction) is Category.HOST or _moves_to_host(program, instruction):
+        return Load.HOST
+    return Load.COMPUTE
+
+
+def is_asynchronous(instruction: Instruction) -> bool:
+    """Whether it runs beside the main stream."""
+    return is_start(instruction) and not instruction.is_sync
+
+
+def _moves_to_host(program: Program, start: Instruction) -> bool:
+    """An asynchronous slice or update of a buffer in host memory."""
+    if not is_start(start) or start.opcode == "copy-start":
+        return False
+    stem = start.opcode.removesuffix("-start")
+    words = [stem, *(it.opcode for it in program.body(start))]
+    sliced = any(it in ("dynamic-slice", "dynamic-update-slice", "fusion") for it in words)
+    shapes = [start.shape, *(it.shape for it in program.operands(start))]
+    return sliced and any(map(_on_host, shapes))
+
+
+def _to_host(start: Instruction) -> bool:
+    """Whether the result lies in host memory: a start's type has its result or its operands."""
+    if start.opcode == "copy-start":
+        return bool(start.shape.parts) and _on_host(start.shape.parts[0])
+    return any(_on_host(part) for part in start.shape.parts[1:2]) or start.opcode == "send"
+
+
+def _on_host(shape: Shape) -> bool:
+    return any(leaf.memory_space == _HOST_MEMORY for leaf in shape.leaves)
+
 
 Seconds = NDArray[np.float64]
 
@@ -89,3 +201,103 @@ class Plan:
     def block_sums(self, costs: Seconds) -> Seconds:
         """Of something per instruction, the sum of each block."""
         return np.add.reduceat(costs * self.weights, [block.first for block in self.blocks])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prices:
+    """One row per instruction of the plan."""
+
+    prices: tuple[Price, ...]
+    likely: Seconds
+    low: Seconds
+    high: Seconds
+    measured: NDArray[np.bool_]
+
+    def families(self) -> Iterator[tuple[Family, Seconds, Seconds]]:
+        """Each family that has a reach, with all costs when it alone is low, and high."""
+        family = np.array([price.family for price in self.prices], object)
+        reaches = (self.low < self.likely) | (self.high > self.likely)
+        for one in Family:
+            mine = family == one
+            if (mine & reaches).any():
+                yield (
+                    one,
+                    np.where(mine, self.low, self.likely),
+                    np.where(mine, self.high, self.likely),
+                )
+
+    def by_source(self, times: Seconds) -> dict[Source, float]:
+        """Seconds of work by where its price comes from; `times` has how often each runs."""
+        sums: dict[Source, float] = {}
+        for price, count in zip(self.prices, times.tolist(), strict=True):
+            if price.source is not Source.FREE and count:
+                sums[price.source] = sums.get(price.source, 0.0) + price.seconds * count
+        return sums
+
+
+def ask(program: Program, plan: Plan, model: CostModel) -> Prices:
+    """What the model says of every instruction."""
+    prices = tuple(model.price(program, it) for it in plan.instructions)
+    return Prices(
+        prices=prices,
+        likely=np.array([price.seconds for price in prices]),
+        low=np.array([price.low for price in prices]),
+        high=np.array([price.high for price in prices]),
+        measured=np.array([price.source is Source.MEASURED for price in prices]),
+    )
+
+
+_PASSING = ("bitcast", "optimization-barrier", "opt-barrier", "copy")
+
+
+def starts_of(program: Program, done: Instruction) -> list[Instruction]:
+    """All starts whose end a done can mark."""
+    own = start_of(program, done)
+    if own is not None:
+        return [own]
+    operands = program.operands(done)
+    return list(_trace(program, operands[0], set())) if operands else []
+
+
+def _trace(
+    program: Program, it: Instruction, seen: set[tuple[str, str, int]], element: int = -1
+) -> Iterator[Instruction]:
+    """Starts whose value an instruction may carry, in the element of its tuple."""
+    key = (it.computation, it.name, element)
+    if key in seen:
+        return
+    seen.add(key)
+    operands = program.operands(it)
+    if is_start(it):
+        yield it
+    elif it.opcode == "get-tuple-element" and operands:
+        yield from _trace(program, operands[0], seen, it.tuple_index or 0)
+    elif it.opcode == "tuple" and 0 <= element < len(operands):
+        yield from _trace(program, operands[element], seen)
+    elif it.opcode == "parameter":
+        yield from _from_callers(program, it, seen, element)
+    elif it.opcode == "while" and it.calls:
+        yield from _from_body(program, it.calls[0], seen, element)
+        yield from _trace(program, operands[0], seen, element)
+    elif (it.opcode in _PASSING or is_done(it)) and operands:
+        yield from _trace(program, operands[0], seen, element)
+
+
+def _from_callers(
+    program: Program, parameter: Instruction, seen: set[tuple[str, str, int]], element: int
+) -> Iterator[Instruction]:
+    for caller in program.callers(parameter.computation):
+        given = program.operands(caller)
+        if caller.opcode == "while" and given:
+            yield from _from_body(program, parameter.computation, seen, element)
+            yield from _trace(program, given[0], seen, element)
+        elif caller.opcode == "call" and (parameter.parameter_number or 0) < len(given):
+            yield from _trace(program, given[parameter.parameter_number or 0], seen, element)
+
+
+def _from_body(
+    program: Program, body: str, seen: set[tuple[str, str, int]], element: int
+) -> Iterator[Instruction]:
+    root = program.root(body)
+    if root is not None:
+        yield from _trace(program, root, seen, element)

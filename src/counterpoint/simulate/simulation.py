@@ -2,12 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from statistics import NormalDist
 
-from counterpoint.cost import Family, Source
-from counterpoint.timeline.model import Timeline
+import numpy as np
+
+from counterpoint.core.errors import UsageError
+from counterpoint.core.intervals import Intervals, union
+from counterpoint.cost import CostModel, Family, Source
+from counterpoint.hardware.target import Target
+from counterpoint.hlo import (
+    Instruction,
+    Program,
+    category,
+    is_done,
+    launches,
+    provenance,
+    trip_count,
+)
+from counterpoint.simulate.case import Case
+from counterpoint.simulate.drawing import draw, draw_spans, stands_for
+from counterpoint.simulate.engine import MOST_SPANS, MOST_TURNS, Course, Engine, alone
+from counterpoint.simulate.layout import lay_out
+from counterpoint.simulate.plan import Load, Plan, Seconds, ask, is_asynchronous, load
+from counterpoint.timeline.device import Device, Host
+from counterpoint.timeline.model import Lane, Timeline
+from counterpoint.timeline.operations import lane
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,3 +93,347 @@ class Simulation:
     def timeline(self) -> Timeline:
         """The step as a Timeline, drawn when somebody looks at it."""
         return self.draw()
+
+
+def communicating_s(program: Program, case: Case, course: Course) -> tuple[float, float]:
+    """Seconds of communication, and of these exposed, by the very spans that the Timeline has."""
+    lanes = np.array([str(lane(category(program, it), it.opcode)) for it in case.plan.instructions])
+    spans = draw_spans(case, course)
+    at = lanes[spans["op"].to_numpy()]
+    start, end = spans["start_ps"].to_numpy(), (spans["start_ps"] + spans["dur_ps"]).to_numpy()
+
+    def during(one: Lane) -> Intervals:
+        return union(start[at == one], end[at == one])
+
+    talk = during(Lane.COLLECTIVE)
+    return talk.total / 1e12, (talk - during(Lane.COMPUTE)).total / 1e12
+
+
+_DRAWS = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Jitter:
+    """Disturb every piece of work, and let collectives wait for the slowest of their ranks.
+
+    `noise` is the standard deviation of the logarithm of one execution's time; `straggling` that of
+    the speed of a whole device over one step.
+    """
+
+    noise: float = 0.0
+    straggling: float = 0.0
+    ranks: int = 1
+    samples: int = 64
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.noise < 0 or self.straggling < 0 or self.ranks < 1 or self.samples < 1:
+            raise UsageError(
+                f"{self} can't be drawn",
+                why="noise and straggling are 0 or more, ranks and samples 1 or more",
+            )
+
+
+def disturb(jitter: Jitter, case: Case, times: Seconds) -> Jittered:
+    """Run the case again and again; `times` has how often each instruction runs in a step."""
+    generator = np.random.default_rng(jitter.seed)
+    samples = sorted(
+        case.step_s(_disturbed(jitter, case, times, generator)) for _ in range(jitter.samples)
+    )
+    p10, median, p90 = np.percentile(samples, [10, 50, 90]).tolist()
+    return Jittered(samples=tuple(samples), median_s=median, p10_s=p10, p90_s=p90)
+
+
+def _disturbed(
+    jitter: Jitter, case: Case, times: Seconds, generator: np.random.Generator
+) -> Seconds:
+    costs, computes = case.prices.likely, case.loads == Load.COMPUTE
+    talks = (case.loads == Load.COLLECTIVE) & (costs > 0)
+    slowest = _slowest_of(jitter.ranks, generator)
+    evened = jitter.noise / np.sqrt(np.maximum(times, 1))
+    disturbed = costs * np.exp(evened * generator.standard_normal(len(costs)))
+    disturbed[computes] *= np.exp(jitter.straggling * slowest[0])
+    meetings = times[talks].sum()
+    if meetings:
+        # Between two collectives every rank strays by this much; taken alike for all of them.
+        strays = jitter.noise * np.sqrt((times * costs**2)[computes].sum() / meetings)
+        evened_out: Seconds = slowest.std() / np.sqrt(np.maximum(times[talks], 1))
+        wait: Seconds = slowest.mean() + evened_out * generator.standard_normal(len(evened_out))
+        disturbed[talks] += strays * np.maximum(wait, 0)
+    return disturbed
+
+
+def _slowest_of(ranks: int, generator: np.random.Generator) -> Seconds:
+    """Samples of the largest of as many normal numbers as there are ranks."""
+    tail = -np.expm1(np.log(generator.uniform(1e-12, 1, _DRAWS)) / ranks)
+    normal = NormalDist()
+    return np.array([-normal.inv_cdf(min(max(share, 1e-300), 1 - 1e-16)) for share in tail])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Replay:
+    """`each` are seconds of one execution, one per instruction of the plan."""
+
+    plan: Plan
+    names: tuple[str, ...]
+    each: Seconds
+    gap_s: float
+
+    def step_s(self, free: Collection[str] = ()) -> float:
+        """The step if these took no time, nor had to be launched."""
+        left = np.array([name not in free for name in self.names])
+        costs: Seconds = self.each * left
+        return _engine(self.plan, costs + self.gap_s * (costs > 0)).run()
+
+
+def replay(program: Program, seconds: Mapping[str, float], gap_s: float = 0.0) -> Replay:
+    """A Replay on what instructions take in a whole step, by name; others take no time.
+
+    An async instruction goes by its start. What runs several times takes an even share each time.
+    `gap_s` is what the device needs between two pieces of work on a stream.
+    """
+    plan = lay_out(program)
+    names = tuple(it.name for it in plan.instructions)
+    engine = _engine(plan, np.zeros(len(names)))
+    engine.run()
+    sizes = [block.last - block.first for block in plan.blocks]
+    times = np.repeat(np.array(engine.sums.counts, np.float64), sizes) * plan.weights
+    total = np.array([seconds.get(name, 0.0) for name in names], np.float64)
+    each = np.divide(total, times, out=np.zeros_like(total), where=times > 0)
+    return Replay(plan, names, each, gap_s)
+
+
+def _engine(plan: Plan, costs: Seconds) -> Engine:
+    return Engine(plan, plan.block_sums(costs).tolist(), [0.0] * len(plan.blocks))
+
+
+_DEEPEST = 64
+
+
+def overlap_gain_s(program: Program, replay: Replay, names: Collection[str]) -> float:
+    """Seconds that the step would be shorter."""
+    costs = {
+        name: seconds + replay.gap_s if seconds else 0.0
+        for name, seconds in zip(replay.names, replay.each.tolist(), strict=True)
+    }
+    now = _Walk(program, costs, frozenset()).seconds(program.entry)
+    then = _Walk(program, costs, frozenset(names)).seconds(program.entry)
+    return max(0.0, now - then)
+
+
+@dataclass(slots=True)
+class _Walk:
+    """Walks computations; each is walked once, for one execution of it."""
+
+    program: Program
+    costs: Mapping[str, float]
+    asked: frozenset[str]
+    _known: dict[str, float] = field(default_factory=dict[str, float])
+
+    def seconds(self, computation: str, depth: int = 0) -> float:
+        """One execution."""
+        if computation not in self._known:
+            self._known[computation] = 0.0  # what calls itself is damaged
+            run = _Run(self, depth)
+            self._known[computation] = run.of(self.program.computations[computation].instructions)
+        return self._known[computation]
+
+    def cost(self, it: Instruction, depth: int) -> float:
+        """What an instruction takes, with all that it calls."""
+        if it.opcode not in ("while", "conditional", "call") or depth > _DEEPEST:
+            return self.costs.get(it.name, 0.0)
+        inside = [self.seconds(name, depth + 1) for name in it.calls]
+        if it.opcode == "while":
+            return inside[0] * (trip_count(self.program, it) or 1) if inside else 0.0
+        return max(inside, default=0.0) if it.opcode == "conditional" else sum(inside)
+
+
+@dataclass(slots=True)
+class _Run:
+    """One execution of a computation: what is free when, and when each value is there."""
+
+    walk: _Walk
+    depth: int
+    now: float = 0.0
+    _free: dict[Load, float] = field(default_factory=dict[Load, float])
+    _there: dict[str, float] = field(default_factory=dict[str, float])
+
+    def of(self, instructions: Collection[Instruction]) -> float:
+        """Seconds until everything is done."""
+        ahead, behind = self._parted(instructions)
+        while ahead or behind:
+            turn = not ahead or (bool(behind) and self._may_go_first(behind[0], ahead[0]))
+            self._do((behind if turn else ahead).popleft())
+        return max([self.now, *self._free.values()])
+
+    def _may_go_first(self, it: Instruction, other: Instruction) -> bool:
+        """Whether it stands before the other and waits for nothing any more."""
+        if it.index > other.index or any(name not in self._there for name in it.operands):
+            return False
+        return self._ready(it) <= self.now
+
+    def _ready(self, it: Instruction) -> float:
+        return max((self._there[name] for name in it.operands), default=0.0)
+
+    def _do(self, it: Instruction) -> None:
+        ready, cost = self._ready(it), self.walk.cost(it, self.depth)
+        if not launches(it):
+            self._there[it.name] = ready
+        elif is_asynchronous(it) or it.name in self.walk.asked:
+            stream = load(self.walk.program, it)
+            called = ready if it.name in self.walk.asked else max(self.now, ready)
+            began = max(called, self._free.get(stream, 0.0))
+            self._there[it.name] = self._free[stream] = began + cost
+        else:
+            self.now = max(self.now, ready) + (0.0 if is_done(it) else cost)
+            self._there[it.name] = self.now
+
+    def _parted(
+        self, instructions: Collection[Instruction]
+    ) -> tuple[deque[Instruction], deque[Instruction]]:
+        """What does not need the collectives asked about, and what does."""
+        needing: set[str] = set()
+        ahead: deque[Instruction] = deque()
+        behind: deque[Instruction] = deque()
+        for it in instructions:
+            needs = bool(needing.intersection(it.operands))
+            (behind if needs else ahead).append(it)
+            if needs or it.name in self.walk.asked:
+                needing.add(it.name)
+        return ahead, behind
+
+
+def simulate(
+    program: Program,
+    model: CostModel,
+    *,
+    target: Target | None = None,
+    device_name: str | None = None,
+    jitter: Jitter | None = None,
+    hlo: bytes | None = None,
+    communication_streams: int = 1,
+) -> Simulation:
+    """Run one step of a scheduled program on a device of the target.
+
+    `hlo` is the module as the compiler wrote it: with it the Timeline carries its program on disk
+    too. `device_name` names the chip where there is no target. `communication_streams` are more
+    than one where XLA was told so (`xla_gpu_experimental_enable_collective_multi_streaming`).
+    """
+    plan = lay_out(program, communication_streams=communication_streams)
+    case = Case(plan, ask(program, plan, model), model.contention, model.launch_s)
+    course = Course(plan)
+    engine = case.engine(case.prices.likely, course)
+    step_s = engine.run()
+    times = case.times(engine.sums.counts)
+    reach = dict(_reaches(case, step_s))
+    loads = case.by_load(times)
+    talks, exposed = communicating_s(program, case, course)
+    uncounted = tuple(_uncounted(program, case))
+    notes = tuple(_notes(case, course, engine, uncounted, device_name or _name(target)))
+    host = Host(name=stands_for(target), source=program.name)
+    where = (host, _device(target, device_name))
+    return Simulation(
+        draw=lambda: draw(program, case, course, step_s, where, notes, hlo),
+        step_s=step_s,
+        low_s=step_s - math.hypot(0.0, *(min(0.0, low) for low, _ in reach.values())),
+        high_s=step_s + math.hypot(0.0, *(max(0.0, high) for _, high in reach.values())),
+        reach_s=reach,
+        rests_on=case.prices.by_source(times),
+        exposed_s=exposed,
+        communicating_s=talks,
+        communication_s=loads[Load.COLLECTIVE],
+        compute_s=loads[Load.COMPUTE],
+        unpriced=tuple(_unpriced(case, times, step_s)),
+        uncounted=uncounted,
+        critical_path_s=case.critical_path_s(),
+        busiest_lane_s=case.busiest_lane_s(engine.sums.counts),
+        jittered=disturb(jitter, case, times) if jitter else None,
+        notes=notes,
+    )
+
+
+def _reaches(case: Case, step_s: float) -> Iterator[tuple[Family, tuple[float, float]]]:
+    """What the step gains and loses if all prices of one family are at an end of their range."""
+    for family, low, high in case.prices.families():
+        yield family, (case.step_s(low) - step_s, case.step_s(high) - step_s)
+    reach = case.contention.reach
+    if reach and (case.contention.compute or case.contention.collective):
+        low_s, high_s = (case.slowed(by).step_s(case.prices.likely) for by in (-reach, reach))
+        yield Family.CONTENTION, (low_s - step_s, high_s - step_s)
+
+
+def _unpriced(case: Case, times: Seconds, step_s: float) -> Iterator[Unpriced]:
+    """What only a bound is known of, the largest first."""
+    rows = zip(case.plan.instructions, case.prices.prices, times.tolist(), strict=True)
+    found = [
+        Unpriced(
+            instruction=it.name,
+            times=round(count),
+            low_s=price.low * count,
+            high_s=price.high * count,
+            share=price.high * count / step_s if step_s else 0.0,
+            how=price.how,
+        )
+        for it, price, count in rows
+        if price.source is Source.BOUND and count
+    ]
+    yield from sorted(found, key=lambda one: -one.high_s)
+
+
+def _uncounted(program: Program, case: Case) -> Iterator[Uncounted]:
+    times = case.block_times(case.prices.likely).tolist()
+    for loop in case.plan.loops:
+        if loop.trips is None:
+            instruction = program.instruction(loop.name)
+            where = provenance(program, instruction) if instruction else None
+            yield Uncounted(
+                instruction=loop.name,
+                each_s=alone(loop.body, times) + alone(loop.condition, times),
+                source=where.source if where else None,
+            )
+
+
+def _notes(
+    case: Case, course: Course, engine: Engine, uncounted: tuple[Uncounted, ...], chip: str | None
+) -> Iterator[str]:
+    yield (
+        "predicted: XLA's schedule of the program, run on a cost model of"
+        f" {chip or 'a device that was not named'}; one device stands for all"
+    )
+    for loop in uncounted:
+        where = f" ({loop.source})" if loop.source else ""
+        yield (
+            f"nobody knows how often {loop.instruction}{where} runs: one turn is counted, each more"
+            f" takes about {loop.each_s * 1e3:,.3g} ms, so the step takes at least what is said"
+        )
+    for choice in case.plan.choices:
+        yield f"which branch {choice.name} takes is not known: the longest is counted"
+    for name in sorted(engine.sums.unsteady):
+        yield (
+            f"{name} did not settle within {MOST_TURNS} turns: the mean of these is counted for the"
+            " others"
+        )
+    if course.shortened:
+        yield (
+            f"a step has more than {MOST_SPANS:,} operations: one turn of a loop stands for"
+            " several in the Timeline; times are right, counts are not"
+        )
+
+
+def _name(target: Target | None) -> str | None:
+    return None if target is None else str(target)
+
+
+def _device(target: Target | None, name: str | None) -> Device:
+    """The device by the name that a profile would give it, so that its peaks are found."""
+    if target is None:
+        return Device(ordinal=0, kind="gpu", chip=name)
+    gpu = target.known_gpu if target.own_chip is None else None
+    chip = target.chip
+    return Device(
+        ordinal=0,
+        kind="gpu",
+        chip=name or (gpu.description if gpu else chip.name),
+        peak_flops=chip.bf16_flops,
+        peak_bytes=chip.hbm_bytes,
+    )

@@ -13,7 +13,7 @@ wide table for people. Docs: docs/concepts/timeline.md.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
@@ -21,11 +21,10 @@ from typing import Final
 
 import polars as pl
 
-from counterpoint.core.basis import Basis
-from counterpoint.core.display import listed
+from counterpoint.core.basis import Basis, listed
 from counterpoint.hlo import Program, read_program
 from counterpoint.timeline.device import Device, Host
-from counterpoint.timeline.recording import EmbeddedProgram, Schema
+from counterpoint.timeline.recording import EmbeddedProgram, Recording, Schema
 
 
 class Lane(StrEnum):
@@ -214,3 +213,30 @@ class Timeline:
         from counterpoint.timeline.parquet import read_parquet
 
         return read_parquet(Path(path))
+
+
+def without_idle_devices(recording: Recording) -> Recording:
+    """The same Recording with its busy devices in order, and a note on the others."""
+    used: list[int] = recording.spans["device"].unique().to_list()
+    busy = sorted(used, key=lambda index: recording.devices[index].ordinal)
+    if busy == list(range(len(recording.devices))):
+        return recording
+    new_index = {old: new for new, old in enumerate(busy)}
+
+    renamed = pl.col("device").replace_strict(new_index, default=None, return_dtype=pl.UInt16)
+
+    def renumbered(frame: pl.DataFrame) -> pl.DataFrame:
+        kept = frame.filter(pl.col("device").is_in(busy) | pl.col("device").is_null())
+        return kept.with_columns(renamed)
+
+    idle = len(recording.devices) - len(busy)
+    said = [f"{idle} of {len(recording.devices)} devices did nothing and are left out"]
+    return replace(
+        recording,
+        devices=tuple(recording.devices[index] for index in busy),
+        spans=renumbered(recording.spans),
+        executions=renumbered(recording.executions),
+        markers=renumbered(recording.markers),
+        transfers=recording.transfers.with_columns(renamed),
+        notes=(*recording.notes, *(said if idle else ())),
+    )

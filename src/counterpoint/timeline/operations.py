@@ -6,7 +6,8 @@ each op; else told by the op's name (`naming`), which knows no bytes, groups or 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -25,13 +26,115 @@ from counterpoint.hlo import (
     provenance,
     start_of,
     transfer_of,
+    transfers,
 )
-from counterpoint.hlo.fragments import Fragment, program_from_fragments
-from counterpoint.hlo.phase import phase_of_name
-from counterpoint.hlo.scope import scope
-from counterpoint.timeline import naming
-from counterpoint.timeline.model import OPS
-from counterpoint.timeline.recording import SAID
+from counterpoint.hlo.provenance import phase_of_name, scope
+from counterpoint.hlo.reader import Fragment, program_from_fragments
+from counterpoint.timeline.model import OPS, Lane, Timeline
+from counterpoint.timeline.recording import SAID, Schema
+
+_NUMBERING: Final = re.compile(r"(\.(\d+|clone|remat\d*|sunk))+$")
+
+_COLLECTIVE_OPCODES: Final = (
+    "all-reduce",
+    "all-gather",
+    "reduce-scatter",
+    "all-to-all",
+    "ragged-all-to-all",
+    "collective-permute",
+    "collective-broadcast",
+    "send",
+    "recv",
+)
+
+_CONTROL_OPCODES: Final = ("while", "conditional", "call")
+
+_NCCL_KINDS: Final = {
+    "allreduce": "all-reduce",
+    "allgather": "all-gather",
+    "reducescatter": "reduce-scatter",
+    "alltoall": "all-to-all",
+    "broadcast": "collective-broadcast",
+    "sendrecv": "collective-permute",
+    "reduce": "all-reduce",
+}
+_LIBRARIES: Final = ("nccl", "rccl", "msccl")
+
+_KERNELS: Final = (
+    (re.compile(r"memcpy|copybuffer|memset|fillbuffer|copy_bytes", re.IGNORECASE), "copy"),
+    (re.compile(r"fmha|flash|attention|sdpa", re.IGNORECASE), "attention"),
+    (re.compile(r"conv(?!ert)|im[23]d?2?col|winograd|implicit_gemm", re.IGNORECASE), "convolution"),
+    (
+        re.compile(r"gemm|cutlass|cublas|nvjet|^Cijk_|matmul|xmma|_dot_|^dot|wgmma", re.IGNORECASE),
+        "matmul",
+    ),
+    (re.compile(r"reduce|softmax|norm", re.IGNORECASE), "reduction"),
+    (re.compile(r"sort|topk", re.IGNORECASE), "sort"),
+    (re.compile(r"scatter|gather|dynamic-(update-)?slice", re.IGNORECASE), "scatter/gather"),
+    (re.compile(r"transpose|^copy", re.IGNORECASE), "copy"),
+    (
+        re.compile(
+            r"fusion|elementwise|broadcast|wrapped|loop|triton|add|mul|convert", re.IGNORECASE
+        ),
+        "fusion",
+    ),
+)
+
+_LANES: Final = {
+    "collective": Lane.COLLECTIVE,
+    "copy": Lane.COPY,
+    "host": Lane.COPY,
+    "control": Lane.CONTROL,
+}
+
+
+def lane(naming_category: str, opcode: str) -> Lane:
+    """The lane of a category. A fusion that transposes moves data, but it is a kernel.
+
+    A call to the host holds its stream up as a kernel does, and is no copy.
+    """
+    if naming_category == "host" and opcode.startswith("custom-call"):
+        return Lane.COMPUTE
+    if naming_category == "copy" and ("fusion" in opcode or "transpose" in opcode):
+        return Lane.COMPUTE
+    return _LANES.get(naming_category, Lane.COMPUTE)
+
+
+def opcode(name: str) -> str | None:
+    """The HLO opcode an instruction's name starts with, when it is one that has meaning here."""
+    stem = _NUMBERING.sub("", name)
+    for known in (*_COLLECTIVE_OPCODES, *_CONTROL_OPCODES, "copy"):
+        if stem == known or stem in (f"{known}-start", f"{known}-done"):
+            return stem
+    return None
+
+
+def collective_kind(name: str) -> str | None:
+    """The kind of collective behind an HLO name or an NCCL kernel's name."""
+    stem = opcode(name)
+    if stem is not None:
+        bare = stem.removesuffix("-start").removesuffix("-done")
+        return bare if bare in _COLLECTIVE_OPCODES else None
+    text = name.lower().replace("_", "")
+    if any(library in text for library in _LIBRARIES):
+        return next((kind for word, kind in _NCCL_KINDS.items() if word in text), "unknown")
+    return None
+
+
+def naming_category(name: str, kernel: str, hint: str | None) -> str:
+    """The category of an op by its HLO name, its kernel's name and the profiler's hint."""
+    if collective_kind(name) or collective_kind(kernel):
+        return "collective"
+    if opcode(name) in _CONTROL_OPCODES:
+        return "control"
+    if opcode(name) is not None:
+        return "copy"
+    for text in (hint or "", name, kernel):
+        for pattern, found in _KERNELS:
+            if text and pattern.search(text):
+                return found
+    return "other"
+
 
 Row = dict[str, Any]
 HloOf = Callable[[int], Program | None]
@@ -87,12 +190,12 @@ def _describe(row: Row, index: int, found: tuple[Program, Instruction] | None) -
 
 def _by_name(row: Row) -> Row:
     name = row["op"] or row["name"]
-    kind = naming.category(name, row["name"], row["hint"])
+    kind = naming_category(name, row["name"], row["hint"])
     return {
-        "opcode": naming.opcode(name),
+        "opcode": opcode(name),
         "category": kind,
-        "lane": naming.lane(kind, name),
-        "collective": naming.collective_kind(name) or naming.collective_kind(row["name"]),
+        "lane": lane(kind, name),
+        "collective": collective_kind(name) or collective_kind(row["name"]),
         "scope": _scope(row["scope"]),
         "phase": phase_of_name(row["scope"]) if row["scope"] else None,
         "source": row["source"],
@@ -104,7 +207,7 @@ def _by_name(row: Row) -> Row:
 def _by_program(row: Row, program: Program, instruction: Instruction) -> Row:
     kind = category(program, instruction)
     if kind == "other" and row["hint"]:
-        kind = naming.category(row["op"], row["name"], row["hint"])
+        kind = naming_category(row["op"], row["name"], row["hint"])
     origin = provenance(program, instruction)
     if kind == "convolution" and origin.primitive == "dot_general":
         kind = "matmul"  # a TPU computes every matrix product as a convolution
@@ -113,7 +216,7 @@ def _by_program(row: Row, program: Program, instruction: Instruction) -> Row:
     return {
         "opcode": instruction.opcode,
         "category": kind,
-        "lane": naming.lane(kind, instruction.opcode),
+        "lane": lane(kind, instruction.opcode),
         "scope": origin.scope or _scope(row["scope"]),
         "source": origin.source or row["source"],
         "phase": origin.phase,
@@ -176,3 +279,61 @@ def _schedule_of_transfer(program: Program, instruction: Instruction, transfer: 
         "position": instruction.index,
         "done_position": ends.index if ends is not None and begins and here else None,
     }
+
+
+ROLES: Final = ("send", "send-done", "recv", "recv-done")
+
+HOST_TRANSFERS: Final[Schema] = {
+    "row": pl.UInt32,  # of Timeline.ops
+    "program": pl.UInt16,
+    "name": pl.String,  # the instruction that begins it: `pair` of all its ops
+    "role": pl.String,  # of ROLES
+    "kind": pl.String,
+    "rendezvous": pl.String,  # `name` of Timeline.transfers; null: the profile has no HLO
+    "wire_bytes": pl.Float64,  # what a device sends over the network; null: the slices are unknown
+}
+
+
+def host_transfers(timeline: Timeline) -> pl.DataFrame:
+    """One row per op that is part of one: HOST_TRANSFERS.
+
+    Each lasts from its send to its recv-done. On a device of its own `recv` waits for nothing, and
+    `done_position` stands with the send alone.
+    """
+    ops = timeline.ops.with_row_index("row").filter(
+        pl.col("opcode").is_in(ROLES)
+        # Sends and receives between GPUs are called so themselves.
+        & ~pl.col("collective").is_in(["send", "recv"])
+        & pl.col("pair").is_not_null()
+    )
+    known = pl.DataFrame(
+        [
+            (program, name, transfer.rendezvous)
+            for program in ops["program"].drop_nulls().unique().to_list()
+            for name, transfer in _transfers(timeline, program)
+        ],
+        schema={"program": pl.UInt16, "op": pl.String, "rendezvous": pl.String},
+        orient="row",
+    )
+    return (
+        ops.join(known, on=["program", "op"], how="left", maintain_order="left")
+        .with_columns(
+            name="pair",
+            role="opcode",
+            kind="collective",
+            wire_bytes=pl.col("bytes") * pl.col("bus_factor"),
+        )
+        .select(*HOST_TRANSFERS)
+        .cast({**HOST_TRANSFERS})
+    )
+
+
+def _transfers(timeline: Timeline, program: int) -> Iterator[tuple[str, Transfer]]:
+    """Of all hosts' builds of a program: their names may differ."""
+    entry = timeline.programs[program]
+    found: dict[str, Transfer] = {}
+    for host in entry.variants:
+        hlo = entry.hlo(host)
+        if hlo is not None:
+            found = {**transfers(hlo), **found}
+    yield from found.items()

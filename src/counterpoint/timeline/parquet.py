@@ -10,7 +10,8 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -31,8 +32,8 @@ from counterpoint.timeline.model import (
     ProgramEntry,
     Timeline,
 )
-from counterpoint.timeline.recording import EmbeddedProgram, Schema
-from counterpoint.timeline.url import refuse_url
+from counterpoint.timeline.recording import EmbeddedProgram, Recording, Schema
+from counterpoint.timeline.sessions import refuse_url
 
 FORMAT: Final = "counterpoint.timeline/1"
 MANIFEST: Final = "timeline.json"
@@ -263,3 +264,63 @@ def _loader(path: Path, program: int, host: int) -> Callable[[], bytes]:
             raise _not_whole(path.parent, f"{path.name}: {_reason(failure)}") from None
 
     return load
+
+
+_MANIFEST: Final = "recording.json"
+
+
+def write_parcel(recording: Recording, into: Path, hlo: Path) -> None:
+    """Write a Recording as a new directory; its HLO goes to the directory `hlo`."""
+    into.mkdir()
+    rest: dict[str, Any] = {}
+    for name in (field.name for field in fields(recording)):
+        value = getattr(recording, name)
+        if isinstance(value, pl.DataFrame):
+            value.write_ipc(into / f"{name}.arrow")
+        else:
+            rest[name] = value
+    rest["devices"] = [asdict(device) for device in recording.devices]
+    rest["programs"] = {
+        key: (program.name, program.fingerprint, _store(program.load(), hlo))
+        for key, program in recording.programs.items()
+    }
+    rest["environment"] = dict(recording.environment)
+    (into / _MANIFEST).write_text(json.dumps(rest), encoding="utf-8")
+
+
+def _store(content: bytes, hlo: Path) -> str:
+    digest = sha256(content).hexdigest()
+    place = hlo / digest
+    if not place.exists():
+        # Two hosts may bring the same HLO at the same time: the name appears with the whole of it.
+        partial = place.with_name(f"{digest}.{os.getpid()}")
+        partial.write_bytes(content)
+        partial.rename(place)
+    return digest
+
+
+def open_parcel(place: Path, hlo: Path, known: dict[str, bytes]) -> Recording:
+    """The Recording again. `known` keeps the HLO met so far, so that hosts share it."""
+    rest: dict[str, Any] = json.loads((place / _MANIFEST).read_text(encoding="utf-8"))
+    # From memory, so that nothing points into files that are about to go.
+    tables: dict[str, Any] = {
+        file.stem: pl.read_ipc(file.read_bytes()) for file in sorted(place.glob("*.arrow"))
+    }
+    programs = {
+        key: EmbeddedProgram(name, _parcel_loader(digest, hlo, known), fingerprint)
+        for key, (name, fingerprint, digest) in rest["programs"].items()
+    }
+    rest |= {name: tuple(rest[name]) for name in ("lines", "host_names", "notes")}
+    rest |= {
+        "devices": tuple(Device(**device) for device in rest["devices"]),
+        "basis": Basis(rest["basis"]),
+        "programs": programs,
+    }
+    return Recording(**rest, **tables)
+
+
+def _parcel_loader(digest: str, hlo: Path, known: dict[str, bytes]) -> Callable[[], bytes]:
+    if digest not in known:
+        known[digest] = (hlo / digest).read_bytes()
+    content = known[digest]
+    return lambda: content

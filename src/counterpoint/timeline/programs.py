@@ -6,13 +6,94 @@ of that name; fingerprints differ between ranks and file ids between processes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
-from counterpoint.timeline.model import ProgramEntry
+from counterpoint.timeline.model import OPS, ProgramEntry
 from counterpoint.timeline.recording import EmbeddedProgram, Recording
+from counterpoint.timeline.runs import NO_PROGRAM, NO_RUN, FoundRuns, Programs
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Claimed:
+    """The recording's ops with their programs, and the op of each span.
+
+    An op that executes in runs of several programs has become a row for each.
+    """
+
+    ops: pl.DataFrame
+    programs: Programs
+    op_of_span: NDArray[np.uint32]
+
+
+def claim_ops(
+    ops: pl.DataFrame, programs: Programs, op_of_span: NDArray[np.uint32], found: FoundRuns
+) -> Claimed:
+    """Settle the program of every op that has none but executes in a run."""
+    loose = (programs[op_of_span] == NO_PROGRAM) & (found.run_of != NO_RUN)
+    if not loose.any():
+        return Claimed(ops, programs, op_of_span)
+    run_program = found.runs["program"].to_numpy().astype(np.int64)
+    factor = int(run_program.max()) + 1
+    pair = op_of_span[loose].astype(np.int64) * factor + run_program[found.run_of[loose]]
+    kinds, code = np.unique(pair, return_inverse=True)
+    op, program = kinds // factor, (kinds % factor).astype(np.int32)
+    rows = len(ops) + np.arange(len(kinds))
+    claimed = op_of_span.copy()
+    claimed[loose] = rows[code].astype(np.uint32)
+    return Claimed(pl.concat([ops, ops[op]]), np.concatenate([programs, program]), claimed)
+
+
+_Key = tuple[Hashable, ...]
+Describe = Callable[[], pl.DataFrame]
+BuildOf = Callable[[int], Hashable]
+
+_NAMES = ("module", "program_key")
+"""What a host calls the op's program: the program itself is known better."""
+
+
+class SharedOps:
+    """Rows of the Timeline's ops, and which of them each host's ops are."""
+
+    def __init__(self) -> None:
+        self._as_read: dict[_Key, int] = {}
+        self._described: dict[_Key, int] = {}
+        self._rows: list[pl.DataFrame] = []
+
+    def rows(
+        self, ops: pl.DataFrame, programs: Sequence[int], build_of: BuildOf, describe: Describe
+    ) -> NDArray[np.uint32]:
+        """The row of each of a host's ops; `describe` is called where some are not known yet.
+
+        `build_of` tells builds of a program apart: hosts may have compiled it differently.
+        """
+        builds = {program: (program, build_of(program)) for program in set(programs)}
+        keys = list(zip(ops.drop(_NAMES).rows(), map(builds.get, programs), strict=True))
+        known = [self._as_read.get(key) for key in keys]
+        if None in known:
+            known = self._add(describe().select(*OPS), [key[1] for key in keys])
+            self._as_read.update(zip(keys, known, strict=True))
+        return np.array(known, np.uint32)
+
+    def _add(self, described: pl.DataFrame, builds: Sequence[Hashable]) -> list[int]:
+        rows: list[int] = []
+        new: list[int] = []
+        for at, key in enumerate(zip(described.rows(), builds, strict=True)):
+            if key not in self._described:
+                self._described[key] = len(self._described)
+                new.append(at)
+            rows.append(self._described[key])
+        self._rows.append(described[new])
+        return rows
+
+    def frame(self) -> pl.DataFrame:
+        """All rows."""
+        return pl.concat([pl.DataFrame(schema=OPS), *self._rows])
+
 
 Share = Callable[[EmbeddedProgram], EmbeddedProgram]
 

@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import Final, cast
 
 from counterpoint.core.errors import InputError, UsageError
-from counterpoint.timeline.assemble import finish
-from counterpoint.timeline.gather import Gathered, gather
+from counterpoint.timeline.hosts.assemble import Gathered, finish, gather
 from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.parquet import is_timeline, read_parquet
 from counterpoint.timeline.recording import Recording
-from counterpoint.timeline.refuse import refuse_others
+from counterpoint.timeline.sessions import refuse_others
 from counterpoint.timeline.side_by_side import read_side_by_side, worthwhile_jobs
 from counterpoint.timeline.source import Source, find_sources
 from counterpoint.timeline.xplane.reader import is_xplane, read_xplane

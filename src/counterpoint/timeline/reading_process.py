@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from counterpoint.core.errors import InputError
-from counterpoint.timeline.parcel import write_parcel
+from counterpoint.timeline.parquet import write_parcel
 from counterpoint.timeline.read import read_source
 from counterpoint.timeline.source import Source
 

@@ -13,8 +13,12 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Final
+
+from counterpoint.core.errors import InputError, UsageError
 
 _STAMP: Final = re.compile(r"\d{4}(_\d{2}){5}")
 _STAMPED: Final = "%Y_%m_%d_%H_%M_%S"
@@ -116,3 +120,141 @@ def _notes(run: list[Session], others: list[Session]) -> list[str]:
             else f"left out, of earlier runs: {names}"
         )
     return notes
+
+
+def refuse_url(path: str | Path) -> None:
+    """Refuse a URL where something is to be written; as a Path it has but one slash left."""
+    scheme = re.match(r"[A-Za-z][A-Za-z0-9+.-]+:(?=/)", str(path))
+    if scheme and not Path(scheme.group()).is_dir():
+        raise UsageError(
+            f"can't write {path}: URLs can be read, not written",
+            next="write to a local path, and copy it from there",
+        )
+
+
+def fetch(url: str) -> bytes:
+    """All bytes behind a URL that fsspec knows."""
+    if "*" in url:
+        raise _not_one_file(url, "it is a pattern")
+    fsspec = import_module("fsspec")
+    try:
+        with fsspec.open(url, "rb") as file:
+            return bytes(file.read())
+    except IsADirectoryError:
+        raise _not_one_file(url, "it is a directory") from None
+    except FileNotFoundError:
+        if _is_directory(url, fsspec):
+            raise _not_one_file(url, "it is a directory") from None
+        raise InputError(f"{url}: nothing is there, or it can't be reached") from None
+    except ImportError as failure:
+        raise InputError(
+            f"{url} can't be opened: {_first_line(failure)}", next=_driver(url, str(failure))
+        ) from None
+    except ValueError as failure:
+        raise InputError(
+            f"{url} can't be opened: {_first_line(failure)}",
+            next="check how the URL begins: https://, gs:// and s3:// are known, for example",
+        ) from None
+    except Exception as failure:  # noqa: BLE001 - every driver raises its own kinds
+        raise InputError(f"{url} can't be read: {_first_line(failure)}") from None
+
+
+def _not_one_file(url: str, why: str) -> InputError:
+    return InputError(
+        f"{url}: a URL must name one file", why=why, next="name each profile by its own URL"
+    )
+
+
+def _is_directory(url: str, fsspec: ModuleType) -> bool:
+    try:
+        filesystem, path = fsspec.core.url_to_fs(url)
+        return bool(filesystem.isdir(path))
+    except Exception:  # noqa: BLE001 - every driver raises its own kinds
+        return False
+
+
+def _driver(url: str, told: str) -> str:
+    """The package to install, as fsspec names it."""
+    if url.startswith(("http://", "https://")):
+        return "pip install aiohttp requests"
+    named = re.search(r"[Ii]nstall[: ]+[\"'`]?([a-z][\w-]*)", told) or re.search(
+        r"[\"'`]([a-z][\w-]*)[\"'`]", told
+    )
+    return f"pip install {named.group(1)}" if named else "install fsspec's driver for such URLs"
+
+
+def _first_line(failure: Exception) -> str:
+    return next(iter(str(failure).strip().splitlines()), type(failure).__name__)
+
+
+def refuse_others(head: bytes, name: str, *, size_known: bool) -> None:
+    """Raise what is to be told when a file starts like one of them."""
+    if not head:
+        capture = size_known and name.endswith(".pb")
+        raise InputError(
+            f"{name}: the file is empty (0 bytes)",
+            why="a capture above 2 GB can't be written as one protobuf and leaves an empty file"
+            if capture
+            else None,
+            next="capture fewer steps, or set python_tracer_level=0 and host_tracer_level=1"
+            if capture
+            else "name the profile itself, or check the command that writes into this pipe",
+        )
+    start = head.lstrip()[:64].lower()
+    if start.startswith((b"<!doctype html", b"<html", b"<?xml")):
+        raise InputError(
+            f"{name}: a web page, not a profile",
+            why="the download saved the page that shows the file",
+            next="download the raw file",
+        )
+    if start.startswith(b"version https://git-lfs"):
+        raise InputError(
+            f"{name}: a Git LFS pointer, not the file it stands for", next="git lfs pull"
+        )
+    if name.endswith(".riegeli") or head[:2] == b"\x83\xaf":
+        raise InputError(
+            f"{name}: XSpace in a Riegeli container, which this version does not read",
+            next="capture fewer steps so that the profile stays below 2 GB and is an .xplane.pb",
+        )
+    if head[257:262] == b"ustar":
+        raise InputError(
+            f"{name}: a tar archive, which is not looked into",
+            next="unpack it with `tar xf`, and name the directory with the profile",
+        )
+    _refuse_relatives(head, name)
+
+
+def _refuse_relatives(head: bytes, name: str) -> None:
+    """Files around a profile that are not the profile: a trace made from it, its HLO."""
+    kind = _kind(head)
+    if kind == "trace" or name.endswith((".pftrace", ".perfetto-trace")):
+        raise InputError(
+            f"{name}: a Perfetto trace, which is for looking at and is not read",
+            next="name the profile it was made from",
+        )
+    if kind == "module":
+        raise InputError(
+            f"{name}: an HLO module, not a profile",
+            why="it tells what is computed, and no times",
+            next="name a profile (.xplane.pb); counterpoint.read_program reads this file",
+        )
+
+
+def _kind(head: bytes) -> str | None:
+    """Told by the first field, which an XPlane profile, a trace and HLO all number 1."""
+    if head.lstrip().startswith(b"HloModule "):
+        return "module"
+    if head[:1] != b"\x0a":
+        return None
+    size, at = 0, 1
+    while at < min(len(head), 6):
+        size |= (head[at] & 0x7F) << 7 * (at - 1)
+        at += 1
+        if head[at - 1] < 0x80:
+            break
+    first, behind = head[at : at + size], head[at + size : at + size + 1]
+    if first[:1] == b"\x0a" and first[2:3].isalnum():  # an HloProto: its module, the module's name
+        return "module"
+    if behind == b"\x12" and len(first) == size and re.fullmatch(rb"[\w.\-]+", first):
+        return "module"  # a bare HloModuleProto: its name, its entry's name
+    return "trace" if first[:1] in (b"\x40", b"\x50") else None  # a packet's time or sequence

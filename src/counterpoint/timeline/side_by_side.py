@@ -22,7 +22,7 @@ from queue import SimpleQueue
 from typing import IO, Any, Final, cast
 
 from counterpoint.core.errors import InputError
-from counterpoint.timeline.parcel import open_parcel
+from counterpoint.timeline.parquet import open_parcel
 from counterpoint.timeline.recording import Recording
 from counterpoint.timeline.source import Source
 

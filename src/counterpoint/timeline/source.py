@@ -15,8 +15,7 @@ from typing import Final
 
 from counterpoint.core.errors import InputError
 from counterpoint.timeline.parquet import MANIFEST, is_timeline
-from counterpoint.timeline.sessions import find_sessions, in_order, newest_run
-from counterpoint.timeline.url import fetch
+from counterpoint.timeline.sessions import fetch, find_sessions, in_order, newest_run
 
 ENDINGS: Final = (
     (".xplane.pb", ".xplane.pb.gz"),

@@ -23,15 +23,15 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from counterpoint.tune.asked import Asked as Asked
     from counterpoint.tune.conclusion.conclusion import Conclusion as Conclusion
     from counterpoint.tune.executors.executor import Limits as Limits
     from counterpoint.tune.executors.executor import Shape as Shape
     from counterpoint.tune.plan import Budget as Budget
     from counterpoint.tune.plan import Plan as Plan
-    from counterpoint.tune.sitting import conclusion_of as conclusion_of
-    from counterpoint.tune.sitting import dry_run as dry_run
-    from counterpoint.tune.sitting import tune as tune
+    from counterpoint.tune.request import Asked as Asked
+    from counterpoint.tune.session import conclusion_of as conclusion_of
+    from counterpoint.tune.session import dry_run as dry_run
+    from counterpoint.tune.session import tune as tune
     from counterpoint.tune.statistics.estimate import Rule as Rule
     from counterpoint.tune.study.directory import read_study as read_study
     from counterpoint.tune.study.study import Study as Study

@@ -22,11 +22,10 @@ from counterpoint.runs.reader import read_run
 from counterpoint.runs.run import Run
 from counterpoint.tune.arm import Arm
 from counterpoint.tune.journal.records import ModelFitted
-from counterpoint.tune.study.ledger import stamp
-from counterpoint.tune.study.study import Study, Trial
+from counterpoint.tune.study.study import Study, Trial, stamp
 from counterpoint.tune.trial.report import Purpose
 from counterpoint.workflow.calibration.calibration import Calibration
-from counterpoint.workflow.calibration.step_fit import (
+from counterpoint.workflow.calibration.fitting import (
     MeasuredStep,
     StepOf,
     calibrate_steps,

@@ -14,10 +14,9 @@ from counterpoint.doctor.cluster.gathering import Gathering
 from counterpoint.doctor.cluster.merged import COMPARISONS
 from counterpoint.doctor.cluster.report import Report, as_message, from_message, report_of
 from counterpoint.doctor.cluster.wire import Gone
-from counterpoint.doctor.diagnosis import Diagnosis
+from counterpoint.doctor.diagnosis import Diagnosis, Status
 from counterpoint.doctor.examine import examine
 from counterpoint.doctor.facts import Facts
-from counterpoint.doctor.verdict import Status
 
 
 def reports(*hosts: Facts) -> tuple[Report, ...]:

@@ -7,10 +7,9 @@ from dataclasses import replace
 import pytest
 
 from counterpoint.core.basis import Range
-from counterpoint.tune.arm import BASE, Acts, Arm, Origin, Predicted
+from counterpoint.tune.arm import BASE, Acts, Arm, Origin, Predicted, estimate_text
 from counterpoint.tune.conclusion.conclude import conclude
 from counterpoint.tune.conclusion.conclusion import ArmRow, Conclusion
-from counterpoint.tune.figures import estimate_text
 from counterpoint.tune.journal.records import (
     Ablated,
     CandidateSeen,
@@ -19,8 +18,8 @@ from counterpoint.tune.journal.records import (
     StudyBegan,
     StudyEnded,
 )
-from counterpoint.tune.online.moves import Drop, Finish
 from counterpoint.tune.plan import Budget, Plan
+from counterpoint.tune.race.moves import Drop, Finish
 from counterpoint.tune.statistics.estimate import Rule, Verdict
 from counterpoint.tune.trial.report import Failure, Purpose
 from tune_races import Race

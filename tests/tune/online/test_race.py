@@ -11,9 +11,10 @@ from counterpoint.core.errors import UsageError
 from counterpoint.tune.arm import BASE, Acts, Arm, Origin
 from counterpoint.tune.conclusion.conclude import conclude
 from counterpoint.tune.journal.records import ArmEntered, CandidateSeen, StudyEnded
-from counterpoint.tune.online.budget import refuse_small
-from counterpoint.tune.online.faults import fault
-from counterpoint.tune.online.moves import (
+from counterpoint.tune.plan import Budget, Plan
+from counterpoint.tune.race.budget import purse, refuse_small
+from counterpoint.tune.race.estimates import fault
+from counterpoint.tune.race.moves import (
     CloseAllocation,
     Drop,
     Enter,
@@ -23,9 +24,7 @@ from counterpoint.tune.online.moves import (
     Pause,
     RunTrial,
 )
-from counterpoint.tune.online.purse import purse
-from counterpoint.tune.online.race import next_move
-from counterpoint.tune.plan import Budget, Plan
+from counterpoint.tune.race.race import next_move
 from counterpoint.tune.statistics.estimate import Rule
 from counterpoint.tune.trial.report import Failure, Purpose
 from tune_races import Race

@@ -9,14 +9,14 @@ import pytest
 
 from counterpoint.tune.arm import BASE, Acts
 from counterpoint.tune.journal.records import AllocationClosed, TrialEnded
-from counterpoint.tune.online.looks import rows_to_next_look
-from counterpoint.tune.online.moves import Drop, Enter, Finish, Move, Pause, RunTrial
-from counterpoint.tune.online.purse import ONE_ARM, purse
-from counterpoint.tune.online.race import SPENT, next_move
-from counterpoint.tune.online.rosters import race_roster
 from counterpoint.tune.plan import Budget, Plan
+from counterpoint.tune.race.budget import ONE_ARM, purse
+from counterpoint.tune.race.drop_rules import rows_to_next_look
+from counterpoint.tune.race.moves import Drop, Enter, Finish, Move, Pause, RunTrial
+from counterpoint.tune.race.race import SPENT, next_move
+from counterpoint.tune.race.schedule import race_roster
 from counterpoint.tune.statistics.estimate import Rule
-from counterpoint.tune.statistics.order import row_order
+from counterpoint.tune.statistics.fit import row_order
 from counterpoint.tune.study.study import fold
 from counterpoint.tune.trial.report import Failure, Purpose, Report
 from tune_races import Race

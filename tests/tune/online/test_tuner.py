@@ -19,12 +19,11 @@ from counterpoint.tune.conclusion.conclude import conclude
 from counterpoint.tune.executors.executor import Allocation, Ended, Gang, Job, Limits
 from counterpoint.tune.executors.local import Local
 from counterpoint.tune.journal.records import FORMAT, CandidateSeen, SearchEnded, StudyBegan
-from counterpoint.tune.online.tuner import run_study
 from counterpoint.tune.plan import Budget, Plan
+from counterpoint.tune.race.tuner import run_study
 from counterpoint.tune.statistics.estimate import Rule
 from counterpoint.tune.study.directory import open_study, read_study
-from counterpoint.tune.study.ledger import Ledger
-from counterpoint.tune.study.study import Study
+from counterpoint.tune.study.study import Ledger, Study
 from counterpoint.tune.trial.report import Failure, Purpose
 from tune_programs import program
 from tune_studies import AT

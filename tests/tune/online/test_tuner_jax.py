@@ -13,8 +13,8 @@ from counterpoint.tune.conclusion.conclude import conclude
 from counterpoint.tune.executors.executor import Limits
 from counterpoint.tune.executors.local import Local
 from counterpoint.tune.journal.records import FORMAT, CandidateSeen, SearchEnded, StudyBegan
-from counterpoint.tune.online.tuner import run_study
 from counterpoint.tune.plan import Plan
+from counterpoint.tune.race.tuner import run_study
 from counterpoint.tune.statistics.estimate import Rule
 from counterpoint.tune.study.directory import open_study
 from tune_studies import AT

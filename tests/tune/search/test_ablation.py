@@ -9,7 +9,7 @@ import pytest
 
 from counterpoint.tune.arm import Arm, Origin
 from counterpoint.tune.journal.records import CandidateSeen
-from counterpoint.tune.search.ablation import Minimal, minimal
+from counterpoint.tune.search.candidates import Minimal, minimal
 from counterpoint.tune.search.grid import Grid
 from tune_search_spaces import dimension, figures, space
 

@@ -14,15 +14,13 @@ from counterpoint.tune.arm import BASE, Acts, Arm, Change, Origin, Predicted
 from counterpoint.tune.journal.records import CandidateSeen
 from counterpoint.tune.plan import Plan
 from counterpoint.tune.search.grid import Grid
-from counterpoint.tune.search.offline import search
 from counterpoint.tune.search.remedies import remedies
+from counterpoint.tune.search.search import search
 from counterpoint.tune.space.space import Space
-from counterpoint.tune.study.ledger import Ledger
-from counterpoint.tune.study.study import Study
-from counterpoint.workflow.prediction.forecast import Bench
-from counterpoint.workflow.prediction.question import Question
+from counterpoint.tune.study.study import Ledger, Study
+from counterpoint.workflow.prediction.forecast import Bench, Work, forecasts
 from counterpoint.workflow.prediction.subject import find_subject
-from counterpoint.workflow.prediction.trials import Work, forecasts
+from counterpoint.workflow.prediction.unknown_flags import Question
 from lowered import H100, Lowered
 from tune_search_spaces import dimension, ledger, space, variable
 

@@ -9,7 +9,7 @@ import pytest
 
 from counterpoint.tune.arm import Origin
 from counterpoint.tune.journal.records import CandidateSeen
-from counterpoint.tune.search.board import Board
+from counterpoint.tune.search.candidates import Board
 from counterpoint.tune.search.grid import Grid, Point
 from counterpoint.tune.search.proposer import Proposer, drawn_at_random
 from tune_search_spaces import dimension, seen, space

@@ -7,7 +7,7 @@ import pytest
 from counterpoint.core.basis import Range
 from counterpoint.tune.arm import BASE, Origin
 from counterpoint.tune.journal.records import CandidateSeen
-from counterpoint.tune.search.shortlist import Shortlist, shortlist
+from counterpoint.tune.search.candidates import Shortlist, shortlist
 from tune_search_spaces import seen
 
 START = seen(BASE, 0.0, origin=Origin.BASE)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from counterpoint.flags import Settings
 from counterpoint.tune.arm import Acts, Arm, Origin, merged
-from counterpoint.tune.search.board import Board
+from counterpoint.tune.search.candidates import Board
 from counterpoint.tune.search.grid import Grid, Point
-from counterpoint.tune.search.stages import climbing, lively, profiled, singles, stacks
-from counterpoint.tune.search.widened import widened
+from counterpoint.tune.search.proposer import widened
+from counterpoint.tune.search.search import climbing, lively, profiled, singles, stacks
 from tune_search_spaces import dimension, seen, space
 
 A, B, C = dimension("a"), dimension("b", "1", "2"), dimension("c")

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from counterpoint.tune.arm import BASE, Origin
-from counterpoint.tune.search.board import Board
-from counterpoint.tune.search.shortlist import shortlist
+from counterpoint.tune.search.candidates import Board, shortlist
 from counterpoint.tune.search.words import conclusion
 from tune_search_spaces import seen
 

@@ -7,8 +7,7 @@ import pytest
 from counterpoint.core.errors import UsageError
 from counterpoint.tune.arm import Arm, Origin
 from counterpoint.tune.executors.executor import Shape
-from counterpoint.tune.space.point import arm_of, arm_with, single_points, why_not
-from counterpoint.tune.space.space import Space
+from counterpoint.tune.space.space import Space, arm_of, arm_with, single_points, why_not
 from tune_spaces import gathers, space_of
 
 

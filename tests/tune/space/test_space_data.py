@@ -5,18 +5,17 @@ from __future__ import annotations
 import pytest
 
 from counterpoint.flags import recipes
-from counterpoint.flags.advice.condition import FAMILIES
+from counterpoint.flags.advice.recipe import FAMILIES
 from counterpoint.flags.catalogue import release, releases
 from counterpoint.flags.catalogue.variable import variables
 from counterpoint.flags.lint.check import check
-from counterpoint.flags.lint.remark import Severity
+from counterpoint.flags.lint.context import Severity
 from counterpoint.flags.reading import read_text
 from counterpoint.flags.rendering import Form, render
 from counterpoint.tune.arm import Acts
 from counterpoint.tune.executors.executor import Shape
-from counterpoint.tune.space.draft import Draft
+from counterpoint.tune.space.dimensions import Draft, known, names_of
 from counterpoint.tune.space.space import Space
-from counterpoint.tune.space.table import known, names_of
 from tune_spaces import space_of, why_out
 
 VERSIONS = ("0.8.3", "0.10.2", "0.12.0")

@@ -13,10 +13,8 @@ from counterpoint.flags.catalogue.variable import variables
 from counterpoint.hlo import Program
 from counterpoint.tune.arm import Arm, Origin
 from counterpoint.tune.executors.executor import Shape
-from counterpoint.tune.space.equals import distinct
-from counterpoint.tune.space.point import arm_of, single_points
-from counterpoint.tune.space.space import Space
-from counterpoint.tune.space.table import known
+from counterpoint.tune.space.dimensions import known
+from counterpoint.tune.space.space import Space, arm_of, distinct, single_points
 from tune_spaces import alone, gathers, space_of
 
 PROGRAMS = (None, gathers(), alone())

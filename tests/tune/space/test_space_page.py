@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from counterpoint.tune.space.table import known
+from counterpoint.tune.space.dimensions import known
 from tune_spaces import space_of
 
 PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "tune-space.md").read_text("utf-8")

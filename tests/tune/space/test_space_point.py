@@ -11,7 +11,8 @@ from counterpoint.flags import Settings
 from counterpoint.tune.arm import BASE, Acts, Origin, merged
 from counterpoint.tune.executors.executor import Shape
 from counterpoint.tune.space.faults import new_fault
-from counterpoint.tune.space.point import (
+from counterpoint.tune.space.space import (
+    Space,
     arm_of,
     changes_at,
     choices_of,
@@ -20,7 +21,6 @@ from counterpoint.tune.space.point import (
     single_points,
     why_not,
 )
-from counterpoint.tune.space.space import Space
 from tune_spaces import gathers, named, space_of
 
 SPACES = (

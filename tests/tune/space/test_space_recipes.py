@@ -7,9 +7,8 @@ import pytest
 from counterpoint.flags import Settings, recipes
 from counterpoint.tune.arm import Acts, Arm, Origin, merged
 from counterpoint.tune.executors.executor import Shape
-from counterpoint.tune.space.point import arm_of, point_of
-from counterpoint.tune.space.space import Space
-from counterpoint.workflow.prediction.variants import candidate
+from counterpoint.tune.space.space import Space, arm_of, point_of
+from counterpoint.workflow.prediction.subject import candidate
 from tune_spaces import alone, gathers, space_of, why_out
 
 BASES = (

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counterpoint.tune.statistics.estimate import Rule
-from counterpoint.tune.statistics.levels import holm, looks, share, shared_as
+from counterpoint.tune.statistics.estimate import Rule, holm, looks, share, shared_as
 
 RATES = st.lists(st.floats(min_value=1e-9, max_value=1.0), min_size=1, max_size=12)
 

@@ -6,8 +6,7 @@ import pytest
 
 from counterpoint.tune.arm import BASE
 from counterpoint.tune.statistics.estimate import Observation, Rule
-from counterpoint.tune.statistics.fit import estimates
-from counterpoint.tune.statistics.order import row_order
+from counterpoint.tune.statistics.fit import estimates, row_order
 
 
 def test_two_rows_of_one_arm_are_abba() -> None:

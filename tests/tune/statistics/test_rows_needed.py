@@ -9,8 +9,7 @@ import pytest
 from scipy import stats
 
 from counterpoint.core.basis import Unknown
-from counterpoint.tune.statistics.estimate import Noise, Rule
-from counterpoint.tune.statistics.power import rows_needed
+from counterpoint.tune.statistics.estimate import Noise, Rule, rows_needed
 
 ONCE = Rule(looks=(), arms=1)
 

@@ -18,8 +18,7 @@ from counterpoint.tune.journal.records import (
     TrialStarted,
 )
 from counterpoint.tune.plan import Budget, Plan
-from counterpoint.tune.study.directory import JOURNAL, open_study, read_study
-from counterpoint.tune.study.plan_text import options_of, plan_of
+from counterpoint.tune.study.directory import JOURNAL, open_study, options_of, plan_of, read_study
 from counterpoint.tune.trial.report import Purpose
 
 BEGAN = StudyBegan(

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from counterpoint.tune.trial.guard import LEAST, guard
+from counterpoint.tune.trial.losses import LEAST, guard
 from counterpoint.tune.trial.report import Losses
 
 STEPS = tuple(range(40))

@@ -11,7 +11,7 @@ import pytest
 
 from counterpoint.compile import Compiled, Task, compile_all, load_workload
 from counterpoint.hlo import Program, read_program
-from counterpoint.tune.schedule_hash import schedule_hash
+from counterpoint.tune.arm import schedule_hash
 from counterpoint.workflow.prediction.ranking import same_schedule
 from lowered import H100, Lowered
 from timelines import HLO

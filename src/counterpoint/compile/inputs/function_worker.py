@@ -17,9 +17,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, TypeAlias, cast
 
-from counterpoint.compile.inputs.function import program
-from counterpoint.compile.inputs.lower_function import OUTCOME
-from counterpoint.compile.inputs.workload import Workload
+from counterpoint.compile.inputs.function import OUTCOME, program
+from counterpoint.compile.workload import Workload
 from counterpoint.core.errors import CounterpointError, UsageError
 
 Made: TypeAlias = Any  # what the user's function returns

@@ -54,3 +54,48 @@ def remedied(taken: Mapping[str, str], asked: Mapping[str, str]) -> Iterator[str
     for known in REMEDIES:
         if known.option in taken and known.option not in asked:
             yield known.note
+
+
+_FILE: Final = re.compile(r'"(?!-")([^"\n]+\.\w+)":(\d+)(?::\d+)?')
+_METADATA: Final = re.compile(r'source_file="([^"]+)"[^}]*?source_line=(\d+)')
+_MODULE_LINE: Final = re.compile(r'"-":(\d+):\d+')
+_OP_NAME: Final = re.compile(r'op_name="([^"]+)"|loc\("([^"]+)"\)')
+_ALIAS: Final = re.compile(rb"#loc\d+")
+_DEPTH: Final = 12
+_LONGEST: Final = 120
+
+
+def source_line(said: str, program: bytes) -> str | None:
+    """FILE:LINE, or what the module itself has there; None where the error does not lead there."""
+    for pattern in (_FILE, _METADATA):
+        if found := pattern.search(said):
+            return f"{found[1]}:{found[2]}"
+    for scope in (one or other for one, other in _OP_NAME.findall(said)):
+        if place := _place_of(scope, program):
+            return f"{place}, in {scope}"
+    if found := _MODULE_LINE.search(said):
+        return _line_of_module(int(found[1]), program)
+    return None
+
+
+def _place_of(scope: str, program: bytes) -> str | None:
+    """Where an operation of that name is written, by the locations in a module's text."""
+    at = re.search(rb'loc\("' + re.escape(scope.encode()) + rb'"\((.*)\)\)', program)
+    text = at[1] if at else b""
+    for _ in range(_DEPTH):
+        if found := _FILE.search(text.decode(errors="replace")):
+            return f"{found[1]}:{found[2]}"
+        alias = _ALIAS.search(text)  # the first is the innermost frame
+        if alias is None:
+            return None
+        definition = re.search(rb"(?m)^" + alias[0] + rb" = (.*)$", program)
+        text = definition[1] if definition else b""
+    return None
+
+
+def _line_of_module(number: int, program: bytes) -> str | None:
+    lines = program.splitlines()
+    if not 0 < number <= len(lines):
+        return None
+    text = lines[number - 1].decode(errors="replace").strip()
+    return f"line {number} of the module: {text[:_LONGEST]}"

@@ -6,13 +6,9 @@ JAX's own `lower().compile()` hands it over. The few private names are the same 
 0.12.
 """
 
-# The compiler's client has no types.
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportMissingTypeStubs=false
-# pyright: reportAttributeAccessIssue=false, reportPrivateUsage=false
-
 from __future__ import annotations
 
+import os
 import re
 import time
 from importlib import metadata
@@ -27,10 +23,107 @@ from jax.experimental import topologies
 from jaxlib import _jax, version
 from jaxlib.mlir import ir
 
-from counterpoint.compile.workers.job import Failure, Form, Job, Outcome
-from counterpoint.compile.workers.refusal import Refusal
-from counterpoint.compile.workers.serialized import module_of
-from counterpoint.compile.workers.text_proto import without_field
+from counterpoint.compile.workers.child import Failure, Form, Job, Outcome
+from counterpoint.core.errors import UsageError
+
+_ASSEMBLER: Final = """\
+#!/bin/sh
+[ "$1" = --version ] && echo 'Cuda compilation tools, release 13.0, V13.0.88' && exit
+while [ $# -gt 0 ]; do
+  case $1 in -o) printf x >"$2"; exit ;; esac
+  shift
+done
+"""
+
+# LLVM bitcode of a module with nothing in it: the magic, and a module block (8) with the one record
+# that a reader asks for, its version (1).
+_EMPTY_BITCODE: Final = bytes.fromhex("4243c0de 210c0000 01000000 0b820000")
+
+
+def write_toolkit(directory: Path) -> Path:
+    """Write the stand-in, for `xla_gpu_cuda_data_dir`."""
+    tools = directory / "bin"
+    tools.mkdir(parents=True)
+    for name in ("ptxas", "nvlink"):
+        tool = tools / name
+        tool.write_text(_ASSEMBLER)
+        tool.chmod(0o755)
+        if not os.access(tool, os.X_OK):  # then XLA would look for a real toolkit, and mix the two
+            raise UsageError(
+                f"no program can be started from {directory}",
+                why="its file system is mounted with noexec, and XLA calls an assembler",
+                next="TMPDIR=/a/directory/where/programs/run counterpoint ...",
+            )
+    device = directory / "nvvm" / "libdevice"
+    device.mkdir(parents=True)
+    (device / "libdevice.10.bc").write_bytes(_EMPTY_BITCODE)
+    return directory
+
+
+def without_field(text: str, name: str) -> str:
+    """The text without any field of that name, simple or a block."""
+    field = re.compile(rf"\s*{re.escape(name)}\s*(?P<block>:?\s*\{{)?")
+    kept: list[str] = []
+    depth = 0  # within a block that is left out
+    for line in text.splitlines(keepends=True):
+        if depth:
+            depth += line.count("{") - line.count("}")
+            continue
+        found = field.match(line)
+        if found is None or line[found.end() :][:1] not in ("", ":", " ", "\n"):
+            kept.append(line)
+        elif found["block"]:
+            depth = line.count("{") - line.count("}")
+    return "".join(kept)
+
+
+class Refusal(Exception):
+    """The program, the options or the machine don't allow it."""
+
+    def __init__(self, failure: Failure, detail: str, option: str | None = None) -> None:
+        super().__init__(detail)
+        self.failure = failure
+        self.detail = detail
+        self.option = option
+
+
+_DEPTH: Final = 3
+_FIRST: Final = b"\x0a"  # field 1, of a length
+_LAST_BYTE: Final = 0x80  # below: no further byte of a number follows
+
+
+def module_of(executable: bytes) -> bytes:
+    """The HloModuleProto. Refused where the bytes are of another form."""
+    message = executable
+    for _ in range(_DEPTH):
+        if message[:1] != _FIRST:
+            raise _odd()
+        message = _of_length(message[1:])
+    return message
+
+
+def _of_length(message: bytes) -> bytes:
+    """What follows its length, as a varint of protobuf."""
+    size = 0
+    for at, byte in enumerate(message):
+        size |= (byte & (_LAST_BYTE - 1)) << (7 * at)
+        if byte < _LAST_BYTE:
+            found = message[at + 1 : at + 1 + size]
+            if len(found) == size:
+                return found
+            break
+    raise _odd()
+
+
+def _odd() -> Refusal:
+    return Refusal(Failure.COMPILER, "this XLA serializes what it compiled in a form not known")
+
+
+# The compiler's client has no types.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportMissingTypeStubs=false
+# pyright: reportAttributeAccessIssue=false, reportPrivateUsage=false
+
 
 # What jaxlib hands out without types.
 Device: TypeAlias = Any

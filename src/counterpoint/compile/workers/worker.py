@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from counterpoint.compile.workers.job import (
+from counterpoint.compile.workers.child import (
     LOG,
     MODULE,
     PROGRAM,
@@ -25,7 +25,7 @@ from counterpoint.compile.workers.job import (
     read_job,
     write_outcome,
 )
-from counterpoint.compile.workers.refusal import Refusal
+from counterpoint.compile.workers.session import Refusal
 
 _PARENT_DEATH_SIGNAL: Final = 1  # PR_SET_PDEATHSIG of Linux
 _STDOUT, _STDERR = 1, 2

@@ -9,7 +9,7 @@ from typing import Final
 
 from counterpoint.cost.collectives.nccl import Group, Machine, estimates
 from counterpoint.cost.collectives.size_curve import SizeCurve, curve
-from counterpoint.cost.price import Family, Price, Source, around
+from counterpoint.cost.model import Family, Price, Source, around
 from counterpoint.hardware import Target
 
 TABLE_OF: Final = {

@@ -14,7 +14,7 @@ from typing import Final
 from counterpoint.cost.collectives.network import price_across
 from counterpoint.cost.collectives.placement import Placement
 from counterpoint.cost.collectives.size_curve import SizeCurve, curve
-from counterpoint.cost.price import Family, Price, Source, around
+from counterpoint.cost.model import Family, Price, Source, around
 from counterpoint.cost.scalars import Scalars
 from counterpoint.cost.tables.nccl_tests import CollectiveTable
 from counterpoint.hardware import Target

@@ -7,7 +7,7 @@ from typing import Final
 from counterpoint.cost.collectives.domain import machine
 from counterpoint.cost.collectives.nccl import Estimate, Group, estimates
 from counterpoint.cost.collectives.placement import Placement
-from counterpoint.cost.price import Family, Price, Source
+from counterpoint.cost.model import Family, Price, Source
 from counterpoint.cost.scalars import Scalars
 from counterpoint.hardware import Target
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from counterpoint.cost.collectives.measured_table import is_alike, is_same
-from counterpoint.cost.collectives.pairs import pairs_of, pattern
 from counterpoint.cost.collectives.placement import Placement, place, placements
+from counterpoint.cost.collectives.pricing import pairs_of, pattern
 from counterpoint.cost.tables.nccl_tests import CollectiveTable
 from counterpoint.hardware import Target
 from counterpoint.hlo import Instruction, Program, collective, is_done

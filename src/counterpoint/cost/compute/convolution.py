@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from counterpoint.cost.compute.machine import Machine
-from counterpoint.cost.price import Family, Price, Source, around
+from counterpoint.cost.model import Family, Price, Source, around
 from counterpoint.hlo import Instruction, Program, bytes_accessed, flops
-from counterpoint.hlo.shape import element_bits
+from counterpoint.hlo.instruction import element_bits
 
 _SHARE: Final = 0.65
 """Of the rate that a GEMM of the same work reaches: rule of thumb for cuDNN's implicit GEMMs."""
@@ -54,3 +55,33 @@ def _type(dtype: str) -> str:
     if element_bits(dtype) <= 8:
         return "f8" if dtype.startswith("f") else "s8"
     return "f32"
+
+
+Pricer = Callable[[Program, Instruction, Machine], Price | None]
+"""Answers None where the call is not one that it can price; then the next is asked."""
+
+_USERS: Final[list[tuple[re.Pattern[str], Pricer]]] = []
+
+
+def register(pattern: str, pricer: Pricer) -> None:
+    """Price custom calls whose target, name or op_name the pattern matches anywhere.
+
+    The latest registered is asked first, and all of them before the pricers of Counterpoint.
+    """
+    _USERS.insert(0, (re.compile(pattern), pricer))
+
+
+def unregister(pricer: Pricer) -> None:
+    """Ask it no more."""
+    _USERS[:] = [it for it in _USERS if it[1] is not pricer]
+
+
+def price_registered(program: Program, instruction: Instruction, machine: Machine) -> Price | None:
+    """What the first registered pricer that knows the call says."""
+    said = f"{instruction.custom_call_target} {instruction.name} {instruction.op_name}"
+    for pattern, pricer in _USERS:
+        if pattern.search(said):
+            price = pricer(program, instruction, machine)
+            if price is not None:
+                return price
+    return None

@@ -2,16 +2,145 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
+from importlib import resources
 from typing import Final
 
-from counterpoint.cost.compute.gemm_model import Engine, Gemm, correction, tiled_seconds
-from counterpoint.cost.compute.machine import Machine
-from counterpoint.cost.price import Family, Price, Source, around
+from counterpoint.cost.compute.machine import GemmKernels, Machine
+from counterpoint.cost.model import Family, Price, Source, around
 from counterpoint.cost.tables.gemm_csv import GemmTable
-from counterpoint.hardware.chip import chip_named
+from counterpoint.hardware.gpu import chip_named
+
+AXIS: Final = (256, 512, 1024, 2048, 4096)
+BATCHES: Final = (1, 2, 4)
+_TILES: Final = ((256, 128), (128, 256), (128, 128), (128, 64), (64, 128), (64, 64))
+_SPLITS: Final = (1, 2, 3, 4, 6, 8)
+_MEASURED_AS: Final = {"bf16": "bf16", "f16": "bf16", "tf32": "f32", "f8": "f8"}
+_LEAST_K: Final = 256
+_SPLIT_S: Final = 1e-6  # starting to add up the parts
+_MOST_TILES: Final = 4  # for each core: beyond, the last wave matters little
+
+
+@dataclass(frozen=True, slots=True)
+class Gemm:
+    """C[batch, m, n] = A[batch, m, k] B[batch, k, n], with operands of one type."""
+
+    batch: int
+    m: int
+    n: int
+    k: int
+    dtype: str  # "bf16", "tf32", "f8": as chips name rates
+    out_bytes: int = 2  # of one element of the result
+
+    @property
+    def flops(self) -> float:
+        return 2.0 * self.batch * self.m * self.n * self.k
+
+    @property
+    def bytes(self) -> float:
+        width = {"f64": 8, "f32": 4, "tf32": 4, "bf16": 2, "f16": 2, "f4": 0.5}.get(self.dtype, 1)
+        read = (self.m + self.n) * self.k * width
+        return self.batch * (read + self.m * self.n * self.out_bytes)
+
+    def __str__(self) -> str:
+        batch = f"{self.batch}x" if self.batch > 1 else ""
+        return f"{batch}{self.m}x{self.n}x{self.k} {self.dtype}"
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """What GEMMs run on: its rates before any derating, and its kernels."""
+
+    peak: float
+    memory_bytes_per_s: float
+    cores: int
+    kernels: GemmKernels
+
+
+@lru_cache(maxsize=4096)
+def tiled_seconds(gemm: Gemm, engine: Engine) -> float:
+    """By the formula alone."""
+    kernels = engine.kernels
+    core_rate = engine.peak * kernels.share / engine.cores
+    memory_rate = engine.memory_bytes_per_s * kernels.memory
+    work = min(_by_tile(gemm, engine, core_rate, memory_rate))
+    return kernels.start_us * 1e-6 + max(work, gemm.bytes / memory_rate)
+
+
+def _by_tile(gemm: Gemm, engine: Engine, core_rate: float, memory_rate: float) -> Iterator[float]:
+    kernels = engine.kernels
+    partial = gemm.batch * gemm.m * gemm.n * 4 / memory_rate
+    for rows, columns in _TILES:
+        area = rows * columns
+        share = 1.0 if area >= 1 << 15 else kernels.half if area >= 1 << 14 else kernels.quarter
+        if area < 1 << 13:
+            share *= 0.7
+        tiles = -(-gemm.m // rows) * -(-gemm.n // columns) * gemm.batch
+        for split in _SPLITS:
+            crowded = tiles * split > _MOST_TILES * engine.cores
+            if split > 1 and (crowded or gemm.k // split < _LEAST_K):
+                break
+            waves = -(-tiles * split // engine.cores)
+            tile = 2.0 * area * gemm.k / split / (core_rate * share)
+            adding = _SPLIT_S + partial * (split + 1) / 2 if split > 1 else 0.0
+            yield waves * (tile + kernels.wave_us * 1e-6) + adding
+
+
+@cache
+def rates() -> Mapping[tuple[str, str], Mapping[tuple[int, int, int, int], float]]:
+    """XLA's table: FLOP/s by architecture and type, and by batch, m, n, k."""
+    file = resources.files("counterpoint.cost.tables").joinpath("gemm_rates.txt")
+    found: dict[tuple[str, str], Mapping[tuple[int, int, int, int], float]] = {}
+    for line in file.read_text("utf-8").splitlines():
+        if not line.startswith("#"):
+            device, kind, *values = line.split()
+            name = "hopper" if device == "sm_90" else "blackwell"
+            points = itertools.product(BATCHES, AXIS, AXIS, AXIS)
+            rated = (float(value) * 1e12 for value in values)
+            found[name, kind] = dict(zip(points, rated, strict=True))
+    return found
+
+
+def correction(gemm: Gemm, engine: Engine, architecture: str) -> float | None:
+    """What the formula is multiplied by to meet the table; None where there is no table.
+
+    `engine` is the device that was measured.
+    """
+    table = rates().get((architecture, _MEASURED_AS.get(gemm.dtype, "")))
+    if table is None:
+        return None
+    # Many small GEMMs fill the cores as one taller does.
+    batch = min(gemm.batch, BATCHES[-1])
+    rows = gemm.m * gemm.batch / batch
+    corners = [_bracket(size) for size in (rows, gemm.n, gemm.k)]
+    near = max(it for it in BATCHES if it <= batch)
+    total = 0.0
+    for corner in itertools.product(*corners):
+        weight = math.prod(share for _, share in corner)
+        if weight:
+            (m, _), (n, _), (k, _) = corner
+            point = near, m, n, k
+            total += weight * _off(point, table[point], gemm, engine)
+    return math.exp(total)
+
+
+def _off(point: tuple[int, int, int, int], rate: float, gemm: Gemm, engine: Engine) -> float:
+    batch, m, n, k = point
+    at = replace(gemm, batch=batch, m=m, n=n, k=k)
+    return math.log(at.flops / rate / tiled_seconds(at, engine))
+
+
+def _bracket(size: float) -> tuple[tuple[int, float], ...]:
+    """The sizes of the axis around a size, with how near each is."""
+    place = min(max(math.log2(max(size, 1) / AXIS[0]), 0.0), len(AXIS) - 1.0)
+    low = min(int(place), len(AXIS) - 2)
+    share = place - low
+    return (AXIS[low], 1 - share), (AXIS[low + 1], share)
+
 
 _MEASURED_ON: Final = {"hopper": ("H100 SXM", 132), "blackwell": ("B200", 148)}
 """On which device XLA took its table: chip and cores."""

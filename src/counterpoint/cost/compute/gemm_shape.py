@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterator
 from typing import Any, Final, cast
 
-from counterpoint.cost.compute.gemm_model import Gemm
+from counterpoint.cost.compute.gemm import Gemm
 from counterpoint.cost.compute.settings_of import settings_of
 from counterpoint.hlo import Category, Instruction, Program, Shape, category
-from counterpoint.hlo.shape import element_bits
+from counterpoint.hlo.instruction import element_bits
 
 _DEEPEST: Final = 4
 _TYPES: Final = {"f64": "f64", "f32": "tf32", "bf16": "bf16", "f16": "f16"}

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from counterpoint.cost.scalars import Scalars
 from counterpoint.hardware import Target
-from counterpoint.hardware.architecture import architecture_of
+from counterpoint.hardware.gpu import architecture_of
 
 
 @dataclass(frozen=True, slots=True)

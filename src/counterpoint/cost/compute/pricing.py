@@ -2,22 +2,175 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
 from counterpoint.cost.compute.attention import price_attention
-from counterpoint.cost.compute.convolution import price_convolution
-from counterpoint.cost.compute.copies import is_offloaded, price_host_transfer
-from counterpoint.cost.compute.custom_call import bound, price_custom_call
+from counterpoint.cost.compute.convolution import price_convolution, price_registered
 from counterpoint.cost.compute.gemm import price_gemm, sum_of
 from counterpoint.cost.compute.gemm_shape import gemms
 from counterpoint.cost.compute.machine import Machine
-from counterpoint.cost.compute.memory import memory_rate, price_memory_bound
-from counterpoint.cost.compute.registry import price_registered
-from counterpoint.cost.price import FREE, Price
+from counterpoint.cost.compute.memory import memory_rate, price_memory_bound, whole_bytes
+from counterpoint.cost.model import FREE, Family, Price, Source, around
 from counterpoint.cost.tables.gemm_csv import GemmTable
+from counterpoint.cost.tables.kernel_toml import Kernel, KernelTable, amount
 from counterpoint.hlo import Category, Instruction, Program, bytes_accessed, category
+
+_START_S: Final = 8e-6
+"""A transfer over PCIe: what cudaMemcpyAsync of a few bytes takes."""
+_REACH: Final = 0.25
+_HOST_MEMORY: Final = 5
+_SLICES: Final = ("dynamic-slice", "dynamic-update-slice", "slice", "fusion", "async")
+
+
+def is_offloaded(program: Program, instruction: Instruction) -> bool:
+    """Whether it reads slices of a value in the host's memory, or writes them."""
+    if instruction.opcode.removesuffix("-start") not in _SLICES:
+        return False
+    shapes = [instruction.shape, *(it.shape for it in program.operands(instruction))]
+    return any(leaf.memory_space == _HOST_MEMORY for it in shapes for leaf in it.leaves)
+
+
+def price_host_transfer(program: Program, instruction: Instruction, machine: Machine) -> Price:
+    """To or from pinned memory of the host."""
+    moved = _moved(program, instruction)
+    seconds = _START_S + moved / machine.host_bytes_per_s
+    how = f"{moved / 1e6:.3g} MB at {machine.host_bytes_per_s / 1e9:.0f} GB/s"
+    return around(seconds, _REACH, Source.ANALYTIC, Family.HOST, how)
+
+
+def _moved(program: Program, instruction: Instruction) -> int:
+    """Bytes on the link: the slice, or the larger side of a copy."""
+    if is_offloaded(program, instruction):
+        return (bytes_accessed(program, instruction) or 0) // 2
+    read = sum(it.shape.bytes for it in program.operands(instruction))
+    return max(read, *(leaf.bytes for leaf in instruction.shape.leaves), 0)
+
+
+_USER_KERNEL_START_S: Final = 2.5e-6
+_USER_KERNEL_REACH: Final = {"time": 0.05, "work": 0.25}
+
+
+def price_described(
+    program: Program, instruction: Instruction, machine: Machine, tables: Sequence[KernelTable]
+) -> Price | None:
+    """None for what is no custom call, or what no table describes."""
+    if not instruction.custom_call_target:
+        return None
+    said = f"{instruction.custom_call_target} {instruction.name} {instruction.op_name}"
+    for table in tables:
+        kernel = table.find(said)
+        price = _price(program, instruction, machine, kernel, table.origin) if kernel else None
+        if price is not None:
+            return price
+    return None
+
+
+def _price(
+    program: Program, instruction: Instruction, machine: Machine, kernel: Kernel, origin: str
+) -> Price | None:
+    args = [it.shape.dims for it in program.operands(instruction)]
+    outs = [leaf.dims for leaf in instruction.shape.leaves]
+    if kernel.us is not None:
+        us = amount(kernel.us, args, outs)
+        how = f"{origin}: {kernel.match.pattern}"
+        if us is None:
+            return None
+        return around(us * 1e-6, _USER_KERNEL_REACH["time"], Source.USER_TABLE, Family.CUSTOM, how)
+    flops = amount(kernel.flops or 0.0, args, outs)
+    moved = amount(kernel.bytes or 0.0, args, outs)
+    if flops is None or moved is None:
+        return None
+    computing = flops / (machine.peak(kernel.dtype) * kernel.efficiency)
+    seconds = _USER_KERNEL_START_S + max(computing, moved / machine.memory_rate)
+    how = f"{origin}: {kernel.match.pattern}, {flops / 1e9:.3g} GFLOP, {moved / 1e6:.3g} MB"
+    return around(seconds, _USER_KERNEL_REACH["work"], Source.USER_TABLE, Family.CUSTOM, how)
+
+
+_CUSTOM_CALL_START_S: Final = 2.5e-6
+_LIKELY: Final = 2.0
+"""Times the memory bound that an unknown kernel likely takes; at most many times."""
+_MOST: Final = 16.0
+_MOST_START_S: Final = 30e-6
+_MEMORY_BOUND: Final = re.compile(
+    r"norm|softmax|cast|transpose|dequant|quant|amax|act_lu|dact|bias|gelu|relu|silu|swiglu|rope|"
+    r"rotary|dropout|xent|cross_entropy|dbias|scale|permut|topk|RadixSort|\$assert|cub_",
+    re.IGNORECASE,
+)
+"""Kernels of Transformer Engine, cuDNN and others that read and write each element about once."""
+_MEMORY_REACH: Final = 0.35
+_NO_WORK_WORDS: Final = (
+    "AllocateBuffer Sharding SPMDFullToShardShape SPMDShardToFullShape annotate_device_placement "
+    "PinToDevice LayoutConstraint MoveToDevice MoveToHost AssumeGatherIndicesInBound "
+    "xla.gpu.ext.nop Pin Unpin CreateBuffer"
+)
+_NO_WORK: Final = frozenset(_NO_WORK_WORDS.split())
+"""Marks for the compiler that launch nothing."""
+_CALLBACK_S: Final = (20e-6, 300e-6, 10e-3)
+"""A call into Python on the host: at least, likely, at most."""
+
+
+def price_custom_call(program: Program, instruction: Instruction, machine: Machine) -> Price:
+    """One execution; never free where a kernel runs."""
+    price = price_registered(program, instruction, machine)
+    if price is not None:
+        return price
+    target = instruction.custom_call_target
+    if target in _NO_WORK:
+        return FREE
+    kind = category(program, instruction)
+    if kind is Category.HOST:
+        return _host_call(program, instruction, machine)
+    known = _known(program, instruction, machine, kind)
+    return known or bound(program, instruction, machine)
+
+
+def _known(
+    program: Program, instruction: Instruction, machine: Machine, kind: Category
+) -> Price | None:
+    if kind is Category.ATTENTION:
+        return price_attention(program, instruction, machine)
+    if kind is Category.CONVOLUTION:
+        return price_convolution(program, instruction, machine)
+    if kind is Category.SORT:
+        return price_memory_bound(program, instruction, machine)
+    said = f"{instruction.custom_call_target} {instruction.name}"
+    if _MEMORY_BOUND.search(said):
+        moved = whole_bytes(program, instruction)
+        seconds = _CUSTOM_CALL_START_S + moved / machine.memory_rate
+        how = f"{moved / 1e6:.3g} MB read or written once"
+        return around(seconds, _MEMORY_REACH, Source.ANALYTIC, Family.CUSTOM, how)
+    return None
+
+
+def bound(program: Program, instruction: Instruction, machine: Machine) -> Price:
+    """The least and the most that work takes of which nothing is known but what it touches."""
+    crossing = whole_bytes(program, instruction) / machine.memory_bytes_per_s
+    low = 1e-6 + crossing
+    return Price(
+        _CUSTOM_CALL_START_S + crossing * _LIKELY,
+        low,
+        _MOST_START_S + crossing * _MOST,
+        Source.BOUND,
+        Family.CUSTOM,
+        "nothing is known of it: its operands and results cross memory 1 to 16 times",
+    )
+
+
+def _host_call(program: Program, instruction: Instruction, machine: Machine) -> Price:
+    low, likely, high = _CALLBACK_S
+    moving = whole_bytes(program, instruction) / machine.host_bytes_per_s
+    return Price(
+        likely + moving,
+        low + moving,
+        high + moving,
+        Source.BOUND,
+        Family.CUSTOM,
+        f"waits for Python: {low * 1e3:g} to {high * 1e3:g} ms",
+    )
+
 
 _UNKNOWN: Final = (
     "fft",

@@ -7,28 +7,192 @@ Every difference is B less A. Rows of `ops` add up to the difference of the busy
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
+from typing import Any
 
 import polars as pl
 
-from counterpoint.core.basis import Basis, Unknown
-from counterpoint.core.display import drawn, listed
+from counterpoint.core.basis import Basis, Unknown, drawn, listed
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.compare.experiment import About, Differs, differences, step_hlo
-from counterpoint.diagnose.compare.item import items_of
-from counterpoint.diagnose.compare.matching import Match, match_items
-from counterpoint.diagnose.compare.network import Network, networks_of
+from counterpoint.diagnose.compare.matching import How, Match, match_items
 from counterpoint.diagnose.compare.row import Row, rows_of
-from counterpoint.diagnose.compare.schedule import Schedule, schedule_changes
-from counterpoint.diagnose.compare.side import Input, Side, cases_of, side_of
+from counterpoint.diagnose.compare.side import (
+    STEP,
+    Input,
+    Item,
+    Side,
+    cases_of,
+    items_of,
+    label_of,
+    side_of,
+)
 from counterpoint.diagnose.compare.step_time import StepChange, step_change
 from counterpoint.diagnose.metrics.attribution import PHASES
+from counterpoint.diagnose.metrics.collectives import collective_profile
 from counterpoint.diagnose.selection import Window
-from counterpoint.runs.noise import INDIFFERENT, RUNS_DIFFER
+from counterpoint.hlo import Program
+from counterpoint.pgle.movement import Move, movement
+from counterpoint.runs.score import INDIFFERENT, RUNS_DIFFER
 from counterpoint.timeline.read import Progress
+
+_US_PER_MS = 1e3
+
+
+@dataclass(frozen=True, slots=True)
+class Regrouped:
+    """Collectives of A that became one in B, or the other way; `bytes` moved in a step."""
+
+    a: tuple[str, ...]
+    b: tuple[str, ...]
+    kind: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """Moves are of collectives that both sides have, the weightiest first."""
+
+    moves: tuple[Move, ...] | Unknown
+    regrouped: tuple[Regrouped, ...]
+    compared: int  # collectives that both have
+
+    @property
+    def now_async(self) -> tuple[Move, ...]:
+        """Those that were sync."""
+        moves = () if isinstance(self.moves, Unknown) else self.moves
+        return tuple(it for it in moves if it.before.sync and not it.after.sync)
+
+    @property
+    def now_sync(self) -> tuple[Move, ...]:
+        """Those that were async."""
+        moves = () if isinstance(self.moves, Unknown) else self.moves
+        return tuple(it for it in moves if it.after.sync and not it.before.sync)
+
+
+def schedule_changes(a: Program | None, b: Program | None, matches: Sequence[Match]) -> Schedule:
+    """Compare the schedules of the step's programs."""
+    pairs = {
+        match.b[0].op: match.a[0].op
+        for match in matches
+        if len(match.a) == len(match.b) == 1 and match.a[0].is_collective
+    }
+    return Schedule(
+        moves=_moves(a, b, pairs, matches),
+        regrouped=tuple(_regrouped(matches)),
+        compared=len(pairs),
+    )
+
+
+def _moves(
+    a: Program | None, b: Program | None, pairs: dict[str, str], matches: Iterable[Match]
+) -> tuple[Move, ...] | Unknown:
+    for name, program in (("A", a), ("B", b)):
+        if program is None:
+            return Unknown(f"{name} carries no HLO of its step, so its schedule is not known")
+        if not program.is_scheduled:
+            return Unknown(f"the HLO of {name} is not scheduled")
+    if a is None or b is None:  # said above
+        return Unknown("no HLO")
+    of_a, of_b = _prices(matches)
+    found = movement(a, b, of_a, costs_after=of_b, same=pairs)
+    return tuple(it for it in found.moves if it.moved)
+
+
+def _prices(matches: Iterable[Match]) -> tuple[dict[str, float], dict[str, float]]:
+    """Microseconds of one execution, by the names of either side: A's where A has it."""
+    of_a: dict[str, float] = {}
+    of_b: dict[str, float] = {}
+    for match in matches:
+        mine = [it for it in match.a if it.program == STEP]
+        theirs = [it for it in match.b if it.program == STEP]
+        of_a |= {it.op: _us(it) for it in mine}
+        if len(mine) == len(theirs) == 1:
+            of_b[theirs[0].op] = _us(mine[0])
+            continue
+        whole = math.fsum(it.self_ms for it in theirs)
+        # What A does not have, it has no price for: it was added, and no collective moved past it.
+        scale = math.fsum(it.self_ms for it in mine) / whole if mine and whole else 0.0
+        of_b |= {it.op: _us(it) * scale for it in theirs}
+    return of_a, of_b
+
+
+def _us(it: Item) -> float:
+    return it.self_ms * _US_PER_MS / it.count if it.count else 0.0
+
+
+def _regrouped(matches: Iterable[Match]) -> Iterable[Regrouped]:
+    for match in matches:
+        if match.how is How.MERGED:
+            moved = sum(round((it.bytes or 0) * it.count) for it in match.a)
+            kind = match.a[0].kind or "collective"
+            names = tuple(it.op for it in match.a), tuple(it.op for it in match.b)
+            yield Regrouped(*names, kind, moved)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Network:
+    """A row of collectives, A's figure and B's; sums over its members, None: not known.
+
+    Bandwidth is that of all members together: what they move over what their transfers take.
+    """
+
+    row: Row
+    exposed_ms: tuple[float | None, float | None]
+    wait_ms: tuple[float | None, float | None]
+    busbw_gbps: tuple[float | None, float | None]
+
+
+_Told = Mapping[tuple[str, str], Mapping[str, Any]]
+
+
+def networks_of(rows: Iterable[Row], cases: tuple[Case, Case]) -> tuple[Network, ...]:
+    """The rows that are collectives, in the order of the rows."""
+    a, b = (_told(case) for case in cases)
+    return tuple(
+        Network(
+            row=row,
+            exposed_ms=(_sum("exposed_ms", row.match.a, a), _sum("exposed_ms", row.match.b, b)),
+            wait_ms=(_sum("wait_ms", row.match.a, a), _sum("wait_ms", row.match.b, b)),
+            busbw_gbps=(_bandwidth(row.match.a, a), _bandwidth(row.match.b, b)),
+        )
+        for row in rows
+        if row.shown.is_collective
+    )
+
+
+def _told(case: Case) -> _Told:
+    return {
+        (label_of(case.timeline, row["program"]), row["op"]): row
+        for row in case.ask(collective_profile).iter_rows(named=True)
+    }
+
+
+def _of(items: Sequence[Item], told: _Told) -> Iterator[Mapping[str, Any]]:
+    return (told.get((it.program, it.op), {}) for it in items)
+
+
+def _sum(column: str, items: Sequence[Item], told: _Told) -> float | None:
+    figures = [row.get(column) for row in _of(items, told)]
+    if not figures or None in figures:
+        return None
+    return math.fsum(it for it in figures if it is not None)
+
+
+def _bandwidth(items: Sequence[Item], told: _Told) -> float | None:
+    moved = took = 0.0
+    for row in _of(items, told):
+        size, alg, bus, count = (
+            row.get(it) for it in ("bytes", "algbw_gbps", "busbw_gbps", "count")
+        )
+        if not size or not alg or bus is None or count is None:
+            return None
+        took += count * size / alg
+        moved += count * size / alg * bus
+    return moved / took if took else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,12 +16,10 @@ from counterpoint.core.basis import Basis
 from counterpoint.core.errors import CounterpointError
 from counterpoint.diagnose.compare.side import Side
 from counterpoint.flags import Settings, parse_xla_flags
-from counterpoint.flags.difference import difference
-from counterpoint.flags.settings import sound
+from counterpoint.flags.settings import difference, sound
 from counterpoint.hlo import Program
 from counterpoint.runs import Run
-from counterpoint.runs.debug_options import flags_by_module
-from counterpoint.runs.variables import variables_of
+from counterpoint.runs.compiler_reports import flags_by_module, variables_of
 from counterpoint.timeline.model import Timeline
 
 _OURS: Final = ("xla_dump_", "xla_log_")

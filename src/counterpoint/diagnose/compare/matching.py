@@ -24,15 +24,152 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import accumulate, groupby
+from math import isclose
 from typing import Final
 
-from counterpoint.diagnose.compare.fused import fused_groups
-from counterpoint.diagnose.compare.item import Item
-from counterpoint.diagnose.compare.looped import looped_groups
-from counterpoint.diagnose.compare.merged import merged_groups
+from counterpoint.diagnose.compare.side import Atom, Item
+
+Group = tuple[tuple[Item, ...], tuple[Item, ...]]
+
+_COMMON: Final = 64
+"""Ops of a side; what more of them hold (a loop's index, a cast everywhere) links nothing."""
+
+
+def fused_groups(a: Sequence[Item], b: Sequence[Item]) -> Iterator[Group]:
+    """Groups of the two sides that hold the same content."""
+    mine, theirs = _told(a), _told(b)
+    holders: defaultdict[tuple[str, Atom], list[int]] = defaultdict(list)
+    for at, it in enumerate(theirs):
+        for atom in it.content:
+            holders[it.program, atom].append(at)
+    home = list(range(len(mine) + len(theirs)))
+    for at, it in enumerate(mine):
+        shared = Counter(
+            other
+            for atom in it.content
+            if len(found := holders.get((it.program, atom), [])) <= _COMMON
+            for other in found
+        )
+        for other, count in shared.items():
+            if 2 * count >= min(len(it.content), len(theirs[other].content)):
+                home[_root(home, at)] = _root(home, len(mine) + other)
+    yield from _groups(home, mine, theirs)
+
+
+def _told(items: Sequence[Item]) -> list[Item]:
+    return [it for it in items if it.content and not it.is_collective]
+
+
+def _root(home: list[int], at: int) -> int:
+    while home[at] != at:
+        home[at] = home[home[at]]
+        at = home[at]
+    return at
+
+
+def _groups(home: list[int], mine: list[Item], theirs: list[Item]) -> Iterator[Group]:
+    sides: defaultdict[int, tuple[list[Item], list[Item]]] = defaultdict(lambda: ([], []))
+    for at, it in enumerate((*mine, *theirs)):
+        sides[_root(home, at)][at >= len(mine)].append(it)
+    for left, right in sides.values():
+        if left and right:
+            yield tuple(left), tuple(right)
+
+
+_NUMBER: Final = re.compile(r"[._-]?\d+$")
+_AS_OFTEN: Final = 1e-3
+
+
+def looped_groups(a: Sequence[Item], b: Sequence[Item]) -> Iterator[Group]:
+    """Unequal numbers of instructions that do one work equally often in a step."""
+    mine, theirs = _by_work(a), _by_work(b)
+    for work, left in mine.items():
+        right = theirs.get(work, [])
+        if len(left) != len(right) and right and _as_often(left, right):
+            yield tuple(left), tuple(right)
+
+
+def _by_work(items: Sequence[Item]) -> dict[Hashable, list[Item]]:
+    found: defaultdict[Hashable, list[Item]] = defaultdict(list)
+    for it in items:
+        if it.content and it.scope and not it.is_collective:
+            where = _unnumbered(it.scope)
+            found[it.program, it.category, where, it.primitive, it.phase, it.result].append(it)
+    return found
+
+
+def _unnumbered(scope: str) -> str:
+    """`layers/layers_3/mlp` as `layers/mlp`."""
+    parts = (_NUMBER.sub("", part) or part for part in scope.split("/"))
+    return "/".join(part for part, _ in groupby(parts))
+
+
+def _as_often(a: Sequence[Item], b: Sequence[Item]) -> bool:
+    times = [sum(it.count for it in side) for side in (a, b)]
+    return isclose(*times, rel_tol=_AS_OFTEN)
+
+
+_Kind = tuple[str, str | None, int | None]
+
+
+def merged_groups(a: Sequence[Item], b: Sequence[Item]) -> Iterator[Group]:
+    """Groups of the two sides with equal bytes, one of them with several members."""
+    mine, theirs = _by_kind(a), _by_kind(b)
+    for kind in mine.keys() & theirs.keys():
+        left, right = mine[kind], theirs[kind]
+        for few, many, turned in ((right, left, False), (left, right, True)):
+            for one, several in _one_for_many(few, many):
+                yield ((one,), several) if turned else (several, (one,))
+                few.remove(one)
+                for it in several:
+                    many.remove(it)
+        if left and right and len(left) + len(right) > 2 and _moved(left) == _moved(right):
+            yield tuple(left), tuple(right)
+
+
+def _by_kind(items: Sequence[Item]) -> defaultdict[_Kind, list[Item]]:
+    """In order of the schedule; those whose bytes nobody knows are left out."""
+    found: defaultdict[_Kind, list[Item]] = defaultdict(list)
+    for it in items:
+        if it.is_collective and it.bytes and it.count:
+            found[it.program, it.kind, it.group_size].append(it)
+    return found
+
+
+def _one_for_many(few: list[Item], many: list[Item]) -> list[tuple[Item, tuple[Item, ...]]]:
+    """Neighbours in the schedule whose bytes add up to those of one; each is used once."""
+    found: list[tuple[Item, tuple[Item, ...]]] = []
+    free = list(many)
+    for one in few:
+        run = _run_of(free, _volume(one))
+        if len(run) > 1:
+            found.append((one, run))
+            free = [it for it in free if it not in run]
+    return found
+
+
+def _run_of(items: list[Item], volume: int) -> tuple[Item, ...]:
+    """The first run of neighbours that moves so much."""
+    sums = [0, *accumulate(_volume(it) for it in items)]
+    reached: dict[int, int] = {}
+    for end, total in enumerate(sums):
+        if (first := reached.get(total - volume)) is not None:
+            return tuple(items[first:end])
+        reached[total] = end
+    return ()
+
+
+def _volume(it: Item) -> int:
+    return round((it.bytes or 0) * it.count)
+
+
+def _moved(items: Sequence[Item]) -> int:
+    return sum(map(_volume, items))
+
 
 _NUMBERING: Final = re.compile(r"([._](\d+|clone|remat\d*))+$")
 

@@ -1,17 +1,8 @@
-"""Why a collective is synchronous: the device waits for it from its start to its end.
-
-XLA makes every collective a start and a done, then the scheduler moves work between them. Where
-nothing stands there in the end, or where a flag asks for it, both become one synchronous
-instruction. So the cause is found by exclusion: the flag; a kernel that runs among the others; a
-scheduler that did not run; work that it could have moved and did not; no such work. Other compilers
-than XLA:GPU have other flags: of theirs, only what stands around the collective is told.
-
-Source: xla/hlo/transforms/collectives/convert_async_collectives_to_sync.cc,
-xla/backends/gpu/transforms/collectives/convert_async_collectives_to_sync.cc.
-"""
+"""Synchronous collectives, and why the scheduler left them so."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
@@ -21,10 +12,85 @@ import polars as pl
 
 from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.exposure.given import given_flags, is_true, on_gpu
-from counterpoint.diagnose.exposure.scheduler import Scheduler, scheduler_of
-from counterpoint.flags.version import SYNCHRONOUS
-from counterpoint.hlo import Instruction, Program, collective, in_loop
+from counterpoint.flags.platform import (
+    DISABLED_PASSES,
+    LHS,
+    PROFILE,
+    SCHEDULER,
+    SYNCHRONOUS,
+    false_is_obeyed,
+    lhs_flag_needed,
+)
+from counterpoint.hlo import Instruction, Program, collective, in_loop, is_start
 from counterpoint.timeline.model import Lane
+
+_UNMODELLED: Final = ("collective-broadcast", "ragged-all-to-all")
+
+
+_AMD: Final = re.compile(r"\bAMD\b|^MI\d|\bInstinct\b")
+"""Since some release it runs unasked on MI300, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduler:
+    """`ran` is None where nobody can tell; `why` says what it was told by, or what stopped it."""
+
+    ran: bool | None
+    why: str
+
+
+def scheduler_of(case: Case) -> Scheduler:
+    """Of the step's program."""
+    program = case.program
+    if program is None:
+        return Scheduler(None, "the profile holds no HLO")
+    if any(it.scheduling_name for it in program.instructions):
+        return Scheduler(True, "instructions carry its notes")
+    flags = given_flags(case)
+    if flags is None:
+        return Scheduler(None, "flags are not known")
+    return _by_settings(case, program, flags)
+
+
+def _by_settings(case: Case, program: Program, flags: Mapping[str, str]) -> Scheduler:
+    version, chip = case.context.jaxlib, case.timeline.devices[0].chip
+    asked = is_true(flags, LHS)
+    stopped = _switched_off(
+        flags, obeyed=false_is_obeyed(version) or lhs_flag_needed(version, chip)
+    )
+    if stopped:
+        return Scheduler(False, f"{stopped} switches it off")
+    if asked or PROFILE in flags:
+        return Scheduler(True, f"--{LHS if asked else PROFILE} switches it on")
+    if version is None or chip is None or _AMD.search(chip):
+        return Scheduler(None, "whether it runs unasked on this chip and release is not known")
+    return _unasked(program, version, chip)
+
+
+def _switched_off(flags: Mapping[str, str], *, obeyed: bool) -> str | None:
+    if SCHEDULER in flags.get(DISABLED_PASSES, "").split(","):
+        return f"--{DISABLED_PASSES}"
+    return f"--{LHS}=false" if is_true(flags, LHS) is False and obeyed else None
+
+
+def _unasked(program: Program, version: str, chip: str) -> Scheduler:
+    if lhs_flag_needed(version, chip):
+        return Scheduler(False, f"on {chip} jaxlib {version} runs it only if asked to")
+    stopped = _unmodelled(program)
+    if stopped:
+        return Scheduler(False, f"XLA has no model of {stopped}, which leaves it off everywhere")
+    return Scheduler(True, f"on {chip} jaxlib {version} runs it unasked")
+
+
+def _unmodelled(program: Program) -> str | None:
+    for it in program.instructions:
+        found = collective(program, it) if is_start(it) or it.opcode in _UNMODELLED else None
+        if found is not None and found.kind in _UNMODELLED:
+            return f"{found.kind} ({it.name})"
+        if '"device_type":"DEVICE_TYPE_HOST"' in it.backend_config.replace(" ", ""):
+            return f"computation on the host ({it.name})"
+    return None
+
 
 PIPELINED: Final = ("all-gather", "all-reduce", "reduce-scatter")
 """Kinds that XLA can move to the iteration before, or behind, of their loop."""

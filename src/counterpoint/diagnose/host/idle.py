@@ -12,19 +12,103 @@ the next run instead, and what it does in the rest of the gap would have been hi
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from counterpoint.core.intervals import EMPTY, Intervals, union
 from counterpoint.diagnose.case import Case
-from counterpoint.diagnose.host.busy import Longs, busy, busy_anywhere, by_device
-from counterpoint.diagnose.host.causes import Cause
-from counterpoint.diagnose.host.hosts import Behind, HostSide, host_side
+from counterpoint.diagnose.host.hosts import Behind, Cause, HostSide, host_side
 from counterpoint.diagnose.host.launches import launched_at, while_launching
-from counterpoint.diagnose.host.unseen import after_reads, compute_longer, reads, waiting_for_hosts
+from counterpoint.timeline.model import Lane
+
+_READ: Final = re.compile(r"(?i)d2h|dtoh|device ?to ?host")
+
+
+def compute_longer(case: Case) -> pl.DataFrame:
+    """By device and step: `longer`, the picoseconds that the slowest other host computes longer.
+
+    Told by lengths, which need no common clock. Of a host the device that computes least counts: a
+    device in a step waits for all others in it, and what is left is the work of all of them.
+    """
+    work = case.timeline.ops["lane"].is_in([Lane.COMPUTE, Lane.COPY]).to_numpy()
+    spans = case.spans.filter(pl.Series(work[case.spans["op"].to_numpy()]) & (pl.col("step") >= 0))
+    host = dict(enumerate(device.host for device in case.timeline.devices))
+    each = spans.group_by("device", "step").agg(ps=pl.col("dur_ps").sum())
+    each = each.with_columns(
+        host=pl.col("device").replace_strict(host, return_dtype=pl.UInt16, default=None)
+    )
+    hosts = each.group_by("host", "step").agg(least=pl.col("ps").min())
+    slowest = hosts.group_by("step").agg(slowest=pl.col("least").max())
+    return each.join(slowest, on="step").select(
+        "device", "step", longer=(pl.col("slowest") - pl.col("ps")).clip(0)
+    )
+
+
+def waiting_for_hosts(case: Case, longer: pl.DataFrame, device: int) -> Intervals:
+    """From the end of each of the device's runs, as long as another host computes longer."""
+    runs = (
+        case.timeline.runs.filter((pl.col("device") == device) & pl.col("step").is_not_null())
+        .group_by("step")
+        .agg(pl.col("end_ps").max())
+        .join(longer.filter(pl.col("device") == device), on="step")
+    )
+    end = runs["end_ps"].to_numpy()
+    return union(end, end + runs["longer"].to_numpy())
+
+
+def reads(case: Case) -> NDArray[np.int64]:
+    """Rows of ops that copy to the host and are no op of a program."""
+    names = case.timeline.ops.with_row_index("row").filter(pl.col("op").is_null())
+    rows = names.select("row", "name").iter_rows()
+    return np.array([row for row, name in rows if _READ.search(name)], np.int64)
+
+
+def after_reads(reading: NDArray[np.int64], gaps: Intervals, spans: pl.DataFrame) -> Intervals:
+    """The gaps that begin where one of these ops ends."""
+    mine = spans.filter(pl.Series(np.isin(spans["op"].to_numpy(), reading)))
+    behind = np.isin(gaps.start, (mine["start_ps"] + mine["dur_ps"]).to_numpy())
+    return union(gaps.start[behind], gaps.end[behind])
+
+
+Longs = NDArray[np.int64]
+
+
+def by_device(case: Case) -> Iterator[tuple[int, tuple[Longs, Longs], pl.DataFrame]]:
+    """Each device with starts and ends of its windows and its spans around them."""
+    devices = case.spans["device"].to_numpy()
+    windows = case.selection.windows
+    of_window = windows["device"].to_numpy()
+    for device in case.selection.devices:
+        first, last = np.searchsorted(of_window, [device, device + 1])
+        if last > first:
+            mine = windows[int(first) : int(last)]
+            one, other = np.searchsorted(devices, [device, device + 1])
+            yield (
+                device,
+                (mine["start_ps"].to_numpy(), mine["end_ps"].to_numpy()),
+                case.spans[int(one) : int(other)],
+            )
+
+
+def busy(case: Case, spans: pl.DataFrame) -> Intervals:
+    """When any of these spans works; loops and calls only contain those that do."""
+    contains = (case.timeline.ops["lane"] == Lane.CONTROL).to_numpy()
+    start = spans["start_ps"].to_numpy()
+    end = start + spans["dur_ps"].to_numpy()
+    works = ~contains[spans["op"].to_numpy()]
+    return union(start[works], end[works])
+
+
+def busy_anywhere(case: Case) -> Intervals:
+    """When any device works, by the clock that they share."""
+    return busy(case, case.spans)
+
 
 PARTS: Final = {"device": pl.UInt16, "cause": pl.String, "held": pl.Boolean, "ms": pl.Float64}
 TOPS: Final = {"cause": pl.String, "held": pl.Boolean, "what": pl.String, "ms": pl.Float64}

@@ -16,10 +16,10 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counterpoint.diagnose.case import Case
-from counterpoint.diagnose.exposure.waits import waits
+from counterpoint.diagnose.exposure.opportunities import waits
 from counterpoint.diagnose.metrics.attribution import IDLE
 from counterpoint.diagnose.selection import PS_PER_MS
-from counterpoint.timeline.meetings import one_clock
+from counterpoint.timeline.hosts.alignment import one_clock
 from counterpoint.timeline.model import Lane
 
 _WORTH: Final = 0.005

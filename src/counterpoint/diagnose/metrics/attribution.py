@@ -12,6 +12,7 @@ kernels side by side count once. The phase of a moment is that of the span that 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -144,3 +145,112 @@ def _sum(
         "hidden",
         "ps",
     ).select(*SCHEMA)
+
+
+HOLDING_SCHEMA: Final = {
+    "device": pl.UInt16,
+    "step": pl.Int32,
+    "op": pl.UInt32,
+    "held_ps": pl.Float64,
+}
+
+_Longs = NDArray[np.int64]
+_Shares = NDArray[np.float64]
+
+
+def holding(selection: Selection, spans: pl.DataFrame) -> pl.DataFrame:
+    """Time held per device, step and op; step is null for what began before the first window."""
+    lanes = _lanes(selection)
+    devices = spans["device"].to_numpy()
+    parts = [pl.DataFrame(schema=HOLDING_SCHEMA)]
+    for device in selection.windows["device"].unique().to_list():
+        first, last = np.searchsorted(devices, [device, device + 1])
+        windows = selection.windows.filter(pl.col("device") == device)
+        parts.append(_of_device(spans[int(first) : int(last)], windows, lanes))
+    return pl.concat(parts)
+
+
+def _lanes(selection: Selection) -> _Longs:
+    number = {str(state): at for at, state in enumerate(STATES)}
+    names = selection.timeline.ops["lane"].to_list()
+    return np.array([number.get(name, _NO_LANE) for name in names], np.int64)
+
+
+def _of_device(spans: pl.DataFrame, windows: pl.DataFrame, lanes: _Longs) -> pl.DataFrame:
+    start = spans["start_ps"].to_numpy()
+    end = start + spans["dur_ps"].to_numpy()
+    lane = np.where(end > start, lanes[spans["op"].to_numpy()], _NO_LANE)
+    at = np.unique(
+        np.concatenate([start, end, windows["start_ps"].to_numpy(), windows["end_ps"].to_numpy()])
+    )
+    free = _inside(at, windows)
+    length = np.diff(at)
+    held = np.zeros(len(spans), np.float64)
+    for state in range(len(STATES)):
+        mine = lane == state
+        first, last = np.searchsorted(at, start[mine]), np.searchsorted(at, end[mine])
+        count = _open(first, last, len(at))
+        share = np.where(free & (count > 0), length / np.maximum(count, 1), 0.0)
+        passed: _Shares = np.concatenate([[0.0], np.cumsum(share)])
+        held[mine] = passed[last] - passed[first]
+        free &= count == 0
+    return (
+        spans.select("device", "step", "op")
+        .with_columns(held_ps=pl.Series(held, dtype=pl.Float64))
+        .group_by("device", "step", "op")
+        .agg(pl.col("held_ps").sum())
+        .select(pl.col(name).cast(kind) for name, kind in HOLDING_SCHEMA.items())
+    )
+
+
+def _inside(at: _Longs, windows: pl.DataFrame) -> NDArray[np.bool_]:
+    """Whether the stretch that begins at each boundary lies in a window."""
+    starts, ends = windows["start_ps"].to_numpy(), windows["end_ps"].to_numpy()
+    index = np.searchsorted(starts, at[:-1], side="right") - 1
+    return (index >= 0) & (at[:-1] < ends[np.maximum(index, 0)])
+
+
+def _open(first: _Longs, last: _Longs, boundaries: int) -> _Longs:
+    """How many spans are open in the stretch that begins at each boundary but the last."""
+    opened = np.bincount(first, minlength=boundaries) - np.bincount(last, minlength=boundaries)
+    return np.cumsum(opened)[:-1]
+
+
+def self_times(spans: pl.DataFrame) -> NDArray[np.int64]:
+    """Self time of each span in picoseconds, in the frame's own order."""
+    order = (
+        spans.select("line", "start_ps", "dur_ps")
+        .with_row_index("at")
+        .filter(pl.col("dur_ps") > 0)
+        .sort("line", "start_ps", "dur_ps", descending=[False, False, True])["at"]
+        .to_numpy()
+    )
+    start = spans["start_ps"].to_numpy()[order]
+    duration = spans["dur_ps"].to_numpy()[order]
+    line = spans["line"].to_numpy()[order]
+    result = np.zeros(len(spans), np.int64)
+    bounds = np.flatnonzero(np.diff(line.astype(np.int64), prepend=-1, append=-1))
+    for first, last in pairwise(bounds):
+        one = slice(first, last)
+        result[order[one]] = _without_children(start[one], duration[one])
+    return result
+
+
+def _without_children(start: NDArray[np.int64], duration: NDArray[np.int64]) -> NDArray[np.int64]:
+    """One line's spans in order of start, the longer first.
+
+    A span's depth is the number of spans open when it starts. Its children are the spans one level
+    deeper that start before it ends, and their durations come from a running sum per level.
+    """
+    end = start + duration
+    if not (start[1:] < end[:-1]).any():
+        return duration
+    depth = np.arange(len(start)) - np.searchsorted(np.sort(end), start, side="right")
+    behind = np.searchsorted(start, end, side="left")
+    own = duration.copy()
+    for level in range(int(depth.max())):
+        at_level = np.flatnonzero(depth == level)
+        below = np.concatenate([[0], np.cumsum(np.where(depth == level + 1, duration, 0))])
+        nested = below[np.maximum(behind[at_level], at_level + 1)] - below[at_level + 1]
+        own[at_level] -= nested
+    return np.maximum(own, 0)

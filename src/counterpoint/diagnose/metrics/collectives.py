@@ -1,6 +1,6 @@
 """What each collective costs: how much of it is exposed, how fast it is, and who waits for whom.
 
-What is waiting and what is transfer, `counterpoint.timeline.meetings` tells; the transfer gives the
+What is waiting and what is transfer, `counterpoint.timeline.hosts.alignment` tells; the transfer gives the
 bandwidth. Total, exposed and waiting time and the bandwidths are means over the same executions, so
 that exposed and hidden time add up to the total; `median_ms`, `transfer_ms` and `slack_ms` are
 medians of one execution.
@@ -12,6 +12,7 @@ up with, a reduce-scatter's what they start with; algorithm bandwidth = bytes / 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -23,9 +24,8 @@ from counterpoint.core.intervals import Intervals, union
 from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.network.slack import slack_per_op
 from counterpoint.diagnose.selection import PS_PER_MS, Selection, device_slices
-from counterpoint.timeline.meetings import meetings, number_collectives, stays
-from counterpoint.timeline.model import Lane
-from counterpoint.timeline.ranks import with_groups
+from counterpoint.timeline.hosts.alignment import meetings, number_collectives, stays, with_groups
+from counterpoint.timeline.model import Lane, Timeline
 
 SCHEMA: Final = {
     "program": pl.UInt16,
@@ -163,3 +163,24 @@ def _facts(ops: pl.DataFrame) -> pl.DataFrame:
             *(pl.col(fact).drop_nulls().first() for fact in facts),
         )
     )
+
+
+def shares_beside(timeline: Timeline, spans: pl.DataFrame, ops: Sequence[int]) -> dict[int, float]:
+    """By row of the Timeline's ops, over all their spans; `spans` are sorted by device."""
+    lanes = timeline.ops["lane"]
+    talking = (lanes == Lane.COLLECTIVE).fill_null(value=False).to_numpy()
+    asked = np.zeros(len(lanes), bool)
+    asked[list(ops)] = True
+    device, op = spans["device"].to_numpy(), spans["op"].to_numpy()
+    start, length = spans["start_ps"].to_numpy(), spans["dur_ps"].to_numpy()
+    beside = np.zeros(len(lanes), np.int64)
+    whole = np.zeros(len(lanes), np.int64)
+    for one in np.unique(device):
+        mine = slice(*np.searchsorted(device, [one, one + 1]))
+        of = op[mine]
+        begins, ends = start[mine], start[mine] + length[mine]
+        busy = union(begins[talking[of]], ends[talking[of]])
+        kept = asked[of]
+        np.add.at(beside, of[kept], busy.covered(begins[kept], ends[kept]))
+        np.add.at(whole, of[kept], length[mine][kept])
+    return {row: float(beside[row] / whole[row]) if whole[row] else 0.0 for row in ops}

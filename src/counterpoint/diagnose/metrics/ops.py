@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, get_args
+
 import polars as pl
 
-from counterpoint.diagnose.metrics.selftime import self_times
+from counterpoint.diagnose.metrics.attribution import PHASES, self_times
 from counterpoint.diagnose.selection import Selection
+from counterpoint.hardware import find_chip
+from counterpoint.timeline.device import Device
 from counterpoint.timeline.model import Lane
 
 KEYS = ("program", "op")
@@ -56,3 +63,190 @@ def op_profile(selection: Selection, spans: pl.DataFrame) -> pl.DataFrame:
 def _windows(selection: Selection) -> list[int]:
     """Ops whose spans are start-to-done windows: nobody works in them."""
     return selection.timeline.ops.with_row_index("row").filter("async_window")["row"].to_list()
+
+
+By = Literal["scope", "source", "category", "op"]
+GROUPINGS: Final[tuple[By, ...]] = get_args(By)
+FINEST: Final[tuple[By, ...]] = ("op", "scope", "source", "category")
+
+SCHEMA: Final = {
+    "by": pl.String,
+    "name": pl.String,  # null: not known of these ops
+    "category": pl.String,  # of most of its time
+    "self_ms": pl.Float64,  # per median step, mean over devices
+    "share": pl.Float64,  # of the step
+    "ops": pl.UInt32,  # instructions and kernels of their own name
+    "count": pl.Float64,  # executions per step and device
+    **{f"{phase}_ms": pl.Float64 for phase in PHASES},
+    "longest": pl.String,  # the op with most of its time
+}
+
+_MOST: Final = 0.7
+"""Of the time in ops, what the rows of a table should show."""
+
+_FEW: Final = 4
+
+_LAYERS: Final = 3
+"""So many numbers behind one name are layers; two may be the two halves of a block."""
+
+_NUMBERED: Final = re.compile(r"(.*?)(\d+)(\]?)$")
+
+
+def grouped(ops: pl.DataFrame, by: By) -> pl.DataFrame:
+    """The frame of `op_profile` summed up: SCHEMA, the dearest first."""
+    named = ops.with_columns(name=pl.col(by))
+    if by == "scope":
+        scopes: list[str] = ops["scope"].drop_nulls().unique().sort().to_list()
+        named = named.with_columns(pl.col("name").replace(merged_layers(scopes)))
+    phase = pl.col("phase").fill_null("other")
+    ms = pl.col("self_ms")
+    keys = ["name", *(["program"] if by == "op" else [])]
+    return (
+        named.with_columns(kind_ms=ms.sum().over(*keys, "category"))
+        .sort("self_ms", "op", descending=[True, False])
+        .group_by(keys, maintain_order=True)
+        .agg(
+            pl.lit(by).alias("by"),
+            pl.col("category").sort_by("kind_ms", descending=True, maintain_order=True).first(),
+            ms.sum(),
+            pl.col("share").sum(),
+            pl.len().cast(pl.UInt32).alias("ops"),
+            pl.col("count").sum(),
+            *(ms.filter(phase == one).sum().alias(f"{one}_ms") for one in PHASES),
+            pl.first("op").alias("longest"),
+        )
+        .select(*SCHEMA)
+        .cast({**SCHEMA})
+        .sort("self_ms", "name", descending=[True, False])
+    )
+
+
+def all_groups(ops: pl.DataFrame) -> pl.DataFrame:
+    """By scope, source and category, under each other; by op it is the op profile itself."""
+    return pl.concat([grouped(ops, by) for by in GROUPINGS if by != "op"])
+
+
+def finest(ops: pl.DataFrame, rows: int) -> By:
+    """The finest grouping of which so many rows show most of the time; else by category.
+
+    A few ops more than there are rows need no summing up.
+    """
+    if len(ops) <= _FEW * rows:
+        return "op"
+    whole = float(ops["self_ms"].sum())
+    for by in FINEST[:-1]:
+        known = grouped(ops, by).head(rows).filter(pl.col("name").is_not_null())
+        if float(known["self_ms"].sum()) >= _MOST * whole:
+            return by
+    return FINEST[-1]
+
+
+def merged_layers(scopes: Iterable[str]) -> Mapping[str, str]:
+    """Of each scope, how it reads with the numbers of its layers left out."""
+    merged = {scope: tuple(scope.split("/")) for scope in scopes}
+    for depth in range(max(map(len, merged.values()), default=0)):
+        numbers: dict[tuple[str, ...], set[str]] = {}
+        for parts in merged.values():
+            if found := _numbered(parts, depth):
+                numbers.setdefault(found[0], set()).add(found[1])
+        for scope, parts in merged.items():
+            found = _numbered(parts, depth)
+            if found and len(numbers[found[0]]) >= _LAYERS:
+                merged[scope] = (*found[0], *parts[depth + 1 :])
+    return {scope: "/".join(parts) for scope, parts in merged.items()}
+
+
+def _numbered(parts: tuple[str, ...], depth: int) -> tuple[tuple[str, ...], str] | None:
+    """The path down to this part with `*` for its number, and the number."""
+    match = _NUMBERED.match(parts[depth]) if depth < len(parts) else None
+    if match is None:
+        return None
+    return (*parts[:depth], f"{match[1]}*{match[3]}"), match[2]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Utilisation:
+    """Figures of a median step, mean over devices; None where something needed is not known.
+
+    FLOP/s and bytes count what the compiled ops do, rematerialisation included, so `mfu` is the
+    hardware's utilisation: the model's own is lower by the recomputed part.
+    """
+
+    chip: str | None
+    busy_share: float | None
+    flops_per_s: float | None
+    flops_known_share: float | None  # of compute time, in ops whose operations are known
+    mfu: float | None
+    bytes_per_s: float | None
+    hbm_share: float | None
+
+
+def utilisation(selection: Selection, ops: pl.DataFrame, idle_ms: float | None) -> Utilisation:
+    """Utilisation from the op profile and the idle time of a median step."""
+    chips = [_peaks(selection.timeline.devices[index]) for index in selection.devices]
+    peak_flops = _mean([chip.flops for chip in chips])
+    peak_bytes = _mean([chip.bytes for chip in chips])
+    seconds = selection.median_ms / 1e3 if selection.lengths_ms else 0.0
+    computing = _with_pairs(
+        selection, ops.filter(~pl.col("category").is_in(["collective", "control"]))
+    )
+    flops = _rate(computing, "flops", seconds)
+    accessed = _rate(computing, "bytes_accessed", seconds)
+    known = float(computing.filter(pl.col("flops").is_not_null())["self_ms"].sum())
+    total = float(computing["self_ms"].sum())
+    return Utilisation(
+        chip=" and ".join(names) if (names := _names(chips)) else None,
+        busy_share=None if idle_ms is None or not seconds else 1 - idle_ms / 1e3 / seconds,
+        flops_per_s=flops,
+        flops_known_share=known / total if total and flops is not None else None,
+        mfu=flops / peak_flops if flops is not None and peak_flops else None,
+        bytes_per_s=accessed,
+        hbm_share=accessed / peak_bytes if accessed is not None and peak_bytes else None,
+    )
+
+
+def _with_pairs(selection: Selection, ops: pl.DataFrame) -> pl.DataFrame:
+    """With `work`: the start of what an op is a part of, else the op itself."""
+    named = pl.coalesce("op", "name").alias("op")
+    pairs = selection.timeline.ops.select("program", named, work="pair").drop_nulls("work")
+    return ops.join(
+        pairs.unique(["program", "op"]), on=["program", "op"], how="left", nulls_equal=True
+    ).with_columns(pl.coalesce("work", "op"))
+
+
+def _rate(ops: pl.DataFrame, of: str, seconds: float) -> float | None:
+    """Per second; TPU profiles give a copy's bytes with its start and once more with its end."""
+    known = ops.filter(pl.col(of).is_not_null())
+    if not seconds or not len(known):
+        return None
+    once = known.group_by("program", "work").agg((pl.col(of) * pl.col("count")).max())
+    return float(once[of].sum()) / seconds
+
+
+@dataclass(frozen=True, slots=True)
+class _Peaks:
+    """What one device can do at most; None where nobody tells."""
+
+    name: str | None
+    flops: float | None
+    bytes: float | None
+
+
+def _peaks(device: Device) -> _Peaks:
+    # What GPU profiles give as bandwidth assumes double data rate, half the truth for HBM3 on AMD.
+    chip = find_chip(device.chip)
+    if chip is None:
+        return _Peaks(device.chip, device.peak_flops, device.peak_bytes)
+    return _Peaks(chip.name, chip.bf16_flops, chip.hbm_bytes)
+
+
+def _mean(peaks: Sequence[float | None]) -> float | None:
+    """What all together can do, per device: chips may differ, but each must be known."""
+    known = [peak for peak in peaks if peak]
+    return sum(known) / len(known) if known and len(known) == len(peaks) else None
+
+
+def _names(chips: Sequence[_Peaks]) -> list[str]:
+    """The chips' names; none where some have none."""
+    names = list(dict.fromkeys(chip.name for chip in chips if chip.name))
+    return names if all(chip.name for chip in chips) else []

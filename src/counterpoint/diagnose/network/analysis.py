@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import polars as pl
 
-from counterpoint.core.basis import Basis
-from counterpoint.core.display import listed
-from counterpoint.core.errors import InputError
-from counterpoint.diagnose.case import Case
-from counterpoint.diagnose.context import context_of
-from counterpoint.diagnose.exposure.shares import causes
+from counterpoint.core.basis import Basis, listed
+from counterpoint.core.errors import InputError, UsageError
+from counterpoint.diagnose.case import Case, context_of
+from counterpoint.diagnose.exposure.causes import causes
 from counterpoint.diagnose.metrics.collectives import collective_profile
-from counterpoint.diagnose.network.asked import check_target
 from counterpoint.diagnose.network.calls import Calls, remote_calls
 from counterpoint.diagnose.network.demand import Demand, demand
 from counterpoint.diagnose.network.fabric import fabric_of
@@ -22,8 +21,58 @@ from counterpoint.diagnose.network.requirement import classify
 from counterpoint.diagnose.network.slack import slack_table
 from counterpoint.diagnose.selection import Window, select
 from counterpoint.hardware import Target
+from counterpoint.hardware.target_file import other_devices
 from counterpoint.runs import Run
+from counterpoint.simulate.drawing import target_said
 from counterpoint.timeline.model import Timeline
+
+_NEXT: Final = "leave --target out"
+
+
+def check_target(case: Case) -> tuple[str, ...]:
+    """Notes on a target that is odd; UsageError where it can't be the profile's machine."""
+    target = case.context.target
+    if target is None:
+        return ()
+    if (said := target_said(case.timeline)) is not None:
+        _check_prediction(target, said)
+        return ()
+    _check_chip(case, target)
+    _check_devices(case, target)
+    machines = Counter(case.timeline.hosts[device.host].machine for device in case.timeline.devices)
+    most = max(machines.values(), default=0)
+    if most <= target.gpus_per_host:
+        return ()
+    said = f"--target {target} has {target.gpus_per_host:,} devices on a host"
+    return (f"{said}, the profile {most:,}: which share fast links is taken from the target",)
+
+
+def _check_prediction(target: Target, said: Target) -> None:
+    parts = ("gpu", "hosts", "gpus_per_host")
+    if any(getattr(target, part) != getattr(said, part) for part in parts):
+        raise UsageError(
+            f"--target {target}, but this is a prediction for {said}",
+            next="leave --target out",
+        )
+
+
+def _check_chip(case: Case, target: Target) -> None:
+    """A100s of 40 and of 80 GB have the same links."""
+    other = other_devices(case.timeline.devices, target, links=True)
+    if other is not None:
+        raise UsageError(f"--target {target}, but the profile is of {other}", next=_NEXT)
+
+
+def _check_devices(case: Case, target: Target) -> None:
+    program = case.program
+    count = program.num_partitions * program.num_replicas if program else 0
+    devices = max(count, len(case.timeline.devices))
+    if devices > target.devices:
+        raise UsageError(
+            f"--target {target} has {target.devices:,} devices, the profile's program runs on"
+            f" {devices:,}",
+            next=_NEXT,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

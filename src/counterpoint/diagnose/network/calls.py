@@ -29,8 +29,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counterpoint.diagnose.network.host_busy import host_busy, spent_within
-from counterpoint.diagnose.network.occasions import with_steps
+from counterpoint.diagnose.network.host_work import host_busy, spent_within, with_steps
 from counterpoint.diagnose.selection import PS_PER_MS
 from counterpoint.timeline.model import Action
 

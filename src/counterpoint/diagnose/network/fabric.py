@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from counterpoint.diagnose.case import Case
 from counterpoint.hardware import Links, Target, find_chip
 from counterpoint.hardware.gpu import find_described, gpus, target_config
-from counterpoint.hardware.ici import Ici, find_ici
-from counterpoint.hardware.links import find_wiring
-from counterpoint.simulate.stands_for import target_said
+from counterpoint.hardware.links import Ici, find_ici, find_wiring
+from counterpoint.simulate.drawing import target_said
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,18 +6,78 @@ more than it takes and no more than devices wait: that bounds what a step could 
 
 from __future__ import annotations
 
+import math
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
-from counterpoint.core.intervals import union
+from counterpoint.core.intervals import Intervals, union
 from counterpoint.diagnose.case import Case
-from counterpoint.diagnose.exposure.shares import BETWEEN_SLICES, shares_of
-from counterpoint.diagnose.network.occasions import with_steps
+from counterpoint.diagnose.exposure.causes import BETWEEN_SLICES, shares_of
+from counterpoint.diagnose.finding import Remedy
+from counterpoint.diagnose.machines import advise
 from counterpoint.diagnose.selection import PS_PER_MS
-from counterpoint.timeline.host_transfers import host_transfers
 from counterpoint.timeline.model import Action, Timeline
+from counterpoint.timeline.operations import host_transfers
+
+_WORK: Final = (Action.MAP_BUFFER, Action.MEMORY_COPY)
+
+
+def host_busy(timeline: Timeline) -> Mapping[int, Intervals]:
+    """By host: the time in which at least one of its threads is at such work."""
+    work = timeline.transfers.filter(pl.col("action").is_in([*_WORK]))
+    found: dict[int, Intervals] = {}
+    for (host,), rows in work.group_by("host"):
+        start = rows["start_ps"].to_numpy()
+        found[int(str(host))] = union(start, start + rows["dur_ps"].to_numpy())
+    return found
+
+
+def spent_within(
+    busy: Mapping[int, Intervals], hosts: NDArray[np.int64], start: pl.Series, end: pl.Series
+) -> NDArray[np.int64]:
+    """Picoseconds of each interval in which its own host was at such work."""
+    spent = np.zeros(len(hosts), np.int64)
+    for host, when in busy.items():
+        mine = hosts == host
+        spent[mine] = when.covered(start.to_numpy()[mine], end.to_numpy()[mine])
+    return spent
+
+
+def with_steps(timeline: Timeline, rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows of Timeline.transfers with `step` and `steady`; both null before and after all steps.
+
+    By where they start, in the steps of the host's first device.
+    """
+    host_of = {index: device.host for index, device in enumerate(timeline.devices)}
+    steps = (
+        timeline.steps.with_columns(
+            host=pl.col("device").replace_strict(host_of, return_dtype=pl.UInt16)
+        )
+        .filter(pl.col("device") == pl.col("device").min().over("host"))
+        .select("host", "step", "steady", began_ps="start_ps", ended_ps="end_ps")
+        .sort("began_ps")
+    )
+    inside = pl.col("start_ps") < pl.col("ended_ps")
+    return (
+        rows.sort("start_ps")
+        .join_asof(
+            steps,
+            left_on="start_ps",
+            right_on="began_ps",
+            by="host",
+            strategy="backward",
+            check_sortedness=False,
+        )
+        .with_columns(pl.when(inside).then(pl.col("step", "steady")))
+        .drop("began_ps", "ended_ps")
+    )
+
 
 _MOST: Final = 0.5
 
@@ -128,3 +188,100 @@ def _waits(case: Case) -> float:
 
 def _whole(value: object) -> int | None:
     return value if isinstance(value, int) else None
+
+
+FLAG: Final = "megascale_grpc_premap_memory_bytes"
+DEFAULT: Final = 4 << 30
+"""flags/advice/recipes/megascale.toml, with its source."""
+
+MOST: Final = 64 << 30
+"""A rule of thumb: hosts of TPUs have some 200 to 1,500 GB, and more than a region to hold."""
+
+_NEARLY: Final = 0.01  # the runtime tells sizes in three digits: 4.29GB is 4 GiB
+_VARIABLE: Final = "LIBTPU_INIT_ARGS"
+_GIVEN: Final = re.compile(rf"--{FLAG}[= ](\d{{1,18}})")
+_MEGASCALES_OWN: Final = (
+    Action.SEND,
+    Action.RECEIVE,
+    Action.DEVICE_TO_HOST,
+    Action.HOST_TO_DEVICE,
+    Action.MEMORY_COPY,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Premap:
+    """Bytes: what is set now, how that is known, and what a step lacked."""
+
+    now: int
+    known_by: str
+    lacked: int
+
+    @property
+    def value(self) -> int:
+        """The next power of two that holds both."""
+        return 1 << (self.now + self.lacked - 1).bit_length()
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether a host can have that much memory to spare."""
+        return self.value <= MOST
+
+    def __str__(self) -> str:
+        return (
+            f"{self.now / 2**30:,.3g} GiB ({self.known_by}) and the {self.lacked / 1e6:,.1f} MB of"
+            f" one step, rounded up to a power of two: {self.value / 2**30:,.0f} GiB"
+        )
+
+
+def spans_slices(case: Case) -> bool:
+    """Whether anything in the profile tells of transfers between slices."""
+    timeline = case.timeline
+    carried = timeline.transfers.select(pl.col("action").is_in([*_MEGASCALES_OWN]).any()).item()
+    return bool(carried) or len(host_transfers(timeline)) > 0
+
+
+def premap(case: Case, work: HostWork) -> Premap | None:
+    """What the region should hold; None where the profile has no sizes."""
+    if not work.largest_bytes:
+        return None
+    given = _GIVEN.search((case.context.environment or {}).get(_VARIABLE, ""))
+    flag = (case.context.flags or {}).get(FLAG, "")
+    told = given[1] if given else flag
+    if told.isdecimal():
+        return Premap(int(told), "as it is set", work.largest_bytes)
+    region = _rounded(work.region_bytes or 0)
+    if region >= DEFAULT:
+        return Premap(region, "as it is registered at start-up", work.largest_bytes)
+    return Premap(DEFAULT, "its default, nothing else being known", work.largest_bytes)
+
+
+def _rounded(size: int) -> int:
+    """As a power of two, where it is one but for its digits."""
+    power = 1 << max(0, round(math.log2(size))) if size else 0
+    return power if abs(size - power) <= _NEARLY * power else size
+
+
+def enlarged(case: Case, work: HostWork) -> Remedy:
+    """The remedy: the flag with a computed value, beside what LIBTPU_INIT_ARGS says already."""
+    found = premap(case, work)
+    if found is None:
+        return advise(
+            case,
+            f"double --{FLAG} (in {_VARIABLE}; {DEFAULT >> 30} GiB where it is not set) and look"
+            " again: the profile tells no sizes to compute a value from",
+        )
+    if not found.is_possible:
+        return advise(
+            case,
+            "use buffers again instead of new ones for each transfer, and send in fewer or smaller"
+            f" pieces: --{FLAG} would have to hold {found}, more than a host can spare",
+        )
+    given = (case.context.environment or {}).get(_VARIABLE, "")
+    kept = _GIVEN.sub("", given).split()
+    value = " ".join([*kept, f"--{FLAG}={found.value}"])
+    return advise(
+        case,
+        f"raise --{FLAG} to {found.value} in {_VARIABLE}: {found}",
+        environment={_VARIABLE: value},
+    )

@@ -7,7 +7,8 @@ capacity   = what the link carries at most, of one device in one direction
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import polars as pl
@@ -15,12 +16,98 @@ import polars as pl
 from counterpoint.core.basis import Basis
 from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.metrics.collectives import collective_profile
-from counterpoint.diagnose.network.bound import Bound, Facts, judge
-from counterpoint.diagnose.network.movable import movable_work
-from counterpoint.diagnose.network.pieces import many_pieces
+from counterpoint.diagnose.network.between import callees, done_of
+from counterpoint.diagnose.network.bound import Bound, Facts, judge, many_pieces
 from counterpoint.diagnose.network.slack import NO_SLACK_PS, slack_table
 from counterpoint.diagnose.network.wire import Link, Wire, wires
 from counterpoint.diagnose.selection import PS_PER_MS
+from counterpoint.hlo import Instruction, Program
+from counterpoint.timeline.model import Lane
+
+MOVABLE_SCHEMA: Final = {
+    "program": pl.UInt16,
+    "op": pl.String,  # the collective, by its start
+    "movable_ms": pl.Float64,  # of one execution; null: no schedule is known
+    "top": pl.List(pl.String),  # names of the longest, the longest first
+}
+
+_TOP: Final = 5
+
+_Row = tuple[int | None, str, float | None, list[str]]
+
+
+def movable_work(case: Case) -> pl.DataFrame:
+    """Per collective, independent work that stands outside its start and done: SCHEMA."""
+    asked = case.ask(collective_profile).select("program", "op", "count")
+    works = {
+        index: _Work(program, _measured(case, index))
+        for index in asked["program"].drop_nulls().unique().to_list()
+        if (program := case.timeline.programs[int(index)].hlo()) and program.is_scheduled
+    }
+    rows = [
+        _movable_row(works.get(program), program, op, count) for program, op, count in asked.rows()
+    ]
+    return pl.DataFrame(rows, schema=MOVABLE_SCHEMA, orient="row")
+
+
+def _movable_row(work: _Work | None, program: int | None, op: str, count: float) -> _Row:
+    found = work.outside(op) if work is not None else None
+    if found is None or not count:
+        return program, op, None, []
+    longest = sorted(found, key=lambda name: -found[name])[:_TOP]
+    return program, op, sum(found.values()) / count, longest
+
+
+def _measured(case: Case, program: int) -> dict[str, float]:
+    """Milliseconds in a median step of each op that computes or copies, by instruction."""
+    works = pl.col("lane").is_in([Lane.COMPUTE, Lane.COPY]) & pl.col("pair").is_null()
+    kinds = case.timeline.ops.filter(works).select("program", op=pl.coalesce("op", "name"))
+    rows = case.ops.filter(pl.col("program") == program).join(
+        kinds, on=["program", "op"], how="semi"
+    )
+    return {op: ms for op, ms in rows.select("op", "self_ms").iter_rows() if ms > 0}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Work:
+    """A program with what its instructions were measured to take."""
+
+    program: Program
+    measured: Mapping[str, float]
+
+    def outside(self, op: str) -> dict[str, float] | None:
+        """Independent work before the start and behind the done; None for an unknown op."""
+        start = self.program.instruction(op)
+        if start is None:
+            return None
+        done = done_of(self.program, start) or start
+        bound = _reached(start, self.program.operands) | _reached(done, self.program.users)
+        instructions = self.program.computations[start.computation].instructions
+        outer = (*instructions[: start.index], *instructions[done.index + 1 :])
+        free = ((it.name, self._ms(it)) for it in outer if it.name not in bound)
+        return {name: ms for name, ms in free if ms > 0}
+
+    def _ms(self, it: Instruction) -> float:
+        inner = (
+            self.measured.get(one.name, 0.0)
+            for name in dict.fromkeys(callees(self.program, it))
+            for one in self.program.computations[name].instructions
+        )
+        return self.measured.get(it.name, 0.0) + sum(inner)
+
+
+def _reached(
+    first: Instruction, beyond: Callable[[Instruction], Iterable[Instruction]]
+) -> set[str]:
+    """Names of all instructions that one leads to, step by step, with its own."""
+    seen, front = {first.name}, [first]
+    while front:
+        for it in beyond(front.pop()):
+            if it.name not in seen:
+                seen.add(it.name)
+                front.append(it)
+    return seen
+
 
 SCHEMA: Final = {
     "program": pl.UInt16,

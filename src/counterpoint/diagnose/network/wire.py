@@ -11,8 +11,8 @@ import polars as pl
 from counterpoint.cost import Price
 from counterpoint.cost.collectives import price_collective
 from counterpoint.cost.collectives.domain import price_within
-from counterpoint.cost.collectives.pairs import pairs_of
 from counterpoint.cost.collectives.placement import Placement, pair_placement, placements
+from counterpoint.cost.collectives.pricing import pairs_of
 from counterpoint.cost.scalars import default_scalars
 from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.metrics.collectives import collective_profile
@@ -20,8 +20,8 @@ from counterpoint.diagnose.network.fabric import Fabric, fabric_of
 from counterpoint.hardware import Target
 from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.collective import KINDS
-from counterpoint.timeline.host_transfers import host_transfers
 from counterpoint.timeline.model import PRICED
+from counterpoint.timeline.operations import host_transfers
 
 
 class Link(StrEnum):

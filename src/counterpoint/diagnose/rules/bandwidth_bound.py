@@ -50,11 +50,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.diagnose.advise import advise
 from counterpoint.diagnose.case import Case, place_of
-from counterpoint.diagnose.exposure.shares import BANDWIDTH, shares_of
-from counterpoint.diagnose.exposure.told import evidence, exposed_ms, kinds, lessening
+from counterpoint.diagnose.exposure.causes import (
+    BANDWIDTH,
+    evidence,
+    exposed_ms,
+    kinds,
+    lessening,
+    shares_of,
+)
 from counterpoint.diagnose.finding import Finding
+from counterpoint.diagnose.machines import advise
 
 CODE: Final = BANDWIDTH
 NAME: Final = "bandwidth-bound"

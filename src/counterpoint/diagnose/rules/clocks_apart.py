@@ -51,8 +51,8 @@ from typing import Any, Final
 from counterpoint.core.basis import Basis, Unknown
 from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
-from counterpoint.diagnose.host.clocks import clocks
-from counterpoint.diagnose.network.premap import spans_slices
+from counterpoint.diagnose.host.consistency import clocks
+from counterpoint.diagnose.network.host_work import spans_slices
 
 CODE: Final = "STEP608"
 NAME: Final = "clocks-apart"

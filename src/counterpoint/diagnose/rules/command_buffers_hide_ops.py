@@ -51,10 +51,10 @@ from typing import Final
 import polars as pl
 
 from counterpoint.core.basis import Unknown
-from counterpoint.diagnose.advise import advise
 from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.finding import Finding
-from counterpoint.diagnose.instructions import rows_as_evidence
+from counterpoint.diagnose.machines import advise
+from counterpoint.diagnose.recomputed import rows_as_evidence
 from counterpoint.timeline.model import Lane
 from counterpoint.timeline.recording import IN_GRAPHS
 

@@ -50,14 +50,20 @@ from typing import Final
 
 import polars as pl
 
-from counterpoint.compile.allocator import VARIABLES
+from counterpoint.compile.options import VARIABLES
 from counterpoint.core.basis import Range, Unknown
-from counterpoint.diagnose.advise import advise
 from counterpoint.diagnose.case import Case, place_of
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
-from counterpoint.diagnose.instructions import behind, counted, gain_without, rows_as_evidence
-from counterpoint.diagnose.recomputed import by_compiler, original
-from counterpoint.runs.variables import variables_of
+from counterpoint.diagnose.machines import advise
+from counterpoint.diagnose.recomputed import (
+    behind,
+    by_compiler,
+    counted,
+    gain_without,
+    original,
+    rows_as_evidence,
+)
+from counterpoint.runs.compiler_reports import variables_of
 
 CODE: Final = "STEP402"
 NAME: Final = "compiler-remat"

@@ -53,8 +53,7 @@ from typing import Final
 from counterpoint.core.basis import Range
 from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.finding import Evidence, Finding
-from counterpoint.diagnose.network.host_work import HostWork, host_work
-from counterpoint.diagnose.network.premap import enlarged
+from counterpoint.diagnose.network.host_work import HostWork, enlarged, host_work
 from counterpoint.timeline.model import Action
 
 CODE: Final = "STEP203"

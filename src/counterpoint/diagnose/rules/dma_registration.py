@@ -60,11 +60,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.core.basis import Range
-from counterpoint.diagnose.advise import advise
 from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
-from counterpoint.diagnose.network.host_work import HostWork, host_work
-from counterpoint.diagnose.network.premap import enlarged, spans_slices
+from counterpoint.diagnose.machines import advise
+from counterpoint.diagnose.network.host_work import HostWork, enlarged, host_work, spans_slices
 from counterpoint.timeline.model import Action
 
 CODE: Final = "STEP202"

@@ -57,13 +57,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from counterpoint.core.basis import Range
-from counterpoint.diagnose.advise import advise
 from counterpoint.diagnose.case import Case, place_of
-from counterpoint.diagnose.exposure.given import on_gpu
-from counterpoint.diagnose.exposure.scheduler import Scheduler, scheduler_of
-from counterpoint.diagnose.exposure.shares import EXPOSED, shares_of
-from counterpoint.diagnose.exposure.synchrony import PIPELINED, pipelining_flag
-from counterpoint.diagnose.exposure.told import (
+from counterpoint.diagnose.exposure.causes import (
+    EXPOSED,
     Rows,
     evidence,
     exposed_ms,
@@ -71,13 +67,22 @@ from counterpoint.diagnose.exposure.told import (
     kinds,
     meanwhile,
     removing,
+    shares_of,
+)
+from counterpoint.diagnose.exposure.given import on_gpu
+from counterpoint.diagnose.exposure.synchrony import (
+    PIPELINED,
+    Scheduler,
+    pipelining_flag,
+    scheduler_of,
 )
 from counterpoint.diagnose.finding import Finding, Remedy
+from counterpoint.diagnose.machines import advise
 from counterpoint.diagnose.network.bound import Bound
 from counterpoint.diagnose.pgle_use import use_of
-from counterpoint.flags.advice.combinable import KINDS
+from counterpoint.flags.advice.combiner import KINDS
 from counterpoint.flags.advice.thresholds import flag_of
-from counterpoint.flags.version import LHS
+from counterpoint.flags.platform import LHS
 from counterpoint.hlo import in_loop
 
 CODE: Final = EXPOSED

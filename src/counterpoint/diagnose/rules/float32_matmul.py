@@ -60,15 +60,12 @@ import polars as pl
 
 from counterpoint.core.basis import Basis, Range
 from counterpoint.cost.compute import Machine
-from counterpoint.cost.compute.gemm import price_gemm
-from counterpoint.cost.compute.gemm_model import Gemm
+from counterpoint.cost.compute.gemm import Gemm, price_gemm
 from counterpoint.cost.compute.gemm_shape import gemms
-from counterpoint.diagnose.advise import advise
 from counterpoint.diagnose.case import Case, place_of
 from counterpoint.diagnose.finding import Finding
-from counterpoint.diagnose.instructions import Ran, counted, ran, rows_as_evidence
-from counterpoint.diagnose.kernel_types import multiplied_as
-from counterpoint.diagnose.machines import gpu_machine
+from counterpoint.diagnose.machines import advise, gpu_machine
+from counterpoint.diagnose.recomputed import Ran, counted, multiplied_as, ran, rows_as_evidence
 
 CODE: Final = "STEP501"
 NAME: Final = "float32-matmul"

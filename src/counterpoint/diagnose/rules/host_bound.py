@@ -58,13 +58,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.core.basis import Basis, Range
-from counterpoint.diagnose.advise import advise
 from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
-from counterpoint.diagnose.host.causes import Cause
+from counterpoint.diagnose.host.hosts import TRACED, Cause, recorder_of
 from counterpoint.diagnose.host.idle import WORTH, Idle, idle_of
-from counterpoint.diagnose.host.recorder import recorder_of
-from counterpoint.diagnose.host.threads import TRACED
+from counterpoint.diagnose.machines import advise
 
 CODE: Final = "STEP301"
 NAME: Final = "host-bound"

@@ -50,7 +50,7 @@ from typing import Final
 from counterpoint.core.basis import Basis, Range
 from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
-from counterpoint.diagnose.host.causes import Cause
+from counterpoint.diagnose.host.hosts import Cause
 from counterpoint.diagnose.host.idle import WORTH, idle_of
 
 CODE: Final = "STEP306"

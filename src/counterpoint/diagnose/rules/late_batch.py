@@ -51,7 +51,7 @@ from typing import Final
 from counterpoint.core.basis import Range
 from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
-from counterpoint.diagnose.host.causes import Cause
+from counterpoint.diagnose.host.hosts import Cause
 from counterpoint.diagnose.host.idle import WORTH, idle_of
 
 CODE: Final = "STEP305"

@@ -55,13 +55,20 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from counterpoint.core.basis import Range
-from counterpoint.diagnose.advise import advise
 from counterpoint.diagnose.case import Case, place_of
-from counterpoint.diagnose.exposure.chain import longest_chain
-from counterpoint.diagnose.exposure.merging import SMALL_BYTES
-from counterpoint.diagnose.exposure.shares import LATENCY, shares_of
-from counterpoint.diagnose.exposure.told import Rows, evidence, exposed_ms, kinds, removing
+from counterpoint.diagnose.exposure.causes import (
+    LATENCY,
+    Rows,
+    evidence,
+    exposed_ms,
+    kinds,
+    longest_chain,
+    removing,
+    shares_of,
+)
+from counterpoint.diagnose.exposure.opportunities import SMALL_BYTES
 from counterpoint.diagnose.finding import Finding, Remedy
+from counterpoint.diagnose.machines import advise
 
 CODE: Final = LATENCY
 NAME: Final = "latency-bound"

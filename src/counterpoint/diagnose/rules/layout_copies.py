@@ -54,20 +54,20 @@ from typing import Final
 import polars as pl
 
 from counterpoint.core.basis import Basis, Range
-from counterpoint.diagnose.advise import advise
 from counterpoint.diagnose.case import Case, place_of
 from counterpoint.diagnose.finding import Evidence, Finding
-from counterpoint.diagnose.instructions import (
+from counterpoint.diagnose.machines import advise
+from counterpoint.diagnose.metrics.chains import HostTransposes, host_transposes
+from counterpoint.diagnose.recomputed import (
     Ran,
     counted,
     evidence_of,
     gain_without,
+    moves_only,
     ran,
     readers,
     writer_of,
 )
-from counterpoint.diagnose.layouts import moves_only
-from counterpoint.diagnose.metrics.host_transposes import HostTransposes, host_transposes
 from counterpoint.hlo import Shape
 
 CODE: Final = "STEP504"

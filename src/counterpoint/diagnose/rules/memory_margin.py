@@ -47,10 +47,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.core.basis import Unknown
-from counterpoint.diagnose.advise import advise
 from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
-from counterpoint.diagnose.memory import GIB, Memory, memory_of
+from counterpoint.diagnose.machines import advise
+from counterpoint.diagnose.pgle_use import GIB, Memory, memory_of
 from counterpoint.diagnose.recomputed import by_compiler, by_request
 
 CODE: Final = "STEP403"

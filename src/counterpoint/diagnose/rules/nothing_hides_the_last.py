@@ -50,15 +50,14 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from counterpoint.core.basis import Range
-from counterpoint.diagnose.advise import advise
 from counterpoint.diagnose.case import Case, place_of
+from counterpoint.diagnose.exposure.causes import AT_END, evidence, removing, shares_of
 from counterpoint.diagnose.exposure.given import given_flags, on_gpu
-from counterpoint.diagnose.exposure.shares import AT_END, shares_of
-from counterpoint.diagnose.exposure.told import evidence, removing
 from counterpoint.diagnose.finding import Finding, Remedy
+from counterpoint.diagnose.machines import advise
 from counterpoint.diagnose.metrics.collectives import collective_profile
 from counterpoint.diagnose.network.wire import wires
-from counterpoint.flags.advice.combinable import KINDS, places
+from counterpoint.flags.advice.combiner import KINDS, places
 from counterpoint.flags.advice.thresholds import flag_of
 
 CODE: Final = AT_END

@@ -52,12 +52,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.core.basis import Unknown
-from counterpoint.diagnose.advise import advise
 from counterpoint.diagnose.case import Case, place_of
+from counterpoint.diagnose.exposure.causes import evidence, exposed_ms
 from counterpoint.diagnose.exposure.given import on_gpu
-from counterpoint.diagnose.exposure.scheduler import scheduler_of
-from counterpoint.diagnose.exposure.told import evidence, exposed_ms
+from counterpoint.diagnose.exposure.synchrony import scheduler_of
 from counterpoint.diagnose.finding import Finding
+from counterpoint.diagnose.machines import advise
 from counterpoint.diagnose.pgle_use import ill_informed, use_of
 
 CODE: Final = "STEP602"

@@ -50,7 +50,7 @@ from typing import Final
 from counterpoint.core.basis import Unknown
 from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
-from counterpoint.diagnose.host.recorder import recorder_of
+from counterpoint.diagnose.host.hosts import recorder_of
 from counterpoint.runs import Rank
 from counterpoint.runs.score import slowest_rank, undisturbed
 

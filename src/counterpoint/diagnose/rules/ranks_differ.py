@@ -52,11 +52,11 @@ from typing import Final
 import polars as pl
 
 from counterpoint.core.basis import Range, Unknown
-from counterpoint.diagnose.advise import advise
 from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
-from counterpoint.diagnose.host.divergence import Divergence, divergences
+from counterpoint.diagnose.host.consistency import Divergence, divergences
 from counterpoint.diagnose.host.idle import WORTH
+from counterpoint.diagnose.machines import advise
 
 CODE: Final = "STEP607"
 NAME: Final = "ranks-differ"

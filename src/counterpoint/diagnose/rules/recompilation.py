@@ -61,13 +61,13 @@ from typing import Final
 from counterpoint.core.basis import Range, Unknown
 from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
-from counterpoint.diagnose.host.builds import rebuilt
 from counterpoint.diagnose.host.compiles import (
     WARM,
     Compiled,
     compiled_in_run,
     compiled_in_steps,
     per_step_ms,
+    rebuilt,
     shapes_apart,
 )
 

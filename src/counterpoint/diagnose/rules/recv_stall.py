@@ -62,13 +62,19 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from counterpoint.core.basis import Range
-from counterpoint.diagnose.advise import advise
 from counterpoint.diagnose.case import Case, place_of
-from counterpoint.diagnose.exposure.shares import BETWEEN_SLICES
+from counterpoint.diagnose.exposure.causes import BETWEEN_SLICES
 from counterpoint.diagnose.finding import Finding, Remedy
+from counterpoint.diagnose.machines import advise
 from counterpoint.diagnose.network.calls import listed, remote_calls, silent_hosts
-from counterpoint.diagnose.network.slower_host import SlowerHost, longest_wait_ms, slower_host
-from counterpoint.diagnose.network.stalls import Cause, Stall, stalls
+from counterpoint.diagnose.network.stalls import (
+    Cause,
+    SlowerHost,
+    Stall,
+    longest_wait_ms,
+    slower_host,
+    stalls,
+)
 
 CODE: Final = BETWEEN_SLICES
 NAME: Final = "recv-stall"

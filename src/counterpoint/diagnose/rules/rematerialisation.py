@@ -57,12 +57,11 @@ from typing import Final
 import polars as pl
 
 from counterpoint.core.basis import Basis, Range
-from counterpoint.diagnose.advise import advise
 from counterpoint.diagnose.case import Case, place_of
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
-from counterpoint.diagnose.instructions import Ran, behind, gain_without
-from counterpoint.diagnose.memory import GIB, Memory, memory_of
-from counterpoint.diagnose.recomputed import by_request
+from counterpoint.diagnose.machines import advise
+from counterpoint.diagnose.pgle_use import GIB, Memory, memory_of
+from counterpoint.diagnose.recomputed import Ran, behind, by_request, gain_without
 from counterpoint.hlo import Shape
 
 CODE: Final = "STEP401"

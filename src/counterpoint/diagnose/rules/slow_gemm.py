@@ -58,15 +58,14 @@ import polars as pl
 
 from counterpoint.core.basis import Basis, Range
 from counterpoint.cost.compute import price_compute
-from counterpoint.cost.compute.gemm_model import Gemm
+from counterpoint.cost.compute.gemm import Gemm
 from counterpoint.cost.compute.gemm_shape import gemms
-from counterpoint.cost.price import Family, Price, Source
-from counterpoint.diagnose.advise import advise
+from counterpoint.cost.model import Family, Price, Source
 from counterpoint.diagnose.case import Case, place_of
 from counterpoint.diagnose.finding import Finding, Remedy
-from counterpoint.diagnose.instructions import Ran, counted, evidence_of, ran
-from counterpoint.diagnose.machines import chip_of, gpu_machine
-from counterpoint.diagnose.metrics.company import shares_beside
+from counterpoint.diagnose.machines import advise, chip_of, gpu_machine
+from counterpoint.diagnose.metrics.collectives import shares_beside
+from counterpoint.diagnose.recomputed import Ran, counted, evidence_of, ran
 from counterpoint.hardware import Chip
 
 CODE: Final = "STEP502"

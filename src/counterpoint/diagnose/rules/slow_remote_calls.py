@@ -61,12 +61,12 @@ import polars as pl
 
 from counterpoint.core.basis import Range
 from counterpoint.core.intervals import Intervals, union
-from counterpoint.diagnose.advise import advise
 from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
+from counterpoint.diagnose.machines import advise
 from counterpoint.diagnose.network.calls import Calls, Pattern, listed, remote_calls, silent_hosts
 from counterpoint.diagnose.selection import PS_PER_MS, device_slices
-from counterpoint.timeline.host_transfers import host_transfers
+from counterpoint.timeline.operations import host_transfers
 
 CODE: Final = "STEP204"
 NAME: Final = "slow-remote-calls"

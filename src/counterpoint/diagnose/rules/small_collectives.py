@@ -52,12 +52,19 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from counterpoint.core.basis import Basis, Range
-from counterpoint.diagnose.advise import advise
 from counterpoint.diagnose.case import Case
-from counterpoint.diagnose.exposure.merging import Merger
-from counterpoint.diagnose.exposure.shares import SMALL, shares_of
-from counterpoint.diagnose.exposure.told import Rows, evidence, exposed_ms, kinds, removing
+from counterpoint.diagnose.exposure.causes import (
+    SMALL,
+    Rows,
+    evidence,
+    exposed_ms,
+    kinds,
+    removing,
+    shares_of,
+)
+from counterpoint.diagnose.exposure.opportunities import Merger
 from counterpoint.diagnose.finding import Finding
+from counterpoint.diagnose.machines import advise
 
 CODE: Final = SMALL
 NAME: Final = "small-collectives"

@@ -53,12 +53,9 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from counterpoint.core.basis import Range
-from counterpoint.diagnose.advise import advise
 from counterpoint.diagnose.case import Case, place_of
-from counterpoint.diagnose.exposure.given import given_flags, on_gpu
-from counterpoint.diagnose.exposure.shares import SYNCHRONOUS, shares_of
-from counterpoint.diagnose.exposure.synchrony import PIPELINED, Cause, pipelining_flag
-from counterpoint.diagnose.exposure.told import (
+from counterpoint.diagnose.exposure.causes import (
+    SYNCHRONOUS,
     Rows,
     evidence,
     exposed_ms,
@@ -66,10 +63,14 @@ from counterpoint.diagnose.exposure.told import (
     kinds,
     meanwhile,
     removing,
+    shares_of,
 )
+from counterpoint.diagnose.exposure.given import given_flags, on_gpu
+from counterpoint.diagnose.exposure.synchrony import PIPELINED, Cause, pipelining_flag
 from counterpoint.diagnose.finding import Finding, Remedy
-from counterpoint.flags.version import LHS
-from counterpoint.flags.version import SYNCHRONOUS as DISABLED
+from counterpoint.diagnose.machines import advise
+from counterpoint.flags.platform import LHS
+from counterpoint.flags.platform import SYNCHRONOUS as DISABLED
 
 CODE: Final = SYNCHRONOUS
 NAME: Final = "synchronous-collective"

@@ -40,8 +40,8 @@ from counterpoint.doctor.checks import (
     tcp_buffers,
     versions,
 )
+from counterpoint.doctor.diagnosis import Verdict
 from counterpoint.doctor.facts import Facts
-from counterpoint.doctor.verdict import Verdict
 
 
 class Check(Documented, Protocol):

@@ -44,9 +44,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.doctor.facts import Facts, Place
-from counterpoint.doctor.filesystem import is_remote
-from counterpoint.doctor.verdict import Status, Verdict, ok, unknown
+from counterpoint.doctor.diagnosis import Status, Verdict, ok, unknown
+from counterpoint.doctor.facts import Facts, Place, is_remote
 
 CODE: Final = "DOC301"
 NAME: Final = "compilation-cache"

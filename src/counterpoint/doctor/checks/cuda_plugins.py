@@ -38,9 +38,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from counterpoint.doctor.diagnosis import Status, Verdict, not_applicable, ok
 from counterpoint.doctor.facts import Facts, Software
 from counterpoint.doctor.requirement import numbers
-from counterpoint.doctor.verdict import Status, Verdict, not_applicable, ok
 
 CODE: Final = "DOC102"
 NAME: Final = "cuda-plugins"

@@ -45,9 +45,9 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from counterpoint.doctor.diagnosis import Status, Verdict, not_applicable, ok
 from counterpoint.doctor.facts import Facts
 from counterpoint.doctor.requirement import numbers
-from counterpoint.doctor.verdict import Status, Verdict, not_applicable, ok
 
 CODE: Final = "DOC103"
 NAME: Final = "driver"

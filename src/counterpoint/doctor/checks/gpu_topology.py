@@ -41,8 +41,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
+from counterpoint.doctor.diagnosis import Status, Verdict, not_applicable, ok, unknown
 from counterpoint.doctor.facts import Facts
-from counterpoint.doctor.verdict import Status, Verdict, not_applicable, ok, unknown
 
 CODE: Final = "DOC505"
 NAME: Final = "gpu-topology"

@@ -39,8 +39,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from counterpoint.doctor.diagnosis import Status, Verdict, ok
 from counterpoint.doctor.facts import Facts
-from counterpoint.doctor.verdict import Status, Verdict, ok
 
 CODE: Final = "DOC406"
 NAME: Final = "hostname"

@@ -38,8 +38,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from counterpoint.doctor.diagnosis import Status, Verdict, not_applicable, ok, unknown
 from counterpoint.doctor.facts import Facts
-from counterpoint.doctor.verdict import Status, Verdict, not_applicable, ok, unknown
 
 CODE: Final = "DOC304"
 NAME: Final = "locked-memory"

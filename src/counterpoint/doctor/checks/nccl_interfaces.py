@@ -46,8 +46,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from counterpoint.doctor.diagnosis import Status, Verdict, not_applicable, ok, unknown
 from counterpoint.doctor.facts import Facts, Interface
-from counterpoint.doctor.verdict import Status, Verdict, not_applicable, ok, unknown
 
 CODE: Final = "DOC402"
 NAME: Final = "nccl-interfaces"

@@ -39,8 +39,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from counterpoint.doctor.diagnosis import Status, Verdict, ok, unknown
 from counterpoint.doctor.facts import Facts
-from counterpoint.doctor.verdict import Status, Verdict, ok, unknown
 
 CODE: Final = "DOC303"
 NAME: Final = "open-files"

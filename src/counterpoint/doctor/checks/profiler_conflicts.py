@@ -45,8 +45,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from counterpoint.doctor.diagnosis import Status, Verdict, not_applicable, ok
 from counterpoint.doctor.facts import Facts
-from counterpoint.doctor.verdict import Status, Verdict, not_applicable, ok
 
 CODE: Final = "DOC201"
 NAME: Final = "profiler-conflicts"

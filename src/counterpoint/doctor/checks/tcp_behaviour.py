@@ -45,10 +45,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from counterpoint.doctor.diagnosis import Status, Verdict
 from counterpoint.doctor.facts import Facts
-from counterpoint.doctor.recommended import BACKLOG, BEHAVIOUR, FAST_MBPS, MAXTEXT
-from counterpoint.doctor.sysctls import held
-from counterpoint.doctor.verdict import Status, Verdict
+from counterpoint.doctor.recommended import BACKLOG, BEHAVIOUR, FAST_MBPS, MAXTEXT, held
 
 CODE: Final = "DOC404"
 NAME: Final = "tcp-behaviour"

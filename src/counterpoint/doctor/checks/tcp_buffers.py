@@ -47,10 +47,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from counterpoint.doctor.diagnosis import Verdict
 from counterpoint.doctor.facts import Facts
-from counterpoint.doctor.recommended import BUFFERS
-from counterpoint.doctor.sysctls import held
-from counterpoint.doctor.verdict import Verdict
+from counterpoint.doctor.recommended import BUFFERS, held
 
 CODE: Final = "DOC403"
 NAME: Final = "tcp-buffers"

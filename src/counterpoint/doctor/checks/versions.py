@@ -48,9 +48,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.doctor.checks.cuda_plugins import plugins_of, superfluous
+from counterpoint.doctor.diagnosis import Status, Verdict, not_applicable, ok
 from counterpoint.doctor.facts import Facts, Software
 from counterpoint.doctor.requirement import Requirement, normal, numbers, parse
-from counterpoint.doctor.verdict import Status, Verdict, not_applicable, ok
 
 CODE: Final = "DOC101"
 NAME: Final = "versions"

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from counterpoint.doctor.cluster.wire import Gone
+from counterpoint.doctor.diagnosis import Status, Verdict
 from counterpoint.doctor.facts import Facts
-from counterpoint.doctor.verdict import Status, Verdict
 
 _OWN: Final = re.compile(
     r"RANK|PROCESS|LOCAL_ID|_ID$|_IDS$|VISIBLE|TASK|WORKER|SLICE_ID|HOSTID|_PORT$|_IFNAME|_HCA"

@@ -2,23 +2,233 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
+import platform
+import re
 import socket
-from collections.abc import Mapping
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 from counterpoint.capture.world import World, find_world
 from counterpoint.core.errors import CounterpointError
-from counterpoint.doctor.facts import Clock, Facts
-from counterpoint.doctor.gather.files import names_in, text_of
+from counterpoint.core.rulebook import find_rule, read_page
+from counterpoint.doctor.checks.compilation_cache import SETTING as CACHE
+from counterpoint.doctor.facts import Clock, Facts, FlagRemark, Flags, Place, Software
 from counterpoint.doctor.gather.gpus import gather_gpus
-from counterpoint.doctor.gather.machine import gather_machine
+from counterpoint.doctor.gather.machine import Ask, ask, gather_machine, names_in, text_of
 from counterpoint.doctor.gather.network import gather_network
-from counterpoint.doctor.gather.places import gather_places
-from counterpoint.doctor.gather.programs import Ask, ask
-from counterpoint.doctor.gather.settings import gather_flags, seen_environment
-from counterpoint.doctor.gather.software import gather_software
-from counterpoint.flags.live.interpreter import find_interpreter
+from counterpoint.doctor.requirement import normal
+from counterpoint.flags import inherited_settings
+from counterpoint.flags.lint.check import Question, examine
+from counterpoint.flags.lint.context import Remark
+from counterpoint.flags.live.probe import Interpreter, find_interpreter
+from counterpoint.flags.reading import read_variables
+from counterpoint.flags.rules import RULES
+from counterpoint.flags.settings import Channel
+
+_ADDRESS: Final = re.compile(r"https://[^\s)`]+")
+_SENTENCE: Final = re.compile(r"(.+?)\.(?:\s|$)", re.DOTALL)
+
+SEEN = ("LD_LIBRARY_PATH", "TF_FORCE_UNIFIED_MEMORY", "SLURM_JOB_NODELIST", "OMP_NUM_THREADS")
+"""Variables that checks look at beside the settings of JAX, XLA and NCCL."""
+
+
+def seen_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables that the doctor looks at: never those that may hold a secret."""
+    from counterpoint.flags.sources.variables import is_setting
+
+    also = (*SEEN, "NSYS_PROFILING_SESSION_ID", "NVTX_INJECTION64_PATH", "CUDA_INJECTION64_PATH")
+    return {
+        name: value
+        for name, value in sorted(environment.items())
+        if (is_setting(name) or name in also) and not _secret(name)
+    }
+
+
+def gather_flags(
+    environment: Mapping[str, str], interpreter: Interpreter | None, *, probe: bool
+) -> Flags:
+    """The remarks; with `probe`, the installed compiler's parser is asked, too."""
+    from counterpoint.flags.live.option_probe import ask_compiler
+
+    try:
+        written = read_variables(environment, "environment")
+        asker = ask_compiler if probe else None
+        found = examine(written, Question(interpreter=interpreter, ask=asker))
+    except CounterpointError as failure:
+        return Flags(why_not=failure.what)
+    heard = found.confirmation
+    given = dict.fromkeys(
+        (one.channel is Channel.LIBTPU_INIT_ARGS, one.name) for one in written.given
+    )
+    return Flags(
+        names=tuple(name for libtpu, name in given if not libtpu),
+        libtpu=tuple(name for libtpu, name in given if libtpu),
+        release=found.asked,
+        remarks=tuple(map(_remark, found.remarks)),
+        probed=heard is not None and heard.asked > 0,
+    )
+
+
+def _remark(one: Remark) -> FlagRemark:
+    """The remark, with the reason and an address of its rule's page."""
+    rule = find_rule(RULES, one.code)
+    page = read_page(rule) if rule else None
+    why = _SENTENCE.match(page.sections["Why it costs time"]) if page else None
+    addresses = _ADDRESS.findall(page.sections["References"]) if page else []
+    return FlagRemark(
+        code=one.code,
+        severity=str(one.severity),
+        name=one.name,
+        message=one.message,
+        advice=one.advice,
+        why=" ".join(why[1].split()) if why else "",
+        source=_of_reader(one.name, addresses),
+    )
+
+
+def _of_reader(name: str, addresses: Sequence[str]) -> str:
+    """The address that is about who reads the setting: NCCL's for NCCL_PROTO."""
+    reader = name.lower().split("_", maxsplit=1)[0]
+    return next((one for one in addresses if reader and reader in one.lower()), "")
+
+
+def _secret(name: str) -> bool:
+    return any(word in name for word in ("TOKEN", "SECRET", "PASSWORD", "API_KEY"))
+
+
+_FAMILY: Final = re.compile(
+    r"jax(lib)?$|jax-.*|libtpu.*|nvidia-.*|numpy|scipy|ml-dtypes|flax|optax|orbax-checkpoint|chex"
+    r"|equinox|grain|maxtext|levanter|transformer-engine.*"
+)
+_ASKING: Final = re.compile(
+    r"jax(lib)?$|jax-cuda\d+-(plugin|pjrt)|flax|optax|orbax-checkpoint|chex|equinox|levanter"
+)
+"""Whose metadata is held to: those that are built against a release of JAX."""
+
+_WHERE: Final = (
+    "import sys; sys.path[:] = filter(None, sys.path)\n"  # nothing of the current directory
+    "import platform; print(platform.python_version(), *sys.path, sep='\\n')"
+)
+_CUDA: Final = re.compile(
+    r"lib(cudnn|nccl|cublas|cublasLt|cudart|cupti|cufft|cusolver|cusparse|nvrtc|nvJitLink)\.so"
+)
+
+
+def gather_software(environment: Mapping[str, str], python: Path | None, ask: Ask) -> Software:
+    """What a Python would import: our own, or another one, which is asked where it looks."""
+    version, search = _own() if python is None or _is_own(python) else _of(python, ask)
+    packages: dict[str, str] = {}
+    requires: dict[str, tuple[str, ...]] = {}
+    for one in importlib.metadata.distributions(path=search):
+        name = normal(str(one.metadata["Name"] or "")) if one.metadata else ""
+        if not _FAMILY.fullmatch(name) or name in packages:
+            continue
+        packages[name] = one.version
+        if _ASKING.fullmatch(name):
+            requires[name] = tuple(one.requires or ())
+    return Software(
+        python=version,
+        packages=dict(sorted(packages.items())),
+        requires=dict(sorted(requires.items())),
+        shadowing=tuple(_shadowing(environment.get("LD_LIBRARY_PATH", ""))),
+    )
+
+
+def _own() -> tuple[str, list[str]]:
+    return platform.python_version(), list(sys.path)
+
+
+def _is_own(python: Path) -> bool:
+    return python.absolute() == Path(sys.executable).absolute()
+
+
+def _of(python: Path, ask: Ask) -> tuple[str, list[str]]:
+    told = (ask((str(python), "-c", _WHERE)) or "").splitlines()
+    return (told[0], told[1:]) if told else ("", [])
+
+
+def _shadowing(paths: str) -> list[str]:
+    """CUDA libraries in the directories that come before those of the wheels."""
+    found: dict[str, None] = {}
+    for directory in filter(None, paths.split(":")):
+        if "site-packages/nvidia" in directory:
+            continue  # the wheels themselves
+        for name in names_in(Path(directory)):
+            if _CUDA.match(name):
+                found[f"{directory}/{name}"] = None
+    return list(found)
+
+
+_NOWHERE: Final = ("", "-", "sponge", "test_undeclared_outputs_dir")
+"""Values of xla_dump_to that are no directory."""
+
+
+def gather_places(root: Path, environment: Mapping[str, str], here: Path) -> tuple[Place, ...]:
+    """The working directory, the cache, and where dumps go."""
+    mounts = tuple(_mounts(root))
+    return tuple(_place(path, setting, mounts) for path, setting in _wanted(environment, here))
+
+
+def _wanted(environment: Mapping[str, str], here: Path) -> Iterator[tuple[Path, str]]:
+    yield here, ""
+    cache = environment.get(CACHE, "")
+    if cache and "://" not in cache:
+        yield here / Path(cache).expanduser(), CACHE
+    try:
+        dump = inherited_settings(environment).flags.get("xla_dump_to", "")
+    except CounterpointError:
+        dump = ""  # `flags` says what is wrong with them
+    if dump not in _NOWHERE and "://" not in dump:
+        yield here / dump, "xla_dump_to"
+
+
+def _place(path: Path, setting: str, mounts: tuple[tuple[str, str], ...]) -> Place:
+    existing = next((one for one in (path, *path.parents) if one.is_dir()), Path("/"))
+    try:
+        about = os.statvfs(existing)
+        free = about.f_bavail * about.f_frsize if about.f_blocks else None  # /proc has no size
+    except OSError:
+        free = None
+    return Place(
+        path=str(path),
+        named_by=setting,
+        exists=path.is_dir(),
+        writable=_can_write(existing) and (not path.exists() or path.is_dir()),
+        filesystem=_filesystem(existing, mounts),
+        free_bytes=free,
+    )
+
+
+def _can_write(directory: Path) -> bool:
+    """By a nameless file: rights alone say yes to root, also on /proc or a squashing NFS."""
+    try:
+        with tempfile.TemporaryFile(dir=directory):
+            return True
+    except OSError:
+        return False
+
+
+def _mounts(root: Path) -> Iterator[tuple[str, str]]:
+    for line in (text_of(root / "proc/mounts") or "").splitlines():
+        words = line.split()
+        if len(words) > 2:
+            yield words[1].replace("\\040", " "), words[2]
+
+
+def _filesystem(path: Path, mounts: tuple[tuple[str, str], ...]) -> str:
+    """The type of the mount that the path is on: the longest that it begins with, the last."""
+    real = os.path.realpath(path)
+    best = ("", "")
+    for point, kind in mounts:
+        inside = real == point or real.startswith(point.rstrip("/") + "/")
+        if inside and len(point) >= len(best[0]):
+            best = (point, kind)
+    return best[1]
 
 
 def gather(

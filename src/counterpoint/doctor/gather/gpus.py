@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.doctor.facts import NO_DRIVER, Gpu, Gpus
-from counterpoint.doctor.gather.files import text_of
-from counterpoint.doctor.gather.programs import Ask
+from counterpoint.doctor.gather.machine import Ask, text_of
 
 _FIELDS: Final = (
     "index,name,driver_version,persistence_mode,ecc.mode.current,memory.total"

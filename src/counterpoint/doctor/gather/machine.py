@@ -5,13 +5,41 @@ from __future__ import annotations
 import ctypes
 import os
 import resource
+import subprocess
 import threading
 from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
 from counterpoint.doctor.facts import Clock, Limit, Machine
-from counterpoint.doctor.gather.files import names_in, text_of
+
+
+def text_of(path: Path) -> str | None:
+    """The text, without space around it; None where there is none to be read."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip()
+    except (OSError, ValueError):
+        return None
+
+
+def number_of(path: Path) -> int | None:
+    """The whole number in a file; None where there is none, or it is below 0 (unknown speeds)."""
+    text = text_of(path)
+    try:
+        value = int(text or "")
+    except ValueError:
+        return None
+    return value if value >= 0 else None
+
+
+def names_in(path: Path) -> tuple[str, ...]:
+    """What lies in a directory, in order."""
+    try:
+        return tuple(sorted(entry.name for entry in path.iterdir()))
+    except OSError:
+        return ()
+
 
 _UNSYNCHRONISED: Final = 0x40  # STA_UNSYNC of <sys/timex.h>
 _ERROR: Final = 5  # TIME_ERROR
@@ -113,3 +141,28 @@ def _numa_nodes(root: Path) -> int:
 def _huge_pages(root: Path) -> str | None:
     text = text_of(root / "sys/kernel/mm/transparent_hugepage/enabled") or ""
     return text.partition("[")[2].partition("]")[0] or None
+
+
+Ask = Callable[[Sequence[str]], "str | None"]
+"""What a program prints; None where it could not be asked, or failed."""
+
+_SECONDS: Final = 20
+"""nvidia-smi takes seconds where the driver sets up GPUs first."""
+
+
+def ask(words: Sequence[str]) -> str | None:
+    """Run it, in English."""
+    try:
+        done = subprocess.run(  # noqa: S603 - our own words
+            words,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_SECONDS,
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, "LC_ALL": "C"},
+            check=False,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout if done.returncode == 0 else None

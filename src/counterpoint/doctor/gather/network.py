@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.doctor.facts import Interface, Network, RdmaPort
-from counterpoint.doctor.gather.files import names_in, number_of, text_of
-from counterpoint.doctor.gather.programs import Ask
+from counterpoint.doctor.gather.machine import Ask, names_in, number_of, text_of
 from counterpoint.doctor.recommended import SYSCTLS
 
 _UP: Final = 0x1

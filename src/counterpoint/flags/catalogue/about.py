@@ -15,8 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, cast
 
-from counterpoint.flags.chips import Family, family
-from counterpoint.flags.version import number
+from counterpoint.flags.platform import Family, family, number
 
 _HEAD: Final = re.compile(r'^\["?([-.\w]+)"?\]$', re.MULTILINE)
 

@@ -6,13 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from counterpoint.core.errors import UsageError
-from counterpoint.flags.catalogue.facts import flag_of
-from counterpoint.flags.catalogue.flag import Flag
 from counterpoint.flags.catalogue.history import Change, history
 from counterpoint.flags.catalogue.lookup import names_ever, releases, states
-from counterpoint.flags.catalogue.release import Release
-from counterpoint.flags.channel import Channel
-from counterpoint.flags.version import number
+from counterpoint.flags.catalogue.release import Flag, Release
+from counterpoint.flags.catalogue.table import flag_of
+from counterpoint.flags.platform import number
+from counterpoint.flags.settings import Channel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,11 +8,10 @@ from __future__ import annotations
 from enum import StrEnum
 
 from counterpoint.flags.catalogue.about import Reader
-from counterpoint.flags.catalogue.flag import Flag
 from counterpoint.flags.catalogue.history import history
-from counterpoint.flags.catalogue.release import Release
+from counterpoint.flags.catalogue.release import Flag, Release
 from counterpoint.flags.catalogue.variable import Variable, arguments, variables
-from counterpoint.flags.version import number
+from counterpoint.flags.platform import number
 
 _PIPELINED = "xla_gpu_pipeline_"
 

@@ -16,9 +16,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
-from counterpoint.flags.version import number
+from counterpoint.flags.catalogue.release import Flag
+from counterpoint.flags.platform import number
 
 Facts: TypeAlias = Mapping[str, Any]
 """What one release says of one name; what is usual is left out."""
@@ -96,3 +97,47 @@ def render_table(table: Table) -> str:
     lines = [json.dumps({"releases": table.releases})]
     lines += [json.dumps([name, changes]) for name, changes in table.changes.items()]
     return "\n".join(lines) + "\n"
+
+
+_USUAL: Final = {
+    "values": (),
+    "enum": (),
+    "any_case": False,
+    "xla_flags": True,
+    "compile_option": True,
+    "no_op": False,
+    "deprecated": False,
+    "alias_of": None,
+    "fatal": False,
+}
+
+
+def facts_of(flag: Flag) -> Facts:
+    """A flag without its name."""
+    facts: dict[str, Any] = {"type": flag.type, "default": flag.default}
+    for key, usual in _USUAL.items():
+        value = getattr(flag, key)
+        if value != usual:
+            facts[key] = [*cast("tuple[str, ...]", value)] if isinstance(value, tuple) else value
+    if facts.get("enum") == facts.get("values"):
+        facts.pop("enum", None)
+    return facts
+
+
+def flag_of(name: str, facts: Facts) -> Flag:
+    """The flag again."""
+    values: tuple[str, ...] = tuple(cast("list[str]", facts.get("values", [])))
+    return Flag(
+        name=name,
+        type=facts["type"],
+        default=facts["default"],
+        values=values,
+        enum=tuple(facts.get("enum", values)),
+        any_case=facts.get("any_case", False),
+        xla_flags=facts.get("xla_flags", True),
+        compile_option=facts.get("compile_option", True),
+        no_op=facts.get("no_op", False),
+        deprecated=facts.get("deprecated", False),
+        alias_of=facts.get("alias_of"),
+        fatal=facts.get("fatal", False),
+    )

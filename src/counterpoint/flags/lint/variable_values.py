@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from counterpoint.flags.lint.case import Case
+from counterpoint.flags.lint.context import Case
 
 YES: Final = frozenset({"y", "yes", "t", "true", "on", "1"})
 NO: Final = frozenset({"n", "no", "f", "false", "off", "0"})

@@ -8,21 +8,197 @@ process of its own, on the CPU, in a fraction of a second.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from counterpoint.core.errors import UsageError
-from counterpoint.flags.live.answer import (
-    Rejected,
-    misread,
-    misread_words,
-    parsing_failed,
-    unknown,
-    unknown_words,
-)
+from counterpoint.flags.catalogue.lookup import meant, release, releases
+from counterpoint.flags.catalogue.release import Release
+from counterpoint.flags.gone import unknown_hint
+from counterpoint.flags.names import names
+from counterpoint.flags.platform import number
 from counterpoint.flags.xla_flags import expand_xla_flags, join_xla_flags, split_xla_flags
+
+_UNKNOWN: Final = re.compile(r"Unknown flags? in XLA_FLAGS: (.*)")
+_BAD: Final = (
+    re.compile(r"Couldn't interpret value (?P<value>.*) for flag (?P<name>\w+)\."),
+    re.compile(r"Illegal value for (?:--)?(?P<name>\w+) '(?P<value>.*?)'(?=$|:)", re.MULTILINE),
+)
+_PARSE_FAILED: Final = re.compile(r"Check failed: tsl::Flags::Parse|Flag parsing failed")
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """One flag that the compiler ends the process at."""
+
+    name: str
+    reason: str
+    hint: str
+    value: str | None = None  # None: it was given without one
+
+
+def unknown_words(log: str, words: Sequence[str]) -> tuple[str, ...]:
+    """Those of our flags that the log calls unknown; it lists them in our order."""
+    match = _UNKNOWN.search(log)
+    if match is None:
+        return ()
+    rest = log[match.start(1) :]
+    found: list[str] = []
+    for word in words:
+        if rest.startswith(word) and rest[len(word) : len(word) + 1] in ("", " ", "\n"):
+            found.append(word)
+            rest = rest[len(word) + 1 :]
+    return tuple(found)
+
+
+def misread_words(log: str, words: Iterable[str]) -> tuple[str, ...]:
+    """Those of our flags whose value the log calls wrong. Not each wrong value is in the log."""
+    told = {
+        f"--{match['name']}={match['value']}"
+        for pattern in _BAD
+        for match in pattern.finditer(log.partition("usage: ")[0])
+    }
+    return tuple(word for word in words if word in told)
+
+
+def parsing_failed(log: str) -> bool:
+    """Whether a value was wrong, named or not."""
+    return _PARSE_FAILED.search(log) is not None
+
+
+def unknown(word: str, version: str | None) -> Rejected:
+    """A name that this version does not know, or that needs a value and got none."""
+    name, equals, value = word[2:].partition("=")
+    return Rejected(name, "unknown flag", unknown_hint(name, version), value if equals else None)
+
+
+def misread(word: str) -> Rejected:
+    """A value that the flag does not take."""
+    name, equals, value = word[2:].partition("=")
+    reason = f"does not take the value {value!r}"
+    return Rejected(name, reason, _value_hint(name, value), value if equals else None)
+
+
+def _value_hint(name: str, value: str) -> str:
+    if value.strip("'\"") != value:
+        return "The quotes became part of the value: quote once only."
+    if value.endswith((",", ";")):
+        return "Flags are separated by spaces; a comma or semicolon belongs to the value."
+    if name == "xla_gpu_enable_command_buffer" and value.isdigit():
+        return "Levels are gone: empty switches command buffers off, otherwise FUSION,CUBLAS,..."
+    known = names().get(name)
+    if known is None:
+        return "Its type is not known here."
+    if known.values:
+        return f"XLA's names for it: {', '.join(known.values)}."
+    return _TYPE_HINTS.get(known.type, f"It is of type {known.type}.")
+
+
+_TYPE_HINTS: Final = {
+    "bool": "It is true or false.",
+    "int32": "It is a whole number.",
+    "int64": "It is a whole number.",
+    "float": "It is a number.",
+    "map": "It is a list of key=value, separated by commas.",
+}
+
+
+def installed_version() -> str | None:
+    """The version of the jaxlib beside Counterpoint; None where there is none."""
+    from importlib import metadata
+
+    try:
+        return metadata.version("jaxlib")
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def chosen_release(asked: str | None = None) -> Release:
+    """A release that is known, by its version; None: as the one installed here, or the newest.
+
+    The installed one may be unknown: then it is the nearest older one, and `exact` is False.
+    """
+    if asked is None:
+        return release(installed_version())
+    found = meant(asked)
+    if found is None:
+        raise UsageError(
+            f"jaxlib {asked} is not known here",
+            why=f"nearest known: {', '.join(_around(asked))}; `counterpoint flags refresh` learns"
+            " others from where they are installed",
+            next=f"--jaxlib {_around(asked)[0]}",
+        )
+    return release(found)
+
+
+def _around(asked: str) -> tuple[str, ...]:
+    """The known releases before and after it."""
+    known = releases()
+    after = sum(1 for one in known if number(one) <= number(asked))
+    return known[max(0, after - 2) : after + 1]
+
+
+_HEAD, _TAIL = "jaxlib-", ".dist-info"
+
+
+@dataclass(frozen=True, slots=True)
+class Interpreter:
+    """A Python, and the version of its jaxlib; None where it has none, or hides it."""
+
+    python: Path
+    jaxlib: str | None
+
+
+def find_interpreter(
+    python: str | Path | None, environment: Mapping[str, str] | None = None
+) -> Interpreter | None:
+    """The one that is named; else the first with a jaxlib: our own, the one on PATH."""
+    if python is None and (own := _version_in(sys.path)) is not None:
+        return Interpreter(Path(sys.executable), own)
+    import shutil  # here, since it takes long to load
+
+    search = (os.environ if environment is None else environment).get("PATH")
+    if python is not None:
+        found = shutil.which(python, path=search)
+        if found is None:
+            raise UsageError(
+                f"--python {python}: there is no such program",
+                next="--python .venv/bin/python",
+            )
+        return _interpreter(Path(found))
+    on_path = (shutil.which(name, path=search) for name in ("python", "python3"))
+    candidates = [_interpreter(Path(one)) for one in on_path if one]
+    return next((one for one in candidates if one.jaxlib), None)
+
+
+def _interpreter(program: Path) -> Interpreter:
+    """Not resolved: a venv's link is what makes it that venv."""
+    path = program.absolute()
+    return Interpreter(path, _version_in(_packages(path)))
+
+
+def _packages(python: Path) -> Iterator[str]:
+    """Where an interpreter at bin/python keeps its packages."""
+    for prefix in (python.parent.parent, python.resolve().parent.parent):
+        for pattern in ("lib/python3.*/site-packages", "lib/python3*/dist-packages"):
+            yield from (str(path) for path in sorted(prefix.glob(pattern)))
+
+
+def _version_in(directories: Iterable[str]) -> str | None:
+    for directory in directories:
+        try:
+            names = os.listdir(directory)  # noqa: PTH208 - names only, of thousands of entries
+        except OSError:
+            continue
+        for name in names:
+            if name.startswith(_HEAD) and name.endswith(_TAIL):
+                return name[len(_HEAD) : -len(_TAIL)]
+    return None
+
 
 _CHILD: Final = """
 import sys

@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from counterpoint.core.errors import InputError, UsageError
-from counterpoint.flags.catalogue.facts import facts_of
-from counterpoint.flags.catalogue.lookup import as_release, facts_at, names_ever, nearest
-from counterpoint.flags.catalogue.overlay import path_of
+from counterpoint.flags.catalogue.lookup import as_release, facts_at, names_ever, nearest, path_of
 from counterpoint.flags.catalogue.release import Release
 from counterpoint.flags.catalogue.table import (
     Facts,
     Table,
+    facts_of,
     make_table,
     parse_table,
     render_table,

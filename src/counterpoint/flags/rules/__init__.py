@@ -17,8 +17,7 @@ from collections.abc import Iterator
 from typing import Final, Protocol
 
 from counterpoint.core.rulebook import Documented
-from counterpoint.flags.lint.case import Case
-from counterpoint.flags.lint.remark import Remark
+from counterpoint.flags.lint.context import Case, Remark
 from counterpoint.flags.rules import (
     auto_pgle_trap,
     bad_variable_value,

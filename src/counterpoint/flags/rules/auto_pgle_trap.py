@@ -45,11 +45,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.lint.asked import has_profile, since
-from counterpoint.flags.lint.case import Case
-from counterpoint.flags.lint.remark import Mend, Remark, Severity, remark
+from counterpoint.flags.lint.context import Case, Mend, Remark, Severity, has_profile, remark, since
 from counterpoint.flags.lint.variable_values import is_no, is_yes, under_nsys
-from counterpoint.flags.version import PROFILE
+from counterpoint.flags.platform import PROFILE
 
 CODE: Final = "FLAG408"
 NAME: Final = "auto-pgle-trap"

@@ -54,17 +54,16 @@ from typing import Final
 
 from counterpoint.flags.catalogue.about import Reader
 from counterpoint.flags.catalogue.variable import Variable, variables
-from counterpoint.flags.channel import Channel
-from counterpoint.flags.lint.case import Case
-from counterpoint.flags.lint.numerals import (
+from counterpoint.flags.lint.context import Case, Mend, Remark, Severity, remark
+from counterpoint.flags.lint.values import (
     from_stream,
     is_python_float,
     is_python_int,
+    stands_for_another,
     strtoll,
 )
-from counterpoint.flags.lint.placeholder import stands_for_another
-from counterpoint.flags.lint.remark import Mend, Remark, Severity, remark
 from counterpoint.flags.lint.variable_values import NO, YES
+from counterpoint.flags.settings import Channel
 from counterpoint.flags.written import Given
 
 CODE: Final = "FLAG503"

@@ -44,10 +44,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.chips import Family, family
-from counterpoint.flags.lint.asked import PIPELINED, pipelining, since, threshold
-from counterpoint.flags.lint.case import Case
-from counterpoint.flags.lint.remark import Mend, Remark, Severity, remark
+from counterpoint.flags.lint.context import (
+    PIPELINED,
+    Case,
+    Mend,
+    Remark,
+    Severity,
+    pipelining,
+    remark,
+    since,
+    threshold,
+)
+from counterpoint.flags.platform import Family, family
 from counterpoint.flags.written import Given
 
 CODE: Final = "FLAG304"

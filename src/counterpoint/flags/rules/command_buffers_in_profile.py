@@ -43,11 +43,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.channel import Channel
-from counterpoint.flags.lint.asked import asked_on, asked_value, nowhere, since
-from counterpoint.flags.lint.case import Case
-from counterpoint.flags.lint.remark import Mend, Remark, Severity, remark
+from counterpoint.flags.lint.context import (
+    Case,
+    Mend,
+    Remark,
+    Severity,
+    asked_on,
+    asked_value,
+    nowhere,
+    remark,
+    since,
+)
 from counterpoint.flags.lint.variable_values import is_yes, under_nsys
+from counterpoint.flags.settings import Channel
 
 CODE: Final = "FLAG403"
 NAME: Final = "command-buffers-in-profile"

@@ -45,8 +45,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.lint.case import Case
-from counterpoint.flags.lint.remark import Mend, Remark, Severity, remark
+from counterpoint.flags.lint.context import Case, Mend, Remark, Severity, remark
 
 CODE: Final = "FLAG506"
 NAME: Final = "contradicting-variables"

@@ -47,10 +47,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.lint.asked import PIPELINED, asked_off, asked_on, items, pipelining, since
-from counterpoint.flags.lint.case import Case
-from counterpoint.flags.lint.remark import Mend, Remark, Severity, remark
-from counterpoint.flags.version import DISABLED_PASSES, LHS, SCHEDULER, SYNCHRONOUS
+from counterpoint.flags.lint.context import (
+    PIPELINED,
+    Case,
+    Mend,
+    Remark,
+    Severity,
+    asked_off,
+    asked_on,
+    items,
+    pipelining,
+    remark,
+    since,
+)
+from counterpoint.flags.platform import DISABLED_PASSES, LHS, SCHEDULER, SYNCHRONOUS
 
 CODE: Final = "FLAG407"
 NAME: Final = "contradiction"

@@ -46,11 +46,19 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from counterpoint.flags.channel import Channel
-from counterpoint.flags.lint.asked import asked_off, asked_on, has_profile, since
-from counterpoint.flags.lint.case import Case
-from counterpoint.flags.lint.remark import Mend, Remark, Severity, remark
-from counterpoint.flags.version import LHS, false_is_obeyed, lhs_flag_needed
+from counterpoint.flags.lint.context import (
+    Case,
+    Mend,
+    Remark,
+    Severity,
+    asked_off,
+    asked_on,
+    has_profile,
+    remark,
+    since,
+)
+from counterpoint.flags.platform import LHS, false_is_obeyed, lhs_flag_needed
+from counterpoint.flags.settings import Channel
 from counterpoint.flags.written import Given
 
 CODE: Final = "FLAG203"

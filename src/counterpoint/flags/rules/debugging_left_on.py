@@ -41,9 +41,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from counterpoint.flags.lint.asked import TRUE
-from counterpoint.flags.lint.case import Case
-from counterpoint.flags.lint.remark import Mend, Remark, Severity, remark
+from counterpoint.flags.lint.context import TRUE, Case, Mend, Remark, Severity, remark
 from counterpoint.flags.lint.variable_values import is_yes
 
 CODE: Final = "FLAG409"

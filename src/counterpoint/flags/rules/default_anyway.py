@@ -41,10 +41,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.channel import Channel
-from counterpoint.flags.lint.case import Case
-from counterpoint.flags.lint.remark import Mend, Remark, Severity, remark
-from counterpoint.flags.version import LHS
+from counterpoint.flags.lint.context import Case, Mend, Remark, Severity, remark
+from counterpoint.flags.platform import LHS
+from counterpoint.flags.settings import Channel
 
 CODE: Final = "FLAG301"
 NAME: Final = "default-anyway"

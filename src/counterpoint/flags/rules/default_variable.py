@@ -42,10 +42,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.flags.catalogue.variable import variables
-from counterpoint.flags.channel import Channel
-from counterpoint.flags.lint.case import Case
-from counterpoint.flags.lint.remark import Mend, Remark, Severity, remark
+from counterpoint.flags.lint.context import Case, Mend, Remark, Severity, remark
 from counterpoint.flags.lint.variable_values import is_no, is_yes
+from counterpoint.flags.settings import Channel
 from counterpoint.flags.written import Given
 
 CODE: Final = "FLAG504"

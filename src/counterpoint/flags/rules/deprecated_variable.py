@@ -40,10 +40,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.channel import Channel
-from counterpoint.flags.lint.asked import since
-from counterpoint.flags.lint.case import Case
-from counterpoint.flags.lint.remark import Mend, Remark, Severity, remark
+from counterpoint.flags.lint.context import Case, Mend, Remark, Severity, remark, since
+from counterpoint.flags.settings import Channel
 
 CODE: Final = "FLAG502"
 NAME: Final = "deprecated-variable"

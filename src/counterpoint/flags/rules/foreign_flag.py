@@ -43,10 +43,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.channel import Channel
-from counterpoint.flags.lint.case import Case
-from counterpoint.flags.lint.fate import Fate, Kind, ending
-from counterpoint.flags.lint.remark import Mend, Remark, Severity, remark
+from counterpoint.flags.lint.context import Case, Mend, Remark, Severity, remark
+from counterpoint.flags.lint.lifecycle import Fate, Kind, ending
+from counterpoint.flags.settings import Channel
 from counterpoint.flags.written import Given
 
 CODE: Final = "FLAG107"

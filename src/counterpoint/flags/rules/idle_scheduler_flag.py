@@ -47,16 +47,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.chips import family
-from counterpoint.flags.lint.asked import FALSE, TRUE, asked_off, has_profile, since
-from counterpoint.flags.lint.case import Case
-from counterpoint.flags.lint.remark import Mend, Remark, Severity, remark
-from counterpoint.flags.version import (
+from counterpoint.flags.lint.context import (
+    FALSE,
+    TRUE,
+    Case,
+    Mend,
+    Remark,
+    Severity,
+    asked_off,
+    has_profile,
+    remark,
+    since,
+)
+from counterpoint.flags.platform import (
     DISABLED_PASSES,
     LHS,
     SCHEDULER,
     SOL,
     false_is_obeyed,
+    family,
     lhs_flag_needed,
 )
 

@@ -46,9 +46,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.flags.catalogue import Flag
-from counterpoint.flags.lint.case import Case
-from counterpoint.flags.lint.fate import instead
-from counterpoint.flags.lint.remark import Mend, Remark, Severity, advice_of, remark
+from counterpoint.flags.lint.context import Case, Mend, Remark, Severity, advice_of, remark
+from counterpoint.flags.lint.lifecycle import instead
 from counterpoint.flags.written import Given
 
 CODE: Final = "FLAG105"

@@ -47,9 +47,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.lint.asked import PIPELINED, asked_on, pipelining, threshold
-from counterpoint.flags.lint.case import Case
-from counterpoint.flags.lint.remark import Remark, Severity, remark
+from counterpoint.flags.lint.context import (
+    PIPELINED,
+    Case,
+    Remark,
+    Severity,
+    asked_on,
+    pipelining,
+    remark,
+    threshold,
+)
 from counterpoint.flags.written import Given
 
 CODE: Final = "FLAG402"

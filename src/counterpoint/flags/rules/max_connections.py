@@ -38,10 +38,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.chips import Family
-from counterpoint.flags.lint.asked import chip_is
-from counterpoint.flags.lint.case import Case
-from counterpoint.flags.lint.remark import Mend, Remark, Severity, remark
+from counterpoint.flags.lint.context import Case, Mend, Remark, Severity, chip_is, remark
+from counterpoint.flags.platform import Family
 
 CODE: Final = "FLAG505"
 NAME: Final = "max-connections"

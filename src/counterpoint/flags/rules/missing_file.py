@@ -46,8 +46,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from counterpoint.flags.lint.case import Case
-from counterpoint.flags.lint.remark import Remark, Severity, remark
+from counterpoint.flags.lint.context import Case, Remark, Severity, remark
 from counterpoint.flags.named_files import Reach
 from counterpoint.flags.written import Given, SlipKind
 

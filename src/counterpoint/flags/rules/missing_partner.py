@@ -43,10 +43,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from counterpoint.flags.chips import Family, family
-from counterpoint.flags.lint.asked import asked_value, since
-from counterpoint.flags.lint.case import Case
-from counterpoint.flags.lint.remark import Mend, Remark, Severity, remark
+from counterpoint.flags.lint.context import Case, Mend, Remark, Severity, asked_value, remark, since
+from counterpoint.flags.platform import Family, family
 
 CODE: Final = "FLAG303"
 NAME: Final = "missing-partner"

@@ -42,9 +42,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.catalogue.flag import Flag
-from counterpoint.flags.lint.case import Case
-from counterpoint.flags.lint.remark import Mend, Remark, Severity, remark
+from counterpoint.flags.catalogue.release import Flag
+from counterpoint.flags.lint.context import Case, Mend, Remark, Severity, remark
 
 CODE: Final = "FLAG106"
 NAME: Final = "no-op-flag"

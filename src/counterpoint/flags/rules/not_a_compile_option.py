@@ -43,10 +43,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.channel import Channel
-from counterpoint.flags.lint.case import Case
-from counterpoint.flags.lint.fate import ending, instead
-from counterpoint.flags.lint.remark import Mend, Remark, Severity, advice_of, remark
+from counterpoint.flags.lint.context import Case, Mend, Remark, Severity, advice_of, remark
+from counterpoint.flags.lint.lifecycle import ending, instead
+from counterpoint.flags.settings import Channel
 
 CODE: Final = "FLAG108"
 NAME: Final = "not-a-compile-option"

@@ -44,10 +44,8 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from counterpoint.flags.chips import Family, family
-from counterpoint.flags.lint.asked import FALSE
-from counterpoint.flags.lint.case import Case
-from counterpoint.flags.lint.remark import Mend, Remark, Severity, remark
+from counterpoint.flags.lint.context import FALSE, Case, Mend, Remark, Severity, remark
+from counterpoint.flags.platform import Family, family
 
 CODE: Final = "FLAG306"
 NAME: Final = "not-for-this-chip"

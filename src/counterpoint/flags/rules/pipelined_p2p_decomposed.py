@@ -43,9 +43,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.lint.asked import asked_on, since, threshold
-from counterpoint.flags.lint.case import Case
-from counterpoint.flags.lint.remark import Mend, Remark, Severity, remark
+from counterpoint.flags.lint.context import (
+    Case,
+    Mend,
+    Remark,
+    Severity,
+    asked_on,
+    remark,
+    since,
+    threshold,
+)
 
 CODE: Final = "FLAG405"
 NAME: Final = "pipelined-p2p-decomposed"

@@ -42,9 +42,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.flags.catalogue.about import about
-from counterpoint.flags.channel import Channel
-from counterpoint.flags.lint.case import Case
-from counterpoint.flags.lint.remark import Remark, Severity, remark
+from counterpoint.flags.lint.context import Case, Remark, Severity, remark
+from counterpoint.flags.settings import Channel
 
 CODE: Final = "FLAG109"
 NAME: Final = "process-option"

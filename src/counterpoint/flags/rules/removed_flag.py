@@ -43,10 +43,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.flags.catalogue import releases
-from counterpoint.flags.lint.case import Case
-from counterpoint.flags.lint.fate import Kind, ending, instead
-from counterpoint.flags.lint.remark import Mend, Remark, Severity, advice_of, remark
-from counterpoint.flags.lint.succession import is_default_now
+from counterpoint.flags.lint.context import Case, Mend, Remark, Severity, advice_of, remark
+from counterpoint.flags.lint.lifecycle import Kind, ending, instead, is_default_now
 
 CODE: Final = "FLAG102"
 NAME: Final = "removed-flag"

@@ -43,9 +43,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.channel import Channel
-from counterpoint.flags.lint.case import Case
-from counterpoint.flags.lint.remark import Remark, Severity, remark
+from counterpoint.flags.lint.context import Case, Remark, Severity, remark
+from counterpoint.flags.settings import Channel
 
 CODE: Final = "FLAG111"
 NAME: Final = "statistics-option"

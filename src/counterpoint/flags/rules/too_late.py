@@ -48,8 +48,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.lint.case import Case
-from counterpoint.flags.lint.remark import Remark, Severity, remark
+from counterpoint.flags.lint.context import Case, Remark, Severity, remark
 from counterpoint.flags.written import SlipKind
 
 CODE: Final = "FLAG211"

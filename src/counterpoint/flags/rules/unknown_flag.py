@@ -45,9 +45,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.flags.catalogue import releases
-from counterpoint.flags.lint.case import Case
-from counterpoint.flags.lint.fate import Kind, ending, meant
-from counterpoint.flags.lint.remark import Mend, Remark, Severity, remark
+from counterpoint.flags.lint.context import Case, Mend, Remark, Severity, remark
+from counterpoint.flags.lint.lifecycle import Kind, ending, meant
 from counterpoint.flags.written import Given
 
 CODE: Final = "FLAG101"

@@ -44,10 +44,8 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from counterpoint.flags.lint.asked import items, since
-from counterpoint.flags.lint.case import Case
-from counterpoint.flags.lint.remark import Mend, Remark, Severity, remark
-from counterpoint.flags.version import DISABLED_PASSES
+from counterpoint.flags.lint.context import Case, Mend, Remark, Severity, items, remark, since
+from counterpoint.flags.platform import DISABLED_PASSES
 from counterpoint.flags.written import Given
 
 CODE: Final = "FLAG305"

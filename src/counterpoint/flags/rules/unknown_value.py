@@ -42,11 +42,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.lint.blemish import blemish
-from counterpoint.flags.lint.case import Case
-from counterpoint.flags.lint.fate import ending
-from counterpoint.flags.lint.remark import Mend, Remark, Severity, advice_of, remark
-from counterpoint.flags.lint.spelling import refusal
+from counterpoint.flags.lint.context import Case, Mend, Remark, Severity, advice_of, remark
+from counterpoint.flags.lint.lifecycle import ending
+from counterpoint.flags.lint.values import blemish, refusal
 
 CODE: Final = "FLAG202"
 NAME: Final = "unknown-value"

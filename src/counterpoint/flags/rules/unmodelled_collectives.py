@@ -44,11 +44,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.chips import family
-from counterpoint.flags.lint.asked import asked_off, asked_on, has_profile
-from counterpoint.flags.lint.case import Case
-from counterpoint.flags.lint.remark import Mend, Remark, Severity, remark
-from counterpoint.flags.version import LHS, SOL, lhs_flag_needed
+from counterpoint.flags.lint.context import (
+    Case,
+    Mend,
+    Remark,
+    Severity,
+    asked_off,
+    asked_on,
+    has_profile,
+    remark,
+)
+from counterpoint.flags.platform import LHS, SOL, family, lhs_flag_needed
 
 CODE: Final = "FLAG404"
 NAME: Final = "unmodelled-collectives"

@@ -49,11 +49,20 @@ from collections.abc import Iterator
 from pathlib import PurePath
 from typing import Final
 
-from counterpoint.flags.lint.asked import asked_off, asked_on, has_profile, items, since
-from counterpoint.flags.lint.case import Case
-from counterpoint.flags.lint.remark import Mend, Remark, Severity, remark
+from counterpoint.flags.lint.context import (
+    Case,
+    Mend,
+    Remark,
+    Severity,
+    asked_off,
+    asked_on,
+    has_profile,
+    items,
+    remark,
+    since,
+)
 from counterpoint.flags.lint.variable_values import is_no
-from counterpoint.flags.version import (
+from counterpoint.flags.platform import (
     ACCURACY,
     DISABLED_PASSES,
     LHS,

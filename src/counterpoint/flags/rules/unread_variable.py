@@ -47,11 +47,10 @@ from typing import Final
 
 from counterpoint.flags.catalogue import History, history
 from counterpoint.flags.catalogue.variable import JAX_ELSEWHERE, nccl_names, variables
-from counterpoint.flags.channel import Channel
-from counterpoint.flags.lint.case import Case
-from counterpoint.flags.lint.fate import Kind
-from counterpoint.flags.lint.remark import Mend, Remark, Severity, remark
-from counterpoint.flags.version import number
+from counterpoint.flags.lint.context import Case, Mend, Remark, Severity, remark
+from counterpoint.flags.lint.lifecycle import Kind
+from counterpoint.flags.platform import number
+from counterpoint.flags.settings import Channel
 from counterpoint.flags.written import Given
 
 CODE: Final = "FLAG501"

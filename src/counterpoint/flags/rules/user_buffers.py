@@ -44,10 +44,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.chips import Family, has_nvls
-from counterpoint.flags.lint.asked import asked_on, chip_is
-from counterpoint.flags.lint.case import Case
-from counterpoint.flags.lint.remark import Mend, Remark, Severity, remark
+from counterpoint.flags.lint.context import Case, Mend, Remark, Severity, asked_on, chip_is, remark
+from counterpoint.flags.platform import Family, has_nvls
 
 CODE: Final = "FLAG401"
 NAME: Final = "user-buffers"

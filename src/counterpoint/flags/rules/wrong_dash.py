@@ -43,10 +43,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.flags.catalogue import history
-from counterpoint.flags.channel import Channel
-from counterpoint.flags.lint.case import Case
-from counterpoint.flags.lint.lost import what_is_lost
-from counterpoint.flags.lint.remark import Remark, Severity, remark
+from counterpoint.flags.lint.context import Case, Remark, Severity, remark, what_is_lost
+from counterpoint.flags.settings import Channel
 from counterpoint.flags.written import Slip, SlipKind
 
 CODE: Final = "FLAG207"

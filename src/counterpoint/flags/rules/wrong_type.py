@@ -42,12 +42,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.channel import Channel
-from counterpoint.flags.lint.blemish import blemish
-from counterpoint.flags.lint.case import Case
-from counterpoint.flags.lint.fate import ending
-from counterpoint.flags.lint.remark import Mend, Remark, Severity, advice_of, remark
-from counterpoint.flags.lint.spelling import Refusal, level_refusal, refusal
+from counterpoint.flags.lint.context import Case, Mend, Remark, Severity, advice_of, remark
+from counterpoint.flags.lint.lifecycle import ending
+from counterpoint.flags.lint.values import Refusal, blemish, level_refusal, refusal
+from counterpoint.flags.settings import Channel
 from counterpoint.flags.written import Given
 
 CODE: Final = "FLAG201"

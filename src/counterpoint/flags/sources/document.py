@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 from counterpoint.core.errors import InputError
-from counterpoint.flags.channel import Channel
+from counterpoint.flags.settings import Channel
 from counterpoint.flags.sources.passages import Passage, passages
 from counterpoint.flags.sources.sniff import sniff
 from counterpoint.flags.sources.text import Loose, find, notes

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from counterpoint.flags.channel import Channel
+from counterpoint.flags.settings import Channel
 from counterpoint.flags.sources.flag_words import Variable, read_flags
 from counterpoint.flags.sources.traced import Traced, known
 from counterpoint.flags.sources.variables import FLAGS

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Final
 
-from counterpoint.flags.channel import Channel
+from counterpoint.flags.settings import Channel
 from counterpoint.flags.sources.traced import HOLE, Traced
 from counterpoint.flags.written import Given, Place, Slip, SlipKind
 from counterpoint.flags.xla_flags import (

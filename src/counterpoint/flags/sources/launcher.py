@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from counterpoint.flags.layout import Layout
+from counterpoint.flags.settings import Layout
 
 SLURM: Final = ("srun", "sbatch", "salloc")
 MPI: Final = ("mpirun", "mpiexec", "orterun", "prterun")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from counterpoint.flags.channel import Channel
+from counterpoint.flags.settings import Channel
 from counterpoint.flags.sources.flag_words import Variable, read_flags
 from counterpoint.flags.sources.jax_use import JaxUse
 from counterpoint.flags.sources.python_program import Program

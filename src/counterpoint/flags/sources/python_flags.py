@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
-from counterpoint.flags.channel import Channel
 from counterpoint.flags.names import LIBTPU
+from counterpoint.flags.settings import Channel
 from counterpoint.flags.sources.python_values import Entries, Value
 from counterpoint.flags.sources.traced import Traced
 from counterpoint.flags.written import Given

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Final
 
 from counterpoint.core.errors import InputError
-from counterpoint.flags.channel import Channel
+from counterpoint.flags.settings import Channel
 from counterpoint.flags.sources.jax_use import JaxUse
 from counterpoint.flags.sources.python_faults import may_overwrite, too_late
 from counterpoint.flags.sources.python_flags import flag_entries

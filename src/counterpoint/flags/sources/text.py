@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from counterpoint.flags.channel import Channel
 from counterpoint.flags.names import LIBTPU
+from counterpoint.flags.settings import Channel
 from counterpoint.flags.sources.variables import FLAGS, is_setting
 from counterpoint.flags.written import Given, Place, Written
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 
 from counterpoint.flags.advice.recipe import Recipe
-from counterpoint.flags.channel import Channel
-from counterpoint.flags.settings import Settings
+from counterpoint.flags.settings import Channel, Settings
 from counterpoint.flags.written import Given, Place, Written
 
 
 def read_toml(text: str, where: str) -> Written:
     """A TOML file, whose faults are errors as they are in `--settings`."""
-    from counterpoint.flags.advice.recipe_text import read_recipe
+    from counterpoint.flags.advice.recipe import read_recipe
 
     return _written(read_recipe(text, where).settings, where, "toml", text)
 

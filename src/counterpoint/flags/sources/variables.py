@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from counterpoint.flags.channel import Channel
+from counterpoint.flags.settings import Channel
 from counterpoint.flags.sources.flag_words import Found, Variable, read_flags
 from counterpoint.flags.sources.traced import Traced
 from counterpoint.flags.written import Given, Place, Slip, SlipKind, Written

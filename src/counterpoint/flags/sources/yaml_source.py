@@ -24,7 +24,7 @@ from typing import Any, Final
 import yaml
 
 from counterpoint.core.errors import InputError
-from counterpoint.flags.channel import Channel
+from counterpoint.flags.settings import Channel
 from counterpoint.flags.sources.flag_words import Found, Variable, read_flags
 from counterpoint.flags.sources.shell_source import read_shell
 from counterpoint.flags.sources.text import read_any_text

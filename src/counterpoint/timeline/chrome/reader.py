@@ -4,19 +4,96 @@ from __future__ import annotations
 
 import mmap
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 from counterpoint.core.basis import Basis
 from counterpoint.core.errors import InputError
-from counterpoint.timeline.chrome.columns import Columns, TooMany
-from counterpoint.timeline.chrome.sorting import sort_tracks
-from counterpoint.timeline.chrome.stream import NotATrace, read_events, read_head
+from counterpoint.timeline.chrome.columns import Columns, TooMany, sort_tracks
+from counterpoint.timeline.chrome.stream import (
+    NotATrace,
+    Reached,
+    UnpacksTooFar,
+    is_packed,
+    read_events,
+    read_head,
+    text_blocks,
+)
 from counterpoint.timeline.chrome.tracks import Tracks, gather
-from counterpoint.timeline.chrome.unpack import Reached, UnpacksTooFar, is_packed, text_blocks
-from counterpoint.timeline.chrome.written import read_written
+from counterpoint.timeline.device import Device
 from counterpoint.timeline.recording import Recording
+
+_WRITER: Final = "counterpoint "
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What the Timeline was, besides its spans."""
+
+    basis: Basis
+    host: str | None  # its name, where there was one only
+    known: Mapping[tuple[str, int], Device]  # by kind and number; of one host
+    notes: tuple[str, ...]
+
+    def devices(self, found: Sequence[Device]) -> tuple[Device, ...]:
+        """The devices of the trace with what was known of their chips."""
+        return tuple(self._known(device) for device in found)
+
+    def _known(self, device: Device) -> Device:
+        known = self.known.get((device.kind, device.ordinal))
+        if known is None:
+            return device
+        chip, flops, rate = known.chip, known.peak_flops, known.peak_bytes
+        return replace(device, chip=chip, peak_flops=flops, peak_bytes=rate)
+
+
+def read_written(head: Mapping[str, object]) -> Written | None:
+    """What the head of a trace says, if a Timeline was written there."""
+    about = _fields(head.get("otherData"))
+    writer = about.get("writer")
+    if not isinstance(writer, str) or not writer.startswith(_WRITER):
+        return None
+    hosts = _texts(about.get("hosts"))
+    devices = [_device(_fields(it)) for it in _list(about.get("devices"))]
+    basis = about.get("basis")
+    return Written(
+        basis=Basis(basis) if basis in list(Basis) else Basis.MEASURED,
+        host=hosts[0] if len(hosts) == 1 else None,
+        known={(it.kind, it.ordinal): it for it in devices if it} if len(hosts) == 1 else {},
+        notes=tuple(_texts(about.get("notes"))),
+    )
+
+
+def _device(fields: Mapping[str, object]) -> Device | None:
+    kind, ordinal, chip = fields.get("kind"), fields.get("ordinal"), fields.get("chip")
+    if not isinstance(kind, str) or not isinstance(ordinal, int):
+        return None
+    return Device(
+        kind=kind,
+        ordinal=ordinal,
+        chip=chip if isinstance(chip, str) else None,
+        peak_flops=_rate(fields.get("peak_flops")),
+        peak_bytes=_rate(fields.get("peak_bytes")),
+    )
+
+
+def _rate(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and 0 < value < float("inf") else None
+
+
+def _fields(value: object) -> Mapping[str, object]:
+    return cast("Mapping[str, object]", value) if isinstance(value, dict) else {}
+
+
+def _list(value: object) -> list[object]:
+    return cast("list[object]", value) if isinstance(value, list) else []
+
+
+def _texts(value: object) -> list[str]:
+    return [it for it in _list(value) if isinstance(it, str)]
+
 
 MOST_EVENTS: Final = 1_000_000
 """XLA keeps no more events than this in a trace.json: those that start first."""

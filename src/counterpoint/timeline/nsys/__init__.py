@@ -12,5 +12,5 @@ from counterpoint.timeline.nsys.bundle import is_nsys_jax as is_nsys_jax
 from counterpoint.timeline.nsys.bundle import read_nsys_jax as read_nsys_jax
 from counterpoint.timeline.nsys.bundle import read_nsys_jax_ranks as read_nsys_jax_ranks
 from counterpoint.timeline.nsys.database import is_sqlite as is_sqlite
-from counterpoint.timeline.nsys.report import read_nsys_rep as read_nsys_rep
+from counterpoint.timeline.nsys.sqlite import read_nsys_rep as read_nsys_rep
 from counterpoint.timeline.nsys.sqlite import read_sqlite as read_sqlite

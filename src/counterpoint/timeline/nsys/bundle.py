@@ -20,12 +20,8 @@ from numpy.typing import NDArray
 from counterpoint.core.errors import InputError
 from counterpoint.timeline.nsys.annotations import MODULE, THUNK, parse_annotations
 from counterpoint.timeline.nsys.archive import TRACE, Archive, is_nsys_jax
-from counterpoint.timeline.nsys.bundle_host import read_bundle_host
-from counterpoint.timeline.nsys.bundle_target import Machine, read_machine
-from counterpoint.timeline.nsys.host_ranges import intern
-from counterpoint.timeline.nsys.projection import normalise, parents
-from counterpoint.timeline.nsys.ranges import OUTSIDE, Longs, nearest
-from counterpoint.timeline.nsys.tables import (
+from counterpoint.timeline.nsys.bundle_target import Machine, read_bundle_host, read_machine
+from counterpoint.timeline.nsys.database import (
     Clock,
     build_executions,
     build_ops,
@@ -35,6 +31,8 @@ from counterpoint.timeline.nsys.tables import (
     place_events,
     spread,
 )
+from counterpoint.timeline.nsys.launches import OUTSIDE, Longs, nearest, normalise, parents
+from counterpoint.timeline.nsys.target import intern
 from counterpoint.timeline.recording import Recording
 
 __all__ = ["is_nsys_jax", "read_nsys_jax", "read_nsys_jax_ranks"]

@@ -6,6 +6,7 @@ single one the main thread launches.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -15,8 +16,8 @@ import polars as pl
 from counterpoint.core.errors import InputError
 from counterpoint.timeline.device import Device
 from counterpoint.timeline.nsys.annotations import Place, parse_place
-from counterpoint.timeline.nsys.archive import DEVICES, SYSTEM, THREADS, Archive
-from counterpoint.timeline.nsys.target import host_name, pick_facts
+from counterpoint.timeline.nsys.archive import DEVICES, HOST_TRACE, SYSTEM, THREADS, Archive
+from counterpoint.timeline.nsys.target import host_name, intern, pick_facts
 
 _GPU: Final = "('TARGET_INFO_GPU', '{}')"
 _NAMED: Final = "('TARGET_INFO_NVTX_CUDA_DEVICE', '{}')"
@@ -143,3 +144,46 @@ def _columns(
         for column, dtype in wanted.items()
     )
     return frame if keep else frame.drop_nulls()
+
+
+_START, _END, _NAME, _THREAD = "Start (ns)", "End (ns)", "Name", "TID"
+_COLUMNS: Final = {_START: pl.Int64, _END: pl.Int64, _NAME: pl.String, _THREAD: pl.Int64}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BundleHost:
+    """`events` has thread, start, end and name, a row of `names`."""
+
+    events: pl.DataFrame
+    names: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def read_bundle_host(archive: Archive, rank: str | None) -> BundleHost:
+    """Read the host's ranges, none if the bundle has none."""
+    table = _read(archive, rank)
+    notes: tuple[str, ...] = ()
+    if table is None or not set(_COLUMNS) <= set(table.columns):
+        table = pl.DataFrame(schema=_COLUMNS)
+        notes = (f"{archive.source} has no {HOST_TRACE}: what the host did is unknown",)
+    table = table.select(pl.col(name).cast(kind, strict=False) for name, kind in _COLUMNS.items())
+    table = table.drop_nulls()
+    names, codes = intern(table[_NAME])
+    events = table.select(start=_START, end=_END, thread=_THREAD).with_columns(name=codes)
+    return BundleHost(events, tuple(names.to_list()), notes)
+
+
+def _read(archive: Archive, rank: str | None) -> pl.DataFrame | None:
+    table = archive.table(f"{HOST_TRACE}.parquet", rank)
+    if table is not None:
+        return table
+    packed = archive.read(f"{HOST_TRACE}.csv.xz", rank)
+    if packed is None:
+        return None
+    content = archive.unpack(HOST_TRACE, packed)
+    try:
+        return pl.read_csv(io.BytesIO(content), infer_schema=False)
+    except pl.exceptions.NoDataError:
+        return None
+    except pl.exceptions.PolarsError as failure:
+        raise archive.broken(HOST_TRACE, str(failure).partition("\n")[0]) from None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -17,6 +18,7 @@ import numpy as np
 import polars as pl
 
 from counterpoint.core.errors import InputError
+from counterpoint.timeline.recording import EXECUTIONS, HOST_EVENTS, MARKERS, OPS, SPANS, Schema
 
 _MAGIC: Final = b"SQLite format 3\x00"
 _BATCH: Final = 1 << 16
@@ -187,3 +189,121 @@ def _parse_numbers(joined: str, name: str) -> pl.Series:
 def _parse_texts(joined: str, name: str) -> pl.Series:
     series = pl.Series(name, [joined]).str.split(_SEPARATOR).explode(empty_as_null=False)
     return pl.select(pl.when(series != _NULL_TEXT).then(series).alias(name)).to_series()
+
+
+_LONGEST_NS: Final = (1 << 63) // 1000 - 1
+_FURTHEST_NS: Final = 1 << 62
+_LAYERS: Final = 16
+_MOST_LINES: Final = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """What the file calls the moment from which all times of a Recording count."""
+
+    origin_ns: int
+
+    def sane(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """The rows whose time is possible: not before the origin, not backwards."""
+        start, end = pl.col("start"), pl.col("end")
+        latest = self.origin_ns + _LONGEST_NS
+        return frame.filter((start >= self.origin_ns) & (end >= start) & (end <= latest))
+
+    def picoseconds(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """`start` and `end` as start_ps and dur_ps."""
+        return frame.with_columns(
+            start_ps=(pl.col("start") - self.origin_ns) * 1000,
+            dur_ps=(pl.col("end") - pl.col("start")) * 1000,
+        )
+
+
+def find_clock(*frames: pl.DataFrame) -> Clock:
+    """Keep the file's own origin where its times fit, as other hosts of the run may share it."""
+    # Within half of 64 bits, so that differences fit too, whatever a damaged file holds.
+    possible = [
+        frame.filter(pl.col("start").abs() < _FURTHEST_NS).select(
+            first=pl.col("start").min(), last=pl.max_horizontal("start", "end").max()
+        )
+        for frame in frames
+    ]
+    bounds = pl.concat(possible).select(pl.col("first").min(), pl.col("last").max())
+    first, last = bounds["first"].item(), bounds["last"].item()
+    if first is None or (first >= 0 and last <= _LONGEST_NS):
+        return Clock(0)
+    return Clock(first)
+
+
+def number_lines(
+    frame: pl.DataFrame, keys: Sequence[str], most: int = _MOST_LINES
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The distinct keys, sorted, and the frame with `line`, its row among them.
+
+    A Recording numbers its lines with 16 bits: rows on lines beyond `most` are left out.
+    """
+    distinct = frame.select(keys).unique().sort(keys, nulls_last=True).head(max(most, 0))
+    distinct = distinct.with_row_index("line")
+    return distinct, frame.join(
+        distinct, on=keys, how="inner", maintain_order="left", nulls_equal=True
+    )
+
+
+def spread(frame: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
+    """Add `layer`: 0, or more for spans that overlap an earlier one of the same keys.
+
+    Nodes of a CUDA graph run side by side though they carry the stream they were launched on, and
+    spans on one line of a Recording must not cross.
+    """
+    rows = frame.select(*keys, "start", "end").with_row_index("row").sort(*keys, "start", "end")
+    layers = pl.repeat(0, len(frame), dtype=pl.UInt32, eager=True)
+    for layer in range(1, _LAYERS):
+        before = pl.col("end").cum_max().shift(1).over(keys)
+        rows = rows.filter((pl.col("start") < before).fill_null(value=False))
+        if not len(rows):
+            break
+        layers = layers.scatter(rows["row"], layer)
+    return frame.with_columns(layer=layers)
+
+
+def build_spans(spans: pl.DataFrame, keys: Sequence[str], names: pl.DataFrame) -> pl.DataFrame:
+    """SPANS, with `op` the row of `names` that has the span's keys."""
+    numbered = names.select(keys).with_row_index("op")
+    return (
+        spans.drop("op", strict=False)
+        .join(numbered, on=keys, how="left", maintain_order="left", nulls_equal=True)
+        .select(*SPANS)
+        .cast({**SPANS})
+    )
+
+
+def complete(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:
+    """The frame with exactly the schema's columns; those it lacks are null."""
+    absent = [pl.lit(None).alias(name) for name in schema if name not in frame.columns]
+    return frame.with_columns(absent).select(*schema).cast({**schema})
+
+
+def build_ops(names: pl.DataFrame) -> pl.DataFrame:
+    """OPS; no op of Nsight Systems is an async window, since NVTX ranges hold launched work."""
+    return complete(names.with_columns(async_window=pl.lit(value=False)), OPS)
+
+
+def build_executions(frame: pl.DataFrame, clock: Clock) -> pl.DataFrame:
+    """EXECUTIONS, in order of device and time."""
+    return complete(clock.picoseconds(frame), EXECUTIONS).sort("device", "start_ps")
+
+
+def place_events(
+    happened: pl.DataFrame, clock: Clock, first_line: int
+) -> tuple[list[int], pl.DataFrame]:
+    """Threads, and HOST_EVENTS from columns thread, name (row of the names), start and end.
+
+    The threads' lines follow those of the devices.
+    """
+    sane = clock.sane(happened.filter(pl.col("end").is_not_null()))
+    threads, events = number_lines(sane, ["thread"], _MOST_LINES - first_line)
+    placed = clock.picoseconds(events.with_columns(pl.col("line") + first_line))
+    return threads["thread"].to_list(), complete(placed, HOST_EVENTS)
+
+
+def build_markers(frame: pl.DataFrame, clock: Clock) -> pl.DataFrame:
+    """MARKERS on host threads, from columns step, name, start and end."""
+    return complete(clock.picoseconds(clock.sane(frame)), MARKERS).sort("start_ps")

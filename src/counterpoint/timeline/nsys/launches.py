@@ -17,9 +17,116 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from counterpoint.core.errors import InputError
 from counterpoint.timeline.nsys.annotations import MODULE, THUNK
 from counterpoint.timeline.nsys.database import Database
-from counterpoint.timeline.nsys.ranges import OUTSIDE, Longs, Nesting, nearest, nest
+
+Longs = NDArray[np.int64]
+
+OUTSIDE: Final = -1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Nesting:
+    """Ranges on threads. `parent` is the range around each, OUTSIDE for the outermost.
+
+    At `edge_time` on `edge_thread` (sorted by both) the innermost range becomes `edge_range`.
+    """
+
+    thread: Longs
+    start: Longs
+    end: Longs
+    parent: Longs
+    edge_thread: Longs
+    edge_time: Longs
+    edge_range: Longs
+
+    def innermost(self, thread: Longs, time: Longs) -> Longs:
+        """The innermost range around each moment, OUTSIDE where there is none.
+
+        A range holds its start but not its end.
+        """
+        edges = len(self.edge_time)
+        if not edges or not len(time):
+            return np.full(len(time), OUTSIDE, np.int64)
+        threads = np.concatenate([self.edge_thread, thread])
+        times = np.concatenate([self.edge_time, time])
+        asked = np.arange(len(times)) >= edges
+        order = np.lexsort((asked, times, threads))
+        is_edge = order < edges
+        last = np.maximum.accumulate(np.where(is_edge, np.arange(len(order)), 0))
+        edge = order[last]
+        found = np.empty(len(times), np.int64)
+        found[order] = np.where(edge < edges, self.edge_range[np.minimum(edge, edges - 1)], OUTSIDE)
+        return self._checked(found[edges:], thread, time)
+
+    def _checked(self, found: Longs, thread: Longs, time: Longs) -> Longs:
+        """Ranges that cross instead of nesting, and other threads, must not be believed."""
+        holds = (
+            (found != OUTSIDE)
+            & (self.thread[found] == thread)
+            & (self.start[found] <= time)
+            & (time < self.end[found])
+        )
+        return np.where(holds, found, OUTSIDE)
+
+
+def nest(thread: Longs, start: Longs, end: Longs) -> Nesting:
+    """Nest ranges that last longer than nothing; rows keep their numbers."""
+    rows = np.flatnonzero(end > start)
+    rows = rows[np.lexsort((-end[rows], start[rows], thread[rows]))]
+    count = len(rows)
+    rank = np.arange(count)
+    # At one moment ranges end before others start, and the longest starts first.
+    edge_time = np.concatenate([start[rows], end[rows]])
+    edge_thread = np.concatenate([thread[rows], thread[rows]])
+    step = np.repeat(np.array([1, -1]), count)
+    turn = np.concatenate([rank, -rank])
+    order = np.lexsort((turn, step, edge_time, edge_thread))
+    depth_at = np.empty(2 * count, np.int64)
+    depth_at[order] = np.cumsum(step[order])
+    above = _above(depth_at[:count])
+    parent = np.full(len(start), OUTSIDE, np.int64)
+    around = np.where(above != OUTSIDE, rows[above], OUTSIDE) if count else above
+    inside = (
+        ((around != OUTSIDE) & (thread[around] == thread[rows]) & (end[around] >= end[rows]))
+        if count
+        else np.zeros(0, bool)
+    )
+    parent[rows] = np.where(inside, around, OUTSIDE)
+    edge_range = np.concatenate([rows, parent[rows]])
+    return Nesting(
+        thread, start, end, parent, edge_thread[order], edge_time[order], edge_range[order]
+    )
+
+
+def _above(depth: Longs) -> Longs:
+    """For each range in order of start, the last one before it that is one level higher."""
+    count = len(depth)
+    if not count:
+        return np.zeros(0, np.int64)
+    key = depth * count + np.arange(count)
+    keys = np.sort(key)
+    at = np.searchsorted(keys, key - count) - 1
+    found = keys[at]
+    return np.where((at >= 0) & (found // count == depth - 1), found % count, OUTSIDE)
+
+
+def nearest(parent: Longs, wanted: NDArray[np.bool_]) -> Longs:
+    """The range itself where wanted, else the nearest around it that is; else OUTSIDE."""
+    count = len(parent)
+    nowhere = count
+    hop = np.append(
+        np.where(wanted, np.arange(count), np.where(parent < 0, nowhere, parent)), nowhere
+    )
+    while True:
+        further = hop[hop]
+        if (further == hop).all():
+            break
+        hop = further
+    found = hop[:count]
+    return np.where(found == nowhere, OUTSIDE, found)
+
 
 NODES: Final = "CUDA_GRAPH_NODE_EVENTS"
 
@@ -161,3 +268,87 @@ def _node_thunks(
     ).fill_null(OUTSIDE)
     thunk, home = found["thunk"].to_numpy(), found["module"].to_numpy()
     return np.where((thunk != launch) & (home == module), thunk, OUTSIDE)
+
+
+_OLD: Final = ("Name", "Projected Start", "Projected Duration", "RangeId", "ParentId", "PID", "TID")
+_NEW: Final = ("Text", "Start", "End", "Range ID", "Parent ID", "PID", "TID")
+
+
+def normalise(trace: pl.DataFrame, source: str) -> pl.DataFrame:
+    """Columns id, parent, text, start, end (on the GPU), pid and tid; unnamed ranges left out."""
+    for layout, select in ((_OLD, _from_old), (_NEW, _from_new)):
+        if set(layout) <= set(trace.columns):
+            try:
+                ranges = select(trace)
+            except pl.exceptions.PolarsError as failure:
+                raise _odd(trace, source, str(failure).partition("\n")[0]) from None
+            needed = pl.col("id", "text", "start", "end", "pid", "tid")
+            return ranges.filter(pl.all_horizontal(needed.is_not_null()))
+    raise _odd(trace, source, f"its columns are {', '.join(trace.columns[:12])}")
+
+
+def _odd(trace: pl.DataFrame, source: str, why: str) -> InputError:
+    return InputError(
+        f"{source}: trace.parquet ({len(trace):,} rows) has a layout that is not known",
+        why=f"{why}; bundles of nsys-jax with Nsight Systems 2024.4 to 2026.1 are read",
+        next="nsys export --type sqlite FILE.nsys-rep",
+    )
+
+
+def _from_old(trace: pl.DataFrame) -> pl.DataFrame:
+    start = pl.col("Projected Start").cast(pl.Int64)
+    return trace.select(
+        id=_whole("RangeId"),
+        parent=_whole("ParentId"),
+        text=pl.col("Name").cast(pl.String),
+        start=start,
+        end=start + pl.col("Projected Duration").cast(pl.Int64),
+        pid=_whole("PID"),
+        tid=_whole("TID"),
+    )
+
+
+def _from_new(trace: pl.DataFrame) -> pl.DataFrame:
+    text = pl.col("Text").cast(pl.String)
+    if "Domain" in trace.columns:
+        domain = pl.col("Domain").cast(pl.String)
+        text = pl.when(domain.is_null() | (domain == "")).then(text).otherwise(domain + ":" + text)
+    return trace.select(
+        id=_whole("Range ID"),
+        parent=_whole("Parent ID"),
+        text=text,
+        start=pl.col("Start").cast(pl.Int64),
+        end=pl.col("End").cast(pl.Int64),
+        pid=_whole("PID"),
+        tid=_whole("TID"),
+    )
+
+
+def _whole(name: str) -> pl.Expr:
+    """Ids, which pandas writes as floats once one of them is missing."""
+    return pl.col(name).cast(pl.Float64).fill_nan(None).cast(pl.Int64)
+
+
+def parents(ranges: pl.DataFrame) -> tuple[Longs, int]:
+    """The row of each range's parent, OUTSIDE where it has none; and how many ids are not unique.
+
+    Nsight Systems 2024.5 and 2024.6 give ranges around CUDA graphs the same id: whose parent they
+    are can't be told then, so such an id is nobody's parent.
+    """
+    ids = ranges["id"].to_numpy()
+    distinct, first, count = np.unique(ids, return_index=True, return_counts=True)
+    if not len(distinct):
+        return np.zeros(0, np.int64), 0
+    wanted = ranges["parent"].fill_null(-1).to_numpy()
+    at = np.minimum(np.searchsorted(distinct, wanted), len(distinct) - 1)
+    found = (distinct[at] == wanted) & (count[at] == 1) & ranges["parent"].is_not_null().to_numpy()
+    rows = np.where(found, first[at], OUTSIDE)
+    return _without_circles(rows), int((count > 1).sum())
+
+
+def _without_circles(parent: Longs) -> Longs:
+    """A damaged file may make a range its own ancestor: such ranges get no parent."""
+    root = parent.copy()
+    for _ in range(max(len(parent), 1).bit_length() + 1):
+        root = np.where(root == OUTSIDE, OUTSIDE, root[root])
+    return np.where(root == OUTSIDE, parent, OUTSIDE)

@@ -8,6 +8,11 @@ and CUPTI_ACTIVITY_KIND_SYNCHRONIZATION, whose waits are also CUDA API calls on 
 
 from __future__ import annotations
 
+import shlex
+import shutil
+import subprocess
+import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -15,12 +20,10 @@ import polars as pl
 
 from counterpoint.core.errors import InputError
 from counterpoint.timeline.device import Device
-from counterpoint.timeline.nsys.activities import read_activities
 from counterpoint.timeline.nsys.annotations import parse_annotations
-from counterpoint.timeline.nsys.database import Database
-from counterpoint.timeline.nsys.host_ranges import HostRanges, intern, read_calls, read_ranges
-from counterpoint.timeline.nsys.tables import (
+from counterpoint.timeline.nsys.database import (
     Clock,
+    Database,
     build_markers,
     build_ops,
     build_spans,
@@ -30,16 +33,26 @@ from counterpoint.timeline.nsys.tables import (
     spread,
 )
 from counterpoint.timeline.nsys.target import (
+    HostRanges,
     doubt_schema,
     find_devices,
     host_name,
+    intern,
+    read_calls,
     read_diagnostics,
     read_facts,
     read_hostname,
     read_places,
+    read_ranges,
     read_thread_names,
 )
-from counterpoint.timeline.nsys.work import WORK_KEYS, attribute, describe, executions
+from counterpoint.timeline.nsys.work import (
+    WORK_KEYS,
+    attribute,
+    describe,
+    executions,
+    read_activities,
+)
 from counterpoint.timeline.recording import Recording
 
 _TELLTALE: Final = ("CUPTI_ACTIVITY_KIND_", "NVTX_EVENTS", "TARGET_INFO_", "META_DATA_EXPORT")
@@ -141,3 +154,55 @@ def _stream_names(streams: pl.DataFrame, devices: list[Device]) -> list[str]:
 
 def _thread_names(threads: list[int], names: dict[int, str]) -> list[str]:
     return [f"{names.get(thread, 'thread')} {thread % (1 << 24)}" for thread in threads]
+
+
+_TOLD: Final = 500
+"""Characters passed on of what the tool said last."""
+
+
+def read_nsys_rep(path: str | Path) -> Recording:
+    """Export a report with the `nsys` on PATH and read the export."""
+    path = Path(path)
+    if not path.is_file():
+        raise InputError(f"{path}: no such file")
+    nsys = shutil.which("nsys")
+    if nsys is None:
+        raise InputError(
+            f"{path}: a .nsys-rep report can only be read by Nsight Systems, and there is no"
+            " `nsys` on PATH",
+            why="on a machine that has it, `nsys export` writes it as .sqlite, which is read here",
+            next=shlex.join(
+                ["nsys", "export", "--type", "sqlite", "-o", f"{path.stem}.sqlite", path.name]
+            ),
+        )
+    with tempfile.TemporaryDirectory(prefix="counterpoint-nsys-") as directory:
+        export = Path(directory) / "export.sqlite"
+        _export(nsys, path, export)
+        return replace(read_sqlite(export), source=str(path))
+
+
+def _export(nsys: str, report: Path, export: Path) -> None:
+    command = [nsys, "export", "--type", "sqlite", "--output", str(export), str(report.resolve())]
+    try:
+        code, said = _run(command)
+    except OSError as failure:
+        raise InputError(f"{report}: {nsys} can't be run: {failure}") from None
+    if code or not export.is_file():
+        raise InputError(
+            f"{report}: `nsys export` failed with exit code {code}",
+            why=said[-_TOLD:] or None,
+            next=shlex.join([*command[:4], str(report)]),
+        )
+
+
+def _run(command: list[str]) -> tuple[int, str]:
+    """Exit code, and what the tool said; it doesn't outlive an interrupt."""
+    with subprocess.Popen(  # noqa: S603 - the user's own profiler
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace"
+    ) as tool:
+        try:
+            said, complained = tool.communicate()
+        finally:
+            tool.kill()
+            tool.wait()
+    return tool.returncode, complained.strip() or said.strip()

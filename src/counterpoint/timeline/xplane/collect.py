@@ -10,9 +10,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counterpoint.core.numbering import distinct
+from counterpoint.core.intervals import distinct
 from counterpoint.timeline.device import Device
-from counterpoint.timeline.megascale.gatherer import Gatherer
+from counterpoint.timeline.megascale.transfers import Gatherer
 from counterpoint.timeline.model import Action
 from counterpoint.timeline.recording import (
     EXECUTIONS,
@@ -25,11 +25,10 @@ from counterpoint.timeline.recording import (
     Recording,
     Schema,
 )
-from counterpoint.timeline.xplane import annotation, transfers
-from counterpoint.timeline.xplane.annotation import GRAPH_STAT
-from counterpoint.timeline.xplane.endpoints import COLLECTIVE_STAT, group_size
+from counterpoint.timeline.xplane import transfers
 from counterpoint.timeline.xplane.events import Events, Stat
 from counterpoint.timeline.xplane.planes import EventName, Line, Plane, StatValue
+from counterpoint.timeline.xplane.transfers import COLLECTIVE_STAT, GRAPH_STAT, group_size
 from counterpoint.timeline.xplane.wire import Malformed
 
 Columns = dict[str, NDArray[np.generic]]
@@ -181,7 +180,7 @@ class Collector:
                 f"{self._summaries:,} records sum up many kernels and have no time: left out;"
                 " the profiler ran with gpu_aggregated_tracing"
             )
-        if annotation.LAUNCHED_PLAINLY in self._names:
+        if transfers.LAUNCHED_PLAINLY in self._names:
             notes.append(
                 "XLA ran without command buffers (CUDA graphs) because the profiler was on:"
                 " steps may be shorter without it"
@@ -317,13 +316,13 @@ class _Ops:
 
         from_text = _TPU_NAME.match(event.name)
         own = from_text[1] if from_text else None
-        launched_by = annotation.instruction(text("hlo_op"), on_event.get(GRAPH_STAT) is not None)
+        launched_by = transfers.instruction(text("hlo_op"), on_event.get(GRAPH_STAT) is not None)
         op = own if is_async and own else launched_by or own
         if from_text:
             # TPU profiles write `scope:type`, with no type for JAX.
             scope = (text("tf_op") or "").removesuffix(":") or None
         else:
-            scope = annotation.scope(text("prefix"), text("name"))
+            scope = transfers.scope(text("prefix"), text("name"))
         row = (
             own or event.name,
             op,

@@ -20,13 +20,12 @@ from typing import Final
 
 from counterpoint.core.errors import InputError
 from counterpoint.timeline.device import Device
-from counterpoint.timeline.megascale.told import PLANE as _MEGASCALE
+from counterpoint.timeline.megascale.transfers import PLANE as _MEGASCALE
 from counterpoint.timeline.recording import EmbeddedProgram, Recording
-from counterpoint.timeline.xplane.annotation import GRAPH_STAT
 from counterpoint.timeline.xplane.collect import Collector
 from counterpoint.timeline.xplane.events import Wanted, read_events
 from counterpoint.timeline.xplane.planes import Line, Plane, SpaceTexts, read_planes, read_texts
-from counterpoint.timeline.xplane.transfers import Messages, wanted_actions
+from counterpoint.timeline.xplane.transfers import GRAPH_STAT, Messages, wanted_actions
 from counterpoint.timeline.xplane.wire import Malformed
 
 _DEVICE: Final = re.compile(r"/device:(GPU|TPU):(\d+)$")

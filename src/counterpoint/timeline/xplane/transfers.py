@@ -6,6 +6,7 @@ alone, and stats are read of these few.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -13,8 +14,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counterpoint.core.numbering import distinct
-from counterpoint.timeline.megascale.told import (
+from counterpoint.core.intervals import distinct
+from counterpoint.timeline.megascale.transfers import (
     NUMBERS,
     TEXTS,
     TOLD,
@@ -25,6 +26,7 @@ from counterpoint.timeline.megascale.told import (
 from counterpoint.timeline.model import Action
 from counterpoint.timeline.xplane.events import Events, Stat, Wanted
 from counterpoint.timeline.xplane.planes import EventName, Plane
+from counterpoint.timeline.xplane.wire import LENGTH, Malformed, fields
 
 _STATS: Final = (*NUMBERS, *TEXTS)
 
@@ -124,3 +126,53 @@ def _known(values: pl.Series, known: NDArray[np.bool_]) -> pl.Series:
 
 def _coalesced(first: pl.Series, second: pl.Series) -> pl.Series:
     return pl.select(pl.coalesce(first, second)).to_series()
+
+
+COLLECTIVE_STAT: Final = "dcn_collective_info"
+
+_GROUPS: Final = 2
+_ENDPOINTS: Final = 1
+
+
+def group_size(stat: object) -> int | None:
+    """Endpoints of the first group; None where there is none, or it can't be read."""
+    if not isinstance(stat, bytes):
+        return None
+    data = memoryview(stat)
+    try:
+        for number, wire, start, end in fields(data, 0, len(data)):
+            if number == _GROUPS and wire == LENGTH:
+                inside = fields(data, start, end)
+                return sum(1 for field, kind, *_ in inside if (field, kind) == (_ENDPOINTS, LENGTH))
+    except Malformed:
+        return None
+    return None
+
+
+_NESTED: Final = "::"
+_GRAPH: Final = "command_buffer"
+_CALL: Final = re.compile(r"call(\.\d+)*$")
+
+GRAPH_STAT: Final = "cuda_graph_id"
+"""The stat that only work inside CUDA graphs has."""
+
+LAUNCHED_PLAINLY: Final = "WARNING: CommandBuffer disabled when profiling"
+"""A host event: XLA launches one by one what a CUDA graph launches when nobody profiles."""
+
+
+def instruction(hlo_op: str | None, in_graph: bool) -> str | None:
+    """The instruction behind the stat `hlo_op`, where it names one."""
+    if hlo_op is None:
+        return None
+    innermost = hlo_op.rpartition(_NESTED)[2]
+    if innermost.startswith(_GRAPH) or (in_graph and _CALL.match(innermost)):
+        return None
+    return innermost
+
+
+def scope(prefix: str | None, name: str | None) -> str | None:
+    """The whole scope; `name` lacks the prefix that all instructions of the module share."""
+    if not prefix or not name:
+        return prefix or name
+    shares_root = name.partition("/")[0] == prefix.partition("/")[0]
+    return name if shares_root else f"{prefix}/{name}"

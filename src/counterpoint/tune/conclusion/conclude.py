@@ -10,22 +10,25 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.core.basis import Range
-from counterpoint.tune.arm import Arm
-from counterpoint.tune.conclusion.arm_rows import NOT_LOOKED_AT, NOT_PREDICTABLE, arm_rows
-from counterpoint.tune.conclusion.conclusion import ArmRow, Conclusion
-from counterpoint.tune.conclusion.doubts import doubts
+from counterpoint.tune.arm import Arm, several
+from counterpoint.tune.conclusion.caveats import doubts, without_vain_claims
+from counterpoint.tune.conclusion.conclusion import (
+    NOT_LOOKED_AT,
+    NOT_PREDICTABLE,
+    ArmRow,
+    Conclusion,
+    arm_rows,
+    spent,
+)
 from counterpoint.tune.conclusion.findings import Findings, findings, measured_ablation
-from counterpoint.tune.conclusion.noisy import without_vain_claims
 from counterpoint.tune.conclusion.sentence import (
     measured_sentence,
     predicted_best,
     predicted_sentence,
 )
-from counterpoint.tune.conclusion.spent import spent
-from counterpoint.tune.figures import several
 from counterpoint.tune.journal.records import Ablated
-from counterpoint.tune.online.rows import CONFIRM, RACE, observations
 from counterpoint.tune.plan import Plan
+from counterpoint.tune.race.rows import CONFIRM, RACE, observations
 from counterpoint.tune.space.space import LeftOut
 from counterpoint.tune.statistics.estimate import Noise
 from counterpoint.tune.study.study import Study

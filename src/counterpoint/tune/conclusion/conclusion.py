@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from statistics import median
 
-from counterpoint.core.basis import Range
-from counterpoint.core.display import drawn
-from counterpoint.tune.arm import Arm
-from counterpoint.tune.journal.records import Ablated
+from counterpoint.core.basis import Range, Unknown, drawn
+from counterpoint.tune.arm import Acts, Arm, Origin, Predicted, several
+from counterpoint.tune.conclusion.caveats import NOISY, foreign_devices
+from counterpoint.tune.conclusion.findings import Findings
+from counterpoint.tune.journal.records import Ablated, CandidateSeen
+from counterpoint.tune.plan import Plan
+from counterpoint.tune.race.budget import charged, trial_seconds
+from counterpoint.tune.race.drop_rules import rows_to_next_look
+from counterpoint.tune.race.race import DECIDED, SPENT, to_enter
+from counterpoint.tune.race.rows import RACE, rows_of
+from counterpoint.tune.race.schedule import race_roster, undecided
+from counterpoint.tune.search.shows import shows
 from counterpoint.tune.space.space import LeftOut
 from counterpoint.tune.statistics.estimate import Estimate, Noise, Verdict
+from counterpoint.tune.study.study import Study
+from counterpoint.tune.trial.report import Purpose
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,3 +102,207 @@ class Conclusion:
 
     def _repr_html_(self) -> str | None:
         return drawn(self)
+
+
+WINNER = "winner"
+NOT_CONFIRMED = "not confirmed"
+NOT_PREDICTABLE = "not predictable"
+NOT_LOOKED_AT = "not looked at"
+_ORDER = (WINNER, "base", str(Verdict.FASTER), NOT_CONFIRMED, str(Verdict.OPEN))
+
+
+def arm_rows(study: Study, plan: Plan, found: Findings) -> tuple[ArmRow, ...]:
+    """The winner first, then the base, then what is faster, open and not; then what is out."""
+    rows = [_row(study, plan, it, found) for it in study.arms]
+    known = {it.name for it in study.arms}
+    rows += [_untried(study, it) for it in study.candidates if it.arm.name not in known]
+    return tuple(sorted(rows, key=_place))
+
+
+def _place(row: ArmRow) -> tuple[int, int, float]:
+    at = _ORDER.index(row.status) if row.status in _ORDER else len(_ORDER)
+    told = row.confirmed or row.raced
+    if told is not None and told.gain == told.gain:
+        return at, 0, -told.gain
+    said = row.arm.predicted
+    return at, 1, -said.gain if said is not None else 1.0
+
+
+def _row(study: Study, plan: Plan, arm: Arm, found: Findings) -> ArmRow:
+    trials = study.trials_of(arm.name)
+    timed = [it for it in trials if it.counts and it.started.purpose is not Purpose.PROFILE]
+    steps = [it.report.steady.median_s for it in timed if it.report and it.report.steady]
+    seen = [it.report for it in timed if it.report is not None]
+    step = median(steps) if steps else None
+    peaks = [it.peak_bytes for it in seen if it.peak_bytes is not None]
+    status, why = _status(study, plan, arm, found)
+    told = found.fresh.get(arm.name) or found.raced.get(arm.name)
+    return ArmRow(
+        arm=arm,
+        status=status,
+        why=why,
+        trials=len(trials),
+        failures=sum(it.failure is not None for it in trials),
+        median_s=step,
+        raced=found.raced.get(arm.name),
+        confirmed=found.fresh.get(arm.name),
+        prediction_off=_off(study, arm, (told.step_s if told else None) or step),
+        program=next((it.program for it in seen if it.program), None),
+        peak_bytes=max(peaks, default=None),
+    )
+
+
+def _off(study: Study, arm: Arm, step: float | None) -> float | None:
+    """None also where it ran on other devices than it was predicted for."""
+    if step is None or arm.predicted is None or foreign_devices(study) is not None:
+        return None
+    return step / arm.predicted.step_s - 1
+
+
+def _status(study: Study, plan: Plan, arm: Arm, found: Findings) -> tuple[str, str]:
+    if arm.is_base:
+        return "base", ""
+    drop = study.dropped.get(arm.name)
+    told = found.fresh.get(arm.name) or found.raced.get(arm.name)
+    if drop is not None and not (told is not None and told.why.startswith(NOISY)):
+        return drop.kind, drop.why
+    if found.winner is not None and arm.name == found.winner.name:
+        return WINNER, ""
+    if arm.origin is Origin.ABLATION or told is None:
+        return str(Origin.ABLATION) if arm.origin is Origin.ABLATION else "not tried", ""
+    unknown = told.range.reason if isinstance(told.range, Unknown) else ""
+    why = told.why or unknown
+    if arm.name in found.fresh and told.verdict is not Verdict.FASTER:
+        return NOT_CONFIRMED, why
+    return str(told.verdict), "; ".join(filter(None, (why, *_no_more_runs(study, plan, told))))
+
+
+def _no_more_runs(study: Study, plan: Plan, told: Estimate) -> Iterator[str]:
+    """Why an arm of which nothing is certain was not run any more."""
+    drop = study.dropped.get(told.arm)
+    if drop is not None:
+        yield f"it was dropped ({drop.kind}, {drop.why}), which proves nothing in such noise"
+    elif study.ended is not None and told.verdict is Verdict.OPEN:
+        if told.rows >= plan.rule.cap:
+            yield f"its {told.rows} rows are all that --cap allows"
+        elif study.ended.why == SPENT:
+            yield "the budget had no room for more of its runs"
+
+
+def _untried(study: Study, seen: CandidateSeen) -> ArmRow:
+    """Candidates that were predicted only."""
+    if seen.failure is not None:
+        return ArmRow(arm=seen.arm, status="failed", why=seen.failure)
+    if seen.same_as is not None:
+        return ArmRow(arm=seen.arm, status="same program", why=_same(seen))
+    if seen.arm.is_base:
+        return ArmRow(arm=seen.arm, status="base")
+    said = seen.arm.predicted
+    if said is not None and said.fits is False:
+        return ArmRow(arm=seen.arm, status="out of memory", why=_too_large(said))
+    return _predicted_only(study, seen)
+
+
+def _same(seen: CandidateSeen) -> str:
+    """Equal programs are equally fast only as far as nothing else differs when they run."""
+    at_run = [str(it) for it in seen.arm.changes if it.acts is Acts.RUNTIME]
+    also = f"; what {', '.join(at_run)} does when it runs, no compiler tells" if at_run else ""
+    return f"the same as {seen.same_as}{also}"
+
+
+def _predicted_only(study: Study, seen: CandidateSeen) -> ArmRow:
+    if seen.arm.name in {it.name for it in to_enter(study)}:
+        return ArmRow(arm=seen.arm, status="worth a trial")
+    if seen.arm.predicted is not None:
+        return ArmRow(arm=seen.arm, status="predicted")
+    if shows(seen.arm):
+        return ArmRow(arm=seen.arm, status=NOT_LOOKED_AT, why="the search ended before its turn")
+    why = "it acts when the program runs, and there was no room for it on the list"
+    return ArmRow(arm=seen.arm, status=NOT_PREDICTABLE, why=why)
+
+
+def _too_large(said: Predicted) -> str:
+    if said.peak_bytes is None or said.limit_bytes is None:
+        return "it is predicted not to fit"
+    peak, limit = (f"{it / 2**30:.1f} GiB" for it in (said.peak_bytes, said.limit_bytes))
+    if peak == limit:
+        peak, limit = f"{said.peak_bytes:,} bytes", f"{said.limit_bytes:,}"
+    return f"its predicted peak of {peak} is over the {limit} that JAX's allocator has"
+
+
+def spent(study: Study, plan: Plan) -> Spent:
+    """By the wall times of its trials."""
+    nodes = {it.number: max(len(it.nodes), 1) for it in study.allocations}
+    walls = [
+        (it.wall_s, nodes.get(it.started.allocation, plan.shape.nodes))
+        for it in study.trials
+        if it.wall_s is not None
+    ]
+    seconds = sum(wall_s for wall_s, _ in walls)
+    budget = plan.budget
+    trials_left = None if budget.trials is None else max(budget.trials - charged(study, budget), 0)
+    seconds_left = None if budget.seconds is None else max(budget.seconds - seconds, 0.0)
+    left = bool(trials_left or seconds_left)
+    return Spent(
+        trials=len(study.trials),
+        seconds=seconds,
+        node_seconds=sum(wall_s * count for wall_s, count in walls),
+        trials_left=trials_left,
+        seconds_left=seconds_left,
+        why_left=_why_left(study, plan) if left else None,
+    )
+
+
+def _why_left(study: Study, plan: Plan) -> str | None:
+    """Why a study that is done did not use all of its budget."""
+    if study.ended is None:
+        return None
+    if study.ended.why != SPENT:
+        return "no arm is worth more runs" if study.ended.why == DECIDED else study.ended.why
+    going = race_roster(study, plan)
+    if going:
+        need = max(rows_to_next_look(study, plan), 1) * len(going)
+        arms, trials = several(len(going) - 1, "arm"), several(need, "trial")
+        return f"the next look at {arms} would take {trials}"
+    return "too little for one more arm and the fresh runs that would confirm it"
+
+
+def remedy(study: Study, plan: Plan, noise: Noise | None, estimate: Estimate) -> str:
+    """So many rows, and where the budget was too small for them, one that is not."""
+    needed = _rows_needed(plan, noise, estimate.gain)
+    if needed is None:
+        return ""
+    fresh = "fresh " if plan.confirm_rows else ""
+    told = f"; about {needed} {fresh}rows would be needed to tell"
+    if study.ended is None or study.ended.why != SPENT:
+        return told
+    most = max(plan.confirm_rows, plan.rule.cap)
+    option = "--confirm-rows" if plan.confirm_rows else "--cap"
+    rows = f"{option} {needed} " if needed > most else ""
+    return f"{told}: {rows}--budget {_budget(study, plan, max(needed, most))} goes on from here"
+
+
+def _rows_needed(plan: Plan, noise: Noise | None, gain: float) -> int | None:
+    """Of fresh runs, which are looked at once; where none were asked for, of the race."""
+    from counterpoint.tune.statistics.estimate import rows_needed
+
+    if noise is None:
+        return None
+    rule = replace(plan.rule, looks=(), arms=1) if plan.confirm_rows else plan.rule
+    needed = rows_needed(noise, gain, rule)
+    return needed if isinstance(needed, int) else None
+
+
+def _budget(study: Study, plan: Plan, rows: int) -> str:
+    """In which the race comes to its cap for all that are undecided, and to fresh rows then."""
+    going = undecided(study, plan)
+    cap = plan.rule.cap if plan.confirm_rows else rows
+    to_go = max((cap - rows_of(study, it.name, RACE) for it in going), default=0)
+    trials = len(study.trials) + max(to_go, 0) * (1 + len(going))
+    trials += 2 * rows if plan.confirm_rows else 0
+    took = trial_seconds(study)
+    parts = [f"{trials} trials"] if plan.budget.trials is not None else []
+    if plan.budget.seconds is not None and took is not None:
+        minutes = math.ceil(trials * took / 60)
+        parts.append(f"{minutes}m")
+    return f"'{', '.join(parts)}'"

@@ -9,11 +9,8 @@ from dataclasses import dataclass
 from counterpoint.core.basis import Range
 from counterpoint.tune.arm import Arm, Origin
 from counterpoint.tune.journal.records import Ablated
-from counterpoint.tune.online.combine import left_out, without_each
-from counterpoint.tune.online.finals import finalists, had_fresh_runs
-from counterpoint.tune.online.rosters import simplest_best
-from counterpoint.tune.online.rows import ABLATE
-from counterpoint.tune.online.standing import (
+from counterpoint.tune.plan import Plan
+from counterpoint.tune.race.estimates import (
     SAME_PROGRAM,
     ablated,
     confirmed,
@@ -21,7 +18,9 @@ from counterpoint.tune.online.standing import (
     raced_until_out,
     racers,
 )
-from counterpoint.tune.plan import Plan
+from counterpoint.tune.race.finals import finalists, had_fresh_runs, left_out, without_each
+from counterpoint.tune.race.rows import ABLATE
+from counterpoint.tune.race.schedule import simplest_best
 from counterpoint.tune.statistics.estimate import Estimate, Verdict
 from counterpoint.tune.study.study import Study
 

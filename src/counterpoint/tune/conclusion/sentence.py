@@ -6,20 +6,20 @@ import math
 from collections.abc import Iterator
 
 from counterpoint.core.basis import Range
-from counterpoint.tune.arm import Arm, Origin
-from counterpoint.tune.conclusion.conclusion import ArmRow
-from counterpoint.tune.conclusion.findings import Findings, doubtful
-from counterpoint.tune.conclusion.noisy import NOISY
-from counterpoint.tune.conclusion.remedy import remedy
-from counterpoint.tune.figures import (
+from counterpoint.tune.arm import (
+    Arm,
+    Origin,
     estimate_text,
     gain_text,
     several,
     share_text,
     what_text,
 )
-from counterpoint.tune.online.race import to_enter
+from counterpoint.tune.conclusion.caveats import NOISY
+from counterpoint.tune.conclusion.conclusion import ArmRow, remedy
+from counterpoint.tune.conclusion.findings import Findings, doubtful
 from counterpoint.tune.plan import Plan
+from counterpoint.tune.race.race import to_enter
 from counterpoint.tune.statistics.estimate import Noise, Verdict
 from counterpoint.tune.study.study import NO_BUDGET, Study
 from counterpoint.tune.trial.report import Failure

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, Self
 
-from counterpoint.core.beside import beside
+from counterpoint.core.documents import beside
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.tune.journal.disk import Disk
 from counterpoint.tune.journal.lines import Damaged, Newer, Read, line_of, read_lines

@@ -13,8 +13,15 @@ from itertools import zip_longest
 from typing import TypeAlias
 
 from counterpoint.tune.arm import Acts, Arm, Origin
-from counterpoint.tune.space.point import ANYTHING, arm_of, completed, point_of, why_not
-from counterpoint.tune.space.space import Dimension, Space
+from counterpoint.tune.space.space import (
+    ANYTHING,
+    Dimension,
+    Space,
+    arm_of,
+    completed,
+    point_of,
+    why_not,
+)
 
 Point: TypeAlias = tuple[tuple[str, str], ...]
 """Dimensions with their choices, in the space's order."""

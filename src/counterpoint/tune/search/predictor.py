@@ -1,42 +1,94 @@
-"""Predictor: arms go in, candidates come out, in the order in which they were asked for.
-
-    Arm ──► Task ──► Pool (worker processes) ──► Compiled ──► schedule hash ──► simulate ──► journal
-
-Some arms are always under way, so that no worker waits; what is learned is learned in the order of
-asking, whatever gets through first. What a study knows already is not compiled again.
-"""
+"""Predictor: arms go in, candidates come out in the same order."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, TypeAlias
 
 from counterpoint.compile import Compiled, Pool, Result, Task, Workload
+from counterpoint.core.basis import Range
 from counterpoint.core.errors import CounterpointError, InputError
+from counterpoint.cost import Family
 from counterpoint.flags import Settings
-from counterpoint.flags.version import PROFILE, scheduler_on
+from counterpoint.flags.platform import PROFILE, scheduler_on
 from counterpoint.hlo import Program
-from counterpoint.pgle.writing import write_profile
-from counterpoint.tune.arm import BASE, Arm, Origin
+from counterpoint.pgle.files import write_profile
+from counterpoint.simulate import Simulation
+from counterpoint.tune.arm import BASE, Arm, Origin, Predicted, schedule_hash
 from counterpoint.tune.journal.records import CandidateSeen
-from counterpoint.tune.schedule_hash import schedule_hash
-from counterpoint.tune.search.predicted import predicted, same_program
-from counterpoint.tune.study.ledger import Ledger, stamp
+from counterpoint.tune.study.study import Ledger, stamp
 from counterpoint.workflow.prediction.forecast import (
     Asked,
     Bench,
+    Made,
+    Work,
     asked,
     communication_streams,
     forecast,
 )
-from counterpoint.workflow.prediction.memory_fit import memory_fit
+from counterpoint.workflow.prediction.memory_fit import MemoryFit, memory_fit
 from counterpoint.workflow.prediction.prediction import Forecast
+from counterpoint.workflow.prediction.ranking import INDIFFERENCE, Reaching, difference
+from counterpoint.workflow.prediction.step_range import step_range
+from counterpoint.workflow.prediction.subject import Variant
 from counterpoint.workflow.prediction.synthetic_profile import synthetic_profile
-from counterpoint.workflow.prediction.trials import Made, Work
-from counterpoint.workflow.prediction.variants import Variant
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A predicted step, as far as it takes to tell it from another."""
+
+    step_s: float
+    reach_s: Mapping[Family, tuple[float, float]]
+
+
+def predicted(base: Reaching, made: Simulation, memory: MemoryFit, program: str) -> Predicted:
+    """What one simulated step says against the base's."""
+    saves = difference(base, made)
+    return Predicted(
+        step_s=made.step_s,
+        range_s=step_range(made),
+        gain=1 - made.step_s / base.step_s,
+        gain_range=Range(saves.low / base.step_s, saves.high / base.step_s),
+        program=program,
+        exposed_s=made.exposed_s,
+        peak_bytes=memory.peak_bytes,
+        limit_bytes=memory.available_bytes,
+        fits=memory.fits,
+        reach=tuple((str(family), low, high) for family, (low, high) in made.reach_s.items()),
+    )
+
+
+def same_program(one: Predicted, memory: MemoryFit) -> Predicted:
+    """What is predicted for the same program, where there may be more or less memory for it."""
+    return replace(
+        one,
+        peak_bytes=memory.peak_bytes,
+        limit_bytes=memory.available_bytes,
+        fits=memory.fits,
+    )
+
+
+def step_of(one: Predicted) -> Step:
+    """The step as it was simulated, from what was kept of it."""
+    return Step(one.step_s, {Family(name): (low, high) for name, low, high in one.reach})
+
+
+def behind(one: Predicted, other: Predicted) -> Range:
+    """By how many seconds the first step is longer: its range, with shared errors cancelled."""
+    return difference(step_of(one), step_of(other))
+
+
+def are_tied(one: Predicted, best: Predicted) -> bool:
+    """Whether the difference may be nothing that counts."""
+    reach = behind(one, best)
+    band = INDIFFERENCE * best.step_s
+    runs = (one.fits is False) == (best.fits is False)
+    return runs and reach.low <= band and reach.high >= -band
+
 
 Identity: TypeAlias = tuple[str, Settings, bool]
 """What tells two arms apart: name, settings, and whether a profile comes on top."""

@@ -10,18 +10,21 @@ from __future__ import annotations
 import random
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice, product
 from math import prod
 from typing import TYPE_CHECKING, Final
 
 from counterpoint.core.errors import UsageError
+from counterpoint.tune.arm import Acts, Change
 from counterpoint.tune.journal.records import CandidateSeen
-from counterpoint.tune.search.board import Board
+from counterpoint.tune.search.candidates import Board
 from counterpoint.tune.search.grid import Grid, Point
-from counterpoint.tune.space.space import Dimension
+from counterpoint.tune.space.space import Dimension, Space
 
 if TYPE_CHECKING:
     import optuna
+
 
 _ALONE: Final = "as the base has it"
 _MOST_ASKS: Final = 24
@@ -200,3 +203,30 @@ def _sampler(seed: int) -> optuna.samplers.BaseSampler:
             constant_liar=True,
             constraints_func=lambda trial: (trial.user_attrs.get(_OVER, 0.0),),
         )
+
+
+def widened(space: Space) -> Space:
+    """The same, with these changes as choices: those that act on the schedule."""
+    dimensions = {it.name: it for it in space.dimensions}
+    for arm in space.seeds:
+        for change in arm.changes:
+            if change.acts is Acts.SCHEDULE:
+                dimensions[change.dimension] = _with(
+                    dimensions.get(change.dimension), change, arm.name
+                )
+    return replace(space, dimensions=tuple(dimensions.values()))
+
+
+def _with(dimension: Dimension | None, change: Change, source: str) -> Dimension:
+    if dimension is None:
+        return Dimension(
+            name=change.dimension,
+            choices=(change,),
+            acts=change.acts,
+            why=f"{source} changes it",
+            source=source,
+        )
+    known = any(
+        it.choice == change.choice or it.settings == change.settings for it in dimension.choices
+    )
+    return dimension if known else replace(dimension, choices=(*dimension.choices, change))

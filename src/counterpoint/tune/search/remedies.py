@@ -13,8 +13,8 @@ from counterpoint.flags import Settings
 from counterpoint.flags.line import write_line
 from counterpoint.tune.arm import Acts, Arm, Change, Origin
 from counterpoint.tune.search.grid import Grid
-from counterpoint.tune.space.equals import distinct, same_as
-from counterpoint.tune.space.table import known
+from counterpoint.tune.space.dimensions import known
+from counterpoint.tune.space.space import distinct, same_as
 
 
 def remedies(findings: Iterable[Finding], grid: Grid) -> Iterator[Arm]:

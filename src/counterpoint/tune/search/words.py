@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from counterpoint.core.basis import Range
 from counterpoint.tune.journal.records import CandidateSeen
-from counterpoint.tune.search.board import Board
-from counterpoint.tune.search.shortlist import Shortlist
+from counterpoint.tune.search.candidates import Board, Shortlist
 
 
 def progress(board: Board, done: int, most: int, seconds: float) -> str:

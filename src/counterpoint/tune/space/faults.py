@@ -7,9 +7,9 @@ from functools import lru_cache
 from typing import Final
 
 from counterpoint.flags import Settings
-from counterpoint.flags.channel import Channel
 from counterpoint.flags.lint.check import check
-from counterpoint.flags.lint.remark import Severity
+from counterpoint.flags.lint.context import Severity
+from counterpoint.flags.settings import Channel
 from counterpoint.flags.written import Given, Place, Written
 from counterpoint.flags.xla_flags import Pairs
 

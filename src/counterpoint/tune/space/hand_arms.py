@@ -8,17 +8,15 @@ from typing import Final
 
 from counterpoint.flags import Settings, load_settings, recipes
 from counterpoint.tune.arm import Acts, Arm, Change, Origin
-from counterpoint.tune.space.changes import changes_of, named_per
-from counterpoint.tune.space.draft import Draft
-from counterpoint.tune.space.equals import same_as
+from counterpoint.tune.space.arms import Seeds, changes_of, named_per
+from counterpoint.tune.space.dimensions import Draft
 from counterpoint.tune.space.faults import new_fault
 from counterpoint.tune.space.labels import is_label, read_label
 from counterpoint.tune.space.place import Place
-from counterpoint.tune.space.recipe_arms import Seeds
 from counterpoint.tune.space.situation import Situation
-from counterpoint.tune.space.space import Dimension, LeftOut
+from counterpoint.tune.space.space import Dimension, LeftOut, same_as
 from counterpoint.tune.space.space_file import HandArm
-from counterpoint.workflow.prediction.variants import Variant, candidate, named_apart
+from counterpoint.workflow.prediction.subject import Variant, candidate, named_apart
 
 AS_THE_BASE: Final = "it changes nothing: the base has it already"
 

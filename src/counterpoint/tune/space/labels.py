@@ -15,12 +15,10 @@ from counterpoint.core.errors import UsageError
 from counterpoint.flags import Settings, load_settings, recipes
 from counterpoint.flags.known import OWN, is_flag, is_variable
 from counterpoint.tune.arm import Per
-from counterpoint.tune.space.break_points import size_of
-from counterpoint.tune.space.draft import Draft, Pick
+from counterpoint.tune.space.arms import RECOMMENDED, recommended
+from counterpoint.tune.space.dimensions import Draft, Pick
 from counterpoint.tune.space.place import Place
-from counterpoint.tune.space.recipe_arms import RECOMMENDED, recommended
-from counterpoint.tune.space.situation import Situation
-from counterpoint.tune.space.standing import fitted
+from counterpoint.tune.space.situation import Situation, fitted, size_of
 
 _SHORTENED: Final = re.compile(r" #[0-9a-f]{6}$|\N{HORIZONTAL ELLIPSIS}")
 _VALUES: Final = {"on": "true", "off": "false", "empty": ""}

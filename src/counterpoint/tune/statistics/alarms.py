@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from counterpoint.runs.noise import INDIFFERENT
-from counterpoint.tune.statistics.blocks import Blocks, blocks
+from counterpoint.runs.score import INDIFFERENT
 from counterpoint.tune.statistics.estimate import Observation
+from counterpoint.tune.statistics.fit import Blocks, blocks
 
 _LEVEL: Final = 0.01
 _ROWS: Final = 4  # a trend of fewer is none

@@ -6,20 +6,22 @@ STUDY/runs/           a Run per trial
 
 from __future__ import annotations
 
+import json
 import shlex
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Final
 
-from counterpoint.core.beside import beside
+from counterpoint.core.documents import beside, parse_json
 from counterpoint.core.errors import CounterpointError, InputError, UsageError
+from counterpoint.tune.journal.codec import Misfit, of_plain, to_plain
 from counterpoint.tune.journal.disk import Disk
 from counterpoint.tune.journal.journal import Journal, read_journal
 from counterpoint.tune.journal.records import Record, Resumed, StudyBegan
-from counterpoint.tune.study.ledger import Ledger, stamp
-from counterpoint.tune.study.study import Study, fold, follow
+from counterpoint.tune.plan import Plan
+from counterpoint.tune.study.study import Ledger, Study, fold, follow, stamp
 
 JOURNAL: Final = "journal.jsonl"
 RUNS: Final = "runs"
@@ -164,3 +166,24 @@ def _unwritable(path: Path, failure: OSError) -> UsageError:
         f"can't write to {path}: {failure.strerror or failure}",
         next="name a directory that can be written to, with -o",
     )
+
+
+PLAN: Final = "plan"
+
+
+def options_of(plan: Plan, said: Mapping[str, str] | None = None) -> tuple[tuple[str, str], ...]:
+    """The plan, and what else a user said, by name."""
+    return ((PLAN, json.dumps(to_plain(plan))), *(said or {}).items())
+
+
+def plan_of(study: Study) -> Plan:
+    """The plan that a study goes by, as it was last told."""
+    text = dict(study.options).get(PLAN)
+    try:
+        return Plan() if text is None else of_plain(Plan, parse_json(text))
+    except (Misfit, ValueError) as error:
+        raise InputError(
+            f"the study's plan can't be read: {error}",
+            why="another version of Counterpoint wrote it",
+            next="pip install --upgrade counterpoint",
+        ) from None

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import singledispatch
 from types import MappingProxyType
 from typing import Final
 
-from counterpoint.core.display import drawn
+from counterpoint.core.basis import drawn
 from counterpoint.tune.arm import Arm
 from counterpoint.tune.journal.records import (
     Ablated,
@@ -278,3 +279,28 @@ def _(record: Resumed, study: Study) -> Study:
 @_follow.register
 def _(record: StudyEnded, study: Study) -> Study:
     return replace(study, ended=record)
+
+
+class Ledger:
+    """The only thing of a tune that changes.
+
+    Args:
+        study: What the journal came to when it was opened.
+        append: Puts a record on disk, and returns when it is there; it raises where it can't.
+    """
+
+    def __init__(self, study: Study, append: Callable[[Record], None]) -> None:
+        self.study = study
+        self._append = append
+
+    def add(self, record: Record) -> Study:
+        """Write it down, then know it."""
+        after = follow(self.study, record)
+        self._append(record)
+        self.study = after
+        return after
+
+
+def stamp() -> str:
+    """Now, as records say it."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

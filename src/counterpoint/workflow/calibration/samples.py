@@ -16,9 +16,8 @@ import polars as pl
 from counterpoint.core.intervals import union
 from counterpoint.cost import CostModel, Family, Source
 from counterpoint.hlo import Instruction, Program, loop_multiplier
-from counterpoint.pgle.counted import counted_runs
 from counterpoint.pgle.names import named_ops
-from counterpoint.pgle.samples import samples
+from counterpoint.pgle.samples import counted_runs, samples
 from counterpoint.timeline.model import Lane, Timeline
 
 _PS: float = 1e12

@@ -13,26 +13,29 @@ from typing import Final
 
 from counterpoint.core.basis import Unknown
 from counterpoint.flags import Settings
-from counterpoint.flags.version import expect_pgle_known
+from counterpoint.flags.platform import expect_pgle_known
 from counterpoint.pgle.contention import Conflict
 from counterpoint.pgle.evidence import read_evidence
 from counterpoint.pgle.proof import Evidence, Trouble, Use
 from counterpoint.runs import Run
 from counterpoint.runs.run import Compile
 from counterpoint.runs.score import Score, score
-from counterpoint.workflow.feedback.comparison import Comparison, compare_runs
-from counterpoint.workflow.feedback.nsys import require_nsys
-from counterpoint.workflow.feedback.phase import by_hand, compiler_said, room, script, step_times
-from counterpoint.workflow.feedback.proof import elsewhere
+from counterpoint.workflow.feedback.feedback import Comparison, compare_runs, elsewhere
+from counterpoint.workflow.feedback.manual import require_nsys
 from counterpoint.workflow.feedback.task import (
     NO_CACHE,
     Say,
     Task,
+    by_hand,
     carry_out,
     claim,
+    compiler_said,
     refuse_contention,
     refuse_flags,
     refuse_platform,
+    room,
+    script,
+    step_times,
 )
 
 CALLS: Final = 3

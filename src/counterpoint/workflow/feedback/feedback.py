@@ -9,31 +9,203 @@ every run compiles, and its log can prove what it compiled with.
 
 from __future__ import annotations
 
+import math
 import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Final
 
-from counterpoint.core.basis import Unknown
+from counterpoint.core.basis import Range, Unknown
 from counterpoint.core.errors import CounterpointError, InputError
-from counterpoint.flags.version import PROFILE
-from counterpoint.hlo import Program
-from counterpoint.pgle.address import addressed, addressed_name
-from counterpoint.pgle.check import Coverage, check_profile
-from counterpoint.pgle.files import read_profile
-from counterpoint.pgle.judgement import judge
+from counterpoint.flags import Settings, inherited_settings
+from counterpoint.flags.platform import (
+    DISABLED_PASSES,
+    PROFILE,
+    async_collectives_off,
+    scheduler_off,
+)
+from counterpoint.hlo import Program, read_program
+from counterpoint.pgle.check import Coverage, addressed, addressed_name, check_profile, judge
+from counterpoint.pgle.evidence import read_evidence
+from counterpoint.pgle.files import read_profile, write_profile
 from counterpoint.pgle.make import make_profile
-from counterpoint.pgle.measured import measured_times
 from counterpoint.pgle.movement import Movement, movement
-from counterpoint.pgle.needed import costs_found
+from counterpoint.pgle.needed import Fit, costs_found
 from counterpoint.pgle.profile import Profile
-from counterpoint.pgle.writing import write_profile
-from counterpoint.runs import Run
-from counterpoint.runs.score import Score, score
+from counterpoint.pgle.proof import Complaint, ModuleUse, Use, heaviest
+from counterpoint.pgle.samples import measured_times
+from counterpoint.runs import Rank, Run
+from counterpoint.runs.score import INDIFFERENT, RUNS_DIFFER, Score, score, student
 from counterpoint.timeline.model import Timeline
-from counterpoint.workflow.feedback.comparison import Comparison, compare_runs, order
-from counterpoint.workflow.feedback.proof import Proof, compiled, elsewhere, prove, step_module
 from counterpoint.workflow.feedback.task import NO_CACHE, Say, Task, carry_out
+
+
+class Verdict(StrEnum):
+    """What may be said of a comparison."""
+
+    FASTER = "faster"
+    SLOWER = "slower"
+    SAME = "no difference"
+    OPEN = "not decided"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Median step times of runs without and with a change, in pairs."""
+
+    without_s: tuple[float, ...]
+    with_s: tuple[float, ...]
+    change: float  # of the step time: -0.03 is 3 % faster
+    range: Range | Unknown
+    verdict: Verdict
+
+
+def compare_runs(without_s: Sequence[float], with_s: Sequence[float]) -> Comparison | Unknown:
+    """Compare paired runs by their median step times."""
+    if not without_s or len(without_s) != len(with_s):
+        return Unknown(
+            f"{len(without_s)} runs without and {len(with_s)} with the change gave step times, "
+            "which makes no pairs"
+        )
+    logs = [math.log(b / a) for a, b in zip(without_s, with_s, strict=True)]
+    change = math.expm1(fmean(logs))
+    reach = _reach(logs)
+    return Comparison(tuple(without_s), tuple(with_s), change, reach, _verdict(reach))
+
+
+def _reach(logs: Sequence[float]) -> Range | Unknown:
+    if len(logs) < 2:
+        return Unknown(
+            "one pair of runs has no range; identical runs have been seen to differ by "
+            f"{RUNS_DIFFER:.1%} (rule of thumb)"
+        )
+    half = student(len(logs) - 1) * stdev(logs) / math.sqrt(len(logs))
+    middle = fmean(logs)
+    return Range(math.expm1(middle - half), math.expm1(middle + half))
+
+
+def _verdict(reach: Range | Unknown) -> Verdict:
+    if isinstance(reach, Unknown):
+        return Verdict.OPEN
+    if reach.high < 0:
+        return Verdict.FASTER
+    if reach.low > 0:
+        return Verdict.SLOWER
+    if reach.low >= -INDIFFERENT and reach.high <= INDIFFERENT:
+        return Verdict.SAME
+    return Verdict.OPEN
+
+
+def order(pairs: int) -> tuple[bool, ...]:
+    """In which order runs without (False) and with (True) the change are made: ABBA.
+
+    A drift of the machine then falls on both alike.
+    """
+    return tuple(turn for pair in range(pairs) for turn in ((False, True), (True, False))[pair % 2])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proof:
+    """What was proved of one run, and what is missing; `used` only if nothing is."""
+
+    used: bool
+    reasons: tuple[str, ...]
+    module: ModuleUse | None = None
+    coverage: Coverage | None = None
+    complaints: tuple[Complaint, ...] = ()
+
+
+def prove(run: Run, profile: Profile, module: str) -> Proof:
+    """Whether every rank of the run compiled `module` with the profile."""
+    proofs = [_of_rank(rank, run, profile, module) for rank in run.ranks]
+    failed = next((proof for proof in proofs if not proof.used), None)
+    if failed is not None:
+        return failed
+    if not proofs:
+        return Proof(used=False, reasons=(f"{run.path} has no ranks",))
+    return proofs[0]
+
+
+def _of_rank(rank: Rank, run: Run, profile: Profile, module: str) -> Proof:
+    where = f"rank {rank.number}: " if len(run.ranks) > 1 else ""
+    evidence = read_evidence(_text(rank.stderr), dict(run.settings.xla))
+    use = evidence.of(module)
+    program = compiled(rank, module)
+    coverage = None if program is None else check_profile(profile, program)
+    said = use is not None and use.use is Use.USED
+    wants = () if said else (_platform(run) or _log_says(evidence.reason, use),)
+    missing = tuple(f"{where}{want}" for want in (*wants, _fits(coverage, module)) if want)
+    reasons = missing or (f"{where}{use.reason}" if use else "",)
+    return Proof(
+        used=not missing,
+        reasons=reasons,
+        module=use,
+        coverage=coverage,
+        complaints=evidence.complaints,
+    )
+
+
+def compiled(rank: Rank, module: str) -> Program | None:
+    """The module of that name as the rank's compiler scheduled it; the largest of several."""
+    return next((it for it in _programs(rank.hlo) if it.name == module), None)
+
+
+def step_module(run: Run, profile: Profile) -> str:
+    """The module that the profile is for: the one it names, else the one that computes most."""
+    programs = [it for rank in run.ranks for it in _programs(rank.hlo)]
+    named = heaviest(it for it in programs if it.fingerprint in profile.fingerprints)
+    step = named or heaviest(programs)
+    if step is None:
+        raise InputError(
+            f"{run.path}: XLA dumped no scheduled program",
+            why="nothing was compiled, or --xla_dump_to went elsewhere",
+            next=f"counterpoint runs {run.path.parent}",
+        )
+    return step.name
+
+
+def _programs(paths: Iterable[Path]) -> Iterator[Program]:
+    for path in paths:
+        try:
+            program = read_program(path)
+        except CounterpointError:
+            continue  # cut off by the end of the process
+        if program.is_scheduled:
+            yield program
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def elsewhere(run: Run) -> str:
+    """The platforms it ran on, if none of them takes PGLE profiles: only GPUs do."""
+    found = {it.platform for rank in run.ranks for it in rank.processes if it.platform}
+    return ", ".join(sorted(found)) if found <= {"cpu", "tpu"} else ""
+
+
+def _platform(run: Run) -> str | None:
+    where = elsewhere(run)
+    return f"it ran on {where}, where XLA takes no PGLE profile: GPUs do" if where else None
+
+
+def _log_says(reason: str, use: ModuleUse | None) -> str:
+    return use.reason if use is not None else f"its log does not prove it: {reason}"
+
+
+def _fits(coverage: Coverage | None, module: str) -> str | None:
+    if coverage is None:
+        return f"no scheduled module {module} was dumped, so what was compiled is not known"
+    if coverage.staleness.fit in (Fit.STALE, Fit.FOREIGN):
+        return f"the profile is {coverage.staleness.fit}: {coverage.staleness.reason}"
+    return None
+
 
 _NOT_COMPARED: Final = Unknown("the profile is not proved to be used: there is nothing to compare")
 
@@ -222,3 +394,23 @@ def _compared(without: Arm, with_profile: Arm) -> Comparison | Unknown:
             for arm in (without, with_profile)
         )
     )
+
+
+def serial_settings(
+    settings: Settings,
+    inherited: Mapping[str, str],
+    version: str | None,
+    *,
+    disable_async: bool,
+) -> Settings:
+    """With the scheduler off, in addition to whatever passes are off; async ones if asked."""
+    under = inherited_settings(inherited)
+    for name, value in scheduler_off(version):
+        settings = (
+            settings.joined(name, value, under=under)
+            if name == DISABLED_PASSES
+            else settings.merged(Settings(((name, value),)))
+        )
+    if disable_async:
+        settings = settings.merged(Settings(async_collectives_off(version)))
+    return settings

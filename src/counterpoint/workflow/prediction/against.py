@@ -18,7 +18,7 @@ from counterpoint.core.basis import Basis, Unknown
 from counterpoint.core.errors import InputError
 from counterpoint.diagnose.selection import select
 from counterpoint.hardware import Target
-from counterpoint.hardware.recorded import other_devices
+from counterpoint.hardware.target_file import other_devices
 from counterpoint.hlo import (
     Instruction,
     Program,
@@ -29,8 +29,8 @@ from counterpoint.hlo import (
     provenance,
     stable_key,
 )
-from counterpoint.pgle.measured import measured_times
 from counterpoint.pgle.needed import asked_name, cost_name
+from counterpoint.pgle.samples import measured_times
 from counterpoint.runs.read import read
 from counterpoint.timeline.model import Timeline
 from counterpoint.workflow.prediction.prediction import Forecast

@@ -15,14 +15,13 @@ from typing import Final
 from counterpoint.core.errors import InputError
 from counterpoint.cost.measured import Measured
 from counterpoint.hardware import Target
-from counterpoint.hardware.recorded import other_devices
+from counterpoint.hardware.target_file import other_devices
 from counterpoint.hlo import Instruction, Program, is_done, launched, launches
 from counterpoint.pgle.files import read_profile
 from counterpoint.pgle.make import make_profile
 from counterpoint.pgle.needed import asked_name, cost_name
 from counterpoint.pgle.origin import other_recorded
-from counterpoint.pgle.profile import Cost, Profile
-from counterpoint.pgle.schema import ENDINGS
+from counterpoint.pgle.profile import ENDINGS, Cost, Profile
 from counterpoint.runs.read import read
 from counterpoint.timeline.model import Timeline
 

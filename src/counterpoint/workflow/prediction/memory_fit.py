@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from counterpoint.compile import Memory
-from counterpoint.hardware import Target
+from counterpoint.cost.collectives import table_notes
+from counterpoint.cost.tables import CollectiveTable, Table, read_gemm_csv, read_kernel_toml
+from counterpoint.cost.tables.nccl_tests import read_nccl_log
+from counterpoint.hardware import Target, find_chip
+from counterpoint.hardware.target_file import other_chip
+from counterpoint.hlo import Program
 
 FRACTION: Final = "XLA_PYTHON_CLIENT_MEM_FRACTION"
 _NEWER: Final = "XLA_CLIENT_MEM_FRACTION"
@@ -63,3 +69,33 @@ def _fraction(text: str | None) -> float:
         return float(text) if text else USUAL
     except ValueError:
         return USUAL
+
+
+def read_tables(
+    nccl: Sequence[Path] = (), gemm: Path | None = None, kernels: Path | None = None
+) -> tuple[Table, ...]:
+    """All of them, in their order: the first that knows an instruction prices it."""
+    tables: list[Table] = [table for path in nccl for table in read_nccl_log(path)]
+    if gemm is not None:
+        tables.append(read_gemm_csv(gemm))
+    if kernels is not None:
+        tables.append(read_kernel_toml(kernels))
+    return tuple(tables)
+
+
+def notes_on_tables(program: Program, target: Target, tables: Sequence[Table]) -> tuple[str, ...]:
+    """Which of them say nothing of this program, and what they don't reach."""
+    logs = [it for it in tables if isinstance(it, CollectiveTable)]
+    return tuple(dict.fromkeys(table_notes(program, target, logs)))
+
+
+def warnings_on_tables(target: Target, tables: Sequence[Table]) -> tuple[str, ...]:
+    """Which of them were measured on another machine."""
+    logs = [it for it in tables if isinstance(it, CollectiveTable) and it.device]
+    return tuple(
+        dict.fromkeys(
+            f"{it.origin} was measured on {it.device}, and the target is {target.gpu}"
+            for it in logs
+            if other_chip(it.device, target) or find_chip(it.device) is None
+        )
+    )

@@ -7,43 +7,126 @@ All candidates are compiled at once, in worker processes; one that fails is an e
 
 from __future__ import annotations
 
+import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields, replace
+from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, cast
 
 from counterpoint.compile import Workload, own_target, parse_target
 from counterpoint.core.errors import UsageError
 from counterpoint.cost import Source
-from counterpoint.cost.scalar_file import read_scalars
-from counterpoint.cost.scalars import default_scalars
+from counterpoint.cost.scalars import default_scalars, read_scalars
 from counterpoint.diagnose.explain import explain
+from counterpoint.flags import Settings
 from counterpoint.hardware import Target
 from counterpoint.hardware.target_text import sized
+from counterpoint.hlo import Program
 from counterpoint.simulate import Jitter, Simulation
 from counterpoint.workflow.prediction.against import compare, read_measurement
-from counterpoint.workflow.prediction.arguments import check_workload, read_question
-from counterpoint.workflow.prediction.forecast import Bench
-from counterpoint.workflow.prediction.gain import Gain, gain
-from counterpoint.workflow.prediction.prediction import Answer, Forecast, Prediction, Unanswered
-from counterpoint.workflow.prediction.question import Question, Say
-from counterpoint.workflow.prediction.shell import shell_note
-from counterpoint.workflow.prediction.subject import (
-    Subject,
-    find_subject,
-    is_function,
-    lower_subject,
-)
-from counterpoint.workflow.prediction.tables import (
+from counterpoint.workflow.prediction.forecast import Bench, Made, Work, forecasts
+from counterpoint.workflow.prediction.gain import Gain, answers, gain, read_questions
+from counterpoint.workflow.prediction.memory_fit import (
     notes_on_tables,
     read_tables,
     warnings_on_tables,
 )
-from counterpoint.workflow.prediction.trials import Made, Work, forecasts
-from counterpoint.workflow.prediction.what_if_answers import answers, read_questions
+from counterpoint.workflow.prediction.prediction import Answer, Forecast, Prediction, Unanswered
+from counterpoint.workflow.prediction.subject import (
+    Subject,
+    Variant,
+    find_subject,
+    is_function,
+    lower_subject,
+)
+from counterpoint.workflow.prediction.unknown_flags import Question, Say
 
-if TYPE_CHECKING:
-    from counterpoint.hlo import Program
+_CALL: Final = 'counterpoint.predict(workload, target="8xH100")'
+_WORKLOADS: Final = (Workload, Program, Subject, Path, str)
+_LISTS: Final[Mapping[str, tuple[type, ...]]] = {
+    "candidates": (str, Variant),
+    "what_if": (str,),
+    "nccl_tables": (str, Path),
+}
+_ONES: Final[Mapping[str, tuple[type, ...]]] = {
+    "settings": (Settings,),
+    **dict.fromkeys(("profile", "against", "calibration"), (str, Path)),
+    **dict.fromkeys(("pgle_out", "gemm_table", "kernel_table"), (str, Path)),
+    **dict.fromkeys(("jitter", "devices", "jobs"), (int,)),
+    "timeout_s": (int, float),
+}
+_PATHS: Final = ("nccl_tables", "pgle_out", "gemm_table", "kernel_table")
+_OPTIONAL: Final = frozenset(_ONES) - {"settings", "timeout_s"}
+
+
+def check_workload(workload: object, target: object) -> None:
+    """Refuse what is no workload or no target."""
+    if not isinstance(workload, _WORKLOADS):
+        what = "a function" if callable(workload) else f"{workload!r:.60}"
+        raise UsageError(
+            f"{what} is no workload",
+            why="it is a Workload, a Program, or the path of a file, a dump or a Run",
+            next="counterpoint.predict(counterpoint.program(train_step, state, batch),"
+            ' target="8xH100")',
+        )
+    if not isinstance(target, (str, Target, type(None))):
+        raise UsageError(f"target={target!r:.60} names no GPUs", next=_CALL)
+
+
+def read_question(question: object, asked_for: Mapping[str, Any]) -> Question:
+    """The Question with these of its fields."""
+    if question is not None and not isinstance(question, Question):
+        raise UsageError(f"question={question!r:.60} is no Question", next=_CALL)
+    known = [it.name for it in fields(Question)]
+    for name in asked_for:
+        if name not in known:
+            near = get_close_matches(name, known, 1) or [", ".join(known)]
+            raise UsageError(f"predict has no argument {name}", next=near[0])
+    read = {name: _read(name, value) for name, value in asked_for.items()}
+    return replace(question or Question(), **read)
+
+
+def _read(name: str, value: object) -> object:
+    if name in _LISTS:
+        if isinstance(value, (str, bytes, Path)) or not isinstance(value, Iterable):
+            raise UsageError(
+                f"{name}={value!r:.60}: it takes several, in a list", next=f"{name}=[{value!r:.60}]"
+            )
+        several = [_one(name, it, _LISTS[name]) for it in cast("Iterable[object]", value)]
+        return tuple(several)
+    if name in _ONES and not (value is None and name in _OPTIONAL):
+        return _one(name, value, _ONES[name])
+    return value
+
+
+def _one(name: str, value: object, kinds: tuple[type, ...]) -> object:
+    if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+        wanted = " or ".join(it.__name__ for it in kinds)
+        raise UsageError(f"{name}: {value!r:.60} is {type(value).__name__}, not {wanted}")
+    return Path(value) if name in _PATHS and isinstance(value, str) else value
+
+
+_COUNTS: Final = re.compile(r"XLA_FLAGS|XLA_(PYTHON_)?CLIENT_\w+|NCCL_\w+|JAX_\w+")
+_ELSEWHERE: Final = re.compile(r"JAX_(PLATFORMS|PLATFORM_NAME|DUMP\w*|COMPILATION_CACHE\w*|LOG\w*)")
+_MOST: Final = 5
+
+
+def shell_note(inherited: Mapping[str, str], given: Mapping[str, str]) -> str | None:
+    """That variables of the shell do not count, and how they would."""
+    names = sorted(
+        name
+        for name, value in inherited.items()
+        if value and name not in given and _COUNTS.fullmatch(name)
+        if not _ELSEWHERE.fullmatch(name)
+    )
+    if not names:
+        return None
+    shown = ", ".join(names[:_MOST]) + (", ..." if names[_MOST:] else "")
+    first = "XLA_FLAGS" if "XLA_FLAGS" in names else names[0]
+    return f'exported, and not counted here: {shown}; to count: --env {first}="${first}"'
+
 
 _EXAMPLE: Final = "--target 8xH100"
 # Rules of thumb: how much executions of one kernel scatter, and whole devices differ.

@@ -13,15 +13,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from counterpoint.core.basis import Range
-from counterpoint.core.display import drawn
+from counterpoint.core.basis import Range, drawn
 from counterpoint.core.errors import CounterpointError
 from counterpoint.cost import Source
 from counterpoint.flags import Settings
 from counterpoint.flags.xla_flags import render_xla_flags
 from counterpoint.hardware import Target
 from counterpoint.hlo import Program
-from counterpoint.simulate.reach_said import range_noted
+from counterpoint.simulate.drawing import range_noted
 from counterpoint.workflow.prediction.memory_fit import MemoryFit
 from counterpoint.workflow.prediction.step_range import Covered, covered, step_range
 

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from counterpoint.core.rulebook import Documented
 from counterpoint.doctor.cluster.gathering import Gathering
 from counterpoint.doctor.cluster.merged import clocks_apart, hosts_differ, missing_ranks
-from counterpoint.doctor.verdict import Verdict
+from counterpoint.doctor.diagnosis import Verdict
 
 
 class Comparison(Documented, Protocol):

@@ -45,7 +45,7 @@ from statistics import median_low
 from typing import Final
 
 from counterpoint.doctor.cluster.gathering import Gathering
-from counterpoint.doctor.verdict import Status, Verdict, not_applicable, ok, unknown
+from counterpoint.doctor.diagnosis import Status, Verdict, not_applicable, ok, unknown
 
 CODE: Final = "DOC602"
 NAME: Final = "clocks-apart"

@@ -49,7 +49,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from counterpoint.doctor.cluster.gathering import Gathering
-from counterpoint.doctor.verdict import Status, Verdict, not_applicable, ok
+from counterpoint.doctor.diagnosis import Status, Verdict, not_applicable, ok
 
 CODE: Final = "DOC601"
 NAME: Final = "hosts-differ"

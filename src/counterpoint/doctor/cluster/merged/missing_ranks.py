@@ -39,7 +39,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.doctor.cluster.gathering import Gathering
-from counterpoint.doctor.verdict import Status, Verdict, ok
+from counterpoint.doctor.diagnosis import Status, Verdict, ok
 
 CODE: Final = "DOC603"
 NAME: Final = "missing-ranks"

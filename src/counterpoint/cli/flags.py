@@ -1,0 +1,249 @@
+"""`counterpoint flags list`, `show`, `diff`, `refresh` and `effective`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from counterpoint.cli.progress import Progress
+from counterpoint.flags import Settings
+from counterpoint.flags.catalogue import release
+from counterpoint.flags.catalogue import release as nearest_release
+from counterpoint.flags.catalogue.about import all_about
+from counterpoint.flags.catalogue.history import diff as diff_releases
+from counterpoint.flags.catalogue.listing import Wanted, listing, require_earlier
+from counterpoint.flags.catalogue.lookup import releases
+from counterpoint.flags.effective import compare, differences
+from counterpoint.flags.lint.lifecycle import replacements
+from counterpoint.flags.live.probe import chosen_release
+from counterpoint.flags.named_files import Reach
+from counterpoint.flags.platform import number
+from counterpoint.flags.reading import read_variables, read_written
+from counterpoint.flags.refresh.learnt import check_place, keep, lay_into, learn
+from counterpoint.flags.refresh.plugin import compare_plugin
+from counterpoint.flags.settings import Channel
+from counterpoint.flags.showing import show as look_up
+from counterpoint.report.flags_catalogue_document import (
+    diff_document,
+    diff_json,
+    list_document,
+    list_json,
+    plugin_document,
+    plugin_json,
+    refresh_document,
+    refresh_json,
+)
+from counterpoint.report.flags_settings_document import (
+    Effective,
+    effective_document,
+    effective_json,
+    unread,
+)
+from counterpoint.report.flags_show_document import show_document, show_json
+from counterpoint.report.terminal import print_document
+from counterpoint.runs.compiler_reports import Reported, jaxlib_of, read_reported, variables_of
+
+
+def list_flags(
+    *,
+    jaxlib: str | None = None,
+    changed_since: str | None = None,
+    grep: str = "",
+    channel: Literal["XLA_FLAGS", "compiler_options", "environment"] | None = None,
+    all: Annotated[bool, Parameter(show_default=False)] = False,
+    json: Annotated[bool, Parameter(show_default=False)] = False,
+) -> None:
+    """List XLA's flags with their types and defaults.
+
+    Args:
+        jaxlib: The release; else the one installed here, or the newest that is known.
+        changed_since: Only what is new, gone or otherwise changed after this release.
+        grep: Only those with this text in their name, or in what they do.
+        channel: Only those that can be given this way; `environment`: JAX's own options.
+        all: Also what a GPU does not read, what does nothing, what is deprecated, JAX's options,
+            and what only earlier releases had.
+        json: Print everything as JSON, uncut.
+    """
+    release = chosen_release(jaxlib)
+    since = None if changed_since is None else _beginning(changed_since)
+    wanted = Wanted(
+        channel=None if channel is None else Channel(channel),
+        text=grep,
+        changed_since=since,
+        everything=all,
+    )
+    require_earlier(since, release)
+    does = {name: about.does for name, about in all_about().items()}
+    found = listing(release, wanted, does)
+    if json:
+        sys.stdout.write(list_json(found, release, wanted, does))
+    else:
+        print_document(list_document(found, release, wanted, does), sys.stdout)
+
+
+def _beginning(asked: str) -> str:
+    """The release that is meant as a lower bound: 0.9 is the first of its series."""
+    newest = chosen_release(asked).version
+    wanted = number(asked.strip().removeprefix("v"))
+    return next((it for it in releases() if number(it)[: len(wanted)] == wanted), newest)
+
+
+def show(
+    name: Annotated[str, Parameter(allow_leading_hyphen=True)],
+    /,
+    *,
+    jaxlib: str | None = None,
+    chip: str | None = None,
+    json: Annotated[bool, Parameter(show_default=False)] = False,
+) -> None:
+    """Say what a setting does, what it trades, who takes it, and what became of it.
+
+    Args:
+        name: A flag of XLA, an option of JAX, a variable of NCCL, CUDA or the allocator, a flag of
+            libtpu, an option of Levanter. With `=value` the value is judged too.
+        jaxlib: The release; else the one installed here, or the newest that is known.
+        chip: Show only notes that hold for this chip: H100, A100, MI300X.
+        json: Print everything as JSON.
+    """
+    shown = look_up(name, chosen_release(jaxlib), chip)
+    if json:
+        sys.stdout.write(show_json(shown))
+    else:
+        print_document(show_document(shown), sys.stdout)
+
+
+def diff(
+    before: str,
+    after: str | None = None,
+    /,
+    *,
+    json: Annotated[bool, Parameter(show_default=False)] = False,
+) -> None:
+    """Say which flags came, went, got another name, default, type or values.
+
+    Args:
+        before: A release of jaxlib.
+        after: Another; else the one installed here, or the newest that is known.
+        json: Print everything as JSON, uncut.
+    """
+    earlier, later = chosen_release(before), chosen_release(after)
+    found = diff_releases(earlier, later, replacements(earlier, later))
+    if json:
+        sys.stdout.write(diff_json(found))
+    else:
+        print_document(diff_document(found), sys.stdout)
+
+
+def refresh(
+    *,
+    python: Path | None = None,
+    plugin: Path | None = None,
+    output: Annotated[Path | None, Parameter(name=("--output", "-o"))] = None,
+    json: Annotated[bool, Parameter(show_default=False)] = False,
+) -> None:
+    """Read names, types and defaults out of an installed jaxlib, and keep them.
+
+    Its library is read and its own parser is asked, in processes of that interpreter. What was
+    learnt is kept for this account, and all later `flags` commands use it for this release.
+
+    Args:
+        python: The interpreter whose jaxlib is read; else the one that runs Counterpoint.
+        plugin: A plugin's library, e.g. xla_cuda_plugin.so: say whether it has the same options.
+            Without --python that is all that is done.
+        output: Add it to the table in this file. Else it is kept for your account, under
+            $XDG_DATA_HOME or ~/.local/share, and all later commands use it for that release; the
+            file that is named at the end can be deleted to undo that.
+        json: Print everything as JSON, uncut.
+    """
+    with Progress("reading") as progress:
+        if plugin is not None and python is None:
+            found = compare_plugin(plugin, tell=progress.say)
+            text = plugin_json(found) if json else None
+            document = plugin_document(found)
+        else:
+            check_place(output)
+            learnt = learn(Path(sys.executable) if python is None else python, progress.say)
+            known = release(learnt.version)
+            news = diff_releases(known, learnt.release, replacements(known, learnt.release))
+            if output is None:
+                where = keep(learnt)
+            else:
+                lay_into(learnt, output)
+                where = output
+            beside = None if plugin is None else compare_plugin(plugin, learnt.version)
+            text = refresh_json(learnt, news, where, beside) if json else None
+            document = refresh_document(learnt, news, where, beside)
+    if text is not None:
+        sys.stdout.write(text)
+    else:
+        print_document(document, sys.stdout)
+
+
+def effective(
+    source: Path,
+    *,
+    module: str | None = None,
+    asked: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
+    allow: Annotated[tuple[Path, ...], Parameter(show_default=False)] = (),
+    rank: int = 0,
+    jaxlib: str | None = None,
+    json: Annotated[bool, Parameter(show_default=False)] = False,
+) -> int:
+    """Say what the compiler really used of each flag, and what it was not told to.
+
+    Exit code 1 where something that was asked did not come about. Environment variables leave no
+    trace in a dump: they are not looked at.
+
+    Args:
+        source: A Run, a directory of XLA's dumps, or one .debug_options file.
+        module: The module to look at: jit_step, or module_0012.jit_step; else the step's.
+        asked: What was asked: a script, a flag file, a recipe, flags in quotes. A Run knows.
+        allow: A directory in which files are read that ASKED names; else only those beside it.
+        rank: The rank of a Run.
+        jaxlib: The release that compiled; a Run knows it. Else the one that is installed here.
+        json: Print everything as JSON.
+    """
+    reported = read_reported(source, module, rank)
+    settings, by = _asked(reported, asked, allow)
+    ran = jaxlib_of(reported.run) if reported.run else None
+    release = nearest_release(ran) if ran and jaxlib is None else chosen_release(jaxlib)
+    found = Effective(
+        where=str(source),
+        module=reported.step,
+        modules=tuple(reported.modules),
+        jaxlib=release.version,
+        asked=by,
+        used=compare(
+            settings,
+            reported.modules[reported.step],
+            release,
+            all_flags=asked is None and reported.run is not None,
+        ),
+        differences=differences(reported.modules),
+    )
+    if json:
+        sys.stdout.write(effective_json(found))
+    else:
+        print_document(effective_document(found), sys.stdout)
+    return 1 if found.lost else 0
+
+
+def _asked(
+    reported: Reported, asked: str | None, allow: tuple[Path, ...]
+) -> tuple[Settings, str | None]:
+    """The settings that were asked, and who says so."""
+    if asked is not None:
+        written = read_written(asked, allowed=allow)
+        for line in unread(written):
+            print(line, file=sys.stderr)
+        return written.settings, asked
+    if reported.run is None:
+        return Settings(), None
+    where = str(reported.run.path)
+    reach = Reach((reported.run.path, *allow))
+    return read_variables(
+        variables_of(reported.run), where, form="run", reach=reach
+    ).settings, where

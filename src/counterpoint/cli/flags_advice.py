@@ -1,0 +1,342 @@
+"""`counterpoint flags recommend`, `thresholds` and `render`."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from functools import reduce
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final, Literal
+
+from cyclopts import Parameter
+
+from counterpoint.cli.output import MaybeWholeNumber, WholeNumber
+from counterpoint.cli.settings_source import Wanted, read_source
+from counterpoint.core.errors import InputError, UsageError
+from counterpoint.flags.live.probe import chosen_release
+from counterpoint.flags.rendering import Form, render
+from counterpoint.flags.settings import Settings, difference
+from counterpoint.flags.written import Written
+from counterpoint.report.flags_settings_document import (
+    difference_document,
+    difference_json,
+    render_json,
+    unread,
+    unwritten,
+)
+from counterpoint.report.terminal import print_document
+
+if TYPE_CHECKING:
+    from counterpoint.flags.advice.recommend import Recommendation, Situation
+
+
+_LINE: Final = 120
+"""Characters of a command that is read at a glance; settings that need more go through a file."""
+_KEPT: Final = "recommended.env"
+RecipeForm = Literal["bash", "env", "python", "slurm", "k8s", "compiler_options"]
+
+
+def recommend(  # noqa: PLR0913 - the options of the command
+    *,
+    for_: Annotated[tuple[str, ...], Parameter(name="--for", show_default=False)],
+    target: str | None = None,
+    jaxlib: str | None = None,
+    program: Path | None = None,
+    module: str | None = None,
+    goal: str = "speed",
+    as_: Annotated[RecipeForm | None, Parameter(name="--as")] = None,
+    top: WholeNumber = 12,
+    json: Annotated[bool, Parameter(show_default=False)] = False,
+) -> None:
+    """Recommend settings: those that exist in the release, are not its default, and can matter.
+
+    Args:
+        for_: The parallelism: fsdp, tp, pp, dp, ep, multislice (of TPUs); several with commas.
+        target: Where it runs: 8xH100, or 4x8xH100 for four hosts of eight; any chip by its name.
+        jaxlib: The release; else the one installed here, else the newest known.
+        program: What XLA made of the program: an HLO file, a directory of XLA dumps, a Run, or a
+            profile that embeds its HLO. What it has decides what can matter.
+        module: Of several modules this one.
+        goal: speed, memory, debug or pgle.
+        as_: Print the settings in this form only, with the reasons as comments.
+        top: Rows of what is left out.
+        json: Print everything as JSON.
+    """
+    from counterpoint.flags.advice.recommend import recommend as find_settings
+    from counterpoint.report import flags_recommend_document as drawn
+    from counterpoint.report.terminal import print_document
+
+    if top < 1:
+        raise UsageError(f"--top takes a number from 1 on, not {top}")
+    if json and as_ is not None:
+        raise UsageError("--json and --as are two forms: choose one")
+    words = (one.strip().lower() for text in for_ for one in text.split(","))
+    workloads = tuple(dict.fromkeys(one for one in words if one))
+    found = find_settings(_situation(workloads, goal, target, jaxlib, (program, module)))
+    if as_ is not None:
+        sys.stdout.write(drawn.recommendation_text(found, as_))
+    elif json:
+        sys.stdout.write(drawn.recommendation_json(found))
+    else:
+        again = {
+            "--for": ",".join(workloads),
+            "--target": target,
+            "--jaxlib": jaxlib,
+            "--program": str(program) if program is not None else None,
+            "--module": module,
+            "--goal": goal if goal != "speed" else None,
+        }
+        given = [word for name, text in again.items() if text is not None for word in (name, text)]
+        same = ["counterpoint", "flags", "recommend", *given]
+        then = _check(found, target, program, module)
+        if then is None:
+            then = shlex.join([*same, "--as", "bash"])
+        elif len(then) > _LINE:
+            kept = f"{shlex.join([*same, '--as', 'env'])} > {_KEPT}"
+            then = f"{kept} && {_check(found, target, program, module, candidate=_KEPT)}"
+        print_document(drawn.recommendation_document(found, top, then), sys.stdout)
+
+
+def _check(
+    found: Recommendation,
+    target: str | None,
+    program: Path | None,
+    module: str | None,
+    candidate: str | None = None,
+) -> str | None:
+    """The prediction that checks them; none where nothing is recommended that it could show.
+
+    `candidate` is a file that holds them.
+    """
+    from counterpoint.flags.line import write_line
+    from counterpoint.flags.settings import Settings
+
+    settings = Settings(found.settings.xla, found.settings.env)
+    if settings == Settings() or not _predicts(target or "8xH100"):
+        return None
+    words = ["--target", target or "8xH100", "--candidate", candidate or write_line(settings)]
+    if program is not None and _compiles(program, module):
+        chosen = [] if module is None else ["--program", module]
+        return shlex.join(["counterpoint", "predict", str(program), *chosen, *words])
+    return shlex.join(["counterpoint", "predict", *words, "--", "python", "train.py"])
+
+
+def _predicts(target: str) -> bool:
+    """Whether `predict` compiles for it: for TPUs there is no compiler here."""
+    from counterpoint.compile import parse_target
+    from counterpoint.core.errors import CounterpointError
+
+    try:
+        parse_target(target)
+    except CounterpointError:
+        return False
+    return True
+
+
+def _compiles(program: Path, module: str | None) -> bool:
+    """Whether it is there as it was before XLA's passes."""
+    from counterpoint.compile import load_workload
+    from counterpoint.core.errors import CounterpointError
+
+    try:
+        load_workload(program, module)
+    except CounterpointError:
+        return False
+    return True
+
+
+def _situation(
+    workloads: tuple[str, ...],
+    goal: str,
+    target: str | None,
+    jaxlib: str | None,
+    named: tuple[Path | None, str | None],
+) -> Situation:
+    """What is recommended for, with all that the program and this machine tell of it."""
+    from counterpoint.cli.program_option import finished_program
+    from counterpoint.flags.advice.recommend import Situation, program_facts
+    from counterpoint.flags.catalogue import release
+    from counterpoint.flags.source import installed_jaxlib
+    from counterpoint.hardware import parse_devices
+
+    where = parse_devices(target) if target is not None else None
+    program, module = named
+    subject = finished_program(program, module) if program is not None else None
+    told = subject.circumstances.get("jaxlib") if subject is not None else None
+    known = release(jaxlib or told or installed_jaxlib())
+    return Situation(
+        workloads=workloads,
+        goal=goal,
+        release=known,
+        chip=where.chip if where is not None else None,
+        hosts=where.hosts if where is not None else None,
+        devices=where.count if where is not None else None,
+        program=program_facts(subject.program, known.version) if subject is not None else None,
+        where=shlex.quote(str(program)) if program is not None else None,
+    )
+
+
+def thresholds(  # noqa: PLR0913 - the options of the command
+    *,
+    program: Path | None = None,
+    module: str | None = None,
+    params: str | None = None,
+    total_params: str | None = None,
+    dtype: str = "bf16",
+    layers: MaybeWholeNumber = None,
+    target: str | None = None,
+    jaxlib: str | None = None,
+    top: WholeNumber = 12,
+    json: Annotated[bool, Parameter(show_default=False)] = False,
+) -> None:
+    """Say at which thresholds XLA merges which collectives, and which are worth a try.
+
+    Args:
+        program: An HLO file after optimisation, a directory of XLA dumps, a Run, or a profile
+            that embeds its HLO.
+        module: Of several modules this one; else the step's, or the one with the most FLOPs.
+        params: Without a program: weights of one layer, as 218e6, 218M or 0.218B.
+        total_params: Instead: weights of all layers together; needs --layers.
+        dtype: What weights and gradients are transferred in.
+        layers: How many layers; tells the size of all gradients.
+        target: The devices, as 8xH100: tells what a device keeps of a layer.
+        jaxlib: The release that will compile it; else the program's, the one installed, the newest.
+        top: Rows in each table.
+        json: Print everything as JSON, uncut.
+    """
+    if (program is None) == (params is None and total_params is None):
+        raise UsageError(
+            "flags thresholds takes a program, or the size of a model",
+            next="--params 218e6 --dtype bf16 --layers 32",
+        )
+    if params is not None and total_params is not None:
+        raise UsageError("--params are of one layer, --total-params of all: give one of them")
+    if program is not None:
+        _of_program(program, module, jaxlib, top, json)
+        return
+    _of_size(params or total_params or "", params is None, dtype, layers, target, json)
+
+
+def _of_program(
+    path: Path, module: str | None, jaxlib: str | None, top: int, as_json: bool
+) -> None:
+    from counterpoint.cli.program_option import finished_program
+    from counterpoint.flags.advice.thresholds import thresholds as find_thresholds
+    from counterpoint.flags.live.probe import installed_version
+    from counterpoint.report.flags_thresholds_document import thresholds_document, thresholds_json
+    from counterpoint.report.terminal import print_document
+
+    if top < 1:
+        raise UsageError(f"--top takes a number from 1 on, not {top}")
+    subject = finished_program(path, module)
+    told = jaxlib or subject.circumstances.get("jaxlib") or installed_version()
+    found = find_thresholds(subject.program, told)
+    if as_json:
+        sys.stdout.write(thresholds_json(found, subject.where))
+    else:
+        print_document(thresholds_document(found, subject.where, top), sys.stdout)
+
+
+def _of_size(
+    params: str, whole: bool, dtype: str, layers: int | None, target: str | None, as_json: bool
+) -> None:
+    from counterpoint.flags.advice.thresholds import layer_rule
+    from counterpoint.hardware import parse_devices
+    from counterpoint.report.flags_thresholds_document import rule_document, rule_json
+    from counterpoint.report.terminal import print_document
+
+    devices = parse_devices(target).count if target is not None else None
+    rule = layer_rule(params, dtype, layers, devices, whole=whole)
+    if as_json:
+        sys.stdout.write(rule_json(rule))
+    else:
+        print_document(rule_document(rule), sys.stdout)
+
+
+FormName = Literal["env", "bash", "python", "slurm", "k8s", "compiler_options"]
+
+BY_SUFFIX: Final = {
+    ".env": Form.ENV,
+    ".py": Form.PYTHON,
+    ".yaml": Form.K8S,
+    ".yml": Form.K8S,
+    ".sbatch": Form.SLURM,
+    ".slurm": Form.SLURM,
+}
+
+
+def render_flags(  # noqa: PLR0913 - the options of the command
+    *source: Annotated[str, Parameter(allow_leading_hyphen=True)],
+    as_: Annotated[FormName | None, Parameter(name="--as")] = None,
+    jaxlib: str | None = None,
+    diff: str | None = None,
+    form: str | None = None,
+    allow: Annotated[tuple[Path, ...], Parameter(show_default=False)] = (),
+    out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
+    force: Annotated[bool, Parameter(show_default=False)] = False,
+    json: Annotated[bool, Parameter(show_default=False)] = False,
+) -> None:
+    """Write settings as env file, shell, Python, Slurm job, manifest or compiler options.
+
+    Args:
+        source: Files, Runs, recipes, `pid:NUMBER`, `-`, or flags in quotes; of several, each has
+            the last word over those before it.
+        as_: The form; else by the suffix of --out, else bash.
+        jaxlib: Write recipes and compiler options for this release; else for the one installed
+            here, or the newest that is known.
+        diff: Say what changes from the sources to this one, instead of writing them.
+        form: Read the sources as this, instead of looking at them.
+        allow: A directory in which files are read that a source names; else only those beside it.
+        out: Write there instead of to stdout.
+        force: Overwrite the file.
+        json: Print everything as JSON.
+    """
+    if not source:
+        raise UsageError("no source was named", next="counterpoint flags render job.sh --as k8s")
+    release = chosen_release(jaxlib)
+    written = [_read(one, form, release.version, allow) for one in source]
+    settings = reduce(Settings.merged, (one.settings for one in written))
+    if diff is not None:
+        other = _read(diff, form, release.version, allow)
+        changes = difference(settings, other.settings)
+        if json:
+            sys.stdout.write(difference_json(changes, source, diff))
+        else:
+            print_document(difference_document(changes, source, diff), sys.stdout)
+        return
+    kind = Form(as_) if as_ else BY_SUFFIX.get(out.suffix if out else "", Form.BASH)
+    text = render(settings, kind, release)
+    for line in unwritten(settings, kind):
+        print(line, file=sys.stderr)
+    if json:
+        text = render_json(settings, kind, text, written)
+    _write(text, out, source, force=force)
+
+
+def _read(source: str, form: str | None, version: str, allow: tuple[Path, ...]) -> Written:
+    wanted = Wanted(version)
+    written = read_source(source, (), env=False, form=form, wanted=wanted, allowed=allow).written
+    if not written.given and not written.slips:
+        raise InputError(
+            f"{written.where}: no settings in it",
+            why=f"it was read as {written.form}",
+            next="--form text",
+        )
+    for line in unread(written):
+        print(line, file=sys.stderr)
+    return written
+
+
+def _write(text: str, out: Path | None, source: tuple[str, ...], *, force: bool) -> None:
+    if out is None:
+        sys.stdout.write(text)
+        return
+    if any(Path(one).exists() and out.exists() and out.samefile(one) for one in source):
+        raise UsageError(f"{out} is a source", next="name another file")
+    if out.exists() and not force:
+        raise UsageError(f"{out} exists", why="nothing is overwritten unasked", next="--force")
+    try:
+        out.write_text(text, encoding="utf-8")
+    except OSError as failure:
+        raise UsageError(f"{out}: can't be written: {failure.strerror or failure}") from None
+    print(f"wrote {out}", file=sys.stderr)

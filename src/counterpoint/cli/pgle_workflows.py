@@ -1,0 +1,265 @@
+"""`counterpoint pgle auto`, `manual` and `nsys`."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Final
+
+from cyclopts import Parameter
+
+from counterpoint.cli.digest import digest_of_compared
+from counterpoint.cli.output import WholeNumber, write_output
+from counterpoint.cli.workload import Many, ProfileOptions, Switch, WorkloadOptions, make_request
+from counterpoint.core.errors import UsageError
+from counterpoint.pgle.make import check_percentile
+from counterpoint.report.auto_document import auto_document
+from counterpoint.report.document import Document, printable
+from counterpoint.report.feedback_document import feedback_document, times_line
+from counterpoint.report.terminal import plain_text, print_document
+from counterpoint.report.workflow_json import auto_json, feedback_json
+from counterpoint.workflow.feedback.auto import CALLS, Auto, How, auto_script
+from counterpoint.workflow.feedback.auto import auto as run_auto
+from counterpoint.workflow.feedback.feedback import Feedback
+from counterpoint.workflow.feedback.manual import Nsight, manual_script, nsys_script
+from counterpoint.workflow.feedback.manual import manual as run_manual
+from counterpoint.workflow.feedback.manual import nsys as run_nsys
+from counterpoint.workflow.feedback.task import Task
+
+_HOME: Final = Path("counterpoint-runs")
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class LoopOptions:
+    """How the profile is made, and how much is run to see what it gains.
+
+    Args:
+        repeats: Pairs of runs without and with the profile, in ABBA order.
+        percentile: Which of an instruction's times becomes its cost.
+        min_coverage: Stop where the profile covers a smaller share of its program.
+    """
+
+    repeats: WholeNumber = 1
+    percentile: float = 50.0
+    min_coverage: float = 0.9
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class ReportOptions:
+    """What is printed.
+
+    Args:
+        print_only: Print the plain commands that this stands for, and run nothing.
+        json: Print the report as JSON.
+    """
+
+    print_only: Switch = False
+    json: Switch = False
+
+
+def make_task(
+    way: str,
+    command: Sequence[str],
+    workload: WorkloadOptions | None,
+    profile: ProfileOptions | None,
+    loop: LoopOptions | None = None,
+) -> Task:
+    """The workload with its options, to be run several times."""
+    loop = loop or LoopOptions()
+    if not command:
+        raise UsageError("no command was given", next=f"counterpoint pgle {way} -- python train.py")
+    if loop.repeats < 1:
+        raise UsageError(
+            f"--repeats takes a number from 1 on, not {loop.repeats}", next="--repeats 1"
+        )
+    check_percentile(loop.percentile)
+    if not 0 <= loop.min_coverage <= 1:
+        raise UsageError(f"--min-coverage takes a share from 0 to 1, not {loop.min_coverage:g}")
+    request = make_request(
+        command, workload or WorkloadOptions(), profile or ProfileOptions(), echo="stderr"
+    )
+    if request.window is None:
+        raise UsageError(
+            "--no-profile, but a profile is what this is about",
+            next="leave --no-profile out",
+        )
+    return Task(
+        request=request,
+        directory=request.directory or _directory(way),
+        repeats=loop.repeats,
+        percentile=loop.percentile,
+        min_coverage=loop.min_coverage,
+    )
+
+
+def _directory(way: str) -> Path:
+    return _HOME / f"{datetime.now().astimezone():%Y%m%d-%H%M%S}-pgle-{way}"
+
+
+def say(line: str) -> None:
+    """One line of progress, beside what the workload prints."""
+    print(f"counterpoint: {line}", file=sys.stderr)
+
+
+def feedback_digest(feedback: Feedback) -> Iterator[str]:
+    """The two lines of runs without and with a profile, where they were compared."""
+    if not feedback.used:
+        return iter(())
+    without, with_profile = feedback.without, feedback.with_profile
+    times = times_line(without.scores, with_profile.scores, feedback.comparison)
+    measured = () if feedback.measured is None else (feedback.measured,)
+    return digest_of_compared(times, (*with_profile.runs, *measured, *without.runs))
+
+
+def deliver(
+    directory: Path,
+    document: Document,
+    data: Callable[[], str],
+    digest: Iterable[str],
+    *,
+    as_json: bool,
+) -> None:
+    """Print the report, and keep it beside what it reports on; the digest is for the job's log."""
+    text = data()
+    write_output(directory / "report.json", text)
+    write_output(directory / "report.txt", plain_text(document))
+    if as_json:
+        sys.stdout.write(text)
+        return
+    print_document(document, sys.stdout)
+    for line in digest:
+        say(printable(line))
+    say(f"the same in {shlex.quote(str(directory / 'report.txt'))} and report.json")
+
+
+def auto(
+    *command: str,
+    runs: WholeNumber = CALLS,
+    no_before: Switch = False,
+    nsys: Switch = False,
+    report: ReportOptions | None = None,
+    workload: WorkloadOptions | None = None,
+    window: ProfileOptions | None = None,
+) -> int:
+    """Let JAX measure the first calls of each function, and compile it anew with that.
+
+    Exit code 0 when a program was compiled with what JAX measured, 1 when not.
+
+    Args:
+        command: What to run, behind `--`.
+        runs: Calls of each function that JAX measures.
+        no_before: Leave out the run before, to which the optimised one is compared.
+        nsys: Record the optimised program with Nsight Systems.
+        report: What is printed.
+        workload: How it is run.
+        window: What is profiled before and after.
+    """
+    if runs < 1:
+        raise UsageError(f"--runs takes a number from 1 on, not {runs}", next="--runs 3")
+    report = report or ReportOptions()
+    how = How(calls=runs, before=not no_before, nsys=nsys)
+    task = make_task("auto", command, workload, window)
+    if report.print_only:
+        print(auto_script(task, how), end="")
+        return 0
+    made = run_auto(task, how, say)
+    document = auto_document(made)
+    deliver(task.directory, document, lambda: auto_json(made), _digest(made), as_json=report.json)
+    return 0 if made.used else 1
+
+
+def _digest(made: Auto) -> Iterator[str]:
+    if made.scores is None or made.before is None or made.after is None:
+        return iter(())
+    before, after = made.scores
+    times = times_line([before], [after], made.comparison)
+    return digest_of_compared(times, (made.after, made.before))
+
+
+def manual(
+    *command: str,
+    profile: Annotated[Path | None, Parameter(show_default=False)] = None,
+    loop: LoopOptions | None = None,
+    report: ReportOptions | None = None,
+    workload: WorkloadOptions | None = None,
+    window: ProfileOptions | None = None,
+) -> int:
+    """Profile a run, give the compiler what it cost, and prove that it was used.
+
+    Exit code 0 when the compiler used the profile, 1 when that is not proved.
+
+    Args:
+        command: What to run, behind `--`.
+        profile: Use this profile instead of measuring one.
+        loop: How the profile is made and tried.
+        report: What is printed.
+        workload: How it is run.
+        window: What is profiled.
+    """
+    report = report or ReportOptions()
+    task = make_task("manual", command, workload, window, loop)
+    if report.print_only:
+        print(manual_script(task, profile), end="")
+        return 0
+    feedback = run_manual(task, say, profile)
+    document = feedback_document(feedback)
+    data, digest = lambda: feedback_json(feedback), feedback_digest(feedback)
+    deliver(task.directory, document, data, digest, as_json=report.json)
+    return 0 if feedback.used else 1
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class NsightOptions:
+    """How Nsight Systems measures.
+
+    Args:
+        from_: An export that exists (.sqlite, .nsys-rep, nsys-jax zip); several are its ranks.
+        nsys_option: Passed on to `nsys profile`: --nsys-option=--delay=60.
+        disable_async: Measure with async collectives off, as older guides do: another program.
+    """
+
+    from_: Annotated[
+        tuple[str, ...], Parameter(name="--from", show_default=False, consume_multiple=True)
+    ] = ()
+    nsys_option: Many = ()
+    disable_async: Switch = False
+
+
+def nsys(
+    *command: str,
+    nsight: NsightOptions | None = None,
+    loop: LoopOptions | None = None,
+    report: ReportOptions | None = None,
+    workload: WorkloadOptions | None = None,
+    window: ProfileOptions | None = None,
+) -> int:
+    """Profile a run with Nsight Systems, give the compiler what it cost, and prove it was used.
+
+    Exit code 0 when the compiler used the profile, 1 when that is not proved.
+
+    Args:
+        command: What to run, behind `--`.
+        nsight: How it is measured.
+        loop: How the profile is made and tried.
+        report: What is printed.
+        workload: How it is run.
+        window: What is profiled in the compared runs, where the program names no steps.
+    """
+    report, given = report or ReportOptions(), nsight or NsightOptions()
+    how = Nsight(given.from_, given.nsys_option, disable_async=given.disable_async)
+    task = make_task("nsys", command, workload, window, loop)
+    if report.print_only:
+        print(nsys_script(task, how), end="")
+        return 0
+    feedback = run_nsys(task, how, say)
+    document = feedback_document(feedback)
+    data, digest = lambda: feedback_json(feedback), feedback_digest(feedback)
+    deliver(task.directory, document, data, digest, as_json=report.json)
+    return 0 if feedback.used else 1

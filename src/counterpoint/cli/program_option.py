@@ -1,0 +1,69 @@
+"""The option --program: a compiled program, wherever it is kept."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Final
+
+from counterpoint.cli.progress import Progress
+from counterpoint.compile.inputs.function import names_function
+from counterpoint.core.errors import InputError, UsageError
+from counterpoint.pgle.subject import Subject, find_subject, is_lowered
+
+_DUMPED: Final = "run it with XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_as_proto', and name DIR"
+_WRITE: Final = (
+    "from {module} import {name} as make; step, arguments = make({devices});"
+    " lowered = step.trace(*arguments).lower(lowering_platforms=('cuda',));"
+    " open('step.mlir', 'w').write(lowered.as_text(debug_info=True))"
+)
+
+
+def refuse_function(path: Path, *, scheduled: bool, devices: int = 8) -> None:
+    """Refuse `file.py:make_step`, which only `predict` calls.
+
+    `scheduled`: wanted is what XLA made of the step, and not the step.
+    """
+    if not names_function(str(path)):
+        return
+    raise UsageError(
+        f"--program {path}: this is a function, and --program takes files and directories",
+        why="only `counterpoint predict` calls functions",
+        next=_DUMPED if scheduled else _written(path, devices),
+    )
+
+
+def _written(path: Path, devices: int) -> str:
+    """A line that writes StableHLO; it runs where the file or the package lies."""
+    home, _, name = path.name.partition(":")
+    code = _WRITE.format(module=home.removesuffix(".py"), name=name, devices=devices)
+    there = f"cd {shlex.quote(str(path.parent))} && " if path.parent != Path() else ""
+    return (
+        f"{there}JAX_PLATFORMS=cpu XLA_FLAGS=--xla_force_host_platform_device_count={devices}"
+        f" python -c {shlex.quote(code)}; then --program step.mlir"
+    )
+
+
+def finished_program(path: Path, module: str | None) -> Subject:
+    """The program, refused where XLA has not optimised it or did so for another machine."""
+    refuse_function(path, scheduled=True)
+    if path.exists() and is_lowered(path):
+        raise InputError(
+            f"{path} is StableHLO, in which XLA has placed no collectives yet",
+            why="wanted is what XLA made of it: HLO after optimisation (.hlo.pb or text), a"
+            " directory of XLA's dumps, a Run, or a profile that embeds its HLO",
+            next="run with XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_as_proto', and name DIR",
+        )
+    with Progress("reading") as progress:
+        progress.say(f"reading {path.name}")
+        subject = find_subject(path, module)
+    if subject.platform in ("cpu", "tpu"):
+        raise InputError(
+            f"{subject.where}: {subject.program.name} was compiled for"
+            f" {subject.platform.upper()}, and these flags are of XLA's GPU compiler",
+            why="XLA places other collectives there, and merges them by other rules; devices that"
+            " are only pretended (xla_force_host_platform_device_count) are CPUs, too: a Run or"
+            " a dump of GPUs is needed",
+            next="counterpoint run -- python train.py",
+        )
+    return subject

@@ -1,0 +1,382 @@
+"""What the options of `tune` come to: which parts run, by what plan; checked before that."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from counterpoint.cli.tune_options import PlaceOptions, RaceOptions, SearchOptions, TriedOptions
+from counterpoint.core.documents import beside
+from counterpoint.core.errors import UsageError
+from counterpoint.timeline.sessions import refuse_url
+from counterpoint.tune.plan import Budget
+
+if TYPE_CHECKING:
+    from counterpoint.flags import Settings
+    from counterpoint.hardware import Target
+    from counterpoint.tune.executors.executor import Shape
+    from counterpoint.tune.plan import Plan
+    from counterpoint.tune.request import Asked
+    from counterpoint.tune.statistics.estimate import Rule
+    from counterpoint.workflow.prediction.unknown_flags import Question
+
+
+_SECONDS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_UNITS: Final = {
+    word: unit
+    for unit, words in {
+        "s": "s sec secs second seconds",
+        "m": "m min mins minute minutes",
+        "h": "h hr hrs hour hours",
+        "d": "d day days",
+        "trials": "trial trials",
+    }.items()
+    for word in words.split()
+}
+_PART: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]+)?)\s*([a-z]+)")
+_SHARE: Final = re.compile(r"([0-9]{1,3}(?:\.[0-9]+)?|\.[0-9]+)\s*(%?)")
+_EXAMPLE: Final = "--budget '20 trials, 2h'"
+
+
+def read_budget(text: str | None) -> Budget:
+    """`2h`, `2 hours`, `1h30m`, `20 trials`, `20 trials, 2h`; each unit once."""
+    if text is None:
+        return Budget()
+    rest = re.sub(r"[\s,]+|\band\b", " ", text.strip().lower()).strip()
+    said: dict[str, str] = {}
+    while rest:
+        part = _PART.match(rest)
+        unit = _UNITS.get(part[2]) if part else None
+        if part is None or unit is None:
+            raise _bad_budget(text)
+        if unit in said:
+            raise _bad_budget(text, f"{said[unit]} {unit}, and {part[1]} {unit}: which?")
+        said[unit] = part[1]
+        rest = rest[part.end() :].strip()
+    trials = said.pop("trials", None)
+    seconds = sum(float(number) * _SECONDS[unit] for unit, number in said.items())
+    if (trials is None and not said) or (said and not seconds):
+        raise _bad_budget(text)
+    if trials is not None and (not trials.isdecimal() or int(trials) == 0):
+        raise _bad_budget(text)
+    return Budget(trials=None if trials is None else int(trials), seconds=seconds or None)
+
+
+def _bad_budget(text: str, why: str | None = None) -> UsageError:
+    if why is None and re.fullmatch(r"\s*[0-9]+(\.[0-9]+)?\s*", text):
+        why = f"{text.strip()} of what? with a space between, both stand in quotes"
+    return UsageError(
+        f"--budget takes a time, a number of trials, or both, not {text!r}", why=why, next=_EXAMPLE
+    )
+
+
+def read_share(option: str, text: str, *, example: str, of: str = "the step") -> float:
+    """`2%` or `0.02`; what is over a half can't be meant."""
+    written = _SHARE.fullmatch(text.strip())
+    value = float("nan") if written is None else float(written[1]) / (100 if written[2] else 1)
+    if not 0 <= value <= 0.5:
+        raise UsageError(
+            f"{option} takes a share of {of} from 0 to 50%, not {text!r}",
+            next=f"{option} {example}",
+        )
+    return value
+
+
+def refuse_low(option: str, value: float | None, least: float) -> None:
+    """An error where a number is below what makes sense."""
+    if value is not None and not least <= value < float("inf"):
+        raise UsageError(f"{option} takes a number from {least:g} on, not {value:g}")
+
+
+HOME: Final = Path("counterpoint-studies")
+_LEAST_CAP: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """All options, by what they are about."""
+
+    tried: TriedOptions
+    search: SearchOptions
+    race: RaceOptions
+    place: PlaceOptions
+
+
+def make_asked(command: Sequence[str], given: Given, out: Path | None) -> Asked:
+    """All that is asked, checked."""
+    from counterpoint.hardware import parse_target
+    from counterpoint.tune.request import Asked, check
+
+    words = tuple(command)
+    workload = _workload(given.search.predict, words)
+    measure = _measures(workload, words, given)
+    _refuse_idle(given, predicts=given.search.target is not None, measure=measure)
+    if measure and words:
+        _refuse_missing(words, given.place)
+    if out is not None:
+        refuse_url(out)
+    target = parse_target(given.search.target) if given.search.target is not None else None
+    base = _base(words, given.tried, target)
+    plan = _plan(given, target)
+    _refuse_unreadable(given.tried.arm, given.tried.space)
+    asked = Asked(
+        workload=workload,
+        command=words,
+        target=target,
+        directory=out or _directory(workload, words),
+        base=base,
+        plan=plan,
+        question=_question(given, base) if target is not None else None,
+        executor=given.place.executor,
+        executor_options=_executor_options(given.place),
+        arms=given.tried.arm,
+        confirm=given.race.confirm,
+        program=given.search.program,
+        measure=measure,
+    )
+    check(asked)
+    return asked
+
+
+def _workload(predict: tuple[str, ...] | None, command: tuple[str, ...]) -> str | None:
+    if predict is None or (not predict and command):
+        return None
+    if len(predict) != 1:
+        raise UsageError(
+            "--predict takes one workload" + (f", not {shlex.join(predict)}" if predict else ""),
+            why="a file or directory, file.py:function; or nothing, and a command behind `--`",
+            next="counterpoint tune --predict step.py:make_step --target 8xH100",
+        )
+    return predict[0]
+
+
+def _measures(workload: str | None, command: tuple[str, ...], given: Given) -> bool:
+    """Whether anything is run: a command, unless --predict stands alone or --confirm 0 says no."""
+    if not command:
+        return given.race.confirm is not None and given.race.confirm > 0
+    alone = given.search.predict is not None and workload is None
+    if alone and given.race.confirm:
+        raise UsageError(
+            f"--predict alone runs nothing, and --confirm {given.race.confirm} asks for runs",
+            next="leave --predict out",
+        )
+    return not alone and given.race.confirm != 0
+
+
+_OF_SEARCH: Final = ("profile", "nccl_table", "gemm_table", "kernel_table", "calibration")
+
+
+def _refuse_idle(given: Given, *, predicts: bool, measure: bool) -> None:
+    """Options that would do nothing are a misunderstanding."""
+    search, race = given.search, given.race
+    if not predicts:
+        idle = [it for it in (*_OF_SEARCH, "devices", "program") if getattr(search, it)]
+        if search.predict is not None or idle:
+            word = "predict" if search.predict is not None else idle[0].replace("_", "-")
+            raise UsageError(
+                f"--{word} needs a --target: which GPUs, and how many?",
+                next="--target 8xH100",
+            )
+        if race.confirm is not None:
+            raise UsageError(
+                "--confirm needs a --target: it says how many of the predicted arms are run",
+                next="--target 8xH100",
+            )
+    if not measure:
+        spent = ("budget", "target_gain", "steps", "timeout", "hang_after", "ablate")
+        for it in (*spent, "loss_tolerance"):
+            if getattr(race, it):
+                raise UsageError(
+                    f"--{it.replace('_', '-')} is about trials, and none is run",
+                    next="counterpoint tune --target 8xH100 -- python train.py",
+                )
+
+
+def _refuse_missing(command: tuple[str, ...], place: PlaceOptions) -> None:
+    """A program that is not there; elsewhere than here, nobody can tell."""
+    from counterpoint.capture.request import refuse_missing
+
+    if place.executor not in (None, "local"):
+        return
+    if re.fullmatch(r"s[how]{2,4}", command[0]) and shutil.which(command[0]) is None:
+        raise UsageError(
+            f"{command[0]} was not found",
+            why="the words behind `--` are what is run",
+            next=f"counterpoint tune show {shlex.join(command[1:2]) or 'STUDY'}",
+        )
+    refuse_missing(command, os.environ, "counterpoint tune ...")
+
+
+def _base(command: tuple[str, ...], tried: TriedOptions, target: Target | None) -> Settings:
+    """What the shell's XLA_FLAGS say counts for a command, which inherits them."""
+    from counterpoint.capture.request import find_interpreter
+    from counterpoint.flags import Settings, inherited_settings
+    from counterpoint.workflow.prediction.subject import base_settings
+
+    python = find_interpreter(command, os.environ) if command and tried.recipe else None
+    settings = base_settings(
+        tried.recipe,
+        tried.set_,
+        tried.env,
+        version=python.versions.get("jaxlib") if python else None,
+        chip=target.gpu if target is not None else None,
+    )
+    inherited = inherited_settings(os.environ) if command else Settings()
+    return inherited.merged(settings) if inherited.xla else settings
+
+
+def _refuse_unreadable(arms: tuple[str, ...], space: Path | None) -> None:
+    """Names of a study's arms are read where its dimensions are known."""
+    from counterpoint.flags import Settings
+    from counterpoint.tune.space.labels import is_label
+    from counterpoint.tune.space.space_file import SpaceFile, drafts_for, read_space
+    from counterpoint.workflow.prediction.subject import candidate
+
+    if not arms:
+        return
+    drafts = drafts_for(read_space(space) if space is not None else SpaceFile(file=""))
+    for text in arms:
+        if is_label(text, drafts):
+            continue
+        try:
+            candidate(text, Settings())
+        except UsageError as error:
+            said = [it and it.replace("--candidate", "--arm") for it in (error.why, error.next)]
+            what = error.what.replace("--candidate", "--arm")
+            what = what if "--arm" in what else f"--arm {what}"
+            raise UsageError(what, why=said[0], next=said[1]) from None
+
+
+def _plan(given: Given, target: Target | None) -> Plan:
+    from counterpoint.tune.executors.executor import Limits
+    from counterpoint.tune.plan import Plan
+
+    search, race = given.search, given.race
+    refuse_low("--candidates", search.candidates, 1)
+    refuse_low("--shortlist", search.shortlist, 1)
+    refuse_low("--jobs", search.jobs, 1)
+    refuse_low("--confirm", race.confirm, 0)
+    refuse_low("--confirm-rows", race.confirm_rows, 0)
+    _refuse_few(race.steps)
+    refuse_low("--timeout", race.timeout, 0.001)
+    refuse_low("--hang-after", race.hang_after, 0.001)
+    return Plan(
+        budget=read_budget(race.budget),
+        candidates=search.candidates,
+        shortlist=search.shortlist,
+        rule=_rule(race),
+        confirm_rows=race.confirm_rows,
+        target_gain=_share("--target-gain", race.target_gain, "2%", "the step"),
+        shape=_shape(given.place, target),
+        limits=Limits(timeout_s=race.timeout, hang_after_s=race.hang_after, steps=race.steps),
+        loss_tolerance=_share("--loss-tolerance", race.loss_tolerance, "0.1%", "the loss"),
+        ablate=race.ablate,
+        seed=given.tried.seed,
+        jobs=search.jobs,
+        space_file=_there("--space", given.tried.space),
+    )
+
+
+def _refuse_few(steps: int | None) -> None:
+    """Trials of so few steps would all be made, and none would give a figure."""
+    from counterpoint.tune.trial.steady import ENOUGH, FEWEST
+
+    refuse_low("--steps", steps, 1)
+    if steps is not None and steps < FEWEST:
+        raise UsageError(
+            f"--steps {steps} is too few",
+            why=f"a step time needs {FEWEST} steps that nothing disturbs, and the first ones are"
+            " warm-up",
+            next=f"--steps {2 * ENOUGH}",
+        )
+
+
+def _share(option: str, text: str | None, example: str, of: str) -> float | None:
+    return None if text is None else read_share(option, text, example=example, of=of)
+
+
+def _there(option: str, path: Path | None) -> Path | None:
+    if path is not None and path.is_dir():
+        raise UsageError(f"{option} {path}: is a directory", why="it takes a TOML or JSON file")
+    if path is not None and not path.exists():
+        raise UsageError(f"{option} {path}: no such file")
+    return path
+
+
+def _rule(race: RaceOptions) -> Rule:
+    from counterpoint.tune.statistics.estimate import Rule
+
+    refuse_low("--cap", race.cap, _LEAST_CAP)
+    looks = (*range(_LEAST_CAP, race.cap, 2), race.cap)
+    indifferent = read_share("--indifferent", race.indifferent, example="0.5%")
+    return Rule(indifferent=indifferent, cap=race.cap, looks=looks)
+
+
+def _shape(place: PlaceOptions, target: Target | None) -> Shape:
+    from counterpoint.tune.executors.choose import nodes_around
+    from counterpoint.tune.executors.executor import Shape
+
+    refuse_low("--nodes", place.nodes, 1)
+    refuse_low("--ranks-per-node", place.ranks_per_node, 1)
+    around = nodes_around() if place.executor in (None, "slurm") else None
+    nodes = place.nodes or around or _nodes_wanted(place, target)
+    return Shape(nodes=nodes, per=place.per, ranks_per_node=place.ranks_per_node)
+
+
+def _nodes_wanted(place: PlaceOptions, target: Target | None) -> int:
+    elsewhere = place.executor in ("slurm-batch", "ray")
+    return target.hosts if elsewhere and target is not None else 1
+
+
+def _executor_options(place: PlaceOptions) -> dict[str, str]:
+    said = {
+        "gpus": place.gpus,
+        "cpus": place.cpus,
+        "slurm": place.slurm,
+        "ray-address": place.ray_address,
+    }
+    return {name: it for name, it in said.items() if it is not None}
+
+
+def _question(given: Given, base: Settings) -> Question:
+    from counterpoint.workflow.prediction.unknown_flags import Question
+
+    search = given.search
+    refuse_low("--devices", search.devices, 1)
+    refuse_low("--compile-timeout", search.compile_timeout, 0.001)
+    return Question(
+        settings=base,
+        recipes=given.tried.recipe,
+        profile=search.profile,
+        nccl_tables=search.nccl_table,
+        gemm_table=search.gemm_table,
+        kernel_table=search.kernel_table,
+        calibration=search.calibration,
+        inherited=dict(os.environ),
+        devices=search.devices,
+        jobs=search.jobs,
+        timeout_s=search.compile_timeout,
+    )
+
+
+def _directory(workload: str | None, command: tuple[str, ...]) -> Path:
+    """A new one, by date and by what is tuned."""
+    stem = HOME / f"{datetime.now().astimezone():%Y%m%d-%H%M%S}-{_name(workload, command)}"
+    return beside(stem) if stem.exists() else stem
+
+
+def _name(workload: str | None, command: tuple[str, ...]) -> str:
+    if workload is not None:
+        said = Path(workload.partition(":")[0] or workload).stem
+    else:
+        words = [it for it in command if not it.startswith("-")]
+        said = next((it for it in words if it.endswith((".py", ".sh"))), words[0] if words else "")
+        said = Path(said).stem
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", said).strip("-.")[:60] or "study"

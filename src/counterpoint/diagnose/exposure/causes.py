@@ -1,0 +1,294 @@
+"""Shares: each exposed millisecond goes to one cause, so that no two rules count it.
+
+exposed time of a collective
+  ├─ `late_ms`  waiting for the device that comes last ............ STEP105
+  └─ `own_ms`   the rest, to the first rule that applies:
+       between TPU slices ......................................... STEP201
+       small, and others could be merged with it .................. STEP103
+       synchronous by a setting ................................... STEP102
+       large, at an end of the step ............................... STEP104
+       synchronous, though it could be hidden ..................... STEP102
+       the links carry no more, or no faster ...................... STEP106, STEP107
+       synchronous, with nothing beside it ........................ STEP102
+       asynchronous, and waited for ............................... STEP101
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from counterpoint.core.basis import Basis, Range
+from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.exposure.opportunities import AtEnd, Merger, at_ends, mergers
+from counterpoint.diagnose.exposure.synchrony import Synchronous, synchronous
+from counterpoint.diagnose.finding import Evidence
+from counterpoint.diagnose.metrics.collectives import collective_profile
+from counterpoint.diagnose.network.bound import is_tiny
+from counterpoint.diagnose.network.requirement import SCHEMA as CLASSIFIED
+from counterpoint.diagnose.network.requirement import Bound, classify
+from counterpoint.diagnose.savings import savings_of
+from counterpoint.timeline.operations import host_transfers
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+EXPOSED: Final = "STEP101"
+SYNCHRONOUS: Final = "STEP102"
+SMALL: Final = "STEP103"
+AT_END: Final = "STEP104"
+BANDWIDTH: Final = "STEP106"
+LATE_RANK: Final = "STEP105"
+LATENCY: Final = "STEP107"
+BETWEEN_SLICES: Final = "STEP201"
+
+_BOUNDS: Final = {Bound.BANDWIDTH: BANDWIDTH, Bound.LATENCY: LATENCY}
+_TOLD: Final = (
+    "wire_bytes", "movable_ms", "required_gbps", "achieved_gbps", "capacity_gbps", "bound", "why",
+)  # fmt: skip
+
+SCHEMA: Final = {
+    **{name: kind for name, kind in CLASSIFIED.items() if not name.startswith("own_")},
+    "code": pl.String,
+    "causes": pl.List(
+        pl.Struct({"bound": pl.String, "ms": pl.Float64, "code": pl.String, "why": pl.String})
+    ),
+}
+"""Of `causes`."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shares:
+    """`rows` are collectives that are exposed, with `late_ms`, `own_ms` and `code`."""
+
+    rows: tuple[dict[str, Any], ...]
+    synchronous: Mapping[str, Synchronous]
+    mergers: tuple[Merger, ...]
+    ends: Mapping[str, AtEnd]
+
+    def of(self, code: str) -> list[dict[str, Any]]:
+        """What a rule speaks of, the dearest first."""
+        own = [row for row in self.rows if row["code"] == code]
+        return sorted(own, key=lambda row: -row["own_ms"])
+
+
+def shares_of(case: Case) -> Shares:
+    """Of all collectives of the typical steps."""
+    rows = _exposed(case)
+    slices = set(host_transfers(case.timeline).select("program", "name").unique().rows())
+    between = [row for row in rows if (row["program"], row["op"]) in slices]
+    within = [row for row in rows if (row["program"], row["op"]) not in slices]
+    own = [row for row in within if row["program"] == case.timeline.step_program]
+    why = synchronous(case, own)
+    merged = mergers(case, own)
+    small = {name for merger in merged for one in merger.sets for name in one}
+    ends = at_ends(case, own)
+    for row in between:
+        row["code"] = BETWEEN_SLICES if row["own_ms"] > 0 else None
+    for row in within:
+        mine = row["program"] == case.timeline.step_program
+        name = str(row["op"]) if mine else ""
+        row["code"] = _code(row, why.get(name), small=name in small, at_end=name in ends)
+    return Shares(tuple(rows), why, merged, ends)
+
+
+def causes(case: Case) -> pl.DataFrame:
+    """`network.requirement.classify` with what each collective's place in the program tells.
+
+    The one classification that `network` shows and rules judge by. `causes` split the exposed time
+    as rules do, the dearest first; `bound`, `why` and `code` are the first of them. `code` is that
+    of the rule that speaks of a cause; null where none does.
+    """
+    shares = case.ask(shares_of)
+    known = {(row["program"], row["op"]): row for row in shares.rows}
+    told = [
+        _with_causes(shares, row, known.get((row["program"], row["op"])))
+        for row in case.ask(classify).to_dicts()
+    ]
+    return pl.DataFrame(told, schema=SCHEMA, orient="row")
+
+
+def _with_causes(
+    shares: Shares, row: dict[str, Any], known: dict[str, Any] | None
+) -> dict[str, Any]:
+    if known is None:  # nothing of it is exposed
+        return {**row, "code": None, "causes": []}
+    late: dict[str, Any] = {
+        "bound": Bound.LATE_RANK,
+        "ms": known["late_ms"],
+        "code": LATE_RANK,
+        "why": f"{known['late_ms']:.3g} of {known['exposed_ms']:.3g} ms exposed pass before the"
+        " last device comes",
+    }
+    split = [late, {**_own_cause(shares, row, known["code"]), "ms": known["own_ms"]}]
+    found = sorted((it for it in split if it["ms"] > 0), key=lambda it: -it["ms"])
+    first = {name: found[0][name] for name in ("bound", "why", "code")}
+    return {**row, **first, "causes": found}
+
+
+def _own_cause(shares: Shares, row: dict[str, Any], code: str | None) -> dict[str, Any]:
+    bound, why = row["own_bound"], row["own_why"]
+    if code == SMALL:
+        bound, why = Bound.SMALL, "XLA's combiner merges it with others at a larger threshold"
+    elif code == AT_END:
+        end = shares.ends[row["op"]]
+        side = "behind" if end.where == "end" else "before"
+        bound = Bound.AT_END
+        why = f"{side} it the program computes {end.beside_ms:.3g} ms: little can run beside it"
+    elif code == SYNCHRONOUS:
+        bound, why = Bound.SYNCHRONOUS, shares.synchronous[row["op"]].why
+    return {"bound": bound, "why": why, "code": code}
+
+
+def _exposed(case: Case) -> list[dict[str, Any]]:
+    # What waits while compute goes on costs nothing. What shows of a transfer that its slack would
+    # cover is there because somebody came late.
+    wait = pl.min_horizontal(pl.col("wait_ms").fill_null(0.0), "exposed_ms").clip(lower_bound=0.0)
+    return (
+        case.ask(collective_profile)
+        .filter(pl.col("exposed_ms") > 0)
+        .join(
+            case.ask(classify).select("program", "op", *_TOLD),
+            on=["program", "op"],
+            how="left",
+            nulls_equal=True,
+            maintain_order="left",
+        )
+        .with_columns(late_ms=wait)
+        .with_columns(own_ms=pl.col("exposed_ms") - pl.col("late_ms"))
+        .to_dicts()
+    )
+
+
+def _shows_by_gaps(row: dict[str, Any]) -> bool:
+    """Whether slack covers it, so that but gaps between the ops beside it are left."""
+    slack = row["slack_ms"]
+    covered = slack is not None and slack * row["count"] >= row["total_ms"]
+    return row["bound"] in (Bound.HIDDEN, Bound.GAPS) or (
+        row["bound"] == Bound.LATE_RANK and covered
+    )
+
+
+def _code(row: dict[str, Any], why: Synchronous | None, *, small: bool, at_end: bool) -> str | None:
+    if row["own_ms"] <= 0 or _shows_by_gaps(row):
+        return None
+    if small:
+        return SMALL
+    tiny = is_tiny(row["wire_bytes"], row["transfer_ms"])
+    asked = why is not None and why.by_setting
+    if at_end and not tiny and not asked:
+        return AT_END
+    if asked or (why is not None and why.can_change):
+        return SYNCHRONOUS
+    # What is left of one that waits for others most of its time is bound by something too.
+    bound = Bound.LATENCY if tiny and row["bound"] == Bound.LATE_RANK else row["bound"]
+    return _BOUNDS.get(bound, EXPOSED if why is None else SYNCHRONOUS)
+
+
+_SHOWN: Final = 5
+
+_LITTLE: Final = 0.1
+"""Share of what collectives hold up, below which moving other work beside them is no remedy."""
+
+Rows = Sequence[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Saving:
+    """Milliseconds of a median step, and what they rest on."""
+
+    ms: Range
+    basis: Basis
+
+
+def exposed_ms(rows: Rows) -> float:
+    """Their exposed time without waiting for late devices."""
+    return sum(row["own_ms"] for row in rows)
+
+
+def hiding(case: Case, rows: Rows) -> Saving:
+    """If they ran beside compute: at most what independent work is known for.
+
+    Nothing of it is sure: the scheduler may lack the memory, or know costs too badly. Where next to
+    no such work is there, only doing without them helps, or their loop's next turn.
+    """
+    gone = removing(case, rows)
+    covered = _covered(rows)
+    if covered is None or covered < _LITTLE * gone.ms.high:
+        return gone
+    return Saving(Range(0.0, min(gone.ms.high, covered)), gone.basis)
+
+
+def meanwhile(case: Case, rows: Rows) -> str:
+    """A sentence on what the schedule itself would allow; none where the simulator can't tell."""
+    step = case.timeline.step_program
+    told = case.ask(savings_of).beside(row["op"] for row in rows if row["program"] == step)
+    if told is None or told.high < _LITTLE * exposed_ms(rows):
+        return ""
+    return (
+        ". In the order of the schedule as it is, going on with what does not need them would gain"
+        f" {told.low:,.2f} to {told.high:,.2f} ms"
+    )
+
+
+def _covered(rows: Rows) -> float | None:
+    """What other work could cover of each, added up: the same work may cover several."""
+    if any(row["movable_ms"] is None for row in rows):
+        return None
+    return sum(min(row["own_ms"], row["movable_ms"] * row["count"]) for row in rows)
+
+
+def removing(case: Case, rows: Rows) -> Saving:
+    """If they took no time: what the simulator says, bounded by what is exposed."""
+    exposed = exposed_ms(rows)
+    step = case.timeline.step_program
+    told = case.ask(savings_of).without(row["op"] for row in rows if row["program"] == step)
+    if told is None:
+        return Saving(Range(0.0, exposed), case.basis)
+    high = min(told.high, exposed)
+    return Saving(Range(min(told.low, high), high), Basis.PREDICTED)
+
+
+def lessening(case: Case, rows: Rows, share: float) -> Saving:
+    """If they took less by at most a share."""
+    gone = removing(case, rows)
+    return Saving(Range(0.0, gone.ms.high * share), gone.basis)
+
+
+def evidence(case: Case, rows: Rows, ms: str = "own_ms") -> tuple[Evidence, ...]:
+    """The dearest of them."""
+    return tuple(case.evidence(row, ms) for row in rows[:_SHOWN])
+
+
+def kinds(rows: Rows) -> str:
+    """`all-gather and reduce-scatter`, the dearest first."""
+    sums: dict[str, float] = {}
+    for row in rows:
+        kind = str(row["kind"] or "communication")
+        sums[kind] = sums.get(kind, 0.0) + row["own_ms"]
+    named = sorted(sums, key=lambda kind: -sums[kind])
+    most = named[:3]
+    return " and ".join([", ".join(most[:-1]), most[-1]] if len(most) > 1 else most)
+
+
+def longest_chain(case: Case, names: Collection[str]) -> int:
+    """How many of these instructions of the step's program follow on each other at most.
+
+    Within one computation: what a loop repeats counts once. 0 without HLO.
+    """
+    program = case.program
+    if program is None:
+        return 0
+    asked = {it.name: it for name in names if (it := program.instruction(name)) is not None}
+    longest = 0
+    for computation in {it.computation for it in asked.values()}:
+        depth: dict[str, int] = {}
+        for it in program.computations[computation].instructions:  # operands stand before users
+            before = max((depth.get(name, 0) for name in it.operands), default=0)
+            depth[it.name] = before + (it.name in asked)
+        longest = max(longest, *depth.values())
+    return longest

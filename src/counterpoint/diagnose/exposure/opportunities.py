@@ -1,0 +1,235 @@
+"""Collectives at the ends of a step, mergeable collectives, and waits for late devices."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import polars as pl
+
+from counterpoint.core.basis import Basis
+from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.exposure.given import given_flags, on_gpu
+from counterpoint.diagnose.metrics.collectives import exposed_executions
+from counterpoint.diagnose.selection import PS_PER_MS
+from counterpoint.flags.advice.combiner import DEFAULT, KINDS, MOST_IN_ONE, Merging, Place, places
+from counterpoint.flags.advice.thresholds import flag_of
+from counterpoint.timeline.hosts.alignment import number_collectives, one_clock, stays, with_groups
+from counterpoint.timeline.model import Lane
+
+_AT_THE_END: Final = 0.1
+"""Share of the computing time that may lie between a collective and the end of its program: the
+optimizer's update stands there."""
+
+_ONCE: Final = 1.5
+"""Executions per step, on average, up to which one is no part of a loop."""
+
+_GIANT: Final = 0.02
+"""Share of the step that it must hold up."""
+
+
+@dataclass(frozen=True, slots=True)
+class AtEnd:
+    """`where` is "end" or "start"; `beside_ms` the compute between it and that end, in a run."""
+
+    where: str
+    beside_ms: float
+
+
+def at_ends(case: Case, rows: list[dict[str, Any]]) -> Mapping[str, AtEnd]:
+    """The exposed ones of `rows` (with `own_ms`) that stand at an end, by name."""
+    giants = [
+        row
+        for row in rows
+        if row["program"] == case.timeline.step_program
+        and row["own_ms"] > _GIANT * case.step_ms
+        and row["own_ms"] > 0.5 * row["total_ms"]
+        and row["count"] <= _ONCE
+    ]
+    if not giants:
+        return {}
+    compute = _around(case, [row["op"] for row in giants])
+    found: dict[str, AtEnd] = {}
+    for name, runs, before, after in compute.iter_rows():
+        whole = before + after
+        if after <= _AT_THE_END * whole:
+            found[name] = AtEnd("end", after / runs / PS_PER_MS)
+        elif before <= _AT_THE_END * whole:
+            found[name] = AtEnd("start", before / runs / PS_PER_MS)
+    return found
+
+
+def _around(case: Case, names: list[str]) -> pl.DataFrame:
+    """Per name, its runs on all devices, and picoseconds of computing before and after it there.
+
+    Windows need not be as many as the runs that they show parts of.
+    """
+    ops = case.timeline.ops.with_row_index("row").with_columns(
+        shown=pl.coalesce("pair", "op", "name")
+    )
+    spans = case.spans.filter(pl.col("run").is_not_null())
+    own = ops.filter(pl.col("shown").is_in(names) & (pl.col("lane") == Lane.COLLECTIVE))
+    mine = (
+        spans.join(own.select("row", "shown"), left_on="op", right_on="row")
+        .group_by("device", "run", "shown")
+        .agg(
+            pl.col("start_ps").min().alias("from_ps"),
+            (pl.col("start_ps") + pl.col("dur_ps")).max().alias("to_ps"),
+        )
+    )
+    work = ops.filter(pl.col("lane") == Lane.COMPUTE)["row"]
+    computing = spans.filter(pl.col("op").is_in(work.implode())).select(
+        "device", "run", "start_ps", "dur_ps"
+    )
+    return (
+        mine.join(computing, on=["device", "run"])
+        .group_by("shown")
+        .agg(
+            pl.struct("device", "run").n_unique().alias("runs"),
+            pl.col("dur_ps").filter(pl.col("start_ps") < pl.col("from_ps")).sum().alias("before"),
+            pl.col("dur_ps").filter(pl.col("start_ps") >= pl.col("to_ps")).sum().alias("after"),
+        )
+        .sort("shown")
+    )
+
+
+SMALL_BYTES: Final = 1 << 20
+"""Up to which starting a collective outweighs carrying it: NCCL comes to half its bandwidth at
+several MiB (nccl-tests on 8 H100 and on A100)."""
+
+_WALKED: Final = 4096
+"""Collectives in one computation up to which it is asked; beyond, answers take minutes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Merger:
+    """Instructions of one computation that would become fewer at a threshold of their kind."""
+
+    kind: str
+    computation: str
+    in_loop: bool
+    threshold: int
+    sets: tuple[tuple[str, ...], ...]
+
+    @property
+    def flag(self) -> str:
+        return flag_of(self.kind)
+
+
+def mergers(case: Case, rows: Sequence[Mapping[str, Any]]) -> tuple[Merger, ...]:
+    """Of the step's exposed collectives, which `rows` are."""
+    small = {row["op"] for row in rows if row["kind"] in KINDS and _is_small(row)}
+    if case.program is None or len(small) < 2 or not on_gpu(case):
+        return ()
+    flags = given_flags(case)
+    kinds = {row["kind"] for row in rows if row["op"] in small}
+    return tuple(
+        found
+        for kind in KINDS
+        if kind in kinds
+        for place in places(case.program, kind)
+        if (found := _merger(kind, place, small, _in_force(kind, flags))) is not None
+    )
+
+
+def _is_small(row: Mapping[str, Any]) -> bool:
+    """By what all ranks end up with, or start with."""
+    return row["bytes"] is not None and row["bytes"] <= SMALL_BYTES
+
+
+def _in_force(kind: str, flags: Mapping[str, str] | None) -> int:
+    """The threshold that did not merge them; 0 where nobody knows."""
+    if flags is None:
+        return 0
+    given = flags.get(flag_of(kind), "")
+    return int(given) if given.isdecimal() else DEFAULT
+
+
+def _merger(kind: str, place: Place, small: Collection[str], in_force: int) -> Merger | None:
+    asked = {at for at, part in enumerate(place.parts) if part.instruction in small}
+    now = {place.parts[at].instruction for at in asked}
+    if len(now) < 2 or len(place.parts) > _WALKED:
+        return None
+    best: tuple[int, int, tuple[tuple[str, ...], ...]] | None = None
+    merging = Merging(place)
+    for threshold in _thresholds(place, asked):
+        if threshold <= in_force:
+            continue
+        merging.reset()
+        merged = merging.run(threshold, range(len(place.parts)), MOST_IN_ONE)
+        sets = tuple(_sets(place, merged.sets, asked))
+        left = len(now) - sum(len(one) - 1 for one in sets)
+        if sets and (best is None or left < best[0]):
+            best = (left, threshold, sets)
+    if best is None:
+        return None
+    return Merger(kind, place.computation, place.in_loop, best[1], best[2])
+
+
+def _thresholds(place: Place, asked: set[int]) -> list[int]:
+    """The default where it is enough, else what holds the small ones, else what holds all."""
+    small = sum(place.parts[at].bytes for at in asked)
+    return sorted({DEFAULT, max(DEFAULT, small), max(DEFAULT, sum(p.bytes for p in place.parts))})
+
+
+def _sets(
+    place: Place, sets: Sequence[tuple[int, ...]], asked: set[int]
+) -> Iterator[tuple[str, ...]]:
+    """Small instructions that are several now and would be one."""
+    for one in sets:
+        names = dict.fromkeys(place.parts[at].instruction for at in sorted(asked & set(one)))
+        if len(names) > 1:
+            yield tuple(names)
+
+
+SCHEMA: Final = {"device": pl.UInt16, "step": pl.Int32, "waited_ps": pl.Int64}
+
+_STAY: Final = ("collective", "device", "step", "turn")
+_MEETING: Final = ("collective", "step", "turn", "group")
+
+
+def waits(case: Case) -> pl.DataFrame:
+    """One row per device and typical step in which it met others."""
+    timeline = case.timeline
+    if len(timeline.devices) < 2 or timeline.basis is Basis.PREDICTED:
+        return pl.DataFrame(schema=SCHEMA)
+    found = case.ask(exposed_executions)
+    if not len(found):
+        return pl.DataFrame(schema=SCHEMA)
+    ops = timeline.ops.with_row_index("row").filter(pl.col("lane") == Lane.COLLECTIVE)
+    grouped = with_groups(timeline, number_collectives(ops), stays(found, "step"), "step")
+    exposed = found.group_by(_STAY).agg(pl.col("exposed_ps").sum())
+    several = pl.col("host").n_unique().over(_MEETING) > 1
+    return (
+        grouped.filter(pl.col("group").is_not_null())
+        .filter(pl.len().over(_MEETING) > 1)
+        .join(exposed, on=_STAY)
+        .with_columns(host=pl.col("device").replace_strict(_hosts(case), return_dtype=pl.UInt16))
+        .with_columns(doubt=pl.col("host").replace_strict(_spreads(case), return_dtype=pl.Int64))
+        .with_columns(
+            wait=_wait(one_clock(timeline)),
+            doubt=pl.when(several).then(pl.col("doubt").max().over(_MEETING)).otherwise(0),
+        )
+        .with_columns(wait=pl.when(pl.col("wait") > pl.col("doubt")).then("wait").otherwise(0))
+        .group_by("device", "step")
+        .agg(waited_ps=pl.min_horizontal("wait", "exposed_ps").sum())
+        .cast({**SCHEMA})
+        .select(*SCHEMA)
+        .sort("device", "step")
+    )
+
+
+def _wait(comparable: bool) -> pl.Expr:
+    start, stay = pl.col("start_ps"), pl.col("dur_ps")
+    if not comparable:
+        return stay - stay.min().over(_MEETING)
+    return (start.max().over(_MEETING) - start).clip(0, stay)
+
+
+def _hosts(case: Case) -> dict[int, int]:
+    return {index: device.host for index, device in enumerate(case.timeline.devices)}
+
+
+def _spreads(case: Case) -> dict[int, int]:
+    return {i: host.clock_spread_ps or 0 for i, host in enumerate(case.timeline.hosts)}

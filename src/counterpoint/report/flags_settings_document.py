@@ -1,0 +1,313 @@
+"""`flags render` and `flags effective` as Documents."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from counterpoint.flags.effective import Difference, Outcome, Used
+from counterpoint.flags.settings import Changed, Channel, Settings
+from counterpoint.flags.written import Place, SlipKind, Written
+from counterpoint.report.document import (
+    Column,
+    Document,
+    Fact,
+    Facts,
+    Kind,
+    Section,
+    Table,
+    printable,
+)
+
+SCHEMA: Final = "counterpoint.flags.render/1"
+DIFFERENCE_SCHEMA: Final = "counterpoint.flags.render-diff/1"
+
+_LOST: Final = {
+    SlipKind.STRAY: "not a flag",
+    SlipKind.DASH: "not a flag",
+    SlipKind.SINGLE_DASH: "not a flag",
+    SlipKind.UNKNOWABLE: "known only when it runs",
+    SlipKind.NAMES_FILE: "names a file that is not read",
+    SlipKind.MISSING_FILE: "no such file",
+    SlipKind.TOO_LATE: "set too late",
+}
+_TITLES: Final = {
+    Channel.XLA_FLAGS: "XLA_FLAGS",
+    Channel.COMPILER_OPTIONS: "Compiler options",
+    Channel.ENVIRONMENT: "Environment",
+}
+
+
+def unread(written: Written) -> Iterator[str]:
+    """What is not in the settings that were read, one line each."""
+    for place, text, why in _left_out(written):
+        yield printable(f"left out: {place}: {text} ({why})")
+    for part in written.not_read:
+        yield printable(f"not read: {written.where}: {part}")
+    for note in written.notes:
+        yield printable(f"note: {written.where}: {note}")
+
+
+def unwritten(settings: Settings, form: str) -> Iterator[str]:
+    """What the form has no place for but a comment."""
+    if not settings.options or form == "compiler_options":
+        return
+    yield (
+        f"note: compiler options ({len(settings.options)}) stand in comments: they are of one"
+        " compile, and XLA_FLAGS would hold for all; --as compiler_options writes them"
+    )
+
+
+def _left_out(written: Written) -> Iterator[tuple[Place, str, str]]:
+    """Where, what, and why in a few words."""
+    for slip in written.slips:
+        if slip.kind in _LOST:
+            yield slip.place, slip.text, _LOST[slip.kind]
+        yield from ((one.place, one.text, "behind what stops XLA") for one in slip.lost)
+    yield from ((one.place, one.text, why) for one, why in written.refused)
+
+
+def render_json(settings: Settings, form: str, text: str, sources: Sequence[Written]) -> str:
+    """The settings, the text, and what was left out of which source."""
+    data: dict[str, Any] = {
+        "schema": SCHEMA,
+        "sources": [{"where": one.where, "form": one.form} for one in sources],
+        "xla_flags": [list(pair) for pair in settings.xla],
+        "compiler_options": dict(settings.options),
+        "environment": settings.variables,
+        "layout": asdict(settings.layout) if settings.layout else None,
+        "form": form,
+        "text": text,
+        "left_out": [
+            {"where": at.where, "line": at.line, "text": text, "why": why}
+            for one in sources
+            for at, text, why in _left_out(one)
+        ],
+        "unread": [{"where": one.where, "part": it} for one in sources for it in one.not_read],
+        "notes": [{"where": one.where, "note": note} for one in sources for note in one.notes],
+    }
+    return json.dumps(data, indent=1) + "\n"
+
+
+def difference_document(changes: Sequence[Changed], before: Sequence[str], after: str) -> Document:
+    """What changes, channel by channel."""
+    compared = f"{' + '.join(before)} -> {after}"
+    nothing = "" if changes else ": the same settings"
+    sections = [Section("Compared", printable(compared + nothing))]
+    for channel, title in _TITLES.items():
+        rows = tuple(_row(one) for one in changes if one.channel is channel)
+        if rows:
+            columns = (
+                Column("name", Kind.WORD),
+                Column("before", Kind.WORD),
+                Column("after", Kind.WORD),
+            )
+            sections.append(Section(title, f"{len(rows)}", (Table(columns=columns, rows=rows),)))
+    return Document(
+        sections=tuple(sections),
+        legend="- stands for a setting that is not given" if changes else "",
+        next=printable(f"counterpoint flags check {after}"),
+    )
+
+
+def _row(one: Changed) -> tuple[str, str, str]:
+    return one.name, _value(one.before), _value(one.after)
+
+
+def _value(value: str | None) -> str:
+    return "-" if value is None else printable(value) or '""'
+
+
+def difference_json(changes: Sequence[Changed], before: Sequence[str], after: str) -> str:
+    """The same as data; null stands for a setting that is not given."""
+    data = {
+        "schema": DIFFERENCE_SCHEMA,
+        "before": list(before),
+        "after": after,
+        "changes": [
+            {
+                "channel": str(one.channel),
+                "name": one.name,
+                "before": one.before,
+                "after": one.after,
+            }
+            for one in changes
+        ],
+    }
+    return json.dumps(data, indent=1) + "\n"
+
+
+FLAGS_EFFECTIVE_DOCUMENT_SCHEMA: Final = "counterpoint.flags.effective/1"
+
+_ORDER: Final = (
+    Outcome.IGNORED,
+    Outcome.ALTERED,
+    Outcome.UNSEEN,
+    Outcome.APPLIED,
+    Outcome.DEFAULT,
+)
+_MODULES: Final = 3
+_DEFAULT: Final = "(default)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effective:
+    """What there is to report of one Run or dump. `asked` is None where that is not known."""
+
+    where: str
+    module: str
+    modules: tuple[str, ...]
+    jaxlib: str
+    asked: str | None
+    used: tuple[Used, ...]
+    differences: tuple[Difference, ...]
+
+    @property
+    def lost(self) -> tuple[Used, ...]:
+        """What was asked for and did not come about."""
+        lost = (Outcome.IGNORED, Outcome.ALTERED)
+        return tuple(one for one in self.used if one.outcome in lost)
+
+
+def effective_document(found: Effective) -> Document:
+    """The report."""
+    sections = [_head(found), *_asked(found), *_elsewhere(found), *_differences(found)]
+    return Document(sections=tuple(sections), legend="", next=printable(_next(found)))
+
+
+def _head(found: Effective) -> Section:
+    others = len(found.modules) - 1
+    which = found.module + (f" (and {others} more: --module)" if others else "")
+    rows = [
+        Fact("module", printable(which)),
+        Fact("asked by", printable(found.asked or "? (name a source: --asked)")),
+        Fact("jaxlib", found.jaxlib),
+    ]
+    return Section("Flags", _counted(found), (Facts(tuple(rows)),))
+
+
+def _counted(found: Effective) -> str:
+    counts = Counter(one.outcome for one in found.used)
+    order = (*_ORDER, Outcome.ELSEWHERE)
+    words = [f"{counts[outcome]} {outcome}" for outcome in order if counts[outcome]]
+    return ", ".join(words) or "none beside the defaults"
+
+
+def _asked(found: Effective) -> list[Section]:
+    asked = [one for one in found.used if one.outcome is not Outcome.ELSEWHERE]
+    if not asked:
+        return []
+    rows = sorted(asked, key=lambda one: _ORDER.index(one.outcome))
+    columns = (
+        Column("flag", Kind.WORD),
+        Column("asked", Kind.WORD),
+        Column("used", Kind.WORD),
+        Column("outcome", Kind.WORD),
+        Column("why", Kind.WORD, 1),
+    )
+    cells = tuple(
+        (
+            one.name,
+            _flags_effective_document_value(one.asked),
+            _flags_effective_document_value(one.used),
+            str(one.outcome),
+            one.note,
+        )
+        for one in rows
+    )
+    return [Section("Asked", "", (Table(columns=columns, rows=_printable(cells)),))]
+
+
+def _elsewhere(found: Effective) -> list[Section]:
+    there = [one for one in found.used if one.outcome is Outcome.ELSEWHERE]
+    if not there:
+        return []
+    title, words = ("Set elsewhere", "not asked, and in effect")
+    if found.asked is None:
+        title, words = ("In effect", "whatever differs from the defaults")
+    columns = (Column("flag", Kind.WORD), Column("used", Kind.WORD), Column("by", Kind.WORD, 1))
+    cells = tuple((one.name, _flags_effective_document_value(one.used), one.note) for one in there)
+    return [Section(title, words, (Table(columns=columns, rows=_printable(cells)),))]
+
+
+def _differences(found: Effective) -> list[Section]:
+    if not found.differences:
+        return []
+    columns = (
+        Column("flag", Kind.WORD),
+        Column("used", Kind.WORD),
+        Column("in", Kind.NAME),
+    )
+    cells = tuple(
+        (
+            one.name,
+            _flags_effective_document_value(value) if value is not None else _DEFAULT,
+            modules,
+        )
+        for one in found.differences
+        for value, modules in _by_value(one.by_module)
+    )
+    words = f"flags that the {len(found.modules)} modules don't share"
+    table = Table(columns=columns, rows=_printable(cells))
+    return [Section("Between modules", words, (table,))]
+
+
+def _by_value(by_module: Mapping[str, str | None]) -> list[tuple[str | None, str]]:
+    values = dict.fromkeys(by_module.values())
+    found: list[tuple[str | None, str]] = []
+    for value in values:
+        names = [name for name, used in by_module.items() if used == value]
+        more = len(names) - _MODULES
+        shown = ", ".join(names[:_MODULES]) + (f" and {more} more" if more > 0 else "")
+        found.append((value, shown))
+    return found
+
+
+def _flags_effective_document_value(value: str | None) -> str:
+    if value is None:
+        return "?"
+    return value or "(empty)"
+
+
+def _printable(cells: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
+    return tuple(tuple(printable(cell) for cell in row) for row in cells)
+
+
+def _next(found: Effective) -> str:
+    if found.lost:
+        return shlex.join(["counterpoint", "flags", "show", found.lost[0].name])
+    if found.asked is None:
+        shown = [found.used[0].name] if found.used else []
+        return shlex.join(["counterpoint", "flags", *(["show", *shown] if shown else ["list"])])
+    return shlex.join(["counterpoint", "flags", "check", found.asked])
+
+
+def effective_json(found: Effective) -> str:
+    """The same as data, uncut. Null is what is not known, or the default of a module."""
+    data: dict[str, Any] = {
+        "schema": FLAGS_EFFECTIVE_DOCUMENT_SCHEMA,
+        "source": found.where,
+        "module": found.module,
+        "modules": [*found.modules],
+        "jaxlib": found.jaxlib,
+        "asked_by": found.asked,
+        "flags": [
+            {
+                "name": one.name,
+                "outcome": one.outcome.name.lower(),
+                "asked": one.asked,
+                "used": one.used,
+                "note": one.note,
+            }
+            for one in found.used
+        ],
+        "differences": [
+            {"name": one.name, "by_module": dict(one.by_module)} for one in found.differences
+        ],
+        "next": _next(found),
+    }
+    return json.dumps(data, indent=1, allow_nan=False) + "\n"

@@ -1,0 +1,224 @@
+"""The clocks of several hosts, aligned on collectives that all ranks take part in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import polars as pl
+
+from counterpoint.hlo import replica_groups
+from counterpoint.timeline.model import Lane, Timeline
+
+_BY_HOST: Final = r"^(send|recv)(-done)?$"
+
+
+@dataclass(frozen=True, slots=True)
+class Offset:
+    """What to subtract from a host's times, and how far its collectives stray (median)."""
+
+    ps: int
+    spread_ps: int
+    collectives: int
+
+
+def find_offsets(
+    spans: pl.DataFrame, ops: pl.DataFrame, runs: pl.DataFrame, hosts: list[int]
+) -> dict[int, Offset]:
+    """Offset of each host against the first; hosts with nothing in common are left out.
+
+    `hosts` gives the host of each device. Spans need the run they belong to: the same collective on
+    another host is the one of the same name, in the same run, at the same turn.
+    """
+    found = (
+        shared_ends(spans, ops, runs, hosts)
+        .group_by("host")
+        .agg(
+            pl.col("difference").median().alias("ps"),
+            (pl.col("difference") - pl.col("difference").median()).abs().median().alias("spread"),
+            pl.len().alias("collectives"),
+        )
+    )
+    return {
+        host: Offset(round(ps), round(spread), count)
+        for host, ps, spread, count in found.select("host", "ps", "spread", "collectives").rows()
+    }
+
+
+def shared_ends(
+    spans: pl.DataFrame, ops: pl.DataFrame, runs: pl.DataFrame, hosts: list[int]
+) -> pl.DataFrame:
+    """Ends of shared collectives on each host: `end_ps`, and its `difference` from the first's."""
+    ends = _ends(spans, ops, runs, hosts)
+    first = ends.filter(pl.col("host") == hosts[0]).drop("host")
+    keys = ["program", "op", "index", "turn"]
+    return ends.join(first, on=keys, suffix="_first").with_columns(
+        difference=pl.col("end_ps") - pl.col("end_ps_first")
+    )
+
+
+def step_ends(
+    spans: pl.DataFrame, ops: pl.DataFrame, runs: pl.DataFrame, hosts: list[int], program: int
+) -> pl.DataFrame:
+    """When one collective, the same in every run of a program, ended on each host.
+
+    Columns host, index, end_ps; none where no collective is of all devices.
+    """
+    ends = _ends(spans, ops, runs, hosts).filter(pl.col("program") == program)
+    most = (
+        ends.group_by("op", "turn").len().sort("len", "op", "turn", descending=[True, False, True])
+    )
+    return ends.join(most.head(1), on=["op", "turn"], how="semi").select("host", "index", "end_ps")
+
+
+def _ends(
+    spans: pl.DataFrame, ops: pl.DataFrame, runs: pl.DataFrame, hosts: list[int]
+) -> pl.DataFrame:
+    # With some hosts missing, a collective of everybody has more members than there are devices.
+    largest = ops.filter(pl.col("lane") == Lane.COLLECTIVE)["group_size"].max()
+    everybody = max(len(hosts), largest) if isinstance(largest, int) else len(hosts)
+    everywhere = (pl.col("group_size") == everybody) | pl.col("group_size").is_null()
+    # Parts of a transfer between slices end when their own host is ready for them.
+    by_host = pl.col("opcode").fill_null("").str.contains(_BY_HOST) & ~pl.col("collective").is_in(
+        ["send", "recv"]
+    )
+    wanted = ops.with_row_index("row").filter(
+        (pl.col("lane") == Lane.COLLECTIVE) & ~pl.col("async_window") & everywhere & ~by_host
+    )
+    members = spans.filter(pl.col("run").is_not_null()).join(
+        wanted.select("row", "program", name="op"), left_on="op", right_on="row"
+    )
+    numbered = members.join(runs.with_row_index("run").select("run", "index"), on="run").sort(
+        "start_ps"
+    )
+    return (
+        numbered.with_columns(
+            turn=pl.int_range(pl.len()).over("device", "run", "program", "name"),
+            host=pl.col("device").replace_strict(dict(enumerate(hosts)), return_dtype=pl.Int64),
+            end_ps=pl.col("start_ps") + pl.col("dur_ps"),
+        )
+        .drop("op")
+        .rename({"name": "op"})
+        .group_by("host", "program", "op", "index", "turn")
+        .agg(pl.col("end_ps").max())
+    )
+
+
+def number_collectives(ops: pl.DataFrame) -> pl.DataFrame:
+    """Collective ops, all parts of one instruction on all hosts under one number."""
+    named = ops.with_columns(name=pl.coalesce("pair", "op", "name"))
+    return named.with_columns(collective=pl.struct("program", "name").rank("dense"))
+
+
+def stays(spans: pl.DataFrame, occasion: str) -> pl.DataFrame:
+    """One row per execution on a device: its start-to-done window, or its parts joined.
+
+    A GPU shows one kernel; a TPU core shows the start and the wait at the done, and sometimes the
+    window between them on a line of its own. `spans` tell their `collective`, whether they are an
+    `async_window`, and as which `turn` of their `occasion` (a column of steps or runs) they came.
+    """
+    windowed = pl.col("async_window").any().over("collective")
+    end = pl.col("start_ps") + pl.col("dur_ps")
+    return (
+        spans.filter(pl.col("async_window") | ~windowed)
+        .group_by("collective", "device", occasion, "turn")
+        .agg(pl.col("start_ps").min(), (end.max() - pl.col("start_ps").min()).alias("dur_ps"))
+    )
+
+
+def meetings(timeline: Timeline, grouped: pl.DataFrame, occasion: str) -> pl.DataFrame:
+    """One row per meeting of a replica group, of stays that `with_groups` has grouped.
+
+    Columns: collective, occasion, turn, group, `fastest` (the stay without waiting, in ps), `wait`
+    (of all devices, in ps), `last` (a device that stayed that long), `devices` (how many met).
+    """
+    last_comes = pl.col("start_ps").max()
+    waits = (last_comes - pl.col("start_ps")).clip(0, pl.col("dur_ps"))
+    order = [pl.col("start_ps"), -pl.col("dur_ps"), pl.col("device")]
+    if not one_clock(timeline):
+        waits, order = pl.col("dur_ps") - pl.col("dur_ps").min(), order[1:]
+    return grouped.group_by("collective", occasion, "turn", "group").agg(
+        pl.col("dur_ps").sort_by(order).last().alias("fastest"),
+        waits.sum().alias("wait"),
+        pl.col("device").sort_by(order).last().alias("last"),
+        pl.len().alias("devices"),
+    )
+
+
+def one_clock(timeline: Timeline) -> bool:
+    """Whether starts of different hosts can be compared."""
+    return all(host.clock_offset_ps is not None for host in timeline.hosts[1:])
+
+
+_TOGETHER: Final = 0.9
+"""Share of executions in which all members must overlap for groups to be believed."""
+
+_SCHEMA: Final = {"collective": pl.UInt32, "device": pl.UInt16, "group": pl.UInt32}
+
+
+def with_groups(
+    timeline: Timeline, ops: pl.DataFrame, stays: pl.DataFrame, occasion: str
+) -> pl.DataFrame:
+    """Stays with `group`, the number of the device's replica group; null where not known.
+
+    `ops` has one row per op with the number of its `collective`. Stays belong together that have
+    the same `occasion`, a column of steps or of runs, and the same `turn` in it.
+    """
+    rows = [
+        (number, device, group)
+        for number, members in _members(timeline, ops).items()
+        for device, group in members.items()
+    ]
+    known = pl.DataFrame(rows, schema=_SCHEMA, orient="row")
+    placed = stays.join(known, on=["collective", "device"], how="left")
+    same_clock = ["collective", occasion, "turn", "group", "clock"]
+    together = (
+        placed.filter(pl.col("group").is_not_null())
+        .with_columns(clock=pl.col("device").replace_strict(_clocks(timeline), default=None))
+        .group_by(same_clock)
+        .agg(
+            (pl.col("start_ps").max() <= (pl.col("start_ps") + pl.col("dur_ps")).min()).alias("met")
+        )
+        .group_by("collective")
+        .agg(pl.col("met").mean() >= _TOGETHER)
+    )
+    believed = placed.join(together, on="collective", how="left", maintain_order="left")
+    return believed.with_columns(group=pl.when("met").then("group")).drop("met")
+
+
+def _clocks(timeline: Timeline) -> dict[int, int]:
+    """The clock of each device: hosts that were not aligned with the first keep their own."""
+    own = [
+        index if host.clock_offset_ps is None else 0 for index, host in enumerate(timeline.hosts)
+    ]
+    return {index: own[device.host] for index, device in enumerate(timeline.devices)}
+
+
+def _members(timeline: Timeline, ops: pl.DataFrame) -> dict[int, dict[int, int]]:
+    """Per collective, the group of each device."""
+    devices = timeline.devices
+    order = sorted(range(len(devices)), key=lambda i: (devices[i].host, devices[i].ordinal))
+    found: dict[int, dict[int, int]] = {}
+    for op in ops.unique("collective", keep="first", maintain_order=True).iter_rows(named=True):
+        size = op["group_size"]
+        if size is None or size == len(devices):
+            # Everybody, or as far as anybody knows.
+            found[op["collective"]] = dict.fromkeys(order, 0)
+        else:
+            found[op["collective"]] = _by_replica_groups(timeline, op, order)
+    return found
+
+
+def _by_replica_groups(timeline: Timeline, op: dict[str, Any], order: list[int]) -> dict[int, int]:
+    program = timeline.programs[int(op["program"])].hlo() if op["program"] is not None else None
+    instruction = program.instruction(op["name"]) if program is not None else None
+    if program is None or instruction is None:
+        return {}
+    if program.num_partitions * program.num_replicas != len(order):
+        return {}
+    return {
+        order[member]: number
+        for number, group in enumerate(replica_groups(program, instruction))
+        for member in group
+        if member < len(order)
+    }

@@ -1,0 +1,445 @@
+"""One Timeline from the Recordings of one or more hosts.
+
+Programs are matched by name and order (`programs`); the k-th run of one on a device belongs with
+its k-th run on every other. Clocks are brought together on collectives (`align`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from counterpoint.core.basis import Basis
+from counterpoint.core.errors import InputError
+from counterpoint.hlo import Program
+from counterpoint.timeline.device import Device, Host
+from counterpoint.timeline.hosts.alignment import Offset, find_offsets, step_ends
+from counterpoint.timeline.hosts.consistency import (
+    absent_hosts,
+    differing_chips,
+    other_times,
+    require_same_kind,
+    strangers,
+    suspect_copies,
+    told_already,
+)
+from counterpoint.timeline.hosts.counterparts import LAST, match_hosts
+from counterpoint.timeline.model import (
+    HOST_EVENTS,
+    RUNS,
+    SPANS,
+    TRANSFERS,
+    ProgramEntry,
+    Timeline,
+    without_idle_devices,
+)
+from counterpoint.timeline.operations import describe_ops
+from counterpoint.timeline.programs import (
+    SharedOps,
+    claim_ops,
+    identify,
+    program_keys,
+    program_order,
+)
+from counterpoint.timeline.recording import (
+    EmbeddedProgram,
+    Origin,
+    Recording,
+    on_clock_of,
+    origin_of,
+)
+from counterpoint.timeline.runs import NO_PROGRAM, NO_RUN, FoundRuns, find_runs
+from counterpoint.timeline.step_markers import number_runs
+from counterpoint.timeline.steps import dominant, find_steps
+
+
+@dataclass(slots=True)
+class Gathered:
+    """What was read of the hosts so far; `gather` adds one."""
+
+    programs: list[ProgramEntry] = field(default_factory=list[ProgramEntry])
+    devices: list[Device] = field(default_factory=list[Device])
+    lines: list[str] = field(default_factory=list[str])
+    names: dict[str, int] = field(default_factory=dict[str, int])
+    ops: SharedOps = field(default_factory=SharedOps)
+    spans: list[pl.DataFrame] = field(default_factory=list[pl.DataFrame])
+    runs: list[pl.DataFrame] = field(default_factory=list[pl.DataFrame])
+    markers: list[pl.DataFrame] = field(default_factory=list[pl.DataFrame])
+    host_events: list[pl.DataFrame] = field(default_factory=list[pl.DataFrame])
+    transfers: list[pl.DataFrame] = field(default_factory=list[pl.DataFrame])
+    run_count: int = 0
+    hosts: list[Origin] = field(default_factory=list[Origin])
+    notes: list[str] = field(default_factory=list[str])
+    hosts_of_program: dict[int, set[int]] = field(default_factory=dict[int, set[int]])
+    damaged: dict[str, str] = field(default_factory=dict[str, str])
+    _hlo: dict[bytes, EmbeddedProgram] = field(default_factory=dict[bytes, EmbeddedProgram])
+
+    def hlo(self, program: int, host: int) -> Program | None:
+        """A program as a host compiled it; one that can't be read is noted and left out."""
+        entry = self.programs[program]
+        if entry.name in self.damaged:
+            return None
+        try:
+            return entry.hlo(host)
+        except InputError as damage:
+            self.damaged[entry.name] = f"the HLO of {entry.name} can't be read: {damage.what}"
+            return None
+
+    def build(self, program: int, host: int) -> int:
+        """The same for hosts that hold the same HLO of a program, or none of them any."""
+        if program == NO_PROGRAM:
+            return 0
+        return id(self.programs[program].variants.get(host))
+
+    def shared(self, program: EmbeddedProgram) -> EmbeddedProgram:
+        """The first program met with the same HLO, so that ranks share one parsed Program."""
+        return self._hlo.setdefault(sha256(program.load()).digest(), program)
+
+
+def gather(gathered: Gathered, recording: Recording) -> None:
+    """Add a host: find its runs, describe its ops, append its tables; a copy of one is not."""
+    origin = origin_of(recording)
+    require_same_kind(gathered.hosts, origin)
+    if copied := told_already(gathered.hosts, origin):
+        gathered.notes.append(copied)
+        return
+    host = len(gathered.hosts)
+    gathered.hosts.append(origin)
+    recording = on_clock_of(gathered.hosts[0], origin, without_idle_devices(recording))
+    keys = program_order(recording)
+    index_of = identify(gathered.programs, recording, keys, host, gathered.shared)
+    for index in index_of.values():
+        gathered.hosts_of_program.setdefault(index, set()).add(host)
+
+    def programs(frame: pl.DataFrame) -> NDArray[np.int32]:
+        found = [index_of.get(key or "", NO_PROGRAM) for key in program_keys(frame)]
+        return np.array(found, np.int32)
+
+    op_program = programs(recording.ops)
+    found = find_runs(
+        recording,
+        op_program,
+        programs(recording.executions),
+        _entry_positions(gathered, recording, op_program, host),
+    )
+    claimed = claim_ops(recording.ops, op_program, recording.spans["op"].to_numpy(), found)
+    owners = claimed.programs.tolist()
+    row_of = gathered.ops.rows(
+        claimed.ops,
+        owners,
+        lambda index: gathered.build(index, host),
+        lambda: describe_ops(claimed.ops, owners, lambda index: gathered.hlo(index, host)),
+    )
+    _append_spans(gathered, recording, row_of[claimed.op_of_span], found)
+    _append_markers(gathered, recording, host)
+    _append_host(gathered, recording, host)
+    _append_transfers(gathered, recording, host)
+    gathered.notes += recording.notes
+    gathered.devices += [replace(device, host=host) for device in recording.devices]
+    gathered.lines += recording.lines
+    gathered.run_count += len(found.runs)
+
+
+def _append_spans(
+    gathered: Gathered, recording: Recording, op_of_span: NDArray[np.uint32], found: FoundRuns
+) -> None:
+    run_of = pl.Series("run", found.run_of, pl.UInt32)
+    first_device = len(gathered.devices)
+    run = pl.when(run_of != NO_RUN).then(run_of + gathered.run_count)
+    spans = recording.spans
+    gathered.spans.append(
+        spans.select(
+            (pl.col("device") + first_device).cast(pl.UInt16),
+            pl.col("line").cast(pl.UInt32) + len(gathered.lines),
+            pl.Series("op", op_of_span, pl.UInt32),
+            run.cast(pl.UInt32).alias("run"),
+            "start_ps",
+            "dur_ps",
+        ).select(*SPANS)[_by_device_and_start(spans)]
+    )
+    gathered.runs.append(found.runs.with_columns(pl.col("device") + first_device))
+
+
+def _by_device_and_start(spans: pl.DataFrame) -> pl.Series:
+    """The order of a host's spans; hosts follow each other, so all are in order then.
+
+    Lines come one after the other, each sorted: few runs to merge.
+    """
+    device, start = spans["device"].to_numpy(), spans["start_ps"].to_numpy()
+    parts = [np.flatnonzero(device == one) for one in np.unique(device)]
+    order = [part[np.argsort(start[part], kind="stable")] for part in parts]
+    return pl.Series(np.concatenate([np.empty(0, np.int64), *order]), dtype=pl.UInt32)
+
+
+def _append_markers(gathered: Gathered, recording: Recording, host: int) -> None:
+    """Before the host's devices are counted: markers on a device know it by number."""
+    gathered.markers.append(
+        recording.markers.with_columns(
+            pl.col("device") + len(gathered.devices), host=pl.lit(host, pl.UInt16)
+        )
+    )
+
+
+def _append_host(gathered: Gathered, recording: Recording, host: int) -> None:
+    renamed = [gathered.names.setdefault(n, len(gathered.names)) for n in recording.host_names]
+    gathered.host_events.append(
+        recording.host_events.select(
+            pl.lit(host, pl.UInt16).alias("host"),
+            pl.col("line").cast(pl.UInt32) + len(gathered.lines),
+            pl.Series("name", renamed, pl.UInt32).gather(recording.host_events["name"]),
+            "start_ps",
+            "dur_ps",
+        ).select(*HOST_EVENTS)
+    )
+
+
+def _append_transfers(gathered: Gathered, recording: Recording, host: int) -> None:
+    """Before the host's devices and lines are counted."""
+    gathered.transfers.append(
+        recording.transfers.with_columns(
+            pl.col("device") + len(gathered.devices),
+            pl.col("line").cast(pl.UInt32) + len(gathered.lines),
+            host=pl.lit(host, pl.UInt16),
+        )
+        .select(*TRANSFERS)
+        .cast({**TRANSFERS})
+    )
+
+
+def _entry_positions(
+    gathered: Gathered, recording: Recording, programs: NDArray[np.int32], host: int
+) -> NDArray[np.int32]:
+    """Where each op stands in its program's entry computation; -1 for elsewhere, or unknown."""
+    if len(recording.executions) or recording.spans["run_key"].null_count() < len(recording.spans):
+        return np.full(len(recording.ops), -1, np.int32)  # runs are told otherwise: spare parsing
+
+    def tell(op: str | None, index: int) -> int:
+        program = None if index == NO_PROGRAM else gathered.hlo(index, host)
+        if program is None or op is None:
+            return -1
+        instruction = program.instruction(op)
+        if instruction is None or instruction.computation != program.entry:
+            return -1
+        return instruction.index
+
+    pairs = zip(recording.ops["op"], programs.tolist(), strict=True)
+    return np.array([tell(op, index) for op, index in pairs], np.int32)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Tables:
+    """Tables of all hosts, on one clock as far as that is known."""
+
+    ops: pl.DataFrame
+    spans: pl.DataFrame
+    runs: pl.DataFrame
+    markers: pl.DataFrame
+    host_events: pl.DataFrame
+    transfers: pl.DataFrame
+
+
+def assemble(
+    recordings: Iterable[Recording], inputs: Sequence[str], notes: Sequence[str] = ()
+) -> Timeline:
+    """Make the Timeline; `recordings` gives one per host, and none is kept."""
+    gathered = Gathered()
+    for recording in recordings:
+        gather(gathered, recording)
+    return finish(gathered, inputs, notes)
+
+
+def finish(gathered: Gathered, inputs: Sequence[str], notes: Sequence[str]) -> Timeline:
+    """Make the Timeline of what was gathered of all hosts."""
+    tables = _concatenate(gathered)
+    hosts = _hosts(gathered.hosts)
+    said = [
+        *suspect_copies(gathered.hosts),
+        *strangers(gathered.devices, gathered.hosts_of_program),
+        *notes,
+        *gathered.damaged.values(),
+        *gathered.notes,
+    ]
+    basis = gathered.hosts[0].basis if gathered.hosts else Basis.MEASURED
+    matched_by = LAST
+    if len(hosts) > 1:
+        tables, matched_by = _matched(tables, gathered)
+        tables, hosts, offsets = _on_one_clock(tables, hosts, gathered)
+        said += offsets
+    names = [entry.name for entry in gathered.programs]
+    said += _attendance(gathered, dominant(tables.runs))
+    found = find_steps(
+        tables.runs,
+        names,
+        tables.markers,
+        tables.spans,
+        [device.host for device in gathered.devices],
+        predicted=basis is Basis.PREDICTED,
+    )
+    said += _uneven(tables.runs, names, found.program, matched_by)
+    return Timeline(
+        basis=basis,
+        inputs=tuple(inputs),
+        hosts=tuple(hosts),
+        devices=tuple(gathered.devices),
+        lines=tuple(gathered.lines),
+        programs=tuple(gathered.programs),
+        ops=_without_false_forward(tables.ops),
+        spans=tables.spans,
+        runs=tables.runs.with_columns(step=found.step_of_run).select(*RUNS).cast({**RUNS}),
+        steps=found.steps,
+        step_rule=found.rule,
+        step_program=found.program,
+        host_events=tables.host_events,
+        transfers=tables.transfers.sort("host", "start_ps"),
+        host_names=tuple(gathered.names),
+        environment=gathered.hosts[0].environment if gathered.hosts else {},
+        notes=tuple(dict.fromkeys([*said, *found.notes])),
+        truncated=any(host.truncated for host in gathered.hosts),
+    )
+
+
+def _attendance(gathered: Gathered, program: int | None) -> list[str]:
+    """What is said of who is there and who is not; a prediction has one device for all."""
+    if any(host.basis is Basis.PREDICTED for host in gathered.hosts):
+        return []
+    names = [host.host for host in gathered.hosts]
+    hlo = None if program is None else gathered.hlo(program, 0)
+    notes = [*absent_hosts(hlo, gathered.devices, names), *differing_chips(gathered.devices)]
+    return notes + (other_times(gathered.hosts) if len(gathered.hosts) > 1 else [])
+
+
+def _without_false_forward(ops: pl.DataFrame) -> pl.DataFrame:
+    """Programs without a backward part beside one that has it: an update, an evaluation.
+
+    Alone they would be inference, all forward; here nobody can tell.
+    """
+    trains = ops.filter(pl.col("phase") == "backward")["program"].unique().to_list()
+    if not trains:
+        return ops
+    elsewhere = ~pl.col("program").is_in(trains) & (pl.col("phase") == "forward")
+    return ops.with_columns(phase=pl.when(elsewhere).then(pl.lit("other")).otherwise("phase"))
+
+
+def _hosts(origins: Sequence[Origin]) -> list[Host]:
+    """Hosts by name; several processes of one machine are told apart by number."""
+    shared = Counter(origin.host for origin in origins)
+    met: Counter[str] = Counter()
+    hosts: list[Host] = []
+    for origin in origins:
+        name = f"{origin.host} #{met[origin.host]}" if shared[origin.host] > 1 else origin.host
+        met[origin.host] += 1
+        hosts.append(Host(name=name, source=origin.source))
+    return hosts
+
+
+def _concatenate(gathered: Gathered) -> _Tables:
+    tables = _Tables(
+        ops=gathered.ops.frame(),
+        spans=pl.concat(gathered.spans),
+        runs=number_runs(pl.concat(gathered.runs), [d.host for d in gathered.devices]),
+        markers=pl.concat(gathered.markers),
+        host_events=pl.concat(gathered.host_events),
+        transfers=pl.concat(gathered.transfers),
+    )
+    gathered.spans.clear()
+    return tables
+
+
+def _matched(tables: _Tables, gathered: Gathered) -> tuple[_Tables, str]:
+    """Give runs of the step's program the same number on all hosts, and say what told it."""
+    program = dominant(tables.runs)
+    if program is None:
+        return tables, LAST
+    hosts = [device.host for device in gathered.devices]
+    runs, told_by = match_hosts(
+        tables.runs,
+        program,
+        tables.markers,
+        step_ends(tables.spans, tables.ops, tables.runs, hosts, program),
+        hosts,
+        one_origin=all(host.zero_ns is not None for host in gathered.hosts),
+    )
+    return replace(tables, runs=runs), told_by
+
+
+def _on_one_clock(
+    tables: _Tables, hosts: list[Host], gathered: Gathered
+) -> tuple[_Tables, list[Host], list[str]]:
+    devices = gathered.devices
+    offsets = find_offsets(tables.spans, tables.ops, tables.runs, [d.host for d in devices])
+    hosts, notes = _with_offsets(hosts, offsets)
+    by_device = {i: hosts[device.host].clock_offset_ps or 0 for i, device in enumerate(devices)}
+    by_host = {i: host.clock_offset_ps or 0 for i, host in enumerate(hosts)}
+    shifted = replace(
+        tables,
+        spans=_shift(tables.spans, "device", by_device),
+        runs=_shift(tables.runs, "device", by_device),
+        markers=_shift(tables.markers, "host", by_host),
+        host_events=_shift(tables.host_events, "host", by_host),
+        transfers=_shift(tables.transfers, "host", by_host),
+    )
+    return shifted, hosts, notes
+
+
+def _with_offsets(hosts: list[Host], offsets: dict[int, Offset]) -> tuple[list[Host], list[str]]:
+    aligned = [
+        replace(host, clock_offset_ps=found.ps, clock_spread_ps=found.spread_ps)
+        if (found := offsets.get(index))
+        else host
+        for index, host in enumerate(hosts)
+    ]
+    notes: list[str] = []
+    others = [offsets[index] for index in sorted(offsets) if index]
+    if others:
+        off = sorted(offset.ps / 1e9 for offset in others)
+        least = min(offset.collectives for offset in others)
+        stray = max(offset.spread_ps for offset in others) / 1e6
+        notes.append(
+            f"clocks are aligned on the ends of {least:,} shared collectives or more, straying"
+            f" by {stray:,.1f} us or less; before, they were {off[0]:+,.3f} to {off[-1]:+,.3f} ms"
+            " off the first host's"
+        )
+    lost = [host.name for index, host in enumerate(hosts) if index not in offsets]
+    if lost:
+        notes.append(
+            f"the clocks of {len(lost)} hosts ({', '.join(lost[:3])}{', ...' if lost[3:] else ''})"
+            " could not be aligned: they share no collective of all devices with the first; waits"
+            " between hosts are not known"
+        )
+    return aligned, notes
+
+
+def _shift(frame: pl.DataFrame, of: str, offsets: dict[int, int]) -> pl.DataFrame:
+    """Subtract from the times of each row the clock offset of its device or host."""
+    offset = pl.col(of).replace_strict(offsets, default=0, return_dtype=pl.Int64)
+    times = [name for name in ("start_ps", "end_ps") if name in frame.columns]
+    return frame.with_columns(pl.col(name) - offset for name in times)
+
+
+def _uneven(
+    runs: pl.DataFrame, names: list[str], step_program: int | None, matched_by: str
+) -> list[str]:
+    """Say so when devices saw a program run a different number of times."""
+    counts = runs.group_by("program", "device").len()
+    uneven = (
+        counts.group_by("program")
+        .agg(pl.col("len").min().alias("least"), pl.col("len").max().alias("most"))
+        .filter(pl.col("least") != pl.col("most"))
+        .sort("program")
+    )
+    notes = [
+        f"{names[int(program)]} ran {least} times on some devices and {most} times on others: runs"
+        f" are matched {matched_by if matched_by == LAST else f'by {matched_by}'}"
+        for program, least, most in uneven.rows()
+        if program == step_program
+    ]
+    others = len(uneven) - len(notes)
+    if others:
+        notes.append(f"{others} other program(s) ran more often on some devices than on others")
+    return notes

@@ -1,0 +1,158 @@
+"""Hosts that are missing or do not belong to the run."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
+
+from counterpoint.core.basis import Basis
+from counterpoint.core.errors import InputError
+from counterpoint.hlo import Program
+from counterpoint.timeline.device import Device
+from counterpoint.timeline.recording import Origin
+
+_LISTED: Final = 3
+_NUMBER: Final = re.compile(r"(.*?)(\d+)(\D*)$")
+_S: Final = 1e9
+_APART_NS: Final = 60 * 10**9
+"""Clocks may be off by so much on machines that nobody looks after; alignment puts that right."""
+
+
+def absent_hosts(program: Program | None, devices: Sequence[Device], names: list[str]) -> list[str]:
+    """Say so when a program runs on more devices than were read."""
+    if program is None or not devices:
+        return []
+    total = program.num_partitions * program.num_replicas
+    if total <= len(devices):
+        return []
+    each = set(Counter(device.host for device in devices).values())
+    per_host = next(iter(each))
+    if len(each) > 1 or total % per_host:
+        read = f"profiles of {len(devices)} of {total} devices were read"
+    else:
+        hosts = total // per_host
+        read = f"profiles of {len(devices) // per_host} of {hosts} hosts were read"
+        missing = _missing(names, hosts)
+        if missing:
+            more = ", ..." if len(missing) > _LISTED else ""
+            read += f" (without {', '.join(missing[:_LISTED])}{more})"
+    here = f"{read}: the program runs on {total} devices, and {len(devices)} are here"
+    return [f"{here}; who waits for the others is not known"]
+
+
+def _missing(names: list[str], count: int) -> list[str]:
+    """The names that are left out, where hosts are numbered one after the other."""
+    found = [_NUMBER.match(name) for name in names]
+    parts = [(match[1], match[2], match[3]) for match in found if match is not None]
+    if len(parts) < len(names) or len({(head, tail) for head, _, tail in parts}) > 1:
+        return []
+    head, digits, tail = parts[0]
+    width = len(digits) if digits.startswith("0") or len({len(p[1]) for p in parts}) == 1 else 0
+    numbers = {int(number) for _, number, _ in parts}
+    first = 1 if 0 not in numbers and count in numbers else 0
+    expected = set(range(first, first + count))
+    if not numbers <= expected or len(numbers) < 2:
+        return []
+    return [f"{head}{number:0{width}}{tail}" for number in sorted(expected - numbers)]
+
+
+def differing_chips(devices: Sequence[Device]) -> list[str]:
+    """Say so when devices are not alike."""
+    chips = Counter(device.chip or "a chip without a name" for device in devices)
+    if len(chips) < 2:
+        return []
+    told = ", ".join(f"{count} x {chip}" for chip, count in chips.most_common())
+    means = "figures are means over all of them, and the slower ones set the pace"
+    return [f"chips differ: {told}; {means}; --device explains some alone"]
+
+
+def other_times(hosts: Sequence[Origin]) -> list[str]:
+    """Say so when hosts did not record at the same time, by their own clocks."""
+    first = hosts[0].interval_ns
+    if first is None:
+        return []
+    apart: list[tuple[float, str]] = []
+    for host in hosts[1:]:
+        own = host.interval_ns
+        if own is not None and max(own[0] - first[1], first[0] - own[1]) > _APART_NS:
+            apart.append(((own[0] - first[0]) / _S, host.source))
+    if not apart:
+        return []
+    seconds, source = max(apart, key=lambda one: abs(one[0]))
+    others = f" (and {len(apart) - 1} more)" if len(apart) > 1 else ""
+    when = f"{_duration(abs(seconds))} {'after' if seconds > 0 else 'before'} {hosts[0].source}"
+    why = "clocks are that far apart, or these are profiles of two runs, not to be read together"
+    return [f"{source}{others} was recorded {when}, with no moment in common: {why}"]
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:,.1f} s"
+    return f"{seconds / 60:,.0f} minutes" if seconds < 7200 else f"{seconds / 3600:,.1f} hours"
+
+
+def told_already(hosts: Sequence[Origin], new: Origin) -> str | None:
+    """What to say of a profile that another holds already: the very spans, of the same host."""
+    if new.content is None:
+        return None
+    for host in hosts:
+        if host.content == new.content and host.host == new.host:
+            return f"{new.source} is a copy of {host.source}, both of {host.host}: read once"
+    return None
+
+
+def suspect_copies(hosts: Sequence[Origin]) -> list[str]:
+    """A warning for each profile that holds exactly what that of another host holds.
+
+    It counts as a host all the same: made-up sets of many hosts are made of copies.
+    """
+    notes: list[str] = []
+    first: dict[bytes, str] = {}
+    for host in hosts:
+        if host.content is None:
+            continue
+        twin = first.setdefault(host.content, host.source)
+        if twin != host.source:
+            notes.append(
+                f"{host.source} holds the very spans of {twin}: if it is a copy, leave"
+                " it out, for here it counts as another host"
+            )
+    return notes
+
+
+def require_same_kind(hosts: Sequence[Origin], new: Origin) -> None:
+    """Refuse to take a GPU's and a TPU's, or a measured and a predicted one, for one run's."""
+    kinds = {device.kind: one.source for one in (*hosts, new) for device in one.devices}
+    if len(kinds) > 1:
+        found = ", ".join(f"{kind} in {source}" for kind, source in sorted(kinds.items()))
+        raise InputError(
+            f"these profiles are not of one run: {found}",
+            why="several profiles are read as the hosts of one run",
+            next="explain each by itself",
+        )
+    bases = {one.basis: one.source for one in (*hosts, new)}
+    if len(bases) > 1:
+        predicted = bases[Basis.PREDICTED]
+        other = next(source for basis, source in bases.items() if basis is not Basis.PREDICTED)
+        raise InputError(
+            f"{predicted} is predicted, and {other} is measured: they are not hosts of one run",
+            next=f"counterpoint compare {shlex.quote(other)} {shlex.quote(predicted)}",
+        )
+
+
+def strangers(
+    devices: Sequence[Device], hosts_of_program: Mapping[int, Collection[int]]
+) -> list[str]:
+    """A warning when no program ran on more than one host."""
+    hosts = {device.host for device in devices}
+    if len(hosts) < 2 or any(len(ran_on) > 1 for ran_on in hosts_of_program.values()):
+        return []
+    return [
+        (
+            f"these {len(hosts)} profiles share no program: they are hardly of one run, and figures"
+            " of all together mean little; explain each by itself"
+        )
+    ]

@@ -1,0 +1,199 @@
+"""Which runs of a program are the steps that host markers name.
+
+A program that waits for each step has its runs within the markers' time, and that tells which run
+belongs to which: runs between them, of an evaluation say, are in no step. One that does not wait
+dispatches far ahead of its devices: then only the numbers of runs and of markers can tell, and they
+are believed only where one is a multiple of the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from counterpoint.core.intervals import as_ranges
+
+_LEAST, _MOST = -(2**31) + 1, 2**31 - 1
+"""What the column `step` holds."""
+
+_NO_STEP: Final = -(2**31)
+
+_CUT: Final = 2
+"""The first and the last: a profile may have cut them off."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Marked:
+    """Runs of steps, whose `index` is the step's number; `others` are in no step."""
+
+    runs: pl.DataFrame
+    others: pl.DataFrame
+    rule: str
+    notes: tuple[str, ...] = ()
+
+
+def match_markers(
+    runs: pl.DataFrame, program: str, markers: pl.DataFrame, host_of_device: Sequence[int]
+) -> Marked:
+    """Match the runs of one program (with `index`) with host markers, by time or by number."""
+    name = most_frequent(markers)
+    own, marks = numbered(markers.filter(pl.col("name") == name), name)
+    within = _by_time(runs, own, host_of_device)
+    if within is None:
+        return _by_number(runs, program, own, marks)
+    held = runs.with_columns(index=pl.Series(within, dtype=pl.Int64))
+    inside = held.filter(pl.col("index").is_not_null())
+    others = held.filter(pl.col("index").is_null())
+    in_each = inside.group_by("device", "index").len()["len"]
+    rule = f"{marks}, {_span(in_each)} of {program} in each"
+    notes = () if not len(others) else (_left_out(others, program, name),)
+    return Marked(inside, others, rule, notes)
+
+
+def _left_out(runs: pl.DataFrame, program: str, name: str) -> str:
+    return f"{_most_on_a_device(runs)} of {program} outside the markers '{name}': in no step"
+
+
+def most_frequent(markers: pl.DataFrame) -> str:
+    """The name of most markers; of several, the one that comes first."""
+    names = markers.group_by("name").agg(pl.len(), pl.col("start_ps").min().alias("first"))
+    return str(names.sort("len", "first", descending=[True, False])["name"][0])
+
+
+def one_to_a_step(markers: pl.DataFrame, where: str) -> bool:
+    """Whether their numbers can be steps': none comes twice on one host or device, nor is beyond.
+
+    Numbers begin again where a program has several loops, or several epochs.
+    """
+    once = not markers.select(where, "step").is_duplicated().any()
+    return once and bool(markers["step"].is_between(_LEAST, _MOST).all())
+
+
+def numbered(markers: pl.DataFrame, name: str) -> tuple[pl.DataFrame, str]:
+    """Markers in order, each with its own number, the same on all hosts; and how they are told."""
+    ordered = markers.sort("host", "start_ps").select(
+        "host", "step", "start_ps", end_ps=pl.col("start_ps") + pl.col("dur_ps")
+    )
+    if one_to_a_step(ordered, "host"):
+        numbers = ordered["step"].unique().sort().to_list()
+        steps = f"{'step' if len(numbers) == 1 else 'steps'} {as_ranges(numbers)}"
+        return ordered, f"{_count(len(numbers), 'host marker')} '{name}' ({steps})"
+    turns = ordered.with_columns(step=pl.int_range(pl.len()).over("host"))
+    marks = _count(turns["step"].n_unique(), "host marker")
+    return turns, f"{marks} '{name}', whose numbers come more than once: numbered from 0"
+
+
+def _by_time(
+    runs: pl.DataFrame, markers: pl.DataFrame, host_of_device: Sequence[int]
+) -> list[int | None] | None:
+    """The step of the marker that holds each run; None where time does not tell."""
+    result: NDArray[np.int64] = np.full(len(runs), _NO_STEP)
+    device = runs["device"].to_numpy()
+    for one in np.unique(device):
+        mine = np.flatnonzero(device == one)
+        own = markers.filter(pl.col("host") == host_of_device[int(one)])
+        at = _within(runs[pl.Series(mine)], own)
+        if at is None:
+            return None
+        result[mine] = np.where(at >= 0, own["step"].to_numpy()[at], _NO_STEP)
+    return [None if step == _NO_STEP else step for step in result.tolist()]
+
+
+def _within(runs: pl.DataFrame, markers: pl.DataFrame) -> NDArray[np.int64] | None:
+    """The marker that holds each run of one device.
+
+    None if a run begins in a marker and ends behind it, or if a marker holds none: devices are
+    behind the host then. The first and last marker may be cut off, with their runs.
+    """
+    if not len(markers):
+        return None
+    starts, ends = markers["start_ps"].to_numpy(), markers["end_ps"].to_numpy()
+    begin, end = runs["start_ps"].to_numpy(), runs["end_ps"].to_numpy()
+    at = np.searchsorted(starts, begin, side="right") - 1
+    begins = (at >= 0) & (begin < ends[np.maximum(at, 0)])
+    held = begins & (end <= ends[np.maximum(at, 0)])
+    whole = np.arange(len(markers))
+    if len(markers) > _CUT:
+        whole = whole[1:-1]
+    late = begins & ~held & np.isin(at, whole)
+    if late.any() or not np.isin(whole, at[held]).all():
+        return None
+    return np.where(held, at, -1)
+
+
+def _by_number(runs: pl.DataFrame, program: str, markers: pl.DataFrame, marks: str) -> Marked:
+    steps = markers["step"].unique().sort().to_list()
+    most = max(runs.group_by("device").len()["len"].to_list())
+    per_step = max(1, round(most / len(steps)))
+    allowed = _CUT if per_step == 1 else per_step - 1
+    none = runs.clear()
+    if abs(most - per_step * len(steps)) > allowed:
+        apart = f"{_count(most, 'run')} of {program} and {marks} do not match"
+        note = (
+            f"{apart}: each run is taken as a step, those of an evaluation too. Wait for each step"
+            " (block_until_ready) while you profile, or give the evaluation a function of its own"
+        )
+        return Marked(runs, none, f"{apart}: one run is one step, numbered from 0", (note,))
+    turn = (pl.col("index").cast(pl.Int64) - pl.col("index").min()) // per_step
+    rule = f"{marks}, {_count(per_step, 'run')} of {program} in each"
+    first = runs["start_ps"].to_numpy().min() >= markers["start_ps"].to_numpy().min()
+    if first and runs["index"].n_unique() == per_step * len(steps):
+        turn = turn.replace_strict(dict(enumerate(steps)), return_dtype=pl.Int64)
+    else:
+        rule += "; which run is of which marker is not known: steps are numbered from 0"
+    return Marked(runs.with_columns(index=turn), none, rule)
+
+
+def _most_on_a_device(runs: pl.DataFrame) -> str:
+    return _count(max(runs.group_by("device").len()["len"].to_list()), "run")
+
+
+def _span(counts: pl.Series) -> str:
+    least, most = min(counts.to_list()), max(counts.to_list())
+    return _count(most, "run") if least == most else f"{least} to {_count(most, 'run')}"
+
+
+def _count(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def number_runs(runs: pl.DataFrame, host_of_device: Sequence[int]) -> pl.DataFrame:
+    """Runs with the column `index`, in the order given."""
+    hosts = dict(enumerate(host_of_device))
+    runs = runs.with_row_index("row").with_columns(
+        host=pl.col("device").replace_strict(hosts, default=None, return_dtype=pl.UInt32)
+    )
+    of_host = ["host", "program"]
+    shared = runs.group_by(of_host).agg(
+        shared=(pl.col("key").null_count() == 0)
+        & ((pl.col("key").n_unique() < pl.len()) | (pl.col("device").n_unique() == 1))
+    )
+    by_key = (
+        runs.group_by(*of_host, "key")
+        .agg(pl.col("start_ps").min())
+        .sort("start_ps")
+        .with_columns(by_key=pl.int_range(pl.len()).over(of_host))
+        .drop("start_ps")
+    )
+    counted = runs.sort("start_ps").with_columns(
+        turn=pl.int_range(pl.len()).over("device", "program"),
+        count=pl.len().over("device", "program"),
+    )
+    most = pl.col("count").max().over("program")
+    return (
+        counted.join(shared, on=of_host)
+        .join(by_key, on=[*of_host, "key"], how="left", nulls_equal=True)
+        .with_columns(
+            index=pl.when("shared")
+            .then(pl.col("by_key"))
+            .otherwise(pl.col("turn") + most - pl.col("count"))
+            .cast(pl.UInt32)
+        )
+        .sort("row")
+        .select("device", "program", "index", "key", "start_ps", "end_ps")
+    )

@@ -1,0 +1,222 @@
+"""Doubts about a conclusion: noise, drift, measurements from other machines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from counterpoint.core.basis import Range, Unknown
+from counterpoint.core.errors import CounterpointError
+from counterpoint.flags.platform import PROFILE
+from counterpoint.hardware import find_chip, parse_target
+from counterpoint.tune.arm import BASE, Arm, estimate_text, several, share_text, what_text
+from counterpoint.tune.conclusion.findings import Findings
+from counterpoint.tune.plan import Plan
+from counterpoint.tune.race.rows import CONFIRM, RACE, observations
+from counterpoint.tune.statistics.estimate import Estimate, Noise, Verdict
+from counterpoint.tune.study.study import NO_BUDGET, Study
+from counterpoint.tune.trial.report import Report
+
+WITHOUT_PGLE = (
+    "without PGLE: the gain was predicted with a profile made of predicted costs;"
+    " one has to be measured"
+)
+
+
+def lacks_profile(arm: Arm) -> bool:
+    """Whether no PGLE profile was measured for it yet, though its figures are with one."""
+    return arm.profile and PROFILE not in arm.settings.flags
+
+
+def beside(arm: Arm) -> tuple[str, ...]:
+    """A line for each."""
+    said: list[str] = []
+    if lacks_profile(arm):
+        said.append(WITHOUT_PGLE)
+    if arm.per is not None:
+        said.append(f"a process per {arm.per}: that is how they are started, and no setting")
+    return tuple(said)
+
+
+_CPU: Final = "cpu"  # as JAX calls it
+
+
+def foreign_devices(study: Study) -> str | None:
+    """What the runs were made on, where that is not the target's chip; None where it may be."""
+    if study.began.target is None:
+        return None
+    seen = {it for trial in study.trials if trial.report for it in trial.report.devices}
+    if not seen:
+        return None
+    try:
+        wanted = parse_target(study.began.target).chip.name
+    except CounterpointError:  # a file of the user's that is gone
+        return None
+    return min((it for it in seen if _is_another(it, wanted)), default=None)
+
+
+def _is_another(device: str, wanted: str) -> bool:
+    """Of a GPU that we don't know nothing is said."""
+    if device.lower() == _CPU:
+        return True
+    chip = find_chip(device)
+    return chip is not None and chip.name != wanted
+
+
+_NEAR_THE_LIMIT = 0.95
+_AS_FAR = 0.9
+"""Of the base's steps: a program that trains for so long, not for so many, is a bit slower."""
+
+
+def doubts(study: Study, plan: Plan, found: Findings, noise: Noise | None) -> tuple[str, ...]:
+    """In the order of how much they matter; each once."""
+    notes = [
+        *_remat(study, found),
+        *_memory(study, found),
+        *_numbers(study),
+        *_shorter(study),
+        *_noise(plan, noise),
+        *_alarms(study),
+        *_others(study, found),
+        *_not_tried(study),
+        *_of_trials(study),
+        *(study.space.notes if study.space else ()),
+        *_model(study),
+    ]
+    return tuple(dict.fromkeys(notes))
+
+
+def _model(study: Study) -> Iterator[str]:
+    """What the study taught the cost model."""
+    told = study.fitted
+    other = foreign_devices(study)
+    if other is not None:
+        yield (
+            f"it ran on {other}, and what is predicted is for {study.began.target}: their steps are"
+            " not compared, and the cost model learns nothing from this study"
+        )
+        return
+    if told is None:
+        return
+    if told.path is None:
+        yield f"the cost model learnt nothing from this study: {told.why}"
+    elif told.error_before is not None and told.error_after is not None:
+        yield (
+            f"the cost model was fitted to {several(told.arms, 'arm')} ({told.path}): it is off by"
+            f" {told.error_after:.1%} now, and was by {told.error_before:.1%}"
+        )
+
+
+def _reports(study: Study, name: str) -> tuple[Report, ...]:
+    return tuple(it.report for it in study.trials_of(name) if it.counts and it.report is not None)
+
+
+def _remat(study: Study, found: Findings) -> Iterator[str]:
+    """Recomputation on one side only is worth more than most settings are."""
+    base = {it.remat for it in _reports(study, BASE)} - {None}
+    for name, told in found.raced.items():
+        own = {it.remat for it in _reports(study, name)} - {None}
+        if not base or not own or own == base or told.verdict is Verdict.SAME:
+            continue
+        which = f"{name}, and not" if True in own else "the base, and not"
+        other = "the base" if True in own else name
+        yield (
+            f"XLA recomputes to save memory in {which} in {other}: "
+            "their difference is that of memory, too"
+        )
+
+
+def _memory(study: Study, found: Findings) -> Iterator[str]:
+    if found.winner is None:
+        return
+    for it in _reports(study, found.winner.name):
+        if not it.peak_bytes or not it.limit_bytes:
+            continue
+        share = it.peak_bytes / it.limit_bytes
+        if share >= _NEAR_THE_LIMIT:
+            yield f"{found.winner.name} takes {share:.0%} of the memory that it may: little is left"
+            return
+
+
+def _numbers(study: Study) -> Iterator[str]:
+    base = _reports(study, BASE)
+    if base and not any(it.losses and it.losses.values for it in base):
+        yield "the program prints no losses: whether arms compute the same is not checked"
+
+
+def _shorter(study: Study) -> Iterator[str]:
+    """Who ends early and well does less than was asked of it, or another thing."""
+    base = [it.steps_seen for it in _reports(study, BASE) if it.steps_seen is not None]
+    if not base:
+        return
+    for arm in study.arms:
+        own = [it.steps_seen for it in _reports(study, arm.name) if it.steps_seen is not None]
+        if not arm.is_base and own and min(own) < _AS_FAR * min(base):
+            yield f"{arm.name} made {min(own)} steps where the base made {min(base)}: see its logs"
+
+
+def _noise(plan: Plan, noise: Noise | None) -> Iterator[str]:
+    if noise is None or isinstance(noise.sigma, Unknown) or noise.floor <= plan.rule.indifferent:
+        return
+    yield f"identical runs differ by up to {share_text(noise.floor)} here: less can't be seen"
+
+
+def _alarms(study: Study) -> Iterator[str]:
+    from counterpoint.tune.statistics.alarms import alarms
+
+    yield from alarms(observations(study, RACE))
+    for note in alarms(observations(study, CONFIRM)):
+        yield f"in the confirmation, {note}"
+
+
+def _others(study: Study, found: Findings) -> Iterator[str]:
+    for name, told in found.raced.items():
+        if name in study.dropped:
+            continue
+        if told.verdict is Verdict.FASTER and (found.winner is None or name != found.winner.name):
+            yield f"{name} was faster, too: {estimate_text(told)} in the race"
+
+
+def _not_tried(study: Study) -> Iterator[str]:
+    """Who never ran is another matter than who ran, and was to run again."""
+    out = [it.arm for it in study.dropped.values() if it.kind == NO_BUDGET]
+    ran = [it for it in out if study.trials_of(it)]
+    for names, room in (
+        ([it for it in out if it not in ran], "room for"),
+        (ran, "room for more runs of"),
+    ):
+        if names:
+            first = ", ".join(what_text(study.arm(it)) for it in names[:3])
+            more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+            yield f"the budget had no {room} {several(len(names), 'arm')}: {first}{more}"
+
+
+def _of_trials(study: Study) -> Iterator[str]:
+    for trial in study.trials:
+        if trial.report is not None:
+            yield from trial.report.notes
+
+
+TELLS_NOTHING: Final = 0.05
+"""A rule of thumb: whoever can't rule out so large an effect has not found that there is none."""
+NOISY: Final = "too noisy to tell"
+
+
+def without_vain_claims(found: Findings) -> Findings:
+    """The same, where an arm whose range is too wide is not said to have no effect."""
+    return replace(
+        found,
+        raced={name: _said(it) for name, it in found.raced.items()},
+        fresh={name: _said(it) for name, it in found.fresh.items()},
+    )
+
+
+def _said(told: Estimate) -> Estimate:
+    if told.verdict is not Verdict.SAME or not isinstance(told.range, Range):
+        return told
+    most = max(abs(told.range.low), abs(told.range.high))
+    if most <= TELLS_NOTHING:
+        return told
+    why = f"{NOISY}: an effect up to {share_text(most)} can't be seen here"
+    return replace(told, verdict=Verdict.OPEN, why=why)

@@ -1,0 +1,303 @@
+"""Which arms are in, and what the measurements say of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import lru_cache
+from typing import Final
+
+from counterpoint.core.basis import Range
+from counterpoint.tune.arm import BASE, Acts, Arm, Origin
+from counterpoint.tune.plan import Plan
+from counterpoint.tune.race.moves import CloseAllocation, Drop, Finish, Move, Pause
+from counterpoint.tune.race.rows import ABLATE, CONFIRM, RACE, observations
+from counterpoint.tune.statistics.estimate import Estimate, Noise, Observation, Rule
+from counterpoint.tune.study.study import BASE_FAILS, Study, Trial
+from counterpoint.tune.trial.losses import guard
+from counterpoint.tune.trial.measure import NONE_SEEN
+from counterpoint.tune.trial.report import Failure, Losses, Purpose
+
+SAME_PROGRAM: Final = "same program"
+
+
+def racers(study: Study) -> tuple[Arm, ...]:
+    """The arms that are still in, in the order in which they came; not the base."""
+    return tuple(
+        it
+        for it in study.arms
+        if not it.is_base and it.origin is not Origin.ABLATION and it.name not in study.dropped
+    )
+
+
+def raced(study: Study, plan: Plan, before: int | None = None) -> dict[str, Estimate]:
+    """What the race says of each arm; with `before`, as it was when that row began."""
+    found = observations(study, RACE, before)
+    kept = _without(found, study)
+    return _estimates(kept, shared(plan.rule, kept))
+
+
+def raced_until_out(study: Study, plan: Plan, name: str) -> Estimate | None:
+    """What the race said of an arm when it was dropped.
+
+    Runs of others that came later say more of the noise, and would tell another story than the one
+    that decided.
+    """
+    gone = tuple(study.dropped)
+    earlier = {it: study.dropped[it] for it in gone[: gone.index(name)]}
+    then = replace(study, trials=study.trials[: study.out[name]], dropped=earlier)
+    return raced(then, plan).get(name)
+
+
+def confirmed(study: Study, plan: Plan, before: int | None = None) -> dict[str, Estimate]:
+    """What the fresh runs alone say; nothing of the race is in it."""
+    return _fresh(plan.rule, observations(study, CONFIRM, before), BASE)
+
+
+def ablated(study: Study, plan: Plan, winner: str) -> dict[str, Estimate]:
+    """Arms that are the winner without a change, against the winner."""
+    return _fresh(plan.rule, observations(study, ABLATE), winner)
+
+
+def shared(rule: Rule, found: Iterable[Observation]) -> Rule:
+    """The rule for as many arms as were measured: also those that are out have had their chance."""
+    return replace(rule, arms=max(len({it.arm for it in found} - {BASE}), 1))
+
+
+def overlap(one: Estimate, other: Estimate) -> bool:
+    """Whether they can't be told apart; so also where a range is not known."""
+    if not isinstance(one.range, Range) or not isinstance(other.range, Range):
+        return True
+    return one.range.low <= other.range.high and other.range.low <= one.range.high
+
+
+def _without(found: tuple[Observation, ...], study: Study) -> tuple[Observation, ...]:
+    """Arms with the base's program are no test of anything: they don't share the confidence."""
+    same = {name for name, it in study.dropped.items() if it.kind == SAME_PROGRAM}
+    return tuple(it for it in found if it.arm not in same)
+
+
+def _estimates(found: tuple[Observation, ...], rule: Rule) -> dict[str, Estimate]:
+    return {it.arm: it for it in _raced(found, rule)} if _compares(found, BASE) else {}
+
+
+def _fresh(rule: Rule, found: tuple[Observation, ...], base: str) -> dict[str, Estimate]:
+    return {it.arm: it for it in _once(found, rule, base)} if _compares(found, base) else {}
+
+
+def _compares(found: tuple[Observation, ...], base: str) -> bool:
+    names = {it.arm for it in found}
+    return base in names and len(names) > 1
+
+
+@lru_cache(maxsize=64)
+def _raced(found: tuple[Observation, ...], rule: Rule) -> tuple[Estimate, ...]:
+    from counterpoint.tune.statistics.fit import estimates
+
+    return estimates(found, rule)
+
+
+@lru_cache(maxsize=16)
+def noise_of(found: tuple[Observation, ...], indifferent: float) -> Noise:
+    """By how much identical runs differ."""
+    from counterpoint.tune.statistics.fit import noise
+
+    return noise(found, indifferent=indifferent)
+
+
+@lru_cache(maxsize=16)
+def _once(found: tuple[Observation, ...], rule: Rule, base: str) -> tuple[Estimate, ...]:
+    from counterpoint.tune.statistics.fit import confirmed as once
+
+    return once(found, rule, base)
+
+
+OTHER_NUMBERS: Final = "other numbers"
+_CHANCES: Final = 2
+OF_NO_USE: Final = frozenset({Failure.NO_STEPS, Failure.UNSTEADY})
+"""A run that is profiled needs no step times."""
+_AGAIN: Final = frozenset({Failure.UNSTEADY, Failure.HANG, Failure.NO_STEPS})
+"""What may be luck also in the first run of all, or is seen in a profile the second time."""
+_BY_THE_USER: Final = frozenset({Failure.INTERRUPTED, Failure.DISK_FULL})
+_OF_NODES: Final = frozenset({Failure.NODE_FAULT, Failure.PREEMPTED})
+_HELD: Final = ("slurm", "ray")
+"""Executors whose allocation is nodes that are held: gone as soon as one of them is."""
+
+_MEND: Final = {
+    Failure.UNKNOWN_FLAG: "mend XLA_FLAGS: counterpoint flags check",
+    Failure.OUT_OF_MEMORY: "make it fit first: a smaller batch, or more recomputation",
+    Failure.NAN: "mend the program first: its loss is no number",
+    Failure.HANG: "see where it hangs in the run's logs, or allow more silence",
+    Failure.TIMEOUT: "allow more time per trial, or fewer steps: --steps",
+    Failure.NO_STEPS: "let it print `step N`, or mark steps with StepTraceAnnotation",
+    Failure.UNSTEADY: "let it run for more steps",
+}
+
+
+def fault(study: Study, plan: Plan) -> Move | None:
+    """What has to follow from how trials ended, if anything."""
+    return (
+        _of_the_base(study)
+        or next(_of_arms(study), None)
+        or next(_other_numbers(study, plan), None)
+        or next(_same_settings(study), None)
+        or next(_twins(study), None)
+        or _of_nodes(study, plan)
+    )
+
+
+def blamed(trial: Trial) -> bool:
+    """Whether it failed by what may be the arm's doing."""
+    if trial.failure is None or not trial.failure.blames_the_arm:
+        return False
+    return trial.started.purpose is not Purpose.PROFILE or trial.failure not in OF_NO_USE
+
+
+def _of_the_base(study: Study) -> Finish | None:
+    """Without the base there is nothing to compare with."""
+    trials = [it for it in study.trials_of(BASE) if it.counts or blamed(it)]
+    of_now = {it.started.number for it in study.trials[study.before :]}
+    streak = 0
+    for it in reversed(trials):
+        if it.counts or it.started.number not in of_now:
+            break
+        streak += 1
+    if not streak:
+        return None
+    failure = trials[-1].failure
+    assert failure is not None  # noqa: S101  # blamed
+    at_once = failure.is_certain or (streak == len(trials) and failure not in _AGAIN)
+    if streak < _CHANCES and not at_once:
+        return None
+    detail = trials[-1].report.detail if trials[-1].report else ""
+    told = f"{BASE_FAILS}: {failure}" + (f", {detail}" if detail else "")
+    mend = _MEND.get(failure, "" if "see " in detail else f"see {trials[-1].started.directory}")
+    if failure is Failure.NO_STEPS and not detail.startswith(NONE_SEEN):
+        mend = "let it print each step, at once, or train longer"
+    return Finish(f"{told}; {mend}" if mend else told)
+
+
+def _of_arms(study: Study) -> Iterator[Drop]:
+    for it in study.arms:
+        if it.is_base or it.name in study.dropped:
+            continue
+        bad = [trial for trial in study.trials_of(it.name) if blamed(trial)]
+        certain = next((x for x in bad if x.failure is not None and x.failure.is_certain), None)
+        if certain is None and len(bad) < _CHANCES:
+            continue
+        last = certain or bad[-1]
+        detail = last.report.detail if last.report else ""
+        times = "" if certain else f" ({len(bad)} times)"
+        yield Drop(it.name, str(last.failure), f"{detail or last.failure}{times}")
+
+
+def _other_numbers(study: Study, plan: Plan) -> Iterator[Drop]:
+    base = _losses(study.trials_of(BASE))
+    if not base:
+        return
+    for it in study.arms:
+        if it.is_base or it.name in study.dropped:
+            continue
+        for losses in _losses(study.trials_of(it.name)):
+            found = guard(base, losses, plan.loss_tolerance)
+            if found.kind == "other":
+                yield Drop(it.name, OTHER_NUMBERS, found.why)
+
+
+def _losses(trials: tuple[Trial, ...]) -> tuple[Losses, ...]:
+    return tuple(
+        it.report.losses
+        for it in trials
+        if it.counts and it.report is not None and it.report.losses is not None
+    )
+
+
+def _same_settings(study: Study) -> Iterator[Drop]:
+    """Arms that set nothing else than another one, or the base: they need no run to tell."""
+    before: dict[object, str] = {}
+    for it in study.arms:
+        if it.origin is Origin.ABLATION or it.name in study.profiled:
+            continue
+        other = before.setdefault(_sets(it), it.name)
+        if other != it.name and it.name not in study.dropped:
+            yield Drop(it.name, SAME_PROGRAM, f"the same settings as {other}")
+
+
+def _sets(arm: Arm) -> object:
+    of = arm.settings
+    named = tuple(frozenset(it.items()) for it in (of.flags, of.variables, dict(of.options)))
+    return named, of.layout, arm.per, arm.profile
+
+
+def _twins(study: Study) -> Iterator[Drop]:
+    """Arms that act on the schedule only, and leave it as the base's or another arm's is."""
+    of_base = _programs(study, BASE)
+    before: dict[str, Arm] = {}
+    arms = sorted(racers(study), key=lambda it: len(it.changes))
+    for it in arms:
+        if it.acts is not Acts.SCHEDULE:
+            continue
+        for program in _programs(study, it.name):
+            if program in of_base:
+                yield Drop(it.name, SAME_PROGRAM, "XLA makes the base's program of it")
+            elif program in before:
+                other = before[program].name
+                yield Drop(it.name, SAME_PROGRAM, f"XLA makes the same program of it as of {other}")
+            before[program] = it
+    yield from _twins_of_winner(study)
+
+
+def _twins_of_winner(study: Study) -> Iterator[Drop]:
+    """A change that the winner's program does not show brings nothing."""
+    against = {it.started.arm for it in study.trials if it.started.purpose is Purpose.ABLATE}
+    for it in study.arms:
+        if it.origin is not Origin.ABLATION or it.name in study.dropped:
+            continue
+        winners = [study.arm(name) for name in against if name != it.name]
+        for winner in winners:
+            if winner.origin is Origin.ABLATION or winner.acts is not Acts.SCHEDULE:
+                continue
+            if _programs(study, it.name) & _programs(study, winner.name):
+                yield Drop(it.name, SAME_PROGRAM, f"XLA makes the program of {winner.name} of it")
+
+
+def _programs(study: Study, name: str) -> frozenset[str]:
+    """Hashes of what its timed trials compiled to."""
+    return frozenset(
+        it.report.program
+        for it in study.trials_of(name)
+        if it.counts and it.report is not None and it.report.program is not None
+        if it.started.purpose is not Purpose.PROFILE
+    )
+
+
+def _of_nodes(study: Study, plan: Plan) -> Move | None:
+    """Trials that fail without blame: once more, then elsewhere, then not for now.
+
+    Elsewhere at once where the nodes themselves are gone: there every arm's turn would end so.
+    """
+    if not study.open_allocations:
+        return None
+    here = study.open_allocations[-1]
+    streak: list[Trial] = []
+    for it in reversed(study.trials):
+        if it.failure is None or it.failure.blames_the_arm:
+            break
+        if it.failure not in _BY_THE_USER:
+            streak.append(it)
+    in_this_one = sum(it.started.allocation == here for it in streak)
+    gone = in_this_one and _lost_its_nodes(study, streak[0])
+    if in_this_one <= plan.retries and not gone:
+        return None
+    if in_this_one == len(streak) or (gone and len(streak) <= plan.retries):
+        return CloseAllocation(here)
+    detail = streak[0].report.detail if streak[0].report else ""
+    told = f": {detail}" if detail else ""
+    return Pause(f"trials keep failing by no fault of theirs ({streak[0].failure}{told})")
+
+
+def _lost_its_nodes(study: Study, trial: Trial) -> bool:
+    """Whether nothing can be started there any more: not at all, or on nodes that were held."""
+    place = next(it for it in study.allocations if it.number == trial.started.allocation)
+    held = place.executor in _HELD and trial.failure in _OF_NODES
+    return held or trial.gang is None

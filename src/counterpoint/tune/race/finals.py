@@ -1,0 +1,266 @@
+"""Finals: whose fresh runs are due, how many rows they take, and whose are through.
+
+What is decided here of an arm stands on the race alone, as it was when the arm's fresh runs began:
+fresh runs that had a say in how many there are would be no test any more.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import replace
+
+from counterpoint.core.basis import Unknown
+from counterpoint.flags import Settings
+from counterpoint.tune.arm import Acts, Arm, Change, Origin, merged
+from counterpoint.tune.plan import Plan
+from counterpoint.tune.race.estimates import confirmed, noise_of, raced, racers
+from counterpoint.tune.race.rows import CONFIRM, RACE, SCREEN_ROWS, observations, rows, rows_of
+from counterpoint.tune.space.faults import new_fault
+from counterpoint.tune.statistics.estimate import Estimate, Verdict
+from counterpoint.tune.study.study import Study
+
+
+def finalists(study: Study, plan: Plan, before: int | None = None) -> tuple[Arm, ...]:
+    """Who may be confirmed, the best first; with `before`, as it was when that row began.
+
+    Those that are faster; where nobody is for certain, the one that looks best, if what it seems
+    to save would count. The claim comes from fresh runs, so a doubtful one does no harm.
+    """
+    told = raced(study, plan, before)
+    arms = [it for it in racers(study) if it.name in told and not math.isnan(told[it.name].gain)]
+    arms.sort(key=lambda it: -told[it.name].gain)
+    faster = tuple(it for it in arms if told[it.name].verdict is Verdict.FASTER)
+    if faster:
+        return faster
+    return tuple(
+        it
+        for it in arms[:1]
+        if told[it.name].verdict is Verdict.OPEN and told[it.name].gain > plan.rule.indifferent
+    )
+
+
+def next_finalists(study: Study, plan: Plan, before: int | None = None) -> tuple[Arm, ...]:
+    """Those whose fresh runs have not begun, and that may be better than what fresh runs showed."""
+    begun = starts(study, before)
+    told = raced(study, plan, before)
+    best = max((it.gain for it in shown(study, plan, before)), default=-math.inf)
+    return tuple(
+        it
+        for it in finalists(study, plan, before)
+        if it.name not in begun and told[it.name].gain > best
+    )
+
+
+def starts(study: Study, before: int | None = None) -> dict[str, int]:
+    """In which row the fresh runs of an arm began: the first that gave it a step time."""
+    found: dict[str, int] = {}
+    for row in rows(study):
+        if row.purpose not in CONFIRM or (before is not None and row.number >= before):
+            continue
+        for it in study.arms:
+            if not it.is_base and row.counted(it.name):
+                found.setdefault(it.name, row.number)
+    return found
+
+
+def late(study: Study, before: int | None = None) -> frozenset[str]:
+    """Arms that the race had not seen when the first fresh runs began: a budget had no room.
+
+    A larger one has, and what is known of the others by then stands.
+    """
+    numbers = starts(study, before).values()
+    if not numbers:
+        return frozenset()
+    first = min(numbers)
+    return frozenset(
+        it.name for it in racers(study) if not rows_of(study, it.name, RACE, before=first)
+    )
+
+
+def begun(study: Study, plan: Plan, before: int | None = None) -> tuple[Arm, ...]:
+    """Those whose fresh runs have begun, and are not through."""
+    there = starts(study, before)
+    through = had_fresh_runs(study, plan, before)
+    return tuple(it for it in racers(study) if it.name in there and it.name not in through)
+
+
+def had_fresh_runs(study: Study, plan: Plan, before: int | None = None) -> frozenset[str]:
+    """Arms that had all fresh runs that were due to them. They get no more, whatever these say."""
+    there = starts(study, before)
+    return frozenset(
+        name
+        for name, start in there.items()
+        if rows_of(study, name, CONFIRM, before=before)
+        >= rows_due(study, plan, name, sum(it == start for it in there.values()), start)
+    )
+
+
+def rows_due(
+    study: Study, plan: Plan, name: str | None, arms: int = 1, before: int | None = None
+) -> int:
+    """Fresh rows for an arm, one of so many that are confirmed together: as asked, or more.
+
+    More where the race's noise says that what the arm seems to gain would be missed too often: as
+    many as show it in nine of ten studies, up to the cap.
+    """
+    asked = plan.confirm_rows
+    if not asked:
+        return 0
+    estimate = None if name is None else raced(study, plan, before).get(name)
+    if estimate is None or estimate.rows < SCREEN_ROWS:
+        return asked
+    return max(asked, _rows_needed(study, plan, estimate, arms, before))
+
+
+def _rows_needed(
+    study: Study, plan: Plan, estimate: Estimate, arms: int, before: int | None
+) -> int:
+    from counterpoint.tune.statistics.estimate import rows_needed
+
+    noise = noise_of(observations(study, RACE, before), plan.rule.indifferent)
+    if isinstance(noise.sigma, Unknown) or estimate.gain <= 0:
+        return 0
+    once = replace(plan.rule, looks=(), arms=arms)
+    needed = rows_needed(noise, estimate.gain, once, most=plan.rule.cap)
+    return plan.rule.cap if isinstance(needed, Unknown) else needed
+
+
+def target_reached(study: Study, plan: Plan) -> bool:
+    """Whether the best one is good enough: by its fresh runs, or as far as the race tells.
+
+    An arm whose fresh runs fell short counts no more, so the race goes on.
+    """
+    target = plan.target_gain
+    if target is None:
+        return False
+    if any(it.gain >= target for it in shown(study, plan)):
+        return True
+    told = raced(study, plan)
+    through = had_fresh_runs(study, plan)
+    best = next((it for it in finalists(study, plan) if it.name not in through), None)
+    if best is None:
+        return False
+    return told[best.name].verdict is Verdict.FASTER and told[best.name].gain >= target
+
+
+def falls_short(study: Study, plan: Plan, before: int | None = None) -> bool:
+    """Whether the race was ended for the target, and fresh runs did not show that."""
+    target = plan.target_gain
+    if target is None or begun(study, plan, before) or not had_fresh_runs(study, plan, before):
+        return False
+    return all(it.gain < target for it in shown(study, plan, before))
+
+
+def shown(study: Study, plan: Plan, before: int | None = None) -> tuple[Estimate, ...]:
+    """What is faster by its fresh runs, once these are through."""
+    through = had_fresh_runs(study, plan, before)
+    if not through:
+        return ()
+    return tuple(
+        it
+        for it in confirmed(study, plan, before).values()
+        if it.arm in through and it.verdict is Verdict.FASTER
+    )
+
+
+COMBINED = "combined"
+
+
+def combined(
+    base: Settings, faster: tuple[Arm, ...], known: tuple[Arm, ...], version: str | None = None
+) -> Arm | None:
+    """All of them that change different things, the best one first; None where that is no new arm.
+
+    Of two that set the same thing, that exclude each other, or that together are known to end a
+    process, the better one takes part.
+    """
+    taken: list[Change] = []
+    for it in faster:
+        own = changes_of(it, base)
+        if not own or any(_clash(one, other) for one in own for other in taken):
+            continue
+        both = merged(base, (*taken, *own))
+        if taken and new_fault(base, both, version, None) and not _faulty(it, base, version):
+            continue
+        taken.extend(own)
+    changes = tuple(taken)
+    said = {_key(changes_of(it, base)) for it in known}
+    if len(faster) < 2 or _key(changes) in said:
+        return None
+    names = {it.name for it in known}
+    name = next(it for it in _names(COMBINED) if it not in names)
+    return Arm(name=name, settings=merged(base, changes), changes=changes, origin=Origin.COMBINED)
+
+
+def without_each(base: Settings, winner: Arm) -> tuple[Arm, ...]:
+    """The winner without each of its changes; none where it has but one."""
+    changes = changes_of(winner, base)
+    if len(changes) < 2:
+        return ()
+    made: list[Arm] = []
+    for at, it in enumerate(changes):
+        left = (*changes[:at], *changes[at + 1 :])
+        name = f"{winner.name}-without-{_plain(it.dimension)}"
+        if any(name == other.name for other in made):
+            name = f"{name}-{at + 1}"
+        made.append(
+            Arm(name=name, settings=merged(base, left), changes=left, origin=Origin.ABLATION)
+        )
+    return tuple(made)
+
+
+def changes_of(arm: Arm, base: Settings) -> tuple[Change, ...]:
+    """Its changes; for settings by hand, all that they set otherwise than the base, as one."""
+    if arm.changes:
+        return arm.changes
+    own = Settings(
+        xla=tuple(it for it in arm.settings.xla if it not in base.xla),
+        env=tuple(it for it in arm.settings.env if it not in base.env),
+        options=tuple(it for it in arm.settings.options if it not in base.options),
+        layout=arm.settings.layout if arm.settings.layout != base.layout else None,
+    )
+    if own == Settings():
+        return ()
+    return (Change(dimension=arm.name, choice="on", settings=own, acts=Acts.RUNTIME),)
+
+
+def left_out(winner: Arm, ablated: Arm, base: Settings) -> Change | None:
+    """The change of the winner that the other arm does without."""
+    left = _key(changes_of(ablated, base))
+    gone = [it for it in changes_of(winner, base) if _one(it) not in left]
+    return gone[0] if len(gone) == 1 else None
+
+
+def _faulty(arm: Arm, base: Settings, version: str | None) -> bool:
+    """An arm that runs in spite of what is known speaks for itself."""
+    return bool(new_fault(base, arm.settings, version, None))
+
+
+def _clash(one: Change, other: Change) -> bool:
+    if one.dimension in other.excludes or other.dimension in one.excludes:
+        return True
+    return one.dimension == other.dimension or bool(_sets(one) & _sets(other))
+
+
+def _sets(change: Change) -> frozenset[str]:
+    it = change.settings
+    placed = {"per"} if change.per is not None else set[str]()
+    profiled = {"profile"} if change.profile else set[str]()
+    return frozenset({name for name, _ in (*it.xla, *it.env, *it.options)} | placed | profiled)
+
+
+def _key(changes: tuple[Change, ...]) -> frozenset[tuple[str, str]]:
+    return frozenset(_one(it) for it in changes)
+
+
+def _one(change: Change) -> tuple[str, str]:
+    return change.dimension, change.choice
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9.]+", "-", text).strip("-") or "it"
+
+
+def _names(name: str) -> tuple[str, ...]:
+    return (name, *(f"{name}-{it}" for it in range(2, 100)))

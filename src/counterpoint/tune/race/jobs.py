@@ -1,0 +1,220 @@
+"""The job of one trial, its PGLE profile, and processes that a dead tuner left."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Final
+
+from counterpoint.capture.request import Window
+from counterpoint.core.errors import CounterpointError, InputError
+from counterpoint.flags import Settings
+from counterpoint.flags.platform import LHS, PROFILE
+from counterpoint.runs.outcome import OutcomeKind
+from counterpoint.runs.reader import is_run, read_run
+from counterpoint.runs.run import Rank
+from counterpoint.tune.arm import BASE, Arm
+from counterpoint.tune.executors.executor import Ended, EndedKind, Executor, Job, Limits, Shape
+from counterpoint.tune.journal.records import AllocationClosed, TrialEnded
+from counterpoint.tune.plan import Plan
+from counterpoint.tune.study.study import Ledger, Study, Trial, stamp
+from counterpoint.tune.trial.measure import measure
+from counterpoint.tune.trial.report import Failure, Purpose, Report
+from counterpoint.workflow.feedback.manual import COMMAND_BUFFERS_OFF
+from counterpoint.workflow.feedback.task import NO_CACHE
+
+_TIMES_AS_LONG: Final = 5
+_TIMES_AS_SILENT: Final = 10
+_AT_LEAST_S: Final = 60.0
+_UNKNOWN_SILENCE_S: Final = 7200.0
+"""For the first run of all: large programs compile for an hour, and say nothing."""
+_PROFILED_STEPS: Final = 5
+_AFTER_QUIET_S: Final = 20.0
+"""A profile by the clock opens and closes within so long after the last compile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Of a trial: its number, and where its Run is to lie."""
+
+    number: int
+    directory: str  # relative to the study
+
+
+def place_of(study: Study, arm: Arm) -> Place:
+    """The next free number."""
+    number = max((it.started.number for it in study.trials), default=0) + 1
+    return Place(number, f"runs/{_name(number, arm)}")
+
+
+def job_of(study: Study, plan: Plan, trial: Trial, where: Path) -> Job:
+    """What is run for a trial that was begun."""
+    arm = study.arm(trial.started.arm)
+    profiled = trial.started.purpose is Purpose.PROFILE
+    settings = Settings(env=NO_CACHE).merged(arm.settings)
+    if profiled:
+        settings = settings.merged(Settings((COMMAND_BUFFERS_OFF,)))
+    limits = limits_of(study, plan, where)
+    window = None
+    if profiled:
+        window, limits = _window(study, limits)
+    elif counts_no_steps(study):
+        window = Window()
+    return Job(
+        name=_name(trial.started.number, arm),
+        command=study.began.command,
+        directory=where / trial.started.directory,
+        settings=settings,
+        shape=_shape(plan.shape, arm),
+        limits=limits,
+        window=window,
+    )
+
+
+def counts_no_steps(study: Study) -> bool:
+    """Whether nobody saw the base's steps: then they are taken from a profile, for all arms."""
+    return any(it.failure is Failure.NO_STEPS for it in study.trials_of(BASE))
+
+
+def limits_of(study: Study, plan: Plan, where: Path) -> Limits:
+    """As they are asked for; else five times as long as the base took, and ten times as silent."""
+    asked = plan.limits
+    first = next((it for it in study.trials_of(BASE) if it.counts), None)
+    if first is None or first.wall_s is None:
+        hang = asked.hang_after_s if asked.hang_after_s is not None else _UNKNOWN_SILENCE_S
+        return replace(asked, hang_after_s=hang)
+    learned = max(_AT_LEAST_S, _TIMES_AS_LONG * first.wall_s)
+    timeout = asked.timeout_s if asked.timeout_s is not None else learned
+    silent = longest_silence(where / first.started.directory, first.wall_s)
+    hang = max(_AT_LEAST_S, min(_TIMES_AS_SILENT * silent, timeout))
+    return Limits(
+        timeout_s=timeout,
+        hang_after_s=asked.hang_after_s if asked.hang_after_s is not None else hang,
+        steps=asked.steps,
+    )
+
+
+def longest_silence(directory: Path, wall_s: float) -> float:
+    """Seconds without a step or a compile that ended, of a run that took so long.
+
+    Their clock has no beginning that we know, so the time before the first of them and after the
+    last one counts as one.
+    """
+    try:
+        run = read_run(directory)
+    except CounterpointError:
+        return wall_s
+    return max((_silence(rank, wall_s) for rank in run.ranks), default=wall_s)
+
+
+def _silence(rank: Rank, wall_s: float) -> float:
+    signs = sorted(
+        [
+            *(it.start_s for it in rank.steps),
+            *(it.at_s for it in rank.compiles if it.at_s is not None),
+        ]
+    )
+    if not signs:
+        return wall_s
+    between = max((after - before for before, after in pairwise(signs)), default=0.0)
+    return max(between, wall_s - (signs[-1] - signs[0]))
+
+
+def _window(study: Study, limits: Limits) -> tuple[Window, Limits]:
+    """A few steps after the warm-up; by the clock where only lines of the log name steps."""
+    steady = next(
+        (it.report.steady for it in study.trials_of(BASE) if it.report and it.report.steady), None
+    )
+    if steady is None or steady.source not in ("annotation", "api"):
+        longer = math.ceil(_AFTER_QUIET_S / steady.median_s) if steady else 0
+        return Window(), replace(limits, steps=limits.steps and limits.steps + longer)
+    start = max(steady.warm_up, 2)
+    end = start + _PROFILED_STEPS + 2
+    window = Window(start_step=start, steps=_PROFILED_STEPS)
+    return window, replace(limits, steps=limits.steps and max(limits.steps, end))
+
+
+def _shape(shape: Shape, arm: Arm) -> Shape:
+    return shape if arm.per is None else replace(shape, per=arm.per, ranks_per_node=None)
+
+
+def _name(number: int, arm: Arm) -> str:
+    plain = "".join(it if it.isalnum() or it in ".-" else "-" for it in arm.name)
+    ascii_only = plain.encode("ascii", "replace").decode("ascii").replace("?", "-")
+    return f"{number:04d}-{ascii_only[:60].strip('-.') or 'arm'}"
+
+
+PROFILES: Final = "profiles"
+
+
+def profiled_settings(arm: Arm, run: Path, study: Path) -> Settings:
+    """The arm's settings with a profile made of that Run. An InputError says why there is none."""
+    from counterpoint.pgle.check import addressed
+    from counterpoint.pgle.files import write_profile
+    from counterpoint.pgle.make import make_profile
+    from counterpoint.runs.reader import read_run
+    from counterpoint.timeline.read import read
+
+    told = read_run(run)
+    if not told.profiles:
+        raise InputError(f"{run}: the run left no profile", why=told.why_no_profile)
+    timeline = read(*map(str, told.profiles))
+    versions = {name: told.versions[name] for name in ("jaxlib", "jax") if name in told.versions}
+    made = make_profile(timeline, about=versions)
+    place = study / PROFILES
+    place.mkdir(exist_ok=True)
+    written = write_profile(made.profile, place / f"{run.name}.pbtxt", overwrite=True)
+    path = written.rename(addressed(written)).resolve()
+    lhs = () if LHS in arm.settings.flags else ((LHS, "true"),)
+    return arm.settings.merged(Settings((*lhs, (PROFILE, str(path)))))
+
+
+_NOT_BY_ITSELF: Final = (OutcomeKind.RUNNING, OutcomeKind.LOST, OutcomeKind.INTERRUPTED)
+
+
+def end_leftovers(
+    ledger: Ledger, executor: Executor, where: Path, say: Callable[[str], None]
+) -> None:
+    """End gangs and allocations without an end; nothing where the tuner ended in order."""
+    study = ledger.study
+    whole = {it.started.number: _report(where / it.started.directory) for it in study.running}
+    for trial in study.running:
+        say(f"ending what is left of trial {trial.started.number}")
+        if trial.gang is not None:
+            executor.sweep(trial.gang)
+    for it in study.allocations:
+        if it.number in study.open_allocations:
+            executor.sweep(it.identity)
+    for trial in study.running:
+        told = whole[trial.started.number]
+        wall_s = _wall(where, trial) if told is not None else None
+        interrupted = Report(failure=Failure.INTERRUPTED, detail="the tuner ended before it did")
+        ledger.add(
+            TrialEnded(
+                number=trial.started.number,
+                report=told if told is not None and wall_s is not None else interrupted,
+                wall_s=wall_s or 0.0,
+                at=stamp(),
+            )
+        )
+    for number in ledger.study.open_allocations:
+        ledger.add(AllocationClosed(number=number, at=stamp()))
+
+
+def _report(directory: Path) -> Report | None:
+    """Of a Run that came to its end without the tuner; looked at before anything is swept."""
+    try:
+        outcome = read_run(directory).outcome if is_run(directory) else None
+    except CounterpointError:
+        return None
+    if outcome is None or outcome.kind in _NOT_BY_ITSELF:
+        return None
+    return measure(directory, Ended(kind=EndedKind.EXITED, exit_code=outcome.status))
+
+
+def _wall(where: Path, trial: Trial) -> float | None:
+    run = read_run(where / trial.started.directory)
+    return None if run.ended is None else (run.ended - run.started).total_seconds()

@@ -1,0 +1,266 @@
+"""The tuner: carries out what the race says, and writes down each thing before the next.
+
+The journal knows of a trial before its processes start, and of their name right after, so that
+whoever goes on with the study can always find what is left of them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TypeAlias
+
+from counterpoint.core.errors import CounterpointError, InputError
+from counterpoint.tune.executors.executor import (
+    Allocation,
+    Executor,
+    Gang,
+    Limits,
+    StoppedWaiting,
+    wait_for,
+)
+from counterpoint.tune.journal.records import (
+    AllocationClosed,
+    AllocationOpened,
+    ArmDropped,
+    ArmEntered,
+    ArmProfiled,
+    GangStarted,
+    Paused,
+    StudyEnded,
+    TrialEnded,
+    TrialStarted,
+)
+from counterpoint.tune.plan import Plan
+from counterpoint.tune.race.budget import refuse_small
+from counterpoint.tune.race.jobs import end_leftovers, job_of, place_of, profiled_settings
+from counterpoint.tune.race.moves import (
+    CloseAllocation,
+    Drop,
+    Enter,
+    Finish,
+    MakeProfile,
+    Move,
+    OpenAllocation,
+    Pause,
+    RunTrial,
+)
+from counterpoint.tune.race.race import next_move
+from counterpoint.tune.study.study import Ledger, Trial, stamp
+from counterpoint.tune.trial.measure import measure
+from counterpoint.tune.trial.report import Failure, Report
+
+Say: TypeAlias = Callable[[str], None]
+
+NO_PROFILE = "no profile"
+
+
+def run_study(
+    ledger: Ledger,
+    plan: Plan,
+    executor: Executor,
+    where: Path,
+    say: Say,
+    stopped: Callable[[], bool],
+) -> None:
+    """Race the arms of a study until it is done, paused or stopped.
+
+    Where `stopped` says so, what runs is killed, and the study is left as paused; so it is where
+    KeyboardInterrupt is raised, which goes on to the caller.
+    """
+    refuse_small(plan)
+    end_leftovers(ledger, executor, where, say)
+    tuner = _Tuner(ledger, plan, executor, where, say, stopped)
+    try:
+        why = tuner.go_on()
+    except KeyboardInterrupt:
+        tuner.leave("interrupted")
+        raise
+    except CounterpointError as error:
+        tuner.leave(error.what)
+        raise
+    except BaseException:
+        tuner.let_go()
+        raise
+    if why is not None:
+        tuner.leave(why)
+
+
+@dataclass
+class _Tuner:
+    """One tuner at work; all that lasts is in the ledger."""
+
+    ledger: Ledger
+    plan: Plan
+    executor: Executor
+    where: Path
+    say: Say
+    stopped: Callable[[], bool]
+    nodes: dict[int, Allocation] = field(default_factory=dict[int, Allocation])
+
+    def go_on(self) -> str | None:
+        """Move after move. None where the study is done, else why it pauses."""
+        while True:
+            if self.stopped():
+                return "stopped"
+            move = next_move(self.ledger.study, self.plan)
+            if isinstance(move, Pause):
+                return move.why
+            if isinstance(move, Finish):
+                self.close()
+                if self.ledger.study.ended is None:
+                    self.ledger.add(StudyEnded(why=move.why, at=stamp()))
+                return None
+            self.carry_out(move)
+
+    def carry_out(self, move: Move) -> None:
+        match move:
+            case Enter(arm):
+                self.ledger.add(ArmEntered(arm=arm, at=stamp()))
+            case Drop(arm, kind, why):
+                self.say(f"{arm} is out, {kind}: {why}")
+                self.ledger.add(ArmDropped(arm=arm, kind=kind, why=why, at=stamp()))
+            case OpenAllocation(number):
+                self.open(number)
+            case CloseAllocation(number):
+                self.give_back(number)
+            case MakeProfile(arm, trial):
+                self.make_profile(arm, trial)
+            case RunTrial():
+                self.run_trial(move)
+            case Pause() | Finish():
+                raise AssertionError("these are no acts")
+
+    def open(self, number: int) -> None:
+        self.say(f"getting nodes: {self.executor.describe()}")
+        try:
+            nodes = self.executor.open()
+        except StoppedWaiting:
+            return  # which is asked before the next move
+        self.nodes[number] = nodes
+        self.ledger.add(
+            AllocationOpened(
+                number=number,
+                executor=self.executor.name,
+                identity=nodes.identity,
+                nodes=nodes.nodes,
+                at=stamp(),
+            )
+        )
+
+    def give_back(self, number: int) -> None:
+        nodes = self.nodes.pop(number, None)
+        if nodes is not None:
+            nodes.close()
+        self.ledger.add(AllocationClosed(number=number, at=stamp()))
+
+    def run_trial(self, move: RunTrial) -> None:
+        """From its start to what it told; what goes wrong in between is its end, too."""
+        study = self.ledger.study
+        place = place_of(study, study.arm(move.arm))
+        self.ledger.add(
+            TrialStarted(
+                number=place.number,
+                arm=move.arm,
+                purpose=move.purpose,
+                row=move.row,
+                allocation=move.allocation,
+                directory=place.directory,
+                at=stamp(),
+            )
+        )
+        trial = self.ledger.study.trials[-1]
+        self.say(f"trial {place.number}: {move.arm} ({move.purpose})")
+        began = time.monotonic()
+        try:
+            report = self.report_of(trial)
+        except BaseException:
+            with suppress(CounterpointError):
+                self.end(trial, Report(failure=Failure.INTERRUPTED), began)
+            raise
+        self.end(trial, report, began)
+        if report.failure is Failure.DISK_FULL:
+            raise InputError(
+                f"the disk is full: trial {place.number} could not write its results",
+                why=report.detail or None,
+                next="free some space, and give the same command again: it goes on from there",
+            )
+
+    def report_of(self, trial: Trial) -> Report:
+        job = job_of(self.ledger.study, self.plan, trial, self.where)
+        try:
+            gang = self.nodes[trial.started.allocation].start(job)
+        except CounterpointError as error:
+            if not self.has_run(trial.started.allocation):
+                raise
+            # What ran here before can't be at fault by itself: the nodes are gone, say.
+            return Report(failure=Failure.NODE_FAULT, detail=error.what)
+        return self.watched(trial, gang, job.directory, job.limits)
+
+    def watched(self, trial: Trial, gang: Gang, directory: Path, limits: Limits) -> Report:
+        try:
+            number = trial.started.number
+            self.ledger.add(GangStarted(number=number, identity=gang.identity, at=stamp()))
+            ended = wait_for(gang, limits, self.stopped)
+        except BaseException:
+            with suppress(CounterpointError):  # what went wrong first is what has to be told
+                gang.kill()
+            raise
+        report = measure(directory, ended)
+        if self.stopped() and report.steady is None:
+            return replace(report, failure=Failure.INTERRUPTED, detail="it was stopped")
+        return report
+
+    def has_run(self, allocation: int) -> bool:
+        return any(
+            it.started.allocation == allocation and it.gang is not None
+            for it in self.ledger.study.trials
+        )
+
+    def end(self, trial: Trial, report: Report, began: float) -> None:
+        self.ledger.add(
+            TrialEnded(
+                number=trial.started.number,
+                report=report,
+                wall_s=time.monotonic() - began,
+                at=stamp(),
+            )
+        )
+
+    def make_profile(self, name: str, number: int) -> None:
+        study = self.ledger.study
+        trial = next(it for it in study.trials if it.started.number == number)
+        self.say(f"making the profile of {name}")
+        try:
+            settings = profiled_settings(
+                study.arm(name), self.where / trial.started.directory, self.where
+            )
+        except CounterpointError as error:
+            why = f"{error.what}: {error.why}" if error.why else error.what
+            self.ledger.add(ArmDropped(arm=name, kind=NO_PROFILE, why=why, at=stamp()))
+            return
+        self.ledger.add(ArmProfiled(arm=name, settings=settings, at=stamp()))
+
+    def leave(self, why: str) -> None:
+        """Give all back, and write down why, as far as that can be written."""
+        self.let_go()
+        with suppress(CounterpointError):
+            self.ledger.add(Paused(why=why, at=stamp()))
+
+    def close(self) -> None:
+        for number in tuple(self.nodes):
+            self.give_back(number)
+
+    def let_go(self) -> None:
+        """Close all, also what the journal can't be told of.
+
+        What can't be closed stays open in the journal, so that whoever goes on sweeps it.
+        """
+        for number in tuple(self.nodes):
+            try:
+                self.give_back(number)
+            except CounterpointError as error:
+                self.say(f"giving nodes back: {error.what}")

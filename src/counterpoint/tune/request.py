@@ -1,0 +1,378 @@
+"""Asked: what a user wants tuned, and what of it must stay the same when a study goes on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+
+from counterpoint import __version__
+from counterpoint.capture.request import find_interpreter, named_interpreter
+from counterpoint.core.errors import UsageError
+from counterpoint.flags import Answer, Rejected, Settings, environment, inherited_settings
+from counterpoint.flags.live.probe import ask
+from counterpoint.hardware import Target
+from counterpoint.tune.arm import BASE, Arm, Origin
+from counterpoint.tune.journal.codec import to_plain
+from counterpoint.tune.journal.records import (
+    FORMAT,
+    CandidateSeen,
+    SearchEnded,
+    SpaceMade,
+    StudyBegan,
+)
+from counterpoint.tune.plan import Plan
+from counterpoint.tune.space.hand_arms import AS_THE_BASE
+from counterpoint.tune.space.make import make_space
+from counterpoint.tune.space.situation import Running
+from counterpoint.tune.space.space import Space, arm_of, distinct, single_points
+from counterpoint.tune.space.space_file import SpaceFile, read_space
+from counterpoint.tune.study.directory import options_of
+from counterpoint.tune.study.study import Ledger, stamp
+from counterpoint.workflow.prediction.unknown_flags import Question
+
+_FILE: Final = "the file "
+_WRITTEN: Final = (".py", ".sh", ".yaml", ".yml", ".toml", ".gin")
+"""What people write. Other files of a command may be what its program writes itself."""
+
+
+def file_parts(command: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Each file that a word of the command is, and a hash of what it says."""
+    for word in dict.fromkeys(command):
+        path = Path(word)
+        with suppress(OSError, ValueError):
+            if path.suffix in _WRITTEN and path.is_file():
+                yield f"{_FILE}{word}", hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+
+
+def edited(first: StudyBegan, now: StudyBegan) -> str | None:
+    """What to say of files that were changed; None where none was."""
+    before = dict(first.parts)
+    names = [
+        name.removeprefix(_FILE)
+        for name, it in now.parts
+        if name.startswith(_FILE) and before.get(name, it) != it
+    ]
+    if not names:
+        return None
+    return (
+        f"{', '.join(names)} changed since the study began: what was measured before is of another"
+        " program; -o ANOTHER begins anew"
+    )
+
+
+_INHERITED: Final = "XLA_FLAGS of your environment"
+_OURS: Final = "the base (--set, --env, --recipe)"
+_UNKNOWN: Final = "unknown flag"
+
+
+def refuse_unknown(base: Settings, command: Sequence[str], inherited: Mapping[str, str]) -> None:
+    """UsageError for flags that would end every run.
+
+    Where the command does not name its Python, another may run in the end: nobody is asked then.
+    """
+    variables = environment(base, inherited)
+    text = variables.get("XLA_FLAGS")
+    python = named_interpreter(command, variables)
+    if not text or python is None:
+        return
+    answer = _asked(python, text, tuple(sorted(variables.items())))
+    if not answer.rejected:
+        return
+    theirs = inherited_settings(inherited).flags
+    by_place: dict[str, list[Rejected]] = {}
+    for it in dict.fromkeys(answer.rejected):
+        is_theirs = it.name in theirs and it.value in (None, theirs[it.name])
+        by_place.setdefault(_INHERITED if is_theirs else _OURS, []).append(it)
+    said = [
+        f"{place}: {', '.join(_base_flags_said(answer, some))}" for place, some in by_place.items()
+    ]
+    hints = dict.fromkeys(f"{it.name}: {it.hint}" for some in by_place.values() for it in some)
+    raise UsageError(
+        "; ".join(said),
+        why="XLA ends the process at such a flag. " + " ".join(hints),
+        next="leave it out, or write it as `counterpoint flags list` spells it",
+    )
+
+
+def _base_flags_said(answer: Answer, some: Sequence[Rejected]) -> Iterator[str]:
+    unknown = [it.name for it in some if it.reason == _UNKNOWN]
+    if unknown:
+        yield f"jaxlib {answer.version} does not know {', '.join(dict.fromkeys(unknown))}"
+    for it in some:
+        if it.reason != _UNKNOWN:
+            yield f"jaxlib {answer.version} does not take {it.name}={it.value or ''}"
+
+
+@lru_cache(maxsize=8)
+def _asked(python: Path, text: str, variables: tuple[tuple[str, str], ...]) -> Answer:
+    """The same question comes up more than once on the way to a study."""
+    return ask(python, text, dict(variables))
+
+
+_NONE: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """All of it.
+
+    Args:
+        workload: What is predicted: a file, a directory, or file.py:function; None for the command.
+        command: What is run, and lowered where there is no workload.
+        target: What it is predicted for; None for no prediction.
+        directory: Where the study lies.
+        base: The settings that all arms change.
+        plan: How the study goes about it.
+        question: What prices a prediction.
+        executor: local, slurm, slurm-batch or ray; None for what is around us.
+        executor_options: Its own: gpus, cpus, slurm, ray-address and the like.
+        arms: Settings by hand, as `predict --candidate` takes them.
+        confirm: How many of the arms that were found are run, at most, beside those by hand; None
+            for the plan's shortlist.
+        program: Of several programs of the workload this one.
+        measure: Whether anything is run; else the study is a prediction.
+        environment: What the command inherits; None for ours.
+        words: The command line that asks all of it, to be typed again.
+    """
+
+    workload: str | None = None
+    command: tuple[str, ...] = ()
+    target: Target | None = None
+    directory: Path
+    base: Settings = field(default_factory=Settings)
+    plan: Plan = field(default_factory=Plan)
+    question: Question | None = None
+    executor: str | None = None
+    executor_options: Mapping[str, str] = field(default_factory=lambda: _NONE)
+    arms: tuple[str, ...] = ()
+    confirm: int | None = None
+    program: str | None = None
+    measure: bool = True
+    environment: Mapping[str, str] | None = None
+    words: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        return self.workload or shlex.join(self.command)
+
+    @property
+    def inherited(self) -> Mapping[str, str]:
+        """The environment that the command starts from."""
+        return os.environ if self.environment is None else self.environment
+
+    @property
+    def online_plan(self) -> Plan:
+        """The plan, with as many arms as are to be confirmed, and those by hand."""
+        if self.confirm is None:
+            return self.plan
+        return replace(self.plan, shortlist=self.confirm + len(self.arms))
+
+    @property
+    def predicts(self) -> bool:
+        return self.target is not None
+
+
+def check(asked: Asked) -> None:
+    """Refuse what can't be tuned, before anything is written or run."""
+    if asked.workload is None and not asked.command:
+        raise UsageError(
+            "nothing to tune: no command and no workload",
+            next="counterpoint tune --target 8xH100 -- python train.py",
+        )
+    if asked.measure and not asked.command:
+        raise UsageError(
+            f"{asked.workload} can be predicted, not run",
+            why="what is measured is a command that trains",
+            next="leave --confirm out",
+        )
+    if not asked.measure and asked.target is None:
+        raise UsageError(
+            "--target is missing: which GPUs, and how many?",
+            why="a prediction is for a target",
+            next="--target 8xH100",
+        )
+    if asked.command and not _may_run_elsewhere(asked):
+        refuse_unknown(asked.base, asked.command, asked.inherited)
+
+
+def _may_run_elsewhere(asked: Asked) -> bool:
+    """Nodes of a cluster of Ray may have another Python than the one that is found here."""
+    if asked.executor is not None:
+        return asked.executor == "ray"
+    return "ray-address" in asked.executor_options or "RAY_ADDRESS" in asked.inherited
+
+
+def running(asked: Asked) -> Running:
+    """What is known of the runs, for whoever makes the space."""
+    if not asked.measure:
+        return Running()
+    return Running(shape=asked.plan.shape, inherited=asked.inherited)
+
+
+def began(asked: Asked, executor: str | None, cwd: Path) -> StudyBegan:
+    """The first record of its journal."""
+    target = None if asked.target is None else str(asked.target)
+    return StudyBegan(
+        format=FORMAT,
+        version=__version__,
+        question=_question(asked, target, executor, cwd),
+        workload=asked.name,
+        command=asked.command if asked.measure else (),
+        target=target,
+        executor=executor,
+        base=asked.base,
+        options=options_of(asked.plan, _said(asked)),
+        at=stamp(),
+        cwd=str(cwd),
+        words=asked.words,
+        parts=_parts(asked),
+    )
+
+
+def _said(asked: Asked) -> dict[str, str]:
+    said = {f"executor {name}": it for name, it in asked.executor_options.items()}
+    if asked.confirm is not None:
+        said["confirm"] = str(asked.confirm)
+    return said
+
+
+def _question(asked: Asked, target: str | None, executor: str | None, cwd: Path) -> str:
+    """A hash of what makes measurements comparable, and the search the same.
+
+    Budgets, limits of time, and how many arms are tried may change from one sitting to the next.
+    """
+    plan, priced = asked.plan, asked.question or Question()
+    told: dict[str, Any] = {
+        "workload": asked.workload,
+        "program": asked.program,
+        "command": asked.command,
+        "cwd": str(cwd),
+        "target": target,
+        "executor": executor,
+        "measure": asked.measure,
+        "base": to_plain(asked.base),
+        "arms": asked.arms,
+        "space": _content(plan.space_file),
+        "shape": to_plain(plan.shape),
+        "steps": plan.limits.steps,
+        "prices": [_content(it) for it in _price_files(priced)],
+    }
+    return _hash(told)[:16]
+
+
+def _parts(asked: Asked) -> tuple[tuple[str, str], ...]:
+    """What of the question is not to be read in the first record as it stands, hashed part by part.
+
+    In the words of the command line, so that whoever is told of a difference knows what to change.
+    """
+    plan = asked.plan
+    told: dict[str, object] = {
+        "the program (--program)": asked.program,
+        "the command": asked.command,
+        "whether anything is measured": asked.measure,
+        "the arms by hand (--arm)": asked.arms,
+        "what the space file says (--space)": _content(plan.space_file),
+        "how processes are dealt out (--nodes, --per, --ranks-per-node)": to_plain(plan.shape),
+        "the length of a trial (--steps)": plan.limits.steps,
+        "what prices the prediction (tables, --profile, --calibration)": [
+            _content(it) for it in _price_files(asked.question or Question())
+        ],
+    }
+    files = file_parts(asked.command) if asked.measure else ()
+    return (*((name, _hash(it)[:8]) for name, it in told.items()), *files)
+
+
+def _hash(plain: object) -> str:
+    return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
+
+
+def _price_files(question: Question) -> list[Path | str | None]:
+    return [
+        *question.nccl_tables,
+        question.gemm_table,
+        question.kernel_table,
+        question.calibration,
+        question.profile,
+    ]
+
+
+def _content(path: Path | str | None) -> str | None:
+    """What a file says, not where it lies; a directory by its name."""
+    if path is None:
+        return None
+    try:
+        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    except OSError:
+        return str(path)
+
+
+def list_arms(asked: Asked, ledger: Ledger) -> None:
+    """Write down the base and all that was named; UsageError where that is nothing."""
+    space, arms = named_arms(asked)
+    dimensions = tuple((it.name, len(it.choices)) for it in space.dimensions)
+    ledger.add(
+        SpaceMade(
+            dimensions=dimensions,
+            left_out=space.left_out,
+            at=stamp(),
+            notes=space.notes,
+            jaxlib=space.version,
+        )
+    )
+    base = Arm(name=BASE, settings=space.base, origin=Origin.BASE)
+    for arm in (base, *arms):
+        ledger.add(CandidateSeen(arm=arm, at=stamp()))
+    names = tuple(it.name for it in arms)
+    ledger.add(SearchEnded(why="named by hand", shortlist=names, seconds=0.0, at=stamp()))
+
+
+def named_arms(asked: Asked) -> tuple[Space, tuple[Arm, ...]]:
+    """Arms by hand, and each choice of the dimensions that the user's file speaks of."""
+    said = None if asked.plan.space_file is None else read_space(asked.plan.space_file)
+    found = find_interpreter(asked.command, asked.inherited)
+    space = make_space(
+        asked.base,
+        version=found.versions.get("jaxlib") if found else None,
+        asked=said,
+        running=running(asked),
+        arms=asked.arms,
+    )
+    by_hand = [it for it in space.seeds if it.origin is Origin.HAND]
+    spoken_of = _spoken_of(said) if said else frozenset[str]()
+    alone = [
+        arm_of(space, point, Origin.SPACE)
+        for point in single_points(space)
+        if spoken_of.issuperset(point)
+    ]
+    arms = tuple(distinct(space.base, (*by_hand, *alone)))
+    if not arms:
+        raise _nothing(space, _spoken_of(said) if said else frozenset[str]())
+    return space, arms
+
+
+def _nothing(space: Space, spoken_of: frozenset[str]) -> UsageError:
+    """What became of all that was named."""
+    out = [it for it in space.left_out if it.name in spoken_of or it.why == AS_THE_BASE]
+    why = "; ".join(f"{it.name}: {it.why}" for it in out)
+    same = bool(out) and all(it.why == AS_THE_BASE for it in out)
+    return UsageError(
+        "nothing to try: of what was named, no setting is left",
+        why=why or "without a --target nothing is searched: arms are named by hand",
+        next="name an arm that sets something else than the base (--set, --env, your environment)"
+        if same
+        else "--target 8xH100",
+    )
+
+
+def _spoken_of(said: SpaceFile) -> frozenset[str]:
+    return frozenset({*(it.name for it in said.drafts), *(said.only or ()), *said.choices})

@@ -1,0 +1,438 @@
+"""`search`: the offline part of a tune. Docs: docs/concepts/tune-search.md.
+
+    base ──► remedies, seeds, choices alone ──► stacks ──► proposals, climbing ──► PGLE on the best
+                                                                                        │
+                                               shortlist ◄── minimal winner (ablation) ◄┘
+
+Each candidate is in the journal as soon as it is known. A search that is begun again asks the same
+questions in the same order, and finds the answers there.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import replace
+from itertools import chain, islice
+from pathlib import Path
+from typing import Final
+
+from counterpoint.compile import Pool
+from counterpoint.diagnose.explain import explain
+from counterpoint.tune.arm import Acts, Arm, Origin
+from counterpoint.tune.journal.records import Ablated, CandidateSeen, SearchEnded, SpaceMade
+from counterpoint.tune.plan import Plan
+from counterpoint.tune.search import words
+from counterpoint.tune.search.candidates import Board, minimal, shortlist
+from counterpoint.tune.search.grid import Grid, Point
+from counterpoint.tune.search.predictor import Predictor, SearchStopped
+from counterpoint.tune.search.proposer import Proposer, require_optuna, widened
+from counterpoint.tune.search.remedies import remedies
+from counterpoint.tune.search.shows import shows
+from counterpoint.tune.space.space import Dimension, Space, distinct, same_as
+from counterpoint.tune.study.study import Ledger, stamp
+from counterpoint.workflow.prediction.forecast import Made, Work, forecasts
+
+_STAGES_PROFILED: Final = 3  # points that a profile is tried on
+_UNKNOWN: Final = -1.0
+_IDLE: Final = -2.0
+
+
+def singles(grid: Grid) -> Iterator[Point]:
+    """Each choice alone, with what it needs."""
+    for point in dict.fromkeys(grid.singles()):
+        if grid.why_not(point) is None:
+            yield point
+
+
+def stacks(grid: Grid, board: Board) -> Iterator[Point]:
+    """What named arms have of the grid, then the best single choices: two, three, and so on."""
+    told: set[Point] = set(board.points)
+    for point in (*_of_seeds(grid), *_stacked(grid, board)):
+        if point not in told:
+            told.add(point)
+            yield point
+
+
+def _stacked(grid: Grid, board: Board) -> Iterator[Point]:
+    chosen: dict[str, str] = {}
+    for name, choice, _ in sorted(_best_choices(grid, board), key=lambda it: -it[2]):
+        point = grid.canonical({**chosen, name: choice})
+        if len(point) > len(chosen) and grid.why_not(point) is None:
+            chosen = dict(point)
+            yield point
+
+
+def _of_seeds(grid: Grid) -> Iterator[Point]:
+    """What arms that somebody named have of this grid; the rest of them acts when they run."""
+    offered = {(it.name, choice.choice) for it in grid.searched for choice in it.choices}
+    for arm in grid.space.seeds:
+        chosen = {(it.dimension, it.choice) for it in arm.changes} & offered
+        point = grid.canonical(dict(sorted(chosen)))
+        if len(point) > 1 and grid.why_not(point) is None:
+            yield point
+
+
+def lively(grid: Grid, board: Board) -> tuple[Dimension, ...]:
+    """Dimensions and choices that made another program when tried alone; one of several equals."""
+    found: list[Dimension] = []
+    for dimension in grid.searched:
+        seen = {_program(board, ())}
+        kept = [it for it in dimension.choices if _is_new(grid, board, dimension, it.choice, seen)]
+        if kept:
+            found.append(replace(dimension, choices=tuple(kept)))
+    return tuple(found)
+
+
+def climbing(grid: Grid, board: Board, asked: Collection[Point]) -> Iterator[Point]:
+    """Around the best so far, wherever that is by then; the most promising first.
+
+    `asked` are those under way, to which the caller adds each before it wants the next.
+    """
+    while True:
+        best = next(iter(board.best_points()), ())
+        found = [
+            it
+            for it in grid.neighbours(best)
+            if it not in board.points and it not in asked and grid.why_not(it) is None
+        ]
+        if not found:
+            return
+        yield max(found, key=lambda it: _promise(grid, board, best, it))
+
+
+def profiled(grid: Grid, board: Board) -> Iterator[Point]:
+    """A profile on top of the best few."""
+    for point in board.best_points()[:_STAGES_PROFILED]:
+        for name, choice in grid.profiled:
+            on_top = grid.canonical({**dict(point), name: choice})
+            if (name, choice) in on_top and grid.why_not(on_top) is None:
+                yield on_top
+
+
+def _best_choices(grid: Grid, board: Board) -> Iterator[tuple[str, str, float]]:
+    """Of each dimension the choice that gains most alone, if any does."""
+    for dimension in grid.searched:
+        gains: list[tuple[float, str]] = []
+        for it in dimension.choices:
+            point = grid.alone(dimension.name, it.choice)
+            gain = board.gain(point) if point is not None else None
+            if gain is not None and gain > 0:
+                gains.append((gain, it.choice))
+        if gains:
+            gain, choice = max(gains, key=lambda it: it[0])
+            yield dimension.name, choice, gain
+
+
+def _is_new(
+    grid: Grid, board: Board, dimension: Dimension, choice: str, seen: set[str | None]
+) -> bool:
+    point = grid.alone(dimension.name, choice)
+    if point is None or point not in board.points:
+        return True  # nobody knows
+    program = _program(board, point)
+    if program is None or program in seen:
+        return False
+    seen.add(program)
+    return True
+
+
+def _program(board: Board, point: Point) -> str | None:
+    seen = board.points.get(point)
+    figures = seen.arm.predicted if seen is not None else None
+    return figures.program if figures is not None else None
+
+
+def _promise(grid: Grid, board: Board, best: Point, point: Point) -> float:
+    """What the change gains alone; to leave one away is worth a look before what costs time.
+
+    What made the base's own program alone comes last: there it most likely makes another's, too.
+    """
+    changed = set(point) - set(best)
+    if not changed:
+        return 0.0
+    alone = [it for it in (grid.alone(*pair) for pair in changed) if it is not None]
+    gains = [it for it in map(board.gain, alone) if it is not None]
+    idle = {_program(board, it) for it in alone} == {_program(board, ())}
+    return _IDLE if idle else max(gains, default=_UNKNOWN)
+
+
+Say = Callable[[str], None]
+
+_ALONE: Final = 0.6  # of all candidates: at most so many are single choices
+_PROFILED: Final = 4  # one in so many candidates, at most, is kept for profiles
+_AT_RUN: Final = 4  # one in so many places of the shortlist is for what no simulator can tell
+
+
+def search(  # noqa: PLR0913
+    work: Work,
+    space: Space,
+    plan: Plan,
+    ledger: Ledger,
+    say: Say = lambda _: None,
+    stopped: Callable[[], bool] = lambda: False,
+    *,
+    made: Made | None = None,
+    confirm: int | None = None,
+) -> None:
+    """Predict candidates, and write down those that are worth real time.
+
+    It ends when `plan.candidates` were compiled or nothing new is left. When `stopped` says so it
+    ends without a SearchEnded: the next call goes on. `made` is the base's prediction, where
+    somebody has it already. With `confirm`, so many are listed beside those that somebody named.
+    The base's failure is the CounterpointError that `predict` gives.
+    """
+    if ledger.study.search is not None:
+        return
+    require_optuna()
+    space = widened(space)
+    started = time.monotonic()
+    if ledger.study.space is None:
+        dimensions = tuple((it.name, len(it.choices)) for it in space.dimensions)
+        ledger.add(
+            SpaceMade(
+                dimensions=dimensions,
+                left_out=space.left_out,
+                at=stamp(),
+                notes=space.notes,
+                jaxlib=space.version,
+            )
+        )
+    if made is None:
+        made = forecasts(_base_alone(work, space))
+    jobs = plan.jobs or work.question.jobs
+    with tempfile.TemporaryDirectory(prefix="counterpoint-tune-") as scratch, Pool(jobs) as pool:
+        predictor = Predictor(work, made, ledger, pool, scratch=Path(scratch), stopped=stopped)
+        board = Board(predictor.begin(space.base))
+        say("explaining the base's predicted step")
+        grid = Grid(_with_remedies(space, work, made))
+        one = _Search(grid, plan, predictor, board, say, started, confirm)
+        try:
+            ended = one.run(ledger)
+        except SearchStopped:
+            return
+    ledger.add(ended)
+    say(ended.why)
+
+
+def _with_remedies(space: Space, work: Work, made: Made) -> Space:
+    """What `explain` names against the base's losses comes before all other seeds."""
+    base = made.base
+    explained = explain(base.simulation.timeline, target=work.bench.target, settings=base.settings)
+    by_hand = [it for it in space.seeds if it.origin is Origin.HAND]
+    found = remedies(explained.findings, Grid(space))
+    first = [same_as(space.base, it, by_hand) or it for it in found]  # the user's name stands
+    return replace(space, seeds=tuple(distinct(space.base, (*first, *space.seeds))))
+
+
+def _base_alone(work: Work, space: Space) -> Work:
+    return replace(work, question=replace(work.question, settings=space.base, candidates=()))
+
+
+class _Search:
+    """One search, stage after stage."""
+
+    def __init__(
+        self,
+        grid: Grid,
+        plan: Plan,
+        predictor: Predictor,
+        board: Board,
+        say: Say,
+        started: float,
+        confirm: int | None,
+    ) -> None:
+        self._grid = grid
+        self._plan = plan
+        self._predictor = predictor
+        self._board = board
+        self._say = say
+        self._started = started
+        self._confirm = confirm
+        self._known = {board.base.arm.name: board.base}
+        self._reserve = min(3 * len(grid.profiled), plan.candidates // _PROFILED)
+
+    def run(self, ledger: Ledger) -> SearchEnded:
+        """All stages; what they came to."""
+        self._look_alone()
+        self._combine()
+        self._look(self._arms(profiled(self._grid, self._board), Origin.SEARCH), 0)
+        end = f"{self._predictor.asked} compiled" + (
+            "" if self._is_full(self._reserve) else ", and nothing new is left"
+        )
+        base = self._board.base.arm.predicted
+        best = self._board.best()
+        ablated: tuple[Ablated, ...] = ()
+        if base is not None and not best.arm.is_base:
+            self._say(f"leaving out each change of {best.arm.name}")
+            found = minimal(self._grid, base, best, self._predict)
+            best, ablated = found.winner, found.ablated
+            told = {(it.arm, it.dimension) for it in ledger.study.ablation}
+            for it in ablated:
+                if (it.arm, it.dimension) not in told:
+                    ledger.add(it)
+        untold = list(self._at_run_time(ledger))
+        by_hand = self._by_hand(untold)
+        places = max(self._plan.shortlist, by_hand)
+        if self._confirm is not None:
+            places = self._confirm + by_hand
+        kept = min(len(untold), max(by_hand, places // _AT_RUN))
+        listed = shortlist(
+            self._board.base,
+            self._board.candidates,
+            best,
+            most=places - kept,
+            indifferent=self._plan.rule.indifferent,
+            weights=self._weights(ablated),
+        )
+        names = tuple(it.name for it in listed.arms)
+        at_run = [it for it in untold if it not in names]
+        room = max(0, places - len(names))
+        why = words.conclusion(
+            self._board, listed, best, end=end, indifferent=self._plan.rule.indifferent
+        )
+        # An arm that was predicted to be the base's program is no arm that can't be predicted.
+        silent = [
+            [it for it in some if it not in self._known] for some in (at_run[:room], at_run[room:])
+        ]
+        more = words.at_run(*silent)
+        return SearchEnded(
+            why=f"{why}; {more}" if more else why,
+            shortlist=(*names, *at_run[:room]),
+            seconds=time.monotonic() - self._started,
+            at=stamp(),
+            tied=listed.tied,
+        )
+
+    def _by_hand(self, names: Iterable[str]) -> int:
+        """How many of them somebody named: those come before what the simulator likes."""
+        named = {it.name for it in self._grid.space.seeds if it.origin is Origin.HAND}
+        return sum(it in named for it in names)
+
+    def _weights(self, ablated: Iterable[Ablated]) -> dict[tuple[str, str], float]:
+        """What each choice brings: to the winner, else alone."""
+        found: dict[tuple[str, str], float] = {}
+        for point in self._board.points:
+            gain = self._board.gain(point) if len(point) == 1 else None
+            if gain is not None:
+                found[point[0]] = gain
+        return {**found, **{(it.dimension, it.choice): it.loses for it in ablated}}
+
+    def _look_alone(self) -> None:
+        """Remedies, arms that somebody named, and every choice by itself."""
+        seeds = (it for it in self._grid.space.seeds if shows(it))
+        asked = {self._grid.point_of(it) for it in self._grid.space.seeds}  # the same, named
+        points = (it for it in singles(self._grid) if it not in asked)
+        alone = self._arms(points, Origin.SPACE)
+        most = int(_ALONE * self._plan.candidates)
+        single = islice(alone, max(0, most - len(self._grid.space.seeds)))
+        self._look(chain(seeds, single), self._reserve)
+
+    def _combine(self) -> None:
+        """Several choices together."""
+        grid, board = self._grid, self._board
+        self._look(self._arms(stacks(grid, board), Origin.SEARCH), self._reserve)
+        self._propose(lively(grid, board))
+        self._propose(grid.searched)
+
+    def _propose(self, dimensions: tuple[Dimension, ...]) -> None:
+        """Proposals among these dimensions, and steps from the best so far, in turns."""
+        proposer = Proposer(self._grid, dimensions, self._board, self._plan.seed)
+        climbs = climbing(self._grid, self._board, proposer.asked)
+        waiting: list[Point] = []
+
+        def arms() -> Iterator[Arm]:
+            for point in _in_turns(proposer.points(), climbs):
+                proposer.asked.add(point)
+                arm = self._grid.arm(point, Origin.SEARCH)
+                if arm.name in self._known:
+                    proposer.tell(point, self._known[arm.name])
+                else:
+                    waiting.append(point)
+                    yield arm
+
+        for seen in self._outcomes(arms(), self._reserve):
+            proposer.tell(waiting.pop(0), seen)
+
+    def _arms(self, points: Iterable[Point], origin: Origin) -> Iterator[Arm]:
+        for point in points:
+            if point not in self._board.points:
+                yield self._grid.arm(point, origin)
+
+    def _look(self, arms: Iterable[Arm], reserve: int) -> None:
+        for _ in self._outcomes(arms, reserve):
+            pass
+
+    def _outcomes(self, arms: Iterable[Arm], reserve: int) -> Iterator[CandidateSeen]:
+        """What comes of them, while there is room for more."""
+
+        def within() -> Iterator[Arm]:
+            for arm in arms:
+                if arm.name in self._known:
+                    continue
+                yield arm
+                if self._is_full(reserve):
+                    return
+
+        if self._is_full(reserve):
+            return
+        for seen in self._predictor.outcomes(within()):
+            self._note(seen)
+            yield seen
+
+    def _predict(self, arms: Iterable[Arm]) -> Iterator[CandidateSeen]:
+        """What comes of each, whatever room there is; what is known is known."""
+        asked = list(arms)
+        fresh = [it for it in asked if it.name not in self._known]
+        for seen in self._predictor.outcomes(fresh):
+            self._note(seen)
+        yield from (self._known[it.name] for it in asked)
+
+    def _note(self, seen: CandidateSeen) -> None:
+        self._known[seen.arm.name] = seen
+        self._board.add(seen, self._grid.point_of(seen.arm))
+        seconds = time.monotonic() - self._started
+        done, most = self._predictor.answered, self._plan.candidates
+        self._say(words.progress(self._board, done, most, seconds))
+
+    def _is_full(self, reserve: int) -> bool:
+        return self._predictor.asked >= self._plan.candidates - reserve
+
+    def _at_run_time(self, ledger: Ledger) -> list[str]:
+        """Arms that no prediction covers: those of the user's first, then single choices."""
+        base = self._board.base.arm.predicted
+        program = base.program if base is not None else None
+        known = {it.arm.name for it in ledger.study.candidates}
+        names: list[str] = []
+        space = self._grid.space
+        for arm in distinct(space.base, (*space.seeds, *self._single_at_run_time())):
+            seen = self._known.get(arm.name)
+            if arm.name not in known:
+                ledger.add(CandidateSeen(arm=arm, at=stamp()))
+            figures = seen.arm.predicted if seen is not None else None
+            silent = figures is not None and figures.program == program
+            may_run = seen is None or (figures is not None and figures.fits is not False)
+            wanted = arm.origin is Origin.HAND and may_run  # whatever is predicted of it
+            if arm.acts is Acts.RUNTIME and (not shows(arm) or silent or wanted):
+                names.append(arm.name)
+        return names
+
+    def _single_at_run_time(self) -> Iterator[Arm]:
+        for dimension in self._grid.space.dimensions:
+            for it in dimension.choices:
+                point = ((dimension.name, it.choice),)
+                if it.acts is Acts.RUNTIME and self._grid.why_not(point) is None:
+                    yield self._grid.arm(point, Origin.SPACE)
+
+
+def _in_turns(*sources: Iterator[Point]) -> Iterator[Point]:
+    """One of each, as long as any has one."""
+    left = list(sources)
+    while left:
+        for source in list(left):
+            point = next(source, None)
+            if point is None:
+                left.remove(source)
+            else:
+                yield point

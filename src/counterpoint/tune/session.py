@@ -1,0 +1,397 @@
+"""A study from its beginning, or from where it was, to its conclusion."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median
+from typing import Final, TypeAlias
+
+from counterpoint.compile import require_compiler
+from counterpoint.core.basis import Unknown
+from counterpoint.core.errors import CounterpointError, InputError, UsageError
+from counterpoint.cost.scalars import Scalars, default_scalars, read_scalars
+from counterpoint.flags.source import installed_jaxlib
+from counterpoint.hardware import Target, parse_target
+from counterpoint.hardware.gpu import find_described, find_gpu
+from counterpoint.tune.arm import Arm, Origin
+from counterpoint.tune.conclusion.caveats import foreign_devices
+from counterpoint.tune.conclusion.conclude import conclude
+from counterpoint.tune.conclusion.conclusion import Conclusion
+from counterpoint.tune.executors.choose import choose_executor
+from counterpoint.tune.executors.executor import Executor
+from counterpoint.tune.journal.records import Paused, StudyEnded
+from counterpoint.tune.race.budget import Cost, cost, refuse_small
+from counterpoint.tune.race.tuner import run_study
+from counterpoint.tune.recalibrate import fitted
+from counterpoint.tune.request import Asked, began, check, edited, list_arms, named_arms, running
+from counterpoint.tune.search.search import search
+from counterpoint.tune.search.shows import shows
+from counterpoint.tune.space.make import make_space, refuse_odd
+from counterpoint.tune.space.space import Space, arm_of, distinct, single_points
+from counterpoint.tune.space.space_file import read_space
+from counterpoint.tune.study.directory import is_study, open_study, plan_of, read_study
+from counterpoint.tune.study.study import Ledger, Study, stamp
+from counterpoint.workflow.prediction.forecast import Bench, Made, Work, forecasts
+from counterpoint.workflow.prediction.memory_fit import read_tables
+from counterpoint.workflow.prediction.predict import check_devices
+from counterpoint.workflow.prediction.subject import (
+    Subject,
+    find_subject,
+    is_function,
+    lower_subject,
+    run_subject,
+)
+from counterpoint.workflow.prediction.unknown_flags import Question
+
+_SECONDS: Final = 60
+
+
+def own_gpus(environ: Mapping[str, str]) -> Target | None:
+    """All of one kind, or as many of them as CUDA is shown; None where there are none we know."""
+    tool = shutil.which("nvidia-smi", path=environ.get("PATH"))
+    if tool is None:
+        return None
+    try:
+        listed = subprocess.run(  # noqa: S603
+            [tool, "--query-gpu=name", "--format=csv,noheader"],
+            capture_output=True,
+            text=True,
+            timeout=_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    names = [it.strip() for it in listed.stdout.splitlines() if it.strip()]
+    return target_of(names, environ.get("CUDA_VISIBLE_DEVICES"))
+
+
+def target_of(names: list[str], shown: str | None) -> Target | None:
+    """The target of GPUs with these names."""
+    kinds = {
+        it.name
+        for name in names
+        if (it := find_described(name) or find_gpu(name.removeprefix("NVIDIA ")))
+    }
+    if len(kinds) != 1 or len(set(names)) != 1:
+        return None
+    count = len(names)
+    if shown is not None:
+        count = min(count, len([it for it in shown.split(",") if it.strip()]))
+    # A machine that is there may be larger than any that is sold.
+    return replace(parse_target(f"1x{kinds.pop()}"), gpus_per_host=count) if count else None
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What a search stands on: the workload as it is compiled, and what may be changed about it."""
+
+    work: Work
+    space: Space
+    made: Made | None  # the base, predicted
+
+
+def predict_arms(asked: Asked, ledger: Ledger, say: Say, stopped: Callable[[], bool]) -> None:
+    """Search, and leave in the study what is worth real time."""
+    with tempfile.TemporaryDirectory(prefix="counterpoint-tune-") as scratch:
+        ground = break_ground(asked, Path(scratch), say)
+        search(
+            ground.work,
+            ground.space,
+            asked.plan,
+            ledger,
+            say,
+            stopped,
+            made=ground.made,
+            confirm=asked.confirm,
+        )
+
+
+def break_ground(asked: Asked, scratch: Path, say: Say) -> Ground:
+    """Lower the workload, compile it under the base's settings, and see what may be changed."""
+    if asked.target is None:
+        raise ValueError("a prediction is for a target")
+    require_compiler()
+    space_file = None if asked.plan.space_file is None else read_space(asked.plan.space_file)
+    refuse_odd(installed_jaxlib(), asked.target, space_file, asked.arms)
+    subject = _lowered(asked, asked.target, scratch, say)
+    if subject.workload is None:
+        raise InputError(
+            f"{subject.origin} is scheduled already, so no setting changes it",
+            why="XLA can't compile one of those again",
+            next="give the program before XLA's passes: JAX_DUMP_IR_TO=ir, or -- python train.py",
+        )
+    check_devices(subject, asked.target)
+    work = Work(subject, _bench(asked, asked.target), _question(asked), say)
+    made = forecasts(work)  # of the base alone
+    compiled = made.base.compiled
+    space = make_space(
+        made.base.settings,
+        target=asked.target,
+        program=made.base.program,
+        version=compiled.versions.get("jaxlib") if compiled else None,
+        asked=space_file,
+        running=running(asked),
+        arms=asked.arms,
+    )
+    same = space.base == made.base.settings  # the user's file may fix some of it
+    return Ground(work, space, made if same else None)
+
+
+def _lowered(asked: Asked, target: Target, scratch: Path, say: Say) -> Subject:
+    """Errors say what to give to this command."""
+    try:
+        return _subject(asked, target, scratch, say)
+    except CounterpointError as error:
+        if error.next is not None:
+            ours = error.next.replace("counterpoint predict ", "counterpoint tune --predict ")
+            error.next = re.sub(r"(?<!\S)--timeout\b", "--compile-timeout", ours)
+        raise
+
+
+def _subject(asked: Asked, target: Target, scratch: Path, say: Say) -> Subject:
+    question = asked.question or Question()
+    devices = question.devices or target.devices
+    if asked.workload is None:
+        say(f"lowering {asked.name}")
+        return run_subject(
+            asked.command,
+            devices=devices,
+            directory=scratch,
+            program=asked.program,
+            timeout_s=question.timeout_s,
+            say=say,
+        )
+    if is_function(asked.workload):
+        say(f"lowering {asked.workload}")
+        return lower_subject(
+            asked.workload, devices=devices, directory=scratch, timeout_s=question.timeout_s
+        )
+    return find_subject(asked.workload, asked.program)
+
+
+def _question(asked: Asked) -> Question:
+    question = asked.question or Question()
+    return replace(question, settings=asked.base, candidates=(), jobs=asked.plan.jobs)
+
+
+def start_scalars(asked: Asked) -> Scalars | None:
+    """Those of the user's calibration; None for the usual ones."""
+    question = asked.question or Question()
+    if question.calibration is None or asked.target is None:
+        return None
+    return read_scalars(question.calibration).over(
+        default_scalars(asked.target.gpu), asked.target.gpu
+    )
+
+
+def _bench(asked: Asked, target: Target) -> Bench:
+    question = asked.question or Question()
+    return Bench(
+        target=target,
+        scalars=start_scalars(asked),
+        tables=read_tables(question.nccl_tables, question.gemm_table, question.kernel_table),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DryRun:
+    """What would be tried.
+
+    Args:
+        workload: For people.
+        target: What it is predicted for; None: nothing is predicted.
+        executor: Where it runs; None: nothing is run.
+        space: Dimensions with their choices, seeds, and what was left out and why.
+        arms: All that are known beforehand: seeds, and single choices. A search finds more.
+        compiles: At most so many.
+        cost: Of the online part; None where nothing is run.
+        trial_s: How long a trial takes, as an earlier sitting measured it.
+        nodes: That a trial takes.
+        base_step_s: Predicted.
+    """
+
+    workload: str
+    target: str | None
+    executor: str | None
+    space: Space
+    arms: tuple[Arm, ...]
+    compiles: int
+    cost: Cost | None
+    trial_s: float | Unknown
+    nodes: int
+    base_step_s: float | None = None
+
+    @property
+    def node_hours(self) -> float | Unknown:
+        """Expected; within the budget."""
+        if self.cost is None or self.cost.expected_seconds is None:
+            return Unknown("how long a trial takes is not known before the first one")
+        return self.cost.expected_seconds * self.nodes / 3600
+
+
+def plan_study(asked: Asked, say: Say) -> DryRun:
+    """Look at all of it; a workload is lowered and its base compiled, as the space asks for."""
+    base_step_s = None
+    executor = _dry_executor(asked)  # what can't be is refused before the work
+    if asked.predicts:
+        with tempfile.TemporaryDirectory(prefix="counterpoint-tune-") as scratch:
+            ground = break_ground(asked, Path(scratch), say)
+            base_step_s = _base_step_s(ground)
+        space = ground.space
+        alone = (arm_of(space, it, Origin.SPACE) for it in single_points(space))
+        arms = tuple(distinct(space.base, (*space.seeds, *alone)))
+    else:
+        space, arms = named_arms(asked)
+    trial_s = _trial_s(asked.directory)
+    return DryRun(
+        workload=asked.name,
+        target=str(asked.target) if asked.predicts else None,
+        executor=executor,
+        space=space,
+        arms=arms,
+        compiles=_compiles(asked, arms),
+        cost=_cost(asked, arms, trial_s),
+        trial_s=trial_s,
+        nodes=asked.plan.shape.nodes,
+        base_step_s=base_step_s,
+    )
+
+
+def _base_step_s(ground: Ground) -> float:
+    """Also where the user's file fixes some of the base: then it is compiled once more."""
+    made = ground.made
+    if made is None:
+        asked = replace(ground.work.question, settings=ground.space.base, candidates=())
+        made = forecasts(replace(ground.work, question=asked))
+    return made.base.step_s
+
+
+def _dry_executor(asked: Asked) -> str | None:
+    if not asked.measure:
+        return None
+    options, environ = asked.executor_options, asked.inherited
+    return choose_executor(asked.executor, asked.plan.shape, options, environ=environ).describe()
+
+
+def _compiles(asked: Asked, arms: tuple[Arm, ...]) -> int:
+    """What acts at run time only is the same program, and compiled once for all."""
+    if not asked.predicts:
+        return 0
+    compiled = [it for it in arms if shows(it)]
+    return asked.plan.candidates if len(compiled) > 1 else len(compiled) + 1
+
+
+def _cost(asked: Asked, arms: tuple[Arm, ...], trial_s: float | Unknown) -> Cost | None:
+    if not asked.measure:
+        return None
+    plan = asked.online_plan
+    refuse_small(plan)
+    return cost(arms, plan, None if isinstance(trial_s, Unknown) else trial_s)
+
+
+def _trial_s(directory: Path) -> float | Unknown:
+    if is_study(directory):
+        took = [it.wall_s for it in read_study(directory).trials if it.counts and it.wall_s]
+        if took:
+            return median(took)
+    return Unknown("it is known when the base has run once")
+
+
+Say: TypeAlias = Callable[[str], None]
+Stopped: TypeAlias = Callable[[], bool]
+Opened: TypeAlias = Callable[[Study], None]
+
+
+def tune(
+    asked: Asked,
+    say: Say = lambda _: None,
+    stopped: Stopped = lambda: False,
+    opened: Opened = lambda _: None,
+) -> Conclusion:
+    """Begin a study, or go on with it, until it is decided, the budget is spent, or it is stopped.
+
+    `say` hears one line at a time of what goes on; `stopped` is asked often, and ends it in order
+    as soon as it is true. `opened` is told of the study as it was found, once it is ours.
+    """
+    asked = grounded(asked, say)
+    if asked.measure:
+        refuse_small(asked.online_plan)
+    executor = _executor(asked, say, stopped)
+    first = began(asked, executor.name if executor else None, Path.cwd())
+    with open_study(asked.directory, first) as ledger:
+        opened(ledger.study)
+        if (note := edited(ledger.study.began, first)) is not None:
+            say(note)
+        if ledger.study.ended is None:
+            _go_on(asked, ledger, executor, say, stopped)
+        made = conclude(ledger.study, asked.plan)
+        return made if note is None else replace(made, notes=(note, *made.notes))
+
+
+def dry_run(asked: Asked, say: Say = lambda _: None) -> DryRun:
+    """What a study would try, and what that costs at most."""
+    return plan_study(grounded(asked, say), say)
+
+
+def conclusion_of(directory: Path) -> Conclusion:
+    """What a study says so far, also while somebody works at it."""
+    study = read_study(directory)
+    return conclude(study, plan_of(study))
+
+
+def grounded(asked: Asked, say: Say) -> Asked:
+    """Checked; and predicted for the GPUs of this machine, where nobody named any settings."""
+    check(asked)
+    by_hand = asked.arms or asked.plan.space_file is not None
+    if asked.target is not None or by_hand or asked.executor not in (None, "local"):
+        return asked
+    here = own_gpus(asked.inherited)
+    if here is None:
+        raise UsageError(
+            "nothing to try: no settings were named, and no target to find some for",
+            why="this machine has no GPUs that Counterpoint knows, and no --arm names settings",
+            next="--target 8xH100",
+        )
+    say(f"these GPUs are the target: {here}")
+    return replace(asked, target=here)
+
+
+def _executor(asked: Asked, say: Say, stopped: Stopped) -> Executor | None:
+    if not asked.measure:
+        return None
+    return choose_executor(
+        asked.executor,
+        asked.plan.shape,
+        asked.executor_options,
+        environ=asked.inherited,
+        say=say,
+        stopped=stopped,
+    )
+
+
+def _go_on(
+    asked: Asked, ledger: Ledger, executor: Executor | None, say: Say, stopped: Stopped
+) -> None:
+    if ledger.study.search is None:
+        if asked.predicts:
+            predict_arms(asked, ledger, say, stopped)
+        else:
+            list_arms(asked, ledger)
+    if ledger.study.search is None:
+        ledger.add(Paused(why="stopped", at=stamp()))
+        return
+    if executor is None:
+        ledger.add(StudyEnded(why=ledger.study.search.why, at=stamp()))
+        return
+    run_study(ledger, asked.online_plan, executor, asked.directory, say, stopped)
+    if asked.target is None or ledger.study.ended is None:
+        return
+    if foreign_devices(ledger.study) is None:
+        say("fitting the cost model to what was measured")
+        ledger.add(fitted(ledger.study, asked.directory, asked.target, start_scalars(asked)))

@@ -1,0 +1,280 @@
+"""Recipe arms: each recipe that applies here as an arm, and what `flags recommend` comes to.
+
+An arm of a recipe is what `predict --candidate RECIPE` compiles: the base, and the recipe behind
+it. What a recipe says for another release or chip, or what this program lacks, makes it no arm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from counterpoint.flags import Recipe, Settings, load_settings, recipes
+from counterpoint.flags.advice.recommend import Situation as Asked
+from counterpoint.flags.advice.recommend import recommend
+from counterpoint.flags.known import OWN, is_variable
+from counterpoint.flags.settings import Channel, Layout
+from counterpoint.tune.arm import Acts, Arm, Change, Origin, Per
+from counterpoint.tune.space.dimensions import known
+from counterpoint.tune.space.faults import new_fault
+from counterpoint.tune.space.situation import TWINS, Situation, name_of, refused, says
+from counterpoint.tune.space.space import Dimension, LeftOut, same_as
+
+_ON: Final = {"true": "on", "false": "off", "": "empty"}
+_NEW: Final = {old: new for new, old in TWINS.items()}
+_Name = tuple[str, str]
+
+
+def changes_of(
+    settings: Settings, dimensions: Sequence[Dimension], here: Situation
+) -> tuple[Change, ...]:
+    """All that settings change of the base, in the order of the dimensions, then as written."""
+    left: dict[_Name, str] = {("xla", name): value for name, value in settings.flags.items()}
+    left |= {("env", name): value for name, value in settings.variables.items()}
+    left |= {("options", name): value for name, value in settings.options}
+    found: dict[str, Change] = {}
+    for change in _largest_first(dimensions):
+        if change.dimension not in found and _within(change, left, here):
+            found[change.dimension] = change
+            for name in _pairs(change.settings):
+                del left[name]
+    chosen = (found[it.name] for it in dimensions if it.name in found)
+    rest = (it for it in left.items() if not _is_idle(it[0], it[1], here))
+    alone = (_alone(way, name, value) for (way, name), value in rest)
+    return (*chosen, *alone, *_layout(settings.layout, here))
+
+
+def _largest_first(dimensions: Sequence[Dimension]) -> list[Change]:
+    """All choices: what sets several names goes before what sets one of them."""
+    every = [change for it in dimensions for change in it.choices]
+    return sorted(every, key=lambda it: -len(_pairs(it.settings)))
+
+
+def named_per(per: Per) -> str:
+    """As the dimension of processes names it."""
+    return f"one per {'GPU' if per == 'gpu' else 'node'}"
+
+
+def _layout(layout: Layout | None, here: Situation) -> tuple[Change, ...]:
+    """One process for each GPU, where that is another way than the base's."""
+    if layout is None:
+        return ()
+    per: Per | None = "gpu" if layout.gpus_per_process == 1 else None
+    per = per if per != here.per and here.per is not None else None
+    return (
+        Change(
+            dimension="processes",
+            choice=named_per(per or "gpu"),
+            settings=Settings(layout=layout),
+            acts=Acts.RUNTIME,
+            per=per,
+        ),
+    )
+
+
+def _within(change: Change, left: dict[_Name, str], here: Situation) -> bool:
+    pairs = _pairs(change.settings)
+    same = all(_same(name, left.get(name), value, here) for name, value in pairs.items())
+    return bool(pairs) and not (change.profile or change.per) and same
+
+
+def _same(name: _Name, one: str | None, other: str, here: Situation) -> bool:
+    if one is None:
+        return False
+    flag = here.release.flags.get(name[1])
+    if flag is None or flag.meaning(one) is None:
+        return one == other
+    return flag.meaning(one) == flag.meaning(other)
+
+
+def _pairs(settings: Settings) -> dict[_Name, str]:
+    found = {("xla", name): value for name, value in settings.xla}
+    found |= {("env", name): value for name, value in settings.env}
+    return found | {("options", name): value for name, value in settings.options}
+
+
+def _is_idle(name: _Name, value: str, here: Situation) -> bool:
+    """Whether it says what holds anyhow; what is said of a compile always has its place."""
+    return name[0] != "options" and says(name[1], value, here)
+
+
+def _alone(way: str, name: str, value: str) -> Change:
+    pair = ((name, value),)
+    settings = Settings(
+        xla=pair if way == "xla" else (),
+        env=pair if way == "env" else (),
+        options=pair if way == "options" else (),
+    )
+    dimension, choice = _spoken(name, value)
+    if way == "env" and dimension == name and not is_variable(name):
+        dimension = f"{OWN}{name}"
+    acts = known().acts.get(name, Acts.RUNTIME)
+    return Change(dimension=dimension, choice=choice, settings=settings, acts=acts)
+
+
+def _spoken(name: str, value: str) -> tuple[str, str]:
+    """As a dimension names it that is about this name alone, whether it is in the space or not."""
+    new = _NEW.get(name, name)
+    for draft in known().drafts.values():
+        picks = [it.settings for several in draft.choices.values() for it in several]
+        if any([_NEW.get(it, it) for it, _ in (*one.xla, *one.env)] != [new] for one in picks):
+            continue
+        if draft.combine and value.isdigit():
+            return draft.name, name_of(int(value))
+        named = (
+            choice
+            for choice, several in draft.choices.items()
+            for it in several
+            if value in dict((*it.settings.xla, *it.settings.env)).values()
+        )
+        return draft.name, next(named, value)
+    return name, _ON.get(value, value)
+
+
+def changes_something(settings: Settings, here: Situation) -> bool:
+    """Whether any of it is not so already."""
+    names = (*settings.flags.items(), *settings.variables.items())
+    return bool(settings.options) or any(not says(name, value, here) for name, value in names)
+
+
+RECOMMENDED: Final = "recommended"
+_WORKLOADS: Final = (
+    ("fsdp", ("all-gather", "reduce-scatter")),
+    ("dp", ("all-reduce",)),
+    ("ep", ("all-to-all", "ragged-all-to-all")),
+    ("pp", ("send", "recv", "collective-permute")),
+)
+"""The kinds of parallelism, and what each shows in a program."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seeds:
+    """Arms in the order of their names, and what is none."""
+
+    arms: tuple[Arm, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
+
+
+def recipe_arms(
+    dimensions: Sequence[Dimension],
+    here: Situation,
+    unwanted: Mapping[str, str],
+    by_hand: Sequence[Arm] = (),
+) -> Seeds:
+    """All recipes that apply, but those that the user does not want, or has as an arm by hand."""
+    arms: list[Arm] = []
+    left_out: list[LeftOut] = []
+    offers = [(it, load_settings(it, version=here.version, chip=here.chip)) for it in recipes()]
+    for name, settings in (*offers, (RECOMMENDED, recommended(here))):
+        why = unwanted.get(name) or _why_not(name, settings, here)
+        changes = () if why else changes_of(settings, dimensions, here)
+        if not why and not changes:
+            why = "the base has it already"
+        if why:
+            left_out.append(LeftOut(name, why))
+            continue
+        whole = here.base.merged(settings)
+        one = Arm(name=name, settings=whole, changes=changes, origin=Origin.RECIPE)
+        same = same_as(here.base, one, (*by_hand, *arms))
+        if same is not None:
+            left_out.append(LeftOut(name, f"comes to the same as {same.name}"))
+            continue
+        arms.append(one)
+    return Seeds(tuple(arms), tuple(left_out))
+
+
+def recommended(here: Situation) -> Settings:
+    """What is recommended for speed here; how processes are dealt out is a dimension of its own."""
+    if here.no_gpu() is not None:
+        return Settings()
+    facts = here.facts
+    kinds = facts.kinds if facts else frozenset({"all-gather", "all-reduce"})
+    workloads = [name for name, shown in _WORKLOADS if kinds & set(shown)]
+    found = recommend(
+        Asked(
+            workloads=tuple(workloads or ["dp"]),
+            goal="speed",
+            release=here.release,
+            chip=here.chip,
+            hosts=here.hosts,
+            devices=here.devices,
+            program=facts,
+        )
+    )
+    settings = found.settings
+    return Settings(settings.xla, settings.env, settings.options)
+
+
+def _why_not(name: str, settings: Settings, here: Situation) -> str | None:
+    if name in known().no_arms:
+        return known().no_arms[name]
+    recipe = recipes().get(name)
+    if settings == Settings():
+        return _nothing(recipe, here)
+    why = _other_devices(settings, here)
+    if why is None and recipe is not None:
+        why = _beside_the_point(recipe, here)
+    if why is not None:
+        return why
+    if settings.layout is not None and not _names(settings):
+        return _layout_why_not(here)
+    why = refused(settings, here)
+    if why is None and not changes_something(settings, here):
+        why = "the base has it already"
+    whole = here.before.merged(settings)
+    return why or new_fault(here.before, whole, here.version, here.chip) or None
+
+
+def _other_devices(settings: Settings, here: Situation) -> str | None:
+    """Why it is for devices that are not there."""
+    if "LIBTPU_INIT_ARGS" in settings.variables:
+        return None if here.platform == "tpu" else "for TPUs"
+    return here.no_gpu()
+
+
+def _names(settings: Settings) -> tuple[object, ...]:
+    return (*settings.xla, *settings.env, *settings.options)
+
+
+def _nothing(recipe: Recipe | None, here: Situation) -> str:
+    """Why a recipe comes to no settings."""
+    if recipe is None:
+        return here.no_gpu() or "nothing is recommended for this program"
+    if not recipe.lines:
+        return "advice alone, without a setting: `counterpoint flags recommend` gives it"
+    unmet = (it.condition.why_not(here.version, here.chip, here.hosts) for it in recipe.lines)
+    return next((it for it in unmet if it), "it has no settings here")
+
+
+def _layout_why_not(here: Situation) -> str | None:
+    if here.shape is None:
+        return "nothing is run, and a prediction is the same for any processes"
+    if here.per != "node" or (here.gpus_per_host or 0) < 2:
+        return "the base has it already"
+    return None
+
+
+def _beside_the_point(recipe: Recipe, here: Situation) -> str | None:
+    """Why none of its lines can matter for this program and these devices."""
+    lines = recipe.lines_for(here.version, here.chip, here.hosts)
+    about = [
+        (it.kinds, it.where == "loop") for it in lines if it.channel is not Channel.LIBTPU_INIT_ARGS
+    ]
+    reasons = [_not_there(kinds, here, loop=loop) for kinds, loop in about]
+    return next((it for it in reasons if it), None) if reasons and all(reasons) else None
+
+
+def _not_there(kinds: Sequence[str], here: Situation, *, loop: bool) -> str | None:
+    if kinds and here.devices == 1:
+        return "one device has no collectives"
+    facts = here.facts
+    if facts is None:
+        return None
+    if kinds and not facts.kinds & set(kinds):
+        return f"{facts.name} has no {' or '.join(kinds)}"
+    if loop and not facts.has_loop:
+        return f"{facts.name} has no loop"
+    if loop and kinds and not facts.in_loops & set(kinds):
+        return f"{facts.name} has no {' or '.join(kinds)} in a loop"
+    return None

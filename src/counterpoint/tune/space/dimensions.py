@@ -1,0 +1,221 @@
+"""Draft: a dimension as it is written down, before anybody asked whether it exists here.
+
+dimensions.toml, a user's file ──► Drafts ──release, chip, program──► Dimensions, or why not
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final, cast
+
+from counterpoint.flags import Settings
+from counterpoint.flags.advice.recipe import FAMILIES, NEEDED, Condition
+from counterpoint.tune.arm import Acts, Per
+from counterpoint.tune.space.place import Place
+from counterpoint.tune.space.settings_text import KEYS, settings_of_line, settings_of_table
+
+ANY = "any"
+"""Of kinds: whatever collective there is."""
+
+_NONE: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pick:
+    """One way to write a choice: the first whose condition holds is taken.
+
+    `undo` takes back what the base sets, and is no choice elsewhere. `most_trips`: only where no
+    loop runs more often.
+    """
+
+    settings: Settings = field(default_factory=Settings)
+    condition: Condition = field(default_factory=Condition)
+    undo: bool = False
+    profile: bool = False
+    per: Per | None = None
+    most_trips: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """A dimension with all its choices, and when it can matter.
+
+    Args:
+        name: For people.
+        choices: By name, each in one or several ways of writing it.
+        acts: Where its choices show; None for what is known of their settings.
+        kinds: The collectives that it is about; `any` for all, none for no collectives.
+        loop: Only what is in a loop.
+        combine: The kind of collectives whose break points replace the choices.
+        by_hand: Whether a user wrote it.
+    """
+
+    name: str
+    choices: Mapping[str, tuple[Pick, ...]]
+    acts: Acts | None = None
+    why: str = ""
+    source: str = ""
+    kinds: tuple[str, ...] = ()
+    loop: bool = False
+    combine: str = ""
+    condition: Condition = field(default_factory=Condition)
+    needs: Mapping[str, str] = field(default_factory=lambda: _NONE)
+    excludes: tuple[str, ...] = ()
+    by_hand: bool = False
+
+
+KINDS: Final = (
+    *("all-gather", "all-reduce", "reduce-scatter", "all-to-all", "ragged-all-to-all"),
+    *("collective-permute", "collective-broadcast", "send", "recv", ANY),
+)
+_CONDITION: Final = ("since", "before", "chips", "not_chips", "hosts", "needed")
+_PICK: Final = (*KEYS, "undo", "profile", "per", "most_trips", *_CONDITION)
+_DRAFT: Final = (
+    *("why", "source", "acts", "kinds", "loop", "combine", "needs", "excludes", "choices"),
+    *_CONDITION,
+)
+_EXAMPLE: Final = 'choices = { on = "--xla_gpu_enable_triton_gemm=false" }'
+
+
+def read_draft(name: str, value: object, place: Place, *, by_hand: bool = True) -> Draft:
+    """One dimension."""
+    table = place.table(value, f'[dimension."{name}"]')
+    place.keys_of(table, _DRAFT)
+    if not name.strip() or " + " in name or name != name.strip():
+        raise place.wrong(
+            "not a name for a dimension", why="names are words, without ` + ` in them"
+        )
+    acts = place.at("acts").word(table["acts"], list(Acts)) if "acts" in table else None
+    return Draft(
+        name=name,
+        choices=_choices(table, place),
+        acts=Acts(acts) if acts else None,
+        why=_text(table, "why", place),
+        source=_text(table, "source", place),
+        kinds=_words(table, "kinds", place, KINDS),
+        loop=place.at("loop").flag(table.get("loop", False)),
+        combine=_text(table, "combine", place),
+        condition=_condition(table, place),
+        needs=_needs(table.get("needs", {}), place.at("needs")),
+        excludes=place.at("excludes").texts(table.get("excludes", [])),
+        by_hand=by_hand,
+    )
+
+
+def _choices(table: Mapping[str, Any], place: Place) -> Mapping[str, tuple[Pick, ...]]:
+    if "choices" not in table:
+        raise place.wrong("no choices", next=_EXAMPLE)
+    here = place.at("choices")
+    choices = here.table(table["choices"], _EXAMPLE)
+    if not choices:
+        raise here.wrong("no choices", next=_EXAMPLE)
+    found: dict[str, tuple[Pick, ...]] = {}
+    for name, value in choices.items():
+        if not name.strip() or " + " in name:
+            raise here.at(name).wrong("not a name for a choice")
+        several = cast("list[object]", value) if isinstance(value, list) else [value]
+        found[name] = tuple(_pick(it, here.at(name)) for it in several)
+        if not found[name]:
+            raise here.at(name).wrong("no settings in it", next=_EXAMPLE)
+    return MappingProxyType(found)
+
+
+def _pick(value: object, place: Place) -> Pick:
+    if isinstance(value, str):
+        return Pick(settings=settings_of_line(value, place))
+    table = place.table(value, "{ xla_flags = { xla_gpu_enable_triton_gemm = false } }")
+    place.keys_of(table, _PICK)
+    per = place.at("per").word(table["per"], ("gpu", "node")) if "per" in table else None
+    trips = table.get("most_trips")
+    found = Pick(
+        settings=settings_of_table(table, place),
+        condition=_condition(table, place),
+        undo=place.at("undo").flag(table.get("undo", False)),
+        profile=place.at("profile").flag(table.get("profile", False)),
+        per=cast("Per | None", per),
+        most_trips=None if trips is None else place.at("most_trips").count(trips),
+    )
+    holds = found.settings.xla or found.settings.env or found.settings.options
+    if not (holds or found.profile or found.per):
+        raise place.wrong(
+            "no settings in it", why=f"they are under {', '.join(KEYS)}", next=_EXAMPLE
+        )
+    return found
+
+
+def _condition(table: Mapping[str, Any], place: Place) -> Condition:
+    def word(key: str, known: tuple[str, ...]) -> str:
+        return place.at(key).word(table[key], known) if key in table else ""
+
+    for key in ("since", "before"):
+        text = table.get(key, "0")
+        if not isinstance(text, str) or not text.replace(".", "").isdigit():
+            raise place.at(key).wrong("not a release of jaxlib", next=f'{key} = "0.10.2"')
+    return Condition(
+        since=table.get("since"),
+        before=table.get("before"),
+        chips=_words(table, "chips", place, tuple(FAMILIES)),
+        not_chips=_words(table, "not_chips", place, tuple(FAMILIES)),
+        hosts=word("hosts", ("one", "several")),
+        needed=word("needed", NEEDED),
+    )
+
+
+def _words(
+    table: Mapping[str, Any], key: str, place: Place, known: tuple[str, ...]
+) -> tuple[str, ...]:
+    here = place.at(key)
+    return tuple(here.word(it, known) for it in here.texts(table.get(key, [])))
+
+
+def _text(table: Mapping[str, Any], key: str, place: Place) -> str:
+    return place.at(key).text(table.get(key, ""))
+
+
+def _needs(value: object, place: Place) -> Mapping[str, str]:
+    table = place.table(value, 'needs = { "overlap limit" = "on" }')
+    return MappingProxyType({key: place.at(key).text(it) for key, it in table.items()})
+
+
+FILE: Final = "dimensions.toml"
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """All drafts by name, and the recipes that are no arms, each with why."""
+
+    drafts: Mapping[str, Draft]
+    no_arms: Mapping[str, str]
+
+    @property
+    def acts(self) -> Mapping[str, Acts]:
+        """Where a flag or variable acts; runtime as soon as one dimension says so."""
+        found: dict[str, Acts] = {}
+        for draft in self.drafts.values():
+            for name in names_of(draft):
+                acts = draft.acts or Acts.RUNTIME
+                found[name] = Acts.RUNTIME if found.get(name) is Acts.RUNTIME else acts
+        return MappingProxyType(found)
+
+
+def names_of(draft: Draft) -> frozenset[str]:
+    """All flags and variables that its choices set."""
+    picks = (pick.settings for several in draft.choices.values() for pick in several)
+    return frozenset(name for it in picks for name, _ in (*it.xla, *it.env, *it.options))
+
+
+@cache
+def known() -> Known:
+    """What ships."""
+    document = tomllib.loads(Path(__file__).with_name(FILE).read_text("utf-8"))
+    place = Place(FILE, ("dimension",))
+    drafts = {
+        name: read_draft(name, value, place.at(name), by_hand=False)
+        for name, value in document["dimension"].items()
+    }
+    return Known(MappingProxyType(drafts), MappingProxyType(document["no_arms"]))

@@ -1,0 +1,323 @@
+"""Fit one scalar to instructions whose times are known.
+
+The value is that under which the sum of prices is the sum of times: a step adds instructions up,
+so their sum has to be right before any of them. What lies far off (a kernel that is something else
+than it seems) is left out first. Instructions are parted by what they compute, so that those left
+out in turn are others than those fitted to, not the same in another layer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from counterpoint.core.errors import UsageError
+from counterpoint.cost.build import build_model
+from counterpoint.cost.scalars import Scalar, Scalars
+from counterpoint.hardware import Target
+from counterpoint.hlo import Program
+from counterpoint.simulate import simulate
+from counterpoint.workflow.calibration.calibration import LEAST, MOST, Calibration, Fit, StepFit
+from counterpoint.workflow.calibration.samples import Sample
+
+_FAR: Final = 3.0
+"""A price this many times off is no matter of a scalar."""
+_FOLDS: Final = 5
+_ALONE: Final = 0.1
+"""Up to this share of its time beside a collective, an instruction counts as alone."""
+_BESIDE: Final = 0.5
+_ENOUGH: Final = 0.01
+"""Of the time of all work, what has to have run beside collectives to say what that does."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Factor:
+    """How many times too long the prices are, and what that says of others."""
+
+    value: float
+    reach: float
+    kept: tuple[Sample, ...]
+    dropped: int
+    error_before: float
+    error_after: float
+    unseen: float | None
+
+
+def alone(samples: Sequence[Sample]) -> tuple[Sample, ...]:
+    """Those that ran without a collective beside them; all, where these are few."""
+    free = tuple(it for it in samples if it.beside <= _ALONE)
+    return free if _weight(free) > 0.2 * _weight(samples) else tuple(samples)
+
+
+def fit_factor(samples: Sequence[Sample]) -> Factor | None:
+    """Predicted over measured; None without samples."""
+    if not samples:
+        return None
+    middle = weighted_median([it.ratio for it in samples], [it.weight for it in samples])
+    kept = tuple(it for it in samples if middle / _FAR <= it.ratio <= middle * _FAR)
+    value = _ratio(kept)
+    apart = [abs(math.log(it.ratio / value)) for it in kept]
+    spread = weighted_median(apart, [it.weight for it in kept])
+    return Factor(
+        value=value,
+        reach=min(max(spread, 0.02), 0.5),
+        kept=kept,
+        dropped=len(samples) - len(kept),
+        error_before=_error(kept, 1.0),
+        error_after=_error(kept, value),
+        unseen=_unseen(kept),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slowdown:
+    """How much longer equal work takes beside a collective: the middle, the spread, of how many."""
+
+    value: float
+    apart: float
+    kinds: int
+    pressed: tuple[tuple[Sample, float], ...]  # beside a collective, and seconds alone
+
+    def error(self, value: float) -> float:
+        """Of what ran beside collectives, if that slowed it down by this value."""
+        off = sum(
+            it.times * abs(alone_s * (1 + value * it.beside) - it.measured_s)
+            for it, alone_s in self.pressed
+        )
+        return off / _weight([it for it, _ in self.pressed])
+
+
+def fit_slowdown(samples: Sequence[Sample]) -> Slowdown | None:
+    """By the same work alone and beside collectives; None without enough of it.
+
+    Only the same computation on the same shapes is compared: alone in one place of the schedule,
+    beside a collective in another.
+    """
+    slower: list[float] = []
+    weights: list[float] = []
+    found: list[tuple[Sample, float]] = []
+    for equals in _by_shapes(samples).values():
+        free = [it for it in equals if it.beside <= _ALONE]
+        pressed = [it for it in equals if it.beside >= _BESIDE]
+        if free and pressed:
+            usual = float(np.median([it.measured_s for it in free]))
+            longer = [(it.measured_s / usual - 1) / it.beside for it in pressed]
+            slower.append(float(np.median(longer)))
+            weights.append(_weight(pressed))
+            found += [(it, usual) for it in pressed]
+    if sum(weights) < _ENOUGH * _weight(samples):
+        return None
+    middle = min(max(weighted_median(slower, weights), 0.0), 1.0)
+    apart = weighted_median([abs(it - middle) for it in slower], weights)
+    return Slowdown(value=middle, apart=apart, kinds=len(slower), pressed=tuple(found))
+
+
+def weighted_median(values: Sequence[float], weights: Sequence[float]) -> float:
+    """The value that half of the weight lies below."""
+    half, reached = sum(weights) / 2, 0.0
+    for value, weight in sorted(zip(values, weights, strict=True)):
+        reached += weight
+        if reached >= half:
+            return value
+    return max(values)
+
+
+def _unseen(samples: Sequence[Sample]) -> float | None:
+    """Error on kinds of work left out in turn."""
+    kinds = sorted(_by_shapes(samples).items())
+    if len(kinds) < 2:
+        return None
+    folds = min(_FOLDS, len(kinds))
+    off = 0.0
+    for turn in range(folds):
+        out = [it for at, (_, equals) in enumerate(kinds) if at % folds == turn for it in equals]
+        seen = [it for at, (_, equals) in enumerate(kinds) if at % folds != turn for it in equals]
+        off += _error(out, _ratio(seen)) * _weight(out)
+    return off / _weight(samples)
+
+
+def _by_shapes(samples: Sequence[Sample]) -> dict[tuple[str, ...], list[Sample]]:
+    kinds: dict[tuple[str, ...], list[Sample]] = {}
+    for it in samples:
+        kinds.setdefault(it.shapes, []).append(it)
+    return kinds
+
+
+def _ratio(samples: Sequence[Sample]) -> float:
+    return sum(it.times * it.priced_s for it in samples) / _weight(samples)
+
+
+def _error(samples: Sequence[Sample], factor: float) -> float:
+    """Sum of what single instructions are off by, over their time."""
+    off = sum(it.times * abs(it.priced_s / factor - it.measured_s) for it in samples)
+    return off / _weight(samples)
+
+
+def _weight(samples: Sequence[Sample]) -> float:
+    return sum(it.weight for it in samples)
+
+
+NAMES: Final = ("matmul", "memory", "attention", "network", "slowdown")
+_STEP_ERROR: Final = 0.03
+"""How well a published step time and a program stand for each other: versions, clocks, inputs."""
+_NUDGE: Final = 0.02
+_TURNS: Final = 4
+_NARROWEST: Final = 0.02
+
+_Vector = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredStep:
+    """A compiled program, where it ran, and the step time that was measured there."""
+
+    name: str
+    program: Program
+    target: Target
+    seconds: float
+
+
+StepOf = Callable[[MeasuredStep, Scalars], float]
+"""Predicted seconds of a step under scalars."""
+
+
+def predicted_step(step: MeasuredStep, scalars: Scalars) -> float:
+    """What the simulator says of it."""
+    model = build_model(step.target, scalars=scalars)
+    return simulate(step.program, model, target=step.target).step_s
+
+
+def calibrate_steps(
+    steps: Sequence[MeasuredStep],
+    start: Scalars,
+    *,
+    names: Sequence[str] = NAMES,
+    step_of: StepOf = predicted_step,
+) -> Calibration:
+    """Scalars under which the steps come out best, and each step as the others alone tell it."""
+    if not steps:
+        raise UsageError("no measured steps to fit to", next="name a program and its step time")
+    problem = _Problem(steps, start, tuple(names), step_of)
+    solved = problem.solve()
+    scalars = problem.scalars(solved.moves, solved.widths)
+    fits = tuple(problem.fit(name, solved) for name in names)
+    return Calibration(
+        chip=steps[0].target.gpu,
+        scalars=scalars,
+        fits=fits,
+        steps=tuple(problem.told(solved)),
+        notes=("fitted to step times: scalars that no step depends on stay where they were",),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Solved:
+    moves: _Vector  # log of new over old value, by scalar
+    widths: _Vector  # what is left of their uncertainty
+    errors: _Vector  # log of predicted over measured at the solution, by step
+    slopes: _Vector  # of the errors by the moves
+
+
+@dataclass(frozen=True, slots=True)
+class _Problem:
+    steps: Sequence[MeasuredStep]
+    start: Scalars
+    names: tuple[str, ...]
+    step_of: StepOf
+
+    @property
+    def reaches(self) -> _Vector:
+        told = [max(getattr(self.start, name).reach, _NARROWEST) for name in self.names]
+        return np.array(told, dtype=np.float64)
+
+    def scalars(self, moves: _Vector, widths: _Vector | None = None) -> Scalars:
+        """The scalars moved by logs from where they start."""
+        changed: dict[str, Scalar] = {}
+        for at, name in enumerate(self.names):
+            old: Scalar = getattr(self.start, name)
+            least = min(LEAST, old.value)
+            value = float(np.clip(old.value * np.exp(moves[at]), least, MOST))
+            reach = old.reach if widths is None else float(widths[at])
+            source = f"fitted to {len(self.steps)} step times"
+            changed[name] = Scalar(value, reach, old.source if widths is None else source)
+        return replace(self.start, **changed)
+
+    def errors(self, moves: _Vector) -> _Vector:
+        scalars = self.scalars(moves)
+        return np.array(
+            [np.log(self.step_of(step, scalars) / step.seconds) for step in self.steps],
+            dtype=np.float64,
+        )
+
+    def solve(self) -> _Solved:
+        """Gauss and Newton's way; steps are nearly linear in the logs, so few turns do."""
+        moves = np.zeros(len(self.names))
+        errors = self.errors(moves)
+        slopes = self._slopes(moves, errors)
+        for _ in range(_TURNS):
+            moves = _least(errors - slopes @ moves, slopes, self.reaches)
+            errors = self.errors(moves)
+            slopes = self._slopes(moves, errors)
+        curvature = slopes.T @ slopes / _STEP_ERROR**2 + np.diag(self.reaches**-2.0)
+        widths = np.maximum(np.sqrt(np.diag(np.linalg.inv(curvature))), _NARROWEST)
+        return _Solved(moves, widths, errors, slopes)
+
+    def _slopes(self, moves: _Vector, errors: _Vector) -> _Vector:
+        columns: list[_Vector] = []
+        for at in range(len(self.names)):
+            nudged = moves.copy()
+            nudged[at] += _NUDGE
+            columns.append((self.errors(nudged) - errors) / _NUDGE)
+        return np.stack(columns, axis=1)
+
+    def told(self, solved: _Solved) -> list[StepFit]:
+        """Every step before and after, and by the solution without it."""
+        before = self.errors(np.zeros(len(self.names)))
+        told: list[StepFit] = []
+        constant = solved.errors - solved.slopes @ solved.moves
+        for at, step in enumerate(self.steps):
+            others = np.arange(len(self.steps)) != at
+            unseen = None
+            if others.any():
+                moves = _least(constant[others], solved.slopes[others], self.reaches)
+                unseen = self.step_of(step, self.scalars(moves))
+            told.append(
+                StepFit(
+                    name=step.name,
+                    measured_s=step.seconds,
+                    before_s=step.seconds * float(np.exp(before[at])),
+                    after_s=step.seconds * float(np.exp(solved.errors[at])),
+                    unseen_s=unseen,
+                )
+            )
+        return told
+
+    def fit(self, name: str, solved: _Solved) -> Fit:
+        at = self.names.index(name)
+        before: Scalar = getattr(self.start, name)
+        after: Scalar = getattr(self.scalars(solved.moves, solved.widths), name)
+        start = self.errors(np.zeros(len(self.names)))
+        return Fit(
+            name=name,
+            before=before,
+            after=after,
+            samples=len(self.steps) if np.abs(solved.slopes[:, at]).max() > 1e-4 else 0,
+            measured_s=sum(step.seconds for step in self.steps),
+            error_before=float(np.abs(np.expm1(start)).mean()),
+            error_after=float(np.abs(np.expm1(solved.errors)).mean()),
+            unseen=None,
+            how=f"{len(self.steps)} step times, from {before.value:.3g} give or take "
+            f"{before.reach:.0%}",
+        )
+
+
+def _least(constant: _Vector, slopes: _Vector, reaches: _Vector) -> _Vector:
+    """Moves that leave the least of errors and moves together, each in its own units."""
+    rows = np.concatenate([slopes / _STEP_ERROR, np.diag(1 / reaches)])
+    wanted = np.concatenate([-constant / _STEP_ERROR, np.zeros(len(reaches))])
+    return np.linalg.lstsq(rows, wanted, rcond=None)[0].astype(np.float64)
