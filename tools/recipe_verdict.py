@@ -9,12 +9,11 @@ from typing import Final
 
 from counterpoint.flags.catalogue import Release, release
 from counterpoint.flags.catalogue.standing import State, default_of, is_default, standing
-from counterpoint.flags.settings import Channel
-from counterpoint.flags.lint.context import Case
 from counterpoint.flags.lint.check import check
+from counterpoint.flags.lint.context import Case, Remark, Severity
 from counterpoint.flags.lint.fix import fix
-from counterpoint.flags.lint.context import Remark, Severity
 from counterpoint.flags.platform import LHS
+from counterpoint.flags.settings import Channel
 from counterpoint.flags.written import Given, Written
 from counterpoint.flags.xla_flags import render_xla_flags
 from published_recipe import Published

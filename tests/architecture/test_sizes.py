@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[2] / "src" / "counterpoint"
-MODULE_LINES = 450
+MODULE_LINES = 500
 FUNCTION_LINES = 60
 
 
@@ -35,4 +35,4 @@ def test_the_package_is_in_small_pieces() -> None:
 def test_a_long_function_and_a_long_module_are_found() -> None:
     function = "def long():\n" + "    pass\n" * FUNCTION_LINES
     assert list(too_long("a.py", function)) == ["a.py:1 long: 61 lines"]
-    assert list(too_long("b.py", "x = 1\n" * 451)) == ["b.py: 451 lines"]
+    assert list(too_long("b.py", "x = 1\n" * 501)) == ["b.py: 501 lines"]

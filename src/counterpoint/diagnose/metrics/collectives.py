@@ -1,6 +1,6 @@
 """What each collective costs: how much of it is exposed, how fast it is, and who waits for whom.
 
-What is waiting and what is transfer, `counterpoint.timeline.hosts.alignment` tells; the transfer gives the
+`counterpoint.timeline.hosts.alignment` separates waiting from transfer; the transfer gives the
 bandwidth. Total, exposed and waiting time and the bandwidths are means over the same executions, so
 that exposed and hidden time add up to the total; `median_ms`, `transfer_ms` and `slack_ms` are
 medians of one execution.
