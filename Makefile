@@ -14,6 +14,8 @@ DEMO := demo-output/$(shell date +%Y%m%d-%H%M%S)
 
 NEWEST_TESTS := tests/compile tests/cost tests/simulate \
 	$(wildcard tests/workflow/test_predict*.py tests/cli/test_predict*.py)
+WORKERS ?= 2
+PYTEST := -m pytest -n $(WORKERS) --dist worksteal
 NEWEST_CHOICES := tests/tune/space/test_space_compiles.py  # what ends a newer XLA is found there
 
 .PHONY: help demo test newest fast lint docs docs-site tools clean lock
@@ -32,10 +34,10 @@ demo: $(VENV)/installed-all ## explain a step recorded on 8 virtual devices; pre
 
 # Everything runs even when something fails, so that one look at the log shows all there is to mend;
 # pytest comes last, and its summary ends the log.
-test: $(VENV)/installed-all-dev ## all tests, lint, types and layers
+test: $(VENV)/installed-all-dev ## all tests, lint, types and layers: 10 minutes on two cores
 	@lint=0; $(MAKE) --no-print-directory lint || lint=$$?; \
 	newest=0; $(MAKE) --no-print-directory newest || newest=$$?; \
-	echo "== pytest"; $(BIN)/python -m pytest -n 4 --dist loadfile || exit $$?; \
+	echo "== pytest"; $(BIN)/python $(PYTEST) || exit $$?; \
 	[ $$newest -eq 0 ] || { echo "error: the tests pass, but not with the newest JAX (above)" >&2; exit 1; }; \
 	[ $$lint -eq 0 ] || { echo "error: the tests pass, but lint, types or layers do not (above)" >&2; exit 1; }
 
@@ -49,12 +51,12 @@ newest: $(VENV)/installed-all-dev ## the compiler's tests with the newest JAX, w
 	else \
 		$(MAKE) --no-print-directory VENV=$(NEWEST) PYTHON=$(NEWER_PYTHON) $(NEWEST)/installed-compiler-dev \
 		&& $(NEWEST)/bin/python -c 'import jax, sys; print("== pytest with jax", jax.__version__, "on Python", sys.version.split()[0])' \
-		&& $(NEWEST)/bin/python -m pytest -n 4 --dist loadfile -m 'not slow' $(NEWEST_TESTS) \
+		&& $(NEWEST)/bin/python $(PYTEST) -m 'not slow' $(NEWEST_TESTS) \
 		&& $(NEWEST)/bin/python -m pytest $(NEWEST_CHOICES); \
 	fi
 
-fast: $(VENV)/installed-all-dev ## the tests that start few programs: under 5 minutes on two cores
-	$(BIN)/python -m pytest -n 4 --dist loadfile -m 'not slow'
+fast: $(VENV)/installed-all-dev ## the tests that start few programs: 2 minutes on two cores
+	$(BIN)/python $(PYTEST) -m 'not slow and not compiler'
 
 lint: $(VENV)/installed-all-dev ## ruff, pyright, import-linter and the documentation site only
 	@status=0; run() { echo "== $$*"; $(BIN)/"$$@" || status=1; }; \

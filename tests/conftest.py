@@ -9,22 +9,39 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from counterpoint.compile import Pool
 from lowered import Lowered, lower_step
+from program_count import ProgramCount
+from run_directory import RunDirectory, run_directory_of
 from slurm_cluster import SlurmCluster, slurm_cluster, why_no_slurm
 from xla_compiler import why_none
 
 # CI tries the same inputs each time, others new ones. A busy machine is no failure.
-settings.register_profile(
-    "counterpoint",
-    derandomize="CI" in os.environ,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow],
-)
-settings.load_profile("counterpoint")
+for name, examples in (("counterpoint", 25), ("deep", 500)):
+    settings.register_profile(
+        name,
+        max_examples=examples,
+        derandomize="CI" in os.environ,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "counterpoint"))
 
-# What a test compiles it compiles; a test of the cache names a directory of its own.
-os.environ["COUNTERPOINT_CACHE"] = "off"
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(ProgramCount())
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that need XLA's compiler for GPUs, before `-m` chooses among them."""
+    for item in items:
+        if not COMPILERS.isdisjoint(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.compiler)
+
+
+COMPILERS = frozenset({"lowered", "compiled_anew", "compiler"})
+"""Fixtures that start it."""
 CHECKOUT = Path(__file__).parent.parent
 
 
@@ -38,12 +55,34 @@ def shared() -> Path:
 
 
 @pytest.fixture(scope="session")
-def lowered(tmp_path_factory: pytest.TempPathFactory) -> Lowered:
+def run_directory(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
+    """What all workers of this run share: `run_directory.once(name, make)`."""
+    return run_directory_of(tmp_path_factory)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def shared_cache(run_directory: RunDirectory) -> Path:
+    """What one test compiles no other compiles again; nothing outlives this run."""
+    cache = run_directory.path / "cache"
+    os.environ["COUNTERPOINT_CACHE"] = str(cache)
+    return cache
+
+
+@pytest.fixture
+def compiled_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No cache: for a test of what happens while something is compiled."""
+    monkeypatch.setenv("COUNTERPOINT_CACHE", "off")
+
+
+@pytest.fixture(scope="session")
+def lowered(run_directory: RunDirectory) -> Iterator[Lowered]:
     """A sharded step that ran on eight virtual CPU devices, to be compiled for GPUs."""
     reason = why_none()
     if reason:
         pytest.skip(reason)
-    return Lowered(lower_step(tmp_path_factory.mktemp("lowered")))
+    directory = run_directory.once("lowered", lower_step)
+    with Pool(jobs=1) as pool:
+        yield Lowered(directory, pool)
 
 
 @pytest.fixture(scope="session")

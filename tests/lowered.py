@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from counterpoint.compile import Compiled, compile_workload, load_workload, parse_target
+from counterpoint.compile import TIMEOUT_S, Compiled, Pool, Task, load_workload, parse_target
+from counterpoint.core.errors import CounterpointError
 from counterpoint.hlo import Program
 from counterpoint.pgle.needed import needed
 from counterpoint.pgle.profile import Cost, Profile
@@ -42,10 +43,11 @@ def lower_step(directory: Path, layers: int = 4) -> Path:
 
 
 class Lowered:
-    """The directory, and compiles from it: each is made once."""
+    """The directory, and compiles from it: each is made once, and all by one worker."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, pool: Pool) -> None:
         self.directory = directory
+        self._pool = pool
         self._compiled: dict[tuple[object, ...], Compiled] = {}
 
     @property
@@ -67,8 +69,18 @@ class Lowered:
         """The step, compiled for eight H100s as loud as a proof needs it."""
         key = (path or self.ir, *sorted((options or {}).items()))
         if key not in self._compiled:
-            workload = load_workload(path or self.ir)
-            self._compiled[key] = compile_workload(workload, H100, options, LOUD)
+            task = Task(
+                workload=load_workload(path or self.ir),
+                target=H100,
+                options=options or {},
+                environment=LOUD,
+            )
+            self._pool.ask(0, task)
+            answer = self._pool.take(TIMEOUT_S)
+            assert answer is not None
+            if isinstance(answer[1], CounterpointError):
+                raise answer[1]
+            self._compiled[key] = answer[1]
         return self._compiled[key]
 
 

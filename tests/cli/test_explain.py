@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from xspace_builder import US, hlo_proto, host, kernel, metadata, nvidia, xspace
 
+from command_line import in_process
 from counterpoint.cli.output import check_output, write_output
 from counterpoint.core.errors import UsageError
 from counterpoint.runs import Outcome, OutcomeKind
@@ -51,15 +52,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def explain(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """The real command, in a process of its own, its output in pipes."""
-    return subprocess.run(
-        [sys.executable, "-m", "counterpoint", "explain", *map(str, arguments)],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    """The command, its output in files."""
+    return in_process("explain", *arguments, cwd=cwd)
 
 
 class TestOutput:

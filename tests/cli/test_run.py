@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from command_line import in_process
+
 pytestmark = pytest.mark.slow
 
 STEPS = """
@@ -30,15 +32,7 @@ ENVIRONMENT = {"PATH": os.environ["PATH"], "HOME": "/nowhere", "JAX_PLATFORMS": 
 def counterpoint(
     *arguments: object, cwd: Path, **variables: str
 ) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "counterpoint", *map(str, arguments)],
-        cwd=cwd,
-        env=ENVIRONMENT | variables,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    return in_process(*arguments, cwd=cwd, environment=ENVIRONMENT | variables)
 
 
 def run(

@@ -27,7 +27,7 @@ from counterpoint.compile.workers.bench import usual_jobs
 from counterpoint.core.errors import CounterpointError, UsageError
 from lowered import H100, Lowered
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("compiled_anew")]
 
 COMBINE = "xla_gpu_all_gather_combine_threshold_bytes"
 CRASH = {"xla_gpu_experimental_parallel_collective_overlap_limit": "0"}

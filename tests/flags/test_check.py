@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from counterpoint.core.errors import CounterpointError
@@ -274,7 +274,6 @@ words = st.one_of(
 )
 
 
-@settings(max_examples=80)
 @given(st.lists(words, max_size=8).map("".join), st.sampled_from([None, *FORMS]))
 @example("export XLA_FLAGS='--xla_gpu_autotune_level=" + "9" * 5000 + "'", None)
 @example("--xla_dump_to=" + "/x" * 5000, None)
@@ -310,7 +309,6 @@ AT_THE_COMPILE = "FLAG203"
 """The parser takes such a value; the compile ends at it."""
 
 
-@settings(max_examples=60)
 @given(st.lists(st.tuples(names, values), min_size=1, max_size=4))
 def test_errors_are_said_where_the_compilers_parser_ends_the_process(
     xla: Parser, pairs: list[tuple[str, str]]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
 
+from command_line import in_process
 from counterpoint.cli.app import main
 from counterpoint.flags import Settings
 from counterpoint.flags.catalogue import release
@@ -151,10 +151,8 @@ def a_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     words = ["--set", "xla_disable_hlo_passes=dce", "--set", f"{AUTOTUNE}=4"]
     words += ["--set", "xla_gpu_enable_triton_gemm=false"]
     words += ["--env", "JAX_PLATFORMS=cpu", "--env", "JAX_COMPILER_ENABLE_REMAT_PASS=false"]
-    command = [sys.executable, "-m", "counterpoint", "run", "-o", str(place / "run"), *words]
-    subprocess.run(
-        [*command, "--", sys.executable, str(place / "step.py")], check=True, capture_output=True
-    )
+    command = ["run", "-o", place / "run", *words, "--", sys.executable, place / "step.py"]
+    assert in_process(*command).returncode == 0
     return place / "run"
 
 

@@ -51,9 +51,7 @@ some = st.builds(
     st.dictionaries(variables, values, max_size=3).map(lambda it: tuple(it.items())),
     st.dictionaries(names, values, max_size=2).map(lambda it: tuple(it.items())),
 )
-several = examples(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+several = examples(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def expected(settings: Settings) -> tuple[dict[str, str], tuple[tuple[str, str], ...]]:

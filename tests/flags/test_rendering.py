@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 import yaml
 from hypothesis import assume, given
-from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from counterpoint.core.errors import UsageError
@@ -80,7 +79,6 @@ def test_hard_values_are_read_back_as_they_were(form: Form) -> None:
 
 
 @pytest.mark.parametrize("form", READ_AS)
-@examples(max_examples=60)
 @given(settings=all_settings)
 def test_any_settings_are_read_back_as_they_were(form: Form, settings: Settings) -> None:
     try:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from counterpoint.core.errors import UsageError
@@ -95,7 +95,6 @@ repeats = st.one_of(
 )
 
 
-@settings(max_examples=150)
 @given(pairs=st.lists(repeats, max_size=6))
 def test_one_value_per_flag_is_what_xla_makes_of_many(
     xla: Parser, pairs: list[tuple[str, str]]

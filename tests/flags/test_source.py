@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from counterpoint.core.errors import CounterpointError, InputError, UsageError
@@ -149,7 +149,6 @@ def test_files_that_are_none_are_refused(tmp_path: Path) -> None:
 words = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\r"), max_size=12)
 
 
-@settings(max_examples=60)
 @given(values=st.lists(words, min_size=1, max_size=4))
 def test_bash_reads_quotes_as_we_do(values: list[str]) -> None:
     bash = shutil.which("bash")

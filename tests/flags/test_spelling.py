@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from counterpoint.flags.catalogue import Flag, release
@@ -69,7 +69,6 @@ def words_of(flag: Flag) -> st.SearchStrategy[str]:
     return st.one_of(st.sampled_from(plain + far), lists, st.text("x1,+-. e", max_size=4))
 
 
-@settings(max_examples=80)
 @given(st.data())
 def test_the_same_values_are_taken_as_by_the_compilers_parser(
     xla: Parser, data: st.DataObject

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from counterpoint.core.errors import InputError, UsageError
@@ -139,7 +139,6 @@ fragments = st.lists(
 ).map("".join)
 
 
-@settings(max_examples=300)
 @given(text=st.tuples(st.sampled_from([f"--{name}=" for name in TEXTS]), fragments).map("".join))
 def test_xla_reads_a_text_as_we_do(xla: Parser, text: str) -> None:
     """What we accept, XLA reads as the same flags; an independent look at its options tells."""

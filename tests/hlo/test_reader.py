@@ -116,21 +116,18 @@ def damaged(data: bytes, edits: list[tuple[int, int, bytes]]) -> bytes:
     return data
 
 
-@settings(max_examples=150, deadline=None)
 @given(EDITS)
 def test_damaged_protos_are_read_or_refused(edits: list[tuple[int, int, bytes]]) -> None:
     with suppress(InputError):
         ask_everything(program_from_proto(damaged(PROTO, edits)))
 
 
-@settings(max_examples=150, deadline=None)
 @given(EDITS)
 def test_damaged_text_is_read_or_refused(edits: list[tuple[int, int, bytes]]) -> None:
     with suppress(InputError):
         ask_everything(program_from_text(damaged(TEXT.encode(), edits).decode(errors="replace")))
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.floats(0, 1), st.booleans())
 def test_truncated_modules_are_read_or_refused(share: float, as_text: bool) -> None:
     data = TEXT.encode() if as_text else PROTO

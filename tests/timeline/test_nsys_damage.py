@@ -179,9 +179,7 @@ def damaged(whole: bytes, damage: Damage, length: float) -> bytes:
     return bytes(content[: int(length * len(content))])
 
 
-@settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     damage=st.lists(st.tuples(st.floats(0, 1), st.integers(0, 255)), max_size=12),
     length=st.sampled_from([1.0, 1.0, 1.0, 0.7]),
@@ -198,7 +196,6 @@ def test_a_damaged_export_is_refused_or_read(
     assert recording.spans["line"].max() is None or len(recording.lines) > 0
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     damage=st.lists(st.tuples(st.floats(0, 1), st.integers(0, 255)), min_size=1, max_size=6),
     length=st.sampled_from([1.0, 1.0, 0.8]),

@@ -13,7 +13,7 @@ from threading import Thread
 
 import fsspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from counterpoint.core.errors import InputError, UsageError
@@ -238,7 +238,6 @@ class TestRefusals:
             read()
 
 
-@settings(max_examples=60)
 @given(st.binary(max_size=400), st.sampled_from([".xplane.pb", ".json", ".zip", ".sqlite", ".gz"]))
 def test_no_bytes_at_all_crash_it(
     tmp_path_factory: pytest.TempPathFactory, content: bytes, ending: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from counterpoint.diagnose.selection import select
@@ -17,7 +17,6 @@ lengths = st.lists(st.integers(BUSY + 1, 4 * BUSY), min_size=1, max_size=16)
 cuts = st.tuples(st.integers(0, 900), st.integers(60, 1600))
 
 
-@settings(max_examples=60, deadline=None)
 @given(lengths, cuts, st.booleans(), st.integers(0, 1000))
 def test_the_reported_median_is_the_length_of_a_whole_step(
     steps: list[int], cut: tuple[int, int], marked: bool, first: int

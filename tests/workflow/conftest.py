@@ -1,4 +1,4 @@
-"""For tests of the workflows: the command line in a process of its own, and the workload."""
+"""For tests of the workflows: the command line, and the workload that it starts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from command_line import Counterpoint
+from command_line import Counterpoint, in_process
 from xla_compiler import why_none
 
 WORKLOAD = Path(__file__).parent / "gpu_workload.py"
@@ -27,15 +27,7 @@ def counterpoint(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Co
         ours = ("XLA_FLAGS", "JAX_PLATFORMS")  # programs choose the CPU themselves
         environment = {name: it for name, it in os.environ.items() if name not in ours}
         environment["PATH"] = f"{tools}:{environment['PATH']}"
-        return subprocess.run(
-            [sys.executable, "-m", "counterpoint", *map(str, arguments)],
-            cwd=tmp_path,
-            env={**environment, **variables},
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
+        return in_process(*arguments, cwd=tmp_path, environment={**environment, **variables})
 
     return run
 

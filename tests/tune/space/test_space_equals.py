@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from counterpoint.flags import Settings
@@ -57,7 +57,6 @@ def meant(arm: Arm, space: Space) -> Hashable:
     return frozenset(found), arm.per, arm.profile
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     base=bases(),
     version=st.sampled_from(["0.8.3", "0.10.2", "0.12.0"]),

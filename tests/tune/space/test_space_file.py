@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from counterpoint.core.errors import CounterpointError, InputError, UsageError
@@ -344,7 +344,6 @@ DOCUMENTS = st.recursive(
 )
 
 
-@settings(max_examples=60)
 @given(DOCUMENTS)
 def test_whatever_a_file_says_ends_in_a_space_or_in_an_error_for_people(document: object) -> None:
     try:
@@ -370,7 +369,6 @@ def written(env: dict[str, bool | int | str]) -> dict[str, str]:
     return {key: str(it).lower() if isinstance(it, bool) else str(it) for key, it in env.items()}
 
 
-@settings(max_examples=40)
 @given(st.dictionaries(NAMES.filter(lambda it: it != "base"), VARIABLES, max_size=4))
 def test_what_is_written_is_what_is_set(arms: dict[str, dict[str, bool | int | str]]) -> None:
     document = {"arms": {name: {"env": env} for name, env in arms.items()}}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from counterpoint.core.errors import UsageError
@@ -63,7 +63,6 @@ def test_an_arm_is_made_of_exactly_the_points_that_nothing_speaks_against(
     assert arm.is_base or arm.acts is (Acts.RUNTIME if runtime else Acts.SCHEDULE)
 
 
-@settings(max_examples=50)
 @given(points(), points())
 def test_names_of_different_arms_differ(
     one: tuple[Space, dict[str, str]], other: tuple[Space, dict[str, str]]
@@ -80,7 +79,6 @@ def test_names_of_different_arms_differ(
     assert len(first.name) < 130
 
 
-@settings(max_examples=30)
 @given(points())
 def test_the_order_of_a_point_does_not_count(found: tuple[Space, dict[str, str]]) -> None:
     space, point = found
