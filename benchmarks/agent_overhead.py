@@ -102,11 +102,14 @@ def work(steps: int) -> dict[str, float]:
 
 def measure(steps: int, *, agent: bool) -> Run:
     """One fresh process. With the agent, no window is to come any more."""
+    from counterpoint.capture.environment import AGENT  # not in the process that is measured
+    from counterpoint.core.injection import injected
+
     environment = {**os.environ, "JAX_PLATFORMS": "cpu"}
     with tempfile.TemporaryDirectory() as rank:
         if agent:
             environment |= {
-                "PYTHONPATH": str(_site()),
+                **injected({}, AGENT),
                 "COUNTERPOINT_AGENT_DIR": rank,
                 "COUNTERPOINT_AGENT_WINDOW": json.dumps({"profile": False}),
             }
@@ -120,13 +123,6 @@ def measure(steps: int, *, agent: bool) -> Run:
         if agent and written != ["compiles", "process", "steps"]:
             raise RuntimeError(f"the agent was not there: it wrote {written}")
     return Run(**json.loads(done.stdout))
-
-
-def _site() -> Path:
-    spec = find_spec("counterpoint")
-    if spec is None or spec.origin is None:
-        raise RuntimeError("not installed: counterpoint; pip install -e '.[jax]'")
-    return Path(spec.origin).parent / "capture" / "agent" / "site"
 
 
 def as_text(without: Sequence[Run], with_agent: Sequence[Run]) -> str:

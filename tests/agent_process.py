@@ -12,9 +12,8 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
-import counterpoint.capture.agent
-
-SITE = Path(counterpoint.capture.agent.__file__).parent / "site"
+from counterpoint.capture.environment import AGENT
+from counterpoint.core.injection import injected
 
 SHARDED = """
 import os, sys, time
@@ -86,7 +85,7 @@ def environment(
         **inherited,
         "JAX_PLATFORMS": "cpu",
         "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}",
-        "PYTHONPATH": str(SITE),
+        **injected({}, AGENT),
         "PYTHONDONTWRITEBYTECODE": "1",
         "COUNTERPOINT_AGENT_DIR": str(rank),
         **asked,

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 import counterpoint
-from agent_process import SHARDED, SITE, Left, environment, run
+from agent_process import SHARDED, Left, environment, run
+from counterpoint.core.injection import SITE
 
 pytestmark = pytest.mark.slow
 
@@ -180,13 +181,13 @@ def test_without_jax_nothing_happens(tmp_path: Path) -> None:
         tmp_path,
         """
         import sys
-        loaded = [name for name in sys.modules if name.startswith("_counterpoint_agent")]
+        loaded = [name for name in sys.modules if name.startswith("_counterpoint")]
         print(loaded, "json" in sys.modules, "threading" in sys.modules)
         print([entry for entry in sys.path if "agent" in entry])
         """,
         {},
     )
-    loaded = ["_counterpoint_agent", "_counterpoint_agent.arrival"]
+    loaded = ["_counterpoint_arrival", "_counterpoint_agent"]
     assert left.out == f"{loaded} False False\n[]\n", left.err
     assert not left.rank.exists()
 

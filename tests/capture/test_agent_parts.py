@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_process import SITE, environment
-from counterpoint.capture.agent.arrival import when_loaded
+import counterpoint.lowering
+from agent_process import environment
 from counterpoint.capture.agent.claim import Claim
 from counterpoint.capture.agent.compiles import Compiles, module_name
 from counterpoint.capture.agent.journal import Journal
@@ -23,8 +23,16 @@ from counterpoint.capture.agent.steps import API, Kind, Numbers, Start, Steps, w
 from counterpoint.capture.agent.timing import AtStep, Meeting, OnceQuiet
 from counterpoint.capture.agent.trace import Profiler
 from counterpoint.capture.agent.window import NONE, Seen, Window, parse_window, why_never
+from counterpoint.capture.environment import AGENT
+from counterpoint.core.injection import SITE
+from counterpoint.core.injection.arrival import when_loaded
 
-AGENT = SITE.parent
+EMULATOR = Path(counterpoint.lowering.__file__).parent / "emulator"
+ENTERING = [
+    SITE.parent / "arrival.py",
+    *(path for place in (AGENT, EMULATOR, SITE) for path in place.rglob("*.py")),
+]
+
 TRAIN, EVAL = Kind("annotation", "train"), Kind("annotation", "eval")
 
 
@@ -43,7 +51,9 @@ def foreign(source: str) -> Iterator[str]:
         yield from (it for it in names if it.split(".")[0] not in sys.stdlib_module_names)
 
 
-@pytest.mark.parametrize("path", sorted(AGENT.rglob("*.py")), ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path", sorted(ENTERING), ids=lambda path: f"{path.parent.name}/{path.name}"
+)
 def test_an_older_python_without_counterpoint_can_run_it(path: Path) -> None:
     source = path.read_text()
     ast.parse(source, feature_version=(3, 9))

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 import counterpoint
-from agent_process import SHARDED, SITE, Left, run
+from agent_process import SHARDED, Left, run
 from counterpoint import StepProfiler, UsageError
+from counterpoint.core.injection import SITE
 
 pytestmark = pytest.mark.slow
 

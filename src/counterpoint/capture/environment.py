@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -11,13 +10,13 @@ from typing import Final
 
 from counterpoint.capture.request import Request, agent_window
 from counterpoint.capture.world import Seat
+from counterpoint.core.injection import injected
 from counterpoint.flags import Settings, environment, inherited_settings
 from counterpoint.flags.gone import unknown_hint
 from counterpoint.runs import layout
 from counterpoint.runs.outcome import Outcome, OutcomeKind
 
-SITE: Final = Path(__file__).parent / "agent" / "site"
-"""Where Python looks for the agent; the child may not have Counterpoint installed."""
+AGENT: Final = Path(__file__).parent / "agent"
 _NOWHERE: Final = ("", "-", "sponge", "test_undeclared_outputs_dir")
 """Values that XLA and JAX take for something else than a directory's path."""
 
@@ -50,8 +49,7 @@ def child_environment(
     variables.setdefault("PYTHONUNBUFFERED", "1")  # lines come when they are printed
     variables.setdefault("PYTHONFAULTHANDLER", "1")  # what crashes or hangs shows its stack
     variables.setdefault("JAX_DUMP_IR_TO", str(directory / layout.IR))
-    search = variables.get("PYTHONPATH")
-    variables["PYTHONPATH"] = os.pathsep.join([str(SITE), *([search] if search else [])])
+    variables |= injected(variables, AGENT)
     variables["COUNTERPOINT_AGENT_DIR"] = str(directory)
     variables["COUNTERPOINT_AGENT_WINDOW"] = agent_window(request.window, seat.rank)
     return ChildEnvironment(

@@ -28,7 +28,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Literal, ParamSpec, Protocol, Self, TypeVar, overload
 
-from counterpoint.capture.agent import NAME as AGENT
 from counterpoint.capture.agent.recorder import NotHere, Recorder
 from counterpoint.capture.agent.remarks import Remarks
 from counterpoint.capture.agent.steps import API, Steps
@@ -36,6 +35,7 @@ from counterpoint.capture.agent.timing import AtStep
 from counterpoint.capture.agent.trace import Profiler, Refused, refuse_unwritable
 from counterpoint.capture.agent.window import Seen, Window, why_never
 from counterpoint.core.errors import CounterpointError, UsageError
+from counterpoint.core.injection import NAME as AGENT
 
 HERE = Path("counterpoint-profile")
 """Where a profile goes when nobody said."""

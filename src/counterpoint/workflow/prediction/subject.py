@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from counterpoint.capture.lowering import lower_command
 from counterpoint.compile import Workload, load_workload
 from counterpoint.compile.inputs.function import lower_function, names_function
 from counterpoint.compile.workload import load_scheduled
@@ -22,6 +21,7 @@ from counterpoint.flags.known import OWN
 from counterpoint.flags.line import Line, read_line
 from counterpoint.flags.settings import sound
 from counterpoint.hlo import Program
+from counterpoint.lowering import lower_command
 from counterpoint.pgle.subject import find_subject as find_recorded
 
 Say = Callable[[str], None]

@@ -1,4 +1,4 @@
-"""One function as it was lowered: its weight, whose it is, and its text for CUDA."""
+"""A function that the program lowered: its weight, its owner, and its text for CUDA."""
 
 from __future__ import annotations
 
@@ -54,27 +54,27 @@ class Function:
 
     @property
     def is_own(self) -> bool:
-        """Whether it is not one of JAX's own, as `jnp.add` of two arrays is."""
+        """True unless it is one of JAX's own, as `jnp.add` of two arrays is."""
         file = self.file
         return file is None or f"{os.sep}jax{os.sep}" not in file or file.endswith(_WRAPPERS)
 
     @property
     def weight(self) -> tuple[bool, float, int]:
-        """What makes it the step rather than another."""
+        """The order in which functions are taken for the step."""
         return self.is_training, self.flops, self.size
 
     @property
     def is_training(self) -> bool:
-        """Whether it has a backward pass of some weight."""
+        """True if it has a backward pass of some weight."""
         return self.has_backward and (self.flops > 0 or self.is_custom)
 
     def is_called(self, wanted: str) -> bool:
-        """Whether the user means this one: `step`, `jit_step` or `jit(step)`."""
+        """True if the user means this one: `step`, `jit_step` or `jit(step)`."""
         plain = re.sub(r"\W+", "_", wanted).strip("_")
         return plain in (self.name, self.name.partition("_")[2], self.inner)
 
     def for_cuda(self) -> tuple[str, str, str | None]:
-        """Its text, what platform it is lowered for, and why not for CUDA."""
+        """Its text, the platform it is lowered for, and the reason if that is not CUDA."""
         if self._again is None:
             return self._text, "cpu", "it is lowered for CPU: this JAX lowers it one way only"
         try:
@@ -99,7 +99,7 @@ class Function:
 
 
 def described(module: OfJax, jaxpr: OfJax, again: Callable[[], OfJax] | None) -> Function:
-    """What is known of a module, and of the jaxpr it was made from."""
+    """A Function, of a module and of the jaxpr it was made from."""
     about = getattr(getattr(jaxpr, "jaxpr", None), "debug_info", None)
     source = getattr(about, "func_src_info", None) or ""
     file = source.partition(" at ")[2].rpartition(":")[0] or None
@@ -125,7 +125,7 @@ def _elements(shape: str) -> int:
 
 
 def _donated(text: str) -> float:
-    """What share of the bytes of its arguments it may write its results to."""
+    """The share of the bytes of its arguments that it may write its results to."""
     _, _, head = text.partition(" @main(")
     whole = donated = 0
     for part in re.split(r"(?=%arg\d+: )", head.partition("\n")[0].partition(") -> ")[0]):
@@ -143,9 +143,9 @@ def _mapped() -> str | None:
     while frame is not None:
         if frame.f_code.co_filename.endswith(_PMAP) and "infer_params" in frame.f_locals:
             infer = frame.f_locals["infer_params"]
-            held = dict(zip(infer.__code__.co_freevars, infer.__closure__ or ()))  # noqa: B905
+            cells = dict(zip(infer.__code__.co_freevars, infer.__closure__ or ()))  # noqa: B905
             for name in ("fun", "f", "wrapped_fun"):
-                called = getattr(held[name].cell_contents, "__name__", "") if name in held else ""
+                called = getattr(cells[name].cell_contents, "__name__", "") if name in cells else ""
                 if called:
                     return re.sub(r"\W+", "_", called).strip("_")
         frame = frame.f_back

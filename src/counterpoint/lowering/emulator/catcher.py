@@ -1,12 +1,9 @@
 """Keeps what the program lowers, and ends it once the step is known.
 
 The program believes in its devices: functions that are small run for real, large ones hand back
-zeros that take no memory (`held`), and the step is not even compiled. It is the function with a
-backward pass that has the most FLOPs; of a program without one, the heaviest that is called again
-and again, or was lowered when the program ended.
-
-What it touches of JAX's insides is the same in 0.8 to 0.12: `lower_sharding_computation` and
-`ExecuteReplicated` of `pxla`, `compile_or_get_cached` of `compiler`, `backends` of `xla_bridge`.
+zeros that take no memory (`fake_execution`), and the step is not even compiled. It is the function
+with a backward pass that has the most FLOPs; of a program without one, the heaviest that is called
+again and again, or was lowered when the program ended.
 """
 
 from __future__ import annotations
@@ -21,13 +18,15 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from . import cudnn, held, unbuilt, virtual
-from .lowered import CUDA, Function, OfJax, described
-from .spared import Spared
-from .turn import Turn
+from . import OUTCOME, fake_execution, uncompiled, virtual_devices, write_line
+from . import jax_internals as inside
+from .fake_execution import FakeExecutions
+from .function import CUDA, Function, OfJax, described
+from .loop_iteration import LoopIteration
+from .uncompiled import Uncompiled
+from .write_guard import WriteGuard
 
-OUTCOME = "lowered.json"
-JOURNAL = "journal.jsonl"
+_SOME = 3  # names in an error
 _SHARE = 0.1
 """Of the FLOPs of the heaviest function that a step has at least."""
 _AGAIN = 32
@@ -40,57 +39,49 @@ _TOO_LONG = RuntimeError("a step takes long to compile, and it is not run")
 current: Catcher | None = None
 
 
-def enter(task: str) -> None:
-    """Prepare this process, before jax is there."""
-    from .arrival import when_loaded
-    from .orphan import end_with
-
-    told = json.loads(task)
-    virtual.prepare(told["devices"], told["backend"])
-    end_with(told["asker"])
-    directory = Path(told["directory"])
-    files = Spared(directory, lambda line: _say(directory, line))
-    files.stand_in()
-    when_loaded("jax", lambda: begin(sys.modules["jax"], told, files))
-
-
-def begin(jax: ModuleType, task: dict[str, Any], files: Spared) -> None:
+def begin(jax: ModuleType, task: dict[str, Any], guard: WriteGuard) -> None:
     """Catch what this process lowers from now on; jax has just been loaded."""
     global current  # noqa: PLW0603  one process, one catcher
-    if current is None:
-        current = Catcher(jax, task, files)
-        current.start()
+    if current is not None:
+        return
+    version = str(jax.__version__)
+    moved = inside.missing(version)
+    if moved:
+        more = f" and {len(moved) - _SOME} more" if len(moved) > _SOME else ""
+        raise RuntimeError(f"jax {version} has no {', '.join(moved[:_SOME])}{more}")
+    current = Catcher(jax, task, guard)
+    current.start()
 
 
 class Catcher:
-    """What was lowered so far, and the step among it."""
+    """The functions lowered so far, and the step among them."""
 
-    def __init__(self, jax: ModuleType, task: dict[str, Any], files: Spared) -> None:
+    def __init__(self, jax: ModuleType, task: dict[str, Any], guard: WriteGuard) -> None:
         self._jax = jax
         self._directory = Path(task["directory"])
         self._wanted: str | None = task.get("program")
         self._functions: list[Function] = []
         self._modules: dict[int, Function] = {}
         self._pid = os.getpid()
-        self.remarks = virtual.Remarks(lambda: self._say({"event": "asked"}))
-        self._files = files
-        self._turn: Turn | None = None
+        self.remarks = virtual_devices.Remarks(lambda: self._say({"event": "asked"}))
+        self._guard = guard
+        self._iteration: LoopIteration | None = None
         self._kept: dict[str, Any] = {}  # of the step
-        self._held = held.Held(self._called, self._hands_zeros)
+        self._fakes = FakeExecutions(self._called, self._hands_zeros)
 
     def start(self) -> None:
         """Hook in."""
         self._say({"event": "began", "jax": str(self._jax.__version__)})
-        virtual.pretend(self._jax, self.remarks)
-        cudnn.pretend(self.remarks)
-        lowering: OfJax = import_module("jax._src.interpreters.pxla")
-        compiler: OfJax = import_module("jax._src.compiler")
+        virtual_devices.pretend(self._jax, self.remarks)
+        lowering: OfJax = import_module(inside.PXLA)
+        compiler: OfJax = import_module(inside.COMPILER)
         lowering.lower_sharding_computation = self._lowering(lowering.lower_sharding_computation)
         compiler.compile_or_get_cached = self._compiling(compiler.compile_or_get_cached)
-        self._held.stand_in(lowering)
-        hide: OfJax = import_module("jax._src.traceback_util")
-        for file in (__file__, held.__file__, virtual.__file__, unbuilt.__file__):
-            hide.register_exclusion(file)  # from what JAX shows of a traceback
+        self._fakes.install()
+        hide: OfJax = import_module(inside.TRACEBACKS)
+        for module in (fake_execution, virtual_devices, uncompiled):
+            hide.register_exclusion(module.__file__)  # from what JAX shows of a traceback
+        hide.register_exclusion(__file__)
         atexit.register(self._end)
 
     # What JAX is asked
@@ -120,16 +111,16 @@ class Catcher:
                 function = described(module, None, None)
                 self._seen(function, None)
             began = time.monotonic()
-            is_step = self._turn is not None and function is self._turn.step
+            is_step = self._iteration is not None and function is self._iteration.step
             try:
                 if is_step:
                     raise _TOO_LONG  # to compile
                 executable = original(*args, **named)
             except RuntimeError as error:
-                executable = _unbuilt(module, args, named, error)
-            if self._held.take(executable, function, always=is_step):
+                executable = _uncompiled(module, args, named, error)
+            if self._fakes.take(executable, function, always=is_step):
                 about = {"seconds": round(time.monotonic() - began, 3), "name": function.name}
-                self._say({"event": "held", **about})
+                self._say({"event": "faked", **about})
             return executable
 
         return compile_or_get_cached
@@ -144,8 +135,8 @@ class Catcher:
             function.module = module  # so that its id stays its own
         if not function.is_own:
             return
-        if self._turn is not None:
-            self._turn.meet(function)
+        if self._iteration is not None:
+            self._iteration.meet(function)
             self._write_facts(stopped=True)
         self._functions.append(function)
         self._say({"event": "lowered", **function.facts()})
@@ -159,30 +150,30 @@ class Catcher:
     def _is_step(self, function: Function) -> bool:
         if not function.is_training:
             return False
-        others = [it for it in self._functions if it is not function]
+        others = [one for one in self._functions if one is not function]
         return function.flops >= max(
-            (it.flops * (1.0 if it.has_backward else _SHARE) for it in others), default=0.0
+            (one.flops * (1.0 if one.has_backward else _SHARE) for one in others), default=0.0
         )
 
     def _found(self, step: Function) -> None:
         if step.is_whole:
             self._stop(step, None)
-        if self._turn is not None and self._turn.is_again(step):
+        if self._iteration is not None and self._iteration.is_again(step):
             self._leave()
         self._keep(step)
-        self._turn = Turn(step)
+        self._iteration = LoopIteration(step)
         self._write_facts(stopped=True)
         self._say({"event": "found", "name": step.name})
 
     def _hands_zeros(self) -> None:
-        self._files.are_zeros = True
+        self._guard.are_zeros = True
 
     def _called(self, function: Function, times: int) -> None:
         best = self._best()
-        if self._turn is not None:
-            self._turn.call(function)
+        if self._iteration is not None:
+            self._iteration.call(function)
             self._write_facts(stopped=True)
-            if self._turn.is_over:
+            if self._iteration.is_over:
                 self._leave()
         elif self._wanted is None and function is best and times >= _AGAIN:
             self._stop(function, "it has no backward pass, and was called again and again")
@@ -191,7 +182,7 @@ class Catcher:
             self._leave()
 
     def _best(self) -> Function | None:
-        return max(self._functions, key=lambda it: it.weight, default=None)
+        return max(self._functions, key=lambda function: function.weight, default=None)
 
     def _forget(self) -> None:
         """What can't be the step any more need not be kept whole."""
@@ -219,12 +210,12 @@ class Catcher:
             self._write_facts(stopped=False)
 
     def _is_known(self) -> bool:
-        """Whether another process of the program had the step."""
+        """True if another process of the program had the step."""
         try:
-            told = json.loads((self._directory / OUTCOME).read_text(encoding="utf-8"))
+            outcome = json.loads((self._directory / OUTCOME).read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return False
-        return told["step"] is not None
+        return outcome["step"] is not None
 
     def _keep(self, step: Function) -> None:
         """Its text, lowered for CUDA."""
@@ -241,11 +232,11 @@ class Catcher:
         facts: dict[str, Any] = {
             "step": None,
             "stopped": stopped,
-            "functions": [it.facts() for it in self._functions],
+            "functions": [function.facts() for function in self._functions],
             "notes": [*([note] if note else []), *self.remarks.notes],
             "variables": self.remarks.variables,
             "jax": str(self._jax.__version__),
-            **(self._turn.facts() if self._turn else {}),
+            **(self._iteration.facts() if self._iteration else {}),
             **self._kept,
         }
         part = self._directory / f"{OUTCOME}.part"
@@ -253,20 +244,15 @@ class Catcher:
         part.replace(self._directory / OUTCOME)
 
     def _say(self, line: dict[str, Any]) -> None:
-        _say(self._directory, line)
+        write_line(self._directory, line)
 
 
-def _say(directory: Path, line: dict[str, Any]) -> None:
-    with (directory / JOURNAL).open("a", encoding="utf-8") as file:
-        file.write(json.dumps(line) + "\n")
-
-
-def _unbuilt(
+def _uncompiled(
     module: OfJax, args: tuple[Any, ...], named: dict[str, Any], error: RuntimeError
-) -> unbuilt.Unbuilt:
+) -> Uncompiled:
     """What stands for an executable that the CPU's compiler refuses; else its error stands."""
     devices = args[2] if len(args) > 2 else named["devices"]
     try:
-        return unbuilt.Unbuilt(module, devices)
+        return Uncompiled(module, devices)
     except Exception:  # noqa: BLE001  whatever a pass may raise
         raise error from None

@@ -1,7 +1,7 @@
 """Stands for an executable that a CPU can't have: too many devices, or kernels of a GPU.
 
-What a function is held for is how XLA shards its results. Shardy tells that without a compile: its
-propagation is a pass over the module, the same that XLA runs.
+Functions that are not run are compiled only to learn how XLA shards their results. Shardy answers
+that without a compile: its propagation is a pass over the module, the same that XLA runs.
 """
 
 from __future__ import annotations
@@ -9,13 +9,14 @@ from __future__ import annotations
 import itertools
 from importlib import import_module
 
-from .lowered import OfJax
+from . import jax_internals as inside
+from .function import OfJax
 
 _PIPELINE = "builtin.module(sdy-propagation-pipeline)"
 
 
-class Unbuilt:
-    """What JAX asks of an executable before it runs it. It is never run."""
+class Uncompiled:
+    """Answers what JAX asks of an executable before it runs it. It is never run."""
 
     def __init__(self, module: OfJax, devices: OfJax) -> None:
         self._devices = list(devices.flatten())
@@ -39,8 +40,8 @@ class Unbuilt:
 
 def _propagated(module: OfJax, devices: OfJax) -> tuple[list[OfJax], list[OfJax]]:
     """Shardings of the inputs and the outputs of a module."""
-    ir: OfJax = import_module("jaxlib.mlir.ir")
-    passes: OfJax = import_module("jaxlib.mlir.passmanager")
+    ir: OfJax = import_module(inside.IR)
+    passes: OfJax = import_module(inside.PASSES)
     with module.context:
         copy = ir.Module.parse(module.operation.get_asm(enable_debug_info=False))
         passes.PassManager.parse(_PIPELINE).run(copy.operation)
@@ -60,29 +61,31 @@ class _Reader:
     def __init__(self, symbols: OfJax, devices: OfJax) -> None:
         self._symbols = symbols
         self._devices = devices
-        self._sdy: OfJax = import_module("jaxlib.mlir.dialects.sdy")
+        self._sdy: OfJax = import_module(inside.SHARDY)
         self._sharding: OfJax = import_module("jax.sharding")
 
     def all(self, function: OfJax, which: str, count: int) -> list[OfJax]:
         if which not in function.attributes:
-            return [self._told(None) for _ in range(count)]
+            return [self._proto(None) for _ in range(count)]
         return [
-            self._told(about["sdy.sharding"] if "sdy.sharding" in about else None)  # noqa: SIM401
+            self._proto(about["sdy.sharding"] if "sdy.sharding" in about else None)  # noqa: SIM401
             for about in function.attributes[which]
         ]
 
-    def _told(self, attribute: OfJax) -> OfJax:
+    def _proto(self, attribute: OfJax) -> OfJax:
         place = self._sharding
         if attribute is None:
             mesh = place.Mesh(self._devices, ("all",))
             return _proto(place.NamedSharding(mesh, place.PartitionSpec()), 0)
         sharding = self._sdy.TensorShardingAttr(attribute)
-        dimensions = [self._axes(it) for it in sharding.dimension_shardings]
+        dimensions = [self._axes(each) for each in sharding.dimension_shardings]
         named = place.NamedSharding(self._mesh(sharding), place.PartitionSpec(*dimensions))
         return _proto(named, len(dimensions))
 
     def _axes(self, dimension: OfJax) -> tuple[str, ...]:
-        axes = [self._sdy.AxisRefAttr(it) for it in self._sdy.DimensionShardingAttr(dimension).axes]
+        axes = [
+            self._sdy.AxisRefAttr(axis) for axis in self._sdy.DimensionShardingAttr(dimension).axes
+        ]
         whole = itertools.takewhile(lambda axis: axis.sub_axis_info is None, axes)
         return tuple(axis.name for axis in whole)  # as XLA does since 0.10
 
@@ -92,7 +95,7 @@ class _Reader:
         if list(mesh.device_ids):
             # JAX would number the devices in the mesh's order, and say another sharding.
             raise ValueError("devices in an order of their own")
-        axes = [self._sdy.MeshAxisAttr(it) for it in mesh.axes]
+        axes = [self._sdy.MeshAxisAttr(axis) for axis in mesh.axes]
         if not axes:
             return self._sharding.Mesh(self._devices, ("all",))
         sizes = [axis.size for axis in axes]

@@ -1,8 +1,8 @@
-"""One turn of the program's loop: what it runs from the first call of the step to the second.
+"""One iteration of the program's loop: what runs from the first call of the step to the second.
 
-A gradient that another function applies is not all of a step. What donates its arguments is taken
-for a whole one; of another it is looked what comes after it. That costs little: it hands back
-zeros, and its program is given some seconds at most.
+A gradient that another function applies is not all of a step. A function that donates its arguments
+is taken for a whole step; after any other, the program goes on until that function is called again.
+That costs little: it hands back zeros, and the program is given some seconds at most.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from .lowered import Function
+from .function import Function
 
 _TIMES = 32
 _WAIT_S = 3.0
 """Gradients are added up in so many calls, or in so long, before they are applied."""
 
 
-class Turn:
-    """What comes beside a step."""
+class LoopIteration:
+    """What runs beside a step."""
 
     def __init__(self, step: Function) -> None:
         self.step = step
@@ -44,12 +44,12 @@ class Turn:
             self._names.append(function.name)
 
     def is_again(self, step: Function) -> bool:
-        """Whether it is the same step, for its own results: they are laid out otherwise."""
+        """True if this is the same step, lowered again for results of its own."""
         return self.times > 0 and step.name == self.step.name
 
     @property
     def is_over(self) -> bool:
-        """Whether the step has come again, and after something else if that comes soon."""
+        """True once the step has come again, after something else if that comes soon."""
         if self.times < 2:
             return False
         has_company = bool(self._names or self._loose)

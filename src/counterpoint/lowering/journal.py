@@ -1,4 +1,4 @@
-"""What the agent in a program says while it runs, for the user's eyes and for errors."""
+"""Reads what the emulator in a program reports while it runs, for the user and for errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SOME: Final = 3
 
 
 class Journal:
-    """What the agent says while the program runs."""
+    """The lines that the emulator has written up to now, and what follows from them."""
 
     def __init__(self, path: Path, say: Say) -> None:
         path.write_bytes(b"")
@@ -23,11 +23,12 @@ class Journal:
         self.functions: list[dict[str, Any]] = []
         self.has_begun = False
         self.has_asked = False
-        self.spared: list[str] = []  # files that the program would have overwritten
+        self.unusable: str | None = None  # why the emulator can't work in this program
+        self._kept: list[str] = []  # files that the program would have overwritten
         self._wrote: list[str] = []
 
     def look(self) -> None:
-        """Tell what is new."""
+        """Report what is new."""
         with self._path.open("rb") as file:
             file.seek(self._read)
             new = file.read()
@@ -35,9 +36,9 @@ class Journal:
         self._read += len(whole)
         for line in whole.splitlines():
             with suppress(ValueError):
-                self._tell(json.loads(line))
+                self._read_line(json.loads(line))
 
-    def _tell(self, line: dict[str, Any]) -> None:
+    def _read_line(self, line: dict[str, Any]) -> None:
         if line["event"] == "began":
             self.has_begun = True
             self._say(f"the program has loaded jax {line['jax']}")
@@ -47,29 +48,32 @@ class Journal:
             self._say(f"it lowers {name} (--program {name} would stop there)")
         elif line["event"] == "asked":
             self.has_asked = True
-        elif line["event"] == "spared":
-            self.spared.append(line["name"])
+        elif line["event"] == "kept":
+            self._kept.append(line["name"])
             self._say(f"{line['name']} is left as it was")
+        elif line["event"] == "unusable":
+            self.unusable = line["name"]
         elif line["event"] == "wrote":
             self._wrote.append(line["name"])
         elif line["event"] == "found":
-            self._say(f"{line['name']} donates little: looking what else a turn of the loop runs")
+            name = line["name"]
+            self._say(f"{name} donates little: looking for what else an iteration of the loop runs")
         else:
             self._say(f"{line['name']} is not run: zeros stand for its results")
 
     def notes(self) -> list[str]:
         """What became of the program's files."""
-        told: list[str] = []
-        if self.spared:
-            told.append(
-                f"left as it was, though the program writes or removes it: {_some(self.spared)}"
+        notes: list[str] = []
+        if self._kept:
+            notes.append(
+                f"left as it was, though the program writes or removes it: {_some(self._kept)}"
             )
         wrote = [name for name in self._wrote if Path(name).exists()]
         if wrote:
-            told.append(
+            notes.append(
                 f"the program has written {_some(wrote)}, of zeros: remove it before a real run"
             )
-        return told
+        return notes
 
 
 def _some(names: Sequence[str]) -> str:

@@ -1,8 +1,8 @@
-"""`lower_command`: what a program jits, without training.
+"""`lower_command` finds the step that a program jits, without training.
 
-The program runs unchanged on virtual CPU devices, with an agent in its process that keeps what JAX
-lowers and ends it as soon as the step is known. It computes next to nothing and holds next to no
-memory: docs/guide/predict-inputs.md.
+The program runs unchanged on virtual CPU devices, with the emulator in its process, which keeps
+what JAX lowers and ends it as soon as the step is known. It computes next to nothing and holds next
+to no memory: docs/concepts/lowering.md.
 """
 
 from __future__ import annotations
@@ -20,44 +20,44 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
-from counterpoint.capture.agent import LOWERING
-from counterpoint.capture.environment import SITE
-from counterpoint.capture.lowering_errors import (
+from counterpoint.core.errors import InputError, UsageError
+from counterpoint.core.injection import injected
+from counterpoint.lowering.emulator import JOURNAL, OUTCOME, TASK
+from counterpoint.lowering.errors import (
     failed,
-    held_by_python,
     no_jax,
     no_step,
     refuse_many,
     refuse_missing,
+    tied_to_python,
     too_long,
+    unusable,
 )
-from counterpoint.capture.lowering_journal import Journal, Say
-from counterpoint.core.errors import InputError, UsageError
+from counterpoint.lowering.journal import Journal, Say
 
 TIMEOUT_S: Final = 900.0
-OUTCOME: Final = "lowered.json"
-JOURNAL: Final = "journal.jsonl"
-STDERR: Final = "stderr"
+_EMULATOR: Final = Path(__file__).parent / "emulator"
+_STDERR: Final = "stderr"
 _STDOUT: Final = "stdout"
-_TURN_S: Final = 0.05
+_POLL_S: Final = 0.05
 _AFTER_S: Final = 10.0
-"""Once the step is known: for the rest of a turn of the loop, and for a launcher to end."""
+"""Once the step is known: for the rest of an iteration, and for a launcher to end."""
 _ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lowering:
-    """What came of it: `load_workload(directory, name)` reads the step."""
+    """The step of a program: `load_workload(directory, name)` reads it."""
 
     directory: Path
     name: str
     devices: int
-    platform: str = "cuda"  # what it is lowered for; "cpu" where it could not be for CUDA
+    platform: str = "cuda"  # it is lowered for; "cpu" where it could not be for CUDA
     jax: str = ""  # the version that lowered it
     # The program's own flags and variables, as it set or inherited them: Settings of a prediction.
     xla_flags: str = ""
     variables: Mapping[str, str] = field(default_factory=dict[str, str])
-    others: tuple[str, ...] = ()  # what else it lowered, the larger first
+    others: tuple[str, ...] = ()  # functions that it lowered as well, the larger first
     notes: tuple[str, ...] = ()
 
 
@@ -93,7 +93,7 @@ def _silent(what: str) -> None:
 
 @dataclass(slots=True)
 class _Attempt:
-    """A command and what is wanted of it."""
+    """A command, and the way to run it."""
 
     command: Sequence[str]
     devices: int
@@ -120,14 +120,16 @@ class _Attempt:
         return _lowering(command, directory, outcome, journal.notes())
 
     def _refuse(self, status: int | None, outcome: dict[str, Any] | None, journal: Journal) -> None:
-        """A program that has not come to a good end."""
+        """Raise for a program that has not come to a good end."""
         seen = _seen(outcome, journal)
+        if journal.unusable is not None:
+            raise unusable(self.command, journal.unusable)
         if status is None:
             raise too_long(self.command, self.timeout_s, seen)
         if status != 0:
-            errors = (self.directory / STDERR).read_text(encoding="utf-8", errors="replace")
-            told = [*journal.notes(), f"on {self.devices:,} virtual devices"]
-            raise failed(self.command, status, errors, seen, told)
+            errors = (self.directory / _STDERR).read_text(encoding="utf-8", errors="replace")
+            circumstances = [*journal.notes(), f"on {self.devices:,} virtual devices"]
+            raise failed(self.command, status, errors, seen, circumstances)
         if not journal.has_begun:
             raise no_jax(self.command)
 
@@ -139,12 +141,11 @@ class _Attempt:
             "backend": backend,
             "asker": os.getpid(),
         }
-        search = os.environ.get("PYTHONPATH")
         return {
             **os.environ,
+            **injected(os.environ, _EMULATOR),
             "JAX_PLATFORMS": "cpu",
-            "PYTHONPATH": os.pathsep.join([str(SITE), *([search] if search else [])]),
-            LOWERING: json.dumps(task),
+            TASK: json.dumps(task),
         }
 
 
@@ -153,7 +154,7 @@ def _started(
     command: Sequence[str], environment: Mapping[str, str], directory: Path
 ) -> Generator[subprocess.Popen[bytes]]:
     """The program in a session of its own, which ends with us however we end."""
-    with (directory / _STDOUT).open("wb") as out, (directory / STDERR).open("wb") as err:
+    with (directory / _STDOUT).open("wb") as out, (directory / _STDERR).open("wb") as err:
         process = subprocess.Popen(  # noqa: S603  the user's own command
             command,
             env=environment,
@@ -177,7 +178,7 @@ def _ended_by_signals() -> Generator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    ours = [it for it in _ENDING if signal.getsignal(it) is signal.SIG_DFL]
+    ours = [number for number in _ENDING if signal.getsignal(number) is signal.SIG_DFL]
     for number in ours:
         signal.signal(number, _end)
     try:
@@ -205,7 +206,7 @@ def _run(
             until = time.monotonic() + timeout_s
             while time.monotonic() < until:
                 with suppress(subprocess.TimeoutExpired):
-                    return process.wait(_TURN_S)
+                    return process.wait(_POLL_S)
                 journal.look()
                 if (directory / OUTCOME).exists() and (_outcome(directory) or {}).get("stopped"):
                     until = min(until, time.monotonic() + _AFTER_S)
@@ -229,8 +230,8 @@ def _outcome(directory: Path) -> dict[str, Any] | None:
 def _seen(outcome: dict[str, Any] | None, journal: Journal) -> list[str]:
     """Names of what was lowered, the heavier first."""
     functions = outcome["functions"] if outcome else journal.functions
-    heavy = sorted(functions, key=lambda it: (it["backward"], it["flops"]), reverse=True)
-    return list(dict.fromkeys(it["name"] for it in heavy))
+    heavy = sorted(functions, key=lambda one: (one["backward"], one["flops"]), reverse=True)
+    return list(dict.fromkeys(one["name"] for one in heavy))
 
 
 def _lowering(
@@ -239,9 +240,9 @@ def _lowering(
     variables: dict[str, str] = dict(outcome["variables"])
     flags = variables.pop("XLA_FLAGS", "")
     name: str = outcome["step"]
-    if any(it["custom"] for it in outcome["functions"] if it["name"] == name):
-        raise held_by_python(command, name)
-    others = [it["name"] for it in sorted(outcome["functions"], key=_heaviest, reverse=True)]
+    if any(one["custom"] for one in outcome["functions"] if one["name"] == name):
+        raise tied_to_python(command, name)
+    others = [one["name"] for one in sorted(outcome["functions"], key=_heaviest, reverse=True)]
     return Lowering(
         directory=directory,
         name=name,
@@ -268,12 +269,15 @@ def _beside(outcome: dict[str, Any]) -> list[str]:
     parts += [f"{loose} large operation{'s'[: loose > 1]} outside of jax.jit"] if loose else []
     if not parts:
         return []
-    told = f"one turn of the loop also runs {' and '.join(parts)}: not in this prediction of"
-    return [f"{told} {outcome['step']}"]
+    step = outcome["step"]
+    also = " and ".join(parts)
+    return [
+        f"an iteration of the loop also runs {also}, which this prediction of {step} leaves out"
+    ]
 
 
 def _version_notes(lowered: str) -> list[str]:
-    """Another release may optimise otherwise, and may not even read what this one wrote."""
+    """Another release may optimize otherwise, and may not even read what this one wrote."""
     try:
         here = metadata.version("jax")
     except metadata.PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""Functions too large to run here hand back zeros that take no memory.
+"""Functions that are too large to run here hand back zeros that take no memory.
 
 All zeros are views of one mapping that nobody writes to. The kernel gives it no page as long as it
 is not written, so a model of a terabyte takes none; JAX on CPU takes such memory as it is.
@@ -12,7 +12,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from .lowered import Function, OfJax
+from . import jax_internals as inside
+from .function import Function, OfJax
 
 _BYTES = 1 << 28
 _FLOPS = 1e10
@@ -21,8 +22,8 @@ _DEVICES = 64
 _NO_RESERVE = 0x4000  # MAP_NORESERVE of Linux: no promise that there is so much memory
 
 
-class Held:
-    """Which executables are not run, and what they hand back."""
+class FakeExecutions:
+    """The executables that are not run, and the zeros that they hand back."""
 
     def __init__(
         self, called: Callable[[Function, int], None], hands_zeros: Callable[[], None]
@@ -33,27 +34,28 @@ class Held:
         self._zeros = Zeros()
 
     def take(self, executable: OfJax, function: Function, *, always: bool = False) -> bool:
-        """Whether this executable is too large to be run."""
+        """Take this executable if it is too large to be run; True if so."""
         large = always or _is_large(executable, function)
         if large:
             self._executables[id(executable)] = _Execution(executable, function)
         return large
 
-    def stand_in(self, pxla: OfJax) -> None:
+    def install(self) -> None:
         """Take the place of what JAX calls to execute, and to put data on devices."""
+        pxla: OfJax = import_module(inside.PXLA)
         execute = pxla.ExecuteReplicated
         make, call = execute.__init__, execute.__call__
 
         def __init__(self: OfJax, *args: OfJax, **named: OfJax) -> None:  # noqa: N807
             make(self, *args, **named)
-            if held.find(self.xla_executable):
+            if fakes.find(self.xla_executable):
                 self.has_unordered_effects = True  # else JAX runs it next time without asking
 
         def __call__(self: OfJax, *args: OfJax) -> OfJax:  # noqa: N807
-            execution = held.find(self.xla_executable)
-            return call(self, *args) if execution is None else held.call(execution, self)
+            execution = fakes.find(self.xla_executable)
+            return call(self, *args) if execution is None else fakes.call(execution, self)
 
-        held = self
+        fakes = self
         execute.__init__, execute.__call__ = __init__, __call__
         put = pxla.batched_device_put
 
@@ -78,7 +80,7 @@ class Held:
         return self._executables.get(id(executable))
 
     def call(self, execution: _Execution, replicated: OfJax) -> OfJax:
-        """What the program is handed instead of results."""
+        """Hand the program zeros instead of results."""
         execution.times += 1
         self._hands_zeros()
         self._called(execution.function, execution.times)
@@ -93,11 +95,11 @@ class Held:
         out, changed = list(execution.results), replicated.mut
         if changed is None:
             return out
-        return [it for at, it in zip(changed.out_mut, out) if at is None]  # noqa: B905
+        return [array for at, array in zip(changed.out_mut, out) if at is None]  # noqa: B905
 
 
 class _Execution:
-    """A function that is not run, how often it was called, and its results."""
+    """A function that is not run, the number of its calls, and its results."""
 
     def __init__(self, executable: OfJax, function: Function) -> None:
         self.executable = executable  # so that its id stays its own
@@ -117,8 +119,8 @@ class Zeros:
         """An array as `handle` makes it of the shards of all devices."""
         if len(sharding.device_set) > 1 and _is_plain(aval):
             return self.sharded(self.put, aval, sharding)
-        core: OfJax = import_module("jax._src.core")
-        shardings: OfJax = import_module("jax._src.sharding_impls")
+        core: OfJax = import_module(inside.CORE)
+        shardings: OfJax = import_module(inside.SHARDINGS)
         shape = aval
         if not _is_plain(aval):  # keys of random numbers: an array of integers underneath
             shape = core.physical_aval(aval)

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from importlib import import_module
 from types import ModuleType
 
-from .lowered import OfJax
+from . import jax_internals as inside
+from .function import OfJax
 
 _GPU = ("gpu", "cuda", "rocm")
 _KEPT = ("XLA_PYTHON_CLIENT_", "NCCL_", "CUDA_DEVICE_MAX_CONNECTIONS")
@@ -24,12 +25,14 @@ _ANSWERS = {
     "cpu": "asked for its backend, JAX told the program cpu, as it fails here when told gpu: it may"
     " choose otherwise on a GPU",
 }
+_CUDNN = 91200
+_HOPPER = (9, 0)
 _devices = 1
 _backend = "gpu"
 
 
 class Remarks:
-    """What the program asked for, and did not get."""
+    """Requests of the program that got another answer, and the variables that it set."""
 
     def __init__(self, asked: Callable[[], None]) -> None:
         self.asked = asked
@@ -50,7 +53,7 @@ def prepare(devices: int, backend: str) -> None:
 
 def pretend(jax: ModuleType, remarks: Remarks) -> None:
     """After it is loaded, and before it looks for devices."""
-    bridge: OfJax = import_module("jax._src.xla_bridge")
+    bridge: OfJax = import_module(inside.BRIDGE)
     _force(jax, remarks)
     own = bridge.backends
     ready: list[bool] = []
@@ -64,10 +67,11 @@ def pretend(jax: ModuleType, remarks: Remarks) -> None:
     bridge.backends = backends
     _answer_for_gpus(jax, bridge, remarks)
     _stay_alone(jax, remarks)
+    _answer_for_cudnn(remarks)
 
 
 def _force(jax: ModuleType, remarks: Remarks) -> None:
-    """Whatever the program has set since."""
+    """Set our options over what the program has set since, and keep its variables."""
     remarks.variables.update(
         (name, value) for name, value in os.environ.items() if name.startswith(_KEPT)
     )
@@ -76,16 +80,9 @@ def _force(jax: ModuleType, remarks: Remarks) -> None:
         given = remarks.variables.get("XLA_FLAGS", "") + given[len(_QUICK) :]
     remarks.variables["XLA_FLAGS"] = given
     os.environ["XLA_FLAGS"] = _QUICK
-    for name, value in (
-        ("jax_platforms", "cpu"),
-        ("jax_platform_name", ""),
-        ("jax_num_cpu_devices", _devices),
-        ("jax_enable_compilation_cache", False),
-        ("jax_enable_pgle", False),
-        ("jax_cpu_enable_async_dispatch", False),
-    ):
+    for name, value in inside.OPTIONS:
         try:
-            jax.config.update(name, value)
+            jax.config.update(name, _devices if value is None else value)
         except (AttributeError, ValueError, RuntimeError):  # of another release, or too late
             continue
 
@@ -125,3 +122,30 @@ def _stay_alone(jax: ModuleType, remarks: Remarks) -> None:
 
 def _bool(joined: list[bool]) -> Callable[[], bool]:
     return lambda: bool(joined)
+
+
+def _answer_for_cudnn(remarks: Remarks) -> None:
+    """Attention of cuDNN on a machine without: there is one, as on a Hopper GPU.
+
+    Tracing and lowering need no more than its version and the GPU's capability.
+    """
+    home: OfJax = import_module(inside.CUDNN)
+
+    def check_cudnn_version() -> int:
+        remarks.note(f"attention is lowered for cuDNN {_CUDNN // 10000}.{_CUDNN // 100 % 100}")
+        return _CUDNN
+
+    home.check_cudnn_version = check_cudnn_version
+
+    def check_compute_capability(needed: str) -> bool:
+        return _parsed(needed) <= _HOPPER
+
+    def is_cuda_compute_capability_equal(wanted: str) -> bool:
+        return _parsed(wanted) == _HOPPER
+
+    home.check_compute_capability = check_compute_capability
+    home.is_cuda_compute_capability_equal = is_cuda_compute_capability_equal
+
+
+def _parsed(capability: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in capability.split("."))

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 import lowering_scripts as scripts
-from counterpoint.capture.lowering import Lowering, lower_command
 from counterpoint.compile import load_workload
 from counterpoint.core.errors import CounterpointError, InputError, UsageError
+from counterpoint.lowering import Lowering, lower_command
 
 pytestmark = pytest.mark.slow
 
@@ -216,7 +216,7 @@ def test_the_program_ends_with_us(tmp_path: Path, number: int) -> None:
     script, told = tmp_path / "stuck.py", tmp_path / "pid"
     script.write_text(scripts.STUCK)
     ours = (
-        "import sys; from pathlib import Path; from counterpoint.capture.lowering import *;"
+        "import sys; from pathlib import Path; from counterpoint.lowering import *;"
         f"lower_command(['bash', '-c', '{sys.executable} {script} {told}; true'], devices=1,"
         f" directory=Path({str(tmp_path / 'lowered')!r}))"
     )

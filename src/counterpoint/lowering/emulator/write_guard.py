@@ -1,9 +1,9 @@
-"""Files that were there before are left as they are, once results are zeros.
+"""Leaves files that were there before as they are, once results are zeros.
 
-A program saves what it has computed. As soon as it has been handed zeros that would be zeros in the
-place of a checkpoint, so from then on an old file that is opened for writing is a copy of it, which
-goes with us, and one that is removed, replaced or cut short stays. A file is old if nothing has
-changed it since this program began. What it only adds to, or makes anew, is written, and told.
+As soon as a program has been handed zeros, it would save them in the place of a checkpoint. So from
+then on an old file that is opened for writing is a copy of it, which is thrown away at the end, and
+one that is removed, replaced or cut short stays. A file is old if nothing has changed it since this
+program began. What the program only adds to, or makes anew, is written, and reported.
 
 Only what Python itself opens is seen: not the files of libraries in C++, nor of other processes.
 """
@@ -31,8 +31,8 @@ _PATHS = ("src", "dst", "path")
 _OWN = ("/dev/", "/proc/", "/sys/")
 
 
-class Spared:
-    """Which files stay, and which are new."""
+class WriteGuard:
+    """Decides which files stay, and reports which are new."""
 
     def __init__(self, directory: Path, say: Callable[[dict[str, Any]], None]) -> None:
         self.are_zeros = False  # what the program has computed
@@ -40,10 +40,10 @@ class Spared:
         self._directory = str(directory)
         self._say = say
         self._copies: dict[str, str] = {}
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self._own = (*_OWN, self._directory, os.path.join(tempfile.gettempdir(), "tmp"))  # noqa: PTH118
 
-    def stand_in(self) -> None:
+    def install(self) -> None:
         """Take the place of what Python opens, replaces and removes files with."""
         opens = _Instead(builtins.open, self._open)
         builtins.open, io.open = opens, opens  # type: ignore[assignment]
@@ -73,13 +73,13 @@ class Spared:
 
     def _unless_old(self, paths: int) -> Call:
         def call(real: Call, *args: Given, **named: Given) -> Given:
-            given = [*args[:paths], *(named[it] for it in _PATHS if it in named)]
-            if self.are_zeros and all(named.get(it) is None for it in _BY_HANDLE):
-                old = [it for it in given if self._is_old(it)]
+            given = [*args[:paths], *(named[name] for name in _PATHS if name in named)]
+            if self.are_zeros and all(named.get(name) is None for name in _BY_HANDLE):
+                old = [path for path in given if self._is_old(path)]
                 if old:
-                    return self._tell("spared", _absolute(old[-1]))
+                    return self._report("kept", _absolute(old[-1]))
                 if paths > 1:
-                    self._tell("wrote", _absolute(given[-1]))
+                    self._report("wrote", _absolute(given[-1]))
             return real(*args, **named)
 
         return call
@@ -90,11 +90,11 @@ class Spared:
             return file
         path = _absolute(file)
         if not self._is_old(path):
-            self._tell("wrote", path)
+            self._report("wrote", path)
             return file
-        self._tell("spared", path)
+        self._report("kept", path)
         if path not in self._copies:
-            handle, copy = tempfile.mkstemp(dir=self._directory, prefix="spared-")
+            handle, copy = tempfile.mkstemp(dir=self._directory, prefix="copy-")
             os.close(handle)
             if keep:
                 shutil.copyfile(path, copy)
@@ -102,7 +102,7 @@ class Spared:
         return self._copies[path]
 
     def _is_old(self, file: Given) -> bool:
-        """Whether it is a file, or a directory with one, of before this program began."""
+        """True of a file, or a directory with one, of before this program began."""
         try:
             about = os.stat(file)  # noqa: PTH116  a handle, too
         except (OSError, TypeError, ValueError):
@@ -115,9 +115,9 @@ class Spared:
             )
         return stat.S_ISREG(about.st_mode) and about.st_ctime < self._began
 
-    def _tell(self, event: str, path: str) -> None:
-        if path not in self._told and not path.startswith(self._own):
-            self._told.add(path)
+    def _report(self, event: str, path: str) -> None:
+        if path not in self._reported and not path.startswith(self._own):
+            self._reported.add(path)
             self._say({"event": event, "name": path})
 
 

@@ -1,4 +1,4 @@
-"""Brings the agent into an interpreter that has this directory on its PYTHONPATH.
+"""Brings the package that COUNTERPOINT_AGENT names into a Python with this directory on PYTHONPATH.
 
 Then it makes room for the sitecustomize it stands in front of, if there is one. The directory
 leaves sys.path, so that nothing else is ever found in it; PYTHONPATH keeps it, for the processes
@@ -12,24 +12,28 @@ import importlib.machinery
 import importlib.util
 import os
 import sys
+from types import ModuleType
 
 _SITE = os.path.dirname(os.path.realpath(__file__))  # noqa: PTH120  pathlib is slow to import
-_AGENT = os.path.dirname(_SITE)  # noqa: PTH120
+_ARRIVAL = os.path.join(os.path.dirname(_SITE), "arrival.py")  # noqa: PTH118, PTH120
 _NAME = "_counterpoint_agent"
 
 
-def _enter() -> None:
-    spec = importlib.util.spec_from_file_location(
-        _NAME,
-        os.path.join(_AGENT, "__init__.py"),  # noqa: PTH118
-        submodule_search_locations=[_AGENT],
-    )
+def _enter(package: str) -> None:
+    arrival = _load("_counterpoint_arrival", _ARRIVAL)
+    agent = _load(_NAME, os.path.join(package, "__init__.py"), package)  # noqa: PTH118
+    agent.enter(arrival.when_loaded)
+
+
+def _load(name: str, path: str, package: str | None = None) -> ModuleType:
+    places = None if package is None else [package]
+    spec = importlib.util.spec_from_file_location(name, path, submodule_search_locations=places)
     if spec is None or spec.loader is None:
-        return
-    agent = importlib.util.module_from_spec(spec)
-    sys.modules[_NAME] = agent
-    spec.loader.exec_module(agent)
-    agent.enter()
+        raise ImportError(path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
 
 
 def _give_way() -> None:
@@ -43,6 +47,8 @@ def _give_way() -> None:
 
 
 if _NAME not in sys.modules:
-    with contextlib.suppress(Exception):  # without an agent the program still has to run
-        _enter()
+    _package = os.environ.get("COUNTERPOINT_AGENT")
+    if _package:
+        with contextlib.suppress(Exception):  # without an agent the program still has to run
+            _enter(_package)
     _give_way()  # what that one raises is not ours to hide

@@ -1,4 +1,4 @@
-"""A program whose step was not found, in words of what to do about it."""
+"""The errors for a program whose step was not found, each with what to do about it."""
 
 from __future__ import annotations
 
@@ -104,6 +104,15 @@ def no_jax(command: Sequence[str]) -> InputError:
     )
 
 
+def unusable(command: Sequence[str], why: str) -> InputError:
+    """The emulator can't work with the program's JAX."""
+    return InputError(
+        f"{shlex.join(command)}: the program's JAX can't be emulated",
+        why=f"{why}; 0.8 to 0.12 are supported",
+        next="predict from a file: JAX_DUMP_IR_TO=ir on a real run, then counterpoint predict ir",
+    )
+
+
 def no_step(
     command: Sequence[str], program: str | None, seen: Sequence[str], files: Sequence[str]
 ) -> InputError:
@@ -121,7 +130,7 @@ def no_step(
     )
 
 
-def held_by_python(command: Sequence[str], name: str) -> InputError:
+def tied_to_python(command: Sequence[str], name: str) -> InputError:
     """A custom_partitioning is a pointer to Python code of the process that is gone."""
     return InputError(
         f"{shlex.join(command)}: {name} holds a custom_partitioning, which can't leave its process",

@@ -1,0 +1,29 @@
+"""Brings a package of ours into every Python that a command starts, before the command's own code.
+
+`injected` makes the variables. PYTHONPATH then names `site`, whose `sitecustomize.py` Python
+imports when it starts; that loads `arrival.py`, then the package by its path, and calls its
+`enter(when_loaded)`. The interpreter may be older than ours and know nothing of Counterpoint, so
+all that enters it is the standard library's, runs on Python 3.9, and imports relatively.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+NAME: Final = "_counterpoint_agent"
+"""The name of the package in a process that it was brought into."""
+
+SITE: Final = Path(__file__).parent / "site"
+_PACKAGE: Final = "COUNTERPOINT_AGENT"
+
+
+def injected(environ: Mapping[str, str], package: Path) -> dict[str, str]:
+    """The variables by which each Python of a process and its children loads a package."""
+    search = environ.get("PYTHONPATH")
+    return {
+        "PYTHONPATH": os.pathsep.join([str(SITE), *([search] if search else [])]),
+        _PACKAGE: str(package),
+    }

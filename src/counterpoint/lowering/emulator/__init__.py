@@ -1,0 +1,66 @@
+"""Enters the program's process and lets it believe in its devices, until its step is known.
+
+This package and all it imports is loaded by its path (`core/injection`) into an interpreter that
+may know nothing of Counterpoint: the standard library of Python 3.9, and relative imports only.
+Read `catcher` first, then `fake_execution`; all it touches of JAX's insides is in `jax_internals`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+TASK = "COUNTERPOINT_LOWERING"
+"""What is wanted, as JSON: `devices`, `directory`, `program`, `backend`, `asker`."""
+
+OUTCOME = "lowered.json"
+JOURNAL = "journal.jsonl"
+
+
+def enter(when_loaded: Callable[[str, Callable[[], None]], None]) -> None:
+    """Prepare this process, before jax is there."""
+    from . import virtual_devices
+    from .write_guard import WriteGuard
+
+    task = json.loads(os.environ[TASK])
+    virtual_devices.prepare(task["devices"], task["backend"])
+    _end_with(task["asker"])
+    directory = Path(task["directory"])
+    guard = WriteGuard(directory, lambda line: write_line(directory, line))
+    guard.install()
+
+    def begin() -> None:
+        from . import catcher
+
+        try:
+            catcher.begin(sys.modules["jax"], task, guard)
+        except Exception as error:  # noqa: BLE001  without us the program would train
+            write_line(directory, {"event": "unusable", "name": str(error) or repr(error)})
+            os._exit(1)
+
+    when_loaded("jax", begin)
+
+
+def write_line(directory: Path, line: dict[str, object]) -> None:
+    """Add a line to the journal that `predict` reads meanwhile."""
+    with (directory / JOURNAL).open("a", encoding="utf-8") as file:
+        file.write(json.dumps(line) + "\n")
+
+
+def _end_with(pid: int) -> None:
+    """Once `pid` has ended, end all of this process group: it is in a session of its own."""
+    with suppress(OSError, AttributeError):  # a kernel before 5.3
+        handle = os.pidfd_open(pid)
+        threading.Thread(target=_wait, args=(handle,), daemon=True).start()
+
+
+def _wait(handle: int) -> None:
+    select.select([handle], [], [])
+    os.killpg(os.getpgrp(), signal.SIGKILL)
