@@ -9,8 +9,7 @@ import pytest
 from counterpoint.core.errors import UsageError
 from counterpoint.tune.executors.choose import choose_executor, nodes_around
 from counterpoint.tune.executors.executor import Shape
-from counterpoint.tune.executors.slurm_fault import fault
-from counterpoint.tune.executors.slurm_grant import grant_of
+from counterpoint.tune.executors.slurm_control import fault, grant_of
 
 SHAPE = Shape()
 
@@ -28,9 +27,9 @@ def tools(tmp_path: Path) -> dict[str, str]:
 def test_the_environment_suggests_where(tools: dict[str, str]) -> None:
     assert choose_executor(None, SHAPE, environ={}).name == "local"
     inside = choose_executor(None, SHAPE, environ={**tools, "SLURM_JOB_ID": "7"})
-    assert inside.describe() == "slurm: steps in job 7, 1 node, a process per node"
+    assert inside.describe() == "slurm: steps of job 7, 1 node, a process per node"
     asked = choose_executor(None, Shape(nodes=2), {"slurm": "-p gpu"}, environ=tools)
-    assert asked.describe().startswith("slurm: steps in an allocation of ours, 2 nodes")
+    assert asked.describe().startswith("slurm: steps of its own allocation, 2 nodes")
     batch = choose_executor("slurm-batch", SHAPE, environ={**tools, "SLURM_JOB_ID": "7"})
     assert batch.name == "slurm-batch"
     assert choose_executor("local", SHAPE, environ={"SLURM_JOB_ID": "7"}).name == "local"
@@ -44,18 +43,18 @@ def test_ray_is_meant_where_its_address_is() -> None:
 @pytest.mark.parametrize(
     ("name", "options", "more", "told"),
     [
-        ("pbs", {}, {}, "no executor 'pbs'"),
+        ("pbs", {}, {}, "unknown executor 'pbs'"),
         ("slurm", {}, {"PATH": "/nowhere"}, "there is no scontrol on the PATH"),
         ("local", {"slurm": "-p x"}, {}, "--slurm is for the executor slurm, not for local"),
         ("slurm", {"gpus": "0"}, {}, "--gpus is for the executor local, not for slurm"),
         ("slurm", {"slurm": "-p x"}, {"SLURM_JOB_ID": "7"}, "an allocation already, job 7"),
         ("slurm", {"slurm": "'"}, {}, "can't be split into words"),
         ("slurm", {}, {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0"}, "this is step 7.0"),
-        ("slurm", {"slurm": "-p x --nodes=3"}, {}, "asks for 3 nodes, but trials take 1"),
-        ("slurm-batch", {"slurm": "-N 3"}, {}, "asks for 3 nodes, but trials take 1"),
-        ("slurm", {"slurm": "-N2-4"}, {}, "asks for 2-4 nodes, but trials take 1"),
+        ("slurm", {"slurm": "-p x --nodes=3"}, {}, "requests 3 nodes, but trials take 1"),
+        ("slurm-batch", {"slurm": "-N 3"}, {}, "requests 3 nodes, but trials take 1"),
+        ("slurm", {"slurm": "-N2-4"}, {}, "requests 2-4 nodes, but trials take 1"),
         ("slurm-batch", {"slurm": "--array=1-4"}, {}, "each trial is one job"),
-        ("slurm", {"slurm": "-J mine"}, {}, "by its name a job is found again"),
+        ("slurm", {"slurm": "-J mine"}, {}, "the tuner finds its jobs by their names"),
     ],
 )
 def test_what_can_t_be_is_refused(

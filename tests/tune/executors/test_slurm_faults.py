@@ -109,12 +109,12 @@ def test_who_is_asked_to_stop_in_the_queue_leaves_it(slurm: SlurmCluster) -> Non
     heard: list[str] = []
     with pytest.raises(StoppedWaiting):
         Slurm(say=heard.append, stopped=lambda: bool(heard)).open()
-    assert "waits in Slurm's queue for 1 node, a process per node" in heard[0]
+    assert "is pending in Slurm's queue for 1 node, a process per node" in heard[0]
     assert len(slurm.jobs()) == 1
 
 
 def test_what_slurm_would_refuse_is_refused_before_anything_is_asked_of_it() -> None:
-    with pytest.raises(UsageError, match="takes no job with --partition=nowhere") as refused:
+    with pytest.raises(UsageError, match="accepts no job with --partition=nowhere") as refused:
         choose_executor(None, Shape(), {"slurm": "--partition=nowhere"})
     assert refused.value.why == "invalid partition specified: nowhere"
     assert choose_executor(None, Shape(nodes=4), {"slurm": "-p urgent"}).name == "slurm"
@@ -129,7 +129,7 @@ def test_what_slurm_would_refuse_is_refused_before_anything_is_asked_of_it() -> 
     ],
 )
 def test_options_that_slurm_can_t_read_are_refused_too(option: str, why: str) -> None:
-    with pytest.raises(UsageError, match="takes no job with") as refused:
+    with pytest.raises(UsageError, match="accepts no job with") as refused:
         choose_executor(None, Shape(), {"slurm": option})
     assert why in str(refused.value.why)
 
@@ -154,7 +154,7 @@ def test_an_allocation_that_is_cancelled_is_not_the_arm_s_fault(slurm: SlurmClus
         gang = started(allocation)
         slurm.ask("scancel", *slurm.jobs())
         told = ended(gang)
-        assert (told.kind, told.detail) == (EndedKind.PREEMPTED, "somebody cancelled Slurm's job")
+        assert (told.kind, told.detail) == (EndedKind.PREEMPTED, "somebody canceled Slurm's job")
 
 
 def test_a_batch_job_waits_in_the_queue_and_can_be_killed_there(slurm: SlurmCluster) -> None:
@@ -164,7 +164,7 @@ def test_a_batch_job_waits_in_the_queue_and_can_be_killed_there(slurm: SlurmClus
         gang = started(allocation, "pass")
         told = wait_for(gang, Limits(timeout_s=0.01), lambda: bool(heard), grace_s=0)
         assert (told.kind, told.exit_code) == (EndedKind.KILLED, None)  # its time had not begun
-        assert "waits in Slurm's queue" in heard[0]
+        assert "is pending in Slurm's queue" in heard[0]
         assert len(slurm.jobs()) == 1
         assert allocation.nodes == ()
 
@@ -192,7 +192,7 @@ def test_ctrl_c_in_the_queue_leaves_no_job(slurm: SlurmCluster, tmp_path: Path) 
             text=True,
         ) as tuner:
             assert tuner.stdout is not None
-            assert "waits in Slurm's queue" in tuner.stdout.readline()
+            assert "is pending in Slurm's queue" in tuner.stdout.readline()
             assert len(slurm.jobs()) == 2
             tuner.send_signal(number)
             assert tuner.wait() in (code, -number)
@@ -205,7 +205,7 @@ def test_what_slurm_refuses_is_told_in_its_words() -> None:
     assert "invalid partition" in str(refused.value.why)
     with (
         opened(SlurmBatch(options=("--partition=nowhere",))) as allocation,
-        pytest.raises(UsageError, match="takes no job") as refused,
+        pytest.raises(UsageError, match="accepts no job") as refused,
     ):
         started(allocation, "pass")
     assert "invalid partition" in str(refused.value.why)

@@ -1,10 +1,15 @@
-"""Slurm: trials as steps of one allocation, the one around us or one of our own."""
+"""Slurm: trials as steps (`srun`) of one allocation, the job around us or one of our own.
+
+A supervisor holds each srun and salloc, and on the nodes one stands around each task, so that
+nothing of a trial outlives the tuner.
+"""
 
 from __future__ import annotations
 
 import os
 import re
 import shlex
+import signal
 import subprocess
 import time
 import uuid
@@ -14,45 +19,60 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from counterpoint.core.errors import UsageError
-from counterpoint.tune.executors.executor import Job, Shape, StoppedWaiting
-from counterpoint.tune.executors.exit_report import last_words
+from counterpoint.core.errors import CounterpointError, UsageError
+from counterpoint.runs.outcome import Outcome, OutcomeKind
+from counterpoint.runs.reader import is_run, read_run
+from counterpoint.tune.executors.executor import Ended, EndedKind, Job, Shape, StoppedWaiting
+from counterpoint.tune.executors.exit_report import Arrival, exit_report, last_words, launcher_log
 from counterpoint.tune.executors.process_supervisor import start_supervised, supervised
-from counterpoint.tune.executors.slurm_control import MARK_PREFIX, cancel, job_fields, jobs_named
-from counterpoint.tune.executors.slurm_grant import Grant, read_grant
-from counterpoint.tune.executors.slurm_queue import Waiting
-from counterpoint.tune.executors.slurm_step import (
-    STEPS,
-    StepGang,
-    end_steps,
-    environment_of,
-    start_step,
-    sweep_steps,
+from counterpoint.tune.executors.rank_command import rank_command
+from counterpoint.tune.executors.slurm_control import (
+    MARK_PREFIX,
+    Grant,
+    QueueWatch,
+    cancel,
+    dead_nodes,
+    end_all,
+    fault,
+    job_fields,
+    jobs_named,
+    read_grant,
+    steps_named,
 )
 
+STEPS: Final = "slurm-steps"
 JOB: Final = "slurm-job"
+BATCH: Final = "slurm-batch"
 _GRANTED: Final = "counterpoint: granted"
-_LOOK_S: Final = 0.2
 _SALLOC: Final = f'salloc "$@" && echo "{_GRANTED}" >&2 && exec sleep infinity'
-"""What sleeps is ended with the allocation; while it is there, a keeper watches over the tuner."""
-
-
-def _silent(what: str) -> None:
-    del what
+"""The sleep ends with the allocation; while it is there, its supervisor watches the tuner."""
+_GRANT_LOOK_S: Final = 0.2
+_STEP_LOOK_S: Final = 0.5
+_PORTS: Final = range(61440, 65536)
+"""JAX derives its port from the job's number: the same for all steps, so we give out others."""
+_ABOUT_US: Final = (
+    *("SLURM_STEP", "SLURM_NTASKS", "SLURM_NPROCS", "SLURM_TASK", "SLURM_MEM_PER", "SLURM_NNODES"),
+    *("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_GTIDS", "SLURM_CPUS_PER_TASK"),
+    *("SLURM_NODELIST", "SLURM_JOB_NODELIST", "SLURM_JOB_NUM_NODES", "SLURM_EXPORT_ENV"),
+    *("SLURM_DISTRIBUTION", "SLURM_EXACT", "SLURM_EXCLUSIVE", "SLURM_OVER", "SLURM_SRUN_"),
+    *("SLURM_JOB_CPUS", "SLURM_CPUS_ON", "SLURM_LAUNCH_", "SRUN_CPUS_PER_TASK", "SLURM_RESTART"),
+)
+"""Prefixes of variables that describe the tuner's own task; srun takes some as its options."""
+_OF_THE_CLUSTER: Final = ("SLURM_CONF", "SLURM_CLUSTERS", "SLURM_TIME_FORMAT")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slurm:
     """`within` is the job around us; without one each `open` is an allocation by salloc.
 
-    `options` are for salloc, in the user's words. `say` hears of waiting in the queue, which ends
-    once `stopped` says so.
+    `options` are for salloc, in the user's words. `say` gets reports on waiting in the queue, which
+    ends when `stopped` is true.
     """
 
     shape: Shape = field(default_factory=Shape)
     within: str | None = None
     options: tuple[str, ...] = ()
-    say: Callable[[str], None] = _silent
+    say: Callable[[str], None] = lambda _: None
     stopped: Callable[[], bool] = lambda: False
 
     @property
@@ -60,7 +80,7 @@ class Slurm:
         return "slurm"
 
     def open(self) -> SlurmAllocation:
-        mark = f"{MARK_PREFIX}{uuid.uuid4().hex[:12]}"
+        mark = new_mark()
         if self.within is not None:
             grant = read_grant(self.within)
             grant.refuse_more(self.shape.nodes)
@@ -71,12 +91,12 @@ class Slurm:
         sweep(identity)
 
     def describe(self) -> str:
-        where = f"steps in job {self.within}" if self.within else "steps in an allocation of ours"
-        return f"{self.name}: {where}, {told_shape(self.shape)}{told_options(self.options)}"
+        where = f"steps of job {self.within}" if self.within else "steps of its own allocation"
+        return f"{self.name}: {where}, {request_text(self.shape, self.options)}"
 
 
 class SlurmAllocation:
-    """A job of Slurm's, in which our steps run; with a guard it is ours, and ends with us."""
+    """A job of Slurm's in which our steps run; with a guard it is ours, and ends with us."""
 
     def __init__(self, grant: Grant, mark: str, guard: subprocess.Popen[bytes] | None) -> None:
         self._grant = grant
@@ -97,32 +117,111 @@ class SlurmAllocation:
         self._grant.refuse_more(job.shape.nodes)
         self._started += 1
         name = f"{self._mark}-{job.name}"
-        self._gang = start_step(job, self._grant, name, self._started)
+        self._gang = _start_step(job, self._grant, name, self._started)
         return self._gang
 
     def close(self) -> None:
         if self._gang is not None:
             self._gang.kill()
-        end_steps(self._grant.job, self._mark)
+        _end_steps(self._grant.job, self._mark)
         if self._guard is not None:
             cancel([self._grant.job])
             self._guard.terminate()
             self._guard.wait()
 
 
+class StepGang:
+    """A supervised srun beside us; and its tasks on the nodes, each supervised, too."""
+
+    def __init__(self, srun: subprocess.Popen[bytes], job: Job, grant: Grant, name: str) -> None:
+        self._srun = srun
+        self._directory = job.directory
+        self._job = grant.job
+        self._nodes = grant.nodes[: job.shape.nodes]
+        self._name = name
+        self._looked_at = float("-inf")
+        self._arrival = Arrival(job.directory, job.shape.nodes * grant.ranks_per_node(job.shape))
+        self._ended: Ended | None = None
+
+    @property
+    def identity(self) -> str:
+        return f"{STEPS}:{self._job}:{self._name}"
+
+    def poll(self) -> Ended | None:
+        due = time.monotonic() - self._looked_at >= _STEP_LOOK_S
+        if self._ended is None and due and (code := self._srun.poll()) is not None:
+            self._looked_at = time.monotonic()
+            left = steps_named(self._job, self._name)
+            if left:  # its srun was killed, or has given up waiting
+                _end_steps(self._job, self._name)
+            if left is not None:
+                self._ended = self._judge(code)
+        return self._ended
+
+    def kill(self) -> None:
+        if self._ended is not None:
+            return
+        _end_steps(self._job, self._name, self._srun)
+        self._ended = Ended(kind=EndedKind.KILLED)
+
+    def _judge(self, code: int) -> Ended | None:
+        """How it ended; None while part of the Run is still on its way.
+
+        srun's exit code alone proves nothing: it is also 0 if the node of a step died.
+        """
+        outcome = _outcome(self._directory)
+        if code or outcome is None or not outcome.ok:
+            fields = job_fields(self._job)
+            if fields is None or fields.get("JobState") == "COMPLETING":
+                return None
+            if (outside := self._from_outside(fields)) is not None:
+                return outside
+        if not self._arrival.is_here(code):
+            return None
+        if code < 0:
+            return Ended(kind=EndedKind.LOST, detail=f"srun died of signal {-code}")
+        outcome = _outcome(self._directory)
+        if code == 0 and outcome and outcome.kind in (OutcomeKind.RUNNING, OutcomeKind.LOST):
+            return Ended(kind=EndedKind.LOST, detail="srun ended, but no rank wrote how it ended")
+        return exit_report(self._directory, code)
+
+    def _from_outside(self, fields: Mapping[str, str]) -> Ended | None:
+        log, ran = launcher_log(self._directory), is_run(self._directory)
+        if found := fault(fields, log, ran=ran):
+            return found
+        if not (dead := dead_nodes(self._nodes)):
+            return None
+        detail = f"{', '.join(dead)} is down, or does not answer Slurm"
+        return Ended(kind=EndedKind.NODE_FAULT, detail=detail)
+
+
+def _outcome(directory: Path) -> Outcome | None:
+    try:
+        return read_run(directory).outcome if is_run(directory) else None
+    except (OSError, CounterpointError):
+        return None  # half of it is here
+
+
+def new_mark() -> str:
+    """A name for all that one allocation starts, by which it is found again."""
+    return f"{MARK_PREFIX}{uuid.uuid4().hex[:12]}"
+
+
 def sweep(identity: str) -> None:
-    """End the steps or the job of that identity; a job only if it still has the name."""
+    """End the steps, the job or the jobs of an identity; a job only if it still has the name."""
     kind, _, rest = identity.partition(":")
-    if kind == STEPS:
-        sweep_steps(rest)
-    elif kind == JOB:
-        job, _, name = rest.partition(":")
-        fields = job_fields(job) if job.isdecimal() and name.startswith(MARK_PREFIX) else None
-        if fields and fields.get("JobName") == name:
+    job, _, name = rest.partition(":")
+    if kind == BATCH and rest.startswith(MARK_PREFIX):
+        cancel(jobs_named(rest))
+    elif kind in (STEPS, JOB) and job.isdecimal() and name.startswith(MARK_PREFIX):
+        fields = job_fields(job)
+        if kind == STEPS and fields:
+            _end_steps(job, name)
+        elif fields and fields.get("JobName") == name:
             cancel([job])
 
 
-def told_shape(shape: Shape) -> str:
+def shape_text(shape: Shape) -> str:
     """`2 nodes, a process per GPU`."""
     nodes = f"{shape.nodes} node{'' if shape.nodes == 1 else 's'}"
     count = shape.ranks_per_node
@@ -131,37 +230,66 @@ def told_shape(shape: Shape) -> str:
     return f"{nodes}, a process per {'GPU' if shape.per == 'gpu' else 'node'}"
 
 
-def told_options(options: tuple[str, ...]) -> str:
-    return f" ({shlex.join(options)})" if options else ""
+def request_text(shape: Shape, options: tuple[str, ...]) -> str:
+    """`2 nodes, a process per GPU (--partition=gpu)`."""
+    return shape_text(shape) + (f" ({shlex.join(options)})" if options else "")
 
 
-def alone(options: tuple[str, ...]) -> tuple[str, ...]:
-    """Whole nodes with all their memory, unless the user says otherwise: neighbours make noise."""
-    shared = any(it.startswith(("--exclusive", "--oversubscribe", "-s")) for it in options)
-    memory = any(it.startswith("--mem") for it in options)
+def exclusive(options: tuple[str, ...]) -> tuple[str, ...]:
+    """Whole nodes with all their memory, unless the options say otherwise: neighbors make noise."""
+    shared = any(one.startswith(("--exclusive", "--oversubscribe", "-s")) for one in options)
+    memory = any(one.startswith("--mem") for one in options)
+    return (*(() if shared else ("--exclusive",)), *(() if memory else ("--mem=0",)), *options)
+
+
+def outside(variables: Mapping[str, str]) -> dict[str, str]:
+    """Variables without those of the job around us, for a request of another job."""
+    return {
+        name: text
+        for name, text in variables.items()
+        if not name.startswith("SLURM_") or name in _OF_THE_CLUSTER
+    }
+
+
+def step_environment(more: Mapping[str, str | None]) -> dict[str, str]:
+    """Our variables without those of our own task, and with more; None unsets one."""
+    plain = {name: text for name, text in os.environ.items() if not name.startswith(_ABOUT_US)}
+    both = {**plain, **more}
+    return {name: text for name, text in both.items() if text is not None}
+
+
+def step_options(log: Path) -> tuple[str, ...]:
+    """Options of every srun of ours: ranks die together, and inherit srun's own environment.
+
+    What ranks print is in the Run; their stderr also goes to the log, which has what was printed
+    before there was a Run. The log is appended to, because srun itself writes to it, too.
+    """
     return (
-        *(() if shared else ("--exclusive",)),
-        *(() if memory else ("--mem=0",)),
-        *options,
+        *("--mem=0", "--kill-on-bad-exit=1", "--export=ALL", "--input=none", "--output=none"),
+        *(f"--error={file_pattern(log)}", "--open-mode=append"),
     )
+
+
+def file_pattern(path: Path) -> str:
+    """A file's name for --output and --error, in which % is special."""
+    return str(path.absolute()).replace("%", "%%")
+
+
+def task(job: Job, gpus: str, ranks: str) -> tuple[str, ...]:
+    """The command of a task: a supervisor around `counterpoint run`."""
+    return supervised(rank_command(job), devices=gpus, tasks=ranks)
 
 
 def _allocated(mark: str, executor: Slurm) -> SlurmAllocation:
     shape = executor.shape
-    words = (
-        *("--no-shell", f"--job-name={mark}", f"--nodes={shape.nodes}"),
-        *alone(executor.options),
-    )
+    request = ("--no-shell", f"--job-name={mark}", f"--nodes={shape.nodes}")
+    salloc = ("sh", "-c", _SALLOC, "salloc", *request, *exclusive(executor.options))
     with TemporaryDirectory(prefix="counterpoint-") as directory:
         log = Path(directory) / "salloc.log"
         with log.open("wb") as output:
             guard = start_supervised(
-                supervised(
-                    ("sh", "-c", _SALLOC, "salloc", *words),
-                    with_tuner=True,
-                    then=("scancel", f"--name={mark}"),
-                ),
-                outside(environment_of({}, os.environ)),
+                supervised(salloc, with_tuner=True, then=("scancel", f"--name={mark}")),
+                outside(os.environ),
                 output,
             )
         try:
@@ -171,15 +299,15 @@ def _allocated(mark: str, executor: Slurm) -> SlurmAllocation:
             grant.refuse_more(shape.nodes)
         except BaseException:
             guard.terminate()
-            cancel(jobs_named(mark) or ())
+            cancel(jobs_named(mark))
             guard.wait()
-            cancel(jobs_named(mark) or ())  # it may have been queued meanwhile
+            cancel(jobs_named(mark))  # it may have been queued meanwhile
             raise
     return SlurmAllocation(grant, mark, guard)
 
 
 def _wait_for_grant(guard: subprocess.Popen[bytes], log: Path, executor: Slurm) -> None:
-    what, waiting = told_shape(executor.shape), None
+    what, watch = shape_text(executor.shape), None
     while True:
         over = guard.poll() is not None
         text = log.read_text(encoding="utf-8", errors="replace")
@@ -187,20 +315,50 @@ def _wait_for_grant(guard: subprocess.Popen[bytes], log: Path, executor: Slurm) 
             return
         if over:
             raise UsageError(
-                f"Slurm gives no allocation of {what}",
-                why=last_words(log) or "salloc does not say why",
+                f"Slurm grants no allocation of {what}",
+                why=last_words(log) or "salloc gives no reason",
                 next="--slurm '--partition=NAME --account=NAME --time=2:00:00'",
             )
         if executor.stopped():
-            raise StoppedWaiting("stopped while it waited in Slurm's queue")
-        if waiting is None and (queued := re.search(r"Pending job allocation (\d+)", text)):
-            waiting = Waiting(queued.group(1), what, executor.say)
-        if waiting is not None:
-            waiting.look()
-        time.sleep(_LOOK_S)
+            raise StoppedWaiting("stopped while waiting in Slurm's queue")
+        if watch is None and (queued := re.search(r"Pending job allocation (\d+)", text)):
+            watch = QueueWatch(queued.group(1), what, executor.say)
+        if watch is not None:
+            watch.look()
+        time.sleep(_GRANT_LOOK_S)
 
 
-def outside(variables: Mapping[str, str]) -> dict[str, str]:
-    """Without the job around us: what is asked for is another one."""
-    keep = ("SLURM_CONF", "SLURM_CLUSTERS", "SLURM_TIME_FORMAT")
-    return {k: v for k, v in variables.items() if not k.startswith("SLURM_") or k in keep}
+def _start_step(job: Job, grant: Grant, name: str, number: int) -> StepGang:
+    """Start a step; `number` counts those of the allocation."""
+    job.directory.parent.mkdir(parents=True, exist_ok=True)
+    log = launcher_log(job.directory)
+    ranks = grant.ranks_per_node(job.shape)
+    nodes = grant.nodes[: job.shape.nodes]
+    command = (
+        *("srun", f"--jobid={grant.job}", f"--job-name={name}", f"--nodelist={','.join(nodes)}"),
+        *(f"--nodes={len(nodes)}", f"--ntasks={len(nodes) * ranks}", f"--ntasks-per-node={ranks}"),
+        f"--cpus-per-task={grant.cpus // ranks}" if grant.cpus >= ranks else "--overcommit",
+        *step_options(log),
+        *task(job, str(grant.gpus), str(ranks)),
+    )
+    port = _PORTS[(int(grant.job) + 257 * number) % len(_PORTS)]
+    environment = {"JAX_COORDINATOR_PORT": str(port), **step_environment(job.environment)}
+    with log.open("ab") as output:
+        srun = start_supervised(
+            supervised(command, with_tuner=True, stop="15,15"),
+            environment | {"SLURM_JOB_ID": grant.job},
+            output,
+        )
+    return StepGang(srun, job, grant, name)
+
+
+def _end_steps(job: str, name: str, srun: subprocess.Popen[bytes] | None = None) -> None:
+    """End all steps of that name, and the srun that may be about to start one."""
+
+    def srun_ended() -> bool:
+        if srun is None or srun.poll() is not None:
+            return True
+        srun.send_signal(signal.SIGTERM)
+        return False
+
+    end_all(lambda: steps_named(job, name), srun_ended)

@@ -1,4 +1,4 @@
-"""Slurm, where long allocations are no good: each trial is a batch job of its own."""
+"""Slurm, where long allocations are not welcome: each trial is a batch job of its own."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import os
 import shlex
 import subprocess
 import time
-import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,30 +17,33 @@ from counterpoint.tune.executors.executor import Ended, EndedKind, Job, Shape
 from counterpoint.tune.executors.exit_report import Arrival, exit_report, launcher_log
 from counterpoint.tune.executors.process_supervisor import start_supervised, supervised
 from counterpoint.tune.executors.slurm import (
+    BATCH,
     JOB,
-    alone,
+    exclusive,
+    file_pattern,
+    new_mark,
     outside,
+    request_text,
+    shape_text,
+    step_environment,
+    step_options,
     sweep,
-    told_options,
-    told_shape,
+    task,
 )
 from counterpoint.tune.executors.slurm_control import (
-    MARK_PREFIX,
+    QueueWatch,
     cancel,
     end_all,
+    fault,
     is_over,
     job_fields,
     jobs_named,
+    live_jobs,
     node_names,
 )
-from counterpoint.tune.executors.slurm_fault import fault
-from counterpoint.tune.executors.slurm_queue import Waiting
-from counterpoint.tune.executors.slurm_step import environment_of, file_pattern, step_options, task
 
-BATCH: Final = "slurm-batch"
 _LOOK_S: Final = 1.0
-"""Slurm's controller is everybody's: it is not asked more often."""
-
+"""All users share Slurm's controller: it is not asked more often."""
 _SUBMIT_S: Final = 120.0
 
 _SCRIPT: Final = """#!/bin/sh
@@ -58,17 +60,13 @@ exec srun --nodes={nodes} --ntasks=$(({nodes} * ranks)) --ntasks-per-node="$rank
 """
 
 
-def _silent(what: str) -> None:
-    del what
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmBatch:
-    """`options` are for sbatch, in the user's words. `say` hears of waiting in the queue."""
+    """`options` are for sbatch, in the user's words. `say` gets reports on waiting in the queue."""
 
     shape: Shape = field(default_factory=Shape)
     options: tuple[str, ...] = ()
-    say: Callable[[str], None] = _silent
+    say: Callable[[str], None] = lambda _: None
 
     @property
     def name(self) -> str:
@@ -76,23 +74,17 @@ class SlurmBatch:
 
     def open(self) -> BatchAllocation:
         """Nothing is held between trials."""
-        return BatchAllocation(self, f"{MARK_PREFIX}{uuid.uuid4().hex[:12]}")
+        return BatchAllocation(self, new_mark())
 
     def sweep(self, identity: str) -> None:
-        """End the job of a gang, or all of an allocation's."""
-        kind, _, mark = identity.partition(":")
-        if kind != BATCH:
-            sweep(identity)
-        elif mark.startswith(MARK_PREFIX):
-            cancel(jobs_named(mark) or ())
+        sweep(identity)
 
     def describe(self) -> str:
-        options = told_options(self.options)
-        return f"{self.name}: a job for each trial, {told_shape(self.shape)}{options}"
+        return f"{self.name}: a job for each trial, {request_text(self.shape, self.options)}"
 
 
 class BatchAllocation:
-    """No nodes, but a name for all jobs of one sitting."""
+    """No nodes, but a name for all jobs of one session."""
 
     def __init__(self, executor: SlurmBatch, mark: str) -> None:
         self._executor = executor
@@ -105,38 +97,35 @@ class BatchAllocation:
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """Those of the last trial: the next one may get others."""
+        """Nodes of the last trial: the next one may get others."""
         return self._gang.nodes if self._gang else ()
 
     def start(self, job: Job) -> BatchGang:
-        self._gang = _submitted(job, f"{self._mark}-{job.name}", self._executor)
+        name = f"{self._mark}-{job.name}"
+        self._gang = BatchGang(_submit(job, name, self._executor), name, job, self._executor.say)
         return self._gang
 
     def close(self) -> None:
         if self._gang is not None:
             self._gang.kill()
-        cancel(jobs_named(self._mark) or ())
+        cancel(jobs_named(self._mark))
 
 
 class BatchGang:
-    """A batch job; beside us waits a keeper that cancels it should we die."""
+    """A batch job; beside us waits a supervisor that cancels it should we die."""
 
-    def __init__(
-        self,
-        number: str,
-        name: str,
-        job: Job,
-        guard: subprocess.Popen[bytes],
-        say: Callable[[str], None],
-    ) -> None:
-        self._waiting = Waiting(number, told_shape(job.shape), say)
+    def __init__(self, number: str, name: str, job: Job, say: Callable[[str], None]) -> None:
         self._number = number
         self._name = name
         self._directory = job.directory
-        self._guard = guard
-        self._arrival: Arrival | None = None
-        self._shape = job.shape
-        self._asked_at = float("-inf")
+        self._guard = start_supervised(
+            supervised(("sleep", "infinity"), with_tuner=True, then=("scancel", number)),
+            os.environ,
+            subprocess.DEVNULL,
+        )
+        self._watch = QueueWatch(number, shape_text(job.shape), say)
+        self._arrival = Arrival(job.directory, job.shape.nodes * (job.shape.ranks_per_node or 1))
+        self._looked_at = float("-inf")
         self._queued = True
         self._ended: Ended | None = None
         self.nodes: tuple[str, ...] = ()
@@ -149,101 +138,84 @@ class BatchGang:
         return self._queued and self._ended is None
 
     def poll(self) -> Ended | None:
-        if self._ended is None and time.monotonic() - self._asked_at >= _LOOK_S:
-            self._asked_at = time.monotonic()
+        if self._ended is None and time.monotonic() - self._looked_at >= _LOOK_S:
+            self._looked_at = time.monotonic()
             fields = job_fields(self._number)
             if fields is not None:
                 self._note(fields)
-                self._ended = self._told(fields) if is_over(fields) else None
-            if self._ended is not None:
-                self._let_go()
+                if is_over(fields) and (ended := self._judge(fields)) is not None:
+                    self._end(ended)
         return self._ended
 
     def kill(self) -> None:
         if self._ended is not None:
             return
-        if self.is_queued():
+        if self._queued:
             cancel([self._number])
-        end_all(self._live, lambda: True)
-        self._ended = Ended(kind=EndedKind.KILLED)
-        self._let_go()
+        end_all(lambda: live_jobs([self._number]))
+        self._end(Ended(kind=EndedKind.KILLED))
 
-    def _live(self) -> tuple[str, ...] | None:
-        fields = job_fields(self._number)
-        if fields is None:
-            return None
-        return () if not fields or is_over(fields) else (self._number,)
-
-    def _let_go(self) -> None:
+    def _end(self, ended: Ended) -> None:
+        self._ended = ended
         self._guard.terminate()
         self._guard.wait()
 
     def _note(self, fields: Mapping[str, str]) -> None:
         self._queued = fields.get("JobState") in ("PENDING", "CONFIGURING")
-        self._waiting.note(fields)
+        self._watch.note(fields)
         if not self._queued and not self.nodes:
             self.nodes = node_names(fields.get("NodeList", ""))
 
-    def _told(self, fields: Mapping[str, str]) -> Ended | None:
-        """None while something is still on its way. A job is forgotten some minutes after it."""
-        log = launcher_log(self._directory)
+    def _judge(self, fields: Mapping[str, str]) -> Ended | None:
+        """How it ended; None while part of the Run is still on its way."""
         status, _, number = fields.get("ExitCode", "0:0").partition(":")
         code = int(status) or (128 + int(number) if number.isdecimal() and int(number) else 0)
         if fields.get("JobState") != "COMPLETED":
-            outside_ = fault(fields, log, ran=is_run(self._directory))
-            if outside_ is not None:
-                return outside_
+            ran = is_run(self._directory)
+            ended = fault(fields, launcher_log(self._directory), ran=ran)
+            if ended is not None:
+                return ended
             code = code or 1
-        if self._arrival is None:
-            per_node = self._shape.ranks_per_node or 1
-            self._arrival = Arrival(self._directory, self._shape.nodes * per_node)
         return exit_report(self._directory, code) if self._arrival.is_here(code) else None
 
 
-def _submitted(job: Job, name: str, executor: SlurmBatch) -> BatchGang:
+def _submit(job: Job, name: str, executor: SlurmBatch) -> str:
+    """Submit a job, and return its number."""
     job.directory.parent.mkdir(parents=True, exist_ok=True)
-    log = launcher_log(job.directory)
     words = (
         *("sbatch", "--parsable", f"--job-name={name}", f"--nodes={job.shape.nodes}"),
-        *alone(executor.options),
+        *exclusive(executor.options),
         *("--no-requeue", "--export=ALL", "--input=/dev/null", f"--chdir={Path.cwd()}"),
-        *(f"--output={file_pattern(log)}", "--open-mode=append"),
+        *(f"--output={file_pattern(launcher_log(job.directory))}", "--open-mode=append"),
     )
-    environment = outside(environment_of(job.environment, os.environ))
     try:
         done = subprocess.run(  # noqa: S603
             words,
             input=batch_script(job),
-            env=environment,
+            env=outside(step_environment(job.environment)),
             capture_output=True,
             text=True,
             check=False,
             timeout=_SUBMIT_S,
         )
     except subprocess.TimeoutExpired:
-        cancel(jobs_named(name) or ())  # it may have been taken all the same
+        cancel(jobs_named(name))  # it may have been accepted all the same
         raise UsageError(
-            f"sbatch did not answer for {_SUBMIT_S:g} s", next="scontrol ping"
+            f"sbatch did not answer within {_SUBMIT_S:g} s", next="scontrol ping"
         ) from None
     except OSError as failure:
         raise UsageError(f"sbatch can't be executed: {failure.strerror}") from None
     if done.returncode:
         raise UsageError(
-            "Slurm takes no job of " + told_shape(job.shape),
-            why=done.stderr.strip().removeprefix("sbatch: error: ") or "sbatch does not say why",
+            f"Slurm accepts no job of {shape_text(job.shape)}",
+            why=done.stderr.strip().removeprefix("sbatch: error: ") or "sbatch gives no reason",
             next="--slurm '--partition=NAME --account=NAME --time=2:00:00'",
         )
-    number = done.stdout.strip().partition(";")[0]
-    guard = start_supervised(
-        supervised(("sleep", "infinity"), with_tuner=True, then=("scancel", number)),
-        os.environ,
-        subprocess.DEVNULL,
-    )
-    return BatchGang(number, name, job, guard, executor.say)
+    return done.stdout.strip().partition(";")[0]
 
 
 def batch_script(job: Job) -> str:
-    """A step as large as the job; how many CPUs and GPUs a node has shows only there."""
+    """A step as large as the job; only there it shows how many CPUs and GPUs a node has."""
     shape = job.shape
     per_gpu = shape.ranks_per_node is None and shape.per == "gpu"
     words = shlex.join(task(job, "GPUS", "RANKS"))

@@ -1,4 +1,11 @@
-"""What Slurm is asked, and told to end: by squeue, scontrol and scancel; accounting may be off."""
+"""Slurm's controller: what it knows of jobs, steps and nodes, and how they are ended.
+
+Everything is read by squeue, sinfo and scontrol and ended by scancel, for accounting may be off.
+
+    job_fields ──► Grant        the nodes of a job, with their CPUs and GPUs
+               ──► QueueWatch   the reason why a job is pending
+               ──► fault        what befell a job from outside
+"""
 
 from __future__ import annotations
 
@@ -7,29 +14,37 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from counterpoint.core.errors import CounterpointError, UsageError
+from counterpoint.tune.executors.executor import Ended, EndedKind, Shape
+from counterpoint.tune.executors.exit_report import tail
 
 MARK_PREFIX: Final = "cp-"
+QUICK_S: Final = 15.0
 _ANSWER_S: Final = 120.0
-_QUICK_S: Final = 15.0
-_FIELD: Final = re.compile(r"(?:^|\s)([A-Za-z][\w/:]*)=(\S*)")
+_LOOK_S: Final = 0.2
+_QUEUE_LOOK_S: Final = 1.0
+"""All users share the controller: it is not asked about the queue more often."""
 _ESCALATION: Final[tuple[tuple[float, str], ...]] = (
     (0.0, "--signal=TERM"),  # what runs there ends its ranks, and writes the Run
     (40.0, ""),  # as Slurm ends steps: SIGTERM, and SIGKILL after its KillWait
     (60.0, "--signal=KILL"),
     (120.0, "--signal=KILL"),
 )
-_LIMIT_S: Final = 300.0
-_LOOK_S: Final = 0.2
+_END_LIMIT_S: Final = 300.0
+_FIELD: Final = re.compile(r"(?:^|\s)([A-Za-z][\w/:]*)=(\S*)")
 _UNKNOWN_JOB: Final = "Invalid job id"
+_ACTIVE: Final = ("PENDING", "CONFIGURING", "RUNNING", "SUSPENDED", "COMPLETING", "STOPPED")
+_CHANGING: Final = ("REQUEUED", "RESIZING", "SIGNALING", "STAGE_OUT")
 
 
-def asked(
+def slurm(
     *command: str, limit_s: float = _ANSWER_S, environ: Mapping[str, str] | None = None
 ) -> tuple[int, str, str]:
-    """Exit code, stdout and stderr of one of Slurm's commands, by ours or that environment."""
+    """Exit code, stdout and stderr of one of Slurm's commands; no answer in time is code 1."""
     path = None if environ is None else environ.get("PATH")
     program = shutil.which(command[0], path=path) or command[0]
     try:
@@ -43,9 +58,8 @@ def asked(
             env=environ,
         )
     except subprocess.TimeoutExpired as late:
-        said = (late.stderr or b"").decode(errors="replace").strip()
-        silent = f"{command[0]} did not answer for {limit_s:g} s"
-        return 1, "", f"{said}\n{silent}" if said else silent
+        errors = (late.stderr or b"").decode(errors="replace")
+        return 1, "", f"{errors}\n{command[0]} did not answer within {limit_s:g} s".strip()
     except OSError as failure:
         raise UsageError(
             f"{command[0]} can't be executed: {failure.strerror}",
@@ -55,118 +69,279 @@ def asked(
     return done.returncode, done.stdout, done.stderr
 
 
-def job_fields(job: str, environ: Mapping[str, str] | None = None) -> Mapping[str, str] | None:
-    """What Slurm knows of a job; empty if it knows none, None if it does not answer."""
-    command = ("scontrol", "--details", "--oneliner", "show", "job", job)
-    code, told, error = asked(*command, environ=environ)
-    if code:
-        return {} if _UNKNOWN_JOB in error else None
-    found: dict[str, str] = {}
-    for name, value in _FIELD.findall(told):
-        found.setdefault(name, value)
-    return {**found, "": told}
-
-
-def refuse_silence(environ: Mapping[str, str] | None = None) -> None:
-    """A UsageError where Slurm's controller can't be reached, after some seconds."""
-    code, told, error = asked("scontrol", "ping", limit_s=_QUICK_S, environ=environ)
-    if code or " is DOWN" in told:
+def refuse_silence(environ: Mapping[str, str]) -> None:
+    """Raise a UsageError if Slurm's controller can't be reached within seconds."""
+    code, output, errors = slurm("scontrol", "ping", limit_s=QUICK_S, environ=environ)
+    if code or " is DOWN" in output:
         raise UsageError(
             "Slurm's controller does not answer",
-            why=error.strip() or told.strip() or None,
+            why=errors.strip() or output.strip() or None,
             next="scontrol ping",
         )
 
 
-def partition_fields(name: str) -> Mapping[str, str]:
-    """What Slurm knows of a partition; empty if it knows none."""
-    code, told, _ = asked("scontrol", "--oneliner", "show", "partition", name)
-    return {} if code else dict(_FIELD.findall(told))
+def job_fields(job: str, environ: Mapping[str, str] | None = None) -> Mapping[str, str] | None:
+    """The fields of `scontrol show job`, with the whole text under "".
+
+    Empty if Slurm knows no such job, None if it does not answer.
+    """
+    command = ("scontrol", "--details", "--oneliner", "show", "job", job)
+    code, output, errors = slurm(*command, environ=environ)
+    if code:
+        return {} if _UNKNOWN_JOB in errors else None
+    return {**dict(reversed(_FIELD.findall(output))), "": output}  # the first of a name counts
 
 
-def dead_nodes(names: Sequence[str]) -> tuple[str, ...]:
-    """Those that are down, or do not answer Slurm."""
-    _, told, _ = asked("sinfo", "--noheader", "--Node", f"--nodes={','.join(names)}", "-o", "%N|%T")
-    pairs = (line.strip().partition("|") for line in told.splitlines())
-    dead = (name for name, _, state in pairs if state.endswith("*") or "down" in state)
-    return tuple(dict.fromkeys(dead))
+def is_over(fields: Mapping[str, str]) -> bool:
+    """Tell whether a job has ended, and its nodes are free again."""
+    return fields.get("JobState") not in (*_ACTIVE, *_CHANGING)
 
 
 def node_names(expression: str, environ: Mapping[str, str] | None = None) -> tuple[str, ...]:
     """`n[0-1],m3` in full."""
-    _, told, _ = asked("scontrol", "show", "hostnames", expression, environ=environ)
-    return tuple(told.split())
+    return tuple(slurm("scontrol", "show", "hostnames", expression, environ=environ)[1].split())
+
+
+def dead_nodes(names: Sequence[str]) -> tuple[str, ...]:
+    """Nodes that are down, or do not answer Slurm."""
+    command = ("sinfo", "--noheader", "--Node", f"--nodes={','.join(names)}", "-o", "%N|%T")
+    dead = (row[0] for row in _rows(*command) or () if row[1].endswith("*") or "down" in row[1])
+    return tuple(dict.fromkeys(dead))
 
 
 def steps_named(job: str, name: str) -> tuple[str, ...] | None:
     """Steps of a job that have this name, or begin with it and a dash; None for no answer."""
-    code, told, error = asked("squeue", "--noheader", "--steps", f"--jobs={job}", "-o", "%i|%j")
-    if code:
-        return () if _UNKNOWN_JOB in error else None
-    pairs = (line.strip().partition("|") for line in told.splitlines())
-    return tuple(it for it, _, own in pairs if own == name or own.startswith(f"{name}-"))
+    rows = _rows("squeue", "--noheader", "--steps", f"--jobs={job}", "-o", "%i|%j")
+    return None if rows is None else tuple(row[0] for row in rows if _is_named(row[1], name))
 
 
 def jobs_named(name: str) -> tuple[str, ...] | None:
-    """Jobs that wait, run or end, as `steps_named`."""
-    code, told, _ = asked("squeue", "--noheader", "--states=all", "-o", "%i|%j|%T")
-    if code:
+    """Jobs that are pending, running or ending, by name as in `steps_named`."""
+    rows = _rows("squeue", "--noheader", "--states=all", "-o", "%i|%j|%T")
+    if rows is None:
         return None
-    rows = (line.strip().split("|") for line in told.splitlines())
-    return tuple(
-        row[0]
-        for row in rows
-        if len(row) == 3
-        and (row[1] == name or row[1].startswith(f"{name}-"))
-        and row[2] in ("PENDING", "CONFIGURING", "RUNNING", "SUSPENDED", "COMPLETING", "STOPPED")
-    )
+    return tuple(row[0] for row in rows if _is_named(row[1], name) and row[-1] in _ACTIVE)
 
 
-def end_all(what: Callable[[], Sequence[str] | None], then: Callable[[], bool]) -> None:
-    """End the jobs or steps that `what` names, and return when there are none.
+def _rows(*command: str) -> list[list[str]] | None:
+    code, output, errors = slurm(*command)
+    if code:
+        return [] if _UNKNOWN_JOB in errors else None
+    return [line.strip().split("|") for line in output.splitlines() if "|" in line]
 
-    `then` is called whenever there are none right now, and tells whether that is for good. All of
-    them are asked first, then killed.
+
+def _is_named(own: str, name: str) -> bool:
+    return own == name or own.startswith(f"{name}-")
+
+
+def end_all(
+    remaining: Callable[[], Sequence[str] | None], no_more: Callable[[], bool] = lambda: True
+) -> None:
+    """End the jobs or steps that `remaining` returns, and return when there are none.
+
+    `no_more` tells whether none can start any more. They are first asked to end, then killed.
     """
-    began, done = time.monotonic(), 0
+    began, sent = time.monotonic(), 0
     while True:
-        over = time.monotonic() - began
-        left = what()
-        if left is not None and not left and then():
+        elapsed_s = time.monotonic() - began
+        left = remaining()
+        if left is not None and not left and no_more():
             return
-        if over > _LIMIT_S:
-            names = ", ".join(left) if left else "Slurm's controller"
+        if elapsed_s > _END_LIMIT_S:
+            if not left:
+                raise CounterpointError("Slurm's controller does not answer", next="scontrol ping")
             raise CounterpointError(
-                f"{names} did not end within {_LIMIT_S:g} s" if left else f"{names} is silent",
+                f"{', '.join(left)} did not end within {_END_LIMIT_S:g} s",
                 why="what runs there can't be killed, or its node does not answer",
-                next=f"scancel --signal=KILL {' '.join(left)}" if left else "scontrol ping",
+                next=f"scancel --signal=KILL {' '.join(left)}",
             )
-        due = sum(after <= over for after, _ in _ESCALATION)
-        if left and due > done:
-            option = _ESCALATION[due - 1][1]
-            asked("scancel", "--quiet", *([option] if option else []), *left)
-            done = due
+        due = sum(after <= elapsed_s for after, _ in _ESCALATION)
+        if left and due > sent:
+            slurm("scancel", "--quiet", *filter(None, [_ESCALATION[due - 1][1]]), *left)
+            sent = due
         time.sleep(_LOOK_S)
 
 
-def cancel(jobs: Sequence[str]) -> None:
-    """Cancel jobs, whether they wait or run, and return when they are gone."""
-    if not jobs:
-        return
-    asked("scancel", "--quiet", *jobs)
-    end_all(lambda: _live(jobs), lambda: True)
+def cancel(jobs: Sequence[str] | None) -> None:
+    """Cancel jobs, whether pending or running, and return when they are gone."""
+    if jobs:
+        slurm("scancel", "--quiet", *jobs)
+        end_all(lambda: live_jobs(jobs))
 
 
-def _live(jobs: Sequence[str]) -> tuple[str, ...] | None:
-    told = {job: job_fields(job) for job in jobs}
-    if any(fields is None for fields in told.values()):
+def live_jobs(jobs: Sequence[str]) -> tuple[str, ...] | None:
+    """Those of the jobs that have not ended; None for no answer."""
+    known = {job: job_fields(job) for job in jobs}
+    if any(fields is None for fields in known.values()):
         return None
-    return tuple(job for job, fields in told.items() if fields and not is_over(fields))
+    return tuple(job for job, fields in known.items() if fields and not is_over(fields))
 
 
-def is_over(fields: Mapping[str, str]) -> bool:
-    """Whether a job has ended, and its nodes are free again."""
-    return fields.get("JobState") not in (
-        *("PENDING", "CONFIGURING", "RUNNING", "SUSPENDED", "COMPLETING", "STOPPED"),
-        *("REQUEUED", "RESIZING", "SIGNALING", "STAGE_OUT"),
-    )
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """An allocation's job, its nodes in order, and the least that one of them has for it."""
+
+    job: str
+    nodes: tuple[str, ...]
+    cpus: int
+    gpus: int
+
+    def ranks_per_node(self, shape: Shape) -> int:
+        """The number of processes that a node gets."""
+        if shape.ranks_per_node is not None:
+            return shape.ranks_per_node
+        if shape.per == "node":
+            return 1
+        if not self.gpus:
+            raise UsageError(
+                f"a process per GPU, but Slurm's job {self.job} has no GPUs",
+                next="--ranks-per-node 1",
+            )
+        return self.gpus
+
+    def refuse_more(self, nodes: int) -> None:
+        """Raise a UsageError if a step would be larger than its allocation."""
+        if nodes > len(self.nodes):
+            raise UsageError(
+                f"{nodes} nodes, but Slurm's job {self.job} has {len(self.nodes)}",
+                why=f"they are {', '.join(self.nodes[:8])}",
+                next=f"--nodes {len(self.nodes)}",
+            )
+
+
+def read_grant(job: str, environ: Mapping[str, str] | None = None) -> Grant:
+    """The grant of a running job."""
+    fields = job_fields(job, environ)
+    if not fields or fields.get("JobState") != "RUNNING":
+        state = "unknown to Slurm" if not fields else fields.get("JobState", "?").lower()
+        raise UsageError(
+            f"Slurm's job {job} is {state}", next="make a new allocation, or start outside of one"
+        )
+    return grant_of(job, fields, node_names(fields["NodeList"], environ))
+
+
+def grant_of(job: str, fields: Mapping[str, str], nodes: tuple[str, ...]) -> Grant:
+    """A grant from the fields of a job, which list CPUs and GPUs by groups of like nodes."""
+    cpus = [_count(ids) for ids in re.findall(r"\bCPU_IDs=(\S+)", fields[""])]
+    counts = re.findall(r"\bGRES=\S*?gpu(?::[^:,(\s]+)?:(\d+)", fields[""])
+    gpus = min(map(int, counts), default=0) if len(counts) >= len(cpus) else 0
+    return Grant(job, nodes, min(cpus, default=1), gpus)
+
+
+def _count(ids: str) -> int:
+    """`0-3,8` are five."""
+    ends = (part.partition("-") for part in ids.split(","))
+    return sum(int(last or first) - int(first) + 1 for first, _, last in ends)
+
+
+_NEVER: Final = re.compile(
+    r"BadConstraints|PartitionTimeLimit|InvalidAccount|InvalidQOS|AccountNotAllowed|QOSNotAllowed"
+    r"|DependencyNeverSatisfied|(?:Assoc|QOS)\w+PerJob(?:Limit)?|QOSMin\w+"
+)
+"""Reasons that only other options remove, however long one waits. Others pass: nodes that are down
+are repaired, jobs of others end."""
+_TOO_MANY: Final = ("PartitionNodeLimit", "PartitionConfig")
+"""Given for more nodes than a partition has, and also for nodes that are down."""
+_NO_REASON: Final = ("", "None")
+_PATIENCE: Final = 3
+"""Looks after which a pending job is reported although Slurm gives no reason yet."""
+
+
+class QueueWatch:
+    """Reports each reason why a job is pending once; a UsageError for one that never passes."""
+
+    def __init__(self, job: str, what: str, say: Callable[[str], None]) -> None:
+        self._job = job
+        self._what = what
+        self._say = say
+        self._looked_at = float("-inf")
+        self._looks = 0
+        self._reported: set[str] = set()
+
+    def look(self) -> None:
+        """Ask Slurm, unless it was asked a moment ago."""
+        if time.monotonic() - self._looked_at < _QUEUE_LOOK_S:
+            return
+        self._looked_at = time.monotonic()
+        fields = job_fields(self._job)
+        if fields:
+            self.note(fields)
+
+    def note(self, fields: Mapping[str, str]) -> None:
+        """Report what the fields of the job tell about its waiting."""
+        if fields.get("JobState") != "PENDING":
+            return
+        self._looks += 1
+        reason = fields.get("Reason", "")
+        if reason in _NO_REASON and (self._reported or self._looks < _PATIENCE):
+            return
+        why = "" if reason in _NO_REASON else f": {reason.replace('_', ' ')}"
+        if why not in self._reported:
+            self._reported.add(why)
+            self._say(f"job {self._job} is pending in Slurm's queue for {self._what}{why}")
+        if never := _never(reason, fields):
+            raise UsageError(
+                f"Slurm will never start job {self._job} of {self._what}: {reason}",
+                why=never,
+                next="request what this site allows; this job was canceled",
+            )
+
+
+def _never(reason: str, fields: Mapping[str, str]) -> str:
+    """Why waiting is of no use; empty where it may be."""
+    if _NEVER.fullmatch(reason):
+        return "only other options change that, not time"
+    if reason not in _TOO_MANY:
+        return ""
+    name, wanted = fields.get("Partition", ""), fields.get("NumNodes", "").partition("-")[0]
+    partition = dict(_FIELD.findall(slurm("scontrol", "--oneliner", "show", "partition", name)[1]))
+    for limit, verb in (("TotalNodes", "has"), ("MaxNodes", "gives a job at most")):
+        most = partition.get(limit, "")
+        if most.isdecimal() and wanted.isdecimal() and int(wanted) > int(most):
+            return f"the partition {name} {verb} {most} nodes"
+    return ""
+
+
+_OF_STATE: Final[Mapping[str, tuple[EndedKind, str]]] = {
+    "PREEMPTED": (EndedKind.PREEMPTED, "Slurm gave the nodes to another job"),
+    "TIMEOUT": (EndedKind.PREEMPTED, "the allocation's time limit was reached"),
+    "DEADLINE": (EndedKind.PREEMPTED, "the allocation's deadline was reached"),
+    "CANCELLED": (EndedKind.PREEMPTED, "somebody canceled Slurm's job"),
+    "REVOKED": (EndedKind.PREEMPTED, "Slurm revoked the job"),
+    "NODE_FAIL": (EndedKind.NODE_FAULT, "a node of the allocation failed"),
+    "BOOT_FAIL": (EndedKind.NODE_FAULT, "a node of the allocation did not boot"),
+}
+_IN_LOG: Final[tuple[tuple[str, EndedKind], ...]] = (
+    (r"^srun: error: Node failure on .*", EndedKind.NODE_FAULT),
+    (r"^slurmstepd\S*: error: .* CANCELLED AT .* DUE TO NODE FAILURE.*", EndedKind.NODE_FAULT),
+    (
+        r"^slurmstepd\S*: error: .* CANCELLED AT .* DUE TO (?:PREEMPTION|TIME LIMIT).*",
+        EndedKind.PREEMPTED,
+    ),
+)
+_NOT_LAUNCHED: Final = (
+    r"^srun: error: .*(?:launch failed|Unable to contact|timed out|onnection (?:failure|refused)"
+    r"|Zero Bytes|Prolog|credential|Slurm controller|Invalid node).*"
+)
+_MUCH: Final = 1 << 18
+
+
+def fault(fields: Mapping[str, str], log: Path, *, ran: bool) -> Ended | None:
+    """What ended a step or job from outside, by the job's fields and srun's log; else None.
+
+    `ran` tells whether a rank has left anything: if none has, srun's complaints about nodes count.
+    """
+    if not fields:
+        return Ended(kind=EndedKind.LOST, detail="Slurm does not know the job any more")
+    if of_state := _OF_STATE.get(fields.get("JobState", "")):
+        kind, detail = of_state
+        reason = fields.get("Reason", "None")
+        more = "" if reason in _NO_REASON else f" ({reason})"
+        return Ended(kind=kind, detail=detail + more)
+    if fields.get("PreemptTime", "None") != "None":  # set some time before the state changes
+        return Ended(kind=EndedKind.PREEMPTED, detail=_OF_STATE["PREEMPTED"][1])
+    text = tail(log, _MUCH)
+    for pattern, kind in (*_IN_LOG, *(() if ran else ((_NOT_LAUNCHED, EndedKind.NODE_FAULT),))):
+        if found := re.search(pattern, text, re.MULTILINE):
+            return Ended(kind=kind, detail=found.group())
+    return None
