@@ -89,7 +89,7 @@ def test_what_would_check_nothing_or_meet_nobody_is_refused(
 def test_a_directory_that_can_t_be_written_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--cluster", "--rank", "0", "--ranks", "2", "--no-probe", "--meet", "/proc"]
     assert main(["doctor", *words, "--only", "missing-ranks"]) == 2
-    assert capsys.readouterr().err.startswith("error: /proc: the ranks can't meet there")
+    assert capsys.readouterr().err.startswith("error: /proc: ranks can't exchange files there")
 
 
 def test_one_rank_alone_is_told_as_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

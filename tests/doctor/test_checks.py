@@ -20,7 +20,7 @@ from checked_hosts import (
 )
 from counterpoint.core.rulebook import read_page
 from counterpoint.doctor.checks import CHECKS
-from counterpoint.doctor.cluster.merged import COMPARISONS
+from counterpoint.doctor.cluster import COMPARISONS
 from counterpoint.doctor.diagnosis import BAD, Status
 from counterpoint.doctor.examine import examine
 from counterpoint.doctor.facts import Clock, Facts, FlagRemark, Flags, Interface, Limit, RdmaPort

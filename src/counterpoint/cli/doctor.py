@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from counterpoint.capture.world import World
 from counterpoint.cli.output import check_output, write_output
 from counterpoint.core.errors import UsageError
 from counterpoint.doctor.checks import CHECKS
-from counterpoint.doctor.cluster.consult import Terms, consult
-from counterpoint.doctor.cluster.merged import COMPARISONS
-from counterpoint.doctor.cluster.seat import find_seat, place_to_meet, refuse_seat_alone
-from counterpoint.doctor.diagnosis import Diagnosis, diagnose_hosts
+from counterpoint.doctor.cluster import (
+    COMPARISONS,
+    PODS,
+    consult,
+    find_seat,
+    meeting_place,
+    merge,
+    report_of,
+)
+from counterpoint.doctor.diagnosis import Checkup, check_up
 from counterpoint.doctor.examine import chosen, examine, refuse_nothing, refuse_unknown
 from counterpoint.doctor.gather.gather import gather
 from counterpoint.report.doctor_document import doctor_document, doctor_json
@@ -42,64 +48,64 @@ def doctor(  # noqa: PLR0913 - the options of the command
     out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
     force: Switch = False,
 ) -> int:
-    """Check versions, flags, network, limits, clocks and GPUs before a run. 1 if something is bad.
+    """Check versions, flags, network, limits, clock and GPUs before a run. Exit code 1 on problems.
 
     Args:
-        cluster: On all hosts: start one on each with srun or mpirun; rank 0 prints what they found.
-        dcn: A step's traffic between hosts goes by TCP (multislice, no InfiniBand).
-        only: Only these checks, by name or code: tcp-buffers,DOC5.
-        skip: Not these.
-        python: The interpreter that runs the program; else the first with a jaxlib.
+        cluster: Check all hosts: start one process on each with srun or mpirun; rank 0 prints.
+        dcn: Traffic between hosts goes by TCP (multislice, no InfiniBand).
+        only: Make these checks only, by name or code: tcp-buffers,DOC5.
+        skip: Skip these checks.
+        python: The interpreter that runs the program; by default the first with a jaxlib.
         no_probe: Don't ask the installed compiler about the flags.
-        rank: Which rank this is, for --cluster without a launcher (pods).
-        ranks: How many there are.
-        meet: A directory that all hosts see, for --cluster; else this one, under a launcher.
+        rank: Rank of this process, for --cluster without a launcher (pods).
+        ranks: Number of ranks, for --cluster without a launcher.
+        meet: Directory that all hosts see, for --cluster; by default the current directory.
         timeout: Seconds to wait for all ranks, for --cluster.
         json: Print everything as JSON.
-        out: Write the report there: .json, .txt or .md.
-        force: Overwrite what is there.
+        out: Write the report to this file: .json, .txt or .md.
+        force: Overwrite the file if it exists.
     """
     rules = (*CHECKS, *COMPARISONS)
     refuse_unknown(rules, only, "--only")
     refuse_unknown(rules, skip, "--skip")
     checks, comparisons = chosen(CHECKS, only, skip), chosen(COMPARISONS, only, skip)
     refuse_nothing((*checks, *comparisons) if cluster else checks, only, skip)
-    world = _world(cluster, rank, ranks)
+    if not cluster and (rank is not None or ranks is not None):
+        raise UsageError(
+            "--rank and --ranks are for --cluster",
+            next="counterpoint doctor --cluster --rank 0 --ranks 2 --meet /shared",
+        )
+    world = find_seat(os.environ, rank, ranks) if cluster else None
     if not 0 < timeout < float("inf"):
         raise UsageError(f"--timeout takes seconds, not {timeout}")
     if out is not None and (world is None or world.seats[0].rank == 0):
         check_output(out, force=force, endings=(".json", ".txt", ".md"))
-    place = place_to_meet(meet, world) if world is not None else Path()
+    directory = meeting_place(meet, world) if world is not None else Path()
     facts = gather(os.environ, python=python, probe=not no_probe, dcn=dcn)
 
-    def say(diagnosis: Diagnosis) -> None:
-        _print(diagnosis, out, as_json=json, plain=world is not None)
+    def show(checkup: Checkup) -> int:
+        _print(checkup, out, as_json=json, plain=world is not None)
+        return int(checkup.failed)
 
-    if world is not None:
-        terms = Terms(checks, comparisons, place, timeout)
-        return consult(facts, world, terms, say)
-    hosts, said = diagnose_hosts([(facts.host, examine(facts, checks))])
-    diagnosis = Diagnosis(hosts=hosts, said=said)
-    say(diagnosis)
-    return int(diagnosis.failed)
-
-
-def _world(cluster: bool, rank: int | None, ranks: int | None) -> World | None:
-    if cluster:
-        return find_seat(os.environ, rank, ranks)
-    refuse_seat_alone(rank, ranks)
-    return None
+    if world is None:
+        return show(check_up([(facts.host, examine(facts, checks))]))
+    if world.launcher == PODS:
+        facts = replace(facts, hosts=world.size)  # no launcher's variables count them
+    report = report_of(world.seats[0].rank, facts, examine(facts, checks))
+    return consult(
+        report, world.size, directory, timeout, lambda reports: show(merge(reports, comparisons))
+    )
 
 
-def _print(diagnosis: Diagnosis, out: Path | None, *, as_json: bool, plain: bool) -> None:
-    """`plain`: Open MPI gives its ranks a terminal although the output goes into a file."""
+def _print(checkup: Checkup, out: Path | None, *, as_json: bool, plain: bool) -> None:
+    """Print or write the report. Open MPI gives its ranks a terminal even if output is a file."""
     if out is not None:
         as_data = out.suffix == ".json"
-        document = doctor_document(diagnosis)
-        write_output(out, doctor_json(diagnosis) if as_data else plain_text(document))
+        document = doctor_document(checkup)
+        write_output(out, doctor_json(checkup) if as_data else plain_text(document))
     elif as_json:
-        sys.stdout.write(doctor_json(diagnosis))
+        sys.stdout.write(doctor_json(checkup))
     elif plain:
-        sys.stdout.write(plain_text(doctor_document(diagnosis)))
+        sys.stdout.write(plain_text(doctor_document(checkup)))
     else:
-        print_document(doctor_document(diagnosis), sys.stdout)
+        print_document(doctor_document(checkup), sys.stdout)

@@ -18,7 +18,7 @@ from counterpoint.diagnose.explain import explain as explain_timeline
 from counterpoint.diagnose.metrics.ops import By
 from counterpoint.diagnose.rules import RULES as STEP_RULES
 from counterpoint.doctor.checks import CHECKS
-from counterpoint.doctor.cluster.merged import COMPARISONS
+from counterpoint.doctor.cluster import COMPARISONS
 from counterpoint.flags.rules import RULES as FLAG_RULES
 from counterpoint.hardware import parse_target
 from counterpoint.report.explain_document import explain_document

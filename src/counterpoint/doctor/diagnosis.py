@@ -1,11 +1,10 @@
-"""Diagnosis: what all hosts said, alike sayings as one; what `counterpoint doctor` prints."""
+"""Verdict: the result of one check on a host; Checkup: those of all hosts, equal ones as one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Final
 
 
@@ -53,52 +52,51 @@ def not_applicable(found: str) -> Verdict:
     return Verdict(status=Status.NOT_APPLICABLE, found=found)
 
 
-_NO_OFFSETS: Final[Mapping[str, tuple[float, float]]] = MappingProxyType({})
 _ORDER: Final = {status: index for index, status in enumerate(Status)}
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """One Verdict, and the hosts that it is about; none where it is about all of them together."""
+class SharedVerdict:
+    """One verdict, and the hosts that share it; none if it is about all of them together."""
 
     verdict: Verdict
     hosts: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Diagnosis:
-    """All of it. `ranks` were to come; `hosts` are those that came."""
+class Checkup:
+    """The verdicts, gravest first, of the `hosts` that reported; `ranks` were started."""
 
     hosts: tuple[str, ...]
-    said: tuple[Said, ...]
+    verdicts: tuple[SharedVerdict, ...]
     ranks: int = 1
-    offsets_ms: Mapping[str, tuple[float, float]] = field(default_factory=lambda: _NO_OFFSETS)
-    """By host: how far its clock is ahead of rank 0's, and how uncertain that is."""
 
     @property
     def failed(self) -> bool:
-        """Whether a run should not be started."""
-        return any(one.verdict.status in BAD for one in self.said)
+        """Tell whether a run should not be started."""
+        return any(one.verdict.status in BAD for one in self.verdicts)
 
-    def of(self, status: Status) -> tuple[Said, ...]:
-        """What is of one status, in order."""
-        return tuple(one for one in self.said if one.verdict.status is status)
+    def of(self, status: Status) -> tuple[SharedVerdict, ...]:
+        """The verdicts of one status, in order."""
+        return tuple(one for one in self.verdicts if one.verdict.status is status)
 
 
-def diagnose_hosts(
-    by_host: Iterable[tuple[str, tuple[Verdict, ...]]], together: Iterable[Verdict] = ()
-) -> tuple[tuple[str, ...], tuple[Said, ...]]:
-    """The hosts, and what they said: the gravest first; `together` before what single hosts say."""
+def check_up(
+    by_host: Iterable[tuple[str, tuple[Verdict, ...]]],
+    together: Iterable[Verdict] = (),
+    ranks: int = 1,
+) -> Checkup:
+    """Merge the verdicts of hosts; those on all hosts together come before those of single ones."""
     hosts: dict[str, None] = {}
-    saying: dict[Verdict, dict[str, None]] = {}
+    sharing: dict[Verdict, dict[str, None]] = {}
     for host, verdicts in by_host:
         hosts[host] = None
         for verdict in verdicts:
-            saying.setdefault(verdict, {})[host] = None
-    said = [Said(verdict, ()) for verdict in together]
-    said += [Said(verdict, tuple(those)) for verdict, those in saying.items()]
+            sharing.setdefault(verdict, {})[host] = None
+    shared = [SharedVerdict(verdict, ()) for verdict in together]
+    shared += [SharedVerdict(verdict, tuple(those)) for verdict, those in sharing.items()]
     ordered = sorted(
-        said,
+        shared,
         key=lambda one: (_ORDER[one.verdict.status], bool(one.hosts), one.verdict.code),
     )
-    return tuple(hosts), tuple(ordered)
+    return Checkup(hosts=tuple(hosts), verdicts=tuple(ordered), ranks=ranks)

@@ -1,4 +1,4 @@
-"""`doctor` as a Document and as JSON: what is bad first, with commands; what is well at the end."""
+"""The report of `doctor` as a Document and as JSON: problems with commands, then the rest."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final
 
-from counterpoint.doctor.diagnosis import Diagnosis, Said, Status
+from counterpoint.doctor.diagnosis import Checkup, SharedVerdict, Status
 from counterpoint.report.document import (
     Block,
     Document,
@@ -23,57 +23,57 @@ _LOUD: Final = (Status.ERROR, Status.WARNING)
 _TITLES: Final = {
     Status.NOTE: "Notes",
     Status.UNKNOWN: "Unknown",
-    Status.OK: "Well",
+    Status.OK: "OK",
     Status.NOT_APPLICABLE: "Not applicable",
 }
 _NAMED: Final = 6
 
 
-def doctor_document(diagnosis: Diagnosis) -> Document:
+def doctor_document(checkup: Checkup) -> Document:
     """The whole report."""
     return Document(
-        sections=tuple(_sections(diagnosis)),
-        legend="values and limits are measured here; recommended ones bear their source",
-        next=_next(diagnosis),
+        sections=tuple(_sections(checkup)),
+        legend="values and limits were read on the host; recommendations name their source",
+        next=_next(checkup),
     )
 
 
-def _sections(diagnosis: Diagnosis) -> Iterator[Section]:
-    loud = [one for one in diagnosis.said if one.verdict.status in _LOUD]
-    entries = tuple(_entry(index, one, diagnosis) for index, one in enumerate(loud, 1))
-    yield Section("Doctor", _summary(diagnosis), entries)
+def _sections(checkup: Checkup) -> Iterator[Section]:
+    loud = [one for one in checkup.verdicts if one.verdict.status in _LOUD]
+    entries = tuple(_entry(index, one, checkup) for index, one in enumerate(loud, 1))
+    yield Section("Doctor", _summary(checkup), entries)
     for status, title in _TITLES.items():
-        said = diagnosis.of(status)
-        if said:
-            yield Section(title, str(len(said)), tuple(_quiet(said, diagnosis)))
+        verdicts = checkup.of(status)
+        if verdicts:
+            yield Section(title, str(len(verdicts)), tuple(_quiet(verdicts, checkup)))
 
 
-def _summary(diagnosis: Diagnosis) -> str:
-    hosts = diagnosis.hosts
+def _summary(checkup: Checkup) -> str:
+    hosts = checkup.hosts
     where = hosts[0] if len(hosts) == 1 else f"{len(hosts)} hosts"
-    if diagnosis.ranks > 1:
-        where += f", {diagnosis.ranks} ranks"
+    if checkup.ranks > 1:
+        where += f", {checkup.ranks} ranks"
     kinds = (Status.ERROR, Status.WARNING, Status.NOTE)
-    counts = ((len(diagnosis.of(kind)), kind) for kind in kinds)
-    told = [f"{count} {kind}{'s' if count > 1 else ''}" for count, kind in counts if count]
-    return printable(f"{where}: {', '.join(told) or 'nothing to say'}")
+    counts = ((len(checkup.of(kind)), kind) for kind in kinds)
+    parts = [f"{count} {kind}{'s' if count > 1 else ''}" for count, kind in counts if count]
+    return printable(f"{where}: {', '.join(parts) or 'no problems'}")
 
 
-def _entry(number: int, one: Said, diagnosis: Diagnosis) -> Entry:
+def _entry(number: int, one: SharedVerdict, checkup: Checkup) -> Entry:
     verdict = one.verdict
     return Entry(
         number=number,
         title=printable(verdict.found),
         price=str(verdict.status),
         text=printable(verdict.why),
-        rows=tuple(_rows(one, diagnosis)),
+        rows=tuple(_rows(one, checkup)),
     )
 
 
-def _rows(one: Said, diagnosis: Diagnosis) -> Iterator[Fact]:
+def _rows(one: SharedVerdict, checkup: Checkup) -> Iterator[Fact]:
     verdict = one.verdict
-    if len(diagnosis.hosts) > 1 and one.hosts:
-        yield Fact("on", printable(_hosts(one, diagnosis)))
+    if len(checkup.hosts) > 1 and one.hosts:
+        yield Fact("on", printable(_hosts(one, checkup)))
     if verdict.wanted:
         yield Fact("wanted", printable(verdict.wanted))
     if verdict.remedy:
@@ -83,21 +83,21 @@ def _rows(one: Said, diagnosis: Diagnosis) -> Iterator[Fact]:
     yield Fact("check", f"{verdict.code} {verdict.name}", Tone.QUIET)
 
 
-def _hosts(one: Said, diagnosis: Diagnosis) -> str:
-    if len(one.hosts) == len(diagnosis.hosts):
+def _hosts(one: SharedVerdict, checkup: Checkup) -> str:
+    if len(one.hosts) == len(checkup.hosts):
         return f"all {len(one.hosts)} hosts"
     more = f" and {len(one.hosts) - _NAMED} more" if len(one.hosts) > _NAMED else ""
     return ", ".join(one.hosts[:_NAMED]) + more
 
 
-def _quiet(said: tuple[Said, ...], diagnosis: Diagnosis) -> Iterator[Block]:
-    """A line or two for each; for notes the command, too."""
+def _quiet(verdicts: tuple[SharedVerdict, ...], checkup: Checkup) -> Iterator[Block]:
+    """One line for each verdict; notes also have their command and source."""
     rows: list[Fact] = []
-    for one in said:
+    for one in verdicts:
         verdict = one.verdict
         where = ""
-        if len(diagnosis.hosts) > 1 and one.hosts and len(one.hosts) < len(diagnosis.hosts):
-            where = f" ({_hosts(one, diagnosis)})"
+        if len(checkup.hosts) > 1 and one.hosts and len(one.hosts) < len(checkup.hosts):
+            where = f" ({_hosts(one, checkup)})"
         note = verdict.status is Status.NOTE
         why = f": {verdict.why}" if note and verdict.why else ""
         tone = Tone.PLAIN if note else Tone.QUIET
@@ -111,31 +111,29 @@ def _quiet(said: tuple[Said, ...], diagnosis: Diagnosis) -> Iterator[Block]:
     yield Facts(tuple(rows))
 
 
-def _next(diagnosis: Diagnosis) -> str:
-    first = next((one.verdict.code for one in diagnosis.said if one.verdict.status in _LOUD), None)
+def _next(checkup: Checkup) -> str:
+    first = next(
+        (one.verdict.code for one in checkup.verdicts if one.verdict.status in _LOUD), None
+    )
     if first is not None:
         return f"counterpoint explain-code {first}"
     return "counterpoint run -- python train.py"
 
 
-def doctor_json(diagnosis: Diagnosis) -> str:
-    """All of it as data. What does not apply or is not known has a status of its own."""
+def doctor_json(checkup: Checkup) -> str:
+    """The report as JSON."""
     data: dict[str, Any] = {
         "schema": SCHEMA,
-        "failed": diagnosis.failed,
-        "ranks": diagnosis.ranks,
-        "hosts": [*diagnosis.hosts],
-        "clocks": {
-            host: {"ahead_ms": ms, "within_ms": within, "basis": "measured"}
-            for host, (ms, within) in diagnosis.offsets_ms.items()
-        },
-        "verdicts": [_data(one) for one in diagnosis.said],
-        "next": _next(diagnosis),
+        "failed": checkup.failed,
+        "ranks": checkup.ranks,
+        "hosts": [*checkup.hosts],
+        "verdicts": [_data(one) for one in checkup.verdicts],
+        "next": _next(checkup),
     }
     return json.dumps(data, indent=1, allow_nan=False) + "\n"
 
 
-def _data(one: Said) -> dict[str, Any]:
+def _data(one: SharedVerdict) -> dict[str, Any]:
     verdict = one.verdict
     return {
         "code": verdict.code,

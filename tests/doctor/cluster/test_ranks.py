@@ -1,4 +1,4 @@
-"""Several real processes that meet as ranks of a launcher do: on this machine, over TCP."""
+"""Real processes that exchange reports as ranks of a launcher do, on this machine."""
 
 from __future__ import annotations
 
@@ -8,24 +8,21 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from counterpoint.core.errors import InputError
-from counterpoint.doctor.cluster.attending import attend_meeting
-from counterpoint.doctor.cluster.meeting import read_meeting
-from counterpoint.doctor.cluster.report import Report
+from counterpoint.doctor.cluster.exchange import HostReport, answer
 
 pytestmark = pytest.mark.slow
 
 COUNTERPOINT = (sys.executable, "-m", "counterpoint", "doctor", "--cluster", "--no-probe")
-QUICK = ("--only", "hosts-differ,clocks-apart,missing-ranks,open-files,versions", "--json")
+QUICK = ("--only", "hosts-differ,missing-ranks,open-files,versions", "--json")
 
 
 def slurm(rank: int, size: int) -> dict[str, str]:
@@ -62,16 +59,21 @@ class Ranks:
         self.started.append(process)
         return process
 
-    def wait_for_meeting(self) -> Path:
+    def wait_for(self, name: str) -> Path:
         for _ in range(1200):
-            for path in self.cwd.glob(".counterpoint-doctor-*.json"):
-                if read_meeting(path):
-                    return path
+            for path in self.cwd.glob(f".counterpoint-doctor-*/{name}"):
+                return path
             time.sleep(0.05)
-        raise AssertionError("rank 0 wrote no file")
+        raise AssertionError(f"{name} never came")
 
     def left_over(self) -> list[str]:
         return [path.name for path in self.cwd.iterdir()]
+
+
+@pytest.fixture
+def threads() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(2) as found:
+        yield found
 
 
 @pytest.fixture
@@ -84,24 +86,15 @@ def ranks(tmp_path: Path) -> Iterator[Ranks]:
         process.communicate()
 
 
-def said(text: str) -> dict[str, dict[str, Any]]:
+def verdicts(text: str) -> dict[str, dict[str, Any]]:
     """Verdicts by check."""
     return {one["name"]: one for one in json.loads(text)["verdicts"]}
 
 
-def attending(path: Path, clock: Callable[[], int]) -> Future[int]:
+def answering(threads: ThreadPoolExecutor, path: Path) -> Future[int]:
     """Rank 1 on another host, in a thread of the test."""
-    report = Report(1, "node9", (), {"python": "3.9.0"})
-    found: Future[int] = Future()
-
-    def attend() -> None:
-        try:
-            found.set_result(attend_meeting(report, path, 120.0, clock))
-        except InputError as failure:
-            found.set_exception(failure)
-
-    threading.Thread(target=attend, daemon=True).start()
-    return found
+    report = HostReport(rank=1, host="node9", verdicts=(), compared={"python": "3.9.0"})
+    return threads.submit(answer, report, path.parent, 120.0)
 
 
 def test_rank_0_prints_what_all_found_and_the_others_nothing(ranks: Ranks) -> None:
@@ -110,65 +103,87 @@ def test_rank_0_prints_what_all_found_and_the_others_nothing(ranks: Ranks) -> No
     ended = [process.communicate(timeout=120) for process in started]
     assert [err for _, err in ended] == ["", ""]
     assert [out for out, _ in ended][1:] == [""]
-    told = said(ended[0][0])
-    assert told["missing-ranks"]["found"] == "all 2 ranks reported"
-    assert told["clocks-apart"]["found"] == "all ranks are on one host: one clock"
-    assert told["hosts-differ"]["status"] == "ok"
+    found = verdicts(ended[0][0])
+    assert found["missing-ranks"]["found"] == "all 2 ranks reported"
+    assert found["hosts-differ"]["status"] == "ok"
     assert len({process.returncode for process in started}) == 1
     assert ranks.left_over() == []
 
 
-@pytest.mark.usefixtures("slurm")
-def test_ranks_of_a_real_srun_find_each_other(tmp_path: Path) -> None:
-    done = subprocess.run(
-        ["srun", "-N3", "--ntasks-per-node=1", *COUNTERPOINT, *QUICK],  # noqa: S607
-        cwd=tmp_path,
+def srun(cwd: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["srun", "-N3", "--ntasks-per-node=1", *words],  # noqa: S607
+        cwd=cwd,
         capture_output=True,
         text=True,
         check=False,
         timeout=300,
     )
-    told = said(done.stdout)
-    assert told["missing-ranks"]["found"] == "all 3 ranks reported"
-    assert told["hosts-differ"]["status"] == "ok"
+
+
+@pytest.mark.usefixtures("slurm")
+def test_ranks_of_a_real_srun_find_each_other(tmp_path: Path) -> None:
+    done = srun(tmp_path, *COUNTERPOINT, *QUICK)
+    found = verdicts(done.stdout)
+    assert found["missing-ranks"]["found"] == "all 3 ranks reported"
+    assert found["hosts-differ"]["status"] == "ok"
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_clock_that_is_off_and_a_host_that_differs_are_told_to_all(ranks: Ranks) -> None:
+@pytest.mark.usefixtures("slurm")
+def test_a_node_that_never_reports_is_named_under_a_real_srun(tmp_path: Path) -> None:
+    script = '[ "$SLURM_PROCID" = 1 ] || exec "$@" --timeout 30'
+    done = srun(tmp_path, "sh", "-c", script, "sh", *COUNTERPOINT, *QUICK)
+    (line,) = [
+        one["found"] for one in json.loads(done.stdout)["verdicts"] if one["code"] == "DOC603"
+    ]
+    assert line == "1 of 3 ranks did not report within 30 s: 1 (no report from 127.0.0.2)"
+    assert done.returncode == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_host_that_differs_is_named_and_all_get_one_exit_code(
+    ranks: Ranks, threads: ThreadPoolExecutor
+) -> None:
     first = ranks.start(slurm(0, 2), *QUICK)
-    other = attending(ranks.wait_for_meeting(), lambda: time.time_ns() + 1_300_000_000)
+    other = answering(threads, ranks.wait_for("rank0.json"))
     out, _ = first.communicate(timeout=120)
-    told, data = said(out), json.loads(out)
-    clock = data["clocks"]["node9"]
-    assert abs(clock["ahead_ms"] - 1300) <= clock["within_ms"]
-    assert told["clocks-apart"]["status"] == "warning"
-    assert any("3.9.0 on node9" in one["found"] for one in data["verdicts"])
+    assert any("3.9.0 on node9" in one["found"] for one in json.loads(out)["verdicts"])
     assert (first.returncode, other.result(60)) == (1, 1)
 
 
 def test_a_rank_that_never_comes_is_named(ranks: Ranks) -> None:
     first = ranks.start(slurm(0, 2), *QUICK, "--timeout", "0.5")
     out, _ = first.communicate(timeout=120)
-    assert said(out)["missing-ranks"]["found"] == "1 of 2 ranks did not report within 0.5 s: 1"
+    assert verdicts(out)["missing-ranks"]["found"] == "1 of 2 ranks did not report within 0.5 s: 1"
     assert first.returncode == 1
     assert ranks.left_over() == []
 
 
-def test_interrupting_rank_0_leaves_nothing_and_ends_the_others(ranks: Ranks) -> None:
+def test_interrupting_rank_0_leaves_nothing_and_ends_the_others(
+    ranks: Ranks, threads: ThreadPoolExecutor
+) -> None:
     first = ranks.start(slurm(0, 3), *QUICK)
-    came = threading.Event()
-
-    def clock() -> int:
-        came.set()
-        return time.time_ns()
-
-    other = attending(ranks.wait_for_meeting(), clock)
-    assert came.wait(120)
+    other = answering(threads, ranks.wait_for("rank0.json"))
+    ranks.wait_for("rank1.json")
     first.send_signal(signal.SIGINT)
     assert first.communicate(timeout=120) == ("", "interrupted\n")
     assert first.returncode == 130
-    with pytest.raises(InputError, match="rank 0 has gone"):
+    with pytest.raises(InputError, match="rank 0 ended before"):
         other.result(60)
+    assert ranks.left_over() == []
+
+
+def test_a_job_that_was_killed_does_not_count_in_the_next_one(ranks: Ranks) -> None:
+    """The same number of a job, as after a restart of Slurm's controller with an empty state."""
+    killed = ranks.start(slurm(0, 2), *QUICK)
+    ranks.wait_for("rank0.json")
+    killed.kill()
+    killed.wait()
+    started = [ranks.start(slurm(rank, 2), *QUICK) for rank in (1, 0)]
+    ended = [process.communicate(timeout=120) for process in started]
+    assert verdicts(ended[1][0])["missing-ranks"]["found"] == "all 2 ranks reported"
+    assert len({process.returncode for process in started}) == 1
     assert ranks.left_over() == []
 
 
@@ -179,5 +194,5 @@ def test_under_a_real_mpirun(ranks: Ranks) -> None:
     launch = ("mpirun", "--oversubscribe", "-n", "2")
     done = ranks.start(root, *COUNTERPOINT, *QUICK, command=launch)
     out, err = done.communicate(timeout=120)
-    told = said(out.replace("\r\n", "\n"))
-    assert told["missing-ranks"]["found"] == "all 2 ranks reported", err
+    found = verdicts(out.replace("\r\n", "\n"))
+    assert found["missing-ranks"]["found"] == "all 2 ranks reported", err

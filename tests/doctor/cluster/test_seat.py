@@ -1,4 +1,4 @@
-"""Which rank of how many a process is, where no launcher says it."""
+"""The rank of a process and the number of ranks, also without a launcher."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from checked_hosts import gpu_host
 from counterpoint.core.errors import UsageError
-from counterpoint.doctor.cluster.seat import find_seat, place_to_meet, seated
+from counterpoint.doctor.cluster import find_seat, meeting_place
 
 SLICE = {"TPU_WORKER_ID": "2", "TPU_WORKER_HOSTNAMES": "t0,t1,t2,t3"}
 SLURM = {"SLURM_PROCID": "1", "SLURM_NTASKS": "2", "SLURM_STEP_ID": "0"}
@@ -27,7 +26,7 @@ SLURM = {"SLURM_PROCID": "1", "SLURM_NTASKS": "2", "SLURM_STEP_ID": "0"}
         (SLURM, 3, 4, (3, 4)),
     ],
 )
-def test_what_is_told_counts_before_what_the_environment_says(
+def test_options_count_before_the_environment(
     environ: dict[str, str], rank: int | None, ranks: int | None, expected: tuple[int, int]
 ) -> None:
     world = find_seat(environ, rank, ranks)
@@ -37,26 +36,24 @@ def test_what_is_told_counts_before_what_the_environment_says(
 @pytest.mark.parametrize(
     "environ", [{}, {"TPU_WORKER_ID": "0"}, {"TPU_WORKER_ID": "x", "TPU_WORKER_HOSTNAMES": "a,b"}]
 )
-def test_where_nothing_says_it_both_ways_are_named(environ: dict[str, str]) -> None:
-    with pytest.raises(UsageError) as told:
+def test_without_any_numbers_both_ways_are_named(environ: dict[str, str]) -> None:
+    with pytest.raises(UsageError) as refused:
         find_seat(environ, None, None)
-    assert "srun" in (told.value.next or "")
-    assert "--rank" in (told.value.why or "")
+    assert "srun" in (refused.value.next or "")
+    assert "--rank" in (refused.value.why or "")
 
 
-def test_an_indexed_job_does_not_say_how_many_there_are() -> None:
+def test_an_indexed_job_does_not_know_the_number_of_ranks() -> None:
     with pytest.raises(UsageError, match="--ranks N is missing"):
         find_seat({"JOB_COMPLETION_INDEX": "0"}, None, None)
 
 
-def test_pods_must_be_told_where_they_meet_and_steps_meet_where_they_start() -> None:
+def test_pods_need_a_directory_and_steps_take_the_one_they_start_in() -> None:
     pod = find_seat(SLICE, None, None)
     with pytest.raises(UsageError, match="--meet DIR is missing"):
-        place_to_meet(None, pod)
-    assert place_to_meet(Path("/shared"), pod) == Path("/shared")
-    assert place_to_meet(None, find_seat(SLURM, None, None)) == Path()
-
-
-def test_each_pod_counts_as_a_host() -> None:
-    assert seated(gpu_host(hosts=1), find_seat(SLICE, None, None)).hosts == 4
-    assert seated(gpu_host(hosts=1), find_seat(SLURM, None, None)).hosts == 1
+        meeting_place(None, pod)
+    assert meeting_place(Path("/shared"), pod) == Path("/shared/.counterpoint-doctor-pods-4")
+    step = find_seat({**SLURM, "SLURM_JOB_ID": "17"}, None, None)
+    assert meeting_place(None, step) == Path(".counterpoint-doctor-slurm-17.0")
+    again = find_seat({**SLURM, "SLURM_JOB_ID": "17", "SLURM_RESTART_COUNT": "2"}, None, None)
+    assert meeting_place(None, again) == Path(".counterpoint-doctor-slurm-17.0-restart2")

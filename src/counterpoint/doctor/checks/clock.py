@@ -13,7 +13,7 @@ refuse clocks that are minutes off.
 ## How it is detected
 
 `adjtimex`: the state that chrony, ntpd or timesyncd leave in the kernel. Not synchronised is a
-warning on several hosts, else a note. How far hosts are apart is measured by `--cluster`.
+warning on several hosts, else a note. Hosts are not compared.
 
 ## Example
 

@@ -1,5 +1,15 @@
-"""Cluster: one process per host, started by srun or mpirun, and rank 0 that merges what they found.
+"""The doctor on all hosts: one process on each, and rank 0 merges what they found.
 
-rank 0   listens on TCP, writes address and token to a file that all hosts see
-others   read it, prove the token, send a Report, answer pings, get the exit code
+seat.py       the rank of this process, the number of ranks, and the directory that all of them see
+exchange.py   each rank leaves a HostReport there as JSON; rank 0 collects them in a Gathering
+consult.py    this process's report, the merging of all reports, and one exit code for all ranks
+hosts_differ.py, missing_ranks.py   the comparisons, documented as the checks are (DOC6xx)
 """
+
+from counterpoint.doctor.cluster.consult import COMPARISONS as COMPARISONS
+from counterpoint.doctor.cluster.consult import consult as consult
+from counterpoint.doctor.cluster.consult import merge as merge
+from counterpoint.doctor.cluster.consult import report_of as report_of
+from counterpoint.doctor.cluster.seat import PODS as PODS
+from counterpoint.doctor.cluster.seat import find_seat as find_seat
+from counterpoint.doctor.cluster.seat import meeting_place as meeting_place

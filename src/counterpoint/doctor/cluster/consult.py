@@ -1,60 +1,68 @@
-"""The doctor on all hosts: each rank gathers and judges its own, rank 0 merges and prints."""
+"""The doctor on all hosts: each rank reports on its own, rank 0 compares, prints and judges."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Final, Protocol
 
-from counterpoint.capture.world import World
-from counterpoint.doctor.checks import Check
-from counterpoint.doctor.cluster.attending import attend_meeting
-from counterpoint.doctor.cluster.gathering import Gathering
-from counterpoint.doctor.cluster.hosting import host_meeting
-from counterpoint.doctor.cluster.meeting import meeting_path
-from counterpoint.doctor.cluster.merged import Comparison
-from counterpoint.doctor.cluster.report import report_of
-from counterpoint.doctor.cluster.seat import seated
-from counterpoint.doctor.diagnosis import Diagnosis, diagnose_hosts
-from counterpoint.doctor.examine import examine
+from counterpoint.core.rulebook import Documented
+from counterpoint.doctor.cluster import hosts_differ, missing_ranks
+from counterpoint.doctor.cluster.exchange import Gathering, HostReport, answer, collect
+from counterpoint.doctor.diagnosis import Checkup, Verdict, check_up
 from counterpoint.doctor.facts import Facts
+from counterpoint.doctor.gather.machine import ask
 
 
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """What is checked, where the ranks meet, and how long they wait for each other."""
+class Comparison(Documented, Protocol):
+    """A pure function of what all ranks reported."""
 
-    checks: tuple[Check, ...]
-    comparisons: tuple[Comparison, ...]
-    meet: Path
-    seconds: float
+    def check(self, gathering: Gathering) -> Iterator[Verdict]:
+        """At least one verdict."""
+        ...
 
 
-def consult(facts: Facts, world: World, terms: Terms, say: Callable[[Diagnosis], None]) -> int:
-    """The exit code, the same on all ranks; `say` is called on rank 0 only."""
-    rank = world.seats[0].rank
-    facts = seated(facts, world)
-    report = report_of(rank, facts, examine(facts, terms.checks))
-    path = meeting_path(terms.meet, world)
-
-    def finish(gathering: Gathering) -> int:
-        diagnosis = merge(gathering, terms.comparisons)
-        say(diagnosis)
-        return int(diagnosis.failed)
-
-    if rank == 0:
-        return host_meeting(report, world.size, path, terms.seconds, finish)
-    return attend_meeting(report, path, terms.seconds)
+COMPARISONS: Final[tuple[Comparison, ...]] = (hosts_differ, missing_ranks)
+"""All of them, by code."""
 
 
-def merge(gathering: Gathering, comparisons: Sequence[Comparison]) -> Diagnosis:
-    """What was found: differences first, then what hosts say alike."""
+def report_of(rank: int, facts: Facts, verdicts: Sequence[Verdict]) -> HostReport:
+    """The report of this process."""
+    return HostReport(
+        rank=rank,
+        host=facts.host,
+        node=os.environ.get("SLURMD_NODENAME", ""),
+        verdicts=tuple(verdicts),
+        compared=dict(hosts_differ.comparable(facts)),
+    )
+
+
+def consult(
+    report: HostReport,
+    size: int,
+    directory: Path,
+    seconds: float,
+    show: Callable[[Gathering], int],
+) -> int:
+    """The exit code, the same on all ranks: `show` is called on rank 0 only, and returns it."""
+    if report.rank:
+        return answer(report, directory, seconds)
+    if size == 1:
+        return show(Gathering(size=1, seconds=seconds, reports=(report,)))
+    return collect(report, size, directory, seconds, show)
+
+
+def merge(gathering: Gathering, comparisons: Sequence[Comparison]) -> Checkup:
+    """Differences between hosts first, then what each host reports."""
+    if gathering.missing:
+        nodes = ask(("scontrol", "show", "hostnames", os.environ.get("SLURM_STEP_NODELIST", "")))
+        gathering = replace(gathering, nodes=tuple((nodes or "").split()))
     together = [
         replace(verdict, code=one.CODE, name=one.NAME)
         for one in comparisons
         for verdict in one.check(gathering)
     ]
     by_host = [(report.host, report.verdicts) for report in gathering.reports]
-    hosts, said = diagnose_hosts(by_host, together)
-    offsets = {host: (one.ms, one.within_ms) for host, one in gathering.offset_of_host.items()}
-    return Diagnosis(hosts=hosts, said=said, ranks=gathering.size, offsets_ms=offsets)
+    return check_up(by_host, together, ranks=gathering.size)

@@ -1,19 +1,18 @@
-"""Seat: which of how many ranks this process is, where a launcher, a pod or the user says so.
+"""The rank of this process and the number of ranks, and the directory where ranks exchange files.
 
-Launchers (srun, mpirun) say both numbers. Pods of Kubernetes and hosts of a TPU slice are started
-without one: there the user says what the environment does not.
+srun and mpirun set both numbers. Pods of Kubernetes and hosts of a TPU slice start without a
+launcher: there options supply what the environment does not.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from counterpoint.capture.world import Seat, World, find_world
 from counterpoint.core.errors import UsageError
-from counterpoint.doctor.facts import Facts
 
 PODS: Final = "pods"
 """Instead of a launcher's name: every rank is a host, or a pod, of its own."""
@@ -22,61 +21,45 @@ _EXAMPLE: Final = "counterpoint doctor --cluster --rank 0 --ranks 2 --meet /shar
 
 
 def find_seat(environ: Mapping[str, str], rank: int | None, ranks: int | None) -> World:
-    """The world that was told, else the launcher's, else that of a TPU slice or an indexed job."""
+    """The world of the options, else the launcher's, else that of a TPU slice or an indexed job."""
     if rank is None and ranks is None:
         world = find_world(environ)
         if world is not None:
             return world
-    own_rank, own_size = _tpu(environ)
-    if own_rank is None:
-        own_rank = _number(environ, "JOB_COMPLETION_INDEX")
-    rank = own_rank if rank is None else rank
-    size = own_size if ranks is None else ranks
-    if rank is None and size is None:
+    tpu_rank, tpu_ranks = _tpu(environ)
+    pod = tpu_rank if tpu_rank is not None else _number(environ, "JOB_COMPLETION_INDEX")
+    rank, ranks = (pod if rank is None else rank), (tpu_ranks if ranks is None else ranks)
+    if rank is None and ranks is None:
         raise UsageError(
             "--cluster: no launcher has started this process",
-            why="srun or mpirun starts one on each host, and they find each other by its variables;"
-            " elsewhere each is told: --rank, --ranks and --meet",
+            why="srun and mpirun tell each process its rank; without one, --rank, --ranks and"
+            " --meet do",
             next="srun --ntasks-per-node=1 counterpoint doctor --cluster",
         )
-    if rank is None or size is None:
-        lacking = "--rank R" if rank is None else "--ranks N"
+    if rank is None or ranks is None:
+        missing = "--rank R" if rank is None else "--ranks N"
         raise UsageError(
-            f"--cluster: {lacking} is missing",
-            why="nothing in the environment says "
-            + ("which rank this is" if rank is None else "how many ranks there are"),
-            next=_EXAMPLE,
+            f"--cluster: {missing} is missing", why="the environment has no number", next=_EXAMPLE
         )
-    if not 0 <= rank < size:
-        raise UsageError(
-            f"--cluster: rank {rank} of {size}: ranks are 0 to N - 1",
-            next=_EXAMPLE,
-        )
-    return World(PODS, size, (Seat(rank, 0),))
+    if not 0 <= rank < ranks:
+        raise UsageError(f"--cluster: rank {rank} of {ranks}: ranks are 0 to N - 1", next=_EXAMPLE)
+    return World(PODS, ranks, (Seat(rank, 0),))
 
 
-def refuse_seat_alone(rank: int | None, ranks: int | None) -> None:
-    """Without --cluster nobody meets."""
-    if rank is not None or ranks is not None:
-        raise UsageError("--rank and --ranks are for --cluster", next=_EXAMPLE)
+def meeting_place(meet: Path | None, world: World) -> Path:
+    """The directory of this job's ranks, which all of them derive alike; rank 0 creates it.
 
-
-def place_to_meet(meet: Path | None, world: World) -> Path:
-    """Steps of a launcher share the directory they start in; pods share what they are told."""
-    if meet is not None:
-        return meet
-    if world.launcher == PODS and world.size > 1:
+    Under a launcher it is in the current directory by default, which the steps of a job share. Its
+    name has the number of Slurm's job and step.
+    """
+    if meet is None and world.launcher == PODS and world.size > 1:
         raise UsageError(
             "--cluster: --meet DIR is missing",
             why="without a launcher no directory is known that all ranks see",
-            next="name one by --meet, on a volume that all of them mount, another for each job",
+            next="--meet DIR   # on a volume that all ranks mount, another for each job",
         )
-    return Path()
-
-
-def seated(facts: Facts, world: World) -> Facts:
-    """The facts, knowing how many hosts there are where no launcher says so."""
-    return replace(facts, hosts=world.size) if world.launcher == PODS else facts
+    job = re.sub(r"[^\w.-]+", "-", world.job or "")[:80] or world.size
+    return (meet or Path()) / f".counterpoint-doctor-{world.launcher}-{job}"
 
 
 def _tpu(environ: Mapping[str, str]) -> tuple[int | None, int | None]:

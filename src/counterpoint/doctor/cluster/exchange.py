@@ -1,0 +1,184 @@
+"""Reports of all ranks, exchanged as JSON files in a directory that all hosts see.
+
+    rank 0   rank0.json   a session, which is a random word; at the end also the exit code for all
+                          ranks, and the words of those it has heard
+    others   rankN.json   the session that the rank answers, a random word of its own, its report
+
+Files of an earlier job may still be there. Rank 0 counts only answers to its own session, and a
+rank takes an exit code only from a rank 0 that has heard its own word: no old file is ever counted.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeVar
+from uuid import uuid4
+
+import msgspec
+
+from counterpoint.core.errors import InputError, UsageError
+from counterpoint.doctor.diagnosis import Verdict
+
+_LOOK_S: Final = 0.2
+_GRACE_S: Final = 30.0
+"""Rank 0 may have begun to wait later than the others, and it merges before it answers."""
+_GONE_S: Final = 3.0
+"""A file that is being replaced may be missing for a moment on a network file system."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostReport:
+    """The verdicts of one rank, and the facts by which hosts are compared; `node`: Slurm's name."""
+
+    rank: int
+    host: str
+    node: str = ""
+    verdicts: tuple[Verdict, ...]
+    compared: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gathering:
+    """The reports, by rank, of those of `size` ranks that came within `seconds`.
+
+    `nodes` are those of Slurm's step, where ranks are missing.
+    """
+
+    size: int
+    seconds: float
+    reports: tuple[HostReport, ...]
+    nodes: tuple[str, ...] = ()
+
+    @property
+    def missing(self) -> tuple[int, ...]:
+        """Ranks without a report."""
+        present = {report.rank for report in self.reports}
+        return tuple(rank for rank in range(self.size) if rank not in present)
+
+
+class _Session(msgspec.Struct):
+    session: str
+    exit_code: int | None = None
+    heard: list[str] = []
+
+
+class _Answer(msgspec.Struct):
+    session: str
+    word: str
+    report: HostReport
+
+
+_File = TypeVar("_File", _Session, _Answer)
+
+
+def collect(
+    own: HostReport, size: int, directory: Path, seconds: float, end: Callable[[Gathering], int]
+) -> int:
+    """On rank 0: wait for the reports, and give all ranks the exit code that `end` returns."""
+    first, session = _file(directory, 0), uuid4().hex
+    answers: dict[int, _Answer] = {}
+    try:
+        with _usable(directory):
+            directory.mkdir(mode=0o700, exist_ok=True)
+            _write(first, _Session(session))
+            _wait(lambda: _hear_all(directory, size, session, answers), seconds)
+        reports = (own, *(answers[rank].report for rank in sorted(answers)))
+        code = end(Gathering(size=size, seconds=seconds, reports=reports))
+        with _usable(directory):
+            _write(first, _Session(session, code, [one.word for one in answers.values()]))
+        _wait(lambda: not any(_file(directory, rank).exists() for rank in answers), _GRACE_S)
+        return code
+    finally:
+        ours = _read(first, _Session)
+        if ours is not None and ours.session == session:
+            shutil.rmtree(directory, ignore_errors=True)
+
+
+def answer(report: HostReport, directory: Path, seconds: float) -> int:
+    """On every other rank: leave the report, and wait for the exit code from rank 0."""
+    own, word, answered = _file(directory, report.rank), uuid4().hex, ""
+    since = seen = time.monotonic()
+    try:
+        while True:
+            now = time.monotonic()
+            session = _read(_file(directory, 0), _Session)
+            if session is not None:
+                seen = now
+                if session.exit_code is not None and word in session.heard:
+                    return session.exit_code
+                if session.session != answered:
+                    with _usable(directory), suppress(FileNotFoundError):  # rank 0 has just ended
+                        _write(own, _Answer(session.session, word, report))
+                        answered, since = session.session, now
+            elif answered and now - seen > _GONE_S:
+                raise _lost(report.rank, "rank 0 ended before it had merged all reports")
+            if now - since > (seconds + _GRACE_S if answered else seconds):
+                what = "rank 0 did not answer" if answered else f"there is no rank 0 in {directory}"
+                raise _lost(report.rank, f"{what}, waited {now - since:.3g} s")
+            time.sleep(_LOOK_S)
+    finally:
+        with suppress(OSError):
+            own.unlink()
+
+
+def _hear_all(directory: Path, size: int, session: str, answers: dict[int, _Answer]) -> bool:
+    """Read the answers that have come since, and tell whether all are here."""
+    names = set(os.listdir(directory))  # noqa: PTH208
+    for rank in set(range(1, size)) - answers.keys():
+        if _file(directory, rank).name in names:
+            found = _read(_file(directory, rank), _Answer)
+            if found is not None and found.session == session and found.report.rank == rank:
+                answers[rank] = found
+    return len(answers) == size - 1
+
+
+def _wait(done: Callable[[], bool], seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while not done() and time.monotonic() < deadline:
+        time.sleep(_LOOK_S)
+
+
+def _file(directory: Path, rank: int) -> Path:
+    return directory / f"rank{rank}.json"
+
+
+def _write(path: Path, content: msgspec.Struct) -> None:
+    """Write a whole file at once, so that nobody reads half of it."""
+    part = path.with_suffix(f".{uuid4().hex}")
+    part.write_bytes(msgspec.json.encode(content))
+    part.replace(path)
+
+
+def _read(path: Path, kind: type[_File]) -> _File | None:
+    """The content of a file; None if there is no such file, or one of another shape."""
+    try:
+        os.close(os.open(path.parent, os.O_RDONLY))  # makes NFS look for new files
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+@contextmanager
+def _usable(directory: Path) -> Generator[None]:
+    try:
+        yield
+    except OSError as failure:
+        raise UsageError(
+            f"{directory.parent}: ranks can't exchange files there: {failure.strerror}",
+            why="each rank leaves its report there, for rank 0 to merge",
+            next="--meet /shared   # a directory that all hosts see and this user can write to",
+        ) from None
+
+
+def _lost(rank: int, what: str) -> InputError:
+    return InputError(
+        f"rank {rank}: {what}",
+        why="rank 0 has failed and printed why, or does not see the same directory",
+        next="--meet /shared   # a directory that all hosts see; also --timeout 300 for slow hosts",
+    )

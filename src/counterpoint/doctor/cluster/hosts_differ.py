@@ -1,0 +1,191 @@
+"""Hosts of one run differ in versions, settings or hardware.
+
+## What it does
+
+Compares packages, settings of XLA, JAX and NCCL, driver, GPUs, kernel settings, MTU and limits of
+all hosts.
+
+## Why it costs time
+
+Processes with different versions or flags compile different programs, and collectives that don't
+match hang. A host with smaller buffers or packets makes all others wait for it.
+
+## How it is detected
+
+Each rank of `counterpoint doctor --cluster` reports its facts to rank 0. The value that most have
+is taken as intended; hosts with another one are named, with the rank if ranks of one host differ.
+Differences in jax, jaxlib, plugins, libtpu, NCCL, XLA_FLAGS and the GPUs are errors; in other
+packages, variables, the driver, network settings and limits, warnings. Variables that name a rank,
+a device, a file or an interface are left out.
+
+## Example
+
+```
+jaxlib: 0.10.1 on node7, 0.10.2 on the 63 others
+```
+
+## Fix
+
+Use the same container image on all hosts, and set variables in one place.
+
+## Fix safety
+
+The doctor can't know which of the two values is intended.
+
+## False alarms
+
+A run that mixes kinds of hosts on purpose, such as a CPU host that only coordinates.
+
+## References
+
+- https://docs.jax.dev/en/latest/multi_process.html
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from counterpoint.doctor.cluster.exchange import Gathering
+from counterpoint.doctor.diagnosis import Status, Verdict, not_applicable, ok
+from counterpoint.doctor.facts import Facts
+
+CODE: Final = "DOC601"
+NAME: Final = "hosts-differ"
+SINCE: Final = "0.1"
+
+_OWN: Final = re.compile(
+    r"RANK|PROCESS|LOCAL_ID|_ID$|_IDS$|VISIBLE|TASK|WORKER|SLICE_ID|HOSTID|_PORT$|_IFNAME|_HCA"
+    r"|_BIND|GPU_DEVICE|TOPO_FILE|_DUMP_|_FILE$|_DIR$|_NICS?$"
+)
+"""Names of variables that are meant to differ between ranks or hosts."""
+_DUMP: Final = re.compile(r"--xla_dump_to=\S*")
+"""A flag that may name another directory on each rank without changing the program."""
+_GRAVE: Final = re.compile(
+    r"package (jax|jaxlib|libtpu|jax-cuda\d+-(plugin|pjrt)|nvidia-nccl.*)"
+    r"|setting (XLA_FLAGS|LIBTPU_INIT_ARGS|JAX_ENABLE_X64|JAX_DEFAULT_MATMUL_PRECISION)|GPUs"
+)
+_SLIGHT: Final = re.compile(r"huge pages|governor|sysctl kernel\..*")
+_MISSING: Final = "missing"
+_NAMED: Final = 6
+
+_KINDS: Final[Mapping[str, tuple[str, str]]] = {
+    "package": ("other versions compile other programs", "pip install {name}=={value}"),
+    "python": ("other versions may compile other programs", "python --version   # on each host"),
+    "setting": (
+        "other settings compile other programs, or select other algorithms",
+        "export {name}={value}   # or the other value, everywhere",
+    ),
+    "driver": (
+        "one host may fail or be slower where others are not",
+        "nvidia-smi   # on each host",
+    ),
+    "GPUs": ("a program is compiled for one kind and number of devices", "nvidia-smi -L"),
+    "sysctl": ("the slowest connection makes all others wait", "sudo sysctl -w {name}={value}"),
+    "MTU": ("large packets are lost or split", "sudo ip link set dev {name} mtu {value}"),
+    "open files": ("the run ends at the lowest limit", "ulimit -n {value}"),
+    "locked memory": ("the run ends at the lowest limit", "ulimit -l   # on each host"),
+    "huge pages": ("hosts should be alike", "cat /sys/kernel/mm/transparent_hugepage/enabled"),
+    "governor": ("hosts should be alike", "sudo cpupower frequency-set -g performance"),
+}
+"""Why a difference matters, and the command, by the kind of fact."""
+
+
+def comparable(facts: Facts) -> Iterator[tuple[str, str]]:
+    """Facts that should be the same on all hosts, each as `KIND NAME` or `KIND`, with its value."""
+    yield "python", facts.software.python
+    yield from ((f"package {name}", version) for name, version in facts.software.packages.items())
+    for name, value in facts.environment.items():
+        if not _OWN.search(name):
+            yield f"setting {name}", " ".join(_DUMP.sub("", value).split())
+    yield "driver", facts.gpus.driver or "none"
+    names = sorted(card.name for card in facts.gpus.cards)
+    yield "GPUs", f"{len(names)} x {', '.join(sorted(set(names)))}" if names else "none"
+    for name, value in facts.network.sysctls.items():
+        yield f"sysctl {name}", " ".join(value.split())
+    for one in facts.network.interfaces:
+        if one.up and one.physical and one.mtu is not None:
+            yield f"MTU {one.name}", str(one.mtu)
+    machine = facts.machine
+    for name, limit in (("open files", machine.open_files), ("locked memory", machine.locked)):
+        if limit is not None:
+            yield name, "unlimited" if limit.soft is None else str(limit.soft)
+    if machine.huge_pages:
+        yield "huge pages", machine.huge_pages
+    if machine.governors:
+        yield "governor", ", ".join(sorted(machine.governors))
+
+
+def check(gathering: Gathering) -> Iterator[Verdict]:
+    """One verdict for each fact in which hosts differ."""
+    reports = gathering.reports
+    if len(reports) < 2:
+        yield not_applicable("one rank: nothing to compare")
+        return
+    alike = True
+    for fact in sorted({fact for report in reports for fact in report.compared}):
+        places = _places(gathering, fact)
+        if len(places) > 1:
+            alike = False
+            yield _difference(fact, places)
+    if alike:
+        hosts = len({report.host for report in reports})
+        where = "one host" if hosts == 1 else f"{hosts} hosts"
+        yield ok(f"{len(reports)} ranks on {where} have the same versions and settings")
+
+
+def _places(gathering: Gathering, fact: str) -> Mapping[str, list[str]]:
+    """Hosts by their value, or `rank 1 of node0` if ranks of one host differ.
+
+    An interface or limit that a host does not have is no difference; a package or setting is one.
+    """
+    ranks: defaultdict[str, dict[str, list[int]]] = defaultdict(dict)
+    default = _MISSING if fact.startswith(("package", "setting")) else None
+    for report in gathering.reports:
+        value = report.compared.get(fact, default)
+        if value is not None:
+            ranks[value].setdefault(report.host, []).append(report.rank)
+    values = Counter(host for hosts in ranks.values() for host in hosts)
+    return {
+        value: [
+            name
+            for host, those in hosts.items()
+            for name in (
+                [host] if values[host] == 1 else [f"rank {rank} of {host}" for rank in those]
+            )
+        ]
+        for value, hosts in ranks.items()
+    }
+
+
+def _difference(fact: str, places: Mapping[str, list[str]]) -> Verdict:
+    kind = next(kind for kind in _KINDS if fact == kind or fact.startswith(f"{kind} "))
+    name = fact.removeprefix(kind).strip()
+    usual = max(places, key=lambda value: (len(places[value]), value != _MISSING))
+    parts = [f"{_short(value)} on {_listed(places[value])}" for value in places if value != usual]
+    most = places[usual]
+    parts.append(f"{_short(usual)} on {most[0] if len(most) == 1 else f'the {len(most)} others'}")
+    status = Status.NOTE if _SLIGHT.fullmatch(fact) else Status.WARNING
+    why, remedy = _KINDS[kind]
+    if usual == _MISSING:
+        remedy = {"package": "pip uninstall {name}", "setting": "unset {name}"}[kind]
+    return Verdict(
+        status=Status.ERROR if _GRAVE.fullmatch(fact) else status,
+        found=f"{fact if kind == 'MTU' else name or kind}: {', '.join(parts)}",
+        wanted="the same on all hosts",
+        why=why,
+        remedy=remedy.format(name=name, value=shlex.quote(usual)),
+        source="https://docs.jax.dev/en/latest/multi_process.html",
+    )
+
+
+def _listed(hosts: list[str]) -> str:
+    more = f" and {len(hosts) - _NAMED} more" if len(hosts) > _NAMED else ""
+    return ", ".join(hosts[:_NAMED]) + more
+
+
+def _short(value: str) -> str:
+    return value if len(value) <= 60 else value[:57] + "..."

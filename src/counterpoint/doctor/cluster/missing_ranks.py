@@ -1,0 +1,73 @@
+"""Ranks that were started did not report.
+
+## What it does
+
+Names the ranks from which no report came, and under Slurm the nodes without any.
+
+## Why it costs time
+
+A run waits for all of its ranks before it starts: one that does not come keeps all devices idle
+until a timeout, minutes later.
+
+## How it is detected
+
+Rank 0 waits `--timeout` seconds for as many ranks as the launcher started.
+
+## Example
+
+```
+1 of 8 ranks did not report within 60 s: 5 (no report from node5)
+```
+
+## Fix
+
+Read that rank's own output, which says why it could not report: a directory that is not shared
+(`--meet DIR`), or a host that is slow to start (`--timeout 300`). A rank without output was not
+started, or ended before it wrote any.
+
+## Fix safety
+
+Nothing is changed.
+
+## References
+
+- https://docs.jax.dev/en/latest/multi_process.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from counterpoint.doctor.cluster.exchange import Gathering
+from counterpoint.doctor.diagnosis import Status, Verdict, ok
+
+CODE: Final = "DOC603"
+NAME: Final = "missing-ranks"
+SINCE: Final = "0.1"
+_NAMED: Final = 32
+
+
+def check(gathering: Gathering) -> Iterator[Verdict]:
+    """One verdict on all ranks."""
+    missing = gathering.missing
+    if not missing:
+        yield ok(f"all {gathering.size} ranks reported")
+        return
+    present = {report.node for report in gathering.reports}
+    silent = [node for node in gathering.nodes if node not in present]
+    yield Verdict(
+        status=Status.ERROR,
+        found=f"{len(missing)} of {gathering.size} ranks did not report within"
+        f" {gathering.seconds:g} s: {_listed([str(rank) for rank in missing])}"
+        + (f" (no report from {_listed(silent)})" if silent else ""),
+        wanted="all of them",
+        why="a run waits for all of its ranks before it starts",
+        remedy="counterpoint doctor --cluster --meet DIR --timeout 300   # read that rank's output",
+        source="https://docs.jax.dev/en/latest/multi_process.html",
+    )
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
