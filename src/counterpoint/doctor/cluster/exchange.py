@@ -172,13 +172,13 @@ def _usable(directory: Path) -> Generator[None]:
         raise UsageError(
             f"{directory.parent}: ranks can't exchange files there: {failure.strerror}",
             why="each rank leaves its report there, for rank 0 to merge",
-            next="--meet /shared   # a directory that all hosts see and this user can write to",
+            next="--meet /shared   # a writable directory that all hosts see",
         ) from None
 
 
 def _lost(rank: int, what: str) -> InputError:
     return InputError(
         f"rank {rank}: {what}",
-        why="rank 0 has failed and printed why, or does not see the same directory",
-        next="--meet /shared   # a directory that all hosts see; also --timeout 300 for slow hosts",
+        why="rank 0 has failed and printed why, sees another directory, or needs a longer --timeout",
+        next="--meet /shared   # a directory that all hosts see",
     )

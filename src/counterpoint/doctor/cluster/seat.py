@@ -56,7 +56,7 @@ def meeting_place(meet: Path | None, world: World) -> Path:
         raise UsageError(
             "--cluster: --meet DIR is missing",
             why="without a launcher no directory is known that all ranks see",
-            next="--meet DIR   # on a volume that all ranks mount, another for each job",
+            next="--meet /shared   # a directory on a volume that all ranks mount",
         )
     job = re.sub(r"[^\w.-]+", "-", world.job or "")[:80] or world.size
     return (meet or Path()) / f".counterpoint-doctor-{world.launcher}-{job}"
