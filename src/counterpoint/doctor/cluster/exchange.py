@@ -179,6 +179,6 @@ def _usable(directory: Path) -> Generator[None]:
 def _lost(rank: int, what: str) -> InputError:
     return InputError(
         f"rank {rank}: {what}",
-        why="rank 0 has failed and printed why, sees another directory, or needs a longer --timeout",
+        why="rank 0 failed and printed why, or sees another directory, or needs a longer --timeout",
         next="--meet /shared   # a directory that all hosts see",
     )
