@@ -10,6 +10,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from counterpoint.capture.world import World
 from counterpoint.cli.output import check_output, write_output
 from counterpoint.core.errors import UsageError
 from counterpoint.doctor.checks import CHECKS
@@ -70,14 +71,9 @@ def doctor(  # noqa: PLR0913 - the options of the command
     refuse_unknown(rules, skip, "--skip")
     checks, comparisons = chosen(CHECKS, only, skip), chosen(COMPARISONS, only, skip)
     refuse_nothing((*checks, *comparisons) if cluster else checks, only, skip)
-    if not cluster and (rank is not None or ranks is not None):
-        raise UsageError(
-            "--rank and --ranks are for --cluster",
-            next="counterpoint doctor --cluster --rank 0 --ranks 2 --meet /shared",
-        )
-    world = find_seat(os.environ, rank, ranks) if cluster else None
     if not 0 < timeout < float("inf"):
         raise UsageError(f"--timeout takes seconds, not {timeout}")
+    world = _world(rank, ranks, cluster=cluster)
     if out is not None and (world is None or world.seats[0].rank == 0):
         check_output(out, force=force, endings=(".json", ".txt", ".md"))
     directory = meeting_place(meet, world) if world is not None else Path()
@@ -95,6 +91,17 @@ def doctor(  # noqa: PLR0913 - the options of the command
     return consult(
         report, world.size, directory, timeout, lambda reports: show(merge(reports, comparisons))
     )
+
+
+def _world(rank: int | None, ranks: int | None, *, cluster: bool) -> World | None:
+    if cluster:
+        return find_seat(os.environ, rank, ranks)
+    if rank is not None or ranks is not None:
+        raise UsageError(
+            "--rank and --ranks are for --cluster",
+            next="counterpoint doctor --cluster --rank 0 --ranks 2 --meet /shared",
+        )
+    return None
 
 
 def _print(checkup: Checkup, out: Path | None, *, as_json: bool, plain: bool) -> None:
