@@ -52,7 +52,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Asked": "asked",
+    "Asked": "request",
     "Budget": "plan",
     "Conclusion": "conclusion.conclusion",
     "Limits": "executors.executor",
@@ -60,10 +60,10 @@ _HOMES = {
     "Rule": "statistics.estimate",
     "Shape": "executors.executor",
     "Study": "study.study",
-    "conclusion_of": "sitting",
-    "dry_run": "sitting",
+    "conclusion_of": "session",
+    "dry_run": "session",
     "read_study": "study.directory",
-    "tune": "sitting",
+    "tune": "session",
 }
 """Where each name lives: loaded when it is first used, so that importing costs nothing."""
 
