@@ -18,7 +18,7 @@ WORKERS ?= 2
 PYTEST := -m pytest -n $(WORKERS) --dist worksteal
 NEWEST_CHOICES := tests/tune/space/test_space_compiles.py  # what ends a newer XLA is found there
 
-.PHONY: help demo test newest fast lint docs docs-site tools clean lock
+.PHONY: help demo test newest fast lint docs docs-site tutorial tools clean lock
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -69,6 +69,9 @@ lint: $(VENV)/installed-all-dev ## ruff, pyright, import-linter and the document
 
 docs: $(VENV)/installed-all-dev ## the pages that are generated from the catalogue, the recipes and the rules
 	$(BIN)/python tools/make_docs.py docs
+
+tutorial: $(VENV)/installed-all-dev ## run the commands of the tutorial anew, and fill in what they print (minutes)
+	$(BIN)/python tools/fill_outputs.py docs/tutorial.md
 
 docs-site: $(VENV)/installed-all-dev ## the documentation as a site, in build/site
 	$(BIN)/mkdocs build --strict
