@@ -76,7 +76,7 @@ def test_a_place_for_trials_that_there_is_not_is_refused_early(
     run: Run, tmp_path: Path, more: tuple[str, ...]
 ) -> None:
     refused(
-        run("--nodes", "2", "--executor=local", *more), "2 nodes, but trials are to run on this"
+        run("--nodes", "2", "--executor=local", *more), "2 nodes, but the local executor has one"
     )
     refused(run("--executor=local", "--slurm=-p x", *more), "--slurm is for the executor slurm")
     assert not list(tmp_path.iterdir())

@@ -79,7 +79,7 @@ def test_people_read_what_is_pinned() -> None:
 def test_gpus_are_those_that_we_may_use() -> None:
     shown = {"CUDA_VISIBLE_DEVICES": "0, 2,3", "PATH": ""}
     assert read_gpus("3,0", shown) == ("3", "0")
-    with pytest.raises(UsageError, match="no GPU 1 for us") as refused:
+    with pytest.raises(UsageError, match="GPU 1 is not available") as refused:
         read_gpus("1,2", shown)
     assert refused.value.why == "CUDA_VISIBLE_DEVICES shows 0, 2, 3"
     with pytest.raises(UsageError, match="nvidia-smi lists none"):
@@ -93,7 +93,7 @@ def test_cpus_are_those_that_we_may_use() -> None:
     mine = sorted(os.sched_getaffinity(0))
     assert read_cpus(",".join(map(str, mine))) == tuple(mine)
     assert read_cpus(f"{mine[0]}-{mine[0]}") == (mine[0],)
-    with pytest.raises(UsageError, match="we may not use CPU 60000"):
+    with pytest.raises(UsageError, match="CPU 60000 is not available"):
         read_cpus("60000")
     for text in ("", "a", "1-", "3-1", "-1", "0-9999999999"):
         with pytest.raises(UsageError, match="--cpus"):

@@ -1,1 +1,7 @@
-"""Where trials run: this machine, an allocation of Slurm, or a cluster of Ray."""
+"""Executors: the places where trials run, which are this machine, Slurm or a cluster of Ray.
+
+Read executor.py first, the contract of all of them, and choose.py, which selects one. local.py is
+the simplest: rank_command.py is what it runs, process_supervisor.py lets nothing of that survive,
+exit_report.py tells how it ended. slurm.py (steps), slurm_batch.py (jobs) and slurm_control.py
+(the controller) follow, then the modules of Ray.
+"""

@@ -30,16 +30,16 @@ _LOOK_S: Final = 0.25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """How many nodes, and what one process gets: a GPU, a node, or so many on each node."""
+    """The number of nodes, and of processes: one per GPU or node, or a number on each node."""
 
     nodes: int = 1
     per: Literal["gpu", "node"] = "node"
-    ranks_per_node: int | None = None  # says it outright, where there are no GPUs to count
+    ranks_per_node: int | None = None  # instead of `per`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """When a trial is ended: after so long, so much silence, or so many steps."""
+    """When a trial is ended: after a time, after a time without any output, or after steps."""
 
     timeout_s: float | None = None
     hang_after_s: float | None = None
@@ -51,14 +51,14 @@ class Job:
     """One execution of the user's command.
 
     Args:
-        name: Unique in the study, of letters, digits, dots and dashes.
+        name: Unique in the study; letters, digits, dots and dashes.
         command: The user's.
-        directory: Where its Run is to lie in the end, whoever made it where.
+        directory: The directory of its Run in the end, wherever it was written first.
         settings: On top of what processes there inherit.
-        environment: More variables, exactly so; None as a value unsets one.
-        shape: How many processes, and where.
+        environment: More variables, verbatim; None as a value unsets one.
+        shape: The number of nodes and processes.
         limits: When it is ended.
-        window: What to profile, if anything.
+        window: The steps or seconds to profile, if any.
     """
 
     name: str
@@ -72,22 +72,22 @@ class Job:
 
 
 class StoppedWaiting(CounterpointError):
-    """Whoever waited for nodes was asked to stop; the request is withdrawn."""
+    """The tuner was stopped while it waited for nodes; the request is withdrawn."""
 
 
 class EndedKind(StrEnum):
-    """Whose doing the end was, as the executor knows it; the Run knows the rest."""
+    """The cause of the end, as far as the executor knows it; the Run knows the rest."""
 
     EXITED = "exited"
-    KILLED = "killed"  # by us
+    KILLED = "killed"  # by the tuner
     PREEMPTED = "preempted"
     NODE_FAULT = "node fault"
-    LOST = "lost"  # nobody can tell
+    LOST = "lost"  # the cause is unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """How a gang ended: the worst exit code of its processes, where there is one."""
+    """How a gang ended: the exit code of the process that failed first, if there is one."""
 
     kind: EndedKind
     exit_code: int | None = None
@@ -99,33 +99,33 @@ class Gang(Protocol):
 
     @property
     def identity(self) -> str:
-        """By which `Executor.sweep` finds it again when the tuner has died."""
+        """The text by which `Executor.sweep` finds it again after the death of the tuner."""
         ...
 
     def poll(self) -> Ended | None:
-        """How it ended; None while it runs. Once it tells, the Run is complete on our disk."""
+        """How it ended; None while it runs. When it has ended, the Run here is complete."""
         ...
 
     def kill(self) -> None:
-        """End all of it, and return when nothing of it is left."""
+        """End all of its processes, and return when none is left."""
         ...
 
 
 @runtime_checkable
 class Queues(Protocol):
-    """A gang that may have to wait for its nodes, as a batch job does. Most have theirs already."""
+    """A gang that may have to wait for its nodes, as a batch job does; most have theirs already."""
 
     def is_queued(self) -> bool:
-        """Whether no process of it has started yet; its time does not run then."""
+        """True until its first process starts; its time limit does not run meanwhile."""
         ...
 
 
 class Allocation(Protocol):
-    """Nodes that are ours until we close it. Jobs that run here one after another share them."""
+    """Nodes that are held until it is closed, for jobs that run one after another."""
 
     @property
     def identity(self) -> str:
-        """As `Gang.identity`, of the allocation as a whole."""
+        """As `Gang.identity`, for the whole allocation."""
         ...
 
     @property
@@ -134,11 +134,11 @@ class Allocation(Protocol):
         ...
 
     def start(self, job: Job) -> Gang:
-        """Start a job; one at a time. A UsageError where it can't be started at all."""
+        """Start a job, one at a time; a UsageError if it can't be started at all."""
         ...
 
     def close(self) -> None:
-        """Give the nodes back; whatever runs there ends."""
+        """End whatever runs there, and give the nodes back."""
         ...
 
 
@@ -151,19 +151,19 @@ class Executor(Protocol):
         ...
 
     def open(self) -> Allocation:
-        """A fresh allocation; waits until it is granted. Ctrl-C leaves nothing behind.
+        """Wait for a new allocation. Ctrl-C leaves nothing behind.
 
-        Executors that may wait for long are made with a `stopped`, which they ask meanwhile: once
-        it is true they raise StoppedWaiting, and leave nothing behind either.
+        Executors that may wait long have a `stopped` callback: once it returns true they raise
+        StoppedWaiting, and leave nothing behind either.
         """
         ...
 
     def sweep(self, identity: str) -> None:
-        """End what an earlier tuner left under that identity; nothing where there is none."""
+        """End what an earlier tuner left under that identity, if anything."""
         ...
 
     def describe(self) -> str:
-        """For people: `local: 1 node, 2 processes`."""
+        """A description for people: `local: 1 node, 2 processes`."""
         ...
 
 

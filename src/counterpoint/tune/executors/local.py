@@ -28,12 +28,12 @@ _PATIENCE_S: Final = 60.0
 _LIMIT_S: Final = 120.0
 """For processes to disappear that have been sent SIGKILL."""
 _OF_LAUNCHERS: Final = ("SLURM_PROCID", "SLURM_STEP_ID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
-"""By these a process knows that a launcher has started it: the tuner perhaps, not its trials."""
+"""Variables of a launcher that may have started the tuner; its trials are not that launcher's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Local:
-    """This machine, or the GPUs and CPUs of it that trials are to have."""
+    """This machine, or the GPUs and CPUs of it that trials may use."""
 
     shape: Shape = field(default_factory=Shape)
     gpus: tuple[str, ...] | None = None
@@ -142,10 +142,10 @@ class LocalGang:
 
 
 def refuse_nodes(shape: Shape) -> None:
-    """Refuse more nodes than this machine is."""
+    """Raise a UsageError for more nodes than this machine."""
     if shape.nodes != 1:
         raise UsageError(
-            f"{shape.nodes} nodes, but trials are to run on this machine",
+            f"{shape.nodes} nodes, but the local executor has one",
             next="--nodes 1",
         )
 
@@ -156,7 +156,7 @@ def kill_marked(mark: str) -> None:
     while left := _marked(mark):
         if time.monotonic() > until:
             raise CounterpointError(
-                f"processes {', '.join(map(str, left))} don't end, though they were killed",
+                f"processes {', '.join(map(str, left))} are still alive after SIGKILL",
                 why="the kernel waits for a device or a file system on their behalf",
                 next="repair or restart the machine; what was measured so far is kept",
             )
@@ -178,12 +178,12 @@ def _marked(mark: str) -> list[int]:
 
 
 def read_gpus(text: str, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """GPUs as CUDA_VISIBLE_DEVICES has them: numbers or UUIDs, of those that we may use."""
+    """GPUs as in CUDA_VISIBLE_DEVICES: numbers or UUIDs, of those that this process may use."""
     named = tuple(part.strip() for part in text.split(","))
     bad = [one for one in named if not (one.isdecimal() or one.startswith(("GPU-", "MIG-")))]
     if bad or len(set(named)) < len(named):
         raise UsageError(
-            f"--gpus takes numbers with commas between, not {text!r}", next="--gpus 0,1"
+            f"--gpus takes numbers separated by commas, not {text!r}", next="--gpus 0,1"
         )
     shown = environ.get("CUDA_VISIBLE_DEVICES")
     allowed = (
@@ -195,14 +195,14 @@ def read_gpus(text: str, environ: Mapping[str, str]) -> tuple[str, ...]:
     if unknown:
         why = "CUDA_VISIBLE_DEVICES shows" if shown is not None else "nvidia-smi lists"
         raise UsageError(
-            f"--gpus {text}: there is no GPU {', '.join(unknown)} for us",
+            f"--gpus {text}: GPU {', '.join(unknown)} is not available",
             why=f"{why} {', '.join(allowed) or 'none'}",
         )
     return named
 
 
 def read_cpus(text: str) -> tuple[int, ...]:
-    """CPUs from numbers and ranges, `0-3,8`, of those that we may use."""
+    """CPUs from numbers and ranges, `0-3,8`, of those that this process may use."""
     found: set[int] = set()
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
@@ -213,7 +213,7 @@ def read_cpus(text: str) -> tuple[int, ...]:
     unknown = sorted(found - allowed)
     if unknown or not found:
         raise UsageError(
-            f"--cpus {text}: we may not use CPU {', '.join(map(str, unknown[:8]))}",
+            f"--cpus {text}: CPU {', '.join(map(str, unknown[:8]))} is not available",
             why=f"this process may use {', '.join(map(str, sorted(allowed)[:64]))}",
         )
     return tuple(sorted(found))

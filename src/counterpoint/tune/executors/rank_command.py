@@ -1,4 +1,4 @@
-"""What is executed for each rank, wherever it is: `counterpoint run` around the command."""
+"""The command of a rank in every executor: `counterpoint run` around the user's command."""
 
 from __future__ import annotations
 
