@@ -91,7 +91,7 @@ def test_a_rank_that_comes_before_rank_0_waits_for_it(job: Job) -> None:
 
 
 def test_a_rank_without_a_rank_0_says_so(job: Job) -> None:
-    with pytest.raises(InputError, match=r"rank 1: there is no rank 0 in .*job"):
+    with pytest.raises(InputError, match=r"rank 1: rank 0 left no file in .*job within 0.5 s"):
         job.answer(1, seconds=0.5).result(LONG_S)
 
 

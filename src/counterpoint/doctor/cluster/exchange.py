@@ -118,9 +118,10 @@ def answer(report: HostReport, directory: Path, seconds: float) -> int:
                         answered, since = session.session, now
             elif answered and now - seen > _GONE_S:
                 raise _lost(report.rank, "rank 0 ended before it had merged all reports")
-            if now - since > (seconds + _GRACE_S if answered else seconds):
-                what = "rank 0 did not answer" if answered else f"there is no rank 0 in {directory}"
-                raise _lost(report.rank, f"{what}, waited {now - since:.3g} s")
+            limit = seconds + _GRACE_S if answered else seconds
+            if now - since > limit:
+                what = "did not answer" if answered else f"left no file in {directory.absolute()}"
+                raise _lost(report.rank, f"rank 0 {what} within {limit:g} s")
             time.sleep(_LOOK_S)
     finally:
         with suppress(OSError):
@@ -179,6 +180,6 @@ def _usable(directory: Path) -> Generator[None]:
 def _lost(rank: int, what: str) -> InputError:
     return InputError(
         f"rank {rank}: {what}",
-        why="rank 0 failed and printed why, or sees another directory, or needs a longer --timeout",
+        why="rank 0 failed and printed why, or did not start, or sees another directory",
         next="--meet /shared   # a directory that all hosts see",
     )
