@@ -27,7 +27,12 @@ def _no_flags(monkeypatch: pytest.MonkeyPatch) -> None:  # pyright: ignore[repor
 
 
 def lower(
-    directory: Path, script: str, *words: str, devices: int = 8, program: str | None = None
+    directory: Path,
+    script: str,
+    *words: str,
+    devices: int = 8,
+    program: str | None = None,
+    contain: bool = True,
 ) -> Lowering:
     path = directory / "train.py"
     path.write_text(script)
@@ -37,6 +42,7 @@ def lower(
         directory=directory / "lowered",
         program=program,
         timeout_s=120,
+        contain=contain,
     )
 
 
@@ -191,7 +197,7 @@ def test_files_that_were_there_are_not_overwritten_with_zeros(
         path.write_text("precious\n")
 
     with pytest.raises(InputError) as caught:
-        lower(tmp_path, scripts.SAVING, devices=1)
+        lower(tmp_path, scripts.SAVING, devices=1, contain=False)
 
     assert "enough" in str(caught.value)
     assert all(path.read_text() == "precious\n" for path in precious)
@@ -199,6 +205,26 @@ def test_files_that_were_there_are_not_overwritten_with_zeros(
     told = str(caught.value)
     assert all(name in told for name in ("best.npy", "oldest.npy", "left as it was", "new.npy"))
     assert "jit__lambda" in told  # it had lowered something
+
+
+def test_on_a_layer_all_files_stay_and_nothing_is_added(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    precious = [Path("last.npy"), Path("oldest.npy"), Path("rotated/1.npy"), Path("log.txt")]
+    precious[2].parent.mkdir()
+    for path in precious:
+        path.write_text("precious\n")
+
+    with pytest.raises(InputError, match="enough") as caught:
+        lower(tmp_path, scripts.SAVING, devices=1)
+
+    if "ran on a throw-away layer" not in str(caught.value):
+        pytest.skip(f"no layer: {caught.value}")
+    assert all(path.read_text() == "precious\n" for path in precious)
+    assert not Path("new.npy").exists()
+    assert not Path("best.npy").exists()
+    assert "left as it was" not in str(caught.value), "the guard has nothing to do"
 
 
 def test_a_program_that_wants_another_number_of_devices_is_told_how(tmp_path: Path) -> None:
@@ -213,7 +239,7 @@ def test_more_devices_than_can_be_had_are_refused_at_once(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=["asked", "killed"])
 def test_the_program_ends_with_us(tmp_path: Path, number: int) -> None:
-    script, told = tmp_path / "stuck.py", tmp_path / "pid"
+    script, told = tmp_path / "stuck.py", tmp_path / "lowered" / "pid"
     script.write_text(scripts.STUCK)
     ours = (
         "import sys; from pathlib import Path; from counterpoint.lowering import *;"

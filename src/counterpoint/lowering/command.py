@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import threading
@@ -22,6 +23,7 @@ from typing import Any, Final
 
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.core.injection import injected
+from counterpoint.lowering.containment import contained, discard
 from counterpoint.lowering.emulator import JOURNAL, OUTCOME, TASK
 from counterpoint.lowering.errors import (
     failed,
@@ -33,7 +35,7 @@ from counterpoint.lowering.errors import (
     too_long,
     unusable,
 )
-from counterpoint.lowering.journal import Journal, Say
+from counterpoint.lowering.journal import Journal, Say, some
 
 TIMEOUT_S: Final = 900.0
 _EMULATOR: Final = Path(__file__).parent / "emulator"
@@ -42,6 +44,8 @@ _STDOUT: Final = "stdout"
 _POLL_S: Final = 0.05
 _AFTER_S: Final = 10.0
 """Once the step is known: for the rest of an iteration, and for a launcher to end."""
+_OF_LAYER: Final = re.compile(r"Value too large for defined data type|Connection refused")
+"""A group other than the user's own can't be mapped, and a socket in a file is not reached."""
 _ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
 
 
@@ -69,16 +73,20 @@ def lower_command(
     program: str | None = None,
     timeout_s: float = TIMEOUT_S,
     on_progress: Say | None = None,
+    contain: bool = True,
 ) -> Lowering:
     """Run a command until its step has been lowered for so many devices.
 
-    `program` names the function that is the step; else it is the one with the most FLOPs.
+    `program` names the function that is the step; else it is the one with the most FLOPs. With
+    `contain`, the command runs on a throw-away layer over all files, where the kernel has one.
     """
     if devices < 1:
         raise UsageError(f"--devices takes a number from 1 on, not {devices}")
     refuse_many(devices)
     refuse_missing(command, os.environ)
-    attempt = _Attempt(command, devices, directory, program, timeout_s, on_progress or _silent)
+    attempt = _Attempt(
+        command, devices, directory, program, timeout_s, on_progress or _silent, contain
+    )
     try:
         return attempt.lowering("gpu")
     except InputError:
@@ -101,34 +109,74 @@ class _Attempt:
     program: str | None
     timeout_s: float
     say: Say
+    contain: bool
+    no_layer: str = "not wanted"  # why the program does not run on one
     has_asked: bool = False  # which backend it runs on
 
     def lowering(self, backend: str) -> Lowering:
         """Run it, and be told `backend` when it asks where it runs."""
         directory, command = self.directory, self.command
         directory.mkdir(parents=True, exist_ok=True)
+        discard(directory, {})  # of a run that was killed
         for old in (directory / OUTCOME, *directory.glob("jax_ir*.mlir")):
             old.unlink(missing_ok=True)
         journal = Journal(directory / JOURNAL, self.say)
-        status = _run(command, self._environment(backend), directory, journal, self.timeout_s)
+        words = contained(command, directory / JOURNAL) if self.contain else command
+        status = _run(words, self._environment(backend), directory, journal, self.timeout_s)
+        discarded = discard(directory, journal.contained or {})
+        if self.contain and self._is_hindered_by_layer(status, journal):
+            self.contain = False
+            return self.lowering(backend)
         self.has_asked = journal.has_asked
+        notes = [*journal.notes(), self._files_note(discarded, journal.refused)]
         outcome = _outcome(directory)
         if outcome is None or not outcome["stopped"]:
-            self._refuse(status, outcome, journal)
+            self._refuse(status, outcome, journal, notes)
         if outcome is None or outcome["step"] is None:
-            raise no_step(command, self.program, _seen(outcome, journal), journal.notes())
-        return _lowering(command, directory, outcome, journal.notes())
+            raise no_step(command, self.program, _seen(outcome, journal), notes)
+        return _lowering(command, directory, outcome, notes)
 
-    def _refuse(self, status: int | None, outcome: dict[str, Any] | None, journal: Journal) -> None:
+    def _is_hindered_by_layer(self, status: int | None, journal: Journal) -> bool:
+        """True if there is no layer, or if the program fails of what a layer can't do."""
+        if journal.uncontained is not None:
+            self.no_layer = journal.uncontained
+            return True
+        if not status:
+            return False
+        found = _OF_LAYER.search((self.directory / _STDERR).read_text("utf-8", errors="replace"))
+        if found:
+            self.no_layer = f"the program fails on one: {found[0]}"
+        return found is not None
+
+    def _files_note(self, discarded: Sequence[str], refused: Sequence[str]) -> str:
+        """The way in which the program was kept from the user's files."""
+        if not self.contain:
+            return (
+                "only what Python itself writes was kept from your files: no throw-away layer over"
+                f" them ({self.no_layer})"
+            )
+        gone = f"what it wrote is gone: {some(discarded)}" if discarded else "it wrote nothing"
+        apart = f", but for {some(refused)}" if refused else ""
+        return f"the program ran on a throw-away layer over your files (overlayfs){apart}; {gone}"
+
+    def _refuse(
+        self,
+        status: int | None,
+        outcome: dict[str, Any] | None,
+        journal: Journal,
+        notes: Sequence[str],
+    ) -> None:
         """Raise for a program that has not come to a good end."""
         seen = _seen(outcome, journal)
         if journal.unusable is not None:
             raise unusable(self.command, journal.unusable)
+        if journal.unstartable is not None:
+            raise UsageError(f"{self.command[0]} can't be started: {journal.unstartable}")
         if status is None:
             raise too_long(self.command, self.timeout_s, seen)
         if status != 0:
             errors = (self.directory / _STDERR).read_text(encoding="utf-8", errors="replace")
-            circumstances = [*journal.notes(), f"on {self.devices:,} virtual devices"]
+            circumstances = [*notes, f"on {self.devices:,} virtual devices"]
             raise failed(self.command, status, errors, seen, circumstances)
         if not journal.has_begun:
             raise no_jax(self.command)

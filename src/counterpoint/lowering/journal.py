@@ -23,6 +23,10 @@ class Journal:
         self.functions: list[dict[str, Any]] = []
         self.has_begun = False
         self.has_asked = False
+        self.contained: dict[str, str] | None = None  # directories, by the names of their layers
+        self.refused: list[str] = []  # directories that have no layer
+        self.uncontained: str | None = None  # why there is no layer
+        self.unstartable: str | None = None  # why the command is no program
         self.unusable: str | None = None  # why the emulator can't work in this program
         self._kept: list[str] = []  # files that the program would have overwritten
         self._wrote: list[str] = []
@@ -51,8 +55,10 @@ class Journal:
         elif line["event"] == "kept":
             self._kept.append(line["name"])
             self._say(f"{line['name']} is left as it was")
-        elif line["event"] == "unusable":
-            self.unusable = line["name"]
+        elif line["event"] == "contained":
+            self.contained, self.refused = line["places"], line["refused"]
+        elif line["event"] in ("uncontained", "unstartable", "unusable"):
+            setattr(self, line["event"], line["name"])
         elif line["event"] == "wrote":
             self._wrote.append(line["name"])
         elif line["event"] == "found":
@@ -66,16 +72,17 @@ class Journal:
         notes: list[str] = []
         if self._kept:
             notes.append(
-                f"left as it was, though the program writes or removes it: {_some(self._kept)}"
+                f"left as it was, though the program writes or removes it: {some(self._kept)}"
             )
         wrote = [name for name in self._wrote if Path(name).exists()]
         if wrote:
             notes.append(
-                f"the program has written {_some(wrote)}, of zeros: remove it before a real run"
+                f"the program has written {some(wrote)}, of zeros: remove it before a real run"
             )
         return notes
 
 
-def _some(names: Sequence[str]) -> str:
+def some(names: Sequence[str]) -> str:
+    """The first of them, and the number of the others."""
     more = f" and {len(names) - _SOME} more" if len(names) > _SOME else ""
     return f"{', '.join(names[:_SOME])}{more}"

@@ -33,7 +33,7 @@ def enter(when_loaded: Callable[[str, Callable[[], None]], None]) -> None:
     virtual_devices.prepare(task["devices"], task["backend"])
     _end_with(task["asker"])
     directory = Path(task["directory"])
-    guard = WriteGuard(directory, lambda line: write_line(directory, line))
+    guard = WriteGuard(directory, _contained(directory), lambda line: write_line(directory, line))
     guard.install()
 
     def begin() -> None:
@@ -46,6 +46,13 @@ def enter(when_loaded: Callable[[str, Callable[[], None]], None]) -> None:
             os._exit(1)
 
     when_loaded("jax", begin)
+
+
+def _contained(directory: Path) -> list[str]:
+    """Directories whose files are a throw-away layer: `containment`."""
+    with (directory / JOURNAL).open(encoding="utf-8") as journal:
+        lines = [json.loads(line) for line in journal if '"contained"' in line]
+    return [place for line in lines for place in line.get("places", {}).values()]
 
 
 def write_line(directory: Path, line: dict[str, object]) -> None:

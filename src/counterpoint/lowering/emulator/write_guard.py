@@ -5,7 +5,8 @@ then on an old file that is opened for writing is a copy of it, which is thrown 
 one that is removed, replaced or cut short stays. A file is old if nothing has changed it since this
 program began. What the program only adds to, or makes anew, is written, and reported.
 
-Only what Python itself opens is seen: not the files of libraries in C++, nor of other processes.
+Only what Python itself opens is seen: not the files of libraries in C++, nor of other processes. So
+files in a throw-away layer of the kernel, which sees all of them, are left alone (`containment`).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +35,13 @@ _OWN = ("/dev/", "/proc/", "/sys/")
 class WriteGuard:
     """Decides which files stay, and reports which are new."""
 
-    def __init__(self, directory: Path, say: Callable[[dict[str, Any]], None]) -> None:
+    def __init__(
+        self, directory: Path, contained: Sequence[str], say: Callable[[dict[str, Any]], None]
+    ) -> None:
         self.are_zeros = False  # what the program has computed
         self._began = time.time() - _EARLIER
         self._directory = str(directory)
+        self._contained = tuple(place.rstrip("/") + "/" for place in contained)
         self._say = say
         self._copies: dict[str, str] = {}
         self._reported: set[str] = set()
@@ -89,7 +93,7 @@ class WriteGuard:
         if isinstance(file, int):
             return file
         path = _absolute(file)
-        if not self._is_old(path):
+        if not self._is_old(file):
             self._report("wrote", path)
             return file
         self._report("kept", path)
@@ -103,6 +107,8 @@ class WriteGuard:
 
     def _is_old(self, file: Given) -> bool:
         """True of a file, or a directory with one, of before this program began."""
+        if self._is_contained(file):
+            return False
         try:
             about = os.stat(file)  # noqa: PTH116  a handle, too
         except (OSError, TypeError, ValueError):
@@ -115,7 +121,16 @@ class WriteGuard:
             )
         return stat.S_ISREG(about.st_mode) and about.st_ctime < self._began
 
+    def _is_contained(self, file: Given) -> bool:
+        try:
+            path = os.path.realpath(os.fsdecode(file))
+        except (TypeError, ValueError):  # a handle
+            return False
+        return path.startswith(self._contained)
+
     def _report(self, event: str, path: str) -> None:
+        if self._is_contained(path):
+            return
         if path not in self._reported and not path.startswith(self._own):
             self._reported.add(path)
             self._say({"event": event, "name": path})

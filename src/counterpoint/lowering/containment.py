@@ -1,0 +1,179 @@
+"""Runs a command in a throw-away layer over the file system: what it writes is gone with it.
+
+Started as a program of its own: `python containment.py JOURNAL COMMAND...`. In a mount namespace
+of its own (and a user namespace, unless it is privileged) it mounts an overlay over each directory,
+and becomes the command. All that the command and its children write lands beside the journal, in
+the directory `overlay`, whatever language they are written in. The journal's directory itself and
+the user's caches stay what they are.
+
+A directory can't be overlaid as a whole where others are mounted beneath it, so its children are,
+one by one. Files that lie in it directly are not contained, nor is anything where the kernel
+refuses. Those are left to the emulator's guard, which reads in the journal what is contained.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+LAYER: Final = "overlay"
+_LIVE: Final = ("/dev", "/proc", "/run", "/sys", "/var/run")  # not files, or of the machine's life
+_CACHES: Final = ("XDG_CACHE_HOME", "HF_HOME")
+_MOST: Final = 256
+_NEW_MOUNTS, _NEW_USER = 0x20000, 0x10000000
+_BIND, _PRIVATE, _ALL_BENEATH = 0x1000, 0x40000, 0x4000
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def contained(command: Sequence[str], journal: Path) -> list[str]:
+    """The command that runs another one on a throw-away layer, and writes of it to the journal."""
+    return [sys.executable, "-I", "-S", __file__, str(journal.absolute()), *command]
+
+
+def discard(directory: Path, places: Mapping[str, str]) -> list[str]:
+    """Throw the layer away; the files that were written to it, but for compiled Python."""
+    layer = directory / LAYER
+    written = [
+        f"{place}/{path.relative_to(layer / name / 'new')}"
+        for name, place in places.items()
+        for path in (layer / name / "new").rglob("*")
+        if path.parent.name != "__pycache__" and path.is_file() and not path.is_symlink()
+    ]
+    for work in layer.glob("*/work/work"):
+        work.chmod(0o700)  # the kernel leaves it so that nobody may read it
+    shutil.rmtree(layer, ignore_errors=True)
+    return sorted(written)
+
+
+def main(words: Sequence[str]) -> int:
+    """Contain this process, and become the command."""
+    journal, command = Path(words[0]), words[1:]
+    try:
+        places, refused = _contain(journal.parent)
+    except OSError as error:  # maybe half contained: the caller starts again without us
+        _write(journal, {"event": "uncontained", "name": f"{error.filename}: {error.strerror}"})
+        return 126
+    _write(journal, {"event": "contained", "places": places, "refused": refused})
+    try:
+        os.execvp(command[0], [*command])  # noqa: S606  the user's own command
+    except OSError as error:
+        _write(journal, {"event": "unstartable", "name": error.strerror or str(error)})
+    return 127
+
+
+def _write(journal: Path, line: dict[str, object]) -> None:
+    with journal.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(line) + "\n")
+
+
+def _contain(directory: Path) -> tuple[dict[str, str], list[str]]:
+    """Overlay all that can be: places by the names of their layers, and those that could not be."""
+    here = str(Path.cwd())
+    layer = directory / LAYER
+    layer.mkdir()
+    _unshare()
+    _mount("none", "/", flags=_ALL_BENEATH | _PRIVATE)
+    os.chdir(layer)
+    own = os.open(layer, os.O_PATH)
+    spared = [(os.open(path, os.O_PATH), path) for path in (directory, *_caches())]
+    places: dict[str, str] = {}
+    refused: dict[str, OSError] = {}
+    for name, place in enumerate(_overlaid("/", _mounts(), here)):
+        try:
+            _overlay(str(name), place)
+        except OSError as error:
+            refused |= {place: error} if os.access(place, os.W_OK) else {}
+        else:
+            places[str(name)] = place
+        os.fchdir(own)
+    if not any(_is_within(here, place) for place in places.values()):
+        why = next((refused[place] for place in refused if _is_within(here, place)), None)
+        raise why or OSError(0, "other directories are mounted beneath it", here)
+    for handle, path in spared:
+        if any(_is_within(str(path), place) for place in places.values()):
+            _mount(f"/proc/self/fd/{handle}", str(path), flags=_BIND)
+        os.close(handle)
+    os.close(own)
+    os.chdir(here)
+    return places, [*refused]
+
+
+def _unshare() -> None:
+    """A mount namespace; where that takes a privilege, in a user namespace of the same user."""
+    if _libc.unshare(_NEW_MOUNTS) == 0:
+        return
+    user, group = os.geteuid(), os.getegid()
+    _checked(_libc.unshare(_NEW_MOUNTS | _NEW_USER), "unshare")
+    Path("/proc/self/setgroups").write_text("deny", encoding="ascii")
+    Path("/proc/self/uid_map").write_text(f"{user} {user} 1", encoding="ascii")
+    Path("/proc/self/gid_map").write_text(f"{group} {group} 1", encoding="ascii")
+
+
+def _mounts() -> list[str]:
+    """Where file systems are mounted."""
+    lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
+    found = (line.split(" ")[4] for line in lines)
+    return [path.encode().decode("unicode_escape") if "\\" in path else path for path in found]
+
+
+def _overlaid(place: str, mounts: Sequence[str], here: str) -> Iterator[str]:
+    """Directories to overlay: as high as they have nothing mounted beneath, and not too many."""
+    if not any(_is_within(mount, place) and mount != place for mount in mounts):
+        yield place
+        return
+    try:
+        found = [entry.path for entry in os.scandir(place) if entry.is_dir(follow_symlinks=False)]
+    except OSError:
+        return
+    found.sort(key=lambda child: (not _is_within(here, child), child))
+    for child in found[:_MOST]:
+        if child not in _LIVE:
+            yield from _overlaid(child, mounts, here)
+
+
+def _overlay(name: str, place: str) -> None:
+    if "," in place or ":" in place or "\\" in place:
+        raise OSError(0, "its name can't be given to an overlay", place)
+    for part in ("new", "work"):
+        Path(name, part).mkdir(parents=True)
+    options = f"lowerdir={place},upperdir={name}/new,workdir={name}/work"
+    try:
+        _mount("overlay", place, kind="overlay", options=f"{options},userxattr")
+    except OSError:
+        _mount("overlay", place, kind="overlay", options=options)
+
+
+def _caches() -> Iterator[Path]:
+    """What the user downloads once is no result of the program."""
+    given = [os.environ[name] for name in _CACHES if os.environ.get(name)]
+    for text in given if "XDG_CACHE_HOME" in os.environ else [*given, "~/.cache"]:
+        path = Path(text).expanduser()
+        if path.is_dir():
+            yield path.resolve()
+
+
+def _is_within(path: str, place: str) -> bool:
+    return path == place or path.startswith(place.rstrip("/") + "/")
+
+
+def _mount(source: str, target: str, *, kind: str = "", flags: int = 0, options: str = "") -> None:
+    done = _libc.mount(
+        source.encode(), os.fsencode(target), kind.encode(), ctypes.c_ulong(flags), options.encode()
+    )
+    _checked(done, f"mount {target}")
+
+
+def _checked(done: int, what: str) -> None:
+    if done != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), what)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
