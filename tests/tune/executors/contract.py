@@ -1,6 +1,7 @@
 """What holds of every executor, as tests that a subclass runs in a real place.
 
-A subclass names the place: how an executor is constructed, and how many processes `two` starts.
+A subclass names the place: how an executor is constructed, and how many processes `two` starts. An
+executor with several places keeps `Contract` in one of them and `PlacementContract` in the others.
 """
 
 from __future__ import annotations
@@ -78,8 +79,8 @@ print("sum", jax.process_index(), jax.process_count(), float(told))
 Start = Callable[..., tuple[Job, Gang]]
 
 
-class Contract:
-    """Subclass it as `Test...`, and say where jobs run."""
+class PlacementContract:
+    """What the place of a job can break: subclass it as `Test...`, and say where jobs run."""
 
     construct: ClassVar[str]
     """Python text that leaves an Executor in the name `executor`, also in another process."""
@@ -181,11 +182,6 @@ class Contract:
         assert run.world_size == count
         assert printed(run) == [f"{rank}\n" for rank in range(count)]
 
-    def test_it_runs_where_the_tuner_does(self, start: Start, tmp_path: Path) -> None:
-        job, gang = start("import os; print(os.getcwd())")
-        assert ended(gang).exit_code == 0
-        assert printed(read_run(job.directory)) == [f"{tmp_path}\n"] * 2
-
     def test_an_exit_code_is_handed_on_and_a_rank_s_death_is_the_gang_s(self, start: Start) -> None:
         program = "import time\nif rank() == 1: raise SystemExit(7)\ntime.sleep(3600)"
         job, gang = start(WORLD + program, environment={MARK: (mark := uuid.uuid4().hex)})
@@ -194,12 +190,6 @@ class Contract:
         assert alive(mark) == []
         run = read_run(job.directory)
         assert (run.outcome.kind, run.outcome.exit_code) == (OutcomeKind.ERROR, 7)
-
-    def test_a_signal_is_told_as_a_shell_does(self, start: Start) -> None:
-        job, gang = start(WORLD + "if rank() == 0: os.kill(os.getpid(), 9)")
-        told = ended(gang)
-        assert (told.kind, told.exit_code) == (EndedKind.EXITED, 128 + signal.SIGKILL)
-        assert read_run(job.directory).outcome.signal == "SIGKILL"
 
     def test_a_time_limit_ends_all_of_a_stubborn_gang(self, start: Start, tmp_path: Path) -> None:
         mark = uuid.uuid4().hex
@@ -224,13 +214,6 @@ class Contract:
         assert told.kind is EndedKind.KILLED
         assert read_run(job.directory).outcome.kind is not OutcomeKind.RUNNING
 
-    def test_who_waits_can_be_stopped(self, start: Start, tmp_path: Path) -> None:
-        mark = uuid.uuid4().hex
-        _, gang = start("", command=stubborn(tmp_path), environment={MARK: mark})
-        told = wait_for(gang, Limits(), lambda: bool(list(tmp_path.glob("up-*"))))
-        assert told.kind is EndedKind.KILLED
-        assert alive(mark) == []
-
     def test_jobs_of_one_allocation_get_the_same_nodes(self, start: Start) -> None:
         told: list[list[str]] = []
         for _ in range(2):
@@ -238,39 +221,6 @@ class Contract:
             assert ended(gang).exit_code == 0
             told.append(printed(read_run(job.directory)))
         assert told[0] == told[1]
-
-    def test_a_profile_that_was_asked_for_is_here(self, start: Start) -> None:
-        pytest.importorskip("jax")
-        job, gang = start(DISTRIBUTED, window=Window(start_step=2, steps=3))
-        told = ended(gang)
-        run = read_run(job.directory)
-        assert told.exit_code == 0, (told, [rank.stderr.read_text()[-2000:] for rank in run.ranks])
-        last = [text.splitlines()[-1] for text in printed(run)]
-        assert last == ["sum 0 2 3.0", "sum 1 2 3.0"]
-        assert len(run.profiles) == 2
-
-    def test_a_command_that_is_not_there_is_no_riddle(self, start: Start) -> None:
-        name = "there-is-no-such-command"
-        try:
-            _, gang = start("", command=(name,))
-            told = ended(gang)
-        except UsageError as refused:
-            told = Ended(kind=EndedKind.EXITED, exit_code=refused.exit_code, detail=str(refused))
-        assert told.exit_code not in (0, None)
-        assert name in told.detail
-
-    def test_much_output_does_not_block(self, start: Start) -> None:
-        program = "import sys\nfor i in range(10): sys.stdout.write(('x' * 1023 + chr(10)) * 1024)"
-        job, gang = start(program)
-        assert ended(gang).exit_code == 0
-        assert {rank.stdout.stat().st_size for rank in read_run(job.directory).ranks} == {10 << 20}
-
-    def test_steps_end_a_job(self, start: Start) -> None:
-        pytest.importorskip("jax")
-        program = DISTRIBUTED.replace("range(8)", "range(10**9)")
-        job, gang = start(program, limits=Limits(steps=20, timeout_s=LONG_S))
-        assert ended(gang).exit_code == 0
-        assert read_run(job.directory).outcome.ok
 
     def test_what_a_dead_tuner_left_is_swept(self, executor: Executor, tmp_path: Path) -> None:
         mark = uuid.uuid4().hex
@@ -313,6 +263,64 @@ class Contract:
 
     def test_people_are_told_where(self, executor: Executor) -> None:
         assert executor.describe().startswith(executor.name)
+
+
+class Contract(PlacementContract):
+    """All of it: once for each executor, in one of its places.
+
+    What is added here is done by the program that watches a rank, wherever that is.
+    """
+
+    def test_it_runs_where_the_tuner_does(self, start: Start, tmp_path: Path) -> None:
+        job, gang = start("import os; print(os.getcwd())")
+        assert ended(gang).exit_code == 0
+        assert printed(read_run(job.directory)) == [f"{tmp_path}\n"] * 2
+
+    def test_a_signal_is_told_as_a_shell_does(self, start: Start) -> None:
+        job, gang = start(WORLD + "if rank() == 0: os.kill(os.getpid(), 9)")
+        told = ended(gang)
+        assert (told.kind, told.exit_code) == (EndedKind.EXITED, 128 + signal.SIGKILL)
+        assert read_run(job.directory).outcome.signal == "SIGKILL"
+
+    def test_who_waits_can_be_stopped(self, start: Start, tmp_path: Path) -> None:
+        mark = uuid.uuid4().hex
+        _, gang = start("", command=stubborn(tmp_path), environment={MARK: mark})
+        told = wait_for(gang, Limits(), lambda: bool(list(tmp_path.glob("up-*"))))
+        assert told.kind is EndedKind.KILLED
+        assert alive(mark) == []
+
+    def test_a_profile_that_was_asked_for_is_here(self, start: Start) -> None:
+        pytest.importorskip("jax")
+        job, gang = start(DISTRIBUTED, window=Window(start_step=2, steps=3))
+        told = ended(gang)
+        run = read_run(job.directory)
+        assert told.exit_code == 0, (told, [rank.stderr.read_text()[-2000:] for rank in run.ranks])
+        last = [text.splitlines()[-1] for text in printed(run)]
+        assert last == ["sum 0 2 3.0", "sum 1 2 3.0"]
+        assert len(run.profiles) == 2
+
+    def test_a_command_that_is_not_there_is_no_riddle(self, start: Start) -> None:
+        name = "there-is-no-such-command"
+        try:
+            _, gang = start("", command=(name,))
+            told = ended(gang)
+        except UsageError as refused:
+            told = Ended(kind=EndedKind.EXITED, exit_code=refused.exit_code, detail=str(refused))
+        assert told.exit_code not in (0, None)
+        assert name in told.detail
+
+    def test_much_output_does_not_block(self, start: Start) -> None:
+        program = "import sys\nfor i in range(10): sys.stdout.write(('x' * 1023 + chr(10)) * 1024)"
+        job, gang = start(program)
+        assert ended(gang).exit_code == 0
+        assert {rank.stdout.stat().st_size for rank in read_run(job.directory).ranks} == {10 << 20}
+
+    def test_steps_end_a_job(self, start: Start) -> None:
+        pytest.importorskip("jax")
+        program = DISTRIBUTED.replace("range(8)", "range(10**9)")
+        job, gang = start(program, limits=Limits(steps=20, timeout_s=LONG_S))
+        assert ended(gang).exit_code == 0
+        assert read_run(job.directory).outcome.ok
 
 
 class FreshContract:

@@ -11,7 +11,7 @@ import pytest
 
 from counterpoint.tune.executors.executor import Shape
 from slurm_cluster import SlurmCluster
-from tune.executors.contract import Contract, FreshContract
+from tune.executors.contract import Contract, FreshContract, PlacementContract
 
 pytestmark = pytest.mark.slow
 
@@ -32,13 +32,13 @@ def environment(running_slurm: SlurmCluster) -> Iterator[None]:
         yield
 
 
-class OnSlurm(Contract):
+class OnSlurm(PlacementContract):
     two = Shape(nodes=2)
     other = (Shape(nodes=2, ranks_per_node=2), 4)
     node = "os.environ['SLURMD_NODENAME']"
 
 
-class TestStepsOfOurAllocation(OnSlurm, FreshContract):
+class TestStepsOfOurAllocation(OnSlurm, Contract, FreshContract):
     construct: ClassVar[str] = CONSTRUCT.format(name="slurm", options={"slurm": "--time=60"})
 
 
