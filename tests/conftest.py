@@ -10,11 +10,12 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from counterpoint.compile import Pool
+from counterpoint.pgle.proof import LOUD
 from lowered import Lowered, lower_step
 from program_count import ProgramCount
 from run_directory import RunDirectory, run_directory_of
 from slurm_cluster import SlurmCluster, slurm_cluster, why_no_slurm
-from xla_compiler import why_none
+from xla_compiler import Compiler, why_none
 
 # CI tries the same inputs each time, others new ones. A busy machine is no failure.
 for name, examples in (("counterpoint", 25), ("deep", 500)):
@@ -72,6 +73,18 @@ def shared_cache(run_directory: RunDirectory) -> Path:
 def compiled_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     """No cache: for a test of what happens while something is compiled."""
     monkeypatch.setenv("COUNTERPOINT_CACHE", "off")
+
+
+@pytest.fixture(scope="session")
+def compiler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Compiler]:
+    """XLA's compiler for GPUs in a process that serves many compiles, as loud as a proof needs."""
+    reason = why_none()
+    if reason:
+        pytest.skip(reason)
+    # Set here, too: a test that imports JAX has silenced the environment.
+    compiler = Compiler(tmp_path_factory.mktemp("compiler"), LOUD)
+    yield compiler
+    compiler.close()
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,8 @@ from counterpoint.capture.launch import launch
 from counterpoint.capture.request import Request, Window, find_interpreter, named_interpreter
 from counterpoint.runs import OutcomeKind, Run, effective_flags
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("jax")
 
 ENVIRONMENT = {

@@ -13,6 +13,8 @@ import pytest
 import counterpoint
 from counterpoint.runs import OutcomeKind, read_run
 
+pytestmark = pytest.mark.slow
+
 COUNTERPOINT = (sys.executable, "-m", "counterpoint", "run")
 DISTRIBUTED = """
 import jax, jax.numpy as jnp, numpy as np

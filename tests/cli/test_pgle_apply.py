@@ -142,7 +142,6 @@ def test_a_profile_of_a_part_is_told_by_its_share(
         (("--target", "8xH100", "--set", f"{PATH}=x.pb"), 2, "the profile is the argument"),
         (("--target", "8xH100", "--top", "0"), 2, "--top"),
         (("--target", "8xH100", "--timeout", "0"), 2, "--timeout"),
-        (("--target", "8xH100", "--timeout", "0.1"), 3, "more than 0.1 s"),
     ],
 )
 def test_what_can_not_be_done_is_said_in_one_error(
@@ -157,6 +156,18 @@ def test_what_can_not_be_done_is_said_in_one_error(
     told = capsys.readouterr()
     assert told.out == ""
     assert said in told.err
+    assert told.err.count("error: ") == 1
+
+
+@pytest.mark.usefixtures("compiled_anew")
+def test_a_compile_that_takes_too_long_is_one_error(
+    lowered: Lowered, good: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("--program", lowered.ir, "--target", "8xH100", "--timeout", "0.1")
+    assert apply(good, *words) == 3
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert "more than 0.1 s" in told.err
     assert told.err.count("error: ") == 1
 
 

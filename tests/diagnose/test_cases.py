@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-import counterpoint
 from counterpoint.report.json import explain_data
+from real_profiles import explained_of
 
 CASES = Path(__file__).parents[2] / "docs" / "cases"
 _ROW = re.compile(r"^\| *([^|]+?) *\| *([^|]+?) *\|", re.MULTILINE)
@@ -67,7 +67,7 @@ def _number(text: str) -> float:
 @pytest.mark.parametrize("page", [*pages()], ids=lambda page: page.name)
 def test_a_case_says_what_explain_finds(page: Page, shared: Path) -> None:
     traces = shared / "data" / "traces"
-    explained = counterpoint.explain(counterpoint.read(*(traces / name for name in page.profiles)))
+    explained = explained_of(*(traces / name for name in page.profiles))
     data: Any = explain_data(explained)
     assert [finding["code"] for finding in data["findings"]] == [code for code, _ in page.findings]
     for finding, (code, most) in zip(data["findings"], page.findings, strict=True):

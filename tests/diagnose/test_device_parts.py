@@ -11,7 +11,7 @@ import timelines
 from counterpoint.core.intervals import union
 from counterpoint.diagnose.explain import explain
 from counterpoint.timeline.model import Lane, Timeline
-from counterpoint.timeline.read import read
+from real_profiles import opened
 
 
 def collective_union_ms(timeline: Timeline, device: int, step: int) -> float:
@@ -50,7 +50,7 @@ def test_the_hand_made_devices() -> None:
     "name", ["vllm_qwen3_2tpu.trace.json.gz", "jax_conv_mi300x_8gpu.xplane.pb"]
 )
 def test_devices_of_real_profiles(shared: Path, name: str) -> None:
-    check_every_device(read(shared / "data" / "traces" / name))
+    check_every_device(opened(shared / "data" / "traces" / name))
 
 
 def test_the_mean_of_the_devices_is_the_breakdown() -> None:

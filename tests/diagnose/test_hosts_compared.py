@@ -21,6 +21,7 @@ from counterpoint.timeline.device import Device
 from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.recording import EmbeddedProgram, Recording
+from real_profiles import opened
 from recordings import Span, recording
 
 STEPS = 20
@@ -254,10 +255,9 @@ def test_tuning_alone_is_told_apart() -> None:
 
 def test_the_odd_rank_of_a_real_run_is_tuned_differently(shared: object) -> None:
     """nsys-jax takes its step for another program; 12 GEMMs have other tiles, no more."""
-    from counterpoint.timeline.read import read
 
     files = [f"{shared}/data/traces/pax_fsdp4_4proc_proc{n}.zip" for n in range(4)]
-    (one,) = (it for it in divergences(read(*files)) if "step_fn" in it.name)
+    (one,) = (it for it in divergences(opened(*files)) if "step_fn" in it.name)
     assert one.hosts == ((0, 1, 2), (3,))
     assert not one.structural
     assert len(one.tuned) == 12

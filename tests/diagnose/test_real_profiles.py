@@ -7,7 +7,6 @@ program of its own; bandwidths with all four ranks together are up to 5 % higher
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
 
 import polars as pl
@@ -19,9 +18,7 @@ from counterpoint.diagnose.explain import Explanation, explain
 from counterpoint.diagnose.metrics.chains import host_transposes
 from counterpoint.diagnose.selection import select
 from counterpoint.timeline.model import Timeline
-from counterpoint.timeline.read import read
-
-opened = cache(read)
+from real_profiles import explained_of, opened
 
 
 @pytest.fixture(scope="module")
@@ -30,8 +27,8 @@ def pax(shared: Path) -> Timeline:
 
 
 @pytest.fixture(scope="module")
-def explained(pax: Timeline) -> Explanation:
-    return explain(pax)
+def explained(shared: Path) -> Explanation:
+    return explained_of(f"{shared}/data/traces/pax_fsdp4_4proc_proc*.zip")
 
 
 class TestPax:
@@ -119,8 +116,11 @@ class TestEveryProfile:
     def timeline(self, shared: Path, name: str) -> Timeline:
         return opened(f"{shared}/data/traces/{name}")
 
-    def test_parts_add_up_to_the_step(self, timeline: Timeline) -> None:
-        explained = explain(timeline)
+    @pytest.fixture
+    def explained(self, shared: Path, name: str) -> Explanation:
+        return explained_of(f"{shared}/data/traces/{name}")
+
+    def test_parts_add_up_to_the_step(self, explained: Explanation) -> None:
         parts, phases = explained.breakdown, explained.phases
         assert parts is not None
         busy = parts.compute_ms + parts.collective_exposed_ms + parts.copy_exposed_ms
@@ -128,8 +128,9 @@ class TestEveryProfile:
         if phases is not None:
             assert sum(getattr(phases, part) for part in phases.__slots__) == pytest.approx(busy)
 
-    def test_no_device_is_busier_than_its_span_of_time(self, timeline: Timeline) -> None:
-        explained = explain(timeline)
+    def test_no_device_is_busier_than_its_span_of_time(
+        self, timeline: Timeline, explained: Explanation
+    ) -> None:
         per_step = explained.devices.group_by("device", "step").agg(pl.col("ms").sum())
         windows = select(timeline).windows
         steps = windows.with_columns(ms=(pl.col("end_ps") - pl.col("start_ps")) / 1e9)
@@ -138,26 +139,26 @@ class TestEveryProfile:
         off = (both["ms"] - both["ms_right"]).abs()
         assert (off < 1e-6).all()  # a picosecond in a second
 
-    def test_collectives_are_hidden_by_no_more_than_they_take(self, timeline: Timeline) -> None:
-        collectives = explain(timeline).collectives
+    def test_collectives_are_hidden_by_no_more_than_they_take(self, explained: Explanation) -> None:
+        collectives = explained.collectives
         assert collectives["hidden_share"].is_between(0, 1).all()
         assert (collectives["exposed_ms"] <= collectives["total_ms"] * (1 + 1e-9)).all()
 
-    def test_shares_of_ops_are_shares(self, timeline: Timeline) -> None:
-        ops = explain(timeline).ops
+    def test_shares_of_ops_are_shares(self, explained: Explanation) -> None:
+        ops = explained.ops
         assert ops["share"].is_between(0, 1.0001).all()
         assert (ops["self_ms"] >= 0).all()
         assert ops["self_ms"].is_sorted(descending=True)
 
 
 def test_two_modules_fusion_3_stay_two_ops(shared: Path) -> None:
-    timeline = read(shared / "data/traces/jax_gemm_mi300x.xplane.pb")
+    timeline = opened(shared / "data/traces/jax_gemm_mi300x.xplane.pb")
     same = timeline.ops.filter(pl.col("op") == "custom-call.1")
     assert same["program"].n_unique() == 5
 
 
 def test_the_tpu_waits_for_host_copies(shared: Path) -> None:
-    explained = explain(read(shared / "data/traces/jax_inference_v6e_4tpu.xplane.pb"))
+    explained = explained_of(shared / "data/traces/jax_inference_v6e_4tpu.xplane.pb")
     assert explained.findings[0].code == "STEP505"
     assert explained.utilisation.chip == "TPU v6e"
     assert explained.breakdown is not None
@@ -183,8 +184,7 @@ class TestCompute:
         assert not codes & {"STEP401", "STEP402", "STEP501", "STEP502", "STEP505"}
 
     def test_three_arrays_go_to_the_host_and_back_on_tpu(self, shared: Path) -> None:
-        timeline = opened(f"{shared}/data/traces/jax_inference_v6e_4tpu.xplane.pb")
-        first = explain(timeline).findings[0]
+        first = explained_of(f"{shared}/data/traces/jax_inference_v6e_4tpu.xplane.pb").findings[0]
         assert first.code == "STEP505"
         # 3 x 5 x 1024 x 1024 x 256 of f32, each way.
         assert "(16.11 GB) from the host to the device" in first.detail
@@ -192,8 +192,11 @@ class TestCompute:
         assert "Kernels run for 23.86 ms" in first.detail
 
     def test_what_the_host_did_before_the_steps_is_told_as_start_up(self, shared: Path) -> None:
-        timeline = opened(f"{shared}/data/traces/jax_inference_v6e_4tpu.xplane.pb")
-        registered, transposed = (it for it in explain(timeline).notes if "start-up" in it)
+        registered, transposed = (
+            it
+            for it in explained_of(f"{shared}/data/traces/jax_inference_v6e_4tpu.xplane.pb").notes
+            if "start-up" in it
+        )
         assert "249 DMA registrations of 198.4 GB took 35.72 s" in registered
         assert "steady steps have 2.7 each, 0.08 ms" in registered
         assert "none of it in the steps" in transposed
@@ -206,8 +209,11 @@ class TestCompute:
         assert found.in_steps_ms == 0
 
     def test_the_convolutions_result_is_turned_around(self, shared: Path) -> None:
-        timeline = opened(f"{shared}/data/traces/jax_conv_mi300x_8gpu.xplane.pb")
-        (turned,) = (it for it in explain(timeline).findings if it.code == "STEP504")
+        (turned,) = (
+            it
+            for it in explained_of(f"{shared}/data/traces/jax_conv_mi300x_8gpu.xplane.pb").findings
+            if it.code == "STEP504"
+        )
         assert "cudnn-conv.1 (__cudnn$convForward) writes a result" in turned.detail
         assert "generate_conv_trace.py:23" in turned.evidence[0].what
         assert turned.evidence[0].ms == pytest.approx(0.350, rel=0.01)
@@ -217,13 +223,13 @@ class TestSteps:
     def test_of_three_runs_one_step_counts_and_no_part_of_its_gap_is_lost(
         self, shared: Path
     ) -> None:
-        explained = explain(read(shared / "data/traces/jax_gemm_mi300x.xplane.pb"))
+        explained = explained_of(shared / "data/traces/jax_gemm_mi300x.xplane.pb")
         assert explained.steps.count == 1
         assert explained.steps.median_ms == pytest.approx(0.701, abs=5e-4)
         assert explained.breakdown is not None
         assert explained.breakdown.idle_ms / 0.701 == pytest.approx(0.16, abs=0.02)
 
     def test_one_run_is_no_step(self, shared: Path) -> None:
-        steps = explain(read(shared / "data/traces/vllm_qwen3_2tpu.trace.json.gz")).steps
+        steps = explained_of(shared / "data/traces/vllm_qwen3_2tpu.trace.json.gz").steps
         assert (steps.count, steps.median_ms, steps.window) == (0, None, "run")
         assert steps.execution_ms == steps.window_ms == pytest.approx(66.95, abs=0.01)

@@ -11,6 +11,8 @@ import pytest
 
 from counterpoint.flags.live.option_probe import Value, ask_options
 
+pytestmark = pytest.mark.slow
+
 PAIRS: list[tuple[str, Value, str | None]] = [
     ("xla_gpu_autotune_level", 4, None),
     ("xla_gpu_autotune_level", "4", None),

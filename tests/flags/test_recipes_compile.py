@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,7 @@ from counterpoint.flags.refresh.descriptor import Field, read_fields
 from counterpoint.flags.refresh.learnt import find_library
 from counterpoint.flags.rendering import compiler_options
 from counterpoint.runs.compiler_reports import read_debug_options
-from xla_compiler import Compiler, why_none
+from xla_compiler import Compiler
 
 Fields = Mapping[int, tuple[int | bytes, ...]]
 Parser = Callable[[str], "Fields | None"]
@@ -34,16 +34,6 @@ def numbered() -> dict[str, Field]:
     if found is None or found.origin is None:
         pytest.skip("jaxlib is not here")
     return {field.name: field for field in read_fields(find_library(Path(found.origin).parent))}
-
-
-@pytest.fixture(scope="module")
-def compiler(tmp_path_factory: pytest.TempPathFactory) -> Generator[Compiler]:
-    why = why_none()
-    if why:
-        pytest.skip(why)
-    found = Compiler(tmp_path_factory.mktemp("recipes"))
-    yield found
-    found.close()
 
 
 def resolved(name: str, here: Release) -> Settings:

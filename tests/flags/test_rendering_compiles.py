@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.metadata
-from collections.abc import Generator
 from typing import Any
 
 import pytest
@@ -28,13 +27,6 @@ HARD = Settings(
         ("xla_disable_hlo_passes", "latency-hiding-scheduler"),
     )
 )
-
-
-@pytest.fixture(scope="module")
-def compiler(tmp_path_factory: pytest.TempPathFactory) -> Generator[Compiler]:
-    compiler = Compiler(tmp_path_factory.mktemp("compiler"))
-    yield compiler
-    compiler.close()
 
 
 @pytest.mark.parametrize("name", ["hard", *sorted(recipes())])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -24,17 +23,7 @@ from counterpoint.flags.advice.combiner import (
 )
 from counterpoint.flags.advice.thresholds import flag_of, layer_rule, parse_count, thresholds
 from counterpoint.hlo import Program, read_program
-from xla_compiler import Compiler, why_none
-
-
-@pytest.fixture(scope="module")
-def compiler(tmp_path_factory: pytest.TempPathFactory) -> Generator[Compiler]:
-    why = why_none()
-    if why:
-        pytest.skip(why)
-    found = Compiler(tmp_path_factory.mktemp("combiner"))
-    yield found
-    found.close()
+from xla_compiler import Compiler
 
 
 def observed(program: Program, kind: str) -> Counter[int]:

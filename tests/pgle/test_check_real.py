@@ -16,7 +16,7 @@ from counterpoint.pgle.make import make_profile
 from counterpoint.pgle.needed import Fit, needed
 from counterpoint.pgle.profile import Profile
 from counterpoint.pgle.subject import Subject, find_subject
-from counterpoint.timeline.read import read
+from real_profiles import opened
 
 STEP = Path(__file__).parent.parent / "hlo" / "data" / "gpu_step.hlo.pb.xz"
 
@@ -25,7 +25,7 @@ STEP = Path(__file__).parent.parent / "hlo" / "data" / "gpu_step.hlo.pb.xz"
 def pax(shared: Path) -> tuple[Subject, Profile]:
     """A step of 2,513 lookups, and the profile made of the same rank's trace."""
     path = shared / "data" / "traces" / "pax_fsdp4_4proc_proc0.zip"
-    return find_subject(path), make_profile(read(str(path))).profile
+    return find_subject(path), make_profile(opened(path)).profile
 
 
 def test_the_profile_of_a_trace_covers_its_step(pax: tuple[Subject, Profile]) -> None:

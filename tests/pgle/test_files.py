@@ -17,7 +17,10 @@ B = "fedcba9876543210fedcba9876543210"
 OF_TWO = Profile((Cost("fusion.3", 1.5, A), Cost("fusion.3", 2.5, B), Cost("dot", 0.25, A)))
 BARE = Profile((Cost("fusion.3", 1.5), Cost("dot", 0.25)))
 
-names = st.text(min_size=1).filter(lambda it: ("::" not in it and it.isascii()) or it.isalpha())
+letters = st.text(st.characters(categories=("L",)), min_size=1)
+names = letters | st.text(st.characters(codec="ascii"), min_size=1).filter(
+    lambda it: "::" not in it
+)
 words = (
     st.text(min_size=1)
     .map(lambda it: " ".join(it.split()))

@@ -33,9 +33,9 @@ def recorded_ops(compilation: Compilation) -> list[str]:
 
 @pytest.mark.parametrize("name", ["step.pbtxt", "step.pb", "profiles"])
 def test_xla_misses_no_name_of_a_profile_of_all_that_ran(
-    xla: Compiler, tmp_path: Path, name: str
+    compiler: Compiler, tmp_path: Path, name: str
 ) -> None:
-    plain = xla.compile("step")
+    plain = compiler.compile("step")
     ops = recorded_ops(plain)
     assert len(ops) > 20
     spans = [
@@ -50,7 +50,7 @@ def test_xla_misses_no_name_of_a_profile_of_all_that_ran(
     assert {cost.fingerprint for cost in made.profile.costs} == {plain.program.fingerprint}
 
     path = write_profile(made.profile, tmp_path / name)
-    compilation = xla.with_profile("step", path, **STRICT)
+    compilation = compiler.with_profile("step", path, **STRICT)
 
     assert compilation.error is None
     evidence = read_evidence(compilation.log)
@@ -58,11 +58,11 @@ def test_xla_misses_no_name_of_a_profile_of_all_that_ran(
     assert "Missing" not in compilation.log
 
 
-def test_one_name_less_is_missed(xla: Compiler, tmp_path: Path) -> None:
-    plain = xla.compile("step")
+def test_one_name_less_is_missed(compiler: Compiler, tmp_path: Path) -> None:
+    plain = compiler.compile("step")
     ops = [op for op in recorded_ops(plain) if "all-gather" not in op]
     spans = [Span(op, 1000 * at, 100) for at, op in enumerate(ops)]
     hlo = EmbeddedProgram("jit_step", plain.hlo.read_bytes)
     made = make_profile(assemble([recording(spans, programs={"jit_step": hlo})], ["made"]))
     path = write_profile(made.profile, tmp_path / "less.pbtxt")
-    assert "missing instructions" in (xla.with_profile("step", path, **STRICT).error or "")
+    assert "missing instructions" in (compiler.with_profile("step", path, **STRICT).error or "")

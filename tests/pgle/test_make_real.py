@@ -21,6 +21,7 @@ from counterpoint.pgle import Made, Profile, make_profile, read_profile
 from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.read import read
 from jax_process import ask_jax
+from real_profiles import opened
 
 Kernels = dict[tuple[int, int, str], list[tuple[float, float]]]
 
@@ -147,7 +148,7 @@ def step_runs(path: Path) -> list[Run]:
 @pytest.fixture(scope="module")
 def pax(shared: Path) -> tuple[Made, list[list[Run]]]:
     paths = [shared / f"data/traces/pax_fsdp4_4proc_proc{rank}.zip" for rank in RANKS]
-    return make_profile(read(*paths)), [step_runs(path)[2:] for path in paths]  # two warm up
+    return make_profile(opened(*paths)), [step_runs(path)[2:] for path in paths]  # two warm up
 
 
 def costs_of_step(made: Made) -> list[dict[str, float]]:

@@ -54,28 +54,28 @@ def missed(compilation: Compilation) -> set[str]:
 
 @pytest.mark.parametrize("model", MODELS)
 def test_of_an_empty_profile_xla_misses_exactly_what_is_needed(
-    xla: Compiler, nothing: Path, model: str
+    compiler: Compiler, nothing: Path, model: str
 ) -> None:
     name, options = MODELS[model]
-    compilation = xla.with_profile(name, nothing, **options)
+    compilation = compiler.with_profile(name, nothing, **options)
     assert names(compilation.program) == missed(compilation) != set()
 
 
 def test_the_recomputed_program_holds_clones_that_xla_never_asks_for(
-    xla: Compiler, nothing: Path
+    compiler: Compiler, nothing: Path
 ) -> None:
     name, options = MODELS["recomputed"]
-    program = xla.with_profile(name, nothing, **options).program
+    program = compiler.with_profile(name, nothing, **options).program
     clones = [it.name for it in program.instructions if ".remat" in it.name]
     if not clones:
-        pytest.skip(f"jax {xla.jax} recomputes nothing of this program")
+        pytest.skip(f"jax {compiler.jax} recomputes nothing of this program")
     assert not names(program) & set(clones)
 
 
 def test_collectives_that_a_flag_makes_synchronous_are_asked_here_and_not_by_xla(
-    xla: Compiler, nothing: Path
+    compiler: Compiler, nothing: Path
 ) -> None:
-    compilation = xla.with_profile(
+    compilation = compiler.with_profile(
         "step", nothing, xla_gpu_disable_async_collectives="ALLCOLLECTIVES"
     )
     lookups = needed(compilation.program)
@@ -84,15 +84,17 @@ def test_collectives_that_a_flag_makes_synchronous_are_asked_here_and_not_by_xla
 
 
 @pytest.mark.parametrize("part", [slice(None, None, 2), slice(1, None, 3)])
-def test_xla_counts_what_a_partial_profile_has(xla: Compiler, tmp_path: Path, part: slice) -> None:
-    lookups = needed(xla.compile("step").program)
+def test_xla_counts_what_a_partial_profile_has(
+    compiler: Compiler, tmp_path: Path, part: slice
+) -> None:
+    lookups = needed(compiler.compile("step").program)
     wanted = sorted(it.names[0] for it in lookups)
     given = wanted[part]
     # Of an async start that is no collective XLA asks for the cost and for the latency.
     twice = [it.names[0] for it in lookups if is_start(it.instruction) and not it.collective]
     path = tmp_path / "part.pbtxt"
     write_profile(Profile(tuple(Cost(name, 10.0) for name in given)), path)
-    compilation = xla.with_profile("step", path)
+    compilation = compiler.with_profile("step", path)
     count = _FOUND_COUNT.search(compilation.log)
     assert count is not None
     assert int(count[1]) == len(given) + len(set(given) & set(twice))
@@ -100,26 +102,28 @@ def test_xla_counts_what_a_partial_profile_has(xla: Compiler, tmp_path: Path, pa
 
 
 def test_xla_finds_a_collective_by_the_instruction_inside_its_async_start(
-    xla: Compiler, tmp_path: Path
+    compiler: Compiler, tmp_path: Path
 ) -> None:
-    program = xla.compile("step").program
+    program = compiler.compile("step").program
     lookup = next(it for it in needed(program) if it.collective and len(it.names) > 1)
     start, inner = lookup.names
     path = tmp_path / "inner.pbtxt"
     write_profile(Profile((Cost(inner, 10.0),)), path)
-    compilation = xla.with_profile("step", path)
+    compilation = compiler.with_profile("step", path)
     assert start not in missed(compilation)
     assert _found(compilation) == {start}
 
 
-def test_xla_averages_clones_and_takes_the_last_duplicate(xla: Compiler, tmp_path: Path) -> None:
+def test_xla_averages_clones_and_takes_the_last_duplicate(
+    compiler: Compiler, tmp_path: Path
+) -> None:
     """Seen in the schedule's own report of a cost: XLA prints the profile it has filtered."""
     costs = (Cost("a.1", 10.0), Cost("a.1", 30.0), Cost("b", 1.0, "0" * 32), Cost("c", 2.0))
     clones = (*costs, Cost("c.remat2", 6.0))
     for given in (costs, clones):
         path = tmp_path / f"{len(given)}.pbtxt"
         write_profile(Profile(given), path)
-        log = xla.with_profile("small", path).log
+        log = compiler.with_profile("small", path).log
         shown = re.findall(r'costs \{\s*name: "([^"]+)"\s*cost_us: ([\d.]+)', log)
         assert shown, "XLA no longer prints the profile"
         assert {n: float(us) for n, us in shown} == costs_found(given, None)

@@ -43,18 +43,18 @@ def of(program: Program) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("flags", HARMLESS)
-def test_flags_of_the_scheduler_leave_a_profile_valid(xla: Compiler, flags: str) -> None:
-    made = xla.compile("step").program
-    used = xla.compile("step", **HARMLESS[flags]).program
+def test_flags_of_the_scheduler_leave_a_profile_valid(compiler: Compiler, flags: str) -> None:
+    made = compiler.compile("step").program
+    used = compiler.compile("step", **HARMLESS[flags]).program
     profile = bare(made, **of(made))
     assert staleness(profile, used).fit is Fit.FITS
     assert renamed(made, used) == ()
 
 
 @pytest.mark.parametrize("flags", HARMFUL)
-def test_flags_that_change_the_program_make_a_profile_stale(xla: Compiler, flags: str) -> None:
-    made = xla.compile("step").program
-    compilation = xla.compile("step", **HARMFUL[flags])
+def test_flags_that_change_the_program_make_a_profile_stale(compiler: Compiler, flags: str) -> None:
+    made = compiler.compile("step").program
+    compilation = compiler.compile("step", **HARMFUL[flags])
     if compilation.error and "autotun" in compilation.error.lower():
         pytest.skip("this jaxlib can't autotune without a device")
     used = compilation.program
@@ -67,9 +67,9 @@ def test_flags_that_change_the_program_make_a_profile_stale(xla: Compiler, flags
     assert not judge(check_profile(profile, used), min_coverage=0).passed
 
 
-def test_another_combine_threshold_gives_names_to_other_operations(xla: Compiler) -> None:
-    made = xla.compile("step").program
-    used = xla.compile("step", **HARMFUL["combine threshold"]).program
+def test_another_combine_threshold_gives_names_to_other_operations(compiler: Compiler) -> None:
+    made = compiler.compile("step").program
+    used = compiler.compile("step", **HARMFUL["combine threshold"]).program
     assert any("all-gather" in name for name in renamed(made, used))
 
 

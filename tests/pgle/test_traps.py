@@ -48,23 +48,23 @@ def schedule(compilation: Compilation) -> dict[str, list[str]]:
     return {name: [it.name for it in found.instructions] for name, found in computations.items()}
 
 
-def strict(xla: Compiler) -> dict[str, Option]:
+def strict(compiler: Compiler) -> dict[str, Option]:
     """Errors asked for, where that alone fails nothing (see the trap of 0.12)."""
-    return {**STRICT} if xla.version < SINCE_0_12 else {}
+    return {**STRICT} if compiler.version < SINCE_0_12 else {}
 
 
-def same_as_without(xla: Compiler, compilation: Compilation, plain: Compilation) -> bool:
+def same_as_without(compiler: Compiler, compilation: Compilation, plain: Compilation) -> bool:
     """Whether a profile without use left the schedule alone.
 
     Before 0.10 it does harm: what it lacks is priced by a rougher model than without a profile.
     """
     same = schedule(compilation) == schedule(plain)
-    return same if xla.version >= SINCE_0_10 else not same
+    return same if compiler.version >= SINCE_0_10 else not same
 
 
 @pytest.fixture(scope="session")
-def plain(xla: Compiler) -> Compilation:
-    return xla.compile("step")
+def plain(compiler: Compiler) -> Compilation:
+    return compiler.compile("step")
 
 
 @pytest.fixture
@@ -73,19 +73,21 @@ def good(plain: Compilation, tmp_path: Path) -> Path:
     return write_profile(full(plain.program), tmp_path / "good.pbtxt")
 
 
-def test_a_good_profile_changes_the_schedule(xla: Compiler, plain: Compilation, good: Path) -> None:
-    compilation = xla.with_profile("step", good)
+def test_a_good_profile_changes_the_schedule(
+    compiler: Compiler, plain: Compilation, good: Path
+) -> None:
+    compilation = compiler.with_profile("step", good)
     assert schedule(compilation) != schedule(plain)
     assert read_evidence(compilation.log).use is Use.USED
 
 
 @pytest.mark.parametrize("name", ["good.txt", "good", "good.pbtxt.bak", "good.prototxt"])
 def test_a_file_of_another_ending_is_ignored_in_silence(
-    xla: Compiler, plain: Compilation, good: Path, name: str
+    compiler: Compiler, plain: Compilation, good: Path, name: str
 ) -> None:
     path = good.with_name(name)
     shutil.copy(good, path)
-    compilation = xla.with_profile("step", path)
+    compilation = compiler.with_profile("step", path)
     assert schedule(compilation) == schedule(plain)
     assert name not in compilation.log
     evidence = read_evidence(compilation.log)
@@ -95,8 +97,10 @@ def test_a_file_of_another_ending_is_ignored_in_silence(
         read_profile(path)
 
 
-def test_a_missing_file_fails_nothing(xla: Compiler, plain: Compilation, tmp_path: Path) -> None:
-    compilation = xla.with_profile("step", tmp_path / "absent.pbtxt", **strict(xla))
+def test_a_missing_file_fails_nothing(
+    compiler: Compiler, plain: Compilation, tmp_path: Path
+) -> None:
+    compilation = compiler.with_profile("step", tmp_path / "absent.pbtxt", **strict(compiler))
     assert schedule(compilation) == schedule(plain)
     evidence = read_evidence(compilation.log)
     assert evidence.use is Use.NOT_USED
@@ -108,11 +112,11 @@ def test_a_missing_file_fails_nothing(xla: Compiler, plain: Compilation, tmp_pat
     [("bad.pbtxt", b"costs { name: "), ("bad.pb", b"costs { }"), ("cut.pb", b"\n\x40\n\x05fus")],
 )
 def test_a_damaged_file_fails_nothing(
-    xla: Compiler, plain: Compilation, tmp_path: Path, name: str, content: bytes
+    compiler: Compiler, plain: Compilation, tmp_path: Path, name: str, content: bytes
 ) -> None:
     path = tmp_path / name
     path.write_bytes(content)
-    compilation = xla.with_profile("step", path, **strict(xla))
+    compilation = compiler.with_profile("step", path, **strict(compiler))
     assert schedule(compilation) == schedule(plain)
     evidence = read_evidence(compilation.log)
     assert evidence.use is Use.NOT_USED
@@ -122,30 +126,30 @@ def test_a_damaged_file_fails_nothing(
 
 
 def test_a_directory_needs_a_file_of_the_modules_fingerprint(
-    xla: Compiler, plain: Compilation, good: Path
+    compiler: Compiler, plain: Compilation, good: Path
 ) -> None:
     directory = good.parent / "profiles"
     directory.mkdir()
     shutil.copy(good, directory / "step.pbtxt")
-    compilation = xla.with_profile("step", directory)
+    compilation = compiler.with_profile("step", directory)
     assert read_evidence(compilation.log).use is Use.NOT_USED
     with pytest.raises(InputError, match="never looks for this file"):
         read_profile(directory)
     fingerprint = plain.program.fingerprint
     write_profile(full(plain.program, fingerprint), good.parent / "right")
     assert (good.parent / "right" / f"{fingerprint}.pbtxt").is_file()
-    compilation = xla.with_profile("step", good.parent / "right")
+    compilation = compiler.with_profile("step", good.parent / "right")
     assert read_evidence(compilation.log).use is Use.USED
 
 
 def test_partial_cover_fails_the_compile_where_errors_are_asked_for(
-    xla: Compiler, plain: Compilation, tmp_path: Path
+    compiler: Compiler, plain: Compilation, tmp_path: Path
 ) -> None:
     costs = full(plain.program).costs
     part = Profile(costs[: len(costs) // 2])
     path = write_profile(part, tmp_path / "part.pbtxt")
-    assert xla.with_profile("step", path).error is None
-    compilation = xla.with_profile("step", path, **STRICT)
+    assert compiler.with_profile("step", path).error is None
+    compilation = compiler.with_profile("step", path, **STRICT)
     assert compilation.error is not None
     evidence = read_evidence(f"{compilation.log}\n{compilation.error}")
     assert evidence.use is Use.FAILED
@@ -155,10 +159,10 @@ def test_partial_cover_fails_the_compile_where_errors_are_asked_for(
     assert int(said[1]) == len(coverage.missing)
 
 
-def test_from_0_12_errors_asked_for_fail_programs_without_any_profile(xla: Compiler) -> None:
-    compilation = xla.compile("step", **STRICT)
+def test_from_0_12_errors_asked_for_fail_programs_without_any_profile(compiler: Compiler) -> None:
+    compilation = compiler.compile("step", **STRICT)
     evidence = read_evidence(f"{compilation.log}\n{compilation.error}")
-    if xla.version < SINCE_0_12:
+    if compiler.version < SINCE_0_12:
         assert compilation.error is None
     else:
         assert compilation.error is not None
@@ -168,7 +172,7 @@ def test_from_0_12_errors_asked_for_fail_programs_without_any_profile(xla: Compi
 
 @pytest.mark.parametrize("kind", ["empty", "foreign"])
 def test_an_empty_or_foreign_profile_is_found_and_is_of_no_use(
-    xla: Compiler, plain: Compilation, tmp_path: Path, kind: str
+    compiler: Compiler, plain: Compilation, tmp_path: Path, kind: str
 ) -> None:
     path = tmp_path / f"{kind}.pbtxt"
     foreign = full(plain.program, "0" * 32)
@@ -176,16 +180,16 @@ def test_an_empty_or_foreign_profile_is_found_and_is_of_no_use(
         path.write_text("")
     else:
         write_profile(foreign, path)
-    compilation = xla.with_profile("step", path)
+    compilation = compiler.with_profile("step", path)
     assert "Found profile for module" in compilation.log
-    assert same_as_without(xla, compilation, plain)
+    assert same_as_without(compiler, compilation, plain)
     assert read_evidence(compilation.log).use is Use.NOT_USED
     if kind == "foreign":
         assert not judge(check_profile(foreign, plain.program), min_coverage=0.0).passed
 
 
 def test_collectives_without_start_are_missed_in_silence_of_their_own(
-    xla: Compiler, plain: Compilation, tmp_path: Path
+    compiler: Compiler, plain: Compilation, tmp_path: Path
 ) -> None:
     talks = {it.names[0] for it in needed(plain.program) if it.collective}
     bare = tuple(
@@ -193,7 +197,7 @@ def test_collectives_without_start_are_missed_in_silence_of_their_own(
         for cost in full(plain.program).costs
     )
     path = write_profile(Profile(bare), tmp_path / "bare.pbtxt")
-    module = read_evidence(xla.with_profile("step", path).log).of("jit_step")
+    module = read_evidence(compiler.with_profile("step", path).log).of("jit_step")
     assert module is not None
     assert set(module.missing_names) == talks
     coverage = check_profile(Profile(bare), plain.program)
@@ -201,14 +205,14 @@ def test_collectives_without_start_are_missed_in_silence_of_their_own(
     assert not judge(coverage, min_coverage=0.5).passed
 
 
-def test_latencies_are_left_out(xla: Compiler, plain: Compilation, tmp_path: Path) -> None:
+def test_latencies_are_left_out(compiler: Compiler, plain: Compilation, tmp_path: Path) -> None:
     profile = Profile(
         (Cost("nothing.of.this.name", 1.0),),
         (Latency("all-gather-start", "all-gather-done", 5000.0),),
     )
     path = write_profile(profile, tmp_path / "latencies.pbtxt")
-    compilation = xla.with_profile("step", path)
-    assert same_as_without(xla, compilation, plain)
+    compilation = compiler.with_profile("step", path)
+    assert same_as_without(compiler, compilation, plain)
     assert read_evidence(compilation.log).use is Use.NOT_USED
     assert any(
         "its one latency out" in it for it in judge(check_profile(profile, plain.program)).remarks
@@ -216,25 +220,25 @@ def test_latencies_are_left_out(xla: Compiler, plain: Compilation, tmp_path: Pat
 
 
 def test_false_does_not_switch_the_scheduler_off_on_hopper_before_0_12(
-    xla: Compiler, plain: Compilation
+    compiler: Compiler, plain: Compilation
 ) -> None:
-    off = xla.compile("step", xla_gpu_enable_latency_hiding_scheduler=False)
-    gone = xla.compile("step", xla_disable_hlo_passes="latency-hiding-scheduler")
+    off = compiler.compile("step", xla_gpu_enable_latency_hiding_scheduler=False)
+    gone = compiler.compile("step", xla_disable_hlo_passes="latency-hiding-scheduler")
     assert schedule(gone) != schedule(plain)
     assert gone.program.fingerprint == plain.program.fingerprint
-    assert schedule(off) == schedule(plain if xla.version < SINCE_0_12 else gone)
+    assert schedule(off) == schedule(plain if compiler.version < SINCE_0_12 else gone)
 
 
 def test_false_does_not_keep_a_profile_out_before_0_12_and_does_from_then_on(
-    xla: Compiler, good: Path
+    compiler: Compiler, good: Path
 ) -> None:
     flags = {
         "xla_gpu_enable_latency_hiding_scheduler": "false",
         "xla_gpu_enable_analytical_sol_latency_estimator": "false",
     }
-    compilation = xla.with_profile("step", good, **dict.fromkeys(flags, False))
+    compilation = compiler.with_profile("step", good, **dict.fromkeys(flags, False))
     evidence = read_evidence(compilation.log, flags)
-    if xla.version < SINCE_0_12:
+    if compiler.version < SINCE_0_12:
         assert evidence.use is Use.USED
         assert Trouble.SCHEDULER_ANYWAY in {it.trouble for it in evidence.complaints}
     else:
@@ -242,18 +246,20 @@ def test_false_does_not_keep_a_profile_out_before_0_12_and_does_from_then_on(
         assert "xla_gpu_enable_latency_hiding_scheduler=false" in evidence.reason
 
 
-def test_a_profile_runs_the_scheduler_that_would_not_run_without(xla: Compiler, good: Path) -> None:
+def test_a_profile_runs_the_scheduler_that_would_not_run_without(
+    compiler: Compiler, good: Path
+) -> None:
     off = {"xla_gpu_enable_analytical_sol_latency_estimator": False}
-    evidence = read_evidence(xla.with_profile("step", good, **off).log)
+    evidence = read_evidence(compiler.with_profile("step", good, **off).log)
     assert evidence.use is Use.USED
     assert Trouble.SCHEDULER_ANYWAY in {it.trouble for it in evidence.complaints}
 
 
 def test_found_profile_is_said_even_where_the_scheduler_is_disabled(
-    xla: Compiler, good: Path
+    compiler: Compiler, good: Path
 ) -> None:
     disabled = {"xla_disable_hlo_passes": "latency-hiding-scheduler"}
-    compilation = xla.with_profile("step", good, **disabled)
+    compilation = compiler.with_profile("step", good, **disabled)
     assert "Found profile for module" in compilation.log
     assert read_evidence(compilation.log, disabled).use is Use.NOT_USED
 

@@ -16,6 +16,7 @@ import timelines
 from counterpoint.diagnose.explain import Explanation, explain
 from counterpoint.report.json import explain_json
 from counterpoint.timeline.model import Timeline
+from real_profiles import explained_of
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "explain-json.md"
 
@@ -127,9 +128,7 @@ def test_the_agreed_keys_are_documented(section: str) -> None:
     ],
 )
 def test_the_contract_on_real_profiles(shared: Path, name: str) -> None:
-    from counterpoint.timeline.read import read
-
-    data = as_data(explain(read(shared / "data" / "traces" / name)))
+    data = as_data(explained_of(shared / "data" / "traces" / name))
     check_contract(data)
     parts = data["breakdown"]
     whole = sum(parts.values()) - parts["collective_hidden_ms"]

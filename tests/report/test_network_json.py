@@ -17,7 +17,7 @@ from counterpoint.report.network_document import network_document
 from counterpoint.report.network_json import network_json
 from counterpoint.report.terminal import plain_text
 from counterpoint.timeline.model import Timeline
-from counterpoint.timeline.read import read
+from real_profiles import opened
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "network-json.md"
 
@@ -83,7 +83,7 @@ def test_the_contract(timeline: Callable[[], Timeline]) -> None:
     ],
 )
 def test_the_contract_on_real_profiles(shared: Path, name: str) -> None:
-    data = data_of(read(f"{shared}/data/traces/{name}"))
+    data = data_of(opened(f"{shared}/data/traces/{name}"))
     check(data)
     sent = sum((row["wire_bytes"] or 0) * row["count"] for row in data["collectives"])
     assert sum(row["bytes"] for row in data["demand"]) == pytest.approx(sent, abs=1)

@@ -16,6 +16,7 @@ from counterpoint.cost import FREE, Contention, Family, Price, Source
 from counterpoint.hlo import Instruction, Program, collective
 from counterpoint.simulate import simulate
 from counterpoint.timeline.model import Timeline
+from real_profiles import opened
 
 pytestmark = pytest.mark.slow
 
@@ -54,7 +55,7 @@ def medians(timeline: Timeline, program: Program) -> dict[str, float]:
 
 
 def test_a_measured_step_is_found_again(shared: Path) -> None:
-    timeline = counterpoint.read(shared / "data/traces/pax_fsdp4_4proc_proc0.zip")
+    timeline = opened(shared / "data/traces/pax_fsdp4_4proc_proc0.zip")
     assert timeline.step_program is not None
     program = timeline.programs[timeline.step_program].hlo()
     assert program is not None

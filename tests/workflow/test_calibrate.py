@@ -10,7 +10,6 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-import counterpoint
 from counterpoint.cli.app import main
 from counterpoint.core.errors import InputError
 from counterpoint.cost import FREE, Contention, Family, Price, Source, around
@@ -33,6 +32,7 @@ from counterpoint.timeline.model import Timeline
 from counterpoint.workflow.calibration.calibrate import calibrate
 from counterpoint.workflow.calibration.calibration import Fit, Step, StepFit, doubt, kept_by_steps
 from counterpoint.workflow.calibration.fitting import MeasuredStep, calibrate_steps
+from real_profiles import opened
 
 TARGET = parse_target("2x8xH100")
 GATHERED = "channel_id=1, replica_groups=[1,16]<=[16], dimensions={0}, use_global_device_ids=true"
@@ -305,7 +305,7 @@ def test_step_times_that_fit_already_move_nothing() -> None:
     ],
 )
 def test_real_recordings_fit_better_than_before(shared: Path, name: str) -> None:
-    timeline = counterpoint.read(shared / "data" / "traces" / name)
+    timeline = opened(shared / "data" / "traces" / name)
     target = parse_target("4xA100_40GB" if "pax" in name else "1xMI300X")
     found = calibrate([timeline], target)
     of_matmul = next(fit for fit in found.fits if fit.name == "matmul")

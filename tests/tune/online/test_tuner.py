@@ -28,6 +28,8 @@ from counterpoint.tune.trial.report import Failure, Purpose
 from tune_programs import program
 from tune_studies import AT
 
+pytestmark = pytest.mark.slow
+
 PLAN = Plan(
     rule=Rule(cap=2, looks=(2,)),
     confirm_rows=2,

@@ -1,0 +1,30 @@
+"""Real profiles, read and explained once in each of pytest's workers: neither ever changes."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+from counterpoint.diagnose.explain import Explanation, explain
+from counterpoint.timeline.model import Timeline
+from counterpoint.timeline.read import read
+
+
+def opened(*paths: str | Path) -> Timeline:
+    """The Timeline of these files, or of a pattern."""
+    return _opened(*map(str, paths))
+
+
+def explained_of(*paths: str | Path) -> Explanation:
+    """The explanation of the same."""
+    return _explained(*map(str, paths))
+
+
+@lru_cache(maxsize=8)
+def _opened(*paths: str) -> Timeline:
+    return read(*paths)
+
+
+@lru_cache(maxsize=8)
+def _explained(*paths: str) -> Explanation:
+    return explain(_opened(*paths))
