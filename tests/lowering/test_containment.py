@@ -135,6 +135,14 @@ def test_a_program_that_fails_of_the_layer_runs_again_without() -> None:
     )
 
 
+def test_a_directory_that_a_layer_can_not_rename_stays() -> None:
+    found = lower(STEP + "os.rename('checkpoint', 'checkpoint.old')\n" + LAST)
+
+    assert checkpoint() == PRECIOUS
+    assert not Path("checkpoint.old").exists()
+    assert any(words in note for note in found.notes for words in (ON_LAYER, GUARDED))
+
+
 def test_a_program_that_fails_otherwise_fails_once() -> None:
     once = "print('ran', flush=True)\nraise SystemExit('broken')\n"
 

@@ -44,8 +44,11 @@ _STDOUT: Final = "stdout"
 _POLL_S: Final = 0.05
 _AFTER_S: Final = 10.0
 """Once the step is known: for the rest of an iteration, and for a launcher to end."""
-_OF_LAYER: Final = re.compile(r"Value too large for defined data type|Connection refused")
-"""A group other than the user's own can't be mapped, and a socket in a file is not reached."""
+_OF_LAYER: Final = re.compile(
+    r"Value too large for defined data type|Invalid cross-device link|Connection refused"
+)
+"""What an overlay can't do: change a file of another group than the user's own, rename a directory
+that lies beneath it, reach a socket in a file."""
 _ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
 
 
@@ -111,10 +114,10 @@ class _Attempt:
     say: Say
     contain: bool
     no_layer: str = "not wanted"  # why the program does not run on one
-    has_asked: bool = False  # which backend it runs on
+    has_asked: bool = False  # the program, which backend it runs on
 
     def lowering(self, backend: str) -> Lowering:
-        """Run it, and be told `backend` when it asks where it runs."""
+        """Run the command; `jax.default_backend()` returns `backend` there."""
         directory, command = self.directory, self.command
         directory.mkdir(parents=True, exist_ok=True)
         discard(directory, {})  # of a run that was killed

@@ -70,7 +70,7 @@ def refuse_many(devices: int) -> None:
 
 
 def failed(
-    command: Sequence[str], status: int, errors: str, seen: Sequence[str], told: Sequence[str]
+    command: Sequence[str], status: int, errors: str, seen: Sequence[str], notes: Sequence[str]
 ) -> InputError:
     """The program ended with an error before its step was known."""
     how = f"by {signal.Signals(-status).name}" if status < 0 else f"with exit code {status}"
@@ -81,7 +81,7 @@ def failed(
     had = f"; it had lowered {', '.join(seen[:_MANY])}" if seen else ", and had lowered nothing"
     return InputError(
         f"{shlex.join(command)} ended {how} before its step was known{had}",
-        why=f"{'; '.join(told)}; its last lines:\n       {last}",
+        why=f"{'; '.join(notes)}; its last lines:\n       {last}",
         next=hint or _one_of(seen) or "run the command by itself, with JAX_PLATFORMS=cpu",
     )
 
@@ -90,7 +90,7 @@ def too_long(command: Sequence[str], timeout_s: float, seen: Sequence[str]) -> I
     """It went on, and nothing looked like a step."""
     return InputError(
         f"{shlex.join(command)} had lowered no step after {timeout_s:g} s and was ended",
-        why=_told(seen) if seen else "it had lowered nothing of its own",
+        why=_list_of(seen) if seen else "it had lowered nothing of its own",
         next=_one_of(seen) or f"--timeout {10 * timeout_s:g}",
     )
 
@@ -120,7 +120,7 @@ def no_step(
     if program is not None:
         return InputError(
             f"--program {program}: {shlex.join(command)} has not lowered a function of that name",
-            why="\n       ".join([_told(seen) if seen else "it has lowered nothing", *files]),
+            why="\n       ".join([_list_of(seen) if seen else "it has lowered nothing", *files]),
             next=_one_of(seen),
         )
     return InputError(
@@ -139,7 +139,7 @@ def tied_to_python(command: Sequence[str], name: str) -> InputError:
     )
 
 
-def _told(seen: Sequence[str]) -> str:
+def _list_of(seen: Sequence[str]) -> str:
     more = f" and {len(seen) - _MANY} more" if len(seen) > _MANY else ""
     return f"it has lowered {', '.join(seen[:_MANY])}{more}"
 

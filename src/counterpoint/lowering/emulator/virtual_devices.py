@@ -21,9 +21,9 @@ _QUICK = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes
 """What runs here runs once: it need not run fast."""
 
 _ANSWERS = {
-    "gpu": "asked for its backend, JAX told the program gpu: it chooses as it would there",
-    "cpu": "asked for its backend, JAX told the program cpu, as it fails here when told gpu: it may"
-    " choose otherwise on a GPU",
+    "gpu": 'jax.default_backend() returned "gpu", so the program chose what it would choose there',
+    "cpu": 'jax.default_backend() returned "cpu", as the program fails here with "gpu": on a GPU it'
+    " may choose something else",
 }
 _CUDNN = 91200
 _HOPPER = (9, 0)
@@ -34,8 +34,8 @@ _backend = "gpu"
 class Remarks:
     """Requests of the program that got another answer, and the variables that it set."""
 
-    def __init__(self, asked: Callable[[], None]) -> None:
-        self.asked = asked
+    def __init__(self, on_backend_query: Callable[[], None]) -> None:
+        self.on_backend_query = on_backend_query
         self.notes: list[str] = []
         self.variables: dict[str, str] = {}
 
@@ -97,7 +97,7 @@ def _answer_for_gpus(jax: OfJax, bridge: OfJax, remarks: Remarks) -> None:
         return find(platform)
 
     def default_backend() -> str:
-        remarks.asked()
+        remarks.on_backend_query()
         remarks.note(_ANSWERS[_backend])
         return _backend
 
