@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from counterpoint.hlo import read_program as read_program
     from counterpoint.runs.read import read as read
     from counterpoint.timeline.model import Timeline as Timeline
+    from counterpoint.timeline.parquet import write_parquet as write_parquet
     from counterpoint.workflow.prediction.predict import predict as predict
     from counterpoint.workflow.prediction.prediction import Prediction as Prediction
 
@@ -48,6 +49,7 @@ __all__ = [
     "program",
     "read",
     "read_program",
+    "write_parquet",
 ]
 
 __version__ = "0.1.0"
@@ -69,6 +71,7 @@ _HOMES = {
     "program": "counterpoint.compile.inputs.function",
     "read": "counterpoint.runs.read",
     "read_program": "counterpoint.hlo",
+    "write_parquet": "counterpoint.timeline.parquet",
 }
 """Where each name lives: loaded when it is first used, so that importing costs nothing."""
 

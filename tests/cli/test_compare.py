@@ -10,6 +10,7 @@ import pytest
 from compare_pairs import program, reduce_done, reduce_start, sine, timeline
 
 from counterpoint.cli.app import Command, main
+from counterpoint.timeline.parquet import write_parquet
 
 COMPARE = Command("compare", "counterpoint.cli.compare:compare", "Compare.")
 
@@ -38,7 +39,7 @@ def stored(directory: Path, name: str, by: float = 1.0) -> Path:
         [("first", 0, 4 + 10 * (by - 1), 0), ("second", 6, 2, 0)],
         step_ms=[by * it for it in LENGTHS],
     )
-    return made.to_parquet(directory / f"{name}.parquet")
+    return write_parquet(made, directory / f"{name}.parquet")
 
 
 @pytest.fixture
@@ -72,7 +73,7 @@ def test_a_gate_is_not_tripped_by_noise(run: Run, tmp_path: Path) -> None:
 
 
 def test_a_gate_that_cannot_tell_is_an_error_after_the_report(run: Run, tmp_path: Path) -> None:
-    few = timeline(HLO, [("first", 0, 4, 0)], steps=2).to_parquet(tmp_path / "few.parquet")
+    few = write_parquet(timeline(HLO, [("first", 0, 4, 0)], steps=2), tmp_path / "few.parquet")
     code, out, err = run(stored(tmp_path, "a"), few, "--fail-above", "2%")
     assert code == 3
     assert "Where a median step goes" in out
@@ -129,8 +130,8 @@ def test_a_collective_that_one_side_lacks_is_no_unknown_there(run: Run, tmp_path
     work = sine("first", "mlp/sin")
     first = ("first", 0, 2, 0)
     both = timeline(program(work, *one), [first, ("reduce", 2, 4, 1)], step_ms=LENGTHS)
-    paths = both.to_parquet(tmp_path / "a"), timeline(HLO, [first], step_ms=LENGTHS)
-    code, out, _ = run(paths[0], paths[1].to_parquet(tmp_path / "b"))
+    paths = write_parquet(both, tmp_path / "a"), timeline(HLO, [first], step_ms=LENGTHS)
+    code, out, _ = run(paths[0], write_parquet(paths[1], tmp_path / "b"))
     assert code == 0
     listed = out.partition("\nCollectives")[2].splitlines()
     row = next(line for line in listed if line.lstrip().startswith("reduce "))
@@ -167,13 +168,13 @@ def test_a_gate_that_fails_says_that_the_experiments_differ(
 ) -> None:
     wide = HLO.replace("p = f32[256]{0} parameter", "p = f32[512]{0} parameter")
     other = timeline(wide, [("first", 0, 4, 0)], step_ms=[2 * it for it in LENGTHS])
-    code, _, err = run(pair[0], other.to_parquet(tmp_path / "o.parquet"), "--fail-above", "2%")
+    code, _, err = run(pair[0], write_parquet(other, tmp_path / "o.parquet"), "--fail-above", "2%")
     assert code == 1
     assert "not the same experiment: inputs of a device: 1 x f32[256] in A" in err
 
 
 def test_where_one_step_was_seen_nothing_is_called_noise(run: Run, tmp_path: Path) -> None:
-    one = timeline(HLO, [("first", 0, 4, 0)], steps=1).to_parquet(tmp_path / "one.parquet")
+    one = write_parquet(timeline(HLO, [("first", 0, 4, 0)], steps=1), tmp_path / "one.parquet")
     out = run(stored(tmp_path, "a"), one)[1]
     assert "Ops   how much of it is noise is not known" in out
     assert "none differs" not in out
@@ -184,8 +185,9 @@ def test_where_one_run_each_cannot_tell_it_is_said_once_and_not_none_differs(
 ) -> None:
     scattered = [10, 40, 12, 60, 11, 35, 90, 14]
     a, b = (
-        timeline(HLO, [("first", 0, ms, 0)], step_ms=[by * it for it in scattered]).to_parquet(
-            tmp_path / f"{ms}.parquet"
+        write_parquet(
+            timeline(HLO, [("first", 0, ms, 0)], step_ms=[by * it for it in scattered]),
+            tmp_path / f"{ms}.parquet",
         )
         for ms, by in ((1, 1.0), (9, 1.5))
     )

@@ -18,11 +18,12 @@ from counterpoint.cost.build import build_model
 from counterpoint.hardware import parse_target
 from counterpoint.hlo import read_program
 from counterpoint.simulate import simulate
+from counterpoint.timeline.parquet import write_parquet
 
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return timelines.two_devices().to_parquet(tmp_path_factory.mktemp("made") / "step.parquet")
+    return write_parquet(timelines.two_devices(), tmp_path_factory.mktemp("made") / "step.parquet")
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +36,7 @@ def predicted(tmp_path_factory: pytest.TempPathFactory) -> Path:
         target=target,
         hlo=timelines.HLO.encode(),
     )
-    return made.timeline.to_parquet(tmp_path_factory.mktemp("predicted") / "step.parquet")
+    return write_parquet(made.timeline, tmp_path_factory.mktemp("predicted") / "step.parquet")
 
 
 STEP = """\
@@ -69,7 +70,7 @@ def priced(tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = parse_target("2x8xH100:400G")
     program = read_program(STEP.encode())
     made = simulate(program, build_model(target), target=target, hlo=STEP.encode())
-    return made.timeline.to_parquet(tmp_path_factory.mktemp("priced") / "step.parquet")
+    return write_parquet(made.timeline, tmp_path_factory.mktemp("priced") / "step.parquet")
 
 
 @dataclass(frozen=True)
@@ -175,7 +176,7 @@ def waiting(tmp_path_factory: pytest.TempPathFactory) -> Path:
         return [("work.1", 0, 10 + late), ("reduce", 10 + late, 6 - late), ("work.2", 16, 3)]
 
     case = made(text, step, 20, steps=10, flags={}, jaxlib="0.10.2")
-    return case.timeline.to_parquet(tmp_path_factory.mktemp("waiting") / "step.parquet")
+    return write_parquet(case.timeline, tmp_path_factory.mktemp("waiting") / "step.parquet")
 
 
 def test_exposed_time_is_split_between_waiting_and_the_transfer_as_explain_splits_it(
@@ -212,7 +213,7 @@ def test_a_collective_that_shows_in_gaps_is_not_called_hidden(
         return [("work.1", 0, 4), ("reduce", 4, 6), ("beside", 7, 5), ("work.2", 12, 3)]
 
     path = tmp_path_factory.mktemp("gaps") / "step.parquet"
-    made(text, step, 20, steps=10, flags={}, jaxlib="0.10.2").timeline.to_parquet(path)
+    write_parquet(made(text, step, 20, steps=10, flags={}, jaxlib="0.10.2").timeline, path)
     (row,) = json.loads(network(path, "--json").stdout)["collectives"]
     assert row["exposed_ms"] == pytest.approx(3)
     assert row["bound"] == "gaps beside it"
@@ -229,7 +230,7 @@ def test_network_and_explain_give_one_bandwidth_of_transfers_that_differ(
         return [("work.1", 0, 5), ("reduce", 5, 9 if number % 3 == 0 else 2), ("work.2", 14, 3)]
 
     path = tmp_path_factory.mktemp("uneven") / "step.parquet"
-    made(text, step, 20, steps=12, flags={}, jaxlib="0.10.2").timeline.to_parquet(path)
+    write_parquet(made(text, step, 20, steps=12, flags={}, jaxlib="0.10.2").timeline, path)
     (row,) = json.loads(network(path, "--json").stdout)["collectives"]
     (same,) = explained(path, "collectives")
     assert row["achieved_gbps"] == pytest.approx(same["busbw_gbps"], abs=1e-6)

@@ -17,6 +17,7 @@ from counterpoint.pgle import read_profile
 from counterpoint.runs import Outcome, OutcomeKind
 from counterpoint.runs.run import Given
 from counterpoint.runs.writer import RankStart, RunWriter, Start
+from counterpoint.timeline.parquet import write_parquet
 from counterpoint.timeline.read import read
 
 HLO = Path(__file__).parent.parent / "hlo" / "data" / "gpu_step.hlo.pb.xz"
@@ -127,7 +128,7 @@ def test_a_pattern_stands_in_the_head_as_the_files_it_found(
 
 
 def test_a_stored_timeline_gives_the_same(run: Run, profile: Path, tmp_path: Path) -> None:
-    stored = read(profile).to_parquet(tmp_path / "step.parquet")
+    stored = write_parquet(read(profile), tmp_path / "step.parquet")
     assert run(stored, "-o", tmp_path / "stored.pbtxt")[0] == 0
     assert costs(tmp_path / "stored.pbtxt") == COSTS
 

@@ -49,6 +49,7 @@ from counterpoint.report.tune_document import tune_document
 from counterpoint.report.tune_dry_run import dry_run_document
 from counterpoint.runs import read_run
 from counterpoint.simulate.simulation import Unpriced
+from counterpoint.timeline.parquet import write_parquet
 from counterpoint.workflow.calibration.calibration import Calibration, Fit, StepFit
 from counterpoint.workflow.prediction.prediction import Standing
 from tune_plans import PLAN
@@ -114,12 +115,12 @@ def met(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Met]:
 
 def commands() -> Iterator[tuple[object, ...]]:
     """What a user types, on files that are made here."""
-    two = timelines.two_devices().to_parquet("two")
+    two = write_parquet(timelines.two_devices(), "two")
     hlo = program(sine("first", "mlp/sin"), sine("second", "head/sin"))
     for name, by in (("a", 1.0), ("b", 1.2)):
         steps = [by * it for it in (10.0, 10.01, 9.99, 10.0, 10.02, 9.98, 10.0)]
         spans = [("first", 0, 4 + 10 * (by - 1), 0), ("second", 6, 2, 0)]
-        timeline(hlo, spans, step_ms=steps).to_parquet(name)
+        write_parquet(timeline(hlo, spans, step_ms=steps), name)
     Path("step.hlo.txt").write_text(timelines.HLO)
     predict = ("predict", "step.hlo.txt", "--target", "2x1xH100:400G")
     yield (*predict, "-o", "predicted")

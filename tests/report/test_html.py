@@ -21,6 +21,7 @@ from counterpoint.diagnose.network.analysis import analyse
 from counterpoint.pgle import Cost, Profile, diff_profiles
 from counterpoint.report.document import Chart, Course, Document, Log, Prose, Section
 from counterpoint.report.html import document_html, html_of
+from counterpoint.timeline.parquet import write_parquet
 from counterpoint.tune.study.study import Study
 from tune_studies import change
 
@@ -185,7 +186,7 @@ def test_results_are_drawn_however_the_package_was_imported(tmp_path: Path) -> N
 
 
 def test_a_path_is_explained_as_what_it_holds(tmp_path: Path) -> None:
-    kept = timelines.two_devices().to_parquet(tmp_path / "kept")
+    kept = write_parquet(timelines.two_devices(), tmp_path / "kept")
     for path in (kept, str(kept)):
         assert (
             counterpoint.explain(path).steps == counterpoint.explain(counterpoint.read(path)).steps

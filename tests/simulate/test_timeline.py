@@ -12,7 +12,7 @@ from counterpoint.cost.model import around
 from counterpoint.hardware import parse_target
 from counterpoint.hlo import Instruction, Program, bytes_accessed, collective, flops, read_program
 from counterpoint.simulate import Simulation, simulate
-from counterpoint.timeline.model import Timeline
+from counterpoint.timeline.parquet import read_parquet, write_parquet
 
 STEP = Path(__file__).parent.parent / "hlo" / "data" / "gpu_step.hlo.pb.xz"
 
@@ -69,8 +69,8 @@ def test_scopes_phases_slack_and_bandwidths_are_known(simulation: Simulation) ->
 
 
 def test_it_is_stored_and_read_again(simulation: Simulation, tmp_path: Path) -> None:
-    simulation.timeline.to_parquet(tmp_path / "step")
-    again = Timeline.from_parquet(tmp_path / "step")
+    write_parquet(simulation.timeline, tmp_path / "step")
+    again = read_parquet(tmp_path / "step")
     assert again.spans.equals(simulation.timeline.spans)
     program = again.programs[0].hlo()
     assert program is not None

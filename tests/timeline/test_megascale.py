@@ -24,7 +24,7 @@ from xspace_builder import (
 from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import Action, Timeline
 from counterpoint.timeline.operations import host_transfers
-from counterpoint.timeline.parquet import read_parquet
+from counterpoint.timeline.parquet import read_parquet, write_parquet
 from counterpoint.timeline.read import read
 from counterpoint.timeline.recording import Recording
 from counterpoint.timeline.xplane.reader import read_xplane
@@ -238,7 +238,7 @@ def test_the_profilers_note_tells_the_slices_where_the_text_does_not() -> None:
 
 def test_transfers_are_stored_and_older_timelines_open_without_them(tmp_path: Path) -> None:
     timeline = opened(Scene(steps=3), tmp_path)
-    kept = timeline.to_parquet(tmp_path / "kept.parquet")
+    kept = write_parquet(timeline, tmp_path / "kept.parquet")
     assert read_parquet(kept).transfers.equals(timeline.transfers)
     (kept / "transfers.parquet").unlink()
     assert not len(read_parquet(kept).transfers)

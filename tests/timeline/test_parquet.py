@@ -13,6 +13,7 @@ import pytest
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import Timeline
+from counterpoint.timeline.parquet import read_parquet, write_parquet
 from counterpoint.timeline.read import read
 from recordings import Span, recording
 
@@ -24,7 +25,7 @@ def made() -> Timeline:
 
 
 def test_what_is_read_back_equals_what_was_written(made: Timeline, tmp_path: Path) -> None:
-    opened = Timeline.from_parquet(made.to_parquet(tmp_path / "t.parquet"))
+    opened = read_parquet(write_parquet(made, tmp_path / "t.parquet"))
     for field in fields(Timeline):
         before, after = getattr(made, field.name), getattr(opened, field.name)
         if isinstance(before, pl.DataFrame):
@@ -36,15 +37,15 @@ def test_what_is_read_back_equals_what_was_written(made: Timeline, tmp_path: Pat
 
 
 def test_read_opens_it(made: Timeline, tmp_path: Path) -> None:
-    path = made.to_parquet(tmp_path / "t.parquet")
+    path = write_parquet(made, tmp_path / "t.parquet")
     assert read(path).spans.equals(made.spans)
 
 
 def test_nothing_is_overwritten_unless_told(made: Timeline, tmp_path: Path) -> None:
-    path = made.to_parquet(tmp_path / "t.parquet")
+    path = write_parquet(made, tmp_path / "t.parquet")
     with pytest.raises(InputError, match="exists"):
-        made.to_parquet(path)
-    made.to_parquet(path, overwrite=True)
+        write_parquet(made, path)
+    write_parquet(made, path, overwrite=True)
 
 
 def test_what_is_no_timeline_is_never_replaced(made: Timeline, tmp_path: Path) -> None:
@@ -52,7 +53,7 @@ def test_what_is_no_timeline_is_never_replaced(made: Timeline, tmp_path: Path) -
     precious.mkdir()
     (precious / "thesis.tex").write_text("years of work")
     with pytest.raises(InputError, match="exists"):
-        made.to_parquet(precious, overwrite=True)
+        write_parquet(made, precious, overwrite=True)
     assert (precious / "thesis.tex").read_text() == "years of work"
 
 
@@ -64,22 +65,22 @@ def test_an_interruption_leaves_nothing(
 
     monkeypatch.setattr(pl.DataFrame, "write_parquet", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        made.to_parquet(tmp_path / "t.parquet")
+        write_parquet(made, tmp_path / "t.parquet")
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("damage", ["timeline.json", "spans.parquet"])
 def test_a_damaged_one_is_refused(made: Timeline, tmp_path: Path, damage: str) -> None:
-    path = made.to_parquet(tmp_path / "t.parquet")
+    path = write_parquet(made, tmp_path / "t.parquet")
     (path / damage).write_bytes(b"{")
     with pytest.raises(InputError, match="not a whole stored Timeline"):
         read(path)
 
 
 def test_a_table_of_another_timeline_is_refused(made: Timeline, tmp_path: Path) -> None:
-    path = made.to_parquet(tmp_path / "t.parquet")
+    path = write_parquet(made, tmp_path / "t.parquet")
     other = [Span(f"fusion.{k}", 10 * k, 5, run=k) for k in range(6)]
-    larger = assemble([recording(other)], ["other"]).to_parquet(tmp_path / "o.parquet")
+    larger = write_parquet(assemble([recording(other)], ["other"]), tmp_path / "o.parquet")
     shutil.copy(larger / "spans.parquet", path / "spans.parquet")
     with pytest.raises(InputError, match=r"spans.parquet points to row 5 of ops, which has 1"):
         read(path)
@@ -87,7 +88,7 @@ def test_a_table_of_another_timeline_is_refused(made: Timeline, tmp_path: Path) 
 
 def test_the_hlo_travels_along(shared: Path, tmp_path: Path) -> None:
     made = read(shared / "data/traces/jax_gemm_mi300x.xplane.pb")
-    opened = Timeline.from_parquet(made.to_parquet(tmp_path / "t.parquet"))
+    opened = read_parquet(write_parquet(made, tmp_path / "t.parquet"))
     names = [(entry.name, len(entry.variants)) for entry in made.programs]
     assert [(entry.name, len(entry.variants)) for entry in opened.programs] == names
     program = next(entry.hlo() for entry in opened.programs if entry.variants)
@@ -104,7 +105,7 @@ OTHER_TABLES: dict[str, Callable[[pl.DataFrame], pl.DataFrame]] = {
 @pytest.mark.parametrize("table", ["spans", "runs", "steps"])
 @pytest.mark.parametrize("change", OTHER_TABLES)
 def test_other_columns_are_refused(made: Timeline, tmp_path: Path, table: str, change: str) -> None:
-    path = made.to_parquet(tmp_path / "t.parquet")
+    path = write_parquet(made, tmp_path / "t.parquet")
     file = path / f"{table}.parquet"
     OTHER_TABLES[change](pl.read_parquet(file)).write_parquet(file)
     with pytest.raises(InputError, match=rf"{table}\.parquet.* column device"):
@@ -112,7 +113,7 @@ def test_other_columns_are_refused(made: Timeline, tmp_path: Path, table: str, c
 
 
 def test_damaged_hlo_is_refused_in_one_line(made: Timeline, tmp_path: Path) -> None:
-    path = made.to_parquet(tmp_path / "t.parquet")
+    path = write_parquet(made, tmp_path / "t.parquet")
     (path / "hlo.parquet").write_bytes(b"PAR1 no more")
     with pytest.raises(InputError, match=r"hlo\.parquet") as refused:
         read(path)
@@ -131,7 +132,7 @@ def test_damaged_hlo_is_refused_in_one_line(made: Timeline, tmp_path: Path) -> N
 def test_another_manifest_is_refused(
     made: Timeline, tmp_path: Path, manifest: str, said: str
 ) -> None:
-    path = made.to_parquet(tmp_path / "t.parquet")
+    path = write_parquet(made, tmp_path / "t.parquet")
     (path / "timeline.json").write_text(manifest)
     with pytest.raises(InputError, match=said):
         read(path)
@@ -145,10 +146,10 @@ def test_a_table_that_can_not_be_written_is_an_input_error(
 
     monkeypatch.setattr(pl.DataFrame, "write_parquet", fill)
     with pytest.raises(InputError, match=r"could not be written: No space left[^\n]*$"):
-        made.to_parquet(tmp_path / "t.parquet")
+        write_parquet(made, tmp_path / "t.parquet")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_url_is_not_written(made: Timeline) -> None:
     with pytest.raises(UsageError, match="URLs can be read, not written"):
-        made.to_parquet("memory://out.parquet")
+        write_parquet(made, "memory://out.parquet")

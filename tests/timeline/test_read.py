@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from counterpoint.core.errors import InputError, UsageError
+from counterpoint.timeline.parquet import write_parquet
 from counterpoint.timeline.read import read
 
 GEMM = "jax_gemm_mi300x.xplane.pb"
@@ -179,7 +180,7 @@ class TestRefusals:
         assert f"ls '{place}'" in (refused.value.next or "")
 
     def test_a_stored_timeline_among_others(self, gemm: Path, tmp_path: Path) -> None:
-        stored = read(gemm).to_parquet(tmp_path / "t.parquet")
+        stored = write_parquet(read(gemm), tmp_path / "t.parquet")
         for paths in ((stored, gemm), (gemm, stored), (stored, stored)):
             with pytest.raises(InputError, match="can't be combined"):
                 read(*paths)

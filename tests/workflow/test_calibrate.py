@@ -29,6 +29,7 @@ from counterpoint.hlo import (
 )
 from counterpoint.simulate import simulate
 from counterpoint.timeline.model import Timeline
+from counterpoint.timeline.parquet import write_parquet
 from counterpoint.workflow.calibration.calibrate import calibrate
 from counterpoint.workflow.calibration.calibration import Fit, Step, StepFit, doubt, kept_by_steps
 from counterpoint.workflow.calibration.fitting import MeasuredStep, calibrate_steps
@@ -411,7 +412,7 @@ def test_recordings_stay_apart_in_the_command_that_is_named_next(
     """As one pattern they would be the hosts of one run."""
     monkeypatch.chdir(tmp_path)
     for name in ("step-1", "step-2"):
-        recording(scalars(matmul=0.5, memory=0.7)).to_parquet(name)
+        write_parquet(recording(scalars(matmul=0.5, memory=0.7)), name)
     (tmp_path / "begun.toml").write_text("[matmul]\nvalue = 0.8\n")
     given = [
         "calibrate",

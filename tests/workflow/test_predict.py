@@ -12,6 +12,7 @@ from counterpoint.cost import Source
 from counterpoint.flags import parse_settings
 from counterpoint.report.document import Facts, Table
 from counterpoint.report.predict_tables import candidates_section
+from counterpoint.timeline.parquet import write_parquet
 from counterpoint.workflow.prediction.prediction import Prediction
 from lowered import Lowered
 
@@ -81,7 +82,7 @@ def test_out_of_memory_is_said(lowered: Lowered) -> None:
 
 
 def test_costs_of_one_compile_move_to_another(lowered: Lowered, prediction: Prediction) -> None:
-    kept = prediction.timeline.to_parquet(Path(prediction.gain.path).with_name("t.parquet"))  # type: ignore[union-attr,arg-type]
+    kept = write_parquet(prediction.timeline, Path(prediction.gain.path).with_name("t.parquet"))  # type: ignore[union-attr,arg-type]
     made = counterpoint.predict(
         lowered.ir, target="8xH100", profile=kept, settings=parse_settings([PIPELINED])
     )

@@ -22,6 +22,7 @@ from counterpoint.report.units import printable
 from counterpoint.runs import is_run, read_run
 from counterpoint.runs.read import read
 from counterpoint.timeline.model import Timeline
+from counterpoint.timeline.parquet import write_parquet
 from counterpoint.timeline.perfetto import SUFFIXES as TRACES
 from counterpoint.timeline.perfetto import write_perfetto
 from counterpoint.timeline.sessions import refuse_url
@@ -189,4 +190,4 @@ def write_timeline(timeline: Timeline, out: Path, *, force: bool) -> None:
     if is_trace(out):
         write_perfetto(timeline, out, overwrite=force)
     else:
-        timeline.to_parquet(out, overwrite=force)
+        write_parquet(timeline, out, overwrite=force)

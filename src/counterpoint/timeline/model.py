@@ -16,7 +16,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
-from pathlib import Path
 from typing import Final
 
 import polars as pl
@@ -200,19 +199,6 @@ class Timeline:
             .drop("op")
             .rename({"hlo_op": "op"})
         )
-
-    def to_parquet(self, path: str | Path, *, overwrite: bool = False) -> Path:
-        """Write the Timeline as a directory of Parquet tables."""
-        from counterpoint.timeline.parquet import write_parquet
-
-        return write_parquet(self, Path(path), overwrite=overwrite)
-
-    @staticmethod
-    def from_parquet(path: str | Path) -> Timeline:
-        """Open a Timeline that `to_parquet` wrote."""
-        from counterpoint.timeline.parquet import read_parquet
-
-        return read_parquet(Path(path))
 
 
 def without_idle_devices(recording: Recording) -> Recording:

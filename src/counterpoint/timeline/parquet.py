@@ -83,8 +83,12 @@ def is_timeline(path: Path) -> bool:
         return False  # it may not be looked into: whoever reads it says so
 
 
-def write_parquet(timeline: Timeline, path: Path, *, overwrite: bool) -> Path:
-    """Write a Timeline; replaces an existing one only when told to."""
+def write_parquet(timeline: Timeline, path: str | Path, *, overwrite: bool = False) -> Path:
+    """Write a Timeline as a directory of Parquet tables; `read` opens it again.
+
+    An existing Timeline is replaced only with `overwrite`.
+    """
+    path = Path(path)
     refuse_url(path)
     if path.exists() and not (overwrite and (is_timeline(path) or not _is_full(path))):
         raise InputError(
@@ -151,8 +155,9 @@ def _write(timeline: Timeline, into: Path) -> None:
     (into / MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
 
 
-def read_parquet(path: Path) -> Timeline:
+def read_parquet(path: str | Path) -> Timeline:
     """Open a stored Timeline; the HLO stays on disk until somebody asks for it."""
+    path = Path(path)
     try:
         return _read(path, _manifest(path))
     except KeyError as lacking:

@@ -16,7 +16,6 @@ from counterpoint.flags import Settings
 from counterpoint.hlo import Program
 from counterpoint.hlo.groups import Iota, Listed, Mesh, ReplicaGroups
 from counterpoint.hlo.instruction import Instruction, Shape
-from counterpoint.tune.statistics.estimate import Estimate
 
 Per: TypeAlias = Literal["gpu", "node"]
 
@@ -136,11 +135,6 @@ def gain_text(gain: float, reach: Range | Unknown | None = None) -> str:
     if not isinstance(reach, Range):
         return text
     return f"{text} [{100 * reach.low:.1f}, {100 * reach.high:.1f}]"
-
-
-def estimate_text(estimate: Estimate) -> str:
-    """The same of an estimate."""
-    return gain_text(estimate.gain, estimate.range)
 
 
 def share_text(share: float) -> str:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from counterpoint.core.basis import Range
-from counterpoint.tune.arm import BASE, Acts, Arm, Origin, Predicted, estimate_text
+from counterpoint.tune.arm import BASE, Acts, Arm, Origin, Predicted
 from counterpoint.tune.conclusion.conclude import conclude
 from counterpoint.tune.conclusion.conclusion import ArmRow, Conclusion
 from counterpoint.tune.journal.records import (
@@ -20,7 +20,7 @@ from counterpoint.tune.journal.records import (
 )
 from counterpoint.tune.plan import Budget, Plan
 from counterpoint.tune.race.moves import Drop, Finish
-from counterpoint.tune.statistics.estimate import Rule, Verdict
+from counterpoint.tune.statistics.estimate import Rule, Verdict, estimate_text
 from counterpoint.tune.trial.report import Failure, Purpose
 from tune_races import Race
 from tune_studies import AT, BASE_ARM, Made, arm, change, report

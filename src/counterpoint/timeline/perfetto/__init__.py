@@ -5,7 +5,7 @@
 - `as_json`: `.json`, `.json.gz`, which every viewer reads, and `counterpoint.read` too
 - `as_proto`: `.pftrace`, the format that Perfetto itself writes
 
-Times are whole nanoseconds, as Perfetto counts them; `Timeline.to_parquet` keeps every picosecond.
+Times are whole nanoseconds, as Perfetto counts them; `write_parquet` keeps every picosecond.
 """
 
 from counterpoint.timeline.perfetto.write import SUFFIXES as SUFFIXES

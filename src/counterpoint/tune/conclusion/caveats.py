@@ -10,11 +10,11 @@ from counterpoint.core.basis import Range, Unknown
 from counterpoint.core.errors import CounterpointError
 from counterpoint.flags.platform import PROFILE
 from counterpoint.hardware import find_chip, parse_target
-from counterpoint.tune.arm import BASE, Arm, estimate_text, several, share_text, what_text
+from counterpoint.tune.arm import BASE, Arm, several, share_text, what_text
 from counterpoint.tune.conclusion.findings import Findings
 from counterpoint.tune.plan import Plan
 from counterpoint.tune.race.rows import CONFIRM, RACE, observations
-from counterpoint.tune.statistics.estimate import Estimate, Noise, Verdict
+from counterpoint.tune.statistics.estimate import Estimate, Noise, Verdict, estimate_text
 from counterpoint.tune.study.study import NO_BUDGET, Study
 from counterpoint.tune.trial.report import Report
 

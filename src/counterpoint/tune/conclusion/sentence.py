@@ -9,7 +9,6 @@ from counterpoint.core.basis import Range
 from counterpoint.tune.arm import (
     Arm,
     Origin,
-    estimate_text,
     gain_text,
     several,
     share_text,
@@ -20,7 +19,7 @@ from counterpoint.tune.conclusion.conclusion import ArmRow, remedy
 from counterpoint.tune.conclusion.findings import Findings, doubtful
 from counterpoint.tune.plan import Plan
 from counterpoint.tune.race.race import to_enter
-from counterpoint.tune.statistics.estimate import Noise, Verdict
+from counterpoint.tune.statistics.estimate import Noise, Verdict, estimate_text
 from counterpoint.tune.study.study import NO_BUDGET, Study
 from counterpoint.tune.trial.report import Failure
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from counterpoint.core.basis import Range
-from counterpoint.tune.arm import Arm, Origin, estimate_text, several
+from counterpoint.tune.arm import Arm, Origin, several
 from counterpoint.tune.plan import Plan
 from counterpoint.tune.race.budget import Purse, purse
 from counterpoint.tune.race.estimates import overlap, raced, racers
 from counterpoint.tune.race.moves import Drop
 from counterpoint.tune.race.rows import NOISE_TRIALS, RACE, SCREEN_ROWS, noise_known, rows_of
 from counterpoint.tune.race.schedule import race_roster, undecided
-from counterpoint.tune.statistics.estimate import Estimate, Verdict, looks
+from counterpoint.tune.statistics.estimate import Estimate, Verdict, estimate_text, looks
 from counterpoint.tune.study.study import NO_BUDGET, Study
 
 SLOWER = "slower"

@@ -11,6 +11,7 @@ from statistics import geometric_mean
 from typing import Final
 
 from counterpoint.core.basis import Range, Unknown
+from counterpoint.tune.arm import gain_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,3 +248,8 @@ def _power(rows: int, size: float, level: float) -> float:
     freedom = rows - 1
     reached = float(nctdtr(freedom, size * math.sqrt(rows), float(stdtrit(freedom, 1 - level / 2))))
     return 1 - reached if math.isfinite(reached) else 1.0
+
+
+def estimate_text(estimate: Estimate) -> str:
+    """`+3.1 % [2.3, 3.9]`: the gain of an estimate with its range."""
+    return gain_text(estimate.gain, estimate.range)
