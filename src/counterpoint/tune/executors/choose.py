@@ -184,7 +184,7 @@ def _refuse_options(words: tuple[str, ...], shape: Shape) -> None:
             raise UsageError(
                 f"--slurm requests {nodes} nodes, but trials take {shape.nodes}",
                 why="--nodes sets how many nodes a trial takes",
-                next=f"leave {word} out of --slurm, and give tune the number by --nodes",
+                next=f"leave {word} out of --slurm",
             )
 
 
