@@ -8,7 +8,7 @@ from enum import Enum
 from pathlib import Path
 from typing import TypeVar
 
-from counterpoint.tune.journal.disk import Disk
+from counterpoint.tune.journal.journal import Disk
 
 T = TypeVar("T")
 

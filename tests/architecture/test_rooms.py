@@ -34,7 +34,7 @@ def test_the_rooms_are_in_order() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-CORE = "core needs nothing but numpy"
+CORE = "core needs nothing but numpy and msgspec"
 POLARS = "polars begins at the timeline"
 WRONG = {
     "core/upward.py": ("import counterpoint.cli.app", ROOMS, "counterpoint.core.upward -> "),

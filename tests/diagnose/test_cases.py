@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from counterpoint.report.json import explain_data
+from counterpoint.report.explain_json import explain_json
 from real_profiles import explained_of
 
 CASES = Path(__file__).parents[2] / "docs" / "cases"
@@ -68,7 +69,7 @@ def _number(text: str) -> float:
 def test_a_case_says_what_explain_finds(page: Page, shared: Path) -> None:
     traces = shared / "data" / "traces"
     explained = explained_of(*(traces / name for name in page.profiles))
-    data: Any = explain_data(explained)
+    data: Any = json.loads(explain_json(explained))
     assert [finding["code"] for finding in data["findings"]] == [code for code, _ in page.findings]
     for finding, (code, most) in zip(data["findings"], page.findings, strict=True):
         if most == "-":

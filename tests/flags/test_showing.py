@@ -12,7 +12,8 @@ from counterpoint.flags.catalogue.about import Reader
 from counterpoint.flags.catalogue.standing import State
 from counterpoint.flags.settings import Channel
 from counterpoint.flags.showing import show
-from counterpoint.report.flags_show_document import show_document, show_json
+from counterpoint.report.flags_json import show_json
+from counterpoint.report.flags_show_document import all_changes, show_document
 from counterpoint.report.terminal import plain_text
 
 
@@ -127,7 +128,7 @@ def test_a_value_that_ends_the_process_is_said_to(typed: str, version: str, told
     shown = show(typed, release(version))
     (verdict,) = (one for one in shown.verdicts if one.channel is Channel.XLA_FLAGS)
     assert verdict.ends
-    text = show_json(shown)
+    text = show_json(shown, tuple(all_changes(shown)))
     assert json.loads(text)["verdicts"][0]["ends"] is True
     rows = " ".join(plain_text(show_document(shown)).split())
     assert "XLA ends the process at it" in rows

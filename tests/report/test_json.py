@@ -14,7 +14,7 @@ import pytest
 
 import timelines
 from counterpoint.diagnose.explain import Explanation, explain
-from counterpoint.report.json import explain_json
+from counterpoint.report.explain_json import explain_json
 from counterpoint.timeline.model import Timeline
 from real_profiles import explained_of
 

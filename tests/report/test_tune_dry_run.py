@@ -9,7 +9,8 @@ from pathlib import Path
 
 from counterpoint.core.basis import Unknown
 from counterpoint.report.terminal import plain_text
-from counterpoint.report.tune_dry_run import dry_run_document, dry_run_json
+from counterpoint.report.tune_dry_run import dry_run_document
+from counterpoint.report.tune_json import dry_run_json
 from counterpoint.tune.arm import Acts, Change, Origin
 from counterpoint.tune.plan import Budget
 from counterpoint.tune.race.budget import Cost
@@ -70,7 +71,7 @@ def test_long_lists_are_cut_and_say_so() -> None:
 
 
 def test_the_json_is_uncut_and_told_in_the_reference() -> None:
-    data = json.loads(dry_run_json(PLAN))
+    data = json.loads(dry_run_json(PLAN, Budget()))
     assert data["schema"] == "counterpoint.tune-plan/1"
     assert data["node_hours"] == 3720.0 * 2 / 3600
     assert [it["name"] for it in data["dimensions"]] == ["all-gather threshold", "NVLS"]
@@ -87,4 +88,4 @@ def test_a_budget_is_shown_as_it_was_understood() -> None:
     assert "at most 20 trials, and 2 h 00 min of trials; it has no room for 2 arms" in text
     told = json.loads(dry_run_json(PLAN, budget))["budget"]
     assert told == {"trials": 20, "seconds": 7200.0}
-    assert json.loads(dry_run_json(PLAN))["budget"] == {"trials": None, "seconds": None}
+    assert json.loads(dry_run_json(PLAN, Budget()))["budget"] == {"trials": None, "seconds": None}

@@ -14,7 +14,7 @@ import pytest
 
 from counterpoint.core.basis import Unknown
 from counterpoint.core.errors import InputError, UsageError
-from counterpoint.report.runs_json import run_data
+from counterpoint.report.runs_json import run_found, runs_json
 from counterpoint.runs import OutcomeKind, effective_flags, find_runs, is_run, list_runs, read_run
 from counterpoint.runs.outcome import Outcome, start_of
 from counterpoint.runs.run import Given, Run
@@ -404,15 +404,17 @@ class TestFiles:
         assert [file.name[:11] for file in rank.hlo] == ["module_0002", "module_0000"]
         assert rank.step_module == "jit_step"
         assert effective_flags(rank) == {"xla_dump_to": "module_0002.jit_step"}
-        told = run_data(read_run(path))["ranks"]
-        assert isinstance(told, list)
-        assert told[0]["compiles"] == {"backend": 2, "lower": 1}
-        assert told[0]["step_module"] == "jit_step"
-        assert set(told[0]["flags_by_module"]) == {"module_0000.jit_table", "module_0002.jit_step"}
+        (told,) = run_found(read_run(path)).ranks
+        assert told.compiles == {"backend": 2, "lower": 1}
+        assert told.step_module == "jit_step"
+        assert set(told.flags_by_module) == {"module_0000.jit_table", "module_0002.jit_step"}
 
     def test_json_has_all_that_the_manifest_has(self, tmp_path: Path) -> None:
         path = written(tmp_path / "run")
-        told, manifest = run_data(read_run(path)), json.loads((path / "run.json").read_text())
+        told, manifest = (
+            json.loads(runs_json([read_run(path)]))["runs"][0],
+            json.loads((path / "run.json").read_text()),
+        )
         assert set(manifest) <= set(told)
         alike = ("schema", "version", "name", "state", "launcher", "job", "settings", "outcome")
         assert {key: told[key] for key in alike} == {key: manifest[key] for key in alike}

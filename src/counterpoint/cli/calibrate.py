@@ -53,7 +53,8 @@ def calibrate(
         check_output(out, force=force, endings=(ENDING,))
     from counterpoint.cost.scalars import default_scalars, read_scalars
     from counterpoint.hardware import parse_target
-    from counterpoint.report.calibration_document import calibration_document, calibration_json
+    from counterpoint.report.calibration_document import calibration_document
+    from counterpoint.report.hosts_json import calibration_json
     from counterpoint.report.terminal import print_document
     from counterpoint.runs.read import read
     from counterpoint.workflow.calibration.calibrate import calibrate as fit

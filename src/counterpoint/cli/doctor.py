@@ -26,7 +26,8 @@ from counterpoint.doctor.cluster import (
 from counterpoint.doctor.diagnosis import Checkup, check_up
 from counterpoint.doctor.examine import chosen, examine, refuse_nothing, refuse_unknown
 from counterpoint.doctor.gather.gather import gather
-from counterpoint.report.doctor_document import doctor_document, doctor_json
+from counterpoint.report.doctor_document import doctor_document, next_command
+from counterpoint.report.hosts_json import doctor_json
 from counterpoint.report.terminal import plain_text, print_document
 
 Switch = Annotated[bool, Parameter(show_default=False)]
@@ -109,9 +110,10 @@ def _print(checkup: Checkup, out: Path | None, *, as_json: bool, plain: bool) ->
     if out is not None:
         as_data = out.suffix == ".json"
         document = doctor_document(checkup)
-        write_output(out, doctor_json(checkup) if as_data else plain_text(document))
+        data = doctor_json(checkup, next_command(checkup))
+        write_output(out, data if as_data else plain_text(document))
     elif as_json:
-        sys.stdout.write(doctor_json(checkup))
+        sys.stdout.write(doctor_json(checkup, next_command(checkup)))
     elif plain:
         sys.stdout.write(plain_text(doctor_document(checkup)))
     else:

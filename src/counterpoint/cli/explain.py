@@ -22,7 +22,7 @@ from counterpoint.doctor.cluster import COMPARISONS
 from counterpoint.flags.rules import RULES as FLAG_RULES
 from counterpoint.hardware import parse_target
 from counterpoint.report.explain_document import explain_document
-from counterpoint.report.json import explain_json
+from counterpoint.report.explain_json import explain_json
 
 
 def explain(  # noqa: PLR0913 - the options of the command

@@ -28,21 +28,25 @@ from counterpoint.flags.settings import Channel
 from counterpoint.flags.showing import show as look_up
 from counterpoint.report.flags_catalogue_document import (
     diff_document,
-    diff_json,
     list_document,
-    list_json,
     plugin_document,
-    plugin_json,
     refresh_document,
+)
+from counterpoint.report.flags_json import (
+    diff_json,
+    list_json,
+    plugin_json,
     refresh_json,
+    show_json,
 )
 from counterpoint.report.flags_settings_document import (
     Effective,
     effective_document,
-    effective_json,
+    next_command,
     unread,
 )
-from counterpoint.report.flags_show_document import show_document, show_json
+from counterpoint.report.flags_show_document import all_changes, show_document
+from counterpoint.report.settings_json import effective_json
 from counterpoint.report.terminal import print_document
 from counterpoint.runs.compiler_reports import Reported, jaxlib_of, read_reported, variables_of
 
@@ -110,7 +114,7 @@ def show(
     """
     shown = look_up(name, chosen_release(jaxlib), chip)
     if json:
-        sys.stdout.write(show_json(shown))
+        sys.stdout.write(show_json(shown, tuple(all_changes(shown))))
     else:
         print_document(show_document(shown), sys.stdout)
 
@@ -225,7 +229,7 @@ def effective(
         differences=differences(reported.modules),
     )
     if json:
-        sys.stdout.write(effective_json(found))
+        sys.stdout.write(effective_json(found, next_command(found)))
     else:
         print_document(effective_document(found), sys.stdout)
     return 1 if found.lost else 0

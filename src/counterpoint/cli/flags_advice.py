@@ -19,11 +19,11 @@ from counterpoint.flags.settings import Settings, difference
 from counterpoint.flags.written import Written
 from counterpoint.report.flags_settings_document import (
     difference_document,
-    difference_json,
-    render_json,
+    left_out,
     unread,
     unwritten,
 )
+from counterpoint.report.settings_json import difference_json, render_json
 from counterpoint.report.terminal import print_document
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ def recommend(  # noqa: PLR0913 - the options of the command
     """
     from counterpoint.flags.advice.recommend import recommend as find_settings
     from counterpoint.report import flags_recommend_document as drawn
+    from counterpoint.report.settings_json import recommendation_json
     from counterpoint.report.terminal import print_document
 
     if top < 1:
@@ -76,7 +77,7 @@ def recommend(  # noqa: PLR0913 - the options of the command
     if as_ is not None:
         sys.stdout.write(drawn.recommendation_text(found, as_))
     elif json:
-        sys.stdout.write(drawn.recommendation_json(found))
+        sys.stdout.write(recommendation_json(found))
     else:
         again = {
             "--for": ",".join(workloads),
@@ -223,7 +224,13 @@ def _of_program(
     from counterpoint.cli.program_option import finished_program
     from counterpoint.flags.advice.thresholds import thresholds as find_thresholds
     from counterpoint.flags.live.probe import installed_version
-    from counterpoint.report.flags_thresholds_document import thresholds_document, thresholds_json
+    from counterpoint.report.flags_thresholds_document import (
+        COUNTED,
+        candidates_of,
+        flags_of,
+        thresholds_document,
+    )
+    from counterpoint.report.settings_json import thresholds_json
     from counterpoint.report.terminal import print_document
 
     if top < 1:
@@ -232,7 +239,9 @@ def _of_program(
     told = jaxlib or subject.circumstances.get("jaxlib") or installed_version()
     found = find_thresholds(subject.program, told)
     if as_json:
-        sys.stdout.write(thresholds_json(found, subject.where))
+        sys.stdout.write(
+            thresholds_json(found, subject.where, COUNTED, flags_of(found), candidates_of(found))
+        )
     else:
         print_document(thresholds_document(found, subject.where, top), sys.stdout)
 
@@ -242,13 +251,18 @@ def _of_size(
 ) -> None:
     from counterpoint.flags.advice.thresholds import layer_rule
     from counterpoint.hardware import parse_devices
-    from counterpoint.report.flags_thresholds_document import rule_document, rule_json
+    from counterpoint.report.flags_thresholds_document import (
+        rule_candidates,
+        rule_document,
+        rule_flags,
+    )
+    from counterpoint.report.settings_json import rule_json
     from counterpoint.report.terminal import print_document
 
     devices = parse_devices(target).count if target is not None else None
     rule = layer_rule(params, dtype, layers, devices, whole=whole)
     if as_json:
-        sys.stdout.write(rule_json(rule))
+        sys.stdout.write(rule_json(rule, rule_flags(rule), rule_candidates(rule)))
     else:
         print_document(rule_document(rule), sys.stdout)
 
@@ -309,7 +323,8 @@ def render_flags(  # noqa: PLR0913 - the options of the command
     for line in unwritten(settings, kind):
         print(line, file=sys.stderr)
     if json:
-        text = render_json(settings, kind, text, written)
+        omitted = [it for one in written for it in left_out(one)]
+        text = render_json(settings, kind, text, written, omitted)
     _write(text, out, source, force=force)
 
 

@@ -21,9 +21,7 @@ from counterpoint.flags.platform import family
 from counterpoint.flags.reading import read_text
 from counterpoint.flags.written import SlipKind, Written
 from counterpoint.report.flags_check_document import (
-    check_json,
     check_lines,
-    fix_json,
     fix_lines,
     nothing_lines,
     summary_lines,
@@ -79,6 +77,8 @@ def run(  # noqa: PLR0913 - the options of the command
         return _fix(found, question, out, as_json=json)
     examination = examine(found.written, question)
     if json:
+        from counterpoint.report.settings_json import check_json
+
         sys.stdout.write(check_json(examination))
         return int(examination.failed)
     if not (found.written.given or found.written.slips):
@@ -110,6 +110,8 @@ def _fix(found: Source, question: Question, out: Path | None, *, as_json: bool) 
 
         write_output(out, text)
     if as_json:
+        from counterpoint.report.settings_json import fix_json
+
         sys.stdout.write(fix_json(fixed, examination, text, undone))
     else:
         sys.stdout.write("" if out is not None else text)

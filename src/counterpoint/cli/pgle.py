@@ -25,18 +25,9 @@ from counterpoint.pgle.origin import count
 from counterpoint.pgle.profile import MEDIAN, check_percentile
 from counterpoint.pgle.subject import Subject, find_subject, is_lowered
 from counterpoint.report.document import printable
-from counterpoint.report.pgle_check_document import (
-    diff_document,
-    diff_json,
-    pgle_check_document,
-    pgle_check_json,
-)
-from counterpoint.report.pgle_profile_document import (
-    made_document,
-    made_json,
-    profile_document,
-    profile_json,
-)
+from counterpoint.report.pgle_check_document import diff_document, pgle_check_document
+from counterpoint.report.pgle_json import diff_json, made_json, pgle_check_json, profile_json
+from counterpoint.report.pgle_profile_document import made_document, profile_document
 from counterpoint.report.terminal import print_document
 
 Switch = Annotated[bool, Parameter(show_default=False)]

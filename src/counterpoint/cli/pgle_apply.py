@@ -19,7 +19,8 @@ from counterpoint.compile import Target, Workload, load_workload, own_target, pa
 from counterpoint.core.errors import UsageError
 from counterpoint.flags import parse_settings
 from counterpoint.pgle.apply import PATH, Applied, apply_profile
-from counterpoint.report.pgle_apply_document import pgle_apply_document, pgle_apply_json
+from counterpoint.report.pgle_apply_document import pgle_apply_document
+from counterpoint.report.pgle_json import pgle_apply_json
 from counterpoint.report.terminal import print_document
 from counterpoint.runs import is_run
 

@@ -20,8 +20,8 @@ from counterpoint.pgle.make import check_percentile
 from counterpoint.report.auto_document import auto_document
 from counterpoint.report.document import Document, printable
 from counterpoint.report.feedback_document import feedback_document, times_line
+from counterpoint.report.pgle_json import auto_json, feedback_json
 from counterpoint.report.terminal import plain_text, print_document
-from counterpoint.report.workflow_json import auto_json, feedback_json
 from counterpoint.workflow.feedback.auto import CALLS, Auto, How, auto_script
 from counterpoint.workflow.feedback.auto import auto as run_auto
 from counterpoint.workflow.feedback.feedback import Feedback

@@ -14,7 +14,7 @@ from counterpoint.capture.world import find_world
 from counterpoint.cli.digest import digest_lines
 from counterpoint.cli.workload import ProfileOptions, WorkloadOptions, make_request
 from counterpoint.report.runs_document import run_lines
-from counterpoint.report.runs_json import run_json
+from counterpoint.report.runs_json import runs_json
 from counterpoint.runs import Run
 
 NO_PROFILE: Final = 3
@@ -48,7 +48,7 @@ def run(
     missing = profile.is_explicit and made.outcome.ok and not made.profiles
     if not mine:
         if json:
-            sys.stdout.write(run_json(made))
+            sys.stdout.write(runs_json([made]))
         if missing or not json:
             digest = () if json else digest_lines(made)
             say = unfailing(_say)

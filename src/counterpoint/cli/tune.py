@@ -222,7 +222,8 @@ def asked_to_stop(note: Callable[[str], None]) -> Generator[Stop]:
 def print_dry_run(asked: Asked, top: int, words: str, *, as_json: bool) -> None:
     """Look at all of it, and say what would be done; `words` do it."""
     from counterpoint.report.terminal import print_document
-    from counterpoint.report.tune_dry_run import dry_run_document, dry_run_json
+    from counterpoint.report.tune_dry_run import dry_run_document
+    from counterpoint.report.tune_json import dry_run_json
     from counterpoint.tune.session import dry_run
 
     with Progress("looking at what may be changed") as progress:

@@ -20,6 +20,7 @@ from cyclopts import Parameter
 from counterpoint.cli.flags_advice import BY_SUFFIX, FormName
 from counterpoint.cli.output import WholeNumber, check_output, write_output
 from counterpoint.core.errors import InputError, UsageError
+from counterpoint.core.plain import of_plain, to_plain
 from counterpoint.flags.rendering import one_line
 from counterpoint.report.document import Document
 from counterpoint.report.terminal import plain_text
@@ -35,7 +36,6 @@ from counterpoint.report.tune_document import (
 from counterpoint.report.tune_json import tune_json
 from counterpoint.tune.conclusion.caveats import beside, lacks_profile
 from counterpoint.tune.conclusion.sentence import FAILURES
-from counterpoint.tune.journal.codec import of_plain, to_plain
 from counterpoint.tune.journal.journal import read_journal
 from counterpoint.tune.journal.lines import line_of
 from counterpoint.tune.race.race import SPENT

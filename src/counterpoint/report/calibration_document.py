@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from counterpoint.report import units
 from counterpoint.report.document import (
@@ -29,8 +28,6 @@ from counterpoint.report.findings import (
     without_middle,
 )
 from counterpoint.workflow.calibration.calibration import Calibration, Fit, StepFit
-
-SCHEMA: Final = "counterpoint.calibration/1"
 
 
 def calibration_document(found: Calibration, next: str, target: str) -> Document:
@@ -110,42 +107,6 @@ def _off(step: StepFit, predicted_s: float | None) -> str:
     if predicted_s is None or not step.measured_s:
         return units.UNKNOWN
     return f"{predicted_s / step.measured_s - 1:+.1%}"
-
-
-def calibration_json(found: Calibration, out: str | None) -> str:
-    """The same as data."""
-    data: dict[str, Any] = {
-        "schema": SCHEMA,
-        "chip": found.chip,
-        "file": out,
-        "scalars": {
-            fit.name: {
-                "before": fit.before.value,
-                "value": fit.after.value,
-                "reach": fit.after.reach,
-                "source": fit.after.source,
-                "fitted": fit.fitted,
-                "samples": fit.samples,
-                "measured_ms": fit.measured_s * 1e3,
-                "error_before": fit.error_before if fit.fitted else None,
-                "error_after": fit.error_after if fit.fitted else None,
-                "error_not_seen": fit.unseen,
-            }
-            for fit in found.fits
-        },
-        "steps": [
-            {
-                "name": it.name,
-                "measured_ms": it.measured_s * 1e3,
-                "before_ms": it.before_s * 1e3,
-                "after_ms": it.after_s * 1e3,
-                "not_seen_ms": None if it.unseen_s is None else it.unseen_s * 1e3,
-            }
-            for it in found.steps
-        ],
-        "notes": [*found.notes],
-    }
-    return json.dumps(data, indent=1, allow_nan=False) + "\n"
 
 
 GAP: Final = 2

@@ -2,174 +2,199 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Annotated
 
-from counterpoint.core.basis import Range, Unknown
-from counterpoint.diagnose.compare.comparison import Change, Comparison, Network, Schedule, Work
+import msgspec
+
+from counterpoint.core.basis import Unknown
+from counterpoint.diagnose.compare.comparison import Comparison, Network
 from counterpoint.diagnose.compare.row import Row
 from counterpoint.diagnose.compare.side import Side
 from counterpoint.diagnose.compare.step_time import StepChange, Verdict
-from counterpoint.pgle.movement import Move
-from counterpoint.report.json import Json, json_lines
-
-SCHEMA: Final = "counterpoint.compare/1"
-_DECIMALS: Final = 6
-_MS: Final = 1e3
+from counterpoint.report.json import At, Pair, Result, Why, fill, json_text
 
 
-def compare_data(found: Comparison) -> dict[str, Json]:
-    """The comparison as plain data that JSON can hold."""
-    return {
-        "schema": SCHEMA,
-        "a": _side(found.a, found.runs[0]),
-        "b": _side(found.b, found.runs[1]),
-        "same_experiment": found.same_experiment,
-        "notes": [*found.notes, *filter(None, (found.contradicted,))],
-        "step": _step(found.step),
-        "differs": [
-            {"about": str(it.about), "what": it.what, "a": it.a, "b": it.b} for it in found.differs
-        ],
-        **_work(found.work),
-    }
+class SideRead(Result):
+    """A side, of several runs the one in the middle."""
+
+    name: str
+    runs: int
+    run: Annotated[str | None, At("run.path")]
+    basis: Annotated[str | None, At("timeline.basis")]
+    devices: int | None
+    steps: int | None
+    median_step_ms: Annotated[float | None, At("times.median_ms")]
+    steps_by: Annotated[str | None, At("times.source")]
+
+
+class StepTimes(Result):
+    """The step time of both sides."""
+
+    a_ms: float | None
+    b_ms: float | None
+    change: float | None
+    range: Pair | None
+    range_of_steps: Annotated[Pair | None, At("of_steps")]
+    verdict: str
+    how: str
+
+
+class Differs(Result):
+    """What differs around the step; null: not given."""
+
+    about: str
+    what: str
+    a: str | None
+    b: str | None
+
+
+class Times(Result):
+    """A time of both sides."""
+
+    a_ms: float | None
+    b_ms: float | None
+    difference_ms: float | None
+
+
+class Part(Times):
+    """A part of the step."""
+
+    part: Annotated[str, At("what")]
+
+
+class Phase(Times):
+    """A phase of the busy time."""
+
+    phase: Annotated[str, At("what")]
+
+
+class WorkKnown(Result):
+    """Where the time of a median step goes, or why that is not known."""
+
+    known: bool
+    why_not: str | None
+    window: str | None = msgspec.field(name="of")
+    step: Times | None
+    busy: Times | None
+    idle: Times | None
+    phases_unknown: Annotated[str | None, Why("phases")]
+    moves_unknown: Annotated[str | None, Why("schedule.moves")]
+
+
+class Ops(Times):
+    """Ops that match; an empty side has none."""
+
+    a: tuple[str, ...]
+    b: tuple[str, ...]
+    matched_by: Annotated[str, At("how")]
+    category: Annotated[str | None, At("shown.category")]
+    phase: Annotated[str | None, At("shown.phase")]
+    scope: Annotated[str | None, At("shown.scope")]
+    source: Annotated[str | None, At("shown.source")]
+    noise_ms: float | None
+    clear: bool
+    a_self_ms: float | None
+    b_self_ms: float | None
+
+
+class Collective(Result):
+    """Collectives that match; pairs are A's figure and B's."""
+
+    a: tuple[str, ...]
+    b: tuple[str, ...]
+    matched_by: Annotated[str, At("row.how")]
+    kind: Annotated[str | None, At("row.shown.kind")]
+    bytes: Annotated[int | None, At("row.volume")]
+    group_size: Annotated[int | None, At("row.shown.group_size")]
+    exposed_ms: tuple[float | None, float | None]
+    wait_ms: tuple[float | None, float | None]
+    busbw_gbps: tuple[float | None, float | None]
+    clear: Annotated[bool, At("row.clear")]
+
+
+class Regrouped(Result):
+    """Collectives that were combined or split."""
+
+    a: tuple[str, ...]
+    b: tuple[str, ...]
+    kind: str
+    bytes: int | None
+
+
+class Move(Result):
+    """A collective that stands elsewhere in the schedule."""
+
+    a: Annotated[str, At("name_before")]
+    b: Annotated[str, At("name")]
+    kind: str
+    bytes: int | None
+    source: str | None
+    start_shift_us: float
+    within_us: Annotated[Pair, At("before.within_us", "after.within_us")]
+    sync: Annotated[tuple[bool, bool], At("before.sync", "after.sync")]
+
+
+class Compare(Result, tag_field="schema", tag="counterpoint.compare/1"):
+    """Two runs side by side: `counterpoint compare --json`."""
+
+    a: SideRead
+    b: SideRead
+    same_experiment: bool
+    notes: tuple[str, ...]
+    step: StepTimes
+    differs: tuple[Differs, ...]
+    work: WorkKnown
+    parts: Annotated[tuple[Part, ...], At("work.parts")]
+    phases: Annotated[tuple[Phase, ...], At("work.phases")]
+    ops: tuple[Ops, ...]
+    collectives: tuple[Collective, ...]
+    regrouped: Annotated[tuple[Regrouped, ...], At("work.schedule.regrouped")]
+    moves: Annotated[tuple[Move, ...], At("work.schedule.moves")]
 
 
 def compare_json(found: Comparison) -> str:
-    """The same as text, with each row of a table on a line of its own."""
-    return json_lines(compare_data(found))
+    """The comparison as text, with each row of a table on a line of its own."""
+    work = None if isinstance(found.work, Unknown) else found.work
+    return json_text(
+        fill(
+            Compare,
+            found,
+            a=_side(found.a, found.runs[0]),
+            b=_side(found.b, found.runs[1]),
+            notes=[*found.notes, *filter(None, (found.contradicted,))],
+            step=_step(found.step),
+            work=fill(
+                WorkKnown,
+                work,
+                known=work is not None,
+                why_not=found.work.reason if isinstance(found.work, Unknown) else None,
+            ),
+            ops=[] if work is None else [_ops(it) for it in work.ops],
+            collectives=[] if work is None else [_collective(it) for it in work.collectives],
+        )
+    )
 
 
-def _side(side: Side, runs: int) -> dict[str, Any]:
-    timeline, times = side.timeline, side.times
-    return {
-        "name": side.name,
-        "runs": runs,
-        "run": None if side.run is None else str(side.run.path),
-        "basis": None if timeline is None else str(timeline.basis),
-        "devices": None if timeline is None else len(timeline.devices),
-        "steps": None if times is None else len(times.each_s),
-        "median_step_ms": None if times is None else _ms(times.median_s * _MS),
-        "steps_by": None if times is None else times.source,
-    }
+def _side(side: Side, runs: int) -> SideRead:
+    return fill(
+        SideRead,
+        side,
+        runs=runs,
+        devices=None if side.timeline is None else len(side.timeline.devices),
+        steps=None if side.times is None else len(side.times.each_s),
+    )
 
 
-def _step(step: StepChange | Unknown) -> dict[str, Any]:
+def _step(step: StepChange | Unknown) -> StepTimes:
     if isinstance(step, Unknown):
-        return {
-            **dict.fromkeys(("a_ms", "b_ms", "change", "range", "range_of_steps")),
-            "verdict": str(Verdict.UNKNOWN),
-            "how": step.reason,
-        }
-    return {
-        "a_ms": _ms(step.a_s * _MS),
-        "b_ms": _ms(step.b_s * _MS),
-        "change": round(step.change, _DECIMALS),
-        "range": _range(step.range),
-        "range_of_steps": _range(step.of_steps),
-        "verdict": str(step.verdict),
-        "how": step.how,
-    }
+        return fill(StepTimes, None, verdict=Verdict.UNKNOWN, how=step.reason)
+    return fill(StepTimes, step)
 
 
-def _range(reach: Range | Unknown) -> list[float] | None:
-    if isinstance(reach, Unknown):
-        return None
-    return [round(reach.low, _DECIMALS), round(reach.high, _DECIMALS)]
+def _ops(row: Row) -> Ops:
+    return fill(Ops, row, a=[it.op for it in row.match.a], b=[it.op for it in row.match.b])
 
 
-def _work(work: Work | Unknown) -> dict[str, Any]:
-    if isinstance(work, Unknown):
-        return {
-            "work": {"known": False, "why_not": work.reason},
-            **{name: [] for name in ("parts", "phases", "ops", "collectives", "moves")},
-            "regrouped": [],
-        }
-    phases = work.phases
-    return {
-        "work": {
-            "known": True,
-            "why_not": None,
-            "of": str(work.window),
-            **{it.what: _change(it) for it in (work.step, work.busy, work.idle)},
-            "phases_unknown": phases.reason if isinstance(phases, Unknown) else None,
-            "moves_unknown": _why_not(work.schedule),
-        },
-        "parts": [{"part": it.what, **_change(it)} for it in work.parts],
-        "phases": []
-        if isinstance(phases, Unknown)
-        else [{"phase": it.what, **_change(it)} for it in phases],
-        "ops": [_row(row) for row in work.ops],
-        "collectives": [_network(it) for it in work.collectives],
-        "regrouped": [
-            {"a": [*it.a], "b": [*it.b], "kind": it.kind, "bytes": it.bytes}
-            for it in work.schedule.regrouped
-        ],
-        "moves": _moves(work.schedule),
-    }
-
-
-def _change(change: Change) -> dict[str, Any]:
-    return {
-        "a_ms": _ms(change.a_ms),
-        "b_ms": _ms(change.b_ms),
-        "difference_ms": _ms(change.difference_ms),
-    }
-
-
-def _row(row: Row) -> dict[str, Any]:
-    it = row.shown
-    return {
-        "a": [one.op for one in row.match.a],
-        "b": [one.op for one in row.match.b],
-        "matched_by": str(row.how),
-        "category": it.category,
-        "phase": it.phase,
-        "scope": it.scope,
-        "source": it.source,
-        "a_ms": _ms(row.a_ms),
-        "b_ms": _ms(row.b_ms),
-        "difference_ms": _ms(row.difference_ms),
-        "noise_ms": _ms(row.noise_ms),
-        "clear": row.clear,
-        "a_self_ms": _ms(row.a_self_ms),
-        "b_self_ms": _ms(row.b_self_ms),
-    }
-
-
-def _network(of: Network) -> dict[str, Any]:
-    it = of.row.shown
-    pairs = {"exposed_ms": of.exposed_ms, "wait_ms": of.wait_ms, "busbw_gbps": of.busbw_gbps}
-    return {
-        "a": [one.op for one in of.row.match.a],
-        "b": [one.op for one in of.row.match.b],
-        "matched_by": str(of.row.how),
-        "kind": it.kind,
-        "bytes": of.row.volume,
-        "group_size": it.group_size,
-        **{name: [_ms(figure) for figure in pair] for name, pair in pairs.items()},
-        "clear": of.row.clear,
-    }
-
-
-def _why_not(schedule: Schedule) -> str | None:
-    return schedule.moves.reason if isinstance(schedule.moves, Unknown) else None
-
-
-def _moves(schedule: Schedule) -> list[dict[str, Any]]:
-    return [] if isinstance(schedule.moves, Unknown) else [_move(it) for it in schedule.moves]
-
-
-def _move(move: Move) -> dict[str, Any]:
-    return {
-        "a": move.name_before,
-        "b": move.name,
-        "kind": move.kind,
-        "bytes": move.bytes,
-        "source": move.source,
-        "start_shift_us": _ms(move.start_shift_us),
-        "within_us": [_ms(move.before.within_us), _ms(move.after.within_us)],
-        "sync": [move.before.sync, move.after.sync],
-    }
-
-
-def _ms(figure: float | None) -> float | None:
-    return None if figure is None else round(figure, _DECIMALS)
+def _collective(network: Network) -> Collective:
+    match = network.row.match
+    return fill(Collective, network, a=[it.op for it in match.a], b=[it.op for it in match.b])

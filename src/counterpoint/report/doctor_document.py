@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from counterpoint.doctor.diagnosis import Checkup, SharedVerdict, Status
 from counterpoint.report.document import (
@@ -18,7 +17,6 @@ from counterpoint.report.document import (
     printable,
 )
 
-SCHEMA: Final = "counterpoint.doctor/1"
 _LOUD: Final = (Status.ERROR, Status.WARNING)
 _TITLES: Final = {
     Status.NOTE: "Notes",
@@ -34,7 +32,7 @@ def doctor_document(checkup: Checkup) -> Document:
     return Document(
         sections=tuple(_sections(checkup)),
         legend="values and limits were read on the host; recommendations name their source",
-        next=_next(checkup),
+        next=next_command(checkup),
     )
 
 
@@ -111,38 +109,10 @@ def _quiet(verdicts: tuple[SharedVerdict, ...], checkup: Checkup) -> Iterator[Bl
     yield Facts(tuple(rows))
 
 
-def _next(checkup: Checkup) -> str:
+def next_command(checkup: Checkup) -> str:
     first = next(
         (one.verdict.code for one in checkup.verdicts if one.verdict.status in _LOUD), None
     )
     if first is not None:
         return f"counterpoint explain-code {first}"
     return "counterpoint run -- python train.py"
-
-
-def doctor_json(checkup: Checkup) -> str:
-    """The report as JSON."""
-    data: dict[str, Any] = {
-        "schema": SCHEMA,
-        "failed": checkup.failed,
-        "ranks": checkup.ranks,
-        "hosts": [*checkup.hosts],
-        "verdicts": [_data(one) for one in checkup.verdicts],
-        "next": _next(checkup),
-    }
-    return json.dumps(data, indent=1, allow_nan=False) + "\n"
-
-
-def _data(one: SharedVerdict) -> dict[str, Any]:
-    verdict = one.verdict
-    return {
-        "code": verdict.code,
-        "name": verdict.name,
-        "status": str(verdict.status),
-        "found": verdict.found,
-        "wanted": verdict.wanted or None,
-        "why": verdict.why or None,
-        "remedy": verdict.remedy or None,
-        "source": verdict.source or None,
-        "hosts": [*one.hosts] or None,
-    }

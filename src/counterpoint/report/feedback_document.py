@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable
 from statistics import median_low
-from typing import Any
 
 from counterpoint.core.basis import Unknown
 from counterpoint.pgle.check import Coverage
@@ -178,41 +177,6 @@ def _shift(us: float) -> str:
     if shown(us) == 0:
         return "as before"
     return f"{abs(us):,.1f} us {'earlier' if us < 0 else 'later'}"
-
-
-def movement_data(movement: Movement | Unknown) -> dict[str, Any]:
-    """The same as plain data, uncut."""
-    if isinstance(movement, Unknown):
-        return {"why_not": movement.reason}
-    return {
-        "reordered": movement.reordered,
-        "basis": "predicted",
-        "hidden_at_most_us": {
-            "before": movement.hidden_before_us,
-            "after": movement.hidden_after_us,
-            "of": movement.transfers_us,
-        },
-        "newly_overlapped": [it.name for it in movement.newly_overlapped],
-        "no_longer_overlapped": [it.name for it in movement.no_longer_overlapped],
-        "gone": [*movement.gone],
-        "new": [*movement.new],
-        "moves": [_move_data(it) for it in movement.moves],
-    }
-
-
-def _move_data(move: Move) -> dict[str, Any]:
-    return {
-        "name": move.name,
-        "name_before": move.name_before,
-        "kind": move.kind,
-        "bytes": move.bytes,
-        "source": move.source,
-        "executions": move.executions,
-        "start_shift_us": move.start_shift_us,
-        "within_us": [move.before.within_us, move.after.within_us],
-        "hidden_us": [move.before.hidden_us, move.after.hidden_us],
-        "transfer_us": move.after.cost_us,
-    }
 
 
 def feedback_document(feedback: Feedback, top: int = 10) -> Document:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from counterpoint.flags.catalogue.history import Change, Changed, Diff
 from counterpoint.flags.catalogue.listing import Listed, Wanted, channels
@@ -26,8 +25,6 @@ from counterpoint.report.document import (
     Tone,
     printable,
 )
-
-SCHEMA: Final = "counterpoint.flags.list/1"
 
 _LEGEND: Final = "types and defaults are read out of the release itself; what a flag does is"
 
@@ -124,50 +121,6 @@ def _summary(found: Sequence[Listed], release: Release, wanted: Wanted) -> str:
 def _wider(wanted: Wanted) -> str:
     return "counterpoint flags list" + ("" if wanted.everything else " --all")
 
-
-def list_json(
-    found: Sequence[Listed], release: Release, wanted: Wanted, does: Mapping[str, str]
-) -> str:
-    """The same, uncut."""
-    data = {
-        "schema": SCHEMA,
-        "jaxlib": release.version,
-        "asked": release.asked,
-        "changed_since": wanted.changed_since,
-        "flags": [
-            {
-                **flag_data(one.flag),
-                "since": one.first,
-                "until": one.last,
-                "does": does.get(one.flag.name),
-                "changes": [
-                    {"version": c.version, "what": c.what, "before": c.before, "after": c.after}
-                    for c in one.changes
-                ],
-            }
-            for one in found
-        ],
-    }
-    return json.dumps(data, indent=1) + "\n"
-
-
-def flag_data(flag: Flag) -> dict[str, Any]:
-    """A flag as JSON can hold it."""
-    return {
-        "name": flag.name,
-        "type": flag.type,
-        "default": flag.default,
-        "values": [*flag.values],
-        "enum": [*flag.enum],
-        "channels": [str(channel) for channel in channels(flag)],
-        "no_op": flag.no_op,
-        "deprecated": flag.deprecated,
-        "alias_of": flag.alias_of,
-        "fatal": flag.fatal,
-    }
-
-
-FLAGS_DIFF_DOCUMENT_SCHEMA: Final = "counterpoint.flags.diff/1"
 
 _NAME: Final = Column("name", Kind.WORD)  # whole: it is to be copied
 _ORDER: Final = (
@@ -291,29 +244,6 @@ def _ways(flag: Flag) -> str:
     return ", ".join(way for way, there in ways if there) or "environment"
 
 
-def diff_json(diff: Diff) -> str:
-    """The same, uncut."""
-    data: dict[str, Any] = {
-        "schema": FLAGS_DIFF_DOCUMENT_SCHEMA,
-        "before": diff.before,
-        "after": diff.after,
-        "removed": [{**flag_data(one.flag), "use": [*one.use]} for one in diff.removed],
-        "renamed": [
-            {"before": one.before.name, "after": one.after.name, "taken": one.taken}
-            for one in diff.renamed
-        ],
-        "changed": [
-            {"name": one.flag.name, "what": one.what, "before": one.before, "after": one.after}
-            for one in diff.changed
-        ],
-        "added": [flag_data(flag) for flag in diff.added],
-    }
-    return json.dumps(data, indent=1) + "\n"
-
-
-FLAGS_REFRESH_DOCUMENT_SCHEMA: Final = "counterpoint.flags.refresh/1"
-
-
 def refresh_document(learnt: Learnt, news: Diff, where: Path, plugin: Plugin | None) -> Document:
     """The report; `news` is from the nearest release that was known."""
     release = learnt.release
@@ -375,37 +305,3 @@ def plugin_section(plugin: Plugin) -> Section:
         columns=(Column("option", Kind.WORD), Column("where", Kind.WORD)), rows=tuple(rows)
     )
     return Section("Plugin", f"{told} but for {plugin.differences}", (table,))
-
-
-def refresh_json(learnt: Learnt, news: Diff, where: Path, plugin: Plugin | None) -> str:
-    """The same as JSON; `news` as `flags diff` has it."""
-    data: dict[str, Any] = {
-        "schema": FLAGS_REFRESH_DOCUMENT_SCHEMA,
-        "jaxlib": learnt.version,
-        "jax": learnt.jax,
-        "library": str(learnt.shared_object),
-        "written_to": str(where),
-        "flags": len(learnt.release.flags),
-        "jax_options": len(learnt.release.jax),
-        "news": json.loads(diff_json(news)),
-        "plugin": None if plugin is None else plugin_data(plugin),
-    }
-    return json.dumps(data, indent=1) + "\n"
-
-
-def plugin_json(plugin: Plugin) -> str:
-    """A plugin alone as JSON."""
-    data = {"schema": FLAGS_REFRESH_DOCUMENT_SCHEMA, "jaxlib": None, "plugin": plugin_data(plugin)}
-    return json.dumps(data, indent=1) + "\n"
-
-
-def plugin_data(plugin: Plugin) -> dict[str, Any]:
-    """A plugin as JSON can hold it."""
-    return {
-        "library": str(plugin.shared_object),
-        "jaxlib": plugin.release.version,
-        "options": plugin.fields,
-        "only_in_plugin": [*plugin.more],
-        "only_in_jaxlib": [*plugin.fewer],
-        "other": [*plugin.other],
-    }

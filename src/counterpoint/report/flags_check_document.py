@@ -5,9 +5,8 @@ Nothing that draws on a terminal is loaded: the command is to answer in a blink.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from counterpoint.flags.lint.check import Examination
 from counterpoint.flags.lint.context import Remark, Severity, advice_of, what_is_lost
@@ -18,8 +17,6 @@ from counterpoint.report.units import printable
 if TYPE_CHECKING:
     from counterpoint.flags.lint.fix import Fixed
 
-SCHEMA: Final = "counterpoint.flags.check/1"
-FIX_SCHEMA: Final = "counterpoint.flags.fix/1"
 
 _FLAGS: Final = (Channel.XLA_FLAGS, Channel.LIBTPU_INIT_ARGS, Channel.COMPILER_OPTIONS)
 """What XLA reads when it starts, or compiles."""
@@ -120,76 +117,6 @@ def some(what: str, said: Sequence[str]) -> Iterator[str]:
     yield from (printable(f"{what}: {one}") for one in said[:_LISTED])
     if len(said) > _LISTED:
         yield f"{what}: {len(said) - _LISTED} more, which --json lists"
-
-
-def check_json(found: Examination) -> str:
-    """Everything as JSON."""
-    return _dumped(
-        {
-            "schema": SCHEMA,
-            "where": found.written.where,
-            "form": found.written.form,
-            **_asked(found),
-            "programs": len(found.written.programs),
-            "settings": found.settings,
-            "notes": list(found.written.notes),
-            "unread": list(found.written.not_read),
-            "remarks": [_remark(one) for one in found.remarks],
-            "counts": {str(one): found.count(one) for one in Severity},
-        }
-    )
-
-
-def fix_json(fixed: Fixed, found: Examination, text: str, undone: tuple[Remark, ...] = ()) -> str:
-    """The corrected settings and what was done as JSON."""
-    return _dumped(
-        {
-            "schema": FIX_SCHEMA,
-            "where": found.written.where,
-            "form": found.written.form,
-            **_asked(found),
-            "fixed": text,
-            "mended": [_remark(one) for one in fixed.made],
-            "omitted": [
-                {"text": slip.text, "why": slip.why, "place": str(slip.place)}
-                for slip in fixed.omitted
-            ],
-            "left": [_remark(one) for one in (*undone, *found.remarks)],
-        }
-    )
-
-
-def _asked(found: Examination) -> dict[str, Any]:
-    told = found.confirmation
-    compiler = {
-        "asked": told is not None and told.note is None,
-        "jaxlib": told.version if told else None,
-        "note": told.note if told else "not asked for",
-    }
-    jaxlib = {"asked": found.asked, "table": found.table}
-    return {"jaxlib": jaxlib, "chip": found.chip, "compiler": compiler}
-
-
-def _remark(one: Remark) -> dict[str, Any]:
-    mend = one.mend and {
-        "instead": [list(pair) for pair in one.mend.instead],
-        "safe": one.mend.safe,
-    }
-    return {
-        "code": one.code,
-        "severity": str(one.severity),
-        "channel": str(one.channel),
-        "name": one.name,
-        "text": one.text,
-        "place": {"where": one.place.where, "line": one.place.line},
-        "message": one.message,
-        "advice": one.advice,
-        "mend": mend,
-    }
-
-
-def _dumped(what: dict[str, Any]) -> str:
-    return json.dumps(what, indent=2, ensure_ascii=False) + "\n"
 
 
 def _setting(one: Remark) -> str:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any, Final
+from typing import Final
 
 from counterpoint.flags.advice.recommend import Advised, Recommendation
 from counterpoint.flags.rendering import render
@@ -22,7 +21,6 @@ from counterpoint.report.document import (
     printable,
 )
 
-SCHEMA: Final = "counterpoint.flags.recommend/1"
 _LEGEND: Final = (
     "Candidates, to be confirmed: on a run that is good already most single flags change nothing"
     " or cost something (published sweeps: -4 % to +1 % each, repeated runs 1.3 % apart). Compare"
@@ -114,44 +112,3 @@ def _left_out(found: Recommendation, top: int) -> Section:
     more = len(found.dropped) - top
     summary = f"{len(found.dropped)}" + (f", {top} of them here" if more > 0 else "")
     return Section("Left out", summary, (Table(columns=columns, rows=rows),))
-
-
-def recommendation_json(found: Recommendation) -> str:
-    """Everything."""
-    here = found.situation
-    settings = found.settings
-    data: dict[str, Any] = {
-        "schema": SCHEMA,
-        "for": [*here.workloads],
-        "goal": here.goal,
-        "jaxlib": here.release.asked,
-        "catalogue": here.release.version,
-        "chip": here.chip,
-        "hosts": here.hosts,
-        "devices": here.devices,
-        "program": here.program.name if here.program else None,
-        "lines": [_line_data(one) for one in found.lines],
-        "left_out": [
-            {"name": it.name, "value": it.value or None, "recipe": it.recipe, "why": it.why}
-            for it in found.dropped
-        ],
-        "advice": [{"about": name, "text": text} for name, text in found.advice],
-        "gpus_per_process": found.layout.gpus_per_process if found.layout else None,
-        "xla_flags": settings.flags,
-        "environment": settings.variables,
-    }
-    return json.dumps(data, indent=1, allow_nan=False) + "\n"
-
-
-def _line_data(one: Advised) -> dict[str, Any]:
-    line = one.line
-    return {
-        "name": line.name,
-        "value": line.value,
-        "channel": str(line.channel),
-        "reason": line.reason,
-        "basis": line.basis,
-        "known": line.known or None,
-        "recipes": [*one.recipes],
-        "source": one.source,
-    }

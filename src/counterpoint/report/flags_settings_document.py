@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Final
 
 from counterpoint.flags.effective import Difference, Outcome, Used
 from counterpoint.flags.settings import Changed, Channel, Settings
@@ -22,9 +21,6 @@ from counterpoint.report.document import (
     Table,
     printable,
 )
-
-SCHEMA: Final = "counterpoint.flags.render/1"
-DIFFERENCE_SCHEMA: Final = "counterpoint.flags.render-diff/1"
 
 _LOST: Final = {
     SlipKind.STRAY: "not a flag",
@@ -44,7 +40,7 @@ _TITLES: Final = {
 
 def unread(written: Written) -> Iterator[str]:
     """What is not in the settings that were read, one line each."""
-    for place, text, why in _left_out(written):
+    for place, text, why in left_out(written):
         yield printable(f"left out: {place}: {text} ({why})")
     for part in written.not_read:
         yield printable(f"not read: {written.where}: {part}")
@@ -62,35 +58,13 @@ def unwritten(settings: Settings, form: str) -> Iterator[str]:
     )
 
 
-def _left_out(written: Written) -> Iterator[tuple[Place, str, str]]:
+def left_out(written: Written) -> Iterator[tuple[Place, str, str]]:
     """Where, what, and why in a few words."""
     for slip in written.slips:
         if slip.kind in _LOST:
             yield slip.place, slip.text, _LOST[slip.kind]
         yield from ((one.place, one.text, "behind what stops XLA") for one in slip.lost)
     yield from ((one.place, one.text, why) for one, why in written.refused)
-
-
-def render_json(settings: Settings, form: str, text: str, sources: Sequence[Written]) -> str:
-    """The settings, the text, and what was left out of which source."""
-    data: dict[str, Any] = {
-        "schema": SCHEMA,
-        "sources": [{"where": one.where, "form": one.form} for one in sources],
-        "xla_flags": [list(pair) for pair in settings.xla],
-        "compiler_options": dict(settings.options),
-        "environment": settings.variables,
-        "layout": asdict(settings.layout) if settings.layout else None,
-        "form": form,
-        "text": text,
-        "left_out": [
-            {"where": at.where, "line": at.line, "text": text, "why": why}
-            for one in sources
-            for at, text, why in _left_out(one)
-        ],
-        "unread": [{"where": one.where, "part": it} for one in sources for it in one.not_read],
-        "notes": [{"where": one.where, "note": note} for one in sources for note in one.notes],
-    }
-    return json.dumps(data, indent=1) + "\n"
 
 
 def difference_document(changes: Sequence[Changed], before: Sequence[str], after: str) -> Document:
@@ -121,27 +95,6 @@ def _row(one: Changed) -> tuple[str, str, str]:
 def _value(value: str | None) -> str:
     return "-" if value is None else printable(value) or '""'
 
-
-def difference_json(changes: Sequence[Changed], before: Sequence[str], after: str) -> str:
-    """The same as data; null stands for a setting that is not given."""
-    data = {
-        "schema": DIFFERENCE_SCHEMA,
-        "before": list(before),
-        "after": after,
-        "changes": [
-            {
-                "channel": str(one.channel),
-                "name": one.name,
-                "before": one.before,
-                "after": one.after,
-            }
-            for one in changes
-        ],
-    }
-    return json.dumps(data, indent=1) + "\n"
-
-
-FLAGS_EFFECTIVE_DOCUMENT_SCHEMA: Final = "counterpoint.flags.effective/1"
 
 _ORDER: Final = (
     Outcome.IGNORED,
@@ -176,7 +129,7 @@ class Effective:
 def effective_document(found: Effective) -> Document:
     """The report."""
     sections = [_head(found), *_asked(found), *_elsewhere(found), *_differences(found)]
-    return Document(sections=tuple(sections), legend="", next=printable(_next(found)))
+    return Document(sections=tuple(sections), legend="", next=printable(next_command(found)))
 
 
 def _head(found: Effective) -> Section:
@@ -277,37 +230,10 @@ def _printable(cells: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(printable(cell) for cell in row) for row in cells)
 
 
-def _next(found: Effective) -> str:
+def next_command(found: Effective) -> str:
     if found.lost:
         return shlex.join(["counterpoint", "flags", "show", found.lost[0].name])
     if found.asked is None:
         shown = [found.used[0].name] if found.used else []
         return shlex.join(["counterpoint", "flags", *(["show", *shown] if shown else ["list"])])
     return shlex.join(["counterpoint", "flags", "check", found.asked])
-
-
-def effective_json(found: Effective) -> str:
-    """The same as data, uncut. Null is what is not known, or the default of a module."""
-    data: dict[str, Any] = {
-        "schema": FLAGS_EFFECTIVE_DOCUMENT_SCHEMA,
-        "source": found.where,
-        "module": found.module,
-        "modules": [*found.modules],
-        "jaxlib": found.jaxlib,
-        "asked_by": found.asked,
-        "flags": [
-            {
-                "name": one.name,
-                "outcome": one.outcome.name.lower(),
-                "asked": one.asked,
-                "used": one.used,
-                "note": one.note,
-            }
-            for one in found.used
-        ],
-        "differences": [
-            {"name": one.name, "by_module": dict(one.by_module)} for one in found.differences
-        ],
-        "next": _next(found),
-    }
-    return json.dumps(data, indent=1, allow_nan=False) + "\n"

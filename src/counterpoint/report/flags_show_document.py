@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Final
 
-from counterpoint.flags.catalogue.about import Note, Reader
+from counterpoint.flags.catalogue.about import Reader
 from counterpoint.flags.catalogue.history import Change
 from counterpoint.flags.catalogue.lookup import releases
 from counterpoint.flags.catalogue.standing import State, came
@@ -26,9 +25,7 @@ from counterpoint.report.document import (
     Tone,
     printable,
 )
-from counterpoint.report.flags_catalogue_document import flag_data, release_notes
-
-SCHEMA: Final = "counterpoint.flags.show/1"
+from counterpoint.report.flags_catalogue_document import release_notes
 
 _XLA: Final = (Reader.XLA, Reader.COMPILE)
 _EMPTY: Final = '""'
@@ -169,7 +166,7 @@ def _since(shown: Shown) -> str | None:
 def _until(shown: Shown) -> str | None:
     if shown.history is not None and shown.history.last is not None:
         return f"jaxlib {shown.history.last}; {shown.history.since} does not take it in XLA_FLAGS"
-    went = [one.version for one in _all_changes(shown) if one.what == "removed"]
+    went = [one.version for one in all_changes(shown) if one.what == "removed"]
     if shown.reader is Reader.JAX and went:
         return f"before jaxlib {went[-1]}"
     if shown.history is None and shown.gone is not None:
@@ -179,14 +176,14 @@ def _until(shown: Shown) -> str | None:
     return f"before {shown.variable.until}"
 
 
-def _all_changes(shown: Shown) -> tuple[Change, ...]:
+def all_changes(shown: Shown) -> tuple[Change, ...]:
     return shown.history.changes if shown.history else ()
 
 
 def _changes(shown: Shown) -> Iterator[Fact]:
     """What changed about it since it came, by release; that it came and went is said already."""
     by_release: dict[str, list[Change]] = {}
-    for one in _all_changes(shown):
+    for one in all_changes(shown):
         if one.what not in ("added", "removed"):
             by_release.setdefault(one.version, []).append(one)
     for version, group in by_release.items():
@@ -273,77 +270,3 @@ def _next(shown: Shown) -> str:
     if recipe is not None:
         return f"counterpoint run --settings {recipe} -- python train.py"
     return "counterpoint flags list --grep " + shlex.quote(shown.name.rpartition("_")[2])
-
-
-def show_json(shown: Shown) -> str:
-    """The same as data, with all notes, whatever release they hold for."""
-    about = shown.about
-    data: dict[str, Any] = {
-        "schema": SCHEMA,
-        "jaxlib": {"asked": shown.release.asked, "table": shown.release.version},
-        "chip": shown.chip,
-        "name": shown.name,
-        "reader": str(shown.reader),
-        "state": shown.state.name.lower(),
-        "flag": None if shown.flag is None else flag_data(shown.flag),
-        "variable": _variable(shown),
-        "default": shown.default,
-        "first": shown.history.first if shown.history else None,
-        "last": shown.history.last if shown.history else None,
-        "changes": [
-            {"version": one.version, "what": one.what, "before": one.before, "after": one.after}
-            for one in _all_changes(shown)
-        ],
-        "use": [*shown.use],
-        "value": shown.value,
-        "verdicts": [_verdict_data(one) for one in shown.verdicts],
-        "about": None
-        if about is None
-        else {
-            "does": about.does,
-            "trades": about.trades,
-            "workloads": [*about.workloads],
-            "needs": [*about.needs],
-            "process_only": about.process_only,
-            "notes": [_note_data(one, shown) for one in about.notes],
-            "sources": [*about.sources],
-        },
-        "recipes": [{"name": name, "what": what} for name, what in shown.recipes],
-        "rules": [{"code": code, "title": title} for code, title in shown.rules],
-        "pages": [{"title": title, "values": [*values]} for title, values in shown.pages],
-    }
-    return json.dumps(data, indent=1) + "\n"
-
-
-def _variable(shown: Shown) -> dict[str, Any] | None:
-    variable = shown.variable
-    if variable is None:
-        return None
-    return {
-        "type": variable.type or None,
-        "values": [*variable.values],
-        "since": variable.since,
-        "until": variable.until,
-    }
-
-
-def _verdict_data(verdict: Verdict) -> dict[str, Any]:
-    return {
-        "channel": str(verdict.channel) if verdict.channel else None,
-        "taken": verdict.taken,
-        "takes": verdict.takes or None,
-        "meant": verdict.meant,
-        "is_default": verdict.is_default,
-        "ends": verdict.ends,
-        "instead": [f"{name}={value}" for name, value in verdict.instead],
-    }
-
-
-def _note_data(note: Note, shown: Shown) -> dict[str, Any]:
-    return {
-        "text": note.text,
-        "since": note.since,
-        "until": note.until,
-        "chips": [kind.value for kind in note.chips],
-        "holds": note.holds(shown.release.version, shown.chip),
-    }

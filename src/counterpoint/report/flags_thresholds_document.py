@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from counterpoint.flags.advice.combiner import DEFAULT
 from counterpoint.flags.advice.thresholds import (
@@ -32,8 +31,7 @@ from counterpoint.report.document import (
     printable,
 )
 
-SCHEMA: Final = "counterpoint.flags.thresholds/1"
-_COUNTED: Final = {
+COUNTED: Final = {
     "all-gather": "the gathered whole",
     "all-reduce": "the reduced whole",
     "reduce-scatter": "what one device keeps",
@@ -56,6 +54,11 @@ def rule_flags(rule: LayerRule) -> tuple[str, ...]:
     """The flags that the layer rule gives."""
     chosen = (("all-gather", rule.gather_threshold), ("reduce-scatter", rule.scatter_threshold))
     return tuple(f"--{flag_of(kind)}={value}" for kind, value in chosen if value is not None)
+
+
+def rule_candidates(rule: LayerRule) -> tuple[str, ...]:
+    """The all-reduce thresholds that the layer rule gives, to try one at a time."""
+    return tuple(f"--{flag_of('all-reduce')}={it}" for it in rule.candidates)
 
 
 def _marked(flag: str) -> str:
@@ -92,7 +95,7 @@ def rule_document(rule: LayerRule) -> Document:
     ]
     if rule.gradient_bytes is not None:
         rows.append(Fact("all gradients", f"{rule.layers} layers: {_bytes(rule.gradient_bytes)}"))
-    tries = tuple(f"--{flag_of('all-reduce')}={it}" for it in rule.candidates)
+    tries = rule_candidates(rule)
     return Document(
         sections=(
             Section("Layer rule", "rule of thumb", (Facts(tuple(rows)),)),
@@ -146,7 +149,7 @@ def _kind(kind: Combining, top: int) -> Section:
         _table(_shown(kind, top)),
         Prose(_words(kind)),
     ]
-    return Section(kind.kind, f"counted: {_COUNTED[kind.kind]}", tuple(blocks))
+    return Section(kind.kind, f"counted: {COUNTED[kind.kind]}", tuple(blocks))
 
 
 def _sizes(sites: Sequence[Site], top: int) -> str:
@@ -231,77 +234,3 @@ def _bytes(count: int) -> str:
 
 def _next(where: str) -> str:
     return f"counterpoint flags recommend --for fsdp --program {shlex.quote(where)}"
-
-
-def thresholds_json(found: Thresholds, where: str) -> str:
-    """Everything, uncut."""
-    data: dict[str, Any] = {
-        "schema": SCHEMA,
-        "basis": "predicted",
-        "program": where,
-        "module": found.program,
-        "unrolled": found.unrolled,
-        "kinds": [_kind_data(kind) for kind in found.kinds],
-        "rule": None,
-        "flags": [*flags_of(found)],
-        "all_reduce_candidates": [*candidates_of(found)],
-    }
-    return json.dumps(data, indent=1, allow_nan=False) + "\n"
-
-
-def rule_json(rule: LayerRule) -> str:
-    """The layer rule, in the same form."""
-    data: dict[str, Any] = {
-        "schema": SCHEMA,
-        "basis": "rule of thumb",
-        "program": None,
-        "module": None,
-        "unrolled": None,
-        "kinds": [],
-        "rule": {
-            "params_per_layer": rule.params,
-            "dtype": rule.dtype,
-            "layers": rule.layers,
-            "layer_bytes": rule.layer_bytes,
-            "reduce_scatter_shard_bytes": rule.shard_bytes,
-            "gradient_bytes": rule.gradient_bytes,
-        },
-        "flags": [*rule_flags(rule)],
-        "all_reduce_candidates": [f"--{flag_of('all-reduce')}={it}" for it in rule.candidates],
-    }
-    return json.dumps(data, indent=1, allow_nan=False) + "\n"
-
-
-def _kind_data(kind: Combining) -> dict[str, Any]:
-    return {
-        "kind": kind.kind,
-        "flag": kind.flag,
-        "counted": _COUNTED[kind.kind],
-        "observed": kind.observed,
-        "total_bytes": kind.total,
-        "default": _step_data(kind.default),
-        "loop_threshold_bytes": kind.layer,
-        "choice_bytes": kind.choice,
-        "sites": [
-            {
-                "computation": site.computation,
-                "times": site.times,
-                "in_loop": site.in_loop,
-                "pipelined": site.pipelined,
-                "bytes": [*site.sizes],
-            }
-            for site in kind.sites
-        ],
-        "steps": [_step_data(step) for step in kind.steps],
-        "candidates": [_step_data(step) for step in kind.candidates],
-    }
-
-
-def _step_data(step: Step) -> dict[str, Any]:
-    return {
-        "threshold_bytes": step.threshold,
-        "collectives": step.collectives,
-        "launches": step.launches,
-        "largest_bytes": step.largest,
-        "exact": step.exact,
-    }

@@ -1,186 +1,248 @@
-"""`explain` as JSON: the schema `counterpoint.explain/1`, docs/reference/explain-json.md.
+"""Result: what `--json` prints, as one type per command, from which its schema is made.
 
-Every key is always there; what is not known is null, never 0 or NaN. Nothing is cut: all ops, all
-collectives. Times are milliseconds to the nanosecond.
+A Result is filled from what a command found. Each field takes the attribute, key or column of its
+own name; `At` names another one, and a field in milliseconds (`step_ms`) takes one in seconds
+(`step_s`). A field with one possible value has that value. What is not known (None, Unknown, NaN)
+becomes null, never 0; `Why` gives the reason.
+Figures are rounded to six decimals, which is a nanosecond where they are milliseconds.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict
-from typing import Final, TypeAlias
+import math
+import types
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import PurePath
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    Literal,
+    TypeAlias,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
-import polars as pl
+import msgspec
 
 from counterpoint.core.basis import Range, Unknown
-from counterpoint.diagnose.explain import Explanation
-from counterpoint.diagnose.finding import Finding
-from counterpoint.diagnose.metrics.ops import SCHEMA as GROUP_KEYS
-from counterpoint.diagnose.metrics.ops import all_groups
-from counterpoint.diagnose.step import Breakdown, Phases, StepTimes
-from counterpoint.report import units
-from counterpoint.runs import Run
-from counterpoint.runs.score import score_of_steps
-
-SCHEMA: Final = "counterpoint.explain/1"
-
-Json: TypeAlias = "Mapping[str, Json] | list[Json] | str | float | int | bool | None"
 
 _DECIMALS: Final = 6
 _DIGITS: Final = 6
-
-_OP_KEYS: Final = (
-    *("op", "category", "phase", "scope", "source", "count", "self_ms", "share"),
-    *("program", "flops", "bytes_accessed"),
-)
-_COLLECTIVE_KEYS: Final = (
-    *("op", "kind", "bytes", "group_size", "count", "total_ms", "exposed_ms", "hidden_share"),
-    *("wait_ms", "algbw_gbps", "busbw_gbps", "median_ms", "transfer_ms", "mean_transfer_ms"),
-    "slack_ms",
-    *("message_bytes", "phase", "scope", "source", "program"),
-)
-_LARGE: Final = frozenset({"flops", "bytes_accessed", "flops_per_s", "bytes_per_s"})
-"""Figures of which the first digits count, not those behind the point."""
-
-_BREAKDOWN_KEYS: Final = tuple(Breakdown.__dataclass_fields__)
-_PHASE_KEYS: Final = tuple(Phases.__dataclass_fields__)
+_UNITS: Final = (("s", 1e3), ("ps", 1e-9))
+"""Milliseconds in the units that times are kept in."""
+R = TypeVar("R", bound="Result")
+_Maker: TypeAlias = Callable[[Any], Any]
 
 
-def explain_data(explanation: Explanation, run: Run | None = None) -> dict[str, Json]:
-    """The explanation as plain data that JSON can hold; `run` is the Run that was read."""
-    return {
-        "schema": SCHEMA,
-        "run": None if run is None else _run(run),
-        "inputs": [*explanation.inputs],
-        "notes": [*explanation.notes],
-        "truncated": explanation.truncated,
-        "basis": explanation.basis,
-        "step": explanation.step,
-        "selected_devices": (
-            None if explanation.selected_devices is None else [*explanation.selected_devices]
-        ),
-        "hosts": len(explanation.hosts),
-        "devices": explanation.device_count,
-        "device_kind": explanation.device_kind,
-        "host_clocks": _host_clocks(explanation),
-        "programs": [_record(asdict(program)) for program in explanation.programs],
-        "steps": _steps(explanation.steps, run),
-        "breakdown": _parts(explanation.breakdown, _BREAKDOWN_KEYS),
-        "device_breakdowns": [
-            {"device": device, **_parts(parts, _BREAKDOWN_KEYS)}
-            for device, parts in sorted(explanation.device_breakdowns.items())
-        ],
-        "phases": _parts(explanation.phases, _PHASE_KEYS),
-        "ops": _rows(explanation.ops, _OP_KEYS),
-        "groups": _rows(all_groups(explanation.ops), tuple(GROUP_KEYS)),
-        "collectives": _rows(explanation.collectives, _COLLECTIVE_KEYS),
-        "utilisation": _record(asdict(explanation.utilisation)),
-        "findings": [_finding(finding) for finding in explanation.findings],
-    }
+@dataclass(frozen=True, slots=True)
+class At:
+    """The attribute that a field takes, by its path: `At("before.within_us")`; of several, all."""
+
+    paths: tuple[str, ...]
+
+    def __init__(self, *paths: str) -> None:
+        object.__setattr__(self, "paths", paths)
+
+    def take(self, found: object) -> object:
+        """The attribute; None where something on the way to it is not known."""
+        values = tuple(_walk(found, path) for path in self.paths)
+        return values[0] if len(values) == 1 else values
 
 
-def explain_json(explanation: Explanation, run: Run | None = None) -> str:
-    """The same as text, with each op, collective and finding on a line of its own."""
-    return json_lines(explain_data(explanation, run))
+@dataclass(frozen=True, slots=True)
+class Why:
+    """The reason why the attribute is unknown; null where it is known."""
+
+    path: str
+
+    def take(self, found: object) -> object:
+        """The reason."""
+        value = _walk(found, self.path)
+        return value.reason if isinstance(value, Unknown) else None
 
 
-def json_lines(data: Mapping[str, Json]) -> str:
-    """An object as text, where rows of a table have a line each."""
-    entries = (f"{json.dumps(key)}: {_lines(value)}" for key, value in data.items())
+@dataclass(frozen=True, slots=True)
+class _Rounding:
+    """Six decimals, unless a figure is to be kept as it is, or its first digits are what counts."""
+
+    round: Callable[[float], float]
+
+
+class _EmptyIsNull:
+    """A mark for what is null where there is nothing in it."""
+
+
+Words: TypeAlias = Annotated[str | None, _EmptyIsNull]
+"""A text; null where it is empty."""
+Some: TypeAlias = Annotated[tuple[str, ...] | None, _EmptyIsNull]
+"""Texts; null where there are none."""
+Exact: TypeAlias = Annotated[float, _Rounding(float)]
+"""A figure that is not rounded."""
+Large: TypeAlias = Annotated[float, _Rounding(lambda figure: float(f"{figure:.{_DIGITS}g}"))]
+"""A figure of which the first digits count, not those behind the point."""
+Pair: TypeAlias = tuple[float, float]
+"""The two ends of a range, or the figures of A and B."""
+Pairs: TypeAlias = tuple[tuple[str, str], ...]
+"""Names and values, in order; a name may come twice."""
+
+
+class Result(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """An object of the JSON, each key of which is always there."""
+
+
+def fill(kind: type[R], found: object, /, **given: object) -> R:
+    """A Result of this kind, filled from what was found, and from fields that are given."""
+    fields = _fields(kind)
+    if strange := given.keys() - fields.keys():
+        raise TypeError(f"{kind.__name__} has no {', '.join(sorted(strange))}")
+    values: dict[str, Any] = {}
+    for name, (take, make) in fields.items():
+        values[name] = make(given[name] if name in given else take(found))
+    return kind(**values)
+
+
+def json_text(result: Result) -> str:
+    """The JSON: a line for each key, and one for each row of a table."""
+    entries = (f"{json.dumps(key)}: {_lines(value)}" for key, value in plain(result).items())
     return "{\n" + ",\n".join(entries) + "\n}\n"
 
 
-def _lines(value: Json) -> str:
-    if isinstance(value, list) and value and isinstance(value[0], Mapping):
-        return "[\n" + ",\n".join(f" {json.dumps(row, allow_nan=False)}" for row in value) + "\n]"
+def plain(result: Result) -> dict[str, Any]:
+    """The same as plain data."""
+    return cast("dict[str, Any]", msgspec.to_builtins(result))
+
+
+def _lines(value: object) -> str:
+    if isinstance(value, list | tuple) and value and isinstance(value[0], dict):
+        rows = cast("Iterable[object]", value)
+        return "[\n" + ",\n".join(f" {json.dumps(row, allow_nan=False)}" for row in rows) + "\n]"
     return json.dumps(value, allow_nan=False)
 
 
-def _run(run: Run) -> dict[str, Json]:
-    return {
-        "path": str(run.path),
-        "outcome": str(run.outcome.kind),
-        "detail": run.outcome.detail or None,
-    }
+def _walk(found: object, path: str) -> object:
+    for name in path.split("."):
+        if found is None or isinstance(found, Unknown):
+            return None
+        found = _get(found, name)
+    return found
 
 
-def _host_clocks(explanation: Explanation) -> list[Json]:
-    return [
-        {
-            "name": host.name,
-            "source": host.source,
-            "clock_offset_ms": _figure(
-                "ms", None if host.clock_offset_ps is None else host.clock_offset_ps / 1e9
-            ),
-        }
-        for host in explanation.hosts
-    ]
+def _get(found: object, name: str) -> object:
+    if isinstance(found, Mapping):
+        return cast("Mapping[str, object]", found)[name]
+    if name.endswith("_ms") and not hasattr(found, name):
+        for unit, scale in _UNITS:
+            if hasattr(found, kept := name.removesuffix("ms") + unit):
+                return _scaled(getattr(found, kept), scale)
+    return getattr(found, name)
 
 
-def _steps(steps: StepTimes, run: Run | None) -> dict[str, Json]:
-    counted = None if run is None else score_of_steps(run)
-    own = {
-        "run_median_ms": None if counted is None else counted.seconds * 1e3,
-        "run_steps": None if counted is None else counted.steps,
-    }
-    return _record({**asdict(steps), **own})
+def _scaled(value: Any, by: float) -> Any:  # noqa: ANN401
+    if isinstance(value, Range):
+        return Range(value.low * by, value.high * by)
+    if isinstance(value, Mapping):
+        items = cast("Mapping[object, object]", value).items()
+        return {key: _scaled(it, by) for key, it in items}
+    if isinstance(value, tuple):
+        return tuple(_scaled(it, by) for it in cast("tuple[object, ...]", value))
+    return value * by if isinstance(value, int | float) else value
 
 
-def _parts(parts: Breakdown | Phases | None, keys: tuple[str, ...]) -> dict[str, Json]:
-    """The parts of a step; where they are not known, the same keys with null."""
-    return _record({key: None if parts is None else getattr(parts, key) for key in keys})
+@cache
+def _fields(kind: type[Result]) -> dict[str, tuple[_Maker, _Maker]]:
+    """The function that takes each field and the one that makes its value, by name."""
+    hints, fields = get_type_hints(kind, include_extras=True), msgspec.structs.fields(kind)
+    return {it.name: (_taker(it.name, hints[it.name]), _maker(hints[it.name])) for it in fields}
 
 
-def _rows(frame: pl.DataFrame, keys: tuple[str, ...]) -> list[Json]:
-    return [_record(row) for row in frame.select(keys).iter_rows(named=True)]
+def _taker(name: str, kind: Any) -> _Maker:  # noqa: ANN401
+    origin, inner = get_origin(kind), get_args(kind)
+    if kind is type(None):
+        return lambda _: None
+    if origin is Literal and len(inner) == 1:
+        return lambda _: inner[0]
+    marks = inner[1:] if origin is Annotated else ()
+    return next((it for it in marks if isinstance(it, At | Why)), At(name)).take
 
 
-def _finding(finding: Finding) -> dict[str, Json]:
-    return {
-        "code": finding.code,
-        "title": finding.title,
-        "detail": finding.detail,
-        "saves_ms": _range(finding.saves_ms),
-        "basis": str(finding.basis),
-        "evidence": [
-            {
-                "what": evidence.what,
-                "ms": _figure("ms", evidence.ms),
-                "spans": [*evidence.spans],
-            }
-            for evidence in finding.evidence
-        ],
-        "remedy": finding.remedy.text,
-        "settings": {
-            "xla": dict(finding.remedy.flags),
-            "env": dict(finding.remedy.environment),
-        },
-        "doubt": finding.doubt,
-    }
+def _maker(kind: Any) -> _Maker:  # noqa: ANN401 - a type or an annotation
+    """What makes a value fit for JSON that is of this kind."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        make = _maker(inner[0])
+        if _EmptyIsNull in inner:
+            return lambda value: make(value) or None
+        rounding = next((it.round for it in inner if isinstance(it, _Rounding)), None)
+        return make if rounding is None else lambda value: _figure(value, rounding)
+    if origin in (Union, types.UnionType):
+        make = _maker(next(it for it in inner if it is not type(None)))
+        return lambda value: None if value is None or isinstance(value, Unknown) else make(value)
+    if origin is tuple:
+        makers = [_maker(it) for it in inner if it is not Ellipsis]
+        return _rows(makers[0]) if Ellipsis in inner else _tuple(makers)
+    if origin is dict:
+        make = _maker(inner[1])
+        return lambda value: {str(key): make(it) for key, it in dict(value).items()}
+    return _maker_of_one(kind)
 
 
-def _range(saves: Range | Unknown) -> list[Json] | None:
-    if isinstance(saves, Unknown):
+def _maker_of_one(kind: Any) -> _Maker:  # noqa: ANN401
+    if isinstance(kind, type) and issubclass(kind, Result):
+        return lambda value: value if isinstance(value, kind) else fill(kind, value)
+    return _text if get_origin(kind) is Literal else _SIMPLE.get(kind, _same)
+
+
+def _rows(make: _Maker) -> _Maker:
+    """For the rows of a frame or of any sequence; there are none of what is not known."""
+
+    def made(values: Any) -> tuple[Any, ...]:  # noqa: ANN401
+        if values is None or isinstance(values, Unknown):
+            return ()
+        rows = values.iter_rows(named=True) if hasattr(values, "iter_rows") else values
+        return tuple(make(it) for it in rows)
+
+    return made
+
+
+def _tuple(makers: list[_Maker]) -> _Maker:
+    def made(value: Any) -> tuple[Any, ...]:  # noqa: ANN401
+        ends = (value.low, value.high) if isinstance(value, Range) else value
+        return tuple(make(it) for make, it in zip(makers, ends, strict=True))
+
+    return made
+
+
+def _figure(
+    value: float | Unknown | None,
+    rounded: Callable[[float], float] = lambda figure: round(figure, _DECIMALS),
+) -> float | None:
+    if value is None or isinstance(value, Unknown) or not math.isfinite(value):
         return None
-    return [_figure("saves_ms", saves.low), _figure("saves_ms", saves.high)]
+    return rounded(value) if isinstance(value, float) else value
 
 
-def _record(row: Mapping[str, str | float | int | bool | None]) -> dict[str, Json]:
-    return {
-        key: _figure(key, value) if isinstance(value, float) else value
-        for key, value in row.items()
-    }
+def _text(value: object) -> str | None:
+    return None if value is None or isinstance(value, Unknown) else str(value)
 
 
-def rounded(value: float | None) -> float | None:
-    """A figure to the sixth decimal; None for what is no number."""
-    figure = units.known(value)
-    return None if figure is None else round(figure, _DECIMALS)
+def _same(value: object) -> object:
+    """Whatever JSON can hold of it: for what others wrote."""
+    if isinstance(value, Mapping):
+        items = cast("Mapping[object, object]", value).items()
+        return {str(key): _same(it) for key, it in items}
+    if isinstance(value, list | tuple):
+        return [_same(it) for it in cast("Iterable[object]", value)]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return str(value) if isinstance(value, str | PurePath) else value
 
 
-def _figure(key: str, value: float | None) -> float | None:
-    figure = units.known(value)
-    if figure is None:
-        return None
-    return float(f"{figure:.{_DIGITS}g}") if key in _LARGE else round(figure, _DECIMALS)
+_SIMPLE: Final[Mapping[Any, _Maker]] = {float: _figure, str: _text}

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any, Final
+from typing import Final
 
 from counterpoint.compile import Compiled
-from counterpoint.core.basis import Unknown
 from counterpoint.pgle.apply import Applied
 from counterpoint.pgle.needed import Fit
 from counterpoint.report import units
@@ -19,9 +17,8 @@ from counterpoint.report.document import (
     Tone,
     printable,
 )
-from counterpoint.report.feedback_document import movement_data, movement_section
+from counterpoint.report.feedback_document import movement_section
 
-SCHEMA: Final = "counterpoint.pgle-apply/1"
 _NAMES: Final = 5
 _NONE_USED: Final = "none of them was used"
 _STALE: Final = {Fit.STALE: "used, but STALE", Fit.FOREIGN: "used, but FOREIGN"}
@@ -111,45 +108,3 @@ def _memory(applied: Applied) -> Section:
 
 def _peak(compiled: Compiled) -> int | None:
     return compiled.memory.peak
-
-
-def pgle_apply_json(applied: Applied, next: str) -> str:
-    """The same as data, uncut. What is not known is null."""
-    use, compiled = applied.module, applied.compiled
-    data: dict[str, Any] = {
-        "schema": SCHEMA,
-        "profile": str(applied.path),
-        "used": applied.used,
-        "stale": applied.stale,
-        "own_fingerprint": applied.own.fingerprint if applied.own else None,
-        "reason": applied.reason,
-        "warnings": [*applied.warnings],
-        "fit": str(applied.coverage.staleness.fit),
-        "program": compiled.program.name,
-        "fingerprint": compiled.fingerprint,
-        "target": str(applied.target),
-        "flags": dict(applied.options),
-        "versions": dict(compiled.versions),
-        "notes": [*compiled.notes],
-        "proof": [*applied.proof],
-        "found": applied.found,
-        "missing": applied.missing,
-        "missing_names": [*use.missing_names] if use else [],
-        "fallback": use.fallback if use else None,
-        "changed": applied.changed,
-        "movement": movement_data(applied.movement if applied.used else Unknown(_NONE_USED)),
-        "memory": {"without": _memory_data(applied.without), "with": _memory_data(compiled)},
-        "compile_s": {"without": applied.without.seconds, "with": compiled.seconds},
-        "next": next,
-    }
-    return json.dumps(data, indent=1, allow_nan=False) + "\n"
-
-
-def _memory_data(compiled: Compiled) -> dict[str, int | None]:
-    memory = compiled.memory
-    return {
-        "peak": memory.peak,
-        "temp": memory.temp,
-        "argument": memory.argument,
-        "output": memory.output,
-    }

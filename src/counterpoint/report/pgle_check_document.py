@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from counterpoint.core.basis import Unknown
 from counterpoint.pgle.check import Answer, Coverage, Judgement, Part
-from counterpoint.pgle.difference import Change, Diff
+from counterpoint.pgle.difference import Diff
 from counterpoint.pgle.names import Why
 from counterpoint.pgle.needed import Fit
 from counterpoint.pgle.profile import SEPARATOR, Cost
@@ -26,8 +25,6 @@ from counterpoint.report.document import (
     Tone,
     printable,
 )
-
-SCHEMA: Final = "counterpoint.pgle-check/1"
 
 _NAMES: Final = 5
 _US_PER_MS: Final = 1e3
@@ -189,72 +186,6 @@ def _of(shown: int, all_: int) -> str:
     return f"{all_:,}" if shown == all_ else f"{shown:,} of {all_:,}"
 
 
-def pgle_check_json(
-    coverage: Coverage,
-    judgement: Judgement,
-    profile: str,
-    program: str,
-    next: str,
-    others: Sequence[str] = (),
-) -> str:
-    """The same as data, uncut. What is not known is null, and `..._unknown` says why."""
-    time = coverage.time
-    data: dict[str, Any] = {
-        "schema": SCHEMA,
-        "profile": profile,
-        "program": program,
-        "module": coverage.module,
-        "other_modules": [*others],
-        "fingerprint": coverage.fingerprint,
-        "passed": judgement.passed,
-        "reasons": [*judgement.reasons],
-        "remarks": [*judgement.remarks],
-        "fit": str(coverage.staleness.fit),
-        "fit_reason": coverage.staleness.reason,
-        "differences": [*coverage.staleness.differences],
-        "instructions": _part_data(coverage.instructions),
-        "collectives": _part_data(coverage.collectives),
-        "time_us": None if isinstance(time, Unknown) else _part_data(time),
-        "time_unknown": time.reason if isinstance(time, Unknown) else None,
-        "measured": coverage.measured,
-        "answers": [_answer_data(it) for it in coverage.answers],
-        "unused": [
-            {"name": it.name, "us": it.us, "why": _word(it.why), "meant": it.meant}
-            for it in coverage.extra
-        ],
-        "duplicates": [*coverage.duplicates],
-        "doubts": [{"name": it.name, "us": it.us, "why": it.why} for it in coverage.doubts],
-        "latencies_left_out": coverage.latencies,
-        "next": next,
-    }
-    return json.dumps(data, indent=1, allow_nan=False) + "\n"
-
-
-def _part_data(part: Part) -> dict[str, float]:
-    return {"found": part.found, "whole": part.whole, "share": round(part.share, 6)}
-
-
-def _word(why: Why) -> str:
-    return why.name.lower().replace("_", "-")
-
-
-def _answer_data(answer: Answer) -> dict[str, Any]:
-    return {
-        "name": answer.name,
-        "us": answer.us,
-        "category": str(answer.category),
-        "collective": answer.lookup.collective,
-        "sync": answer.lookup.sync,
-        "executions": answer.executions,
-        "measured_us": answer.measured_us,
-        "what": answer.what,
-        "source": answer.source,
-    }
-
-
-PGLE_DIFF_DOCUMENT_SCHEMA: Final = "counterpoint.pgle-diff/1"
-
-
 def diff_document(diff: Diff, a: str, b: str, top: int) -> Document:
     """The report, with `top` rows in each table."""
     sections = [_head(diff, a, b)]
@@ -327,30 +258,3 @@ def _name(key: str) -> str:
 
 def _ratio(ratio: float | None) -> str:
     return units.UNKNOWN if ratio is None else f"{ratio:.3f}"
-
-
-def diff_json(diff: Diff, a: str, b: str) -> str:
-    """The same as data, uncut."""
-    data: dict[str, Any] = {
-        "schema": PGLE_DIFF_DOCUMENT_SCHEMA,
-        "a": a,
-        "b": b,
-        "by_name": diff.by_name,
-        "a_us": diff.a_us,
-        "b_us": diff.b_us,
-        "equal": diff.equal,
-        "changes": [_change(it) for it in diff.changes],
-        "only_a": [{"key": it.key, "us": it.us} for it in diff.only_a],
-        "only_b": [{"key": it.key, "us": it.us} for it in diff.only_b],
-    }
-    return json.dumps(data, indent=1, allow_nan=False) + "\n"
-
-
-def _change(change: Change) -> dict[str, Any]:
-    return {
-        "key": change.key,
-        "a_us": change.a_us,
-        "b_us": change.b_us,
-        "difference_us": change.difference_us,
-        "ratio": change.ratio,
-    }

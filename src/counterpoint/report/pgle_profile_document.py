@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from counterpoint.pgle.modules import Made, ModuleCosts
 from counterpoint.pgle.profile import Cost, Profile
@@ -22,9 +21,6 @@ from counterpoint.report.document import (
     Tone,
     printable,
 )
-
-MADE_SCHEMA: Final = "counterpoint.pgle-make/1"
-PROFILE_SCHEMA: Final = "counterpoint.pgle-profile/1"
 
 _BARE: Final = "any (bare names)"
 _NOTES: Final = 8
@@ -74,35 +70,6 @@ def _made_modules(modules: Sequence[ModuleCosts]) -> Section:
     return Section(
         "Modules", _of(len(shown), len(modules)), (Table(columns=columns, rows=_rows(cells)),)
     )
-
-
-def made_json(made: Made, out: str, next: str) -> str:
-    """The same as data."""
-    data: dict[str, Any] = {
-        "schema": MADE_SCHEMA,
-        "profile": out,
-        "costs": len(made.profile.costs),
-        "origin": dict(made.profile.origin),
-        "modules": [_module_data(it) for it in made.modules],
-        "notes": [*made.notes],
-        "next": next,
-    }
-    return json.dumps(data, indent=1, allow_nan=False) + "\n"
-
-
-def _module_data(module: ModuleCosts) -> dict[str, Any]:
-    return {
-        "name": module.name,
-        "fingerprint": module.fingerprint,
-        "instructions": module.instructions,
-        "collectives": module.collectives,
-        "executions": module.executions,
-        "devices": module.devices,
-        "hosts": module.hosts,
-        "device_ms": module.device_ms,
-        "covered_ms": module.covered_ms,
-        "covered": module.covered,
-    }
 
 
 def profile_document(profile: Profile, name: str, top: int) -> Document:
@@ -253,32 +220,6 @@ def _range(same: Sequence[Cost]) -> str:
 
 def _stand(names: int) -> str:
     return "name stands" if names == 1 else "names stand"
-
-
-def profile_json(profile: Profile, name: str) -> str:
-    """The same as data, uncut; `total_us` is of what XLA takes, each module once."""
-    taken = settled(profile)
-    same = same_costs(profile, taken)
-    sums = _sums(taken.values())
-    data: dict[str, Any] = {
-        "schema": PROFILE_SCHEMA,
-        "profile": name,
-        "origin": dict(profile.origin),
-        "fingerprints": [*profile.fingerprints],
-        "bare": sum(cost.fingerprint is None for cost in profile.costs),
-        "taken": len(taken),
-        "total_us": sum(sums[first] for first in same),
-        "modules": [
-            {"fingerprints": [it for it in group if it is not None], "us": sums[first]}
-            for first, group in same.items()
-        ],
-        "costs": [
-            {"name": it.name, "fingerprint": it.fingerprint, "us": it.us} for it in profile.costs
-        ],
-        "duplicates": {key: [it.us for it in same] for key, same in profile.duplicates.items()},
-        "latencies": len(profile.latencies),
-    }
-    return json.dumps(data, indent=1, allow_nan=False) + "\n"
 
 
 def _ms(costs: Iterable[Cost]) -> float:

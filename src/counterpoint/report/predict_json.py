@@ -1,226 +1,254 @@
 """`predict` as JSON: `counterpoint.predict/1`, docs/reference/predict-json.md.
 
-It is the schema of `explain`, of the simulated Timeline, with keys more. Nothing is cut; what is
-not known is null.
+It is the JSON of `explain`, of the simulated Timeline, with more keys. Nothing is cut.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Annotated, Literal
 
-from counterpoint.core.basis import Range
 from counterpoint.flags import Settings
-from counterpoint.report.json import Json, explain_data, json_lines
+from counterpoint.report.explain_json import Explained, explained
+from counterpoint.report.json import At, Pair, Result, fill, json_text
 from counterpoint.workflow.prediction.against import Against
 from counterpoint.workflow.prediction.gain import Gain
-from counterpoint.workflow.prediction.prediction import Forecast, Prediction, Standing
-from counterpoint.workflow.prediction.step_range import Covered
-
-SCHEMA: Final = "counterpoint.predict/1"
-_DECIMALS: Final = 6
+from counterpoint.workflow.prediction.prediction import Prediction, Standing
 
 
-def predict_data(prediction: Prediction) -> dict[str, Json]:
-    """The prediction as plain data that JSON can hold."""
-    simulation = prediction.base.simulation
-    explained = explain_data(prediction.explanation)
-    return {
-        **explained,
-        "schema": SCHEMA,
-        "inputs": [prediction.origin],
-        "notes": [*dict.fromkeys([*prediction.notes, *prediction.explanation.notes])],
-        "warnings": [*prediction.warnings],
-        "prediction": _prediction(prediction),
-        "basis": {
-            str(source).replace(" ", "_"): round(share, 6)
-            for source, share in prediction.basis.items()
-        },
-        "unpriced": [
-            {
-                "instruction": it.instruction,
-                "times": it.times,
-                "low_ms": _ms(it.low_s),
-                "high_ms": _ms(it.high_s),
-                "share": round(it.share, 6),
-                "what": it.how,
-            }
-            for it in simulation.unpriced
-        ],
-        "uncounted": [
-            {"instruction": it.instruction, "each_ms": _ms(it.each_s), "source": it.source}
-            for it in simulation.uncounted
-        ],
-        "candidates": [_standing(place, it) for place, it in enumerate(prediction.candidates, 1)],
-        "what_if": [
-            {
-                "question": it.question,
-                "step_ms": _ms(it.step_s),
-                "range_ms": _range(it.range_s),
-                "saves_ms": _ms(it.saves_s),
-                "saves_range_ms": _range(it.saves_range_s),
-            }
-            for it in prediction.what_if
-        ],
-        "unanswered": [
-            {"question": it.question, "error": str(it.error)} for it in prediction.unanswered
-        ],
-        "pgle": _gain(prediction.gain),
-        "against": _against(prediction.against),
-    }
+class AskedSettings(Result):
+    """XLA flags with compiler options, and the environment."""
+
+    flags: dict[str, str]
+    environment: Annotated[dict[str, str], At("variables")]
 
 
-def _prediction(prediction: Prediction) -> dict[str, Json]:
-    simulation = prediction.base.simulation
-    return {
-        "workload": prediction.workload,
-        "target": str(prediction.target),
-        "devices": prediction.target.devices,
-        "basis": "predicted",
-        "settings": _settings(prediction.base.settings),
-        "versions": _versions(prediction.base),
-        **_figures(prediction.base),
-        "range_covers": _covered(prediction.base.range_covers),
-        "tokens_per_s": None,
-        "communication_ms": _ms(simulation.communicating_s),
-        "exposed_ms": _ms(simulation.exposed_s),
-        "critical_path_ms": _ms(simulation.critical_path_s),
-        "busiest_lane_ms": _ms(simulation.busiest_lane_s),
-        "reach_ms": {
-            str(family): [_ms(low), _ms(high)] for family, (low, high) in simulation.reach_s.items()
-        },
-        "jitter": _jitter(prediction.base),
-    }
+class Figures(Result):
+    """A predicted step, and whether its memory fits; null where there is no forecast."""
+
+    step_ms: Annotated[float | None, At("forecast.step_ms")]
+    range_ms: Annotated[Pair | None, At("forecast.range_ms")]
+    peak_bytes: Annotated[int | None, At("forecast.memory.peak_bytes")]
+    hbm_bytes: Annotated[int | None, At("forecast.memory.memory_bytes")]
+    memory_fraction: Annotated[float | None, At("forecast.memory.fraction")]
+    available_bytes: Annotated[int | None, At("forecast.memory.available_bytes")]
+    fits: Annotated[bool | None, At("forecast.memory.fits")]
+
+
+class RangeCovers(Result):
+    """The share of published steps that lies in such ranges."""
+
+    share: float
+    published_steps: Annotated[int, At("steps")]
+    basis: str
+
+
+class Jitter(Result):
+    """The step under noise."""
+
+    median_ms: float
+    p10_ms: float
+    p90_ms: float
+    steps: int
+
+
+class Step(Figures):
+    """The predicted step."""
+
+    workload: str
+    target: str
+    devices: Annotated[int, At("target.devices")]
+    basis: Literal["predicted"]
+    settings: AskedSettings
+    versions: Annotated[dict[str, str] | None, At("forecast.compiled.versions")]
+    range_covers: Annotated[RangeCovers | None, At("forecast.range_covers")]
+    tokens_per_s: None
+    communication_ms: Annotated[float, At("forecast.simulation.communicating_ms")]
+    exposed_ms: Annotated[float, At("forecast.simulation.exposed_ms")]
+    critical_path_ms: Annotated[float, At("forecast.simulation.critical_path_ms")]
+    busiest_lane_ms: Annotated[float, At("forecast.simulation.busiest_lane_ms")]
+    reach_ms: Annotated[dict[str, Pair], At("forecast.simulation.reach_ms")]
+    jitter: Jitter | None
+
+
+class Unpriced(Result):
+    """An instruction that nothing prices."""
+
+    instruction: str
+    times: int
+    low_ms: float
+    high_ms: float
+    share: float
+    what: Annotated[str, At("how")]
+
+
+class Uncounted(Result):
+    """A loop whose trip count is not known."""
+
+    instruction: str
+    each_ms: float
+    source: str | None
+
+
+class Candidate(Figures):
+    """Settings that were predicted, or why they could not be."""
+
+    rank: int | None
+    name: str
+    is_base: bool
+    settings: AskedSettings
+    behind: float | None
+    behind_range: Annotated[Pair | None, At("reach")]
+    tied: bool | None
+    same_as: str | None
+    exposed_ms: float | None
+    notes: tuple[str, ...]
+    error: str | None
+
+
+class WhatIf(Result):
+    """The same schedule on other hardware."""
+
+    question: str
+    step_ms: float
+    range_ms: Pair
+    saves_ms: float
+    saves_range_ms: Pair
+
+
+class Unanswered(Result):
+    """A question about names that the program does not have."""
+
+    question: str
+    error: str
+
+
+class Pgle(Figures):
+    """The gain from a profile of real costs, at most."""
+
+    used: bool
+    reason: str
+    changed: bool
+    costs: int
+    gains_ms: float | None
+    wanted_bytes: Annotated[int | None, At("crowded.wanted_bytes")]
+    limit_bytes: Annotated[int | None, At("crowded.limit_bytes")]
+    saves_ms: float | None
+    saves_range_ms: Pair | None
+    path: str | None
+
+
+class CategoryTimes(Result):
+    """Device time of a category."""
+
+    predicted_ms: float
+    measured_ms: float
+
+
+class OpTimes(Result):
+    """An op, as predicted and as measured."""
+
+    op: Annotated[str, At("name")]
+    measured_op: Annotated[str | None, At("measured_name")]
+    category: str
+    predicted_ms: float | None
+    measured_ms: float | None
+    difference_ms: float
+    source: str | None
+
+
+class Measurement(Result):
+    """The comparison with a measurement, or with a kept prediction."""
+
+    path: Annotated[str, At("origin")]
+    basis: str
+    predicted_ms: float
+    measured_ms: float | None
+    program_ms: float | None
+    ratio: float | None
+    matched_share: float
+    how: str
+    warnings: tuple[str, ...]
+    categories: dict[str, CategoryTimes]
+    ops: tuple[OpTimes, ...]
+
+
+class Predict(Explained, tag_field="schema", tag="counterpoint.predict/1"):
+    """The step on hardware that is not here: `counterpoint predict --json`."""
+
+    warnings: tuple[str, ...]
+    prediction: Step
+    basis: dict[str, float]
+    unpriced: Annotated[tuple[Unpriced, ...], At("base.simulation.unpriced")]
+    uncounted: Annotated[tuple[Uncounted, ...], At("base.simulation.uncounted")]
+    candidates: tuple[Candidate, ...]
+    what_if: tuple[WhatIf, ...]
+    unanswered: tuple[Unanswered, ...]
+    pgle: Pgle | None
+    against: Measurement | None
 
 
 def predict_json(prediction: Prediction) -> str:
-    """The same as text, with each op, candidate and the like on a line of its own."""
-    return json_lines(predict_data(prediction))
-
-
-def _ms(seconds: float) -> float:
-    return round(seconds * 1e3, _DECIMALS)
-
-
-def _range(reach: Range) -> list[Any]:
-    return [_ms(reach.low), _ms(reach.high)]
-
-
-def _shares(reach: Range) -> list[Any]:
-    return [round(reach.low, _DECIMALS), round(reach.high, _DECIMALS)]
-
-
-def _figures(made: Forecast) -> dict[str, Any]:
-    memory = made.memory
-    return {
-        "step_ms": _ms(made.step_s),
-        "range_ms": _range(made.range_s),
-        "peak_bytes": memory.peak_bytes,
-        "hbm_bytes": memory.memory_bytes,
-        "memory_fraction": memory.fraction,
-        "available_bytes": memory.available_bytes,
-        "fits": memory.fits,
+    """The prediction as text, with each op, candidate and the like on a line of its own."""
+    step, simulation = prediction.explanation, prediction.base.simulation
+    own = {
+        "inputs": [prediction.origin],
+        "notes": [*dict.fromkeys([*prediction.notes, *step.notes])],
+        "warnings": prediction.warnings,
+        "prediction": _step(prediction),
+        "basis": {str(at).replace(" ", "_"): share for at, share in prediction.basis.items()},
+        "unpriced": simulation.unpriced,
+        "uncounted": simulation.uncounted,
+        "candidates": [_candidate(rank, it) for rank, it in enumerate(prediction.candidates, 1)],
+        "what_if": prediction.what_if,
+        "unanswered": prediction.unanswered,
+        "pgle": _pgle(prediction.gain),
+        "against": _against(prediction.against),
     }
+    return json_text(fill(Predict, step, **{**explained(step), **own}))
 
 
-def _covered(known: Covered | None) -> dict[str, Any] | None:
-    if known is None:
-        return None
-    return {"share": round(known.share, 6), "published_steps": known.steps, "basis": known.basis}
-
-
-def _settings(settings: Settings) -> dict[str, Any]:
-    return {
-        "flags": {**settings.flags, **dict(settings.options)},
-        "environment": settings.variables,
+def _step(prediction: Prediction) -> Step:
+    base = prediction.base
+    jitter = base.simulation.jittered
+    found = {
+        "forecast": base,
+        "workload": prediction.workload,
+        "target": prediction.target,
+        "settings": _settings(base.settings),
+        "jitter": None if jitter is None else fill(Jitter, jitter, steps=len(jitter.samples)),
     }
+    return fill(Step, found)
 
 
-def _versions(made: Forecast) -> dict[str, Any] | None:
-    return None if made.compiled is None else dict(made.compiled.versions)
+def _settings(settings: Settings) -> AskedSettings:
+    return fill(AskedSettings, settings, flags={**settings.flags, **dict(settings.options)})
 
 
-def _jitter(made: Forecast) -> dict[str, Any] | None:
-    found = made.simulation.jittered
-    if found is None:
-        return None
-    return {
-        "median_ms": _ms(found.median_s),
-        "p10_ms": _ms(found.p10_s),
-        "p90_ms": _ms(found.p90_s),
-        "steps": len(found.samples),
-    }
+def _candidate(rank: int, standing: Standing) -> Candidate:
+    made = standing.forecast
+    return fill(
+        Candidate,
+        standing,
+        rank=None if made is None else rank,
+        settings=_settings(standing.settings),
+        tied=None if made is None else standing.tied,
+        notes=() if made is None else made.notes,
+    )
 
 
-def _standing(place: int, it: Standing) -> dict[str, Any]:
-    made = it.forecast
-    figures = dict.fromkeys(_NONE) if made is None else _figures(made)
-    return {
-        "rank": None if made is None else place,
-        "name": it.name,
-        "is_base": it.is_base,
-        "settings": _settings(it.settings),
-        **figures,
-        "behind": None if it.behind is None else round(it.behind, 6),
-        "behind_range": None if it.reach is None else _shares(it.reach),
-        "tied": None if made is None else it.tied,
-        "same_as": it.same_as,
-        "exposed_ms": it.exposed_ms,
-        "notes": [] if made is None else [*made.notes],
-        "error": None if it.error is None else str(it.error),
-    }
-
-
-_NONE: Final = (
-    *("step_ms", "range_ms", "peak_bytes", "hbm_bytes", "memory_fraction", "available_bytes"),
-    "fits",
-)
-
-
-def _gain(gain: Gain | None) -> dict[str, Any] | None:
+def _pgle(gain: Gain | None) -> Pgle | None:
     if gain is None:
         return None
-    return {
-        **_figures(gain.forecast),
-        "used": gain.used,
-        "reason": gain.reason,
-        "changed": gain.changed,
-        "costs": gain.costs,
-        "gains_ms": _ms(max(gain.saves_s, 0.0)) if gain.used else None,
-        "wanted_bytes": gain.crowded.wanted_bytes if gain.crowded else None,
-        "limit_bytes": gain.crowded.limit_bytes if gain.crowded else None,
-        "saves_ms": _ms(gain.saves_s) if gain.used else None,
-        "saves_range_ms": _range(gain.saves_range_s) if gain.used else None,
-        "path": None if gain.path is None else str(gain.path),
-    }
+    if not gain.used:
+        return fill(Pgle, gain, gains_ms=None, saves_ms=None, saves_range_ms=None)
+    return fill(Pgle, gain, gains_ms=max(gain.saves_s, 0.0) * 1e3)
 
 
-def _against(found: Against | None) -> dict[str, Any] | None:
+def _against(found: Against | None) -> Measurement | None:
     if found is None:
         return None
-    return {
-        "path": found.origin,
-        "basis": str(found.basis),
-        "predicted_ms": round(found.predicted_ms, _DECIMALS),
-        "measured_ms": None if found.measured_ms is None else round(found.measured_ms, _DECIMALS),
-        "program_ms": None if found.program_ms is None else round(found.program_ms, _DECIMALS),
-        "ratio": None if found.ratio is None else round(found.ratio, 6),
-        "matched_share": round(found.matched_share, 6),
-        "how": found.how,
-        "warnings": [*found.warnings],
-        "categories": {
-            name: {"predicted_ms": round(predicted, 6), "measured_ms": round(measured, 6)}
-            for name, (predicted, measured) in found.categories.items()
-        },
-        "ops": [
-            {
-                "op": it.name,
-                "measured_op": it.measured_name,
-                "category": it.category,
-                "predicted_ms": it.predicted_ms,
-                "measured_ms": it.measured_ms,
-                "difference_ms": round(it.difference_ms, _DECIMALS),
-                "source": it.source,
-            }
-            for it in found.ops
-        ],
+    times = {
+        name: {"predicted_ms": predicted, "measured_ms": measured}
+        for name, (predicted, measured) in found.categories.items()
     }
+    return fill(Measurement, found, categories=times)

@@ -2,84 +2,121 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict
-from typing import Final
+from typing import Annotated, Any, Literal
 
 from counterpoint.core.basis import Unknown
+from counterpoint.report.json import At, Pairs, Result, fill, json_text
 from counterpoint.report.runs_document import Broken, how_timed
-from counterpoint.runs import Rank, Run, effective_flags, flags_by_module, layout
+from counterpoint.runs import Rank, Run, effective_flags, flags_by_module
 from counterpoint.runs.score import seen_steps
 
-SCHEMA: Final = "counterpoint.runs/1"
-RUN_SCHEMA: Final = layout.SCHEMA
+
+class Ended(Result):
+    """How a process, or a run of several, ended."""
+
+    kind: str
+    exit_code: int | None
+    signal: str | None
+    detail: str
 
 
-def run_data(run: Run) -> dict[str, object]:
-    """A run as plain data; what is not known is null."""
-    timed = run.timed
-    timing = seen_steps(run)
-    return {
-        "schema": RUN_SCHEMA,
-        "version": run.version,
-        "path": str(run.path),
-        "name": run.name,
-        "command": [*run.command],
-        "cwd": run.cwd,
-        "started": run.started.isoformat(),
-        "ended": run.ended.isoformat() if run.ended else None,
-        "state": run.state,
-        "outcome": asdict(run.outcome),
-        "launcher": run.launcher,
-        "job": run.job,
-        "world_size": run.world_size,
-        "settings": {"xla_flags": [*map(list, run.settings.xla)], "env": dict(run.settings.env)},
-        "steps": len(timed.steps) if timed else None,
-        "median_step_ms": None if isinstance(timing, Unknown) else round(timing.seconds * 1e3, 6),
-        "timed_by": how_timed(timed) if timed else None,
-        "profiles": [*map(str, run.profiles)],
-        "no_profile": None if run.profiles else run.why_no_profile,
-        "notes": [*run.notes],
-        "ranks": [_rank(rank) for rank in run.ranks],
-    }
+class GivenSettings(Result):
+    """The settings that were asked for, without what was inherited."""
+
+    xla_flags: Annotated[Pairs, At("xla")]
+    env: dict[str, str]
 
 
-def _rank(rank: Rank) -> dict[str, object]:
-    return {
-        "rank": rank.number,
-        "host": rank.host,
-        "pid": rank.pid,
-        "outcome": asdict(rank.outcome),
-        "environment": dict(rank.environment),
-        "processes": [dict(process.facts) for process in rank.processes],
-        "steps": len(rank.steps),
-        "compiles": dict(Counter(it.kind for it in rank.compiles)),
-        "profiles": [*map(str, rank.profiles)],
-        "hlo": [*map(str, rank.hlo)],
-        "step_module": rank.step_module,
-        "flags_of_compiler": effective_flags(rank),
-        "flags_by_module": flags_by_module(rank),
-        "notes": [*rank.notes],
-    }
+class RankRead(Result):
+    """A rank, with all that it left; `processes` are as the agent wrote them."""
+
+    rank: Annotated[int, At("number")]
+    host: str
+    pid: int | None
+    outcome: Ended
+    environment: Any
+    processes: tuple[Any, ...]
+    steps: int
+    compiles: dict[str, int]
+    profiles: tuple[str, ...]
+    hlo: tuple[str, ...]
+    step_module: str | None
+    flags_of_compiler: dict[str, str] | None
+    flags_by_module: dict[str, dict[str, str]]
+    notes: tuple[str, ...]
 
 
-def run_json(run: Run) -> str:
-    """One run as text."""
-    return _text({"schema": SCHEMA, "runs": [run_data(run)], "broken": []})
+class RunFound(Result):
+    """A run as a reader finds it."""
+
+    schema: Literal["counterpoint.run/1"]
+    version: str
+    path: str
+    name: str
+    command: tuple[str, ...]
+    cwd: str
+    started: str
+    ended: str | None
+    state: str
+    outcome: Ended
+    launcher: str
+    job: str | None
+    world_size: int
+    settings: GivenSettings
+    steps: int | None
+    median_step_ms: float | None
+    timed_by: str | None
+    profiles: tuple[str, ...]
+    no_profile: str | None
+    notes: tuple[str, ...]
+    ranks: tuple[RankRead, ...]
 
 
-def runs_json(runs: Sequence[Run], broken: Sequence[Broken]) -> str:
-    """All runs of a directory as text."""
-    return _text(
-        {
-            "schema": SCHEMA,
-            "runs": [run_data(run) for run in runs],
-            "broken": [{"path": str(path), "why": why} for path, why in broken],
-        }
+class BrokenRun(Result):
+    """A directory that is no whole run."""
+
+    path: str
+    why: str
+
+
+class Runs(Result, tag_field="schema", tag="counterpoint.runs/1"):
+    """The runs of a directory: `counterpoint run --json` and `counterpoint runs --json`."""
+
+    runs: tuple[RunFound, ...]
+    broken: tuple[BrokenRun, ...]
+
+
+def runs_json(runs: Sequence[Run], broken: Sequence[Broken] = ()) -> str:
+    """Runs as text."""
+    damaged = [BrokenRun(path=str(path), why=why) for path, why in broken]
+    return json_text(Runs(runs=tuple(map(run_found, runs)), broken=tuple(damaged)))
+
+
+def run_found(run: Run) -> RunFound:
+    """A run as data; what is not known is null."""
+    timed, timing = run.timed, seen_steps(run)
+    return fill(
+        RunFound,
+        run,
+        started=run.started.isoformat(),
+        ended=run.ended.isoformat() if run.ended else None,
+        steps=len(timed.steps) if timed else None,
+        median_step_ms=None if isinstance(timing, Unknown) else timing.seconds * 1e3,
+        timed_by=how_timed(timed) if timed else None,
+        no_profile=None if run.profiles else run.why_no_profile,
+        ranks=[_rank(it) for it in run.ranks],
     )
 
 
-def _text(value: object) -> str:
-    return json.dumps(value, indent=2) + "\n"
+def _rank(rank: Rank) -> RankRead:
+    return fill(
+        RankRead,
+        rank,
+        processes=[it.facts for it in rank.processes],
+        steps=len(rank.steps),
+        compiles=Counter(it.kind for it in rank.compiles),
+        flags_of_compiler=effective_flags(rank),
+        flags_by_module=flags_by_module(rank),
+    )

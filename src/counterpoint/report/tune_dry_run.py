@@ -18,9 +18,7 @@ from counterpoint.report.document import (
     Tone,
     printable,
 )
-from counterpoint.report.json import Json, json_lines
 from counterpoint.report.tune_document import settings_lines
-from counterpoint.report.tune_json import arm_data, settings_data
 from counterpoint.report.tune_words import budget_text, duration, several
 from counterpoint.tune.arm import Arm, Origin
 from counterpoint.tune.plan import Budget
@@ -28,7 +26,6 @@ from counterpoint.tune.race.budget import Cost
 from counterpoint.tune.session import DryRun
 from counterpoint.tune.space.space import Dimension
 
-SCHEMA: Final = "counterpoint.tune-plan/1"
 _NAMES: Final = 6
 _UNSAID: Final = "named by you"
 NO_BUDGET: Final = Budget()
@@ -172,51 +169,3 @@ def _notes(notes: Sequence[str]) -> Iterator[Section]:
     if notes:
         facts = tuple(Fact("note", printable(it), Tone.QUIET) for it in notes)
         yield Section("Notes", "", (Facts(facts),))
-
-
-def dry_run_json(plan: DryRun, budget: Budget = NO_BUDGET) -> str:
-    """The same as text, uncut: `counterpoint.tune-plan/1`, docs/reference/tune-json.md."""
-    hours, space = plan.node_hours, plan.space
-    data: dict[str, Json] = {
-        "schema": SCHEMA,
-        "workload": plan.workload,
-        "target": plan.target,
-        "executor": plan.executor,
-        "compiles": plan.compiles,
-        "base_step_ms": None if plan.base_step_s is None else round(plan.base_step_s * 1e3, 6),
-        "nodes": plan.nodes,
-        "trial_s": None if isinstance(plan.trial_s, Unknown) else plan.trial_s,
-        "budget": {"trials": budget.trials, "seconds": budget.seconds},
-        "cost": _cost_data(plan.cost),
-        "node_hours": None if isinstance(hours, Unknown) else hours,
-        "base": settings_data(space.base),
-        "dimensions": [_dimension_data(it) for it in space.dimensions],
-        "arms": [arm_data(it) for it in plan.arms],
-        "left_out": [{"name": it.name, "why": it.why} for it in space.left_out],
-        "notes": [*space.notes],
-    }
-    return json_lines(data)
-
-
-def _dimension_data(it: Dimension) -> dict[str, Json]:
-    return {
-        "name": it.name,
-        "acts": str(it.acts),
-        "why": it.why,
-        "source": it.source,
-        "choices": [one.choice for one in it.choices],
-        "needs": dict(it.needs),
-        "excludes": [*it.excludes],
-    }
-
-
-def _cost_data(cost: Cost | None) -> dict[str, Json] | None:
-    if cost is None:
-        return None
-    return {
-        "expected_trials": cost.expected_trials,
-        "most_trials": cost.most_trials,
-        "expected_seconds": cost.expected_seconds,
-        "most_seconds": cost.most_seconds,
-        "arms_left_out": cost.left_out,
-    }

@@ -1,196 +1,258 @@
-"""`tune` as JSON: `counterpoint.tune/1`, docs/reference/tune-json.md.
+"""`tune` as JSON, a study and the plan of one: docs/reference/tune-json.md.
 
-Nothing is cut; what is not known is null. Times are milliseconds where a key ends in
-`_ms`, gains shares of the base's step.
+Every key is always there; gains are shares of the base's step. Nothing is cut.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Annotated
 
-from counterpoint.core.basis import Range, Unknown
-from counterpoint.flags import Settings
-from counterpoint.report import units
-from counterpoint.report.json import Json, json_lines
-from counterpoint.tune.arm import Arm, Predicted
+from counterpoint.report.json import At, Exact, Pair, Pairs, Result, Why, Words, fill, json_text
 from counterpoint.tune.conclusion.caveats import beside
-from counterpoint.tune.conclusion.conclusion import ArmRow, Conclusion, Spent
-from counterpoint.tune.statistics.estimate import Estimate, Noise
-
-SCHEMA: Final = "counterpoint.tune/1"
-_DECIMALS: Final = 6
-T = TypeVar("T")
+from counterpoint.tune.conclusion.conclusion import ArmRow, Conclusion
+from counterpoint.tune.plan import Budget
+from counterpoint.tune.session import DryRun
+from counterpoint.tune.statistics.estimate import Estimate
 
 
-def tune_data(conclusion: Conclusion, study: Path) -> dict[str, Json]:
-    """The conclusion as plain data that JSON can hold."""
-    return {
-        "schema": SCHEMA,
-        "study": str(study),
-        "sentence": conclusion.sentence,
-        "state": conclusion.state,
-        "basis": conclusion.basis,
-        "verdict": None if conclusion.verdict is None else str(conclusion.verdict),
-        "confirmed": conclusion.confirmed,
-        "gain": _share(conclusion.gain),
-        "range": _shares(conclusion.range),
-        "winner": None if conclusion.winner is None else conclusion.winner.name,
-        "settings": None
-        if conclusion.winner is None
-        else settings_data(conclusion.winner.settings),
-        "beside_settings": [*beside(conclusion.winner)] if conclusion.winner else [],
-        "arms": [_row(it) for it in conclusion.rows],
-        "left_out": [{"name": it.name, "why": it.why} for it in conclusion.left_out],
-        "ablation": [
-            {
-                "arm": it.arm,
-                "dimension": it.dimension,
-                "choice": it.choice,
-                "loses": _share(it.loses),
-                "range": None
-                if it.low is None or it.high is None
-                else [_share(it.low), _share(it.high)],
-                "basis": it.basis,
-            }
-            for it in conclusion.ablation
-        ],
-        "noise": _noise(conclusion.noise),
-        "spent": _spent(conclusion.spent),
-        "notes": [*conclusion.notes],
-    }
+class InFull(Result):
+    """Settings, by what takes them."""
+
+    xla_flags: Annotated[Pairs, At("xla")]
+    environment: Annotated[dict[str, str], At("variables")]
+    compiler_options: Annotated[dict[str, str], At("options")]
+
+
+class ArmChange(Result):
+    """A choice of a dimension; `profile`: a PGLE profile is measured first."""
+
+    dimension: str
+    choice: str
+    acts: str
+    per: str | None
+    profile: bool
+    settings: InFull
+
+
+class ArmPredicted(Result):
+    """What the simulator says of an arm."""
+
+    step_ms: float
+    range_ms: Pair
+    gain: float
+    gain_range: Pair
+    program: str
+    exposed_ms: float | None
+    peak_bytes: int | None
+    limit_bytes: int | None
+    fits: bool | None
+    tied: bool
+
+
+class PlannedArm(Result):
+    """An arm: what it changes, and its settings in full."""
+
+    name: str
+    origin: str
+    changes: tuple[ArmChange, ...]
+    settings: InFull
+    per: str | None
+    predicted: ArmPredicted | None
+
+
+class RowPair(Result):
+    """A row of the race in which the arm and the base both ran."""
+
+    row: int
+    step_ms: float
+    base_ms: float
+
+
+class Estimated(Result):
+    """What the race, or the fresh runs, say of an arm."""
+
+    gain: float | None
+    range: Pair | None
+    why_no_range: Annotated[str | None, Why("range")]
+    p: float | None
+    rows: int
+    verdict: str
+    decided: bool
+    why: Words
+    step_ms: float | None
+    base_ms: float | None
+    pairs: tuple[RowPair, ...]
+
+
+class ArmResult(PlannedArm):
+    """An arm, and what was measured of it."""
+
+    status: str
+    why: Words
+    trials: int
+    failures: int
+    median_ms: float | None
+    raced: Estimated | None
+    confirmed: Estimated | None
+    prediction_off: float | None
+    program: str | None
+    peak_bytes: int | None
+
+
+class LeftOut(Result):
+    """What takes no part, and why."""
+
+    name: str
+    why: str
+
+
+class Ablated(Result):
+    """What the winner loses without one of its changes."""
+
+    arm: str
+    dimension: str
+    choice: str
+    loses: float
+    range: Pair | None
+    basis: str
+
+
+class Noise(Result):
+    """How much identical runs differ."""
+
+    sigma: float | None
+    why_no_sigma: Annotated[str | None, Why("sigma")]
+    freedom: int
+    floor: float
+
+
+class Spent(Result):
+    """What the study took, and what is left of the budget; null: no limit of that kind."""
+
+    trials: int
+    seconds: float
+    node_seconds: float
+    trials_left: int | None
+    seconds_left: float | None
+    why_left: str | None
+
+
+class Tune(Result, tag_field="schema", tag="counterpoint.tune/1"):
+    """What a study found: `counterpoint tune --json`, `tune show --json`, `STUDY/report.json`."""
+
+    study: str
+    sentence: str
+    state: str
+    basis: str
+    verdict: str | None
+    confirmed: bool
+    gain: float | None
+    range: Pair | None
+    winner: Annotated[str | None, At("winner.name")]
+    settings: Annotated[InFull | None, At("winner.settings")]
+    beside_settings: tuple[str, ...]
+    arms: tuple[ArmResult, ...]
+    left_out: tuple[LeftOut, ...]
+    ablation: tuple[Ablated, ...]
+    noise: Noise | None
+    spent: Spent | None
+    notes: tuple[str, ...]
 
 
 def tune_json(conclusion: Conclusion, study: Path) -> str:
-    """The same as text, with each arm on a line of its own."""
-    return json_lines(tune_data(conclusion, study))
+    """The conclusion as text, with each arm on a line of its own."""
+    ablation = [
+        fill(Ablated, it, range=None if it.low is None or it.high is None else (it.low, it.high))
+        for it in conclusion.ablation
+    ]
+    return json_text(
+        fill(
+            Tune,
+            conclusion,
+            study=study,
+            beside_settings=beside(conclusion.winner) if conclusion.winner else (),
+            arms=[_row(it) for it in conclusion.rows],
+            ablation=ablation,
+        )
+    )
 
 
-def settings_data(settings: Settings) -> dict[str, Json]:
-    """Settings by what takes them."""
-    return {
-        "xla_flags": [list(pair) for pair in settings.xla],
-        "environment": settings.variables,
-        "compiler_options": dict(settings.options),
-    }
+def _row(row: ArmRow) -> ArmResult:
+    arm = {name: getattr(row.arm, name) for name in PlannedArm.__struct_fields__}
+    return fill(
+        ArmResult,
+        row,
+        **arm,
+        raced=_estimated(row.raced),
+        confirmed=_estimated(row.confirmed),
+        program=row.program or (row.arm.predicted.program if row.arm.predicted else None),
+    )
 
 
-def arm_data(arm: Arm) -> dict[str, Json]:
-    """An arm: what it changes, and its settings in full."""
-    return {
-        "name": arm.name,
-        "origin": str(arm.origin),
-        "changes": [
-            {
-                "dimension": it.dimension,
-                "choice": it.choice,
-                "acts": str(it.acts),
-                "per": it.per,
-                "profile": it.profile,
-                "settings": settings_data(it.settings),
-            }
-            for it in arm.changes
-        ],
-        "settings": settings_data(arm.settings),
-        "per": arm.per,
-        "predicted": _predicted(arm.predicted),
-    }
-
-
-def _row(row: ArmRow) -> dict[str, Json]:
-    return {
-        **arm_data(row.arm),
-        "status": row.status,
-        "why": row.why or None,
-        "trials": row.trials,
-        "failures": row.failures,
-        "median_ms": _ms(row.median_s),
-        "raced": _estimate(row.raced),
-        "confirmed": _estimate(row.confirmed),
-        "prediction_off": _share(row.prediction_off),
-        "program": row.program or (row.arm.predicted.program if row.arm.predicted else None),
-        "peak_bytes": row.peak_bytes,
-    }
-
-
-def _predicted(said: Predicted | None) -> dict[str, Json] | None:
-    if said is None:
+def _estimated(found: Estimate | None) -> Estimated | None:
+    if found is None:
         return None
-    return {
-        "step_ms": _ms(said.step_s),
-        "range_ms": [_ms(said.range_s.low), _ms(said.range_s.high)],
-        "gain": _share(said.gain),
-        "gain_range": _shares(said.gain_range),
-        "program": said.program,
-        "exposed_ms": _ms(said.exposed_s),
-        "peak_bytes": said.peak_bytes,
-        "limit_bytes": said.limit_bytes,
-        "fits": said.fits,
-        "tied": said.tied,
-    }
+    pairs = [
+        {"row": it.row + 1, "step_ms": it.seconds * 1e3, "base_ms": it.base_seconds * 1e3}
+        for it in found.pairs
+    ]
+    return fill(Estimated, found, pairs=pairs)
 
 
-def _estimate(told: Estimate | None) -> dict[str, Json] | None:
-    if told is None:
-        return None
-    reach, why = _known(told.range)
-    return {
-        "gain": _share(told.gain),
-        "range": _shares(reach),
-        "why_no_range": why,
-        "p": _share(told.p),
-        "rows": told.rows,
-        "verdict": str(told.verdict),
-        "decided": told.decided,
-        "why": told.why or None,
-        "step_ms": _ms(told.step_s),
-        "base_ms": _ms(told.base_s),
-        "pairs": [
-            {"row": it.row + 1, "step_ms": _ms(it.seconds), "base_ms": _ms(it.base_seconds)}
-            for it in told.pairs
-        ],
-    }
+class DimensionPlanned(Result):
+    """A dimension of the space; `needs`: with these choices of other dimensions only."""
+
+    name: str
+    acts: str
+    why: str
+    source: str
+    choices: tuple[str, ...]
+    needs: dict[str, str]
+    excludes: tuple[str, ...]
 
 
-def _noise(noise: Noise | None) -> dict[str, Json] | None:
-    if noise is None:
-        return None
-    sigma, why = _known(noise.sigma)
-    return {
-        "sigma": _share(sigma),
-        "why_no_sigma": why,
-        "freedom": noise.freedom,
-        "floor": _share(noise.floor),
-    }
+class BudgetGiven(Result):
+    """What `--budget` was understood as; null: no limit of that kind."""
+
+    trials: int | None
+    seconds: float | None
 
 
-def _spent(spent: Spent | None) -> dict[str, Json] | None:
-    if spent is None:
-        return None
-    return {
-        "trials": spent.trials,
-        "seconds": _share(spent.seconds),
-        "node_seconds": _share(spent.node_seconds),
-        "trials_left": spent.trials_left,
-        "seconds_left": _share(spent.seconds_left),
-        "why_left": spent.why_left,
-    }
+class CostPlanned(Result):
+    """What it costs, as far as that is known."""
+
+    expected_trials: int
+    most_trials: int
+    expected_seconds: Exact | None
+    most_seconds: Exact | None
+    arms_left_out: Annotated[int, At("left_out")]
 
 
-def _known(value: T | Unknown) -> tuple[T | None, str | None]:
-    """The figure, or why there is none."""
-    return (None, value.reason) if isinstance(value, Unknown) else (value, None)
+class TunePlan(Result, tag_field="schema", tag="counterpoint.tune-plan/1"):
+    """What would be tried: `counterpoint tune --dry-run --json`."""
+
+    workload: str
+    target: str | None
+    executor: str | None
+    compiles: int
+    base_step_ms: float | None
+    nodes: int
+    trial_s: Exact | None
+    budget: BudgetGiven
+    cost: CostPlanned | None
+    node_hours: Exact | None
+    base: Annotated[InFull, At("space.base")]
+    dimensions: tuple[DimensionPlanned, ...]
+    arms: tuple[PlannedArm, ...]
+    left_out: Annotated[tuple[LeftOut, ...], At("space.left_out")]
+    notes: Annotated[tuple[str, ...], At("space.notes")]
 
 
-def _ms(seconds: float | None) -> float | None:
-    figure = units.known(seconds)
-    return None if figure is None else round(figure * 1e3, _DECIMALS)
-
-
-def _share(value: float | None) -> float | None:
-    figure = units.known(value)
-    return None if figure is None else round(figure, _DECIMALS)
-
-
-def _shares(reach: Range | None) -> list[Any] | None:
-    return None if reach is None else [_share(reach.low), _share(reach.high)]
+def dry_run_json(plan: DryRun, budget: Budget) -> str:
+    """`tune --dry-run` as text."""
+    dimensions = [
+        fill(DimensionPlanned, it, choices=[one.choice for one in it.choices])
+        for it in plan.space.dimensions
+    ]
+    return json_text(fill(TunePlan, plan, budget=budget, dimensions=dimensions))

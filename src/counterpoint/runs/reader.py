@@ -12,11 +12,18 @@ from typing import Final, cast
 
 from counterpoint.core.documents import parse_json
 from counterpoint.core.errors import InputError
+from counterpoint.core.plain import of_plain
 from counterpoint.runs import layout
 from counterpoint.runs.outcome import Outcome, OutcomeKind, is_alive, outcome_of_ranks
-from counterpoint.runs.process import read_processes
 from counterpoint.runs.reached import unreached
-from counterpoint.runs.records import read_compiles, read_steps
+from counterpoint.runs.records import (
+    Manifest,
+    RankManifest,
+    read_compiles,
+    read_processes,
+    read_record,
+    read_steps,
+)
 from counterpoint.runs.run import Given, Rank, Run
 
 _LATE: Final = float("inf")
@@ -61,17 +68,16 @@ def list_runs(directory: str | os.PathLike[str]) -> list[Run]:
 def read_run(path: str | os.PathLike[str]) -> Run:
     """A Run, also one that is still going on."""
     place = Path(path)
-    manifest = _manifest(place)
     try:
-        return _run(place, manifest)
-    except (KeyError, TypeError, ValueError, AttributeError) as damage:
+        return _run(place, _manifest(place))
+    except ValueError as damage:
         raise InputError(
-            f"{place / layout.MANIFEST}: not a whole manifest: {damage!r}",
+            f"{place / layout.MANIFEST}: not a whole manifest: {damage}",
             why="it was damaged, or written by another version",
         ) from None
 
 
-def _manifest(place: Path) -> Mapping[str, object]:
+def _manifest(place: Path) -> Manifest:
     file = place / layout.MANIFEST
     try:
         made: object = parse_json(file.read_text(encoding="utf-8"))
@@ -87,49 +93,44 @@ def _manifest(place: Path) -> Mapping[str, object]:
     schema = cast("Mapping[str, object]", made).get("schema") if isinstance(made, dict) else None
     if schema != layout.SCHEMA:
         raise InputError(f"{file}: not a manifest this version knows: schema is {schema!r}")
-    return cast("Mapping[str, object]", made)
+    return of_plain(Manifest, cast("object", made))
 
 
-def _run(place: Path, manifest: Mapping[str, object]) -> Run:
+def _run(place: Path, manifest: Manifest) -> Run:
     ranks, notes = _ranks(place, manifest)
-    settings = cast("Mapping[str, object]", manifest["settings"])
-    size = int(cast("int", manifest["ranks"]))
-    ended = when(manifest.get("ended"))
-    outcome = _outcome(manifest, ranks, size)
+    ended = when(manifest.ended)
+    outcome = _outcome(manifest, ranks)
     if ended is None and outcome.kind is not OutcomeKind.RUNNING:
         ended = max((rank.ended for rank in ranks if rank.ended), default=None)
-    given = Given(
-        tuple((str(n), str(v)) for n, v in cast("list[list[str]]", settings["xla_flags"])),
-        tuple(cast("Mapping[str, str]", settings["env"]).items()),
-    )
+    given = Given(manifest.settings.xla_flags, tuple(manifest.settings.env.items()))
     return Run(
         path=place,
-        name=str(manifest["name"]),
-        command=tuple(map(str, cast("Sequence[object]", manifest["command"]))),
-        cwd=str(manifest["cwd"]),
-        started=datetime.fromisoformat(str(manifest["started"])),
+        name=manifest.name,
+        command=manifest.command,
+        cwd=manifest.cwd,
+        started=datetime.fromisoformat(manifest.started),
         ended=ended,
         settings=given,
-        launcher=str(manifest["launcher"]),
+        launcher=manifest.launcher,
         outcome=outcome,
         ranks=tuple(ranks),
-        world_size=size,
-        version=str(manifest.get("version", "")),
-        job=cast("str | None", manifest.get("job")),
+        world_size=manifest.ranks,
+        version=manifest.version,
+        job=manifest.job,
         notes=(*notes, *unreached(given, ranks)),
     )
 
 
-def _outcome(manifest: Mapping[str, object], ranks: Sequence[Rank], size: int) -> Outcome:
+def _outcome(manifest: Manifest, ranks: Sequence[Rank]) -> Outcome:
     """The ranks tell it; the manifest only where no rank has left a word."""
     if ranks:
         ends = [(r.number, r.outcome, r.ended.timestamp() if r.ended else _LATE) for r in ranks]
         outcome = outcome_of_ranks(ends)
-        if len(ranks) < size and outcome.ok:
-            return _missing(size - len(ranks), max(end for _, _, end in ends))
+        if len(ranks) < manifest.ranks and outcome.ok:
+            return _missing(manifest.ranks - len(ranks), max(end for _, _, end in ends))
         return outcome
-    if manifest["state"] == "ended":
-        return outcome_from(manifest["outcome"])
+    if manifest.state == "ended":
+        return manifest.outcome
     return Outcome(OutcomeKind.NOT_STARTED, detail="no rank has left a word")
 
 
@@ -139,7 +140,7 @@ def _missing(count: int, last_end_s: float) -> Outcome:
     return Outcome(kind, detail=f"{count} ranks are not there")
 
 
-def _ranks(place: Path, told: Mapping[str, object]) -> tuple[list[Rank], list[str]]:
+def _ranks(place: Path, manifest: Manifest) -> tuple[list[Rank], list[str]]:
     ranks: list[Rank] = []
     notes: list[str] = []
     for number in layout.rank_numbers(place):
@@ -148,9 +149,9 @@ def _ranks(place: Path, told: Mapping[str, object]) -> tuple[list[Rank], list[st
             ranks.append(_rank(directory, number))
         except FileNotFoundError:
             notes.append(f"rank {number} has not started")
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as damage:
+        except (OSError, ValueError) as damage:
             damaged = f"{layout.RANK_MANIFEST} is damaged: {damage}"
-            rank = _rest(directory, number, told)
+            rank = _rest(directory, number, manifest)
             if rank.profiles:
                 ranks.append(rank)
                 notes.append(f"rank {number}: {damaged}; its profile is used all the same")
@@ -160,24 +161,23 @@ def _ranks(place: Path, told: Mapping[str, object]) -> tuple[list[Rank], list[st
 
 
 def _rank(directory: Path, number: int) -> Rank:
-    text = (directory / layout.RANK_MANIFEST).read_text(encoding="utf-8")
-    manifest = cast("Mapping[str, object]", parse_json(text))
+    manifest = read_record(directory / layout.RANK_MANIFEST, RankManifest)
     steps = read_steps(directory / layout.AGENT)
     compiles = read_compiles(directory / layout.AGENT)
     processes = read_processes(directory / layout.AGENT)
     return Rank(
         number=number,
-        host=str(manifest["host"]),
+        host=manifest.host,
         path=directory,
-        outcome=_still(manifest, outcome_from(manifest["outcome"])),
-        local_rank=int(cast("int", manifest.get("local_rank", 0))),
-        pid=cast("int | None", manifest.get("pid")),
-        started=when(manifest.get("started")),
-        ended=when(manifest.get("ended")),
-        environment=cast("Mapping[str, object]", manifest.get("environment", {})),
-        dump=_path(manifest.get("xla_dump_to")),
-        ir=_path(manifest.get("jax_dump_ir_to")),
-        profile_asked=bool(manifest.get("profile_asked", True)),
+        outcome=_still(manifest),
+        local_rank=manifest.local_rank,
+        pid=manifest.pid,
+        started=when(manifest.started),
+        ended=when(manifest.ended),
+        environment=manifest.environment,
+        dump=Path(manifest.xla_dump_to) if manifest.xla_dump_to else None,
+        ir=Path(manifest.jax_dump_ir_to) if manifest.jax_dump_ir_to else None,
+        profile_asked=manifest.profile_asked,
         processes=processes.found,
         steps=steps.found,
         compiles=compiles.found,
@@ -185,48 +185,33 @@ def _rank(directory: Path, number: int) -> Rank:
     )
 
 
-def _rest(directory: Path, number: int, told: Mapping[str, object]) -> Rank:
+def _rest(directory: Path, number: int, manifest: Manifest) -> Rank:
     """What is left of a rank without its manifest; that of the run may say how it ended."""
     lost = Outcome(OutcomeKind.LOST, detail=f"{layout.RANK_MANIFEST} is damaged")
     return Rank(
         number=number,
         host="?",
         path=directory,
-        outcome=outcome_from(told["outcome"]) if told["state"] == "ended" else lost,
+        outcome=manifest.outcome if manifest.state == "ended" else lost,
         processes=read_processes(directory / layout.AGENT).found,
         steps=read_steps(directory / layout.AGENT).found,
         compiles=read_compiles(directory / layout.AGENT).found,
     )
 
 
-def _still(manifest: Mapping[str, object], outcome: Outcome) -> Outcome:
+def _still(manifest: RankManifest) -> Outcome:
     """Running, as it says: or is nobody left who would write how it ended?"""
-    if outcome.kind is not OutcomeKind.RUNNING or manifest["host"] != socket.gethostname():
+    outcome, keeper = manifest.outcome, manifest.keeper
+    if outcome.kind is not OutcomeKind.RUNNING or manifest.host != socket.gethostname():
         return outcome
-    keeper = cast("Mapping[str, int]", manifest.get("keeper", {}))
-    if keeper and not is_alive(keeper["pid"], keeper.get("started")):
+    if keeper is not None and not is_alive(keeper.pid, keeper.started):
         return Outcome(OutcomeKind.LOST, detail="ended with nobody left to say how")
     return outcome
 
 
-def outcome_from(value: object) -> Outcome:
-    """From what `Outcome` is in JSON."""
-    made = cast("Mapping[str, object]", value)
-    return Outcome(
-        OutcomeKind(str(made["kind"])),
-        cast("int | None", made.get("exit_code")),
-        cast("str | None", made.get("signal")),
-        str(made.get("detail") or ""),
-    )
-
-
-def when(value: object) -> datetime | None:
+def when(text: str | None) -> datetime | None:
     """From ISO 8601."""
-    return datetime.fromisoformat(value) if isinstance(value, str) else None
-
-
-def _path(value: object) -> Path | None:
-    return Path(value) if isinstance(value, str) else None
+    return None if text is None else datetime.fromisoformat(text)
 
 
 def profiles_of(run: Run) -> Iterator[Path]:

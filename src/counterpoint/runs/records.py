@@ -1,19 +1,135 @@
-"""The lines of JSON that a process leaves while it runs: steps, and what was compiled."""
+"""Records: the files of a Run directory as types, and how they are read and written.
+
+`run.json` and `rank.json` are written by a RunWriter, the rest by the agent in each Python process.
+Docs: docs/reference/run-directory.md.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Generic, TypeVar, cast
+from typing import Any, Final, Generic, Literal, TypeVar, cast
+
+import msgspec
 
 from counterpoint.core.documents import parse_json
+from counterpoint.core.plain import of_plain, to_plain
 from counterpoint.runs.layout import STEPS_OF_BARS, STEPS_OF_LOG
-from counterpoint.runs.run import Compile, StepStart
+from counterpoint.runs.outcome import Outcome
+from counterpoint.runs.run import Compile, Process, ProfileWindow, StepStart
 
 T = TypeVar("T")
 _SOURCES: Final = ("annotation", "api", "log")
 """How steps were seen, the most exact first."""
+
+
+class GivenRecord(msgspec.Struct):
+    """The settings that were asked for, without what was inherited."""
+
+    xla_flags: tuple[tuple[str, str], ...]
+    env: dict[str, str]
+
+
+class Manifest(msgspec.Struct, kw_only=True):
+    """`run.json`: a run as it starts, and how it ended; `ranks` is how many there are."""
+
+    schema: Literal["counterpoint.run/1"]
+    version: str = ""
+    name: str
+    command: tuple[str, ...]
+    cwd: str
+    started: str
+    ended: str | None = None
+    state: Literal["running", "ended"]
+    settings: GivenRecord
+    ranks: int
+    launcher: str
+    job: str | None = None
+    outcome: Outcome
+
+
+class Keeper(msgspec.Struct):
+    """The process that will say how a rank ended, and its start in the kernel's ticks."""
+
+    pid: int
+    started: int | None = None
+
+
+class RankManifest(msgspec.Struct, kw_only=True):
+    """`rank.json`: a rank as it starts, and how it ended."""
+
+    rank: int | None = None
+    local_rank: int = 0
+    host: str
+    pid: int | None = None
+    keeper: Keeper | None = None
+    started: str | None = None
+    ended: str | None = None
+    outcome: Outcome
+    environment: dict[str, Any] = {}
+    xla_dump_to: str | None = None
+    jax_dump_ir_to: str | None = None
+    profile_asked: bool = True
+
+
+class StepRecord(msgspec.Struct):
+    """A line of `steps-*.jsonl`."""
+
+    source: Literal["annotation", "api", "log"]
+    start_s: float
+    step: int | None = None
+    seconds: float | None = None
+
+
+class CompileRecord(msgspec.Struct):
+    """A line of `compiles-*.jsonl`."""
+
+    kind: str
+    seconds: float
+    module: str | None = None
+    fun: str | None = None
+    at_s: float | None = None
+    aot: bool | None = None
+    where: str | None = None
+
+
+class WindowAsked(msgspec.Struct):
+    """The steps that were to be profiled."""
+
+    start_step: int | None = None
+
+
+class WindowRecord(msgspec.Struct):
+    """What became of a process's profile."""
+
+    state: str = "waiting"
+    reason: str | None = None
+    start_step: int | None = None
+    steps: int | None = None
+    path: str | None = None
+    opened_s: float | None = None
+    closed_s: float | None = None
+    files: tuple[str, ...] | None = None
+    asked: WindowAsked | None = None
+    counted: str | None = None
+
+
+class ProcessRecord(msgspec.Struct):
+    """`process-<pid>.json`, as far as it is known here."""
+
+    pid: int | None = None
+    python: str | None = None
+    jax: str | None = None
+    jaxlib: str | None = None
+    plugins: dict[str, str] | None = None
+    platform: str | None = None
+    devices: tuple[str, ...] | None = None
+    process_index: int | None = None
+    process_count: int | None = None
+    peak_memory: int | dict[str, int | None] | None = None
+    window: WindowRecord | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +138,18 @@ class Records(Generic[T]):
 
     found: tuple[T, ...] = ()
     notes: tuple[str, ...] = ()
+
+
+def record_bytes(record: object) -> bytes:
+    """A record as it is written."""
+    # Names of files may hold bytes that are no text.
+    text = json.dumps(to_plain(record), indent=2) + "\n"
+    return text.encode("utf-8", errors="surrogateescape")
+
+
+def read_record(path: Path, kind: type[T]) -> T:
+    """A record; an OSError or a ValueError where it can't be read."""
+    return of_plain(kind, parse_json(path.read_text(encoding="utf-8")))
 
 
 def read_steps(agent: Path) -> Records[StepStart]:
@@ -36,10 +164,14 @@ def read_steps(agent: Path) -> Records[StepStart]:
     for file in [*files, *(agent / it for it in of_lines)]:
         if file.name == STEPS_OF_BARS and len(best) > 1:
             break
-        read = _read(file, _step)
+        read = _read_lines(file, StepRecord)
         notes += read.notes
         for source in _SOURCES:
-            steps = tuple(step for step in read.found if step.source == source)
+            steps = tuple(
+                StepStart(it.step, it.start_s, source, it.seconds)
+                for it in read.found
+                if it.source == source
+            )
             if _merit(steps) > _merit(best):
                 best = steps
     return Records(best, tuple(notes))
@@ -54,21 +186,27 @@ def _merit(steps: tuple[StepStart, ...]) -> tuple[bool, int, int]:
 
 def read_compiles(agent: Path) -> Records[Compile]:
     """What all processes of a rank compiled, in the order of time within each."""
-    parts = [_read(file, _compile) for file in sorted(agent.glob("compiles-*.jsonl"))]
+    files = sorted(agent.glob("compiles-*.jsonl"))
+    parts = [_read_lines(file, CompileRecord) for file in files]
     return Records(
-        tuple(compile_ for part in parts for compile_ in part.found),
+        tuple(_compile(line) for part in parts for line in part.found),
         tuple(note for part in parts for note in part.notes),
     )
 
 
-def _read(file: Path, make: Callable[[Mapping[str, object]], T]) -> Records[T]:
+def _compile(it: CompileRecord) -> Compile:
+    name = it.module or it.fun or None
+    return Compile(name, it.seconds, it.kind, it.at_s, bool(it.aot), it.where or None)
+
+
+def _read_lines(file: Path, kind: type[T]) -> Records[T]:
     """A line that is cut off or damaged is left out; a process may die while it writes."""
     found: list[T] = []
     damaged = 0
     for line in _lines(file):
         try:
-            found.append(make(cast("Mapping[str, object]", parse_json(line))))
-        except (ValueError, KeyError, TypeError, AttributeError):
+            found.append(of_plain(kind, parse_json(line)))
+        except ValueError:
             damaged += 1
     notes = (f"{file.name}: {damaged} damaged lines left out",) if damaged else ()
     return Records(tuple(found), notes)
@@ -82,29 +220,46 @@ def _lines(file: Path) -> Iterator[str]:
         return
 
 
-def _step(line: Mapping[str, object]) -> StepStart:
-    source = str(line["source"])
-    if source not in _SOURCES:
-        raise ValueError(source)
-    step = line.get("step")
-    seconds = line.get("seconds")
-    return StepStart(
-        int(cast("int", step)) if step is not None else None,
-        float(cast("float", line["start_s"])),
-        source,
-        float(cast("float", seconds)) if seconds is not None else None,
+def read_processes(agent: Path) -> Records[Process]:
+    """The processes of a rank that the agent was in."""
+    found: list[Process] = []
+    notes: list[str] = []
+    for file in sorted(agent.glob("process-*.json")):
+        try:
+            facts: object = parse_json(file.read_text(encoding="utf-8"))
+            record = of_plain(ProcessRecord, facts)
+            found.append(_process(file, record, cast("Mapping[str, object]", facts)))
+        except (OSError, ValueError) as damage:
+            notes.append(f"{file.name} is left out: {damage}")
+    return Records(tuple(found), tuple(notes))
+
+
+def _process(file: Path, it: ProcessRecord, facts: Mapping[str, object]) -> Process:
+    own = {"python": it.python, "jax": it.jax, "jaxlib": it.jaxlib}
+    peak = {"device": it.peak_memory} if isinstance(it.peak_memory, int) else it.peak_memory or {}
+    return Process(
+        pid=int(file.stem.rpartition("-")[2]) if it.pid is None else it.pid,
+        versions={name: of for name, of in own.items() if of} | (it.plugins or {}),
+        platform=it.platform or None,
+        devices=it.devices or (),
+        process_index=it.process_index,
+        process_count=it.process_count,
+        peak_memory={name: size for name, size in peak.items() if size is not None},
+        window=None if it.window is None else _window(it.window),
+        facts=facts,
     )
 
 
-def _compile(line: Mapping[str, object]) -> Compile:
-    name = line.get("module") or line.get("fun")
-    at = line.get("at_s")
-    where = line.get("where")
-    return Compile(
-        str(name) if name else None,
-        float(cast("float", line["seconds"])),
-        str(line["kind"]),
-        float(cast("float", at)) if at is not None else None,
-        bool(line.get("aot")),
-        str(where) if where else None,
+def _window(it: WindowRecord) -> ProfileWindow:
+    return ProfileWindow(
+        state=it.state,
+        reason=it.reason or None,
+        start_step=it.start_step,
+        steps=it.steps,
+        path=it.path or None,
+        opened_s=it.opened_s,
+        closed_s=it.closed_s,
+        files=it.files or (),
+        start_asked=it.asked.start_step if it.asked else None,
+        counted=it.counted or None,
     )

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import shutil
 import socket
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, cast
+from typing import Final
 
 from counterpoint.core.documents import beside
 from counterpoint.core.errors import CounterpointError, InputError, UsageError
 from counterpoint.runs import layout
 from counterpoint.runs.outcome import Outcome, OutcomeKind, start_of
 from counterpoint.runs.reader import is_run, read_run
+from counterpoint.runs.records import (
+    GivenRecord,
+    Keeper,
+    Manifest,
+    RankManifest,
+    read_record,
+    record_bytes,
+)
 from counterpoint.runs.run import Given
 
 LOCAL: Final = "local"
@@ -60,7 +67,7 @@ class RunWriter:
         self.path = path
         self._start = start
         self._created = created
-        self._ranks: dict[int, dict[str, object]] = {}
+        self._ranks: dict[int, RankManifest] = {}
 
     @classmethod
     def claim(cls, path: Path, start: Start) -> RunWriter:
@@ -69,7 +76,7 @@ class RunWriter:
             created = not path.exists()
             path.mkdir(parents=True, exist_ok=True)
             _refuse_foreign(path, start)
-            if _publish(path / layout.MANIFEST, _json(_manifest(start))):
+            if _publish(path / layout.MANIFEST, record_bytes(_manifest(start))):
                 return cls(path, start, created=created)
             _refuse_other_job(path, start)
         except OSError as failure:
@@ -98,26 +105,25 @@ class RunWriter:
     def start_rank(self, rank: RankStart, pid: int) -> None:
         """Say that the process of a rank runs, and who will say how it ended."""
         keeper = os.getpid()
-        self._ranks[rank.number] = {
-            "rank": rank.number,
-            "local_rank": rank.local_rank,
-            "host": socket.gethostname(),
-            "pid": pid,
-            "keeper": {"pid": keeper, "started": start_of(keeper)},
-            "started": _now(),
-            "ended": None,
-            "outcome": asdict(RUNNING),
-            "environment": rank.environment or {},
-            "xla_dump_to": rank.xla_dump_to,
-            "jax_dump_ir_to": rank.jax_dump_ir_to,
-            "profile_asked": rank.profile,
-        }
+        self._ranks[rank.number] = RankManifest(
+            rank=rank.number,
+            local_rank=rank.local_rank,
+            host=socket.gethostname(),
+            pid=pid,
+            keeper=Keeper(keeper, start_of(keeper)),
+            started=_now(),
+            outcome=RUNNING,
+            environment={**(rank.environment or {})},
+            xla_dump_to=rank.xla_dump_to,
+            jax_dump_ir_to=rank.jax_dump_ir_to,
+            profile_asked=rank.profile,
+        )
         self._write_rank(rank.number)
 
     def end_rank(self, number: int, outcome: Outcome) -> None:
         """Say how a rank ended, in the space reserved for it."""
         directory = layout.rank_directory(self.path, number)
-        self._ranks[number] |= {"ended": _now(), "outcome": asdict(outcome)}
+        self._ranks[number].ended, self._ranks[number].outcome = _now(), outcome
         (directory / layout.RESERVE).unlink(missing_ok=True)
         self._write_rank(number)
 
@@ -126,11 +132,9 @@ class RunWriter:
         run = read_run(self.path)
         if run.outcome.kind is OutcomeKind.RUNNING:
             return
-        manifest = cast(
-            "dict[str, object]", json.loads((self.path / layout.MANIFEST).read_text("utf-8"))
-        )
-        manifest |= {"state": "ended", "ended": _now(), "outcome": asdict(run.outcome)}
-        _replace(self.path / layout.MANIFEST, _json(manifest))
+        manifest = read_record(self.path / layout.MANIFEST, Manifest)
+        manifest.state, manifest.ended, manifest.outcome = "ended", _now(), run.outcome
+        _replace(self.path / layout.MANIFEST, record_bytes(manifest))
 
     def withdraw(self, ranks: Iterable[int]) -> None:
         """Leave nothing behind of ranks that did not start, nor of a run that had no other."""
@@ -144,28 +148,24 @@ class RunWriter:
 
     def _write_rank(self, number: int) -> None:
         place = layout.rank_directory(self.path, number) / layout.RANK_MANIFEST
-        _replace(place, _json(self._ranks[number]))
+        _replace(place, record_bytes(self._ranks[number]))
 
 
-def _manifest(start: Start) -> dict[str, object]:
-    return {
-        "schema": layout.SCHEMA,
-        "version": start.version,
-        "name": start.name,
-        "command": list(start.command),
-        "cwd": start.cwd,
-        "started": _now(),
-        "ended": None,
-        "state": "running",
-        "settings": {
-            "xla_flags": [list(pair) for pair in start.settings.xla],
-            "env": dict(start.settings.env),
-        },
-        "ranks": start.world_size,
-        "launcher": start.launcher,
-        "job": start.job,
-        "outcome": asdict(RUNNING),
-    }
+def _manifest(start: Start) -> Manifest:
+    return Manifest(
+        schema=layout.SCHEMA,
+        version=start.version,
+        name=start.name,
+        command=start.command,
+        cwd=start.cwd,
+        started=_now(),
+        state="running",
+        settings=GivenRecord(start.settings.xla, dict(start.settings.env)),
+        ranks=start.world_size,
+        launcher=start.launcher,
+        job=start.job,
+        outcome=RUNNING,
+    )
 
 
 def _refuse_foreign(path: Path, start: Start) -> None:
@@ -186,13 +186,13 @@ def _refuse_other_job(path: Path, start: Start) -> None:
     before is refused for itself. Arguments may differ from rank to rank.
     """
     try:
-        manifest = json.loads((path / layout.MANIFEST).read_text("utf-8"))
-        told = (manifest["launcher"], manifest["job"], manifest["ranks"], manifest["name"])
-    except (ValueError, KeyError, TypeError):
-        told = None
+        there = read_record(path / layout.MANIFEST, Manifest)
+        theirs = (there.launcher, there.job, there.ranks, there.name)
+    except ValueError:
+        theirs = None
     ours = (start.launcher, start.job, start.world_size, start.name)
     compared = 4 if start.job is None else 3
-    if start.launcher == LOCAL or told is None or told[:compared] != ours[:compared]:
+    if start.launcher == LOCAL or theirs is None or theirs[:compared] != ours[:compared]:
         raise _taken(path, "it holds a run already" if is_run(path) else "it is not empty")
 
 
@@ -214,11 +214,6 @@ def _unwritable(path: Path, failure: OSError) -> CounterpointError:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
-
-
-def _json(value: object) -> bytes:
-    # Names of files may hold bytes that are no text.
-    return (json.dumps(value, indent=2) + "\n").encode("utf-8", errors="surrogateescape")
 
 
 def _publish(path: Path, content: bytes) -> bool:

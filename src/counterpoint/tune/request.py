@@ -17,11 +17,11 @@ from typing import Any, Final
 from counterpoint import __version__
 from counterpoint.capture.request import find_interpreter, named_interpreter
 from counterpoint.core.errors import UsageError
+from counterpoint.core.plain import to_plain
 from counterpoint.flags import Answer, Rejected, Settings, environment, inherited_settings
 from counterpoint.flags.live.probe import ask
 from counterpoint.hardware import Target
 from counterpoint.tune.arm import BASE, Arm, Origin
-from counterpoint.tune.journal.codec import to_plain
 from counterpoint.tune.journal.records import (
     FORMAT,
     CandidateSeen,

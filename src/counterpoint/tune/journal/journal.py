@@ -17,9 +17,41 @@ from typing import Final, Self
 
 from counterpoint.core.documents import beside
 from counterpoint.core.errors import InputError, UsageError
-from counterpoint.tune.journal.disk import Disk
 from counterpoint.tune.journal.lines import Damaged, Newer, Read, line_of, read_lines
 from counterpoint.tune.journal.records import Record, StudyBegan
+
+
+class Disk:
+    """What a journal does to files, in one place, so that each can be made to fail."""
+
+    def create(self, path: Path) -> int:
+        """A new file; FileExistsError where there is one."""
+        return os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+
+    def open(self, path: Path) -> int:
+        return os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+
+    def write(self, handle: int, data: bytes) -> int:
+        """As much of it as the disk takes at once."""
+        return os.write(handle, data)
+
+    def sync(self, handle: int) -> None:
+        os.fsync(handle)
+
+    def sync_directory(self, path: Path) -> None:
+        """A new file's name is on disk only when its directory is."""
+        handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+    def cut(self, handle: int, size: int) -> None:
+        os.ftruncate(handle, size)
+
+    def remove(self, path: Path) -> None:
+        path.unlink()
+
 
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _REAL: Final = Disk()

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any, Final, get_args
 
 from counterpoint.core.documents import parse_json
-from counterpoint.tune.journal.codec import Misfit, of_plain, to_plain
+from counterpoint.core.plain import Misfit, of_plain, to_plain
 from counterpoint.tune.journal.records import FORMAT, Record, StudyBegan
 
 _KINDS: Final[Mapping[str, type[Any]]] = MappingProxyType(

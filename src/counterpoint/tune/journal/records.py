@@ -1,7 +1,7 @@
 """Records: what a journal may say. Each is an event; a Study is what they come to.
 
 Fields are plain: texts, numbers, tuples, and frozen dataclasses of these, so that one codec writes
-and reads them all (codec.py). A field that comes later has a default: old journals stay readable.
+and reads them all. A field that comes later has a default: old journals stay readable.
 """
 
 from __future__ import annotations

@@ -16,9 +16,8 @@ from typing import Final
 
 from counterpoint.core.documents import beside, parse_json
 from counterpoint.core.errors import CounterpointError, InputError, UsageError
-from counterpoint.tune.journal.codec import Misfit, of_plain, to_plain
-from counterpoint.tune.journal.disk import Disk
-from counterpoint.tune.journal.journal import Journal, read_journal
+from counterpoint.core.plain import Misfit, of_plain, to_plain
+from counterpoint.tune.journal.journal import Disk, Journal, read_journal
 from counterpoint.tune.journal.records import Record, Resumed, StudyBegan
 from counterpoint.tune.plan import Plan
 from counterpoint.tune.study.study import Ledger, Study, fold, follow, stamp
