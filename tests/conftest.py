@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, settings
 
 from counterpoint.compile import Pool
 from counterpoint.pgle.proof import LOUD
+from json_schemas_checked import checked
 from lowered import Lowered, lower_step
 from program_count import ProgramCount
 from run_directory import RunDirectory, run_directory_of
@@ -67,6 +68,12 @@ def shared_cache(run_directory: RunDirectory) -> Path:
     cache = run_directory.path / "cache"
     os.environ["COUNTERPOINT_CACHE"] = str(cache)
     return cache
+
+
+@pytest.fixture(autouse=True)
+def json_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hold every JSON that a test prints to its committed schema."""
+    monkeypatch.setattr("counterpoint.report.json.plain", checked)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Write the generated pages of docs/: from the catalogue, the published recipes and the rules.
+"""Write the generated pages of docs/: from the catalogue, recipes, rules and the types of all JSON.
 
     make docs        (python tools/make_docs.py docs)
 
@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from counterpoint.cli.explain import RULES
+from json_schemas import json_schemas
 from recipe_pages import recipes_of_others
 from rule_pages import rule_pages
 from web_flags import web_flags_markdown
@@ -20,18 +21,20 @@ from web_flags import web_flags_markdown
 def made_pages() -> Mapping[str, str]:
     """All generated pages, by their paths within docs."""
     rules = {f"rules/{name}": text for name, text in rule_pages(RULES).items()}
+    schemas = {f"reference/schema/{name}": text for name, text in json_schemas().items()}
     return {
         **rules,
+        **schemas,
         "flags-from-the-web.md": web_flags_markdown(),
         "recipes-of-others.md": recipes_of_others(),
     }
 
 
 def write_pages(docs: Path) -> None:
-    """Write all pages, and remove those of rules that no longer exist."""
+    """Write all pages, and remove those of rules and commands that no longer exist."""
     pages = made_pages()
-    for old in (docs / "rules").glob("*.md"):
-        if f"rules/{old.name}" not in pages:
+    for old in (*docs.glob("rules/*.md"), *docs.glob("reference/schema/*.json")):
+        if str(old.relative_to(docs)) not in pages:
             old.unlink()
     for path, text in pages.items():
         (docs / path).parent.mkdir(parents=True, exist_ok=True)

@@ -9,12 +9,19 @@ from make_docs import made_pages, write_pages
 DOCS = Path(__file__).parents[2] / "docs"
 
 
+def _same(page: Path, text: str) -> bool:
+    return page.is_file() and page.read_text("utf-8") == text
+
+
 def test_the_committed_pages_are_what_is_made_of_catalogue_recipes_and_rules() -> None:
     made = made_pages()
     rules = {f"rules/{path.name}" for path in (DOCS / "rules").glob("*.md")}
-    stale = [path for path, text in made.items() if (DOCS / path).read_text("utf-8") != text]
+    stale = [path for path, text in made.items() if not _same(DOCS / path, text)]
+
+    schemas = {f"reference/schema/{path.name}" for path in DOCS.glob("reference/schema/*")}
 
     assert not stale, "run: make docs"
+    assert schemas == {path for path in made if "/schema/" in path}, "run: make docs"
     assert rules == {path for path in made if path.startswith("rules/")}, "run: make docs"
 
 
