@@ -20,7 +20,7 @@ from counterpoint.pgle.make import check_percentile
 from counterpoint.report.auto_document import auto_document
 from counterpoint.report.document import Document, printable
 from counterpoint.report.feedback_document import feedback_document, times_line
-from counterpoint.report.pgle_json import auto_json, feedback_json
+from counterpoint.report.feedback_json import auto_json, feedback_json
 from counterpoint.report.terminal import plain_text, print_document
 from counterpoint.workflow.feedback.auto import CALLS, Auto, How, auto_script
 from counterpoint.workflow.feedback.auto import auto as run_auto
