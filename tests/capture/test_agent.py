@@ -183,7 +183,7 @@ def test_without_jax_nothing_happens(tmp_path: Path) -> None:
         import sys
         loaded = [name for name in sys.modules if name.startswith("_counterpoint")]
         print(loaded, "json" in sys.modules, "threading" in sys.modules)
-        print([entry for entry in sys.path if "agent" in entry])
+        print([entry for entry in sys.path if "injection" in entry])
         """,
         {},
     )
@@ -303,7 +303,7 @@ def test_a_shadowed_sitecustomize_runs_too(tmp_path: Path) -> None:
     (theirs / "sitecustomize.py").write_text("import builtins; builtins.theirs = __file__\n")
     program = """
         import builtins, sitecustomize, os, jax
-        print(builtins.theirs == sitecustomize.__file__, "agent" in os.environ["PYTHONPATH"])
+        print(builtins.theirs == sitecustomize.__file__, "injection" in os.environ["PYTHONPATH"])
     """
     left = run(tmp_path, program, {}, more={"PYTHONPATH": f"{SITE}:{theirs}"})
     assert left.out == "True True\n", left.err
