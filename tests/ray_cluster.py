@@ -1,7 +1,7 @@
 """A real cluster of Ray on this machine: a head and nodes of their own temporary directories.
 
-As a program it starts the cluster, tells of it in one line, and ends all of it when its stdin is
-closed, so also when the tests were killed. Ray is not imported into the tests' own process.
+As a program it starts the cluster, describes it in one line, and ends all of it when its stdin is
+closed, so also when the tests were killed.
 """
 
 from __future__ import annotations
@@ -39,11 +39,14 @@ _PATIENT = {
 
 @dataclass(frozen=True)
 class Cluster:
-    """`raylets` are the processes whose death is a node's, by name."""
+    """`raylets` are the processes whose death is a node's, by name.
+
+    `address` is for drivers on one of its nodes, `client` for those elsewhere.
+    """
 
     address: str
+    client: str
     raylets: Mapping[str, int]
-    places: Mapping[str, Path]
     ask: Callable[[str], dict[str, Any]]
 
     def kill_node(self, name: str) -> None:
@@ -79,6 +82,18 @@ def cluster(nodes: int = 4, cpus: int = 2) -> Generator[Cluster]:
 
 
 @contextmanager
+def joined(to: Cluster, runtime_env: dict[str, Any]) -> Generator[None]:
+    """This process as a driver whose workers have an environment of their own."""
+    import ray
+
+    ray.init(to.address, runtime_env=runtime_env, log_to_driver=False, logging_level="ERROR")
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+@contextmanager
 def _running(base: str, nodes: int, cpus: int) -> Generator[Cluster | str]:
     """The cluster, or why there is none."""
     log = Path(base) / "cluster.log"
@@ -91,7 +106,7 @@ def _running(base: str, nodes: int, cpus: int) -> Generator[Cluster | str]:
             stderr=errors,
             start_new_session=True,
             text=True,
-            env={**os.environ, **_PATIENT, "RAY_TMPDIR": base, "PATH": _path()},
+            env={**os.environ, **_PATIENT, "RAY_TMPDIR": base},
             cwd=base,
         ) as process,
     ):
@@ -100,19 +115,14 @@ def _running(base: str, nodes: int, cpus: int) -> Generator[Cluster | str]:
         try:
             line = process.stdout.readline() if process.stdout else ""
             patience.cancel()
-            yield _told(process, json.loads(line)) if line else log.read_text()[-2000:]
+            yield _made(process, json.loads(line)) if line else log.read_text()[-2000:]
         finally:
             patience.cancel()
             _end(process, base)
 
 
-def _path() -> str:
-    """Jobs say `python`, and these tests may run without their environment active."""
-    return os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
-
-
-def _told(process: subprocess.Popen[str], told: dict[str, Any]) -> Cluster:
-    raylets: dict[str, int] = dict(told["raylets"])
+def _made(process: subprocess.Popen[str], facts: dict[str, Any]) -> Cluster:
+    raylets: dict[str, int] = dict(facts["raylets"])
 
     def ask(what: str) -> dict[str, Any]:
         assert process.stdin is not None
@@ -123,8 +133,7 @@ def _told(process: subprocess.Popen[str], told: dict[str, Any]) -> Cluster:
         raylets.update(answer["raylets"])
         return answer
 
-    places = {name: Path(place) for name, place in told["places"].items()}
-    return Cluster(told["address"], raylets, places, ask)
+    return Cluster(facts["address"], facts["client"], raylets, ask)
 
 
 def _end(process: subprocess.Popen[str], base: str) -> None:
@@ -159,18 +168,17 @@ def _serve(base: str, nodes: int, cpus: int) -> None:
     from ray.cluster_utils import Cluster as RayCluster
 
     (Path(base) / "ray").mkdir(exist_ok=True)
+    client_port = _free_port()
     made = RayCluster(
         initialize_head=True,
         head_node_args={
             "num_cpus": 0,
             "object_store_memory": _OBJECTS,
-            "include_dashboard": True,
-            "dashboard_host": "127.0.0.1",
-            "dashboard_port": _free_port(),
+            "include_dashboard": False,
+            "ray_client_server_port": client_port,
         },
     )
     raylets: dict[str, int] = {}
-    places: dict[str, str] = {}
 
     def add() -> None:
         name = f"n{len(raylets) + 1}"
@@ -179,33 +187,17 @@ def _serve(base: str, nodes: int, cpus: int) -> None:
         os.environ.update({"TMPDIR": str(place), NODE: name})
         node: Any = made.add_node(wait=True, num_cpus=cpus, object_store_memory=_OBJECTS)
         (raylet,) = node.all_processes["raylet"]
-        raylets[name], places[name] = raylet.process.pid, str(place)
+        raylets[name] = raylet.process.pid
 
     for _ in range(nodes):
         add()
-    head: Any = made.head_node
-    told = {"address": f"http://{head.webui_url}"}
-    _wait_for_jobs(told["address"])
-    print(json.dumps({**told, "raylets": raylets, "places": places}), flush=True)
+    about = {"address": made.address, "client": f"ray://127.0.0.1:{client_port}"}
+    print(json.dumps({**about, "raylets": raylets}), flush=True)
     for line in sys.stdin:
         if line.strip() == "add":
             add()
-        print(json.dumps({"raylets": raylets, "places": places}), flush=True)
+        print(json.dumps({"raylets": raylets}), flush=True)
     made.shutdown()
-
-
-def _wait_for_jobs(address: str) -> None:
-    """Until a job runs: what takes them comes up last."""
-    from ray.job_submission import JobStatus, JobSubmissionClient
-
-    client = JobSubmissionClient(address)
-    until = time.monotonic() + _UP_S
-    job: str | None = None
-    while job is None or client.get_job_status(job) is not JobStatus.SUCCEEDED:
-        assert time.monotonic() < until, "no job gets through"
-        with contextlib.suppress(RuntimeError):
-            job = job or client.submit_job(entrypoint="true")
-        time.sleep(0.5)
 
 
 def _free_port() -> int:

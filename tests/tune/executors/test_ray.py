@@ -9,20 +9,18 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import counterpoint
 from counterpoint.core.errors import UsageError
-from counterpoint.runs import OutcomeKind, read_run
+from counterpoint.runs import read_run
 from counterpoint.tune.executors.executor import Ended, EndedKind, Job, Shape, StoppedWaiting
-from counterpoint.tune.executors.ray import Ray, RayAllocation
-from counterpoint.tune.executors.ray_gang import refused
-from counterpoint.tune.executors.ray_hold import bundle_of, cluster_has, to_avoid
-from counterpoint.tune.executors.ray_jobs import Jobs
-from counterpoint.tune.executors.ray_wire import as_word, last, of_word
-from ray_cluster import NODE, Cluster, cluster
+from counterpoint.tune.executors.ray import Ray, settings_of
+from counterpoint.tune.executors.ray_cluster import summary_of, to_avoid, usual_bundle
+from ray_cluster import NODE, Cluster, cluster, joined
 from tune.executors.contract import (
     MARK,
     Contract,
@@ -58,6 +56,16 @@ class TestRay(Contract):
     node = f"os.environ['{NODE}']"
     inherits = False  # the nodes have their own
 
+    def test_a_tuner_that_is_killed_leaves_nothing(self, tmp_path: Path) -> None:
+        mark = uuid.uuid4().hex
+        (tmp_path / "tuner.py").write_text(self._tuner(tmp_path, mark))
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        command = [sys.executable, tmp_path / "tuner.py"]
+        with subprocess.Popen(command, cwd=tmp_path, env=environment) as tuner:
+            wait_until(lambda: len(list(tmp_path.glob("up-*"))) == 4, "the gang never came up")
+            tuner.kill()
+        wait_until(lambda: not alive(mark), "its ranks live on")
+
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("ray")
@@ -74,52 +82,81 @@ def job(directory: Path, program: str, **environment: str) -> Job:
     )
 
 
+def stubborn_job(directory: Path, mark: str) -> Job:
+    return replace(job(directory, "", **{MARK: mark}), command=stubborn(directory))
+
+
 @pytest.mark.slow
-def test_a_run_comes_from_nodes_that_share_no_disk_with_us(
-    ray: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    here = tmp_path / "here"
-    here.mkdir()
-    (here / "data.txt").write_text("what travels")
-    monkeypatch.chdir(here)
-    program = (
-        "import os, jax; jax.jit(lambda x: x + 1)(1.0)\n"
-        f"print(os.environ['{NODE}'], os.environ['TMPDIR'], open('data.txt').read(), os.getcwd())"
-    )
-    executor = Ray(shape=TWO, shared=False, ship=True)
-    allocation = executor.open()
+def test_a_tuner_outside_of_the_cluster_joins_it_as_a_client(ray: Cluster, tmp_path: Path) -> None:
+    allocation = Ray(shape=TWO, address=ray.client).open()
+    mark = uuid.uuid4().hex
     try:
-        asked = job(tmp_path / "study" / "runs", program, JAX_PLATFORMS="cpu")
-        assert ended(allocation.start(asked)) == Ended(kind=EndedKind.EXITED, exit_code=0)
-        run = read_run(asked.directory)
-        assert (run.outcome.kind, run.world_size, run.notes) == (OutcomeKind.OK, 2, ())
-        for rank, text in zip(run.ranks, printed(run), strict=True):
-            name, place, told = text.split(maxsplit=2)
-            assert (place, told.split()[:2]) == (str(ray.places[name]), ["what", "travels"])
-            assert str(here) not in told
-            assert all(path.is_relative_to(asked.directory) for path in rank.hlo)
-            assert rank.hlo
-        assert sorted(asked.directory.parent.iterdir()) == [asked.directory]
-        left = [path for place in ray.places.values() for path in place.glob("counterpoint-ray-*")]
-        assert not left
-
-        failing = job(tmp_path / "study" / "runs", "raise SystemExit(5)")
-        assert ended(allocation.start(failing)).exit_code == 5
-        assert read_run(failing.directory).outcome.exit_code == 5
-
-        mark = uuid.uuid4().hex
-        killed = Job(
-            name="killed",
-            command=stubborn(tmp_path),
-            directory=tmp_path / "study" / "runs" / "killed",
-            shape=TWO,
-            environment={MARK: mark},
-        )
-        gang = allocation.start(killed)
+        first = job(tmp_path, f"import os; print(os.environ['{NODE}'])")
+        assert ended(allocation.start(first)) == Ended(kind=EndedKind.EXITED, exit_code=0)
+        assert len(set(printed(read_run(first.directory)))) == 2
+        gang = allocation.start(stubborn_job(tmp_path, mark))
         wait_until(lambda: len(list(tmp_path.glob("up-*"))) == 4, "it never came up")
         gang.kill()
         assert not alive(mark)
-        assert read_run(killed.directory).outcome.kind is not OutcomeKind.RUNNING
+    finally:
+        allocation.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("module", "found"),
+    [
+        ("__version__ = '0.0.1'", "Counterpoint 0.0.1"),
+        ("raise ImportError('it is not there')", "no Counterpoint (it is not there)"),
+    ],
+)
+def test_nodes_with_another_counterpoint_or_none_are_refused(
+    ray: Cluster, tmp_path: Path, module: str, found: str
+) -> None:
+    (tmp_path / "counterpoint").mkdir()
+    (tmp_path / "counterpoint" / "__init__.py").write_text(module + "\n")
+    environment = {"env_vars": {"PYTHONPATH": str(tmp_path)}}
+    with joined(ray, environment), pytest.raises(UsageError) as caught:
+        Ray(shape=TWO).open()
+    version = counterpoint.__version__
+    assert f"has {found} in {sys.executable}, but trials need {version}" in caught.value.what
+    assert f"""--runtime-env-json '{{"pip": ["counterpoint=={version}"]}}'""" in str(
+        caught.value.why
+    )
+    assert caught.value.next == f"pip install 'counterpoint=={version}'"
+
+
+@pytest.mark.slow
+def test_a_runtime_environment_may_bring_counterpoint(ray: Cluster, tmp_path: Path) -> None:
+    package = Path(counterpoint.__file__).parent
+    with joined(ray, {"py_modules": [str(package)]}):
+        allocation = Ray(shape=TWO).open()
+        try:
+            first = job(tmp_path, "import counterpoint; print(counterpoint.__file__)")
+            assert ended(allocation.start(first)) == Ended(kind=EndedKind.EXITED, exit_code=0)
+        finally:
+            allocation.close()
+    for text in printed(read_run(first.directory)):
+        assert "/runtime_resources/" in text
+        assert not Path(text).is_relative_to(package)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("ray")
+def test_nodes_that_do_not_see_the_study_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    allocation = Ray(shape=TWO).open()
+    try:
+        elsewhere = Path("/proc/self/cwd/study")  # another directory in each process
+        with pytest.raises(UsageError) as caught:
+            allocation.start(job(elsewhere, "print(1)"))
+        assert caught.value.what.endswith(f"does not see {elsewhere}")
+        assert "-o /shared/DIRECTORY" in str(caught.value.next)
+        assert not list((tmp_path / "study").iterdir())
+        again = allocation.start(job(tmp_path / "study", "print(1)"))
+        assert ended(again) == Ended(kind=EndedKind.EXITED, exit_code=0)
     finally:
         allocation.close()
 
@@ -128,7 +165,6 @@ def test_a_run_comes_from_nodes_that_share_no_disk_with_us(
 def test_a_node_that_dies_is_blamed_and_not_the_arm(ray: Cluster, tmp_path: Path) -> None:
     executor = Ray(shape=TWO)
     allocation = executor.open()
-    assert isinstance(allocation, RayAllocation)
     mark = uuid.uuid4().hex
     program = (
         f"import os, pathlib, time; pathlib.Path({str(tmp_path)!r}, 'on-' + os.environ['{NODE}'])"
@@ -139,8 +175,8 @@ def test_a_node_that_dies_is_blamed_and_not_the_arm(ray: Cluster, tmp_path: Path
         wait_until(lambda: len(list(tmp_path.glob("on-*"))) == 2, "it never came up")
         victim = next(iter(tmp_path.glob("on-*"))).name.removeprefix("on-")
         ray.kill_node(victim)
-        told = ended(gang)
-        assert told.kind is EndedKind.NODE_FAULT, told
+        end = ended(gang)
+        assert end.kind is EndedKind.NODE_FAULT, end
         wait_until(lambda: not alive(mark), "the dead node's ranks live on")
         ray.add_node()
         again = ended(allocation.start(job(tmp_path, "print(1)")))
@@ -151,37 +187,26 @@ def test_a_node_that_dies_is_blamed_and_not_the_arm(ray: Cluster, tmp_path: Path
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("ray")
-def test_a_driver_that_is_killed_leaves_nothing(tmp_path: Path) -> None:
+def test_actors_that_are_killed_leave_nothing(tmp_path: Path) -> None:
     allocation = Ray(shape=TWO).open()
     mark = uuid.uuid4().hex
     try:
-        asked = job(tmp_path, "", **{MARK: mark})
-        asked = Job(
-            name=asked.name,
-            command=stubborn(tmp_path),
-            directory=asked.directory,
-            shape=TWO,
-            environment={MARK: mark},
-        )
-        gang = allocation.start(asked)
+        gang = allocation.start(stubborn_job(tmp_path, mark))
         wait_until(lambda: len(list(tmp_path.glob("up-*"))) == 4, "it never came up")
-        drivers = [it for it in Path("/proc").glob("[0-9]*") if is_driver(it, "trial")]
-        assert drivers
-        for driver in drivers:
-            os.kill(int(driver.name), signal.SIGKILL)
+        actors = [process for process in Path("/proc").glob("[0-9]*") if is_actor(process)]
+        assert actors
+        for actor in actors:
+            os.kill(int(actor.name), signal.SIGKILL)
         assert ended(gang).kind is EndedKind.LOST
         assert not alive(mark)
     finally:
         allocation.close()
 
 
-def is_driver(process: Path, does: str) -> bool:
+def is_actor(process: Path) -> bool:
     try:
-        words = (process / "cmdline").read_bytes().decode().split("\0")
-        return words[1:3] == ["-m", "counterpoint.tune.executors.ray_driver"] and (
-            of_word(words[3])["do"] == does
-        )
-    except (OSError, IndexError, ValueError):
+        return (process / "cmdline").read_bytes().startswith(b"ray::Node")
+    except OSError:
         return False
 
 
@@ -191,22 +216,23 @@ def test_nodes_that_the_cluster_can_not_give_are_not_waited_for_endlessly() -> N
     heard: list[str] = []
     with pytest.raises(UsageError) as caught:
         Ray(shape=TWO, bundle={"GPU": 8}, wait_s=1, say=heard.append).open()
-    assert "gives no such nodes" in caught.value.what
-    why = str(caught.value.why)
-    assert "2 x {'GPU': 8}" in why
-    assert "4 x (0 GPUs, 2 CPUs)" in why
+    assert caught.value.what == "the cluster of Ray does not grant 2 x {'GPU': 8} within 1 s"
+    assert "4 x (0 GPUs, 2 CPUs)" in str(caught.value.why)
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("ray")
-def test_who_is_asked_to_stop_while_nodes_are_waited_for_leaves_no_job() -> None:
+def test_who_is_asked_to_stop_while_nodes_are_waited_for_leaves_nothing() -> None:
+    import ray
+
     heard: list[str] = []
+    handler = signal.getsignal(signal.SIGTERM)
     executor = Ray(shape=TWO, bundle={"GPU": 8}, say=heard.append, stopped=lambda: bool(heard))
     with pytest.raises(StoppedWaiting):
         executor.open()
-    assert "waiting for 2 x {'GPU': 8}" in heard[0]
-    jobs = Jobs(executor.where)
-    assert all(jobs.state(name)[0] for name in jobs.of("tune"))
+    assert "waiting for 2 x {'GPU': 8}: the cluster has 1 x" in heard[0]
+    assert not ray.is_initialized()
+    assert signal.getsignal(signal.SIGTERM) == handler
 
 
 @pytest.mark.slow
@@ -215,52 +241,36 @@ def test_what_an_allocation_has_not_is_refused_at_once(tmp_path: Path) -> None:
     allocation = Ray(shape=Shape()).open()
     try:
         for shape, what in ((TWO, "2 nodes"), (Shape(per="gpu"), "a process per GPU")):
-            asked = Job(name="no", command=("true",), directory=tmp_path / "no", shape=shape)
+            refused = Job(name="no", command=("true",), directory=tmp_path / "no", shape=shape)
             with pytest.raises(UsageError) as caught:
-                allocation.start(asked)
+                allocation.start(refused)
             assert caught.value.what.startswith(what)
     finally:
         allocation.close()
 
 
-def test_a_cluster_that_is_not_there_is_said() -> None:
+def test_a_cluster_that_is_not_there_is_an_error() -> None:
     pytest.importorskip("ray")
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
-        address = f"http://127.0.0.1:{closed.getsockname()[1]}"
-        with pytest.raises(UsageError) as caught:
-            Ray(address=address).open()
-    assert address in caught.value.what
+        for scheme in ("", "ray://"):
+            address = f"{scheme}127.0.0.1:{closed.getsockname()[1]}"
+            with pytest.raises(UsageError, match="no cluster of Ray answers at") as caught:
+                Ray(address=address).open()
+            assert address in caught.value.what
 
 
-def test_jobs_that_find_another_python_than_ray_s_are_told_so(tmp_path: Path) -> None:
-    (tmp_path / "ray").mkdir()  # Ray's own directories, which look like a module
-    source = str(Path(counterpoint.__file__).parents[1])
-    program = (
-        f"import sys; sys.path[:0] = [{source!r}, '']\n"
-        "from counterpoint.tune.executors.ray_api import ray_api\n"
-        "ray_api()"
-    )
-    made = subprocess.run(
-        [sys.executable, "-S", "-c", program],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert made.returncode == 1
-    error = refused("counterpoint-1", "FAILED: exit code 1", made.stderr)
-    assert error.what == "the cluster's jobs do not find Ray's Python"
-    assert error.why == f"`python` is {sys.executable} on the head node, which has no Ray"
-    shell = subprocess.run(
-        ["/bin/sh", "-c", "python -m it"],
-        env={"PATH": ""},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    state = f"FAILED: Job entrypoint command failed with exit code {shell.returncode}"
-    assert refused("counterpoint-1", state, shell.stderr).why == shell.stderr.strip()
+def test_the_address_of_the_dashboard_is_refused() -> None:
+    pytest.importorskip("ray")
+    with pytest.raises(UsageError, match="the address of Ray's dashboard") as caught:
+        Ray(address="http://head:8265").open()
+    assert caught.value.next == "--ray-address ray://head:10001"
+
+
+def test_settings_travel_and_the_tuner_s_own_place_does_not() -> None:
+    settings = {"XLA_FLAGS": "--x", "NCCL_DEBUG": "INFO", "JAX_PLATFORMS": "cpu"}
+    place = {"JAX_COORDINATOR_ADDRESS": "h:1", "JAX_PROCESS_ID": "3", "HOME": "/h", "TOKEN": "s"}
+    assert settings_of({**settings, **place}) == settings
 
 
 def node(name: str, **resources: float) -> dict[str, object]:
@@ -269,28 +279,18 @@ def node(name: str, **resources: float) -> dict[str, object]:
 
 def test_as_much_is_asked_for_as_enough_nodes_have() -> None:
     nodes = [node("a", GPU=8, CPU=96), node("b", GPU=4, CPU=96), node("c", CPU=128), node("d")]
-    assert bundle_of(nodes, 1, None) == ({"GPU": 8, "CPU": 1.0}, "")
-    assert bundle_of(nodes, 2, None) == ({"GPU": 4, "CPU": 1.0}, "")
-    assert bundle_of(nodes, 3, None) == ({"CPU": 96}, "")
-    assert bundle_of(nodes, 4, None)[0] is None
-    assert bundle_of(nodes, 4, {"TPU": 4}) == ({"TPU": 4}, "")
-    assert cluster_has(nodes[1:2] * 2) == "2 x (4 GPUs, 96 CPUs)"
-    assert cluster_has([]) == "no node"
+    assert usual_bundle(nodes, 1) == {"GPU": 8, "CPU": 1.0}
+    assert usual_bundle(nodes, 2) == {"GPU": 4, "CPU": 1.0}
+    assert usual_bundle(nodes, 3) == {"CPU": 96}
+    assert usual_bundle(nodes, 4) is None
+    assert summary_of(nodes[1:2] * 2) == "2 x (4 GPUs, 96 CPUs)"
+    assert summary_of([]) == "no node"
 
 
 def test_a_fresh_allocation_goes_where_none_was() -> None:
-    nodes = [node(it, CPU=2) for it in "abcd"] + [node("small", CPU=1)]
-    asked = {"CPU": 2.0}
-    assert to_avoid(nodes, asked, 2, ["a", "b"]) == ["b", "a"]
-    assert to_avoid(nodes, asked, 3, ["a", "b"]) == ["b"]
-    assert to_avoid(nodes, asked, 4, ["a", "b"]) == []
-    assert to_avoid(nodes, asked, 2, ["gone", "small"]) == []
-
-
-def test_words_and_lines_come_as_they_were_sent() -> None:
-    sent = {"do": "trial", "environment": {"A": "a 'b' \"c\"\n$HOME", "B": None}, "n": 3}
-    assert of_word(as_word(sent)) == sent
-    assert as_word(sent).isascii()
-    log = 'noise\ncounterpoint-ray: {"kind": "started"}\nmore\ncounterpoint-ray: {"kind": "ende'
-    assert last(log, "started", "ended") == {"kind": "started"}
-    assert last(log, "ended") is None
+    nodes = [node(name, CPU=2) for name in "abcd"] + [node("small", CPU=1)]
+    bundle = {"CPU": 2.0}
+    assert to_avoid(nodes, bundle, 2, ["a", "b"]) == ["b", "a"]
+    assert to_avoid(nodes, bundle, 3, ["a", "b"]) == ["b"]
+    assert to_avoid(nodes, bundle, 4, ["a", "b"]) == []
+    assert to_avoid(nodes, bundle, 2, ["gone", "small"]) == []

@@ -1,261 +1,178 @@
-"""The part of a gang on one node: its ranks, each under a keeper, below a worker process of Ray.
+"""The part of a gang on one node: an actor of Ray, and below it the node's ranks, each kept.
 
-All ranks of a node see all GPUs that Ray gave to its bundle, as under Slurm: JAX is told which of
-them are a rank's, and NCCL finds its neighbours.
+All ranks of a node see all GPUs that Ray gave to the actor, as under Slurm: JAX is told which of
+them are a rank's own, and NCCL finds its neighbors.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import os
-import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import IO, Any, Final
 
-import counterpoint
-from counterpoint.runs import layout
-from counterpoint.tune.executors.collect import CHUNK, pack
-from counterpoint.tune.executors.exit_report import last_words
-from counterpoint.tune.executors.local import MARK, kill_marked
-from counterpoint.tune.executors.process_supervisor import supervised
-from counterpoint.tune.executors.ray_api import ray_api
-from counterpoint.tune.executors.ray_wire import DIRECTORY, NEEDS, PATIENCE
+from counterpoint.tune.executors.executor import Job
+from counterpoint.tune.executors.kept import MARK, kept, with_us
+from counterpoint.tune.executors.marked import kill_marked
+from counterpoint.tune.executors.rank_command import rank_command
 
 _OF_LAUNCHERS: Final = ("SLURM_", "PMI_", "PMIX_", "OMPI_")
-"""Whoever started Ray on this node may be a launcher itself: of Ray, not of the trial."""
+"""A launcher may have started Ray on this node: these variables are Ray's, not the trial's."""
+_LOOK_S: Final = 0.1
+_SEE_S: Final = 5.0
+"""A network file system may take this long to show a new file."""
 _PATIENCE_S: Final = 40.0
-_START: Final = (
-    "import sys; sys.path[:0] = {paths!r}; from counterpoint.cli.app import main; sys.exit(main())"
-)
-"""Our modules are not in PYTHONPATH: the user's program would find them there, too."""
+"""A keeper ends its rank sooner than this, unless the node is very busy."""
+_TAIL: Final = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What one node is to do.
+    """The work of one node.
 
     Args:
-        gang: The mark of all its processes.
-        command: What `counterpoint run` is given.
-        directory: Where the Run is made; None for a place of the node's own.
+        job: The trial; its directory is absolute.
+        mark: Carried by all processes of the gang.
         ranks: The numbers of this node's ranks.
-        size: How many there are in all.
-        coordinator: Where rank 0 listens, as host:port.
-        environment: Variables on top of what the node has; None unsets one.
-        cwd: Where the command runs; None for where Ray has unpacked what was shipped.
+        size: Ranks of the whole gang.
+        coordinator: HOST:PORT where rank 0 listens.
+        settings: Variables of the tuner that count as settings.
+        cwd: The working directory of the command.
     """
 
-    gang: str
-    command: Sequence[str]
-    directory: str | None
-    ranks: Sequence[int]
+    job: Job
+    mark: str
+    ranks: range
     size: int
     coordinator: str
-    environment: Mapping[str, str | None] = field(default_factory=dict[str, "str | None"])
-    cwd: str | None = None
+    settings: Mapping[str, str]
+    cwd: Path
 
 
 class Node:
-    """An actor of Ray: it takes the whole bundle, and so the node."""
+    """The actor. It takes a whole bundle; `stop` and `kill` are called while `run` works."""
 
     def __init__(self) -> None:
-        self._ranks: dict[int, subprocess.Popen[bytes]] = {}
-        self._directory = self._own = Path(
-            tempfile.gettempdir(), f"counterpoint-ray-{os.getpid()}-{time.time_ns()}"
-        )
-        self._gang = ""
+        self._ranks: list[subprocess.Popen[bytes]] = []
         self._lock = threading.Lock()
         self._over = False
+        self._mark: str | None = None
 
-    def see(self, marker: tuple[str, str], cwd: Mapping[str, object] | None) -> dict[str, object]:
-        """What the driver has to know before it starts anything."""
-        return {
-            "address": _address(),
-            "host": socket.gethostname(),
-            "port": _free_port(),
-            "shared": _holds(*marker),
-            "same_cwd": cwd is not None and cwd == describe_directory(str(cwd["path"])),
-        }
+    def see(self, *paths: Path) -> tuple[str, Path | None]:
+        """A free HOST:PORT of this node, and the first of the tuner's paths that it lacks."""
+        import ray
 
-    def start(self, told: Assignment) -> None:
-        """Start the ranks; what they inherit is what Ray's processes here do, without Ray's own."""
-        self._gang = told.gang
-        self._own.mkdir(parents=True)
-        self._directory = Path(told.directory) if told.directory else self._own / "run"
-        for place, rank in enumerate(told.ranks):
-            with self._lock:
-                if self._over:  # it was killed while it came up
-                    return
-                self._ranks[rank] = self._start_rank(told, rank, place)
+        util: Any = ray.util  # which leaves its types open
+        until = time.monotonic() + _SEE_S
+        while (unseen := next((path for path in paths if not path.exists()), None)) is not None:
+            if time.monotonic() > until:
+                break
+            time.sleep(_LOOK_S)
+        with socket.socket() as listener:
+            listener.bind(("", 0))
+            port = listener.getsockname()[1]
+        return f"{util.get_node_ip_address()}:{port}", unseen
 
-    def _start_rank(self, told: Assignment, rank: int, place: int) -> subprocess.Popen[bytes]:
-        clear = ("rm", "-rf", str(self._own))
-        with self._log(rank).open("wb") as output:
-            return subprocess.Popen(  # noqa: S603
-                supervised(self._command(told.command), with_tuner=True, then=clear),
-                cwd=told.cwd,
-                env=_environment(told, rank, place),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=output,
-                start_new_session=True,
-            )
-
-    def look(self) -> dict[int, int]:
-        """The ranks that have ended, with their exit codes as a shell knows them."""
-        codes = {rank: process.poll() for rank, process in self._ranks.items()}
-        return {
-            rank: code if code >= 0 else 128 - code
-            for rank, code in codes.items()
-            if code is not None
-        }
+    def run(self, assignment: Assignment) -> tuple[int, str]:
+        """Run the node's ranks to their end: the first bad exit code, and what was said of it."""
+        self._mark = assignment.mark
+        with ExitStack() as stack:
+            logs = [stack.enter_context(tempfile.TemporaryFile()) for _ in assignment.ranks]
+            for place, log in enumerate(logs):
+                with self._lock:
+                    if not self._over:
+                        self._ranks.append(_start(assignment, place, log))
+            while (first := self._first_failed()) is None and self._is_running():
+                time.sleep(_LOOK_S)
+            self.stop()
+            while self._is_running():
+                time.sleep(_LOOK_S)
+            if first is None:
+                return 0, ""
+            code = self._ranks[first].returncode
+            return code if code >= 0 else 128 - code, _tail(logs[first])
 
     def stop(self) -> None:
         """Ask all ranks to end; their keepers see to it that they do."""
-        for process in self._ranks.values():
-            if process.poll() is None:
-                process.send_signal(signal.SIGTERM)
-
-    def kill(self) -> None:
-        """End all ranks, and return when nothing is left. Ranks that come up now won't."""
         with self._lock:
             self._over = True
+        for rank in self._ranks:
+            if rank.poll() is None:
+                rank.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End all ranks, and return when nothing is left of them."""
         self.stop()
         until = time.monotonic() + _PATIENCE_S
-        while any(it.poll() is None for it in self._ranks.values()) and time.monotonic() < until:
-            time.sleep(0.05)
-        if self._gang:
-            kill_marked(self._gang)
-        for process in self._ranks.values():
-            process.wait()
+        while self._is_running() and time.monotonic() < until:
+            time.sleep(_LOOK_S)
+        if self._mark is not None:
+            kill_marked(self._mark)
 
-    def manifest(self, rank: int) -> bytes | None:
-        """What says how a rank ended."""
-        try:
-            place = layout.rank_directory(self._directory, rank)
-            return (place / layout.RANK_MANIFEST).read_bytes()
-        except OSError:
-            return None
+    def _is_running(self) -> bool:
+        return any(rank.poll() is None for rank in self._ranks)
 
-    def hear(self, rank: int, manifest: bytes) -> None:
-        """Learn how a rank elsewhere ended: rank 0 waits for all, to tell of the whole run."""
-        place = layout.rank_directory(self._directory, rank)
-        place.mkdir(parents=True, exist_ok=True)
-        part = place / f".{layout.RANK_MANIFEST}.part"
-        part.write_bytes(manifest)
-        part.replace(place / layout.RANK_MANIFEST)
-
-    def words(self) -> str:
-        """What launching the ranks gave to say, as for a program that is not there."""
-        return "\n".join(filter(None, (last_words(self._log(rank)) for rank in self._ranks)))
-
-    def pack(self) -> int:
-        """Make an archive of what the ranks left, and say how many pieces it has."""
-        archive = self._own / "run.zip"
-        self._own.mkdir(parents=True, exist_ok=True)
-        pack(self._directory, self._ranks, archive, manifest=True)
-        return -(-archive.stat().st_size // CHUNK)
-
-    def piece(self, number: int) -> bytes:
-        """A piece of the archive."""
-        with (self._own / "run.zip").open("rb") as file:
-            file.seek(number * CHUNK)
-            return file.read(CHUNK)
-
-    def clear(self) -> None:
-        """Leave nothing on the node's disk."""
-        shutil.rmtree(self._own, ignore_errors=True)
-
-    def _log(self, rank: int) -> Path:
-        return self._own / f"launcher-{rank}.log"
-
-    def _command(self, command: Sequence[str]) -> tuple[str, ...]:
-        start = _START.format(paths=our_paths())
-        given = [
-            f"--out={self._directory}" if word == f"--out={DIRECTORY}" else word for word in command
-        ]
-        return (sys.executable, "-P", "-c", start, *given)
+    def _first_failed(self) -> int | None:
+        codes = [rank.poll() for rank in self._ranks]
+        return next((place for place, code in enumerate(codes) if code), None)
 
 
-def our_paths() -> list[str]:
-    """Where our package is on this node, and the few that it needs."""
-    paths = [str(Path(counterpoint.__file__).parent.parent)]
-    needs = importlib.util.find_spec(NEEDS)
-    return [*paths, *(needs.submodule_search_locations or () if needs else ())]
+def _start(assignment: Assignment, place: int, log: IO[bytes]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(  # noqa: S603 - the user's own command
+        kept(rank_command(assignment.job), **{"with": with_us()}),
+        cwd=assignment.cwd,
+        env=_environment(assignment, place),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=log,
+        start_new_session=True,
+    )
 
 
-def describe_directory(path: str) -> dict[str, object] | None:
-    """Enough of a directory to tell it from another one of its name on another machine."""
-    try:
-        about = Path(path).stat()
-        files = [it for it in os.scandir(path) if it.is_file(follow_symlinks=False)]
-        sizes = sorted([it.name, it.stat().st_size, it.stat().st_mtime_ns] for it in files)
-    except OSError:
-        return None
-    return {"path": path, "inode": about.st_ino, "files": sizes}
+def _tail(log: IO[bytes]) -> str:
+    log.seek(max(0, log.seek(0, os.SEEK_END) - _TAIL))
+    return log.read().decode("utf-8", errors="replace")
 
 
-def _environment(told: Assignment, rank: int, place: int) -> dict[str, str]:
+def _environment(assignment: Assignment, place: int) -> dict[str, str]:
+    """The variables of a rank: the node's, the tuner's settings, the job's, and its place."""
     variables = _inherited()
-    if "CUDA_VISIBLE_DEVICES" in os.environ:  # Ray's word on which GPUs are ours
+    if "CUDA_VISIBLE_DEVICES" in os.environ:  # Ray says here which GPUs are the actor's
         variables["CUDA_VISIBLE_DEVICES"] = os.environ["CUDA_VISIBLE_DEVICES"]
-    both = {**variables, **told.environment, MARK: told.gang}
-    if told.size > 1:
-        both |= _world(told, rank, place)
+    more = {**assignment.settings, **assignment.job.environment, MARK: assignment.mark}
+    if assignment.size > 1:
+        more |= _world(assignment, place)
+    both = {**variables, **more}
     return {name: text for name, text in both.items() if text is not None}
 
 
 def _inherited() -> dict[str, str]:
-    """The environment as Ray's process had it when it began: later it sets OMP_NUM_THREADS."""
+    """The environment with which Ray's process began: later Ray sets OMP_NUM_THREADS in it."""
     lines = Path("/proc/self/environ").read_bytes().split(b"\0")
     pairs = (os.fsdecode(line).partition("=") for line in lines if line)
-    found = {name: text for name, _, text in pairs if not name.startswith(_OF_LAUNCHERS)}
-    search = found.pop("PYTHONPATH", "").split(os.pathsep)
-    if theirs := [it for it in search if it and "/runtime_resources/" not in it]:
-        found["PYTHONPATH"] = os.pathsep.join(theirs)
-    found.pop(PATIENCE, None)
-    return found
+    return {name: text for name, _, text in pairs if not name.startswith(_OF_LAUNCHERS)}
 
 
-def _world(told: Assignment, rank: int, place: int) -> dict[str, str]:
-    """In the words of Open MPI, as `counterpoint run` does it for ranks of its own."""
+def _world(assignment: Assignment, place: int) -> dict[str, str]:
+    """The rank's place in the words of Open MPI, as `counterpoint run` puts it for its own."""
     words = {
-        "JAX_COORDINATOR_ADDRESS": told.coordinator,
-        "OMPI_MCA_orte_hnp_uri": f"0.0;tcp://{told.coordinator}",
-        "OMPI_COMM_WORLD_SIZE": str(told.size),
-        "OMPI_COMM_WORLD_RANK": str(rank),
+        "JAX_COORDINATOR_ADDRESS": assignment.coordinator,
+        "OMPI_MCA_orte_hnp_uri": f"0.0;tcp://{assignment.coordinator}",
+        "OMPI_COMM_WORLD_SIZE": str(assignment.size),
+        "OMPI_COMM_WORLD_RANK": str(assignment.ranks[place]),
         "OMPI_COMM_WORLD_LOCAL_RANK": str(place),
     }
-    gpus = [it for it in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if it]
-    share = len(gpus) // len(told.ranks)
+    gpus = [gpu for gpu in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if gpu]
+    share = len(gpus) // len(assignment.ranks)
     if share > 1:  # else JAX takes the one of the rank's place
         mine = range(place * share, (place + 1) * share)
         words["JAX_LOCAL_DEVICE_IDS"] = ",".join(map(str, mine))
     return words
-
-
-def _holds(path: str, text: str) -> bool:
-    try:
-        return Path(path).read_text(encoding="utf-8") == text
-    except OSError:
-        return False
-
-
-def _address() -> str:
-    ray = ray_api()
-    return str(ray.util.get_node_ip_address())
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("", 0))
-        return int(probe.getsockname()[1])
