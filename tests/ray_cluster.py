@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -86,7 +87,7 @@ def joined(to: Cluster, runtime_env: dict[str, Any]) -> Generator[None]:
     """This process as a driver whose workers have an environment of their own."""
     import ray
 
-    ray.init(to.address, runtime_env=runtime_env, log_to_driver=False, logging_level="ERROR")
+    ray.init(to.address, runtime_env=runtime_env, log_to_driver=False, logging_level=logging.ERROR)
     try:
         yield
     finally:

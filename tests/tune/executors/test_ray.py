@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -17,7 +18,14 @@ import pytest
 import counterpoint
 from counterpoint.core.errors import UsageError
 from counterpoint.runs import read_run
-from counterpoint.tune.executors.executor import Ended, EndedKind, Job, Shape, StoppedWaiting
+from counterpoint.tune.executors.executor import (
+    Allocation,
+    Ended,
+    EndedKind,
+    Job,
+    Shape,
+    StoppedWaiting,
+)
 from counterpoint.tune.executors.ray import Ray, settings_of
 from counterpoint.tune.executors.ray_cluster import summary_of, to_avoid, usual_bundle
 from ray_cluster import NODE, Cluster, cluster, joined
@@ -88,7 +96,7 @@ def stubborn_job(directory: Path, mark: str) -> Job:
 
 @pytest.mark.slow
 def test_a_tuner_outside_of_the_cluster_joins_it_as_a_client(ray: Cluster, tmp_path: Path) -> None:
-    allocation = Ray(shape=TWO, address=ray.client).open()
+    allocation = open_patiently(Ray(shape=TWO, address=ray.client))
     mark = uuid.uuid4().hex
     try:
         first = job(tmp_path, f"import os; print(os.environ['{NODE}'])")
@@ -100,6 +108,14 @@ def test_a_tuner_outside_of_the_cluster_joins_it_as_a_client(ray: Cluster, tmp_p
         assert not alive(mark)
     finally:
         allocation.close()
+
+
+def open_patiently(executor: Ray) -> Allocation:
+    """Ray gives the process that serves a client 30 s to come up, whatever else runs."""
+    for _ in range(4):
+        with contextlib.suppress(UsageError):
+            return executor.open()
+    return executor.open()
 
 
 @pytest.mark.slow

@@ -10,27 +10,29 @@ import os
 import time
 import uuid
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 from counterpoint.core.errors import UsageError
 from counterpoint.tune.executors.arrival import Arrival
-from counterpoint.tune.executors.executor import Ended, EndedKind, Job, Shape, StoppedWaiting
+from counterpoint.tune.executors.executor import Ended, EndedKind, Job, Shape
 from counterpoint.tune.executors.ray_cluster import (
-    Cluster,
+    Connection,
+    Holding,
     Member,
-    refuse_other_versions,
-    to_avoid,
-    usual_bundle,
+    alive_nodes,
+    answers,
+    departed,
+    end_marked,
+    hold_nodes,
+    ray,
 )
-from counterpoint.tune.executors.ray_node import Assignment, Node
+from counterpoint.tune.executors.ray_node import Node
 from counterpoint.tune.executors.told import launcher_log, told
 
 _NAME: Final = "ray"
-_SAY_S: Final = 10.0
-_ELSEWHERE_S: Final = 5.0
-"""Nodes other than those of earlier allocations are waited for no longer than this."""
 _START_S: Final = 120.0
 """A busy node may need this long to start the process of an actor."""
 _END_S: Final = 90.0
@@ -65,7 +67,7 @@ class Ray:
     say: Callable[[str], None] = _silent
     stopped: Callable[[], bool] = lambda: False
     _used: list[str] = field(default_factory=list[str], compare=False)
-    _cluster: Cluster = field(default_factory=Cluster, compare=False)
+    _connection: Connection = field(default_factory=Connection, compare=False)
 
     @property
     def name(self) -> str:
@@ -73,32 +75,30 @@ class Ray:
 
     def open(self) -> RayAllocation:
         """Wait for nodes; those of earlier allocations only if the cluster has no others."""
-        self._cluster.join(self.address)
-        try:
-            group, bundle = self._granted()
-            try:
-                count = self.shape.nodes
-                members = self._cluster.members(group, count, self.wait_s, self._stop_waiting)
-                refuse_other_versions(members)
-            except BaseException:
-                self._cluster.give_back(group)
-                raise
-        except BaseException:
-            self._cluster.leave()
-            raise
-        self._used.extend(member.node for member in members)
-        return RayAllocation(self._cluster, group, bundle, members)
+        with ExitStack() as undo:
+            self._connection.join(self.address)
+            undo.callback(self._connection.leave)
+            holding = hold_nodes(
+                self.shape.nodes,
+                self.bundle,
+                self._used,
+                wait_s=self.wait_s,
+                say=self.say,
+                stopped=self.stopped,
+            )
+            undo.callback(holding.give_back)
+            self._used.extend(member.node for member in holding.members)
+            return RayAllocation(holding, undo.pop_all())
 
     def sweep(self, identity: str) -> None:
         """Kill what is left of a gang; Ray itself has ended its actors and given back the nodes."""
         name, _, mark = identity.partition(":")
-        if name != _NAME or not mark:
-            return
-        self._cluster.join(self.address)
-        try:
-            self._cluster.end_marked(mark, [node["NodeID"] for node in self._cluster.alive()])
-        finally:
-            self._cluster.leave()
+        if name == _NAME and mark:
+            self._connection.join(self.address)
+            try:
+                end_marked(mark, [node["NodeID"] for node in alive_nodes()])
+            finally:
+                self._connection.leave()
 
     def describe(self) -> str:
         shape = self.shape
@@ -107,55 +107,15 @@ class Ray:
         where = self.address or os.environ.get("RAY_ADDRESS") or "this machine's cluster"
         return f"{self.name}: {count} of {where}, processes: {per}"
 
-    def _granted(self) -> tuple[Any, Mapping[str, float]]:
-        """A placement group with its nodes, and what it has on each."""
-        cluster, count = self._cluster, self.shape.nodes
-        bundle = self.bundle or usual_bundle(cluster.alive(), count)
-        if bundle is None:
-            raise self._refused(f"{count} x a GPU or a CPU")
-        wanted = f"{count} x {dict(bundle)}"
-        if avoid := to_avoid(cluster.alive(), bundle, count, self._used):
-            group = cluster.request(count, bundle, avoid)
-            if group and cluster.is_granted(group, _ELSEWHERE_S, self._stop_waiting):
-                return group, bundle
-        group, heard = cluster.request(count, bundle), 0.0
-
-        def look() -> None:
-            nonlocal heard
-            self._stop_waiting()
-            if time.monotonic() - heard > _SAY_S:
-                heard = time.monotonic()
-                self.say(f"waiting for {wanted}: the cluster has {cluster.summary()}")
-
-        if not cluster.is_granted(group, self.wait_s, look):
-            raise self._refused(f"{wanted} within {self.wait_s:g} s")
-        return group, bundle
-
-    def _stop_waiting(self) -> None:
-        if self.stopped():
-            raise StoppedWaiting("stopped while it waited for nodes of the cluster")
-
-    def _refused(self, wanted: str) -> UsageError:
-        return UsageError(
-            f"the cluster of Ray does not grant {wanted}",
-            why=f"it has {self._cluster.summary()}",
-            next="ask for what there is, or wait until others are done",
-        )
-
 
 class RayAllocation:
     """A placement group with one bundle on each node. All its gangs share one mark."""
 
-    def __init__(
-        self, cluster: Cluster, group: object, bundle: Mapping[str, float], members: list[Member]
-    ) -> None:
-        self._cluster = cluster
-        self._group = group
-        self._bundle = bundle
-        self._members = members
+    def __init__(self, holding: Holding, undo: ExitStack) -> None:
+        self._holding = holding
+        self._undo = undo
         self._mark = uuid.uuid4().hex
         self._gang: RayGang | None = None
-        self._open = True
 
     @property
     def identity(self) -> str:
@@ -164,41 +124,66 @@ class RayAllocation:
     @property
     def nodes(self) -> tuple[str, ...]:
         """Host names, with the start of Ray's node ID where one host runs several nodes."""
-        hosts = [member.host for member in self._members]
+        members = self._holding.members
+        hosts = [member.host for member in members]
         return tuple(
             member.host if hosts.count(member.host) == 1 else f"{member.host}/{member.node[:8]}"
-            for member in self._members
+            for member in members
         )
 
     def start(self, job: Job) -> RayGang:
+        """Start a job, unless a node has left: then it has ended by that, and so would all others.
+
+        Ray may have moved the node's bundle, but what runs on another node can't be compared.
+        """
         ranks = self._ranks_per_node(job.shape)
-        gang = self._gang = RayGang(self._cluster, self._members[: job.shape.nodes], self._mark)
+        members = self._holding.members[: job.shape.nodes]
+        directory = job.directory.absolute()
+        gang = self._gang = RayGang(members, directory, self._mark)
         if gang.poll() is None:
             try:
-                gang.run(job, ranks, self._group, self._bundle)
+                gang.run(self._actors(job, directory, ranks), ranks)
             except BaseException:
                 gang.kill()
                 raise
         return gang
 
+    def _actors(self, job: Job, directory: Path, ranks: int) -> list[Any]:
+        """One actor on each node, which takes all of its bundle."""
+        nodes, bundle = range(job.shape.nodes), dict(self._holding.bundle)
+        options = {
+            "num_cpus": bundle.pop("CPU", 0),
+            "num_gpus": bundle.pop("GPU", 0),
+            "resources": bundle,
+            "max_concurrency": 4,
+        }
+        work: dict[str, object] = {
+            "job": replace(job, directory=directory, environment=dict(job.environment)),
+            "mark": self._mark,
+            "size": len(nodes) * ranks,
+            "settings": settings_of(os.environ),
+            "cwd": Path.cwd(),
+        }
+        return [
+            ray.remote(Node)
+            .options(**options, scheduling_strategy=self._holding.place(node))
+            .remote(**work, ranks=range(node * ranks, (node + 1) * ranks))
+            for node in nodes
+        ]
+
     def close(self) -> None:
-        if not self._open:
-            return
         if self._gang is not None:
             self._gang.kill()
-        self._open = False
-        self._cluster.give_back(self._group)
-        self._cluster.leave()
+        self._undo.close()
 
     def _ranks_per_node(self, shape: Shape) -> int:
-        if shape.nodes > len(self._members):
+        if shape.nodes > (there := len(self._holding.members)):
             raise UsageError(
-                f"{shape.nodes} nodes, but the allocation has {len(self._members)}",
-                next=f"--nodes {len(self._members)}",
+                f"{shape.nodes} nodes, but the allocation has {there}", next=f"--nodes {there}"
             )
         if shape.ranks_per_node is not None:
             return shape.ranks_per_node
-        gpus = int(self._bundle.get("GPU", 0))
+        gpus = int(self._holding.bundle.get("GPU", 0))
         if shape.per == "gpu" and not gpus:
             raise UsageError(
                 "a process per GPU, but Ray knows of no GPUs on these nodes",
@@ -208,65 +193,39 @@ class RayAllocation:
 
 
 class RayGang:
-    """One actor on each node, each of which runs its node's ranks.
+    """One actor on each node, each of which runs its node's ranks."""
 
-    A node that has left the cluster ends it before it starts, also where Ray has moved its bundle:
-    what runs on another node can't be compared.
-    """
-
-    def __init__(self, cluster: Cluster, members: list[Member], mark: str) -> None:
-        self._cluster = cluster
+    def __init__(self, members: list[Member], directory: Path, mark: str) -> None:
         self._members = members
+        self._directory = directory
         self._mark = mark
-        self._ended = cluster.departed(members)
         self._actors: list[Any] = []
         self._runs: list[Any] = []
-        self._directory = Path()
-        self._arrival = Arrival(self._directory, 0)
+        self._arrival: Arrival | None = None
         self._failed: tuple[int, str] | None = None
         self._lost: tuple[float, Exception] | None = None
+        self._ended = departed(members)
 
     @property
     def identity(self) -> str:
         return f"{_NAME}:{self._mark}"
 
-    def run(self, job: Job, ranks: int, group: object, bundle: Mapping[str, float]) -> None:
+    def run(self, actors: list[Any], ranks: int) -> None:
         """Start the ranks once every node sees the study and the working directory."""
-        others = {name: amount for name, amount in bundle.items() if name not in ("CPU", "GPU")}
-        self._actors = self._cluster.in_bundles(
-            group,
-            self._cluster.ray.remote(Node),
-            len(self._members),
-            num_cpus=bundle.get("CPU", 0),
-            num_gpus=bundle.get("GPU", 0),
-            resources=others,
-            max_concurrency=4,
-        )
-        self._directory = job.directory.absolute()
-        size = ranks * len(self._members)
-        self._arrival = Arrival(self._directory, size)
-        assignment = Assignment(
-            job=replace(job, directory=self._directory, environment=dict(job.environment)),
-            mark=self._mark,
-            ranks=range(0),
-            size=size,
-            coordinator=self._look_around(Path.cwd()),
-            settings=settings_of(os.environ),
-            cwd=Path.cwd(),
-        )
-        for number, actor in enumerate(self._actors):
-            mine = range(number * ranks, (number + 1) * ranks)
-            self._runs.append(actor.run.remote(replace(assignment, ranks=mine)))
+        self._actors = actors
+        coordinator = self._look_around()
+        self._arrival = Arrival(self._directory, ranks * len(actors))
+        self._runs = [actor.run.remote(coordinator) for actor in actors]
 
-    def _look_around(self, cwd: Path) -> str:
+    def _look_around(self) -> str:
         """Where rank 0 may listen. A UsageError where a node sees other paths than the tuner."""
         study = self._directory.parent
         study.mkdir(parents=True, exist_ok=True)
         marker = study / f".{uuid.uuid4().hex}.seen"
         marker.touch()
         try:
-            asks = [actor.see.remote(marker, cwd) for actor in self._actors]
-            views = self._cluster.answers(asks, _START_S)
+            looks = [actor.see.remote(marker) for actor in self._actors]
+            views = answers(looks, _START_S)
         finally:
             marker.unlink(missing_ok=True)
         for member, (_, unseen) in zip(self._members, views, strict=True):
@@ -281,12 +240,12 @@ class RayGang:
         return views[0][0]
 
     def poll(self) -> Ended | None:
-        if self._ended is None and self._runs:
+        if self._ended is None and self._arrival is not None:
             self._collect()
-        if self._ended is None and self._lost is not None:
-            self._ended = self._blame(*self._lost)
-        elif self._ended is None and self._directory.name and not self._runs:
-            self._ended = self._exited(*(self._failed or (0, "")))
+            if self._lost is not None:
+                self._ended = self._blame(*self._lost)
+            elif not self._runs:
+                self._ended = self._exited(self._arrival, *(self._failed or (0, "")))
         return self._ended
 
     def kill(self) -> None:
@@ -296,7 +255,8 @@ class RayGang:
 
     def _collect(self) -> None:
         """Take the results that are there; the first failure ends the other nodes' ranks."""
-        ray = self._cluster.ray
+        if not self._runs:
+            return
         done, self._runs = ray.wait(self._runs, num_returns=len(self._runs), timeout=0)
         whole = self._failed is None and self._lost is None
         for run in done:
@@ -310,22 +270,23 @@ class RayGang:
             for actor in self._actors:
                 actor.stop.remote()
 
-    def _exited(self, code: int, text: str) -> Ended | None:
+    def _exited(self, arrival: Arrival, code: int, text: str) -> Ended | None:
         """How all ranks ended, once the Run is complete here; None until then."""
         log = launcher_log(self._directory)
         if code:
             log.write_text(text, encoding="utf-8")
-        if not self._arrival.is_here(code):
+        if not arrival.is_here(code):
             return None
         self._end()
         return told(self._directory, code, log)
 
     def _blame(self, since: float, failure: Exception) -> Ended | None:
         """What took an actor away: its node, or something on it; None until that is known."""
-        ended = self._cluster.departed(self._members)
+        ended = departed(self._members)
         if ended is None and getattr(failure, "preempted", False):
             ended = Ended(kind=EndedKind.PREEMPTED, detail=str(failure).strip())
-        if ended is None and time.monotonic() - since > _DEATH_S:
+        alone = not isinstance(failure, ray.exceptions.RayActorError)
+        if ended is None and (alone or time.monotonic() - since > _DEATH_S):
             ended = Ended(kind=EndedKind.LOST, detail=str(failure).strip())
         if ended is not None:
             self._end()
@@ -333,11 +294,10 @@ class RayGang:
 
     def _end(self) -> None:
         """End all ranks in order where an actor still does that, and kill what is left."""
-        ray = self._cluster.ray
         try:
             ray.get([actor.kill.remote() for actor in self._actors], timeout=_END_S)
         except ray.exceptions.RayError:
-            self._cluster.end_marked(self._mark, [member.node for member in self._members])
+            end_marked(self._mark, [member.node for member in self._members])
         for actor in self._actors:
             ray.kill(actor)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import os
 import signal
 import socket
@@ -12,12 +13,22 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
+import ray as untyped
+from ray.util.scheduling_strategies import (
+    NodeAffinitySchedulingStrategy,
+    PlacementGroupSchedulingStrategy,
+)
+
 from counterpoint import __version__
 from counterpoint.core.errors import UsageError
-from counterpoint.tune.executors.executor import Ended, EndedKind
+from counterpoint.tune.executors.executor import Ended, EndedKind, StoppedWaiting
 from counterpoint.tune.executors.marked import kill_marked
 
+ray: Any = untyped  # most of its functions have no types
 _LOOK_S: Final = 0.3
+_SAY_S: Final = 10.0
+_ELSEWHERE_S: Final = 5.0
+"""Nodes other than those of earlier allocations are waited for no longer than this."""
 _REACH_S: Final = 10.0
 _SWEEP_S: Final = 150.0
 _CLIENT_PORT: Final = 10001
@@ -25,6 +36,8 @@ _ADDRESSES: Final = "it is ray://HOST:10001, or HOST:6379 on a node of the clust
 
 NodeEntry = Mapping[str, Any]
 """A node as `ray.nodes()` describes it."""
+Look = Callable[[], None]
+"""Called now and then while something is waited for; what it raises ends the waiting."""
 
 
 class Member(NamedTuple):
@@ -40,160 +53,198 @@ class Member(NamedTuple):
     problem: str
 
 
-class Cluster:
+class Connection:
     """This process as a driver of a cluster, from its first `join` to the last `leave`.
 
     Where the program around us has called `ray.init` already, its connection is used and kept.
-    Ray leaves its types open.
     """
 
     def __init__(self) -> None:
         self._users = 0
         self._ours = False
 
-    @property
-    def ray(self) -> Any:  # noqa: ANN401
-        """The module; it takes seconds to import."""
-        try:
-            import ray
-        except ImportError:
-            raise UsageError(
-                "--executor ray: Ray is not installed here", next="pip install 'counterpoint[ray]'"
-            ) from None
-        return ray
-
     def join(self, address: str | None) -> None:
-        if not self.ray.is_initialized():
-            _connect(self.ray, address or os.environ.get("RAY_ADDRESS") or "auto")
+        if not ray.is_initialized():
+            _connect(address or os.environ.get("RAY_ADDRESS") or "auto")
             self._ours = True
         self._users += 1
 
     def leave(self) -> None:
         self._users -= 1
         if self._ours and not self._users:
-            self.ray.shutdown()
+            ray.shutdown()
             self._ours = False
 
-    def alive(self) -> list[NodeEntry]:
-        return [node for node in self.ray.nodes() if node["Alive"]]
 
-    def summary(self) -> str:
-        """What there is, and how much of it is free."""
-        free = self.ray.available_resources()
-        amounts = ", ".join(f"{free.get(name, 0):g} {name}s" for name in ("GPU", "CPU"))
-        return f"{summary_of(self.alive())}; free now: {amounts}"
+class Holding(NamedTuple):
+    """A placement group, what it has on each node, and the nodes in the order of its bundles."""
 
-    def request(
-        self, count: int, bundle: Mapping[str, float], avoid: Sequence[str] = ()
-    ) -> Any | None:  # noqa: ANN401
-        """Ask for a placement group on that many nodes; None where Ray can't avoid nodes."""
-        make, options = self.ray.util.placement_group, dict[str, object]()
-        if avoid:
-            selectors = "bundle_label_selector"  # newer than the oldest Ray that is supported
-            if selectors not in inspect.signature(make).parameters:
-                return None
-            options[selectors] = [{"ray.io/node-id": f"!in({','.join(avoid)})"}] * count
-        strategy = "STRICT_SPREAD" if count > 1 else "STRICT_PACK"
-        return make([dict(bundle)] * count, strategy=strategy, **options)
+    group: Any
+    bundle: Mapping[str, float]
+    members: list[Member]
 
-    def is_granted(self, group: Any, within_s: float, look: Callable[[], None]) -> bool:  # noqa: ANN401
-        """Wait until a group has its nodes. Where it takes too long, or `look` raises, it ends."""
-        until, granted, ready = time.monotonic() + within_s, False, group.ready()
-        try:
-            while not granted and time.monotonic() < until:
-                look()
-                granted = bool(self.ray.wait([ready], timeout=_LOOK_S)[0])
-        finally:
-            if not granted:
-                self.give_back(group)
-        return granted
+    def place(self, number: int) -> Any:  # noqa: ANN401
+        """The scheduling strategy of what runs on one of the nodes."""
+        return _placed(self.group, number)
 
-    def give_back(self, group: Any) -> None:  # noqa: ANN401
-        self.ray.util.remove_placement_group(group)
+    def give_back(self) -> None:
+        ray.util.remove_placement_group(self.group)
 
-    def in_bundles(self, group: Any, remote: Any, count: int, **options: object) -> list[Any]:  # noqa: ANN401
-        """Tasks or actors, one in each of the first bundles of a group."""
-        from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-        strategies = [PlacementGroupSchedulingStrategy(group, number) for number in range(count)]
-        return [remote.options(scheduling_strategy=it, **options).remote() for it in strategies]
+def hold_nodes(
+    count: int,
+    bundle: Mapping[str, float] | None,
+    used: Sequence[str],
+    *,
+    wait_s: float,
+    say: Callable[[str], None],
+    stopped: Callable[[], bool],
+) -> Holding:
+    """Wait for nodes that can run trials; for used ones only if the cluster has no others.
 
-    def members(
-        self,
-        group: Any,  # noqa: ANN401
-        count: int,
-        within_s: float,
-        look: Callable[[], None],
-    ) -> list[Member]:
-        """The nodes of a group in the order of its bundles; Ray installs a runtime_env there."""
-        probe = self.ray.remote(num_cpus=0, max_retries=0)(_node_probe())
-        found = self.answers(self.in_bundles(group, probe, count), within_s, look)
-        return [Member(*facts) for facts in found]
+    Without a bundle it is the usual one. Nodes that Ray grants may still have to be set up, as by
+    the runtime_env of the job.
+    """
+    nodes = alive_nodes()
+    bundle = bundle or usual_bundle(nodes, count)
+    if bundle is None:
+        raise _not_granted(f"{count} x a GPU or a CPU")
+    wanted, heard = f"{count} x {dict(bundle)}", 0.0
 
-    def answers(
-        self, refs: list[Any], within_s: float, look: Callable[[], None] = lambda: None
-    ) -> list[Any]:
-        """The results of tasks; a UsageError where a node gives none."""
-        until = time.monotonic() + within_s
-        while self.ray.wait(refs, num_returns=len(refs), timeout=_LOOK_S)[1]:
-            look()
-            if time.monotonic() > until:
-                raise UsageError(
-                    f"the nodes of the cluster did not answer within {within_s:g} s",
-                    next="ray status",
-                )
-        try:
-            return self.ray.get(refs)
-        except self.ray.exceptions.RayError as failure:
-            raise UsageError(
-                "a node of the cluster can't run what a trial needs",
-                why=str(failure).strip(),
-                next="ray status",
-            ) from None
+    def look() -> None:
+        nonlocal heard
+        if stopped():
+            raise StoppedWaiting("stopped while it waited for nodes of the cluster")
+        if time.monotonic() - heard > _SAY_S:
+            heard = time.monotonic()
+            say(f"waiting for {wanted}: the cluster has {_summary()}")
 
-    def departed(self, members: Sequence[Member]) -> Ended | None:
-        """How a gang ended whose nodes have left the cluster; None while all are there."""
-        entries = {node["NodeID"]: node for node in self.ray.nodes()}
-        gone = {it: entries.get(it.node, {}) for it in members}
-        gone = {it: entry for it, entry in gone.items() if not entry.get("Alive")}
-        if not gone:
+    avoid = to_avoid(nodes, bundle, count, used)
+    group = _group(count, bundle, avoid, _ELSEWHERE_S, look) if avoid else None
+    group = group or _group(count, bundle, (), wait_s, look)
+    if group is None:
+        raise _not_granted(f"{wanted} within {wait_s:g} s")
+    try:
+        probe = ray.remote(num_cpus=0, max_retries=0)(_node_probe())
+        places = [_placed(group, number) for number in range(count)]
+        probes = [probe.options(scheduling_strategy=place).remote() for place in places]
+        members = [Member(*facts) for facts in answers(probes, wait_s, look)]
+        _refuse_other_versions(members)
+    except BaseException:
+        ray.util.remove_placement_group(group)
+        raise
+    return Holding(group, bundle, members)
+
+
+def _placed(group: Any, number: int) -> Any:  # noqa: ANN401
+    return PlacementGroupSchedulingStrategy(group, number)
+
+
+def _group(
+    count: int, bundle: Mapping[str, float], avoid: Sequence[str], within_s: float, look: Look
+) -> Any | None:  # noqa: ANN401
+    """A placement group on that many nodes; None where Ray does not grant it in time."""
+    make, options = ray.util.placement_group, dict[str, object]()
+    if avoid:
+        selectors = "bundle_label_selector"  # newer than the oldest Ray that is supported
+        if selectors not in inspect.signature(make).parameters:
             return None
-        reasons = {str(entry.get("DeathReasonMessage") or "") for entry in gone.values()} - {""}
-        why = f": {'; '.join(sorted(reasons))}" if reasons else ""
-        kinds = " ".join(str(entry.get("DeathReason", "")) for entry in gone.values()) + why
-        return Ended(
-            kind=EndedKind.PREEMPTED if "preempt" in kinds.lower() else EndedKind.NODE_FAULT,
-            detail=f"{', '.join(it.host for it in gone)} left the cluster{why}",
-        )
-
-    def end_marked(self, mark: str, nodes: Sequence[str]) -> None:
-        """Kill all processes with a gang's mark on these nodes.
-
-        The task fails on a node that is dead, or has no Counterpoint and so no such process.
-        """
-        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
-        kill = self.ray.remote(num_cpus=0, max_retries=0)(kill_marked)
-        places = [NodeAffinitySchedulingStrategy(node, soft=False) for node in nodes]
-        kills = [kill.options(scheduling_strategy=place).remote(mark) for place in places]
-        self.ray.wait(kills, num_returns=len(kills), timeout=_SWEEP_S)
+        options[selectors] = [{"ray.io/node-id": f"!in({','.join(avoid)})"}] * count
+    strategy = "STRICT_SPREAD" if count > 1 else "STRICT_PACK"
+    group = make([dict(bundle)] * count, strategy=strategy, **options)
+    until, granted, ready = time.monotonic() + within_s, False, group.ready()
+    try:
+        while not granted and time.monotonic() < until:
+            granted = bool(ray.wait([ready], timeout=_LOOK_S)[0])
+            if not granted:
+                look()
+    finally:
+        if not granted:
+            ray.util.remove_placement_group(group)
+    return group if granted else None
 
 
-def _connect(ray: Any, address: str) -> None:  # noqa: ANN401
+def _not_granted(wanted: str) -> UsageError:
+    return UsageError(
+        f"the cluster of Ray does not grant {wanted}",
+        why=f"it has {_summary()}",
+        next="ask for what there is, or wait until others are done",
+    )
+
+
+def _summary() -> str:
+    """What there is, and how much of it is free."""
+    free = ray.available_resources()
+    amounts = ", ".join(f"{free.get(name, 0):g} {name}s" for name in ("GPU", "CPU"))
+    return f"{summary_of(alive_nodes())}; free now: {amounts}"
+
+
+def alive_nodes() -> list[NodeEntry]:
+    return [node for node in ray.nodes() if node["Alive"]]
+
+
+def answers(refs: list[Any], within_s: float, look: Look = lambda: None) -> list[Any]:
+    """The results of tasks; a UsageError where a node gives none."""
+    until = time.monotonic() + within_s
+    while ray.wait(refs, num_returns=len(refs), timeout=_LOOK_S)[1]:
+        look()
+        if time.monotonic() > until:
+            raise UsageError(
+                f"the nodes of the cluster did not answer within {within_s:g} s",
+                next="ray status",
+            )
+    try:
+        return ray.get(refs)
+    except ray.exceptions.RayError as failure:
+        raise UsageError(
+            "a node of the cluster can't run what a trial needs",
+            why=str(failure).strip(),
+            next="ray status",
+        ) from None
+
+
+def departed(members: Sequence[Member]) -> Ended | None:
+    """How a gang ended whose nodes have left the cluster; None while all are there."""
+    entries = {node["NodeID"]: node for node in ray.nodes()}
+    gone = [(it.host, entries.get(it.node, {})) for it in members]
+    gone = [(host, entry) for host, entry in gone if not entry.get("Alive")]
+    if not gone:
+        return None
+    texts = [entry.get("DeathReasonMessage") or entry.get("DeathReason") for _, entry in gone]
+    why = "; ".join(sorted({str(text) for text in texts if text})) or "Ray does not say why"
+    return Ended(
+        kind=EndedKind.PREEMPTED if "preempt" in why.lower() else EndedKind.NODE_FAULT,
+        detail=f"{', '.join(host for host, _ in gone)} left the cluster: {why}",
+    )
+
+
+def end_marked(mark: str, nodes: Sequence[str]) -> None:
+    """Kill all processes with a gang's mark on these nodes.
+
+    The task fails on a node that is dead, or has no Counterpoint and so no such process.
+    """
+    kill = ray.remote(num_cpus=0, max_retries=0)(kill_marked)
+    places = [NodeAffinitySchedulingStrategy(node, soft=False) for node in nodes]
+    kills = [kill.options(scheduling_strategy=place).remote(mark) for place in places]
+    ray.wait(kills, num_returns=len(kills), timeout=_SWEEP_S)
+
+
+def _connect(address: str) -> None:
     """Join the cluster. Ray would try an address for minutes, and then end this process."""
     handler = signal.getsignal(signal.SIGTERM)
     try:
         if address != "auto":
             socket.create_connection(_host_and_port(address), _REACH_S).close()
-        ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except (OSError, RuntimeError, ValueError) as failure:
+        ray.shutdown()  # a client that failed to connect stands in the way of the next one
         raise UsageError(
             f"no cluster of Ray answers at {address}: {' '.join(str(failure).split())[:300]}",
             why=f"the tuner joins the cluster by its address; {_ADDRESSES}",
             next="ray status",
         ) from None
     finally:  # Ray replaces the handler by one that exits at once
-        if threading.current_thread() is threading.main_thread():
+        if handler is not None and threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, handler)
 
 
@@ -217,19 +268,18 @@ def _node_probe() -> Callable[[], tuple[str, ...]]:
 
         import ray
 
+        node = str(ray.get_runtime_context().get_node_id())
+        facts = (node, socket.gethostname(), sys.executable)
         try:
             from counterpoint import __version__ as version
-
-            problem = ""
         except ImportError as failure:
-            version, problem = "", str(failure)
-        node = str(ray.get_runtime_context().get_node_id())
-        return node, socket.gethostname(), sys.executable, version, problem
+            return *facts, "", str(failure)
+        return *facts, version, ""
 
     return probe
 
 
-def refuse_other_versions(members: Sequence[Member]) -> None:
+def _refuse_other_versions(members: Sequence[Member]) -> None:
     """Every node needs the tuner's version of Counterpoint in the Python of Ray's workers."""
     other = next((it for it in members if it.problem or it.version != __version__), None)
     if other is None:

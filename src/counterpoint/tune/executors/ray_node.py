@@ -34,62 +34,56 @@ _PATIENCE_S: Final = 40.0
 _TAIL: Final = 1 << 14
 
 
-@dataclass(frozen=True, slots=True)
-class Assignment:
-    """The work of one node.
+@dataclass(kw_only=True)
+class Node:
+    """The actor for one trial on one node. `stop` and `kill` are called while `run` works.
 
     Args:
         job: The trial; its directory is absolute.
         mark: Carried by all processes of the gang.
         ranks: The numbers of this node's ranks.
         size: Ranks of the whole gang.
-        coordinator: HOST:PORT where rank 0 listens.
         settings: Variables of the tuner that count as settings.
-        cwd: The working directory of the command.
+        cwd: The tuner's working directory, which is the command's, too.
     """
 
     job: Job
     mark: str
     ranks: range
     size: int
-    coordinator: str
     settings: Mapping[str, str]
     cwd: Path
 
-
-class Node:
-    """The actor. It takes a whole bundle; `stop` and `kill` are called while `run` works."""
-
-    def __init__(self) -> None:
-        self._ranks: list[subprocess.Popen[bytes]] = []
+    def __post_init__(self) -> None:
+        self._processes: list[subprocess.Popen[bytes]] = []
         self._lock = threading.Lock()
         self._over = False
-        self._mark: str | None = None
 
-    def see(self, *paths: Path) -> tuple[str, Path | None]:
-        """A free HOST:PORT of this node, and the first of the tuner's paths that it lacks."""
+    def see(self, marker: Path) -> tuple[str, Path | None]:
+        """A free HOST:PORT of this node, and which of the tuner's paths it lacks."""
         import ray
 
         util: Any = ray.util  # which leaves its types open
         until = time.monotonic() + _SEE_S
-        while (unseen := next((path for path in paths if not path.exists()), None)) is not None:
-            if time.monotonic() > until:
-                break
+        while not marker.exists() and time.monotonic() < until:
             time.sleep(_LOOK_S)
+        unseen = next((path for path in (marker, self.cwd) if not path.exists()), None)
         with socket.socket() as listener:
             listener.bind(("", 0))
             port = listener.getsockname()[1]
         return f"{util.get_node_ip_address()}:{port}", unseen
 
-    def run(self, assignment: Assignment) -> tuple[int, str]:
-        """Run the node's ranks to their end: the first bad exit code, and what was said of it."""
-        self._mark = assignment.mark
+    def run(self, coordinator: str) -> tuple[int, str]:
+        """Run the node's ranks to their end: the first bad exit code, and what was said of it.
+
+        Rank 0 listens at the coordinator's address.
+        """
         with ExitStack() as stack:
-            logs = [stack.enter_context(tempfile.TemporaryFile()) for _ in assignment.ranks]
+            logs = [stack.enter_context(tempfile.TemporaryFile()) for _ in self.ranks]
             for place, log in enumerate(logs):
                 with self._lock:
                     if not self._over:
-                        self._ranks.append(_start(assignment, place, log))
+                        self._processes.append(self._start(place, coordinator, log))
             while (first := self._first_failed()) is None and self._is_running():
                 time.sleep(_LOOK_S)
             self.stop()
@@ -97,16 +91,16 @@ class Node:
                 time.sleep(_LOOK_S)
             if first is None:
                 return 0, ""
-            code = self._ranks[first].returncode
+            code = self._processes[first].returncode
             return code if code >= 0 else 128 - code, _tail(logs[first])
 
     def stop(self) -> None:
         """Ask all ranks to end; their keepers see to it that they do."""
         with self._lock:
             self._over = True
-        for rank in self._ranks:
-            if rank.poll() is None:
-                rank.send_signal(signal.SIGTERM)
+        for process in self._processes:
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
 
     def kill(self) -> None:
         """End all ranks, and return when nothing is left of them."""
@@ -114,65 +108,58 @@ class Node:
         until = time.monotonic() + _PATIENCE_S
         while self._is_running() and time.monotonic() < until:
             time.sleep(_LOOK_S)
-        if self._mark is not None:
-            kill_marked(self._mark)
+        kill_marked(self.mark)
 
     def _is_running(self) -> bool:
-        return any(rank.poll() is None for rank in self._ranks)
+        return any(process.poll() is None for process in self._processes)
 
     def _first_failed(self) -> int | None:
-        codes = [rank.poll() for rank in self._ranks]
+        codes = [process.poll() for process in self._processes]
         return next((place for place, code in enumerate(codes) if code), None)
 
+    def _start(self, place: int, coordinator: str, log: IO[bytes]) -> subprocess.Popen[bytes]:
+        own = self._world(place, coordinator) if self.size > 1 else {}
+        more = {**self.settings, **self.job.environment, MARK: self.mark, **own}
+        environment = {**_inherited(), **more}
+        # Where the tuner dies, Ray kills the children of its actors: the outer keeper is for that.
+        command = kept(kept(rank_command(self.job), **{"with": with_us()}))
+        return subprocess.Popen(  # noqa: S603 - the user's own command
+            command,
+            cwd=self.cwd,
+            env={name: text for name, text in environment.items() if text is not None},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=log,
+            start_new_session=True,
+        )
 
-def _start(assignment: Assignment, place: int, log: IO[bytes]) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(  # noqa: S603 - the user's own command
-        kept(rank_command(assignment.job), **{"with": with_us()}),
-        cwd=assignment.cwd,
-        env=_environment(assignment, place),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=log,
-        start_new_session=True,
-    )
+    def _world(self, place: int, coordinator: str) -> dict[str, str]:
+        """The rank's place in the words of Open MPI, as `counterpoint run` puts it for its own."""
+        words = {
+            "JAX_COORDINATOR_ADDRESS": coordinator,
+            "OMPI_MCA_orte_hnp_uri": f"0.0;tcp://{coordinator}",
+            "OMPI_COMM_WORLD_SIZE": str(self.size),
+            "OMPI_COMM_WORLD_RANK": str(self.ranks[place]),
+            "OMPI_COMM_WORLD_LOCAL_RANK": str(place),
+        }
+        gpus = [gpu for gpu in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if gpu]
+        share = len(gpus) // len(self.ranks)
+        if share > 1:  # else JAX takes the one of the rank's place
+            mine = range(place * share, (place + 1) * share)
+            words["JAX_LOCAL_DEVICE_IDS"] = ",".join(map(str, mine))
+        return words
+
+
+def _inherited() -> dict[str, str]:
+    """The node's variables as Ray's process got them: later Ray sets OMP_NUM_THREADS, too."""
+    lines = Path("/proc/self/environ").read_bytes().split(b"\0")
+    pairs = (os.fsdecode(line).partition("=") for line in lines if line)
+    found = {name: text for name, _, text in pairs if not name.startswith(_OF_LAUNCHERS)}
+    if "CUDA_VISIBLE_DEVICES" in os.environ:  # Ray says here which GPUs are the actor's
+        found["CUDA_VISIBLE_DEVICES"] = os.environ["CUDA_VISIBLE_DEVICES"]
+    return found
 
 
 def _tail(log: IO[bytes]) -> str:
     log.seek(max(0, log.seek(0, os.SEEK_END) - _TAIL))
     return log.read().decode("utf-8", errors="replace")
-
-
-def _environment(assignment: Assignment, place: int) -> dict[str, str]:
-    """The variables of a rank: the node's, the tuner's settings, the job's, and its place."""
-    variables = _inherited()
-    if "CUDA_VISIBLE_DEVICES" in os.environ:  # Ray says here which GPUs are the actor's
-        variables["CUDA_VISIBLE_DEVICES"] = os.environ["CUDA_VISIBLE_DEVICES"]
-    more = {**assignment.settings, **assignment.job.environment, MARK: assignment.mark}
-    if assignment.size > 1:
-        more |= _world(assignment, place)
-    both = {**variables, **more}
-    return {name: text for name, text in both.items() if text is not None}
-
-
-def _inherited() -> dict[str, str]:
-    """The environment with which Ray's process began: later Ray sets OMP_NUM_THREADS in it."""
-    lines = Path("/proc/self/environ").read_bytes().split(b"\0")
-    pairs = (os.fsdecode(line).partition("=") for line in lines if line)
-    return {name: text for name, _, text in pairs if not name.startswith(_OF_LAUNCHERS)}
-
-
-def _world(assignment: Assignment, place: int) -> dict[str, str]:
-    """The rank's place in the words of Open MPI, as `counterpoint run` puts it for its own."""
-    words = {
-        "JAX_COORDINATOR_ADDRESS": assignment.coordinator,
-        "OMPI_MCA_orte_hnp_uri": f"0.0;tcp://{assignment.coordinator}",
-        "OMPI_COMM_WORLD_SIZE": str(assignment.size),
-        "OMPI_COMM_WORLD_RANK": str(assignment.ranks[place]),
-        "OMPI_COMM_WORLD_LOCAL_RANK": str(place),
-    }
-    gpus = [gpu for gpu in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if gpu]
-    share = len(gpus) // len(assignment.ranks)
-    if share > 1:  # else JAX takes the one of the rank's place
-        mine = range(place * share, (place + 1) * share)
-        words["JAX_LOCAL_DEVICE_IDS"] = ",".join(map(str, mine))
-    return words
