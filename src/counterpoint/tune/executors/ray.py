@@ -1,7 +1,7 @@
 """Ray: each trial is a gang of actors, one on each node of a placement group that many trials use.
 
 The tuner is a driver of the cluster (ray_cluster.py). When it dies, Ray gives the nodes back and
-ends its actors, and with them the keepers of all ranks (ray_node.py).
+ends its actors, and with them the supervisors of all ranks (ray_node.py).
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from counterpoint.core.errors import UsageError
-from counterpoint.tune.executors.arrival import Arrival
 from counterpoint.tune.executors.executor import Ended, EndedKind, Job, Shape
+from counterpoint.tune.executors.exit_report import Arrival, exit_report, launcher_log
 from counterpoint.tune.executors.ray_cluster import (
     Connection,
     Holding,
@@ -30,7 +30,6 @@ from counterpoint.tune.executors.ray_cluster import (
     ray,
 )
 from counterpoint.tune.executors.ray_node import Node
-from counterpoint.tune.executors.told import launcher_log, told
 
 _NAME: Final = "ray"
 _START_S: Final = 120.0
@@ -272,13 +271,12 @@ class RayGang:
 
     def _exited(self, arrival: Arrival, code: int, text: str) -> Ended | None:
         """How all ranks ended, once the Run is complete here; None until then."""
-        log = launcher_log(self._directory)
         if code:
-            log.write_text(text, encoding="utf-8")
+            launcher_log(self._directory).write_text(text, encoding="utf-8")
         if not arrival.is_here(code):
             return None
         self._end()
-        return told(self._directory, code, log)
+        return exit_report(self._directory, code)
 
     def _blame(self, since: float, failure: Exception) -> Ended | None:
         """What took an actor away: its node, or something on it; None until that is known."""

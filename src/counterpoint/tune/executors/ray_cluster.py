@@ -22,7 +22,7 @@ from ray.util.scheduling_strategies import (
 from counterpoint import __version__
 from counterpoint.core.errors import UsageError
 from counterpoint.tune.executors.executor import Ended, EndedKind, StoppedWaiting
-from counterpoint.tune.executors.marked import kill_marked
+from counterpoint.tune.executors.local import kill_marked
 
 ray: Any = untyped  # most of its functions have no types
 _LOOK_S: Final = 0.3
@@ -206,7 +206,7 @@ def answers(refs: list[Any], within_s: float, look: Look = lambda: None) -> list
 def departed(members: Sequence[Member]) -> Ended | None:
     """How a gang ended whose nodes have left the cluster; None while all are there."""
     entries = {node["NodeID"]: node for node in ray.nodes()}
-    gone = [(it.host, entries.get(it.node, {})) for it in members]
+    gone = [(member.host, entries.get(member.node, {})) for member in members]
     gone = [(host, entry) for host, entry in gone if not entry.get("Alive")]
     if not gone:
         return None
@@ -281,7 +281,7 @@ def _node_probe() -> Callable[[], tuple[str, ...]]:
 
 def _refuse_other_versions(members: Sequence[Member]) -> None:
     """Every node needs the tuner's version of Counterpoint in the Python of Ray's workers."""
-    other = next((it for it in members if it.problem or it.version != __version__), None)
+    other = next((one for one in members if one.problem or one.version != __version__), None)
     if other is None:
         return
     package = f"counterpoint=={__version__}"

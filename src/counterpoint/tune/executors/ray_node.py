@@ -1,4 +1,4 @@
-"""The part of a gang on one node: an actor of Ray, and below it the node's ranks, each kept.
+"""The part of a gang on one node: an actor of Ray, and below it the node's ranks, each supervised.
 
 All ranks of a node see all GPUs that Ray gave to the actor, as under Slurm: JAX is told which of
 them are a rank's own, and NCCL finds its neighbors.
@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from counterpoint.tune.executors.executor import Job
-from counterpoint.tune.executors.kept import MARK, kept, with_us
-from counterpoint.tune.executors.marked import kill_marked
+from counterpoint.tune.executors.local import MARK, kill_marked
+from counterpoint.tune.executors.process_supervisor import supervised
 from counterpoint.tune.executors.rank_command import rank_command
 
 _OF_LAUNCHERS: Final = ("SLURM_", "PMI_", "PMIX_", "OMPI_")
@@ -30,7 +30,7 @@ _LOOK_S: Final = 0.1
 _SEE_S: Final = 5.0
 """A network file system may take this long to show a new file."""
 _PATIENCE_S: Final = 40.0
-"""A keeper ends its rank sooner than this, unless the node is very busy."""
+"""A supervisor ends its rank sooner than this, unless the node is very busy."""
 _TAIL: Final = 1 << 14
 
 
@@ -95,7 +95,7 @@ class Node:
             return code if code >= 0 else 128 - code, _tail(logs[first])
 
     def stop(self) -> None:
-        """Ask all ranks to end; their keepers see to it that they do."""
+        """Ask all ranks to end; their supervisors see to it that they do."""
         with self._lock:
             self._over = True
         for process in self._processes:
@@ -121,8 +121,9 @@ class Node:
         own = self._world(place, coordinator) if self.size > 1 else {}
         more = {**self.settings, **self.job.environment, MARK: self.mark, **own}
         environment = {**_inherited(), **more}
-        # Where the tuner dies, Ray kills the children of its actors: the outer keeper is for that.
-        command = kept(kept(rank_command(self.job), **{"with": with_us()}))
+        # Where the tuner dies, Ray kills the children of its actors: the outer supervisor, so that
+        # the inner one ends the rank in order.
+        command = supervised(supervised(rank_command(self.job), with_tuner=True))
         return subprocess.Popen(  # noqa: S603 - the user's own command
             command,
             cwd=self.cwd,
