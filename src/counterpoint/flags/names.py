@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
-from counterpoint.flags import catalogue
-from counterpoint.flags.catalogue.lookup import facts_at, releases, states
+from counterpoint.flags.catalogue.lookup import facts_at, release, releases, states
+from counterpoint.flags.catalogue.similar import similar as similar_flags
 
 LIBTPU: Final = ("xla_tpu_", "xla_jf_", "xla_sc_", "xla_msa_", "megascale_")
 """How flags begin that libtpu reads, from LIBTPU_INIT_ARGS."""
@@ -45,4 +45,4 @@ def _first(name: str) -> str:
 
 def similar(name: str, count: int = 2) -> tuple[str, ...]:
     """Known names that this one may have been meant to be."""
-    return catalogue.similar(name, catalogue.release(), count)
+    return similar_flags(name, release(), count)
