@@ -95,27 +95,6 @@ class CompileRecord(msgspec.Struct):
     where: str | None = None
 
 
-class WindowAsked(msgspec.Struct):
-    """The steps that were to be profiled."""
-
-    start_step: int | None = None
-
-
-class WindowRecord(msgspec.Struct):
-    """What became of a process's profile."""
-
-    state: str = "waiting"
-    reason: str | None = None
-    start_step: int | None = None
-    steps: int | None = None
-    path: str | None = None
-    opened_s: float | None = None
-    closed_s: float | None = None
-    files: tuple[str, ...] | None = None
-    asked: WindowAsked | None = None
-    counted: str | None = None
-
-
 class ProcessRecord(msgspec.Struct):
     """`process-<pid>.json`, as far as it is known here."""
 
@@ -129,7 +108,7 @@ class ProcessRecord(msgspec.Struct):
     process_index: int | None = None
     process_count: int | None = None
     peak_memory: int | dict[str, int | None] | None = None
-    window: WindowRecord | None = None
+    window: ProfileWindow | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,21 +224,6 @@ def _process(file: Path, it: ProcessRecord, facts: Mapping[str, object]) -> Proc
         process_index=it.process_index,
         process_count=it.process_count,
         peak_memory={name: size for name, size in peak.items() if size is not None},
-        window=None if it.window is None else _window(it.window),
+        window=it.window,
         facts=facts,
-    )
-
-
-def _window(it: WindowRecord) -> ProfileWindow:
-    return ProfileWindow(
-        state=it.state,
-        reason=it.reason or None,
-        start_step=it.start_step,
-        steps=it.steps,
-        path=it.path or None,
-        opened_s=it.opened_s,
-        closed_s=it.closed_s,
-        files=it.files or (),
-        start_asked=it.asked.start_step if it.asked else None,
-        counted=it.counted or None,
     )

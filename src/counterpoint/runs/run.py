@@ -64,10 +64,17 @@ class Compile:
 
 
 @dataclass(frozen=True, slots=True)
+class WindowAsked:
+    """The step from which to profile; None: when compilation has been quiet long enough."""
+
+    start_step: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ProfileWindow:
     """What became of a process's profile: waiting, open, done, failed or never, and why."""
 
-    state: str
+    state: str = "waiting"
     reason: str | None = None
     start_step: int | None = None
     steps: int | None = None
@@ -75,7 +82,7 @@ class ProfileWindow:
     opened_s: float | None = None  # on the clock of the steps
     closed_s: float | None = None  # then it is written, which takes its time
     files: tuple[str, ...] = ()  # those of the rank's directory relative to it
-    start_asked: int | None = None
+    asked: WindowAsked = WindowAsked()
     counted: str | None = None  # the steps, in words
 
 
@@ -305,7 +312,7 @@ def _unsaid(window: ProfileWindow, outcome: Outcome) -> str:
         return window.reason
     if outcome.kind is OutcomeKind.RUNNING and window.state in _GOES_ON:
         return _GOES_ON[window.state]
-    return _UNSAID.get((window.state, window.start_asked is not None), window.state)
+    return _UNSAID.get((window.state, window.asked.start_step is not None), window.state)
 
 
 def longest_compiles(compiles: Iterable[Compile]) -> dict[str, float]:
