@@ -1,42 +1,42 @@
-"""What tests of readers ask of a Written."""
+"""What tests of readers ask of a ParsedSource."""
 
 from __future__ import annotations
 
-from counterpoint.flags.reading import read_text
+from counterpoint.flags.parse import read_text
+from counterpoint.flags.parsed import IssueKind, ParsedSource, SyntaxIssue
 from counterpoint.flags.settings import Channel
-from counterpoint.flags.written import Slip, SlipKind, Written
 
 
-def script(*lines: str) -> Written:
+def script(*lines: str) -> ParsedSource:
     """A shell script, read."""
     return read_text("\n".join([*lines, ""]), "job.sh")
 
 
-def program(*lines: str) -> Written:
+def program(*lines: str) -> ParsedSource:
     """A Python program, read."""
     return read_text("\n".join([*lines, ""]), "train.py")
 
 
-def manifest(text: str) -> Written:
+def manifest(text: str) -> ParsedSource:
     """A YAML text, read."""
     return read_text(text, "job.yaml")
 
 
-def flags(written: Written) -> list[tuple[str, str]]:
+def flags(written: ParsedSource) -> list[tuple[str, str]]:
     """XLA's flags, in order."""
     return [(one.name, one.meant) for one in written.through(Channel.XLA_FLAGS)]
 
 
-def lines(written: Written) -> list[tuple[str, int | None]]:
+def lines(written: ParsedSource) -> list[tuple[str, int | None]]:
     """All names with their lines."""
     return [(one.name, one.place.line) for one in written.given]
 
 
-def kinds(written: Written) -> list[SlipKind]:
+def kinds(written: ParsedSource) -> list[IssueKind]:
     return [one.kind for one in written.slips]
 
 
-def slip(written: Written) -> Slip:
+def slip(written: ParsedSource) -> SyntaxIssue:
     """The only slip."""
     (one,) = written.slips
     return one

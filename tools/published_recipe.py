@@ -12,8 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from counterpoint.flags.parsed import Occurrence, ParsedSource, Place
 from counterpoint.flags.settings import Channel
-from counterpoint.flags.written import Given, Place, Written
 from counterpoint.flags.xla_flags import split_xla_flags
 
 
@@ -41,22 +41,23 @@ class Published:
         return tuple(f"{self.repository}/blob/{self.commit}/{path}" for path in self.paths)
 
     @property
-    def written(self) -> Written:
+    def written(self) -> ParsedSource:
         """The whole recipe, as if it were one script."""
-        return Written(where=self.paths[0], form="published", given=tuple(self._given()))
+        return ParsedSource(where=self.paths[0], form="published", given=tuple(self._given()))
 
     @property
-    def alone(self) -> tuple[Written, ...]:
+    def alone(self) -> tuple[ParsedSource, ...]:
         """Each setting by itself."""
         return tuple(
-            Written(where=self.paths[0], form="published", given=(one,)) for one in self._given()
+            ParsedSource(where=self.paths[0], form="published", given=(one,))
+            for one in self._given()
         )
 
-    def _given(self) -> Iterator[Given]:
+    def _given(self) -> Iterator[Occurrence]:
         place = Place(self.paths[0])
         for text in split_xla_flags(self.flags, where=self.name):
             name, equals, value = text.removeprefix("--").partition("=")
-            yield Given(
+            yield Occurrence(
                 channel=Channel.XLA_FLAGS,
                 name=name,
                 value=value if equals else None,
@@ -65,7 +66,9 @@ class Published:
             )
         for text in self.environment:
             name, _, value = text.partition("=")
-            yield Given(channel=Channel.ENVIRONMENT, name=name, value=value, place=place, text=text)
+            yield Occurrence(
+                channel=Channel.ENVIRONMENT, name=name, value=value, place=place, text=text
+            )
 
 
 @cache

@@ -12,9 +12,9 @@ from counterpoint.flags.catalogue.standing import State, default_of, is_default,
 from counterpoint.flags.lint.check import check
 from counterpoint.flags.lint.context import Case, Remark, Severity
 from counterpoint.flags.lint.fix import fix
+from counterpoint.flags.parsed import Occurrence, ParsedSource
 from counterpoint.flags.platform import LHS
 from counterpoint.flags.settings import Channel
-from counterpoint.flags.written import Given, Written
 from counterpoint.flags.xla_flags import render_xla_flags
 from published_recipe import Published
 
@@ -88,7 +88,7 @@ def _named(name: str, known: Release) -> Effect:
     return Effect.NO_OP if state is State.NO_OP else Effect.UNKNOWN
 
 
-def _effect(one: Given, known: Release, remarks: Iterable[Remark]) -> Effect:
+def _effect(one: Occurrence, known: Release, remarks: Iterable[Remark]) -> Effect:
     state = standing(one.name, known)
     if state is State.NO_OP:
         return Effect.NO_OP
@@ -114,7 +114,7 @@ def remains_of(recipe: Published, version: str) -> str | None:
         return None
     known = release(version)
 
-    def look(written: Written) -> tuple[Remark, ...]:
+    def look(written: ParsedSource) -> tuple[Remark, ...]:
         return check(written, version=version, chip=recipe.chip)
 
     fixed = fix(recipe.written, look)

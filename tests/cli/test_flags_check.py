@@ -17,9 +17,9 @@ from counterpoint.cli.explain import RULES
 from counterpoint.cli.quick import QUICK, quick
 from counterpoint.core.rulebook import SECTIONS
 from counterpoint.flags.lint.check import Confirmation, Question, examine
-from counterpoint.flags.reading import FORMS
+from counterpoint.flags.parse import FORMS
+from counterpoint.flags.parsed import Occurrence, ParsedSource, Place
 from counterpoint.flags.settings import Channel
-from counterpoint.flags.written import Given, Place, Written
 from counterpoint.report.flags_check_document import summary_lines
 
 Captured = pytest.CaptureFixture[str]
@@ -213,14 +213,14 @@ def test_names_in_comments_and_enums_are_no_settings(tmp_path: Path, capsys: Cap
 
 
 def test_where_parts_were_not_read_nothing_is_promised() -> None:
-    flag = Given(
+    flag = Occurrence(
         channel=Channel.XLA_FLAGS,
         name="xla_gpu_autotune_level",
         value="4",
         place=Place("job.sh", 1),
         text="--xla_gpu_autotune_level=4",
     )
-    whole = Written(where="job.sh", form="shell", given=(flag,))
+    whole = ParsedSource(where="job.sh", form="shell", given=(flag,))
     part = replace(whole, unread=("line 3: the function f",))
     asked = Confirmation(remarks=(), version="0.10.2", asked=1)
     whole_said, part_said = (
@@ -401,7 +401,7 @@ def test_a_script_that_sources_others_is_not_said_to_start(
     path.write_text(f". {name}\nexport XLA_FLAGS=--xla_gpu_autotune_level=3\n")
     assert checked(path, "--python", sys.executable) == 0
     said = capsys.readouterr().err
-    assert f"not read: {name} (line 1)\n" in said
+    assert f"not read: line 1: . {name}\n" in said
     end = "XLA starts with the flags that were read; 1 part of the source was not read"
     assert end in said
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from counterpoint.cli.app import main
-from counterpoint.flags.reading import read_written
+from counterpoint.flags.parse import read_source
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -64,7 +64,7 @@ def test_the_form_is_known_by_the_suffix_of_the_file(
     code, printed, err = run("--xla_a=1", "-o", out)
     assert (code, printed, err) == (0, "", f"wrote {out}\n")
     assert out.read_text().startswith(begins)
-    assert read_written(out).settings.flags == {"xla_a": "1"}
+    assert read_source(out).settings.flags == {"xla_a": "1"}
 
 
 def test_nothing_is_overwritten_unasked(run: Run, job: Path, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from counterpoint.cli.app import main
-from counterpoint.flags.reading import read_text
+from counterpoint.flags.parse import read_text
 from counterpoint.flags.source import load_settings
 
 Captured = pytest.CaptureFixture[str]

@@ -14,7 +14,7 @@ import pytest
 from counterpoint.cli.app import main
 from counterpoint.cli.tune_show import BEST, keep_report, next_command, words_again
 from counterpoint.flags import Settings, load_settings
-from counterpoint.flags.reading import read_written
+from counterpoint.flags.parse import read_source
 from counterpoint.report.document import Document
 from counterpoint.tune.arm import Arm, Change, Origin
 from counterpoint.tune.journal.records import (
@@ -111,7 +111,7 @@ def test_settings_for_the_launcher_say_where_they_are_from(
     path = tmp_path / "settings"
     path.write_text(out)
     kinds = {"bash": "shell", "slurm": "shell"}
-    read = read_written(path, form=kinds.get(form, form)).settings
+    read = read_source(path, form=kinds.get(form, form)).settings
     assert read.flags == {"xla_gpu_x": "true"}
     assert read.variables["NCCL_NVLS_ENABLE"] == "0"
 

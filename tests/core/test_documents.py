@@ -12,7 +12,7 @@ from counterpoint.core.documents import parse_json, parse_toml
 from counterpoint.core.errors import InputError
 from counterpoint.cost.scalars import read_scalars
 from counterpoint.cost.tables.kernel_toml import read_kernel_toml
-from counterpoint.flags.reading import read_written
+from counterpoint.flags.parse import read_source
 from counterpoint.flags.source import load_settings
 from counterpoint.hardware.target_file import read_target
 from counterpoint.runs import read_run
@@ -39,7 +39,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "--calibration": read_scalars,
     "--kernels": read_kernel_toml,
     "--settings": load_settings,
-    "flags check": read_written,
+    "flags check": read_source,
 }
 
 
@@ -88,6 +88,6 @@ def test_json_that_is_nested_too_deep_is_an_error_of_the_text(text: str, tmp_pat
     ):
         (tmp_path / name).write_text(source)
         try:
-            read_written(tmp_path / name)
+            read_source(tmp_path / name)
         except InputError as error:
             assert len(str(error)) < 1_000  # noqa: PT017 - nothing to be read is no error, either

@@ -13,7 +13,7 @@ import pytest
 from counterpoint.flags.lint.check import check
 from counterpoint.flags.lint.context import Remark
 from counterpoint.flags.lint.values import from_stream, strtoll
-from counterpoint.flags.reading import read_variables
+from counterpoint.flags.parse import read_variables
 
 _JAX = """
 import os, sys

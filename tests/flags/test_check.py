@@ -16,9 +16,9 @@ from counterpoint.flags.lint.context import Remark, Severity
 from counterpoint.flags.lint.fix import fix
 from counterpoint.flags.live.probe import find_interpreter
 from counterpoint.flags.named_files import ANYWHERE
-from counterpoint.flags.reading import FORMS, read_text
+from counterpoint.flags.parse import FORMS, read_text
+from counterpoint.flags.parsed import Occurrence, ParsedSource, Place
 from counterpoint.flags.settings import Channel, Settings
-from counterpoint.flags.written import Given, Place, Written
 from counterpoint.flags.xla_flags import render_xla_flags
 
 Parser = Callable[[str], "dict[int, tuple[int | bytes, ...]] | None"]
@@ -108,16 +108,16 @@ def test_flags_for_another_kind_of_chip_are_noted() -> None:
     assert (found.code, found.severity) == ("FLAG107", Severity.NOTE)
 
 
-def options(**values: str) -> Written:
+def options(**values: str) -> ParsedSource:
     """Compiler options as a program gives them."""
     place = Place("train.py", 3)
     given = tuple(
-        Given(
+        Occurrence(
             channel=Channel.COMPILER_OPTIONS, name=name, value=value, place=place, text=f"{name!r}"
         )
         for name, value in values.items()
     )
-    return Written(where="train.py", form="python", given=given)
+    return ParsedSource(where="train.py", form="python", given=given)
 
 
 @pytest.mark.parametrize(

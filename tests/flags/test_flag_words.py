@@ -9,15 +9,15 @@ import pytest
 
 from counterpoint.flags.lint.check import check
 from counterpoint.flags.lint.context import Severity
-from counterpoint.flags.reading import read_text, read_variables, read_written
-from counterpoint.flags.written import SlipKind, Written
+from counterpoint.flags.parse import read_source, read_text, read_variables
+from counterpoint.flags.parsed import IssueKind, ParsedSource
 from counterpoint.flags.xla_flags import render_xla_flags
 
 EN_DASH = "\N{EN DASH}"
 Parser = Callable[[str], "dict[int, tuple[int | bytes, ...]] | None"]
 
 
-def read(value: str) -> Written:
+def read(value: str) -> ParsedSource:
     return read_variables({"XLA_FLAGS": value}, "environment")
 
 
@@ -95,7 +95,7 @@ def test_a_flag_file_is_read_up_to_the_first_word_that_is_no_flag(
     path.write_text(content)
     written = read(str(path))
     (slip,) = written.slips
-    assert slip.kind is SlipKind.STRAY
+    assert slip.kind is IssueKind.STRAY
     assert "lost in silence" in slip.why
     assert [one.name for one in written.given] == read_first
     assert [one.name for one in slip.lost] == lost
@@ -128,11 +128,5 @@ def test_libtpu_and_compile_options_are_not_split_as_xla_flags_are() -> None:
 
 
 def test_what_is_lost_on_a_command_line_has_no_line() -> None:
-    (slip,) = read_written("--xla_a=1 oops --xla_b=2").slips
+    (slip,) = read_source("--xla_a=1 oops --xla_b=2").slips
     assert [one.place for one in slip.lost] == [slip.place]
-
-
-def test_a_fault_in_one_constant_of_a_library_loses_no_flags_of_the_others() -> None:
-    text = 'A = "--xla_a=1 oops --xla_b=2"\nB = "--xla_c=3"\n'
-    written = read_text(text, "flags.py")
-    assert [one.name for one in written.given] == ["xla_a", "xla_c"]

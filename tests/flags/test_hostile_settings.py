@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from counterpoint.cli.app import main
 from counterpoint.core.errors import UsageError
 from counterpoint.flags.catalogue import release
-from counterpoint.flags.reading import read_text
+from counterpoint.flags.parse import read_text
 from counterpoint.flags.rendering import Form, render
 from counterpoint.flags.settings import Settings
 from counterpoint.flags.xla_flags import parse_xla_flags
@@ -269,7 +269,7 @@ def test_a_variable_with_an_odd_name_is_reported_and_those_beside_it_are_read(
 def test_words_of_env_that_need_a_shell_are_told_as_not_read() -> None:
     written = read_text('env $OPTS "$X=1" NCCL_ALGO=Ring python x.py\n', "x.sh")
     assert written.settings.variables == {"NCCL_ALGO": "Ring"}
-    assert written.unread == ("$OPTS (line 1)", "$X=1 (line 1)")
+    assert written.unread == ("line 1: $OPTS", "line 1: $X=1")
 
 
 def test_a_name_of_any_length_is_printed_shortened(capsys: Captured) -> None:

@@ -12,16 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from counterpoint.core.errors import CounterpointError, InputError, UsageError
-from counterpoint.flags.reading import (
+from counterpoint.flags.parse import (
+    FORMS,
     read_command,
-    read_process,
+    read_source,
     read_text,
     read_variables,
-    read_written,
 )
+from counterpoint.flags.parse.source import read_process
+from counterpoint.flags.parsed import IssueKind, ParsedSource
 from counterpoint.flags.settings import Channel
-from counterpoint.flags.sources.sniff import FORMS
-from counterpoint.flags.written import SlipKind, Written
 from flag_sources import flags, kinds, lines, slip
 
 EN_DASH, EM_DASH = "\N{EN DASH}", "\N{EM DASH}"
@@ -42,20 +42,20 @@ EN_DASH, EM_DASH = "\N{EN DASH}", "\N{EM DASH}"
     ids=lambda text: " ".join(text.split()),
 )
 def test_flags_are_read_however_they_were_pasted(text: str) -> None:
-    assert flags(read_written(text)) == [("xla_a", "1"), ("xla_b", "true")]
+    assert flags(read_source(text)) == [("xla_a", "1"), ("xla_b", "true")]
 
 
 def test_flags_of_one_line_have_no_line_and_those_of_more_have_theirs() -> None:
-    (one,) = read_written("--xla_a=1").given
+    (one,) = read_source("--xla_a=1").given
     assert str(one.place) == "command line"
-    more = read_written("--xla_a=1\n--xla_b=2")
+    more = read_source("--xla_a=1\n--xla_b=2")
     assert [str(it.place) for it in more.given] == ["command line:1", "command line:2"]
 
 
 def test_a_flag_file_is_read_with_its_lines(tmp_path: Path) -> None:
     path = tmp_path / "flags.txt"
     path.write_text("--xla_a=1 --xla_b=2\n\n--xla_c='x y'\n")
-    written = read_written(str(path))
+    written = read_source(str(path))
     assert written.form == "flags"
     assert [(it.name, it.value, it.place.line) for it in written.given] == [
         ("xla_a", "1", 1),
@@ -65,46 +65,46 @@ def test_a_flag_file_is_read_with_its_lines(tmp_path: Path) -> None:
 
 
 def test_a_value_is_kept_as_it_was_written_beside_what_it_means() -> None:
-    (one,) = read_written("--xla_a='x y'").given
+    (one,) = read_source("--xla_a='x y'").given
     assert (one.value, one.text) == ("x y", "--xla_a='x y'")
-    (one,) = read_written("--xla_a").given
+    (one,) = read_source("--xla_a").given
     assert (one.value, one.meant, one.text) == (None, "true", "--xla_a")
 
 
 @pytest.mark.parametrize(
     ("text", "kind", "what", "mend"),
     [
-        ("--xla_a=1 oops --xla_b=2", SlipKind.STRAY, "oops", None),
-        ("--xla_a=1 xla_c=3 --xla_b=2", SlipKind.STRAY, "xla_c=3", "--xla_c=3"),
-        ("--xla_a=1 two words --xla_b=2", SlipKind.STRAY, "two words", None),
-        (f"--xla_a=1 {EN_DASH}xla_c=3 --xla_b=2", SlipKind.DASH, f"{EN_DASH}xla_c=3", "--xla_c=3"),
-        (f"--xla_a=1 {EM_DASH}xla_c --xla_b=2", SlipKind.DASH, f"{EM_DASH}xla_c", "--xla_c"),
-        ("--xla_a=1 -xla_c=3 --xla_b=2", SlipKind.SINGLE_DASH, "-xla_c=3", "--xla_c=3"),
-        ("--xla_a=1 ---xla_c=3 --xla_b=2", SlipKind.SINGLE_DASH, "---xla_c=3", "--xla_c=3"),
-        ("--xla_a=1 -- --xla_b=2", SlipKind.SINGLE_DASH, "--", None),
-        ("--xla_a=1 '--xla_c=3' --xla_b=2", SlipKind.STRAY, "'--xla_c=3'", "--xla_c=3"),
+        ("--xla_a=1 oops --xla_b=2", IssueKind.STRAY, "oops", None),
+        ("--xla_a=1 xla_c=3 --xla_b=2", IssueKind.STRAY, "xla_c=3", "--xla_c=3"),
+        ("--xla_a=1 two words --xla_b=2", IssueKind.STRAY, "two words", None),
+        (f"--xla_a=1 {EN_DASH}xla_c=3 --xla_b=2", IssueKind.DASH, f"{EN_DASH}xla_c=3", "--xla_c=3"),
+        (f"--xla_a=1 {EM_DASH}xla_c --xla_b=2", IssueKind.DASH, f"{EM_DASH}xla_c", "--xla_c"),
+        ("--xla_a=1 -xla_c=3 --xla_b=2", IssueKind.SINGLE_DASH, "-xla_c=3", "--xla_c=3"),
+        ("--xla_a=1 ---xla_c=3 --xla_b=2", IssueKind.SINGLE_DASH, "---xla_c=3", "--xla_c=3"),
+        ("--xla_a=1 -- --xla_b=2", IssueKind.SINGLE_DASH, "--", None),
+        ("--xla_a=1 '--xla_c=3' --xla_b=2", IssueKind.STRAY, "'--xla_c=3'", "--xla_c=3"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_what_xla_stumbles_over_is_a_slip_and_what_it_does_not_read_is_lost(
-    text: str, kind: SlipKind, what: str, mend: str | None
+    text: str, kind: IssueKind, what: str, mend: str | None
 ) -> None:
-    written = read_written(text)
+    written = read_source(text)
     found = slip(written)
     lost = [(one.name, one.value) for one in found.lost]
     assert [*flags(written), *lost] == [("xla_a", "1"), ("xla_b", "2")]
-    assert bool(lost) == (kind is not SlipKind.SINGLE_DASH), "that one XLA ends at, reading all"
+    assert bool(lost) == (kind is not IssueKind.SINGLE_DASH), "that one XLA ends at, reading all"
     assert (found.kind, found.text, found.mend) == (kind, what, mend)
 
 
 def test_a_text_that_starts_without_dashes_is_meant_as_a_flag_if_it_looks_like_one() -> None:
-    found = slip(read_written("XLA_FLAGS=xla_gpu_autotune_level=0"))
-    assert (found.kind, found.mend) == (SlipKind.STRAY, "--xla_gpu_autotune_level=0")
+    found = slip(read_source("XLA_FLAGS=xla_gpu_autotune_level=0"))
+    assert (found.kind, found.mend) == (IssueKind.STRAY, "--xla_gpu_autotune_level=0")
 
 
 def test_a_variable_that_names_a_missing_file_is_a_slip() -> None:
     found = slip(read_variables({"XLA_FLAGS": "/no/such/flags.txt"}, "environment"))
-    assert (found.kind, found.text) == (SlipKind.MISSING_FILE, "/no/such/flags.txt")
+    assert (found.kind, found.text) == (IssueKind.MISSING_FILE, "/no/such/flags.txt")
     assert "names a file" in found.why
 
 
@@ -121,11 +121,11 @@ def test_an_unclosed_quote_is_an_error_with_its_place(tmp_path: Path) -> None:
     path = tmp_path / "flags.txt"
     path.write_text("--xla_a='x\n--xla_b=2\n")
     with pytest.raises(UsageError, match="is not closed"):
-        read_written(path)
+        read_source(path)
     script = tmp_path / "job.sh"
     script.write_text('echo hello\nexport XLA_FLAGS="--xla_a=1\n')
     with pytest.raises(InputError, match=r"job\.sh:2: a quote is opened and not closed"):
-        read_written(script)
+        read_source(script)
 
 
 @pytest.mark.parametrize("data", [b"\x7fELF\0\1\2", b"\xff\xfe-\0-\0", b"\x80\x81\x82" * 9])
@@ -133,7 +133,7 @@ def test_what_is_no_text_is_an_error(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "binary"
     path.write_bytes(data)
     with pytest.raises(InputError, match="not a text file"):
-        read_written(path)
+        read_source(path)
 
 
 def test_a_stray_byte_in_a_comment_is_no_reason_to_refuse_a_script(tmp_path: Path) -> None:
@@ -141,23 +141,23 @@ def test_a_stray_byte_in_a_comment_is_no_reason_to_refuse_a_script(tmp_path: Pat
     path.write_bytes(
         b"# f\xfcr den Cluster, ein etwas l\xe4ngerer Kommentar\nexport XLA_FLAGS=--xla_a\n"
     )
-    assert flags(read_written(path)) == [("xla_a", "true")]
+    assert flags(read_source(path)) == [("xla_a", "true")]
 
 
 @pytest.mark.parametrize("source", ["", "   ", "no-such-recipe", "no/such/file.sh"])
 def test_a_source_that_is_nothing_is_refused(source: str) -> None:
     with pytest.raises(UsageError):
-        read_written(source)
+        read_source(source)
 
 
 def test_a_directory_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="a directory"):
-        read_written(tmp_path)
+        read_source(tmp_path)
 
 
 def test_a_form_that_does_not_exist_is_refused() -> None:
     with pytest.raises(UsageError, match="the forms are"):
-        read_written("--xla_a", form="cobol")
+        read_source("--xla_a", form="cobol")
 
 
 def test_the_environment_gives_what_belongs_to_training_only() -> None:
@@ -187,7 +187,7 @@ def test_a_running_process_is_read_by_its_number() -> None:
         [sys.executable, "-c", "input()"], env=environment, stdin=subprocess.PIPE
     ) as process:
         try:
-            written = read_written(f"pid:{process.pid}")
+            written = read_source(f"pid:{process.pid}")
         finally:
             process.communicate(b"\n")
     assert written.form == "process"
@@ -213,7 +213,7 @@ def test_a_command_whose_flags_replace_the_inherited_ones_is_a_slip() -> None:
         ["XLA_FLAGS=--xla_new=1", "python", "train.py"], {"XLA_FLAGS": "--xla_old=1"}
     )
     assert flags(written) == [("xla_new", "1")]
-    assert slip(written).kind is SlipKind.OVERWRITTEN
+    assert slip(written).kind is IssueKind.OVERWRITTEN
     assert "what is inherited: --xla_old" in slip(written).why
 
 
@@ -226,24 +226,24 @@ def test_the_script_that_a_command_starts_is_read_too(tmp_path: Path) -> None:
 
 
 def test_a_recipe_is_read_for_a_release() -> None:
-    newest = read_written("pgle-recommended")
+    newest = read_source("pgle-recommended")
     assert newest.form == "recipe"
     assert newest.where == "recipe pgle-recommended"
     assert flags(newest)
-    older = read_written("pgle-recommended", version="0.10.2")
+    older = read_source("pgle-recommended", version="0.10.2")
     assert flags(older) != flags(newest)
 
 
 def test_a_toml_file_is_read_with_its_lines(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text('[xla_flags]\nxla_a = 1\n\n[env]\nNCCL_DEBUG = "WARN"\n')
-    assert lines(read_written(path)) == [("xla_a", 2), ("NCCL_DEBUG", 5)]
+    assert lines(read_source(path)) == [("xla_a", 2), ("NCCL_DEBUG", 5)]
 
 
 def test_an_env_file_is_read_to_the_letter(tmp_path: Path) -> None:
     path = tmp_path / "job.env"
     path.write_text("# docker\nXLA_FLAGS=--xla_a=1 --xla_b='x y'\nNCCL_DEBUG=INFO\nnonsense\n")
-    written = read_written(path)
+    written = read_source(path)
     assert flags(written) == [("xla_a", "1"), ("xla_b", "x y")]
     assert lines(written) == [("xla_a", 2), ("xla_b", 2), ("NCCL_DEBUG", 3)]
     assert written.notes == ("line 4: not NAME=value, not read: nonsense",)
@@ -256,7 +256,7 @@ def test_any_other_text_is_searched_for_flags(tmp_path: Path) -> None:
         "| `--xla_tpu_scoped_vmem_limit_kib=98304` | TPUs |\n"
         "```\nexport NCCL_DEBUG=INFO\n--xla_gpu_autotune_level=0\n```\n"
     )
-    written = read_written(path)
+    written = read_source(path)
     assert [(it.channel, it.name, it.value, it.place.line) for it in written.given] == [
         (Channel.XLA_FLAGS, "xla_gpu_enable_triton_gemm", "false", 1),
         (Channel.XLA_FLAGS, "xla_gpu_autotune_level", "0", 1),
@@ -302,6 +302,6 @@ def test_no_text_makes_a_reader_fall_over(text: str, form: str) -> None:
         written = read_text(text, "any", form=form)
     except CounterpointError:
         return
-    assert isinstance(written, Written)
+    assert isinstance(written, ParsedSource)
     assert written.settings is not None
     assert kinds(written) is not None

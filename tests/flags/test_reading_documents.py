@@ -8,19 +8,19 @@ import pytest
 
 from counterpoint.core.errors import InputError
 from counterpoint.flags.lint.check import check
-from counterpoint.flags.reading import read_text
+from counterpoint.flags.parse import read_text
+from counterpoint.flags.parsed import IssueKind, ParsedSource
 from counterpoint.flags.settings import Channel
-from counterpoint.flags.written import SlipKind, Written
 from flag_sources import flags, kinds, lines, slip
 
 BOTH = [("xla_a", "1"), ("xla_b", "2")]
 
 
-def document(*text: str) -> Written:
+def document(*text: str) -> ParsedSource:
     return read_text("\n".join([*text, ""]), "README.md")
 
 
-def notebook(*cells: str) -> Written:
+def notebook(*cells: str) -> ParsedSource:
     made = [{"cell_type": "code", "source": cell.splitlines(keepends=True)} for cell in cells]
     return read_text(json.dumps({"cells": [{"cell_type": "markdown"}, *made]}), "x.ipynb")
 
@@ -82,7 +82,7 @@ def test_a_placeholder_in_a_command_is_no_redirection() -> None:
         "```sh", "export NCCL_DEBUG=<your level> # mind", "x storage --type=a --size=1", "```"
     )
     assert [(one.name, one.known) for one in written.given] == [("NCCL_DEBUG", False)]
-    assert kinds(written) == [SlipKind.UNKNOWABLE]
+    assert kinds(written) == [IssueKind.UNKNOWABLE]
 
 
 @pytest.mark.parametrize("value", [".XX", "$SHARE", "{share}"])
@@ -142,7 +142,7 @@ def test_the_cells_of_a_notebook_are_one_program() -> None:
     assert flags(written) == BOTH
     assert [str(one.place) for one in written.given] == ["x.ipynb, cell 2:2", "x.ipynb, cell 3:1"]
     late = slip(written)
-    assert (late.kind, str(late.place)) == (SlipKind.TOO_LATE, "x.ipynb, cell 5:1")
+    assert (late.kind, str(late.place)) == (IssueKind.TOO_LATE, "x.ipynb, cell 5:1")
     assert late.why == "cell 4, line 2 (`jax.devices`) has made XLA read it already"
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from counterpoint.core.errors import InputError
 from counterpoint.flags.lint.check import check
+from counterpoint.flags.parsed import IssueKind
 from counterpoint.flags.settings import Channel
-from counterpoint.flags.written import SlipKind
 from flag_sources import flags, kinds, lines, manifest, slip
 
 POD = """\
@@ -38,7 +38,7 @@ def test_a_container_has_its_variables_with_their_lines() -> None:
 
 def test_a_value_from_elsewhere_is_a_slip() -> None:
     written = manifest("env:\n- name: XLA_FLAGS\n  valueFrom: {configMapKeyRef: {name: x}}\n")
-    assert kinds(written) == [SlipKind.UNKNOWABLE]
+    assert kinds(written) == [IssueKind.UNKNOWABLE]
 
 
 def test_kubernetes_puts_earlier_variables_in() -> None:
@@ -72,7 +72,7 @@ def test_a_script_in_a_manifest_that_drops_what_the_container_sets_is_a_slip() -
         "env:\n- {name: XLA_FLAGS, value: --xla_a=1}\n"
         "command: [bash, -c, 'export XLA_FLAGS=--xla_b=2; python x']\n"
     )
-    assert slip(written).kind is SlipKind.OVERWRITTEN
+    assert slip(written).kind is IssueKind.OVERWRITTEN
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_a_template_is_read_with_holes() -> None:
         "{{- end }}\n"
     )
     assert [(one.name, one.known) for one in written.given] == [("xla_a", True), ("xla_b", False)]
-    assert kinds(written) == [SlipKind.UNKNOWABLE] * 2
+    assert kinds(written) == [IssueKind.UNKNOWABLE] * 2
     assert written.given[0].place.line == 4
 
 
@@ -223,4 +223,4 @@ def test_what_a_script_in_a_manifest_leaves_unread_is_said() -> None:
         "  export NCCL_PROTO='LL\n"
     )
     assert flags(written) == [("xla_a", "1")]
-    assert written.unread[-1] == "./more.env (line 4)"
+    assert written.unread[-1] == "line 4: source ./more.env"

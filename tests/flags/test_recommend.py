@@ -23,7 +23,7 @@ from counterpoint.flags.advice.recommend import (
 from counterpoint.flags.catalogue import release, releases
 from counterpoint.flags.lint.check import check
 from counterpoint.flags.lint.context import Severity
-from counterpoint.flags.reading import read_text
+from counterpoint.flags.parse import read_text
 from counterpoint.flags.rendering import Form, render
 from counterpoint.flags.showing import show
 from counterpoint.hlo import read_program

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from counterpoint.core.errors import UsageError
 from counterpoint.flags.catalogue import release
-from counterpoint.flags.reading import read_text
+from counterpoint.flags.parse import read_text
 from counterpoint.flags.rendering import Form, render
 from counterpoint.flags.settings import Changed, Channel, Layout, Settings, difference
 from counterpoint.flags.xla_flags import render_xla_flags

@@ -10,7 +10,7 @@ import counterpoint.flags.rules as package
 from counterpoint.core.rulebook import Block, read_page
 from counterpoint.flags.catalogue import release
 from counterpoint.flags.lint.context import Case, Remark
-from counterpoint.flags.reading import read_text
+from counterpoint.flags.parse import read_text
 from counterpoint.flags.rules import RULES, Rule
 
 SUFFIXES = {"sh": ".sh", "python": ".py", "yaml": ".yaml", "toml": ".toml", "flags": ".flags"}

@@ -9,7 +9,7 @@ import pytest
 from counterpoint.flags.catalogue import release
 from counterpoint.flags.lint.check import check
 from counterpoint.flags.lint.context import Remark, Severity
-from counterpoint.flags.reading import read_text
+from counterpoint.flags.parse import read_text
 from counterpoint.flags.rules import default_variable, unknown_pass
 from counterpoint.flags.rules.missing_partner import partners
 from counterpoint.flags.rules.not_for_this_chip import suited

@@ -20,8 +20,8 @@ from counterpoint.flags.effective import compare, differences
 from counterpoint.flags.lint.lifecycle import replacements
 from counterpoint.flags.live.probe import chosen_release
 from counterpoint.flags.named_files import Reach
+from counterpoint.flags.parse import read_source, read_variables
 from counterpoint.flags.platform import number
-from counterpoint.flags.reading import read_variables, read_written
 from counterpoint.flags.refresh.learnt import check_place, keep, lay_into, learn
 from counterpoint.flags.refresh.plugin import compare_plugin
 from counterpoint.flags.settings import Channel
@@ -240,7 +240,7 @@ def _asked(
 ) -> tuple[Settings, str | None]:
     """The settings that were asked, and who says so."""
     if asked is not None:
-        written = read_written(asked, allowed=allow)
+        written = read_source(asked, allowed=allow)
         for line in unread(written):
             print(line, file=sys.stderr)
         return written.settings, asked

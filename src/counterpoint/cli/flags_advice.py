@@ -14,9 +14,9 @@ from counterpoint.cli.output import MaybeWholeNumber, WholeNumber
 from counterpoint.cli.settings_source import Wanted, read_source
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.flags.live.probe import chosen_release
+from counterpoint.flags.parsed import ParsedSource
 from counterpoint.flags.rendering import Form, render
 from counterpoint.flags.settings import Settings, difference
-from counterpoint.flags.written import Written
 from counterpoint.report.flags_settings_document import (
     difference_document,
     left_out,
@@ -328,7 +328,7 @@ def render_flags(  # noqa: PLR0913 - the options of the command
     _write(text, out, source, force=force)
 
 
-def _read(source: str, form: str | None, version: str, allow: tuple[Path, ...]) -> Written:
+def _read(source: str, form: str | None, version: str, allow: tuple[Path, ...]) -> ParsedSource:
     wanted = Wanted(version)
     written = read_source(source, (), env=False, form=form, wanted=wanted, allowed=allow).written
     if not written.given and not written.slips:

@@ -11,7 +11,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from counterpoint.cli.flags_check_run import run
-from counterpoint.flags.reading import FORMS
+from counterpoint.flags.parse import FORMS
 
 _FORM = f"How to read the source, where its name does not tell: {', '.join(FORMS)}."
 

@@ -17,9 +17,9 @@ from counterpoint.flags.lint.check import Examination, Question, codes, examine,
 from counterpoint.flags.lint.context import Remark
 from counterpoint.flags.lint.fix import in_place
 from counterpoint.flags.live.probe import find_interpreter
+from counterpoint.flags.parse import read_text
+from counterpoint.flags.parsed import IssueKind, ParsedSource
 from counterpoint.flags.platform import family
-from counterpoint.flags.reading import read_text
-from counterpoint.flags.written import SlipKind, Written
 from counterpoint.report.flags_check_document import (
     check_lines,
     fix_lines,
@@ -119,9 +119,9 @@ def _fix(found: Source, question: Question, out: Path | None, *, as_json: bool) 
     return int(examination.failed or bool(undone))
 
 
-def _check_read(written: Written) -> None:
+def _check_read(written: ParsedSource) -> None:
     """A text that sets something, of which nothing could be read, is not a clean one."""
-    slips = [slip for slip in written.slips if slip.kind is not SlipKind.NAMES_FILE]
+    slips = [slip for slip in written.slips if slip.kind is not IssueKind.NAMES_FILE]
     if written.unread and not (written.given or slips):
         more = len(written.unread) - _NAMED
         named = [*written.unread[:_NAMED], *([f"and {more} more"] if more > 0 else [])]

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from counterpoint.core.errors import UsageError
 from counterpoint.flags.named_files import Reach
-from counterpoint.flags.reading import read_command, read_variables, read_written
-from counterpoint.flags.written import ENVIRONMENT, Written
+from counterpoint.flags.parse import ParsedSource, read_command, read_variables
+from counterpoint.flags.parse import read_source as parse_source
 
 if TYPE_CHECKING:
     from counterpoint.runs.run import Run
-
-
-_NAME: Final = re.compile(r"[A-Za-z][\w.-]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +29,7 @@ class Wanted:
 class Source:
     """Settings as written; a Run tells its jaxlib and its devices, too."""
 
-    written: Written
+    written: ParsedSource
     jaxlib: str | None = None
     chip: str | None = None
 
@@ -59,7 +55,7 @@ def read_source(
             next="counterpoint flags check job.sh",
         )
     if env:
-        return Source(read_variables(os.environ, ENVIRONMENT))
+        return Source(read_variables(os.environ))
     if command:
         return Source(read_command(command, os.environ, allowed=allowed))
     path = Path(source or "")
@@ -68,13 +64,9 @@ def read_source(
 
         if is_run(path):
             return _of_run(read_run(path), allowed)
-    if _NAME.fullmatch(str(path)) and not path.exists():
-        from counterpoint.flags.advice.recipe import recipes
-        from counterpoint.flags.sources.toml_source import write_recipe
-
-        if recipe := recipes().get(str(path)):
-            return Source(write_recipe(recipe, wanted.jaxlib, wanted.chip))
-    return Source(read_written(source or "", form=form, allowed=allowed))
+    version, chip = wanted.jaxlib, wanted.chip
+    parsed = parse_source(source or "", form=form, version=version, chip=chip, allowed=allowed)
+    return Source(parsed)
 
 
 def _check_allowed(allowed: Sequence[Path]) -> None:

@@ -15,7 +15,7 @@ from counterpoint.core.errors import UsageError
 from counterpoint.flags.catalogue.lookup import names_ever
 from counterpoint.flags.catalogue.variable import JAX_ELSEWHERE, nccl_names, variables
 from counterpoint.flags.names import LIBTPU, names
-from counterpoint.flags.sources.variables import FLAGS, is_setting
+from counterpoint.flags.settings import FLAG_VARIABLES, is_setting
 
 OWN: Final = "env:"
 """Before a variable that only the user's program reads."""
@@ -94,7 +94,7 @@ def nearest(name: str, count: int = 3, alike: float = _ALIKE) -> tuple[str, ...]
 @cache
 def _variables() -> frozenset[str]:
     options = (it for it in names_ever() if it.startswith("JAX_"))
-    return frozenset({*variables(), *nccl_names(), *JAX_ELSEWHERE, *FLAGS, *options})
+    return frozenset({*variables(), *nccl_names(), *JAX_ELSEWHERE, *FLAG_VARIABLES, *options})
 
 
 def _stripped(known: Iterable[str]) -> Iterator[tuple[str, str]]:

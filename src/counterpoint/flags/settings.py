@@ -30,6 +30,25 @@ class Channel(StrEnum):
     JAX_CONFIG = "jax.config"  # jax.config.update in the program
 
 
+FLAG_VARIABLES: Final = {
+    "XLA_FLAGS": Channel.XLA_FLAGS,
+    "LIBTPU_INIT_ARGS": Channel.LIBTPU_INIT_ARGS,
+}
+"""Variables that hold flags."""
+
+_FAMILIES: Final = (
+    *("XLA_", "JAX_", "JAXLIB_", "LIBTPU_", "TPU_", "MEGASCALE_", "TSL_", "PJRT_"),
+    *("TF_CPP_", "TF_GPU_", "TF_XLA_", "TF_FORCE_", "TF_ENABLE_", "TF_DISABLE_"),
+    *("NCCL_", "RCCL_", "NVTE_", "NVSHMEM_", "UCX_", "GLOO_", "MPI4JAX_"),
+    *("CUDA_", "CUDNN_", "CUBLAS", "NVIDIA_", "HIP_", "HSA_", "ROCR_", "GPU_"),
+)
+
+
+def is_setting(name: str) -> bool:
+    """Return whether a variable is one of JAX, XLA, the communication libraries or the driver."""
+    return name.startswith(_FAMILIES)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
     """None stands for what is not said."""

@@ -1,6 +1,6 @@
 """Where Settings come from that are to be applied: a file of the user's, or a recipe by its name.
 
-A script is followed by the reader that checks use (reading.py), but what that one would only
+A script is followed by the reader that checks use (parse/), but what that one would only
 remark upon is refused here: a value that needs a shell, a part that was not read, a setting that
 stands within an `if`. A guess would be another setting.
 """
@@ -11,15 +11,16 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.core.errors import InputError, UsageError
-from counterpoint.flags.advice.recipe import read_recipe, recipes
+from counterpoint.flags.advice.recipe import read_recipe
 from counterpoint.flags.known import refuse_bare_flag
 from counterpoint.flags.named_files import LARGEST_SOURCE, beside, read_regular
+from counterpoint.flags.parse.script import Script
+from counterpoint.flags.parse.shell import Reader
+from counterpoint.flags.parse.shell_values import Variables
+from counterpoint.flags.parse.source import named_recipe, read_text, sniff
+from counterpoint.flags.parse.traced import Budget
+from counterpoint.flags.parsed import IssueKind, ParsedSource
 from counterpoint.flags.settings import Settings
-from counterpoint.flags.sources.shell_script import follow
-from counterpoint.flags.sources.state import State
-from counterpoint.flags.sources.traced import Traced
-from counterpoint.flags.sources.variables import Assigned
-from counterpoint.flags.written import SlipKind, Written
 from counterpoint.flags.xla_flags import expand_xla_flags, parse_xla_flags
 
 _TOLD_BY_NAME: Final = (".env", ".py", ".yaml", ".yml")
@@ -33,8 +34,8 @@ def load_settings(
 
     A recipe holds for the jaxlib of that version; if none is said, for the one installed here.
     """
-    if isinstance(source, str) and source in recipes():
-        return recipes()[source].resolve(version or installed_jaxlib(), chip)
+    if isinstance(source, str) and (recipe := named_recipe(source)):
+        return recipe.resolve(version or installed_jaxlib(), chip)
     path = Path(source)
     text = _read(path)
     if path.suffix == ".toml":
@@ -68,21 +69,40 @@ def installed_jaxlib() -> str | None:
 
 def read_shell_settings(text: str, where: str) -> Settings:
     """What a script sets, all of it known. Without any export, all assignments are meant."""
-    state = follow(text, where, strict=True)
-    assigned = list(state.assigned(every=True))
+    script = Script(Variables(where, Budget(where), certain=True))
+    Reader(script).read(text)
+    assigned = list(script.assigned(every=True))
     for one in assigned:
-        _check_known(one.value, where)
-    _check_read(state, where)
-    flags = next((one for one in assigned if one.name == "XLA_FLAGS"), None)
-    rest = tuple((one.name, one.value.text) for one in assigned if one is not flags)
-    options = tuple((one.name, one.meant) for one in state.options)
-    return Settings(_flags(flags, where), rest, options)
+        for piece in one.value.pieces:
+            if not piece.known:
+                raise InputError(
+                    f"{where}:{piece.line}: `{piece.text}` needs a shell",
+                    why="only what the file itself has set is put in; commands are not run",
+                    next="write the value out, or set it in the shell and start Counterpoint there",
+                )
+    for slip in script.slips:
+        if slip.kind is IssueKind.STRAY:
+            raise InputError(f"{slip.place}: {slip.text}: {slip.why}", next="put it in quotes")
+    if doubtful := (*(f"not read: {one}" for one in script.unread), *script.variables.doubts()):
+        raise InputError(
+            f"{where}: {doubtful[0]}",
+            why="settings are applied from what is certain to be set",
+            next="keep only lines such as `--xla_...=value` and `export NAME=value`",
+        )
+    flags: tuple[tuple[str, str], ...] = ()
+    rest: list[tuple[str, str]] = []
+    for one in assigned:
+        if one.name == "XLA_FLAGS":
+            here = f"{where}:{one.value.line}"
+            text = expand_xla_flags(one.value.text, where=here, reach=beside(Path(where)))
+            flags = parse_xla_flags(text, where=here)
+        else:
+            rest.append((one.name, one.value.text))
+    return Settings(flags, tuple(rest), tuple((one.name, one.meant) for one in script.options))
 
 
 def _read_form(text: str, where: str) -> Settings:
     """By the name of the file; whatever has none that tells is read as a shell would."""
-    from counterpoint.flags.sources.sniff import sniff
-
     form = sniff(text, where) if where.endswith(_TOLD_BY_NAME) else "shell"
     if form == "env":
         return _read_env(text, where)
@@ -91,9 +111,7 @@ def _read_form(text: str, where: str) -> Settings:
 
 def _read_env(text: str, where: str) -> Settings:
     """To the letter, as docker does; quotes and other lines are for a shell."""
-    from counterpoint.flags.sources.env_file import read_env_file
-
-    written = read_env_file(text, where)
+    written = read_text(text, where, form="env")
     if written.notes:
         return read_shell_settings(text, where)
     try:
@@ -114,12 +132,10 @@ def _read_env(text: str, where: str) -> Settings:
 
 
 def _read_certain(text: str, where: str) -> Settings:
-    from counterpoint.flags.reading import read_text
-
     return _certain(read_text(text, where, reach=beside(Path(where))))
 
 
-def _certain(written: Written) -> Settings:
+def _certain(written: ParsedSource) -> Settings:
     """Of what a tolerant reader found, if there is nothing else."""
     for slip in written.slips:
         raise InputError(f"{slip.place}: {slip.text}: {slip.why}", next=_WRITE_OUT)
@@ -137,42 +153,12 @@ def _certain(written: Written) -> Settings:
     return written.settings
 
 
-def _flags(one: Assigned | None, where: str) -> tuple[tuple[str, str], ...]:
-    if one is None:
-        return ()
-    here = f"{where}:{one.value.line}"
-    text = expand_xla_flags(one.value.text, where=here, reach=beside(Path(where)))
-    return parse_xla_flags(text, where=here)
-
-
-def _check_known(value: Traced, where: str) -> None:
-    for piece in value.pieces:
-        if not piece.known:
-            raise InputError(
-                f"{where}:{piece.line}: `{piece.text}` needs a shell",
-                why="only what the file itself has set is put in; commands are not run",
-                next="write the value out, or set it in the shell and start Counterpoint there",
-            )
-
-
-def _check_read(state: State, where: str) -> None:
-    """Nothing was left out, guessed, or lost behind a quote that is missing."""
-    state.finish()
-    for slip in state.slips:
-        if slip.kind is SlipKind.STRAY:
-            raise InputError(f"{slip.place}: {slip.text}: {slip.why}", next="put it in quotes")
-    if doubtful := (*(f"not read: {it}" for it in state.unread), *state.doubts.notes()):
-        raise InputError(
-            f"{where}: {doubtful[0]}",
-            why="settings are applied from what is certain to be set",
-            next="keep only lines such as `--xla_...=value` and `export NAME=value`",
-        )
-
-
 def _read(path: Path) -> str:
     try:
         data = read_regular(path, LARGEST_SOURCE)
     except FileNotFoundError:
+        from counterpoint.flags.advice.recipe import recipes
+
         raise UsageError(
             f"{path}: neither a file nor a recipe",
             why=f"the recipes are {', '.join(recipes())}",

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from counterpoint.flags.lint.check import Examination
 from counterpoint.flags.lint.context import Remark, Severity, advice_of, what_is_lost
+from counterpoint.flags.parsed import IssueKind, ParsedSource, Place
 from counterpoint.flags.settings import Channel
-from counterpoint.flags.written import Place, SlipKind, Written
 from counterpoint.report.units import printable
 
 if TYPE_CHECKING:
@@ -169,14 +169,14 @@ def _confirmed(found: Examination) -> str:
     return f"the compiler of jaxlib {told.version} was asked about {those}: {verdict}"
 
 
-def _doubts(written: Written) -> Iterator[str]:
+def _doubts(written: ParsedSource) -> Iterator[str]:
     """What may stand beside the flags that were asked about, so that no verdict holds for all."""
     if parts := len(written.not_read):
         were = "was" if parts == 1 else "were"
         yield f"{_counted(parts, 'part')} of the source {were} not read"
     holes: set[tuple[Place, str]] = set()
     for one in written.programs:
-        slips = (it for it in one.slips if it.kind is SlipKind.UNKNOWABLE)
+        slips = (it for it in one.slips if it.kind is IssueKind.UNKNOWABLE)
         every = (*slips, *(it for it in one.given if not it.known))
         holes |= {(it.place, it.text) for it in every if it.channel in _FLAGS}
     if values := len(holes):

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from counterpoint.flags.effective import Difference, Outcome, Used
+from counterpoint.flags.parsed import IssueKind, ParsedSource, Place
 from counterpoint.flags.settings import Changed, Channel, Settings
-from counterpoint.flags.written import Place, SlipKind, Written
 from counterpoint.report.document import (
     Column,
     Document,
@@ -23,13 +23,13 @@ from counterpoint.report.document import (
 )
 
 _LOST: Final = {
-    SlipKind.STRAY: "not a flag",
-    SlipKind.DASH: "not a flag",
-    SlipKind.SINGLE_DASH: "not a flag",
-    SlipKind.UNKNOWABLE: "known only when it runs",
-    SlipKind.NAMES_FILE: "names a file that is not read",
-    SlipKind.MISSING_FILE: "no such file",
-    SlipKind.TOO_LATE: "set too late",
+    IssueKind.STRAY: "not a flag",
+    IssueKind.DASH: "not a flag",
+    IssueKind.SINGLE_DASH: "not a flag",
+    IssueKind.UNKNOWABLE: "known only when it runs",
+    IssueKind.NAMES_FILE: "names a file that is not read",
+    IssueKind.MISSING_FILE: "no such file",
+    IssueKind.TOO_LATE: "set too late",
 }
 _TITLES: Final = {
     Channel.XLA_FLAGS: "XLA_FLAGS",
@@ -38,7 +38,7 @@ _TITLES: Final = {
 }
 
 
-def unread(written: Written) -> Iterator[str]:
+def unread(written: ParsedSource) -> Iterator[str]:
     """What is not in the settings that were read, one line each."""
     for place, text, why in left_out(written):
         yield printable(f"left out: {place}: {text} ({why})")
@@ -58,7 +58,7 @@ def unwritten(settings: Settings, form: str) -> Iterator[str]:
     )
 
 
-def left_out(written: Written) -> Iterator[tuple[Place, str, str]]:
+def left_out(written: ParsedSource) -> Iterator[tuple[Place, str, str]]:
     """Where, what, and why in a few words."""
     for slip in written.slips:
         if slip.kind in _LOST:

@@ -16,8 +16,7 @@ from typing import Any, Final, cast
 from counterpoint.core.basis import Unknown
 from counterpoint.core.documents import parse_json
 from counterpoint.flags.rendering import Form, render
-from counterpoint.flags.settings import Settings
-from counterpoint.flags.sources.variables import is_setting
+from counterpoint.flags.settings import Settings, is_setting
 from counterpoint.report import units
 from counterpoint.report.document import (
     Document,

@@ -10,7 +10,7 @@ from counterpoint.flags.catalogue import release, releases
 from counterpoint.flags.catalogue.variable import variables
 from counterpoint.flags.lint.check import check
 from counterpoint.flags.lint.context import Severity
-from counterpoint.flags.reading import read_text
+from counterpoint.flags.parse import read_text
 from counterpoint.flags.rendering import Form, render
 from counterpoint.tune.arm import Acts
 from counterpoint.tune.executors.executor import Shape

@@ -26,7 +26,7 @@ from counterpoint.flags import inherited_settings
 from counterpoint.flags.lint.check import Question, examine
 from counterpoint.flags.lint.context import Remark
 from counterpoint.flags.live.probe import Interpreter, find_interpreter
-from counterpoint.flags.reading import read_variables
+from counterpoint.flags.parse import read_variables
 from counterpoint.flags.rules import RULES
 from counterpoint.flags.settings import Channel
 
@@ -39,7 +39,7 @@ SEEN = ("LD_LIBRARY_PATH", "TF_FORCE_UNIFIED_MEMORY", "SLURM_JOB_NODELIST", "OMP
 
 def seen_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """The variables that the doctor looks at: never those that may hold a secret."""
-    from counterpoint.flags.sources.variables import is_setting
+    from counterpoint.flags.settings import is_setting
 
     also = (*SEEN, "NSYS_PROFILING_SESSION_ID", "NVTX_INJECTION64_PATH", "CUDA_INJECTION64_PATH")
     return {

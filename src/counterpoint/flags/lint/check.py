@@ -11,9 +11,9 @@ from counterpoint.core.errors import UsageError
 from counterpoint.flags.catalogue import release
 from counterpoint.flags.lint.context import Case, Remark, Severity
 from counterpoint.flags.live.probe import Interpreter
+from counterpoint.flags.parsed import Occurrence, ParsedSource
 from counterpoint.flags.rules import RULES, compiler_disagrees
 from counterpoint.flags.settings import Channel
-from counterpoint.flags.written import Given, Written
 
 if TYPE_CHECKING:
     from counterpoint.flags.lint.fix import Fixed
@@ -24,7 +24,7 @@ _ORDER: Final = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.NOTE: 2}
 
 
 def check(
-    written: Written, *, version: str | None, chip: str | None = None, profiling: bool = False
+    written: ParsedSource, *, version: str | None, chip: str | None = None, profiling: bool = False
 ) -> tuple[Remark, ...]:
     """All remarks, by place; at one place the gravest first."""
     return judge(Case(written=written, release=release(version), chip=chip, profiling=profiling))
@@ -63,7 +63,7 @@ _REFUSALS: Final = frozenset(
 )
 """Rules whose errors say that the compiler does not take a name or a value."""
 
-Ask = Callable[[Interpreter, Mapping[Channel, tuple[Given, ...]]], "Answer"]
+Ask = Callable[[Interpreter, Mapping[Channel, tuple[Occurrence, ...]]], "Answer"]
 """Asks an interpreter about flags and options."""
 
 
@@ -130,13 +130,13 @@ def _why_not(case: Case, interpreter: Interpreter | None) -> str | None:
     return None
 
 
-def _askable(one: Given) -> bool:
+def _askable(one: Occurrence) -> bool:
     """What can stand in XLA_FLAGS as it is meant."""
     return one.known and not any(c in one.name for c in " \t\r\n\0'\"=") and "\0" not in one.meant
 
 
 def _held_to(
-    case: Case, remarks: tuple[Remark, ...], given: list[Given], answer: Answer
+    case: Case, remarks: tuple[Remark, ...], given: list[Occurrence], answer: Answer
 ) -> tuple[Remark, ...]:
     rejected = {(flag.name, flag.value): flag.reason for flag in answer.rejected}
     errors = {_key(one): one.code for one in remarks if one.severity is Severity.ERROR}
@@ -145,8 +145,8 @@ def _held_to(
         for one in remarks
         if one.severity is Severity.ERROR and one.code in _REFUSALS
     }
-    refused: dict[Given, str] = {}
-    taken: dict[Given, str] = {}
+    refused: dict[Occurrence, str] = {}
+    taken: dict[Occurrence, str] = {}
     for one in given:
         key = (one.place, one.channel, one.text)
         reason = rejected.get((one.name, one.value))
@@ -194,7 +194,7 @@ class Question:
 class Examination:
     """What was found. `table` is the release whose tables were used, `asked` the one meant."""
 
-    written: Written
+    written: ParsedSource
     remarks: tuple[Remark, ...]
     asked: str
     table: str
@@ -215,7 +215,7 @@ class Examination:
         return self.count(Severity.ERROR) > 0
 
 
-def examine(written: Written, question: Question) -> Examination:
+def examine(written: ParsedSource, question: Question) -> Examination:
     """All remarks on settings, in order; those of each program of a source."""
     case = _case(written, question)
     remarks: dict[tuple[object, ...], Remark] = {}
@@ -237,7 +237,7 @@ def examine(written: Written, question: Question) -> Examination:
     )
 
 
-def mend(written: Written, question: Question) -> tuple[Fixed, Examination]:
+def mend(written: ParsedSource, question: Question) -> tuple[Fixed, Examination]:
     """The settings with safe mends, and what is to be said of them then."""
     from counterpoint.flags.lint.fix import fix  # here, for checking does without it
 
@@ -262,7 +262,7 @@ def codes(texts: Sequence[str], option: str) -> tuple[str, ...]:
     return found
 
 
-def _case(written: Written, question: Question) -> Case:
+def _case(written: ParsedSource, question: Question) -> Case:
     return Case(
         written=written,
         release=release(question.jaxlib),

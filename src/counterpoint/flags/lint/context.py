@@ -10,9 +10,9 @@ from typing import Final
 
 from counterpoint.flags.catalogue.release import Flag, Release
 from counterpoint.flags.lint.lifecycle import Fate, fate
+from counterpoint.flags.parsed import Occurrence, ParsedSource, Place, SyntaxIssue
 from counterpoint.flags.platform import PROFILE, Family, family, number
 from counterpoint.flags.settings import Channel
-from counterpoint.flags.written import Given, Place, Slip, Written
 from counterpoint.flags.xla_flags import Pairs
 
 
@@ -26,29 +26,29 @@ class Case:
     its reason, and what it has `taken`, with the code of the rule that said it would not.
     """
 
-    written: Written
+    written: ParsedSource
     release: Release
     chip: str | None = None
     profiling: bool = False
-    refused: Mapping[Given, str] = field(default_factory=dict[Given, str])
-    taken: Mapping[Given, str] = field(default_factory=dict[Given, str])
+    refused: Mapping[Occurrence, str] = field(default_factory=dict[Occurrence, str])
+    taken: Mapping[Occurrence, str] = field(default_factory=dict[Occurrence, str])
 
     @property
-    def xla(self) -> tuple[Given, ...]:
+    def xla(self) -> tuple[Occurrence, ...]:
         """What stands in XLA_FLAGS, in order."""
         return self.written.through(Channel.XLA_FLAGS)
 
     @property
-    def compiler(self) -> tuple[Given, ...]:
+    def compiler(self) -> tuple[Occurrence, ...]:
         """What stands in XLA_FLAGS and compiler_options, in order."""
         both = (Channel.XLA_FLAGS, Channel.COMPILER_OPTIONS)
         return tuple(one for one in self.written.given if one.channel in both)
 
-    def fate(self, one: Given) -> Fate:
+    def fate(self, one: Occurrence) -> Fate:
         """What became of a flag's name in this release and channel."""
         return fate(one.name, self.release, one.channel)
 
-    def known(self, one: Given) -> Flag | None:
+    def known(self, one: Occurrence) -> Flag | None:
         """The flag, where its channel takes the name."""
         flag = self.release.flags.get(one.name)
         if flag is None:
@@ -67,7 +67,7 @@ class Case:
         """One value per environment variable; jax.config's names in capitals."""
         return self.written.settings.variables
 
-    def last(self, name: str) -> Given | None:
+    def last(self, name: str) -> Occurrence | None:
         """Where a flag, option or variable is given last, or jax.config under a variable's name."""
         config = name.lower() if name.startswith("JAX_") else name
         given = reversed(self.written.given)
@@ -112,7 +112,7 @@ class Remark:
 def remark(
     code: str,
     severity: Severity,
-    about: Given | Slip,
+    about: Occurrence | SyntaxIssue,
     message: str,
     advice: str,
     mend: Mend | None = None,
@@ -122,7 +122,7 @@ def remark(
         code=code,
         severity=severity,
         channel=about.channel,
-        name=about.name if isinstance(about, Given) else "",
+        name=about.name if isinstance(about, Occurrence) else "",
         text=about.text,
         place=about.place,
         message=message,
@@ -169,7 +169,7 @@ def items(case: Case, name: str) -> tuple[str, ...]:
     return tuple(entry.strip() for entry in case.flags.get(name, "").split(",") if entry.strip())
 
 
-def pipelining(case: Case, kind: str) -> Given | None:
+def pipelining(case: Case, kind: str) -> Occurrence | None:
     """Where one kind of collective is asked to begin an iteration early, under either name."""
     newer, older = f"xla_gpu_pipeline_{kind}", f"xla_gpu_enable_pipelined_{kind}"
     if case.flags.get(newer, "").rpartition("_")[2].lower() in ("on", "explicit"):
@@ -206,7 +206,7 @@ def nowhere(case: Case) -> Place:
 _NAMED: Final = 6
 
 
-def what_is_lost(slip: Slip) -> str:
+def what_is_lost(slip: SyntaxIssue) -> str:
     """Why it is wrong, with the flags behind it: they are neither judged nor settings."""
     if not slip.lost:
         return slip.why

@@ -10,9 +10,9 @@ from typing import Final
 from counterpoint.flags import settings
 from counterpoint.flags.catalogue.release import Release
 from counterpoint.flags.lint.context import Mend, Remark, Severity
+from counterpoint.flags.parsed import IssueKind, Occurrence, ParsedSource, SyntaxIssue, as_issue
 from counterpoint.flags.rendering import Form, quoted, render
 from counterpoint.flags.settings import Channel, Settings
-from counterpoint.flags.written import Given, Slip, SlipKind, Written, as_slip
 from counterpoint.flags.xla_flags import join_xla_flags, render_xla_flags
 
 _FLAGS: Final = (Channel.XLA_FLAGS, Channel.LIBTPU_INIT_ARGS)
@@ -30,7 +30,7 @@ class Mended:
 
 
 def in_place(
-    source: str, made: tuple[Remark, ...], wanted: Written, read: Callable[[str], Written]
+    source: str, made: tuple[Remark, ...], wanted: ParsedSource, read: Callable[[str], ParsedSource]
 ) -> Mended:
     """The source with these mends, if what is read in it then is what is wanted."""
     rows = source.split("\n")
@@ -63,7 +63,7 @@ _SETTERS: Final = {"shell": "export", "slurm": "export", "docker": "ENV"}
 """The forms that are scripts, each with the word before an assignment."""
 
 
-def assignments(written: Written) -> str:
+def assignments(written: ParsedSource) -> str:
     """One for each variable, with all that it holds."""
     refused = [one for one, _ in written.refused]
     written = replace(written, given=tuple(one for one in written.given if one not in refused))
@@ -79,18 +79,18 @@ def assignments(written: Written) -> str:
     )
 
 
-def is_script(written: Written) -> bool:
+def is_script(written: ParsedSource) -> bool:
     """Whether the settings come from lines that assign."""
     return written.form in _SETTERS
 
 
-def stays(written: Written, slip: Slip) -> bool:
+def stays(written: ParsedSource, slip: SyntaxIssue) -> bool:
     """Whether a script's line can hold it as it was written."""
-    known_later = slip.kind is SlipKind.UNKNOWABLE and "\n" not in slip.text
+    known_later = slip.kind is IssueKind.UNKNOWABLE and "\n" not in slip.text
     return known_later and is_script(written)
 
 
-def _words(written: Written, channel: Channel, quote: Quote) -> list[str]:
+def _words(written: ParsedSource, channel: Channel, quote: Quote) -> list[str]:
     """The flags of a variable, and what the shell is to put between them, line by line."""
     given = written.through(channel)
     texts = {(one.place, one.text) for one in given}
@@ -102,7 +102,9 @@ def _words(written: Written, channel: Channel, quote: Quote) -> list[str]:
     return [_word(one, quote) for one in _by_line(given, between)]
 
 
-def _by_line(given: tuple[Given, ...], between: list[Slip]) -> Iterator[Given | Slip]:
+def _by_line(
+    given: tuple[Occurrence, ...], between: list[SyntaxIssue]
+) -> Iterator[Occurrence | SyntaxIssue]:
     """In order; of one line the shell's words first, as `$XLA_FLAGS` mostly stands."""
     for one in given:
         line = one.place.line or 0
@@ -112,8 +114,8 @@ def _by_line(given: tuple[Given, ...], between: list[Slip]) -> Iterator[Given | 
     yield from between
 
 
-def _word(one: Given | Slip, quote: Quote) -> str:
-    if isinstance(one, Slip) or not one.known:
+def _word(one: Occurrence | SyntaxIssue, quote: Quote) -> str:
+    if isinstance(one, SyntaxIssue) or not one.known:
         return one.text
     return quote(join_xla_flags([f"--{one.name}={one.meant}"]))
 
@@ -134,13 +136,13 @@ _FORMS: Final = {
 }
 
 
-def left_out(written: Written) -> tuple[Slip, ...]:
+def left_out(written: ParsedSource) -> tuple[SyntaxIssue, ...]:
     """What the text does not hold, since it is no setting, or known only elsewhere."""
     slips = tuple(slip for slip in written.slips if not stays(written, slip))
-    return (*slips, *(as_slip(one, why) for one, why in written.refused))
+    return (*slips, *(as_issue(one, why) for one, why in written.refused))
 
 
-def corrected(written: Written, release: Release) -> str:
+def corrected(written: ParsedSource, release: Release) -> str:
     """The text: flags alone stay a line of flags, a script's become a script's lines."""
     settings = written.settings
     if written.form in ("flags", "text") and not settings.env and not settings.options:
@@ -160,7 +162,7 @@ def corrected(written: Written, release: Release) -> str:
 _ROUNDS: Final = 5
 _GRAVITY: Final = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.NOTE: 2}
 
-Check = Callable[[Written], tuple[Remark, ...]]
+Check = Callable[[ParsedSource], tuple[Remark, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,13 +172,13 @@ class Fixed:
     `omitted` is what the result does not hold, since it is no setting, or not known.
     """
 
-    written: Written
+    written: ParsedSource
     made: tuple[Remark, ...]
     left: tuple[Remark, ...]
-    omitted: tuple[Slip, ...]
+    omitted: tuple[SyntaxIssue, ...]
 
 
-def fix(written: Written, check: Check) -> Fixed:
+def fix(written: ParsedSource, check: Check) -> Fixed:
     """Mend what can be mended safely."""
     made: list[Remark] = []
     for _ in range(_ROUNDS):
@@ -189,7 +191,7 @@ def fix(written: Written, check: Check) -> Fixed:
     return Fixed(written, tuple(made), check(written), left_out(written))
 
 
-def _chosen(written: Written, remarks: Iterable[Remark]) -> Iterator[tuple[int, Remark]]:
+def _chosen(written: ParsedSource, remarks: Iterable[Remark]) -> Iterator[tuple[int, Remark]]:
     """For each setting the safe mend of the gravest remark."""
     by_place: dict[tuple[object, ...], list[Remark]] = {}
     for one in remarks:
@@ -205,9 +207,9 @@ def _chosen(written: Written, remarks: Iterable[Remark]) -> Iterator[tuple[int, 
             yield number, min(safe, key=lambda one: _GRAVITY[one.severity])
 
 
-def _rewritten(given: tuple[Given, ...], chosen: dict[int, Remark]) -> Iterator[Given]:
-    merged: dict[tuple[Channel, str], Given] = {}
-    out: list[Given] = []
+def _rewritten(given: tuple[Occurrence, ...], chosen: dict[int, Remark]) -> Iterator[Occurrence]:
+    merged: dict[tuple[Channel, str], Occurrence] = {}
+    out: list[Occurrence] = []
     for number, one in enumerate(given):
         mend = chosen[number].mend if number in chosen else None
         if mend is None:
@@ -223,11 +225,11 @@ def _rewritten(given: tuple[Given, ...], chosen: dict[int, Remark]) -> Iterator[
     yield from out
 
 
-def _heirs(one: Given, mend: Mend) -> Iterator[Given]:
+def _heirs(one: Occurrence, mend: Mend) -> Iterator[Occurrence]:
     for name, value in mend.instead:
         yield _valued(replace(one, name=name), value)
 
 
-def _valued(one: Given, value: str) -> Given:
+def _valued(one: Occurrence, value: str) -> Occurrence:
     dashes = "" if one.channel in (Channel.COMPILER_OPTIONS, Channel.ENVIRONMENT) else "--"
     return replace(one, value=value, text=f"{dashes}{one.name}={value}")

@@ -15,9 +15,9 @@ from counterpoint.flags.catalogue.variable import variables
 from counterpoint.flags.gone import gone
 from counterpoint.flags.lint.values import as_option
 from counterpoint.flags.names import LIBTPU
+from counterpoint.flags.parsed import Occurrence
 from counterpoint.flags.platform import number
 from counterpoint.flags.settings import Channel
-from counterpoint.flags.written import Given
 from counterpoint.flags.xla_flags import Pairs
 
 _FILE: Final = Path(__file__).with_name("succession.tsv")
@@ -139,7 +139,7 @@ def _foreign(name: str, *, compile_option: bool) -> Fate | None:
     return None
 
 
-def instead(one: Given, release: Release) -> tuple[tuple[str, str], ...]:
+def instead(one: Occurrence, release: Release) -> tuple[tuple[str, str], ...]:
     """What to write instead of a name that is gone, in the spelling of its channel; (): drop it."""
     heirs = successors(one.name, one.meant) if one.known else ()
     known = [(name, value) for name, value in heirs if name in release.flags]

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from counterpoint.flags.catalogue.release import Flag
+from counterpoint.flags.parsed import Occurrence
 from counterpoint.flags.settings import Channel
-from counterpoint.flags.written import Given
 from counterpoint.flags.xla_flags import Pairs
 
 _INTEGER: Final = re.compile(r"[ \t\n\v\f\r]*([+-]?\d+)[ \t\n\v\f\r]*", re.ASCII)
@@ -296,7 +296,7 @@ class Blemish:
     instead: Pairs
 
 
-def blemish(flag: Flag, one: Given) -> Blemish | None:
+def blemish(flag: Flag, one: Occurrence) -> Blemish | None:
     """What spoils a value; None for a clean one, and for one that would be wrong without it too."""
     value = one.value
     if not value:

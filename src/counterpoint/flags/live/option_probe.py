@@ -28,8 +28,8 @@ from counterpoint.flags.live.probe import (
     ask,
     interpreter,
 )
+from counterpoint.flags.parsed import Occurrence
 from counterpoint.flags.settings import Channel
-from counterpoint.flags.written import Given
 from counterpoint.flags.xla_flags import render_xla_flags
 
 Value: TypeAlias = str | bool | int | float
@@ -170,7 +170,9 @@ _KINDS: Final = {
 }
 
 
-def ask_compiler(interpreter: Interpreter, asked: Mapping[Channel, tuple[Given, ...]]) -> Answer:
+def ask_compiler(
+    interpreter: Interpreter, asked: Mapping[Channel, tuple[Occurrence, ...]]
+) -> Answer:
     """What its XLA refuses; a note where it can't be asked."""
     flags, options = asked[Channel.XLA_FLAGS], asked[Channel.COMPILER_OPTIONS]
     answers: list[Answer] = []
@@ -187,7 +189,7 @@ def ask_compiler(interpreter: Interpreter, asked: Mapping[Channel, tuple[Given, 
     return Answer(rejected, version, note)
 
 
-def _ask_options(interpreter: Interpreter, options: tuple[Given, ...]) -> Answer:
+def _ask_options(interpreter: Interpreter, options: tuple[Occurrence, ...]) -> Answer:
     """Asked by values of Python, answered by the text that was written."""
     written = {(one.name, str(_python(one))): one.value for one in options}
     answer = ask_options(interpreter.python, [(one.name, _python(one)) for one in options])
@@ -198,7 +200,7 @@ def _ask_options(interpreter: Interpreter, options: tuple[Given, ...]) -> Answer
     return replace(answer, rejected=tuple(rejected))
 
 
-def _python(one: Given) -> Value:
+def _python(one: Occurrence) -> Value:
     """What Python would most likely hold, of which only the text is known."""
     text = one.meant
     if text in ("True", "False"):
@@ -211,7 +213,7 @@ def _python(one: Given) -> Value:
         return text
 
 
-def _as_text(given: tuple[Given, ...]) -> str:
+def _as_text(given: tuple[Occurrence, ...]) -> str:
     """Flags as the text of XLA_FLAGS."""
     return " ".join(
         f"--{one.name}" if one.value is None else render_xla_flags([(one.name, one.meant)])

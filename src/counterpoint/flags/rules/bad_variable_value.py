@@ -63,8 +63,8 @@ from counterpoint.flags.lint.values import (
     strtoll,
 )
 from counterpoint.flags.lint.variable_values import NO, YES
+from counterpoint.flags.parsed import Occurrence
 from counterpoint.flags.settings import Channel
-from counterpoint.flags.written import Given
 
 CODE: Final = "FLAG503"
 NAME: Final = "bad-variable-value"
@@ -104,7 +104,7 @@ def check(case: Case) -> Iterator[Remark]:
             yield remark(CODE, severity, one, message, advice, mend)
 
 
-def _fraction(case: Case, one: Given) -> _Found | None:
+def _fraction(case: Case, one: Occurrence) -> _Found | None:
     try:
         value = float(one.meant)
     except ValueError:
@@ -124,22 +124,22 @@ def _fraction(case: Case, one: Given) -> _Found | None:
     return None
 
 
-def _preallocate(_: Case, one: Given) -> _Found | None:
+def _preallocate(_: Case, one: Occurrence) -> _Found | None:
     if one.meant.lower() in NO and one.meant not in ("false", "False", "0"):
         mend = Mend(((one.name, "false"),), safe=False)
         return Severity.ERROR, f"JAX takes `{one.meant}` for true", "write false", mend
     return None
 
 
-def _protocols(_: Case, one: Given) -> _Found | None:
+def _protocols(_: Case, one: Occurrence) -> _Found | None:
     return _list(one, ("ll", "ll128", "simple"))
 
 
-def _algorithms(_: Case, one: Given) -> _Found | None:
+def _algorithms(_: Case, one: Occurrence) -> _Found | None:
     return _list(one, _ALGORITHMS)
 
 
-def _list(one: Given, known: tuple[str, ...]) -> _Found | None:
+def _list(one: Occurrence, known: tuple[str, ...]) -> _Found | None:
     """`[function:][^]name,name;...`, in any case; NCCL ends at another name."""
     for part in one.meant.split(";"):
         function, colon, names = part.rpartition(":")
@@ -151,7 +151,7 @@ def _list(one: Given, known: tuple[str, ...]) -> _Found | None:
     return None
 
 
-def _subsystems(_: Case, one: Given) -> _Found | None:
+def _subsystems(_: Case, one: Occurrence) -> _Found | None:
     known = {name.lower() for name in variables()["NCCL_DEBUG_SUBSYS"].values}
     given = one.meant.removeprefix("^").split(",")
     skipped = [name for name in given if name and name.lower() not in known]
@@ -165,7 +165,7 @@ def _no_such(name: str, known: tuple[str, ...]) -> _Found:
     return Severity.ERROR, text, f"write one of {', '.join(known)}", None
 
 
-def _vmodule(_: Case, one: Given) -> _Found | None:
+def _vmodule(_: Case, one: Occurrence) -> _Found | None:
     for part in one.meant.split(","):
         if not _LEVEL.fullmatch(part):
             text = f"`{part}` is not a file's name, `=` and a level"
@@ -178,7 +178,7 @@ def _vmodule(_: Case, one: Given) -> _Found | None:
     return None
 
 
-def _platforms(_: Case, one: Given) -> _Found | None:
+def _platforms(_: Case, one: Occurrence) -> _Found | None:
     """Names of backends with commas; a plugin may bring one that is not known here."""
     if not one.meant:
         return None
@@ -194,7 +194,7 @@ def _platforms(_: Case, one: Given) -> _Found | None:
     return None
 
 
-def _level(_: Case, one: Given) -> _Found | None:
+def _level(_: Case, one: Occurrence) -> _Found | None:
     """NCCL's levels of topology: names in capitals, or the numbers that they once had."""
     if one.meant in _TOPOLOGY or not one.meant or one.meant[0].isdigit():
         return None
@@ -211,7 +211,7 @@ _BACKENDS_MEANT: Final = {name: name for name in _BACKENDS} | {
 _TOPOLOGY: Final = ("LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS")
 
 
-_OWN: Final[Mapping[str, Callable[[Case, Given], _Found | None]]] = MappingProxyType(
+_OWN: Final[Mapping[str, Callable[[Case, Occurrence], _Found | None]]] = MappingProxyType(
     {
         "XLA_CLIENT_MEM_FRACTION": _fraction,
         "XLA_PYTHON_CLIENT_MEM_FRACTION": _fraction,
@@ -227,7 +227,7 @@ _OWN: Final[Mapping[str, Callable[[Case, Given], _Found | None]]] = MappingProxy
 )
 
 
-def _catalogued(case: Case, one: Given, name: str) -> _Found | None:
+def _catalogued(case: Case, one: Occurrence, name: str) -> _Found | None:
     known = variables().get(name)
     if known is None or known.reader is Reader.JAX:
         return _jax(case, one, name)
@@ -254,7 +254,7 @@ def _not_taken(known: Variable) -> _Found:
     return Severity.WARNING, what, advice, None
 
 
-def _nccl_number(known: Variable, one: Given) -> _Found | None:
+def _nccl_number(known: Variable, one: Occurrence) -> _Found | None:
     advice = f"write {_wanted(known)}"
     number = strtoll(one.meant)
     if number is None:
@@ -271,14 +271,14 @@ def _nccl_number(known: Variable, one: Given) -> _Found | None:
     return Severity.WARNING, text, advice, None
 
 
-def _log_number(one: Given) -> _Found | None:
+def _log_number(one: Occurrence) -> _Found | None:
     if _DECIMAL.fullmatch(one.meant):
         return None
     text = f"XLA's log reads it as {from_stream(one.meant)}"
     return Severity.WARNING, text, "write a whole number", None
 
 
-def _jax(case: Case, one: Given, name: str) -> _Found | None:
+def _jax(case: Case, one: Occurrence, name: str) -> _Found | None:
     """Booleans are told by their default; other types by the catalogue. JAX checks no range."""
     known = variables().get(name)
     is_bool = (known and known.type == "bool") or case.release.jax.get(name) in ("true", "false")

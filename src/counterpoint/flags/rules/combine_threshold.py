@@ -55,8 +55,8 @@ from counterpoint.flags.lint.context import (
     since,
     threshold,
 )
+from counterpoint.flags.parsed import Occurrence
 from counterpoint.flags.platform import Family, family
-from counterpoint.flags.written import Given
 
 CODE: Final = "FLAG304"
 NAME: Final = "combine-threshold"
@@ -103,5 +103,5 @@ def _size(value: int) -> str:
     return f"{value:,} bytes"
 
 
-def _said(given: Given, severity: Severity, message: str, advice: str) -> Remark:
+def _said(given: Occurrence, severity: Severity, message: str, advice: str) -> Remark:
     return remark(CODE, severity, given, message, advice, Mend(safe=False))

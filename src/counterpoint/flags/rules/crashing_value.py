@@ -57,9 +57,9 @@ from counterpoint.flags.lint.context import (
     remark,
     since,
 )
+from counterpoint.flags.parsed import Occurrence
 from counterpoint.flags.platform import LHS, false_is_obeyed, lhs_flag_needed
 from counterpoint.flags.settings import Channel
-from counterpoint.flags.written import Given
 
 CODE: Final = "FLAG203"
 NAME: Final = "crashing-value"
@@ -77,7 +77,7 @@ class _Crash:
     since: str = ""  # empty: in all releases
     where: str = ""  # empty: everywhere
 
-    def hits(self, one: Given, case: Case) -> bool:
+    def hits(self, one: Occurrence, case: Case) -> bool:
         if self.channel not in ("", one.channel):
             return False
         if self.since and not since(case, self.since):

@@ -44,8 +44,8 @@ from typing import Final
 from counterpoint.flags.catalogue.variable import variables
 from counterpoint.flags.lint.context import Case, Mend, Remark, Severity, remark
 from counterpoint.flags.lint.variable_values import is_no, is_yes
+from counterpoint.flags.parsed import Occurrence
 from counterpoint.flags.settings import Channel
-from counterpoint.flags.written import Given
 
 CODE: Final = "FLAG504"
 NAME: Final = "default-variable"
@@ -63,7 +63,7 @@ def check(case: Case) -> Iterator[Remark]:
             yield remark(CODE, Severity.NOTE, one, text, "drop it", Mend())
 
 
-def _is_default(case: Case, one: Given) -> bool:
+def _is_default(case: Case, one: Occurrence) -> bool:
     name = one.name.upper()
     default = case.release.jax.get(name)
     if default is not None:

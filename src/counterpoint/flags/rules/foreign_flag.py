@@ -45,8 +45,8 @@ from typing import Final
 
 from counterpoint.flags.lint.context import Case, Mend, Remark, Severity, remark
 from counterpoint.flags.lint.lifecycle import Fate, Kind, ending
+from counterpoint.flags.parsed import Occurrence
 from counterpoint.flags.settings import Channel
-from counterpoint.flags.written import Given
 
 CODE: Final = "FLAG107"
 NAME: Final = "foreign-flag"
@@ -72,13 +72,13 @@ def check(case: Case) -> Iterator[Remark]:
             yield remark(CODE, Severity.ERROR, one, message, "give it in XLA_FLAGS")
 
 
-def _stranger(one: Given, fate: Fate) -> Remark:
+def _stranger(one: Occurrence, fate: Fate) -> Remark:
     message = f"{fate.reader} reads this, not XLA; {ending(one.channel)}"
     advice = _HOMES.get(fate.home, "drop it") if fate.home else "drop it"
     return remark(CODE, Severity.ERROR, one, message, advice, Mend())
 
 
-def _idle(one: Given, chip: str) -> Iterator[Remark]:
+def _idle(one: Occurrence, chip: str) -> Iterator[Remark]:
     """A flag of the compiler for another kind of chip."""
     compiler = next((kind for start, kind in _COMPILERS.items() if one.name.startswith(start)), "")
     here = "TPU" if chip.startswith("TPU") else "GPU"

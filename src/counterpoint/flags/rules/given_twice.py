@@ -46,8 +46,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.flags.lint.context import Case, Mend, Remark, Severity, remark
+from counterpoint.flags.parsed import Occurrence, exclusive
 from counterpoint.flags.settings import Channel
-from counterpoint.flags.written import Given, exclusive
 
 CODE: Final = "FLAG205"
 NAME: Final = "given-twice"
@@ -58,7 +58,7 @@ _CHANNELS: Final = (Channel.XLA_FLAGS, Channel.COMPILER_OPTIONS, Channel.LIBTPU_
 
 def check(case: Case) -> Iterator[Remark]:
     for channel in _CHANNELS:
-        later: dict[str, list[Given]] = {}
+        later: dict[str, list[Occurrence]] = {}
         for one in reversed(case.written.through(channel)):
             others = later.setdefault(_option(case, one), [])
             winners = (it for it in others if not exclusive(one.branch, it.branch))
@@ -68,12 +68,12 @@ def check(case: Case) -> Iterator[Remark]:
                 others.append(one)
 
 
-def _option(case: Case, one: Given) -> str:
+def _option(case: Case, one: Occurrence) -> str:
     flag = case.known(one)
     return (flag.alias_of if flag else None) or one.name
 
 
-def _earlier(case: Case, one: Given, winner: Given) -> Remark:
+def _earlier(case: Case, one: Occurrence, winner: Occurrence) -> Remark:
     flag = case.known(one)
     kind = flag.type if flag else ""
     where = f"again at {winner.place} as {winner.text!r}"

@@ -48,7 +48,7 @@ from typing import Final
 from counterpoint.flags.catalogue import Flag
 from counterpoint.flags.lint.context import Case, Mend, Remark, Severity, advice_of, remark
 from counterpoint.flags.lint.lifecycle import instead
-from counterpoint.flags.written import Given
+from counterpoint.flags.parsed import Occurrence
 
 CODE: Final = "FLAG105"
 NAME: Final = "legacy-flag"
@@ -66,7 +66,7 @@ def check(case: Case) -> Iterator[Remark]:
             yield _deprecated(one, flag)
 
 
-def _alias(case: Case, one: Given, target: str) -> Remark:
+def _alias(case: Case, one: Occurrence, target: str) -> Remark:
     heirs = instead(one, case.release)
     new = case.release.flags.get(target)
     blunt = new is not None and new.type == "enum" and one.meant.lower() in ("false", "0")
@@ -78,6 +78,6 @@ def _alias(case: Case, one: Given, target: str) -> Remark:
     return remark(CODE, Severity.WARNING, one, message, advice, mend)
 
 
-def _deprecated(one: Given, flag: Flag) -> Remark:
+def _deprecated(one: Occurrence, flag: Flag) -> Remark:
     message = f"XLA's description of its options calls {flag.name} deprecated"
     return remark(CODE, Severity.WARNING, one, message, "drop it before it goes")

@@ -57,7 +57,7 @@ from counterpoint.flags.lint.context import (
     remark,
     threshold,
 )
-from counterpoint.flags.written import Given
+from counterpoint.flags.parsed import Occurrence
 
 CODE: Final = "FLAG402"
 NAME: Final = "loop-memory"
@@ -94,7 +94,7 @@ def check(case: Case) -> Iterator[Remark]:
     )
 
 
-def _multiplied(case: Case) -> Given | None:
+def _multiplied(case: Case) -> Occurrence | None:
     unrolled = case.flags.get(_UNROLL, "").upper()
     if unrolled.endswith(("DOUBLE_BUFFER", "FULL_UNROLL")):
         return case.last(_UNROLL)

@@ -48,7 +48,7 @@ from typing import Final
 
 from counterpoint.flags.lint.context import Case, Remark, Severity, remark
 from counterpoint.flags.named_files import Reach
-from counterpoint.flags.written import Given, SlipKind
+from counterpoint.flags.parsed import IssueKind, Occurrence
 
 CODE: Final = "FLAG209"
 NAME: Final = "missing-file"
@@ -59,7 +59,7 @@ _FILE: Final = Path(__file__).with_name("paths.tsv")
 
 def check(case: Case) -> Iterator[Remark]:
     for slip in case.written.slips:
-        if slip.kind is SlipKind.MISSING_FILE:
+        if slip.kind is IssueKind.MISSING_FILE:
             advice = "name a file that is there, or start the flags with --"
             yield remark(CODE, Severity.ERROR, slip, slip.why, advice)
     for one in case.compiler:
@@ -68,7 +68,7 @@ def check(case: Case) -> Iterator[Remark]:
             yield from _path(one, one.value, _paths().get(one.name, ""), reach)
 
 
-def _path(one: Given, value: str, use: str, reach: Reach) -> Iterator[Remark]:
+def _path(one: Occurrence, value: str, use: str, reach: Reach) -> Iterator[Remark]:
     places = [*reach.places(value)]
     if use == "read" and not any(map(_there, places)):
         if reach.holds(reach.first(value)):

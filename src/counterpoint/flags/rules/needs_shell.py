@@ -45,8 +45,8 @@ from typing import Final
 
 from counterpoint.flags.catalogue.variable import variables
 from counterpoint.flags.lint.context import Case, Remark, Severity, remark
+from counterpoint.flags.parsed import IssueKind, SyntaxIssue
 from counterpoint.flags.settings import Channel
-from counterpoint.flags.written import Slip, SlipKind
 
 CODE: Final = "FLAG208"
 NAME: Final = "needs-shell"
@@ -57,12 +57,12 @@ _ADVICE: Final = "check it where it is known: `counterpoint flags check --env`, 
 
 def check(case: Case) -> Iterator[Remark]:
     for slip in case.written.slips:
-        if slip.kind is SlipKind.UNKNOWABLE:
+        if slip.kind is IssueKind.UNKNOWABLE:
             grave = Severity.NOTE if _is_text(case, slip) else Severity.WARNING
             yield remark(CODE, grave, slip, slip.why, _ADVICE)
 
 
-def _is_text(case: Case, slip: Slip) -> bool:
+def _is_text(case: Case, slip: SyntaxIssue) -> bool:
     """Whether any value will do, as for the name of a directory."""
     name = slip.text.removeprefix("--").partition("=")[0]
     if slip.channel is Channel.ENVIRONMENT:

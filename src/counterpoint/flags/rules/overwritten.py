@@ -43,7 +43,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.flags.lint.context import Case, Remark, Severity, remark
-from counterpoint.flags.written import SlipKind
+from counterpoint.flags.parsed import IssueKind
 
 CODE: Final = "FLAG210"
 NAME: Final = "overwritten"
@@ -52,6 +52,6 @@ SINCE: Final = "0.1"
 
 def check(case: Case) -> Iterator[Remark]:
     for slip in case.written.slips:
-        if slip.kind is SlipKind.OVERWRITTEN:
+        if slip.kind is IssueKind.OVERWRITTEN:
             advice = f"write {slip.mend}" if slip.mend else "append to it, or drop the earlier one"
             yield remark(CODE, Severity.WARNING, slip, slip.why, advice)

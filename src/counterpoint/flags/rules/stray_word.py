@@ -45,8 +45,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.flags.lint.context import Case, Remark, Severity, remark, what_is_lost
+from counterpoint.flags.parsed import IssueKind, SyntaxIssue
 from counterpoint.flags.settings import Channel
-from counterpoint.flags.written import Slip, SlipKind
 
 CODE: Final = "FLAG206"
 NAME: Final = "stray-word"
@@ -62,7 +62,7 @@ _VARIABLE_OR_FLAG: Final = "set it by itself where it is a variable, or write it
 
 def check(case: Case) -> Iterator[Remark]:
     for slip in case.written.slips:
-        if slip.kind is not SlipKind.STRAY:
+        if slip.kind is not IssueKind.STRAY:
             continue
         if slip.channel is Channel.LIBTPU_INIT_ARGS:
             yield remark(CODE, Severity.WARNING, slip, _TO_LIBTPU, _VARIABLE_OR_FLAG)
@@ -70,7 +70,7 @@ def check(case: Case) -> Iterator[Remark]:
             yield remark(CODE, Severity.ERROR, slip, what_is_lost(slip), _advice(slip))
 
 
-def _advice(slip: Slip) -> str:
+def _advice(slip: SyntaxIssue) -> str:
     if slip.text[0] in _QUOTES:
         return "take the quotes away, or put them around the value alone"
     return f"write {slip.mend}" if slip.mend else "drop it, or write it as --name=value"

@@ -49,7 +49,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.flags.lint.context import Case, Remark, Severity, remark
-from counterpoint.flags.written import SlipKind
+from counterpoint.flags.parsed import IssueKind
 
 CODE: Final = "FLAG211"
 NAME: Final = "too-late"
@@ -58,6 +58,6 @@ SINCE: Final = "0.1"
 
 def check(case: Case) -> Iterator[Remark]:
     for slip in case.written.slips:
-        if slip.kind is SlipKind.TOO_LATE:
+        if slip.kind is IssueKind.TOO_LATE:
             advice = f"write {slip.mend}" if slip.mend else "set it before JAX starts"
             yield remark(CODE, Severity.WARNING, slip, slip.why, advice)

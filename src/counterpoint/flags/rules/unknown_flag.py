@@ -47,7 +47,7 @@ from typing import Final
 from counterpoint.flags.catalogue import releases
 from counterpoint.flags.lint.context import Case, Mend, Remark, Severity, remark
 from counterpoint.flags.lint.lifecycle import Kind, ending, meant
-from counterpoint.flags.written import Given
+from counterpoint.flags.parsed import Occurrence
 
 CODE: Final = "FLAG101"
 NAME: Final = "unknown-flag"
@@ -83,7 +83,7 @@ def _advice(candidates: tuple[str, ...]) -> str:
     return f"did you mean {' or '.join(candidates)}?" if candidates else "drop it"
 
 
-def _mend(one: Given, candidates: tuple[str, ...]) -> Mend | None:
+def _mend(one: Occurrence, candidates: tuple[str, ...]) -> Mend | None:
     match candidates:
         case ():
             return Mend()

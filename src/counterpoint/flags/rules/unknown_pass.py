@@ -45,8 +45,8 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.flags.lint.context import Case, Mend, Remark, Severity, items, remark, since
+from counterpoint.flags.parsed import Occurrence
 from counterpoint.flags.platform import DISABLED_PASSES
-from counterpoint.flags.written import Given
 
 CODE: Final = "FLAG305"
 NAME: Final = "unknown-pass"
@@ -84,7 +84,7 @@ def check(case: Case) -> Iterator[Remark]:
         )
 
 
-def _unknown(case: Case, given: Given, name: str) -> Remark:
+def _unknown(case: Case, given: Occurrence, name: str) -> Remark:
     tried = name.lower().replace("_", "-")
     known = {one.replace("_", "-"): one for one in passes()}
     import difflib

@@ -62,6 +62,7 @@ from counterpoint.flags.lint.context import (
     since,
 )
 from counterpoint.flags.lint.variable_values import is_no
+from counterpoint.flags.parsed import Occurrence
 from counterpoint.flags.platform import (
     ACCURACY,
     DISABLED_PASSES,
@@ -70,7 +71,6 @@ from counterpoint.flags.platform import (
     SCHEDULER,
     false_is_obeyed,
 )
-from counterpoint.flags.written import Given
 
 CODE: Final = "FLAG406"
 NAME: Final = "unread-profile"
@@ -90,7 +90,7 @@ def check(case: Case) -> Iterator[Remark]:
     yield from _strictness(case)
 
 
-def _scheduler(case: Case, given: Given) -> Iterator[Remark]:
+def _scheduler(case: Case, given: Occurrence) -> Iterator[Remark]:
     without = "the profile is not read, and no line says so"
     if SCHEDULER in items(case, DISABLED_PASSES):
         yield remark(
@@ -117,7 +117,7 @@ def _scheduler(case: Case, given: Given) -> Iterator[Remark]:
         )
 
 
-def _file(given: Given) -> Iterator[Remark]:
+def _file(given: Occurrence) -> Iterator[Remark]:
     path = PurePath(given.meant)
     if path.name.endswith((".xplane.pb", ".xplane.pb.gz", ".trace.json.gz", ".nsys-rep")):
         yield remark(
@@ -137,7 +137,7 @@ def _file(given: Given) -> Iterator[Remark]:
         )
 
 
-def _cache(case: Case, given: Given) -> Iterator[Remark]:
+def _cache(case: Case, given: Occurrence) -> Iterator[Remark]:
     variables = case.variables
     if not variables.get("JAX_COMPILATION_CACHE_DIR"):
         return

@@ -49,9 +49,9 @@ from counterpoint.flags.catalogue import History, history
 from counterpoint.flags.catalogue.variable import JAX_ELSEWHERE, nccl_names, variables
 from counterpoint.flags.lint.context import Case, Mend, Remark, Severity, remark
 from counterpoint.flags.lint.lifecycle import Kind
+from counterpoint.flags.parsed import Occurrence
 from counterpoint.flags.platform import number
 from counterpoint.flags.settings import Channel
-from counterpoint.flags.written import Given
 
 CODE: Final = "FLAG501"
 NAME: Final = "unread-variable"
@@ -85,7 +85,7 @@ def check(case: Case) -> Iterator[Remark]:
         yield from _jax(case, one, one.name.upper())
 
 
-def _jax(case: Case, one: Given, name: str) -> Iterator[Remark]:
+def _jax(case: Case, one: Occurrence, name: str) -> Iterator[Remark]:
     options = case.release.jax
     if not options or name in options or name in JAX_ELSEWHERE or not case.release.exact:
         return
@@ -122,7 +122,7 @@ def _near(name: str, names: Iterable[str]) -> str:
 
 
 def _said(
-    one: Given,
+    one: Occurrence,
     message: str,
     advice: str,
     severity: Severity = Severity.WARNING,

@@ -44,8 +44,8 @@ from typing import Final
 
 from counterpoint.flags.catalogue import history
 from counterpoint.flags.lint.context import Case, Remark, Severity, remark, what_is_lost
+from counterpoint.flags.parsed import IssueKind, SyntaxIssue
 from counterpoint.flags.settings import Channel
-from counterpoint.flags.written import Slip, SlipKind
 
 CODE: Final = "FLAG207"
 NAME: Final = "wrong-dash"
@@ -54,11 +54,11 @@ SINCE: Final = "0.1"
 
 def check(case: Case) -> Iterator[Remark]:
     for slip in case.written.slips:
-        if slip.kind in (SlipKind.DASH, SlipKind.SINGLE_DASH):
+        if slip.kind in (IssueKind.DASH, IssueKind.SINGLE_DASH):
             yield remark(CODE, Severity.ERROR, slip, what_is_lost(slip), _advice(case, slip))
 
 
-def _advice(case: Case, slip: Slip) -> str:
+def _advice(case: Case, slip: SyntaxIssue) -> str:
     """Two dashes do not make a flag of what is none."""
     name = (slip.mend or "").removeprefix("--").partition("=")[0]
     if slip.channel is Channel.XLA_FLAGS and not _is_a_name(case, name):

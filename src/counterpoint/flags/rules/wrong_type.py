@@ -45,8 +45,8 @@ from typing import Final
 from counterpoint.flags.lint.context import Case, Mend, Remark, Severity, advice_of, remark
 from counterpoint.flags.lint.lifecycle import ending
 from counterpoint.flags.lint.values import Refusal, blemish, level_refusal, refusal
+from counterpoint.flags.parsed import Occurrence
 from counterpoint.flags.settings import Channel
-from counterpoint.flags.written import Given
 
 CODE: Final = "FLAG201"
 NAME: Final = "wrong-type"
@@ -74,7 +74,7 @@ def check(case: Case) -> Iterator[Remark]:
             yield remark(CODE, Severity.ERROR, one, message, advice, mend)
 
 
-def _refused(case: Case, one: Given) -> Refusal | None:
+def _refused(case: Case, one: Occurrence) -> Refusal | None:
     if not one.known:
         return None
     flag = case.known(one)

@@ -9,8 +9,8 @@ from typing import Final
 from counterpoint.flags import Settings
 from counterpoint.flags.lint.check import check
 from counterpoint.flags.lint.context import Severity
+from counterpoint.flags.parsed import Occurrence, ParsedSource, Place
 from counterpoint.flags.settings import Channel
-from counterpoint.flags.written import Given, Place, Written
 from counterpoint.flags.xla_flags import Pairs
 
 _CRASHES: Final = frozenset({"FLAG405"})
@@ -39,7 +39,7 @@ def _faults(
         *_given(settings.env, Channel.ENVIRONMENT, ""),
         *_given(settings.options, Channel.COMPILER_OPTIONS, ""),
     )
-    written = Written(where=str(_PLACE), form="flags", given=given)
+    written = ParsedSource(where=str(_PLACE), form="flags", given=given)
     return tuple(
         (it.code, it.name, it.message)
         for it in check(written, version=version, chip=chip)
@@ -47,7 +47,7 @@ def _faults(
     )
 
 
-def _given(pairs: Pairs, channel: Channel, dashes: str) -> Iterator[Given]:
+def _given(pairs: Pairs, channel: Channel, dashes: str) -> Iterator[Occurrence]:
     for name, value in pairs:
         text = f"{dashes}{name}={value}"
-        yield Given(channel=channel, name=name, value=value, place=_PLACE, text=text)
+        yield Occurrence(channel=channel, name=name, value=value, place=_PLACE, text=text)

@@ -1,9 +1,10 @@
-"""Written: settings as somebody wrote them, each with its place, before anything is made of them.
+"""ParsedSource: settings as somebody wrote them, each with its place, before use is made of them.
 
-    text, file, process, Run ── read ──► Written ── .settings ──► Settings
-                                            └────── check ──────► Remarks
+    text, file, process, Run ── read ──► ParsedSource ── .settings ──► Settings
+                                             └────── check ──────► Remarks
 
-A reader never guesses: what it can't know, and what XLA would stumble over, is a Slip.
+A reader never guesses: what it can't know, and what XLA would stumble over, is a SyntaxIssue; what
+it does not read though it may set something is listed in `unread`.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def exclusive(one: Branch, other: Branch) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
+class Occurrence:
     """One setting. `value` is None for a flag without `=`; `text` is how it was written.
 
     `via` names what hands it over, where that is not the channel itself: `MaxText
@@ -69,7 +70,7 @@ class Given:
         return "true" if self.value is None else self.value
 
 
-class SlipKind(Enum):
+class IssueKind(Enum):
     """What went wrong in writing."""
 
     STRAY = auto()  # XLA stops reading there, what follows is lost
@@ -84,43 +85,45 @@ class SlipKind(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Slip:
+class SyntaxIssue:
     """Something written that does not do what it seems to. `mend` is what to write instead.
 
     `lost`: flags behind a place where XLA stops. It does not read them, so they are no settings.
     `otherwise`: what it is where no file of this name is there.
     """
 
-    kind: SlipKind
+    kind: IssueKind
     channel: Channel
     text: str
     why: str
     place: Place
     mend: str | None = None
-    lost: tuple[Given, ...] = ()
-    otherwise: tuple[Slip, ...] = ()
+    lost: tuple[Occurrence, ...] = ()
+    otherwise: tuple[SyntaxIssue, ...] = ()
 
 
-def as_slip(one: Given, why: str) -> Slip:
+def as_issue(one: Occurrence, why: str) -> SyntaxIssue:
     """A setting that can't be one."""
-    return Slip(kind=SlipKind.REFUSED, channel=one.channel, text=one.text, why=why, place=one.place)
+    return SyntaxIssue(
+        kind=IssueKind.REFUSED, channel=one.channel, text=one.text, why=why, place=one.place
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
+class ParsedSource:
     """All that one source says, in the order in which it counts."""
 
     where: str
     form: str  # `flags`, `shell`, `python`, `slurm`, `kubernetes`, `environment`, `run`, ...
-    given: tuple[Given, ...] = ()
-    slips: tuple[Slip, ...] = ()
+    given: tuple[Occurrence, ...] = ()
+    slips: tuple[SyntaxIssue, ...] = ()
     layout: Layout | None = None
     notes: tuple[str, ...] = field(default=())
     unread: tuple[str, ...] = field(default=())
     """Parts of the source that may set something and were not read: nothing is to be promised."""
     inherited: tuple[str, ...] = field(default=())
     """What is put before the flags by whoever starts the program: read there, and not here."""
-    others: tuple[Written, ...] = field(default=())
+    others: tuple[ParsedSource, ...] = field(default=())
     """What other programs of the source get, that are started before or beside the last one."""
     source: str = field(default="", repr=False, compare=False)
     """The whole text, where it is mended in its place: a program is more than its settings."""
@@ -133,7 +136,7 @@ class Written:
         return self.own.get(place.where, self.reach)
 
     @property
-    def programs(self) -> tuple[Written, ...]:
+    def programs(self) -> tuple[ParsedSource, ...]:
         """The last program's settings, and those of the others."""
         return (self, *self.others)
 
@@ -143,12 +146,12 @@ class Written:
         parts = (it for one in self.programs for it in (*one.unread, *one.inherited))
         return tuple(dict.fromkeys(parts))
 
-    def through(self, channel: Channel) -> tuple[Given, ...]:
+    def through(self, channel: Channel) -> tuple[Occurrence, ...]:
         """Those of one channel, in order."""
         return tuple(one for one in self.given if one.channel is channel)
 
     @property
-    def refused(self) -> tuple[tuple[Given, str], ...]:
+    def refused(self) -> tuple[tuple[Occurrence, str], ...]:
         """What is written and can't be a setting, each with the reason."""
         every = ((one, fault(one.name, one.meant)) for one in self.given)
         return tuple((one, why) for one, why in every if why)

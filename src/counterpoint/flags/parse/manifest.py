@@ -19,16 +19,24 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from enum import Enum, auto
 from typing import Any, Final
 
 import yaml
 
 from counterpoint.core.errors import InputError
-from counterpoint.flags.settings import Channel
-from counterpoint.flags.sources.flag_words import Found, Variable, read_flags
-from counterpoint.flags.sources.shell_source import read_shell
-from counterpoint.flags.sources.text import read_any_text
-from counterpoint.flags.sources.traced import (
+from counterpoint.flags.parse.document import read_any_text
+from counterpoint.flags.parse.flag_values import (
+    Assigned,
+    Found,
+    Variable,
+    of_others,
+    other_programs,
+    read_flags,
+    write_up,
+)
+from counterpoint.flags.parse.shell import read_shell
+from counterpoint.flags.parse.traced import (
     HOLE,
     Budget,
     Piece,
@@ -38,16 +46,8 @@ from counterpoint.flags.sources.traced import (
     located,
     unknown,
 )
-from counterpoint.flags.sources.variables import (
-    FLAGS,
-    Assigned,
-    is_setting,
-    of_others,
-    other_programs,
-    write_up,
-)
-from counterpoint.flags.sources.yaml_texts import Content, content, env_lines, is_flag_key
-from counterpoint.flags.written import Given, Place, Slip, Written
+from counterpoint.flags.parsed import Occurrence, ParsedSource, Place, SyntaxIssue
+from counterpoint.flags.settings import FLAG_VARIABLES, Channel, is_setting
 
 _ENVIRONMENTS: Final = ("env", "envs", "env_vars", "envVars", "environment", "extraEnv")
 _TEMPLATE_LINE: Final = re.compile(r"^[ \t-]*\{\{[^\n]*\}\}[ \t]*$", re.MULTILINE)
@@ -63,6 +63,11 @@ _ELSEWHERE: Final = ("env_file", "envFrom")
 _DEEPEST: Final = 100
 _FAR: Final = 200  # lines in which an entry of a folded text is looked for
 _MAXTEXT: Final = "MaxText compile_xla_flags"
+_FLAGS: Final = re.compile(rf"[\s{HOLE}]*--(?:xla|megascale)_\w+")
+_ENV_LINE: Final = re.compile(r"([A-Za-z_]\w*)=(?!=)(.*)")
+_SET: Final = re.compile(r"(?:^|[\s;&|])(?:export\s+|env\s+)?([A-Z][A-Z0-9_]*)\+?=", re.MULTILINE)
+_COMMAND: Final = re.compile(r"\s(?:[\w./-]+\s|\S*[;&|])")
+_FLAG_KEYS: Final = re.compile(r"(?:\w+[_-])?xla[_-]?flags", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +98,7 @@ class Manifest:
 
     def set(self, name: str, value: Traced, line: int) -> None:
         earlier = self.assigned.pop(name, None)
-        if earlier and name in FLAGS and earlier.value.text.split() != value.text.split():
+        if earlier and name in FLAG_VARIABLES and earlier.value.text.split() != value.text.split():
             self.superseded.append(earlier)
             self.note(
                 f"line {line}: another program's {name} than that of line {earlier.line}:"
@@ -121,7 +126,7 @@ def _with_holes(value: Traced) -> Traced:
     return Traced(tuple(pieces))
 
 
-def read_yaml(text: str, where: str) -> Written:
+def read_yaml(text: str, where: str) -> ParsedSource:
     """All documents of a text."""
     nodes = _documents(text, where)
     if nodes is None:
@@ -215,12 +220,12 @@ def _listed(manifest: Manifest, item: yaml.Node) -> bool:
 def _text(manifest: Manifest, node: yaml.ScalarNode) -> None:
     """A text that nothing but its content tells of."""
     manifest.budget.spend_on(len(node.value) // 16, _line(node))
-    match content(node.value):
+    match _content(node.value):
         case Content.SCRIPT:
             manifest.scripts.append(_script(node))
         case Content.LINES:
             first = _script(node).line
-            for row, line in env_lines(node.value):
+            for row, line in _env_lines(node.value):
                 name, _, value = line.partition("=")
                 folded = _row(manifest.lines, first + row, name, first)
                 manifest.set(name, _with_holes(known(value, folded)), folded)
@@ -301,7 +306,7 @@ def _entry(manifest: Manifest, name: str, value: yaml.Node, under: str) -> None:
         for option, inner in _pairs(value):
             if isinstance(inner, yaml.ScalarNode):
                 manifest.found.given.append(_given(manifest, channel, option, inner, via))
-    elif is_flag_key(name) and isinstance(value, yaml.MappingNode | yaml.SequenceNode):
+    elif _is_flag_key(name) and isinstance(value, yaml.MappingNode | yaml.SequenceNode):
         _flag_list(manifest, value)
     else:
         if name == "profiler":
@@ -314,7 +319,9 @@ def _scalar(manifest: Manifest, name: str, value: yaml.ScalarNode, under: str) -
     if name == "compile_xla_flags":
         variable = Variable(manifest.where, Channel.COMPILER_OPTIONS, _MAXTEXT)
         _take(manifest, read_flags(manifest.text(value), variable))
-    elif name not in FLAGS and (is_flag_key(name) or content(value.value) is Content.FLAGS):
+    elif name not in FLAG_VARIABLES and (
+        _is_flag_key(name) or _content(value.value) is Content.FLAGS
+    ):
         variable = Variable(manifest.where, Channel.XLA_FLAGS, name)
         _take(manifest, read_flags(manifest.text(value), variable))
     elif is_setting(name) or (under in _ENVIRONMENTS and name.isidentifier()):
@@ -341,9 +348,9 @@ def _flag_list(manifest: Manifest, node: yaml.MappingNode | yaml.SequenceNode) -
 
 def _given(
     manifest: Manifest, channel: Channel, name: str, value: yaml.ScalarNode, via: str
-) -> Given:
+) -> Occurrence:
     text = manifest.text(value)
-    return Given(
+    return Occurrence(
         channel=channel,
         name=name,
         value=text.shown,
@@ -376,12 +383,12 @@ def _script(node: yaml.ScalarNode) -> Script:
     return Script(node.value.replace(HOLE, "$TEMPLATE"), line)
 
 
-def _written(manifest: Manifest, kubernetes: bool) -> Written:
+def _written(manifest: Manifest, kubernetes: bool) -> ParsedSource:
     """Variables first: a container's script finds them set."""
     assigned = list(manifest.assigned.values())
     found, notes = write_up(assigned, manifest.where), list(manifest.notes)
     before = {one.name: one.value for one in assigned}
-    read: list[Written] = []
+    read: list[ParsedSource] = []
     unread = list(manifest.unread)
     for script in manifest.scripts:
         try:
@@ -403,7 +410,7 @@ def _written(manifest: Manifest, kubernetes: bool) -> Written:
         found = _of_scripts(read, set(found.given))
     every = [*found.slips, *manifest.found.slips]
     form = "kubernetes" if kubernetes else "yaml"
-    return Written(
+    return ParsedSource(
         where=manifest.where,
         form=form,
         given=(*found.given, *manifest.found.given),
@@ -419,12 +426,55 @@ def _written(manifest: Manifest, kubernetes: bool) -> Written:
     )
 
 
-def _of_scripts(read: list[Written], outer: set[Given]) -> Found:
+def _of_scripts(read: list[ParsedSource], outer: set[Occurrence]) -> Found:
     """What programs get of the scripts; one script knows nothing of another."""
-    given: dict[Given, None] = {}
-    slips: dict[Slip, None] = {}
+    given: dict[Occurrence, None] = {}
+    slips: dict[SyntaxIssue, None] = {}
     for number, one in enumerate(read):
         arm = (("script", str(number)),)
         given |= dict.fromkeys(it if it in outer else replace(it, branch=arm) for it in one.given)
         slips |= dict.fromkeys(one.slips)
     return Found(list(given), list(slips))
+
+
+class Content(Enum):
+    """What a text holds."""
+
+    FLAGS = auto()
+    LINES = auto()  # each NAME=value, to the letter
+    SCRIPT = auto()
+    OTHER = auto()
+
+
+def _is_flag_key(name: str) -> bool:
+    """`xla_flags`, `xla-flags`, `xlaFlags`, `extra_xla_flags`."""
+    return bool(_FLAG_KEYS.fullmatch(name)) and name != "XLA_FLAGS"
+
+
+def _content(text: str) -> Content:
+    """What a scalar holds."""
+    if _FLAGS.match(text):
+        return Content.FLAGS
+    if not any(is_setting(match[1]) for match in _SET.finditer(text)):
+        return Content.OTHER
+    lines = [line.strip() for line in text.splitlines()]
+    lines = [line for line in lines if line and not line.startswith("#")]
+    matches = [
+        _ENV_LINE.fullmatch(line.strip(HOLE + " ")) for line in lines if line.strip(HOLE + " ")
+    ]
+    if all(match and _to_the_letter(match[2]) for match in matches):
+        return Content.LINES
+    return Content.SCRIPT
+
+
+def _to_the_letter(value: str) -> bool:
+    """No quotes, references or commands, which only a shell would take away."""
+    return not re.search(r"[\"'`\\]|\$[({A-Za-z]", value) and (
+        value.startswith("--") or not _COMMAND.search(value + " ")
+    )
+
+
+def _env_lines(text: str) -> list[tuple[int, str]]:
+    """The assignments of such lines, with the number of each, from 0; some end in `;`."""
+    rows = enumerate(line.strip() for line in text.splitlines())
+    return [(row, line.rstrip("; ")) for row, line in rows if _ENV_LINE.match(line)]

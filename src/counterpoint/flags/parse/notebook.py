@@ -15,10 +15,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 
 from counterpoint.core.errors import InputError
-from counterpoint.flags.sources.variables import may_set
-from counterpoint.flags.written import Place, Slip, Written
+from counterpoint.flags.parse.flag_values import may_set
+from counterpoint.flags.parsed import ParsedSource, Place, SyntaxIssue
 
-Reader = Callable[[str, str], Written]
+Reader = Callable[[str, str], ParsedSource]
 _ENV: Final = re.compile(r"^([ \t]*)%(?:set_)?env[ \t]+([A-Za-z_]\w*)(?:[ \t]*=[ \t]*|[ \t]+)(.*)$")
 _SHELL: Final = re.compile(r"^([ \t]*)(?:!{1,2}|%sx[ \t]|%system[ \t])(.*)$")
 _MAGIC: Final = re.compile(r"^([ \t]*)(?:%\w.*|\?.*|[\w.]+\?{1,2}[ \t]*)$")
@@ -87,13 +87,13 @@ class Cells:
         )
 
 
-def read_notebook(text: str, where: str, reader: Callable[[str], Reader]) -> Written:
+def read_notebook(text: str, where: str, reader: Callable[[str], Reader]) -> ParsedSource:
     """All settings of the code cells; numbers of cells count all cells, from 1."""
     cells = Cells(where)
     for number, source in _sources(text, where):
         cells.add(number, source)
     if not cells.starts:
-        return Written(where=where, form="python")
+        return ParsedSource(where=where, form="python")
     found = [reader("python")("\n".join(cells.python), where)]
     if any(line.strip() for line in cells.shell):
         try:
@@ -101,7 +101,7 @@ def read_notebook(text: str, where: str, reader: Callable[[str], Reader]) -> Wri
         except InputError as failure:
             cells.unread.append(f"its shell commands: {failure.what}")
     given = tuple(replace(it, place=cells.place(it.place)) for one in found for it in one.given)
-    return Written(
+    return ParsedSource(
         where=where,
         form="python",
         given=given,
@@ -112,7 +112,7 @@ def read_notebook(text: str, where: str, reader: Callable[[str], Reader]) -> Wri
     )
 
 
-def _placed(slip: Slip, cells: Cells) -> Slip:
+def _placed(slip: SyntaxIssue, cells: Cells) -> SyntaxIssue:
     return replace(slip, place=cells.place(slip.place), why=cells.told(slip.why))
 
 

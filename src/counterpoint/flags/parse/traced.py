@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Final
 
 from counterpoint.core.errors import InputError
-from counterpoint.flags.written import Place
+from counterpoint.flags.parsed import Place
 
 _WORDS: Final = re.compile(r"(\s*)(\S+|$)")
 _LINE_END: Final = re.compile(r"\n")

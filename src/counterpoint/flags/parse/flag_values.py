@@ -1,0 +1,467 @@
+"""Values of variables as settings: flags split up, each with its place; faults are issues.
+
+Where XLA stops reading, reading stops: the flags behind it are in the issue, and no settings. A
+value that does not start with a dash names a file, as for XLA: an issue, until `with_files` puts
+the flags of the file in its place. Any other variable than XLA_FLAGS and LIBTPU_INIT_ARGS is one
+setting, of which the last counts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import takewhile
+from pathlib import Path
+from typing import Final
+
+from counterpoint.flags.named_files import ANYWHERE, Reach, read_regular
+from counterpoint.flags.parse.traced import HOLE, Traced, known
+from counterpoint.flags.parsed import (
+    COMMAND_LINE,
+    IssueKind,
+    Occurrence,
+    ParsedSource,
+    Place,
+    SyntaxIssue,
+)
+from counterpoint.flags.settings import FLAG_VARIABLES, Channel, is_setting
+from counterpoint.flags.xla_flags import (
+    DASHES,
+    LOOKS_LIKE_FLAG,
+    SPACE,
+    Word,
+    looks_like_file,
+    scan_unread,
+    scan_xla_flags,
+)
+
+_LOOKS_LIKE_NAME: Final = re.compile(r"(xla|megascale|tpu|tf)_\w+")
+_QUOTES: Final = "'\"`"
+_HIDDEN: Final = "(a word that is not shown)"
+_STOPS: Final = "XLA stops reading there, and what follows is lost in silence"
+_IS_NO_FILE: Final = (
+    "XLA takes a value that does not start with `-` for the name of a file, and ends the process"
+    " where there is none"
+)
+
+_OF_ONE_RUN: Final = re.compile(
+    r"COORDINATOR|ADDRESS|_PORT$|_IP$|PROCESS|VISIBLE|RANK|IFNAME|_DIR$|_PATH$|_IDS?$|IMAGE"
+)
+"""Names of places, which a script can only know when it runs: nothing to say about."""
+
+_WITH_DOTS: Final = re.compile(r"[-._A-Za-z][-._A-Za-z0-9]*")
+_LOOKS_ASSIGNED: Final = re.compile(r"\b([A-Z][A-Z0-9_]+)\+?=")
+_LOOKS_SET: Final = re.compile(r"\b([A-Z][A-Z0-9_]+)\+?[=:]|\bname: *[\"']?([A-Z][A-Z0-9_]+)")
+_HEAD: Final = re.compile(r"\s*(?:export\s+)?(XLA_FLAGS|LIBTPU_INIT_ARGS)\s*=\s*")
+_CONTINUED: Final = re.compile(r"[ \t]*\\\r?\n")
+
+
+@dataclass(slots=True)
+class Found:
+    """What was found so far, in order."""
+
+    given: list[Occurrence] = field(default_factory=list[Occurrence])
+    slips: list[SyntaxIssue] = field(default_factory=list[SyntaxIssue])
+    inherited: list[str] = field(default_factory=list[str])  # sentences on what is not read
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """Of what the value is read: its channel and its source.
+
+    `in_file`: it is what a file of flags holds, which names no other file. `hidden`: of words that
+    are no flags only the place is told.
+    """
+
+    where: str
+    channel: Channel = Channel.XLA_FLAGS
+    via: str = ""
+    in_file: bool = False
+    hidden: bool = False
+
+
+def read_flags(value: Traced, variable: Variable) -> Found:
+    """All flags of a value."""
+    found = Found()
+    start = value.text.lstrip(SPACE)
+    if not start:
+        return found
+    if (
+        variable.channel is Channel.XLA_FLAGS
+        and start[0] not in ("-", HOLE)
+        and not variable.in_file
+    ):
+        return _names_file(value, variable)
+    return _read_words(value, variable)
+
+
+def _read_words(value: Traced, variable: Variable) -> Found:
+    found = Found()
+    stray: list[Word] = []
+    for word in scan_xla_flags(value.text, where=str(value.place_at(0, variable.where))):
+        if word.flag or word.text.startswith(HOLE):
+            found.slips += _strays(value, stray, variable)
+            stray = []
+            _read_word(value, word, variable, found)
+        elif variable.channel is Channel.XLA_FLAGS:
+            found.slips.append(_stop(value, word, variable))
+            return found
+        else:
+            stray.append(word)
+    found.slips += _strays(value, stray, variable)
+    return found
+
+
+def _names_file(value: Traced, variable: Variable) -> Found:
+    """A value that XLA takes for a file's name; what looks like a flag is meant as one."""
+    name, place = value.text.strip(SPACE), value.place_at(0, variable.where)
+    if not value.known:
+        return Found(slips=[_needs_shell(value.shown.strip(SPACE), place, variable)])
+    meant = not looks_like_file(value.text) or _LOOKS_LIKE_NAME.fullmatch(name)
+    slip = SyntaxIssue(
+        kind=IssueKind.NAMES_FILE,
+        channel=variable.channel,
+        text=name,
+        why="a value without `--` names a file",
+        place=place,
+        otherwise=tuple(_read_words(value, variable).slips) if meant else (),
+    )
+    return Found(slips=[slip])
+
+
+def _read_word(value: Traced, word: Word, variable: Variable, found: Found) -> None:
+    shown = value.shown_between(word.at, word.end)
+    place = value.place_at(word.at, variable.where)
+    name, equals, inner = word.text.partition("=")
+    if slip := _slip(name, shown, place, variable):
+        found.slips.append(slip)
+        return
+    whole = HOLE not in word.text
+    if not whole:
+        found.slips.append(_needs_shell(shown, place, variable))
+        inner = shown.partition("=")[2]
+    found.given.append(
+        Occurrence(
+            channel=variable.channel,
+            name=name[2:],
+            value=inner if equals else None,
+            place=place,
+            text=shown,
+            via=variable.via,
+            known=whole,
+        )
+    )
+
+
+def _slip(name: str, shown: str, place: Place, variable: Variable) -> SyntaxIssue | None:
+    """What is wrong with a word before its equals sign, or None."""
+    if HOLE in name:
+        return _needs_shell(shown, place, variable)
+    if name == "--" or not name.startswith("--") or name.startswith("---"):
+        bare = shown.lstrip("-")
+        return SyntaxIssue(
+            kind=IssueKind.SINGLE_DASH,
+            channel=variable.channel,
+            text=_HIDDEN if variable.hidden else shown,
+            why="a flag starts with two dashes: XLA does not know this one, and ends the process",
+            place=place,
+            mend=f"--{bare}" if bare and not variable.hidden else None,
+        )
+    return None
+
+
+def _needs_shell(shown: str, place: Place, variable: Variable) -> SyntaxIssue:
+    return SyntaxIssue(
+        kind=IssueKind.UNKNOWABLE,
+        channel=variable.channel,
+        text=shown,
+        why="what it stands for is known only when the program is started",
+        place=place,
+    )
+
+
+def _stop(value: Traced, word: Word, variable: Variable) -> SyntaxIssue:
+    """The word at which XLA stops, with those beside it that are no flags, and the flags lost."""
+    rest = list(scan_unread(value.text, word.end))
+    dash = word.text[0] in DASHES
+    words = [word] if dash else [word, *takewhile(_is_plain, rest)]
+    shown = _shown(value, words, variable)
+    unread = Found()
+    for one in rest:
+        if one.flag:
+            _read_word(value, one, variable, unread)
+    return SyntaxIssue(
+        kind=IssueKind.DASH if dash else IssueKind.STRAY,
+        channel=variable.channel,
+        text=shown,
+        why=_why_stopped(value, word, variable),
+        place=value.place_at(word.at, variable.where),
+        mend=None if variable.hidden else _meant(shown, words),
+        lost=tuple(unread.given),
+    )
+
+
+def _is_plain(word: Word) -> bool:
+    return not word.flag and word.text[0] not in (*DASHES, HOLE)
+
+
+def _why_stopped(value: Traced, word: Word, variable: Variable) -> str:
+    first = not value.text[: word.at].strip(SPACE) and not variable.in_file
+    ends = _IS_NO_FILE if first else _STOPS
+    return f"{_looks(word.text)}: {ends}"
+
+
+def _looks(word: str) -> str:
+    if word[0] in DASHES:
+        return f"it starts with U+{ord(word[0]):04X}, which only looks like a dash"
+    if word[0] in _QUOTES:
+        return "it starts with a quote, not with `--`"
+    if word[0] == "#":
+        return "XLA knows no comments, and `#` starts no flag"
+    return "it does not start with `--`"
+
+
+def _shown(value: Traced, words: list[Word], variable: Variable) -> str:
+    if variable.hidden:
+        return _HIDDEN
+    return value.shown_between(words[0].at, words[-1].end)
+
+
+def _meant(shown: str, words: list[Word]) -> str | None:
+    """What words that are no flags were to be, where that is plain."""
+    if words[0].text[0] in DASHES:
+        return "--" + shown.lstrip("-" + DASHES)
+    bare = words[0].text.strip(_QUOTES)
+    if len(words) > 1:
+        return None
+    if LOOKS_LIKE_FLAG.match(bare) or _LOOKS_LIKE_NAME.fullmatch(bare):
+        return f"--{bare}"
+    return bare if bare.startswith("--") else None
+
+
+def _strays(value: Traced, words: list[Word], variable: Variable) -> Iterator[SyntaxIssue]:
+    """Words in another channel that are no flags: one slip for those that stand together."""
+    if not words:
+        return
+    shown = _shown(value, words, variable)
+    dash = words[0].text[0] in DASHES
+    yield SyntaxIssue(
+        kind=IssueKind.DASH if dash else IssueKind.STRAY,
+        channel=variable.channel,
+        text=shown,
+        why=_looks(words[0].text) + ": it is no flag",
+        place=value.place_at(words[0].at, variable.where),
+        mend=None if variable.hidden else _meant(shown, words),
+    )
+
+
+def of_others(name: str) -> bool:
+    """Whether it is a name such as `http.proxy`: nothing here reads it, and Kubernetes takes it."""
+    plain = name.replace("-", "_").replace(".", "_")
+    return plain != name and bool(_WITH_DOTS.fullmatch(name)) and not is_setting(plain)
+
+
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """One variable with the value it ends up with."""
+
+    name: str
+    value: Traced
+    via: str = ""
+    line: int | None = None  # where the value is empty
+
+
+def may_set(text: str, *, colon: bool = True) -> bool:
+    """Return whether a text that is not read has something in it that looks like a setting."""
+    pattern = _LOOKS_SET if colon else _LOOKS_ASSIGNED
+    return any(is_setting(next(filter(None, match.groups()))) for match in pattern.finditer(text))
+
+
+def write_up(assigned: Iterable[Assigned], where: str) -> Found:
+    """Settings and slips of all variables; what is not known of other people's is left out."""
+    found = Found()
+    for one in assigned:
+        channel = FLAG_VARIABLES.get(one.name)
+        if channel:
+            inner = read_flags(one.value, Variable(where, channel, one.via))
+            found.given += inner.given
+            found.slips += inner.slips
+            found.inherited += map(_inherited, one.value.inherits)
+        elif one.value.known:
+            found.given.append(_variable(one, where))
+        elif is_setting(one.name):
+            found.given.append(_variable(one, where))
+            inherited = one.value.shown in (f"${one.name}", f"${{{one.name}}}")
+            found.slips += (
+                [] if inherited or _OF_ONE_RUN.search(one.name) else [_known_later(one, where)]
+            )
+    return found
+
+
+def _inherited(one: tuple[str, int | None]) -> str:
+    name, line = one
+    place = f"line {line}: " if line else ""
+    return f"{place}what {name} holds before the program starts"
+
+
+def other_programs(
+    superseded: Iterable[Assigned], where: str, form: str
+) -> tuple[ParsedSource, ...]:
+    """Flags that a program of the source gets and the last one does not."""
+    found = (write_up([one], where) for one in superseded)
+    return tuple(
+        ParsedSource(
+            where=where,
+            form=form,
+            given=tuple(one.given),
+            slips=tuple(one.slips),
+            inherited=tuple(dict.fromkeys(one.inherited)),
+        )
+        for one in found
+        if one.given or one.slips
+    )
+
+
+def _variable(one: Assigned, where: str) -> Occurrence:
+    shown = one.value.shown
+    return Occurrence(
+        channel=Channel.ENVIRONMENT,
+        name=one.name,
+        value=shown,
+        place=_place(one, where),
+        text=f"{one.name}={shown}",
+        via=one.via,
+        known=one.value.known,
+    )
+
+
+def _known_later(one: Assigned, where: str) -> SyntaxIssue:
+    return SyntaxIssue(
+        kind=IssueKind.UNKNOWABLE,
+        channel=Channel.ENVIRONMENT,
+        text=f"{one.name}={one.value.shown}",
+        why="what it stands for is known only when the program is started",
+        place=_place(one, where),
+    )
+
+
+def _place(one: Assigned, where: str) -> Place:
+    place = one.value.place_at(0, where)
+    return Place(where, one.line) if one.line else place
+
+
+def read_flag_text(text: str, where: str) -> ParsedSource:
+    """All flags of a text, with their lines."""
+    head = _HEAD.match(text)
+    channel = FLAG_VARIABLES[head[1]] if head else Channel.XLA_FLAGS
+    value = text[head.end() :] if head else text
+    line = text.count("\n", 0, head.end()) + 1 if head else 1
+    bare = _unquoted(value)
+    line += value.count("\n", 0, value.find(bare)) if bare else 0
+    in_file = head is None and where != COMMAND_LINE
+    variable = Variable(where, channel, in_file=in_file)
+    found = read_flags(_without_backslashes(bare, line), variable)
+    return ParsedSource(
+        where=where, form="flags", given=tuple(found.given), slips=tuple(found.slips)
+    )
+
+
+def _unquoted(text: str) -> str:
+    bare = text.strip()
+    if len(bare) > 1 and bare[0] == bare[-1] and bare[0] in "'\"":
+        return bare[1:-1]
+    return bare
+
+
+def _without_backslashes(text: str, line: int) -> Traced:
+    """Line ends behind backslashes stay line ends, so that lines can be counted."""
+    return known(_CONTINUED.sub("\n", text), line)
+
+
+def with_files(
+    written: ParsedSource, reach: Reach, *, directory: Path | None = None, own: tuple[str, ...] = ()
+) -> ParsedSource:
+    """The same with the flags of named files; `directory` is where the process runs.
+
+    What stands in the places of `own` the user has said, and may name any file.
+    """
+    reach = replace(reach, start=directory or Path())
+    written = _within(written, reach, own)
+    found, unread = Found(given=list(written.given)), list(written.unread)
+    for slip in written.slips:
+        if slip.kind is not IssueKind.NAMES_FILE:
+            found.slips.append(slip)
+            continue
+        inner = _file(slip, written.reach_of(slip.place))
+        found.given += inner.given if inner else ()
+        found.slips += inner.slips if inner else (slip,)
+        if inner is None:
+            unread.append(_beyond(slip, reach))
+    return replace(
+        written,
+        given=tuple(found.given),
+        slips=tuple(found.slips),
+        unread=tuple(dict.fromkeys(unread)),
+        others=tuple(
+            with_files(one, reach, directory=directory, own=own) for one in written.others
+        ),
+    )
+
+
+def _within(written: ParsedSource, reach: Reach, own: tuple[str, ...]) -> ParsedSource:
+    anywhere = replace(ANYWHERE, start=reach.start)
+    return replace(written, reach=reach, own=dict.fromkeys(own, anywhere))
+
+
+def _file(slip: SyntaxIssue, reach: Reach) -> Found | None:
+    """What stands in the file; None where it may not be looked for."""
+    first = reach.first(slip.text)
+    for path in reach.places(slip.text):
+        try:
+            data = read_regular(path)
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError) as failure:
+            return Found(slips=[*slip.otherwise] or [_missing(slip, path, failure)])
+        text = data.decode(errors="replace")
+        variable = Variable(str(path), slip.channel, f"file {slip.text}", in_file=True, hidden=True)
+        return read_flags(known(text, 1), variable)
+    if slip.otherwise:
+        return Found(slips=[*slip.otherwise])
+    return Found(slips=[_missing(slip, first, None)]) if reach.holds(first) else None
+
+
+def _missing(slip: SyntaxIssue, path: Path, failure: OSError | ValueError | None) -> SyntaxIssue:
+    reason = getattr(failure, "strerror", None) or failure or "no such file"
+    why = f"a value without `--` names a file: {path} can't be read: {reason}"
+    return replace(slip, kind=IssueKind.MISSING_FILE, why=why)
+
+
+def _beyond(slip: SyntaxIssue, reach: Reach) -> str:
+    line = "" if slip.place.line is None else f" (line {slip.place.line})"
+    parent = reach.to_allow(slip.text)
+    return f"{slip.text}{line}: it does not lie beside the source; --allow {parent} has it read"
+
+
+def overwritten(
+    name: str, before: Traced, value: Traced, origin: str, place: Place, mend: str
+) -> SyntaxIssue | None:
+    """The issue with an assignment that throws flags away; `{start}` in `mend` is its start."""
+    variable = Variable(place.where, FLAG_VARIABLES[name])
+    if not before.text.lstrip().startswith("-") or value.text.startswith(before.text):
+        return None
+    after = {one.name for one in read_flags(value, variable).given}
+    lost = [one.name for one in read_flags(before, variable).given if one.name not in after]
+    if not lost:
+        return None
+    start = " ".join(value.shown.split(maxsplit=1)[:1])
+    flags = ", ".join(f"--{flag}" for flag in lost[:3]) + (", ..." if len(lost) > 3 else "")
+    return SyntaxIssue(
+        kind=IssueKind.OVERWRITTEN,
+        channel=FLAG_VARIABLES[name],
+        text=f"{name}={start}",
+        why=f"it throws away {origin}: {flags}",
+        place=place,
+        mend=mend.replace("{start}", start),
+    )

@@ -1,0 +1,236 @@
+"""What a command line hands to the program it starts, and how many processes and GPUs it asks for.
+
+`env NAME=value`, `srun --export`, `mpirun -x`, `docker run -e`, `bazel test --test_env`, and
+MaxText's own argument for compiler options.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from counterpoint.flags.parse.flag_values import Assigned, Variable, may_set, of_others, read_flags
+from counterpoint.flags.parse.script import Numbers, Script
+from counterpoint.flags.parse.traced import HOLE, Traced
+from counterpoint.flags.parsed import IssueKind
+from counterpoint.flags.settings import FLAG_VARIABLES, Channel, Layout
+
+_ASSIGNMENT: Final = re.compile(r"([A-Za-z_]\w*)=", re.ASCII)
+_SLURM: Final = ("srun", "sbatch", "salloc")
+_MPI: Final = ("mpirun", "mpiexec", "orterun", "prterun")
+_SHELLS: Final = ("bash", "sh", "zsh", "dash", "ksh")
+_PASS_ON: Final = {
+    **dict.fromkeys(_MPI, ("-x", "--env", "-genv")),
+    **dict.fromkeys(
+        ("docker", "podman", "singularity", "apptainer", "enroot", "kubectl"), ("-e", "--env")
+    ),
+    **dict.fromkeys(("bazel", "bazelisk", "blaze"), ("--test_env", "--action_env")),
+}
+"""The options by which a launcher passes a variable on."""
+_MAXTEXT: Final = "compile_xla_flags="
+QUIET: Final = frozenset(
+    (
+        *("echo", "printf", "cd", "pushd", "popd", "mkdir", "rm", "cp", "mv"),
+        *("ls", "cat", "date", "shift", "set", "shopt", "trap", "exit", "return"),
+        *("true", "false", ":", "sleep", "which", "type", "command", "ulimit", "umask", "module"),
+        *("chmod", "ln", "touch", "tee", "grep", "sed", "awk", "pip", "pip3", "uv", "git", "wget"),
+        *("curl", "tar", "nvidia-smi", "hostname", "ldconfig", "alias", "scontrol", "kill"),
+        *("basename", "dirname", "break", "continue", "umount", "mount", "apt-get"),
+    )
+)
+"""Commands that compute nothing on a GPU: flags set behind them come in time."""
+
+_SHORT: Final = {"-N": "nodes", "-n": "ntasks", "-c": "cpus-per-task", "-G": "gpus"}
+_MPI_NAMES: Final = {
+    **dict.fromkeys(("-np", "-n", "--np", "-c"), "ntasks"),
+    **dict.fromkeys(("-npernode", "--npernode", "-N", "-ppn", "--ppn"), "ntasks-per-node"),
+}
+_PER_NODE: Final = re.compile(r"ppr:(\d+):node")
+_COUNTS: Final = (
+    *("nodes", "ntasks", "ntasks-per-node", "cpus-per-task"),
+    *("gpus", "gpus-per-node", "gpus-per-task", "gres"),
+)
+
+
+@dataclass(slots=True)
+class Launch:
+    """One command, whose words are read into its script; `left` sets something not read here."""
+
+    script: Script
+    words: Sequence[tuple[Traced, int]]
+    texts: Sequence[str]
+    scripts: list[tuple[Traced, int]] = field(default_factory=list[tuple[Traced, int]])
+    left: list[str] = field(default_factory=list[str])
+    _taken: set[int] = field(default_factory=set[int])  # words that are read
+
+    def read(self) -> None:
+        """Take in what the command's own words set; the scripts in them are handed back."""
+        for index, text in enumerate(self.texts):
+            self._word(text.rpartition("/")[2], text, index)
+        self.left += (
+            text
+            for index, text in enumerate(self.texts)
+            if index not in self._taken and may_set(text, colon=False)
+        )
+
+    def _word(self, name: str, text: str, index: int) -> None:
+        behind = range(index + 1, len(self.words))
+        if name in (*_SLURM, *_PASS_ON) or name == "env":
+            self.script.variables.budget.spend_on(10 * len(behind), self.words[0][1])
+        if name == "env" and (index == 0 or self.texts[index - 1] not in QUIET):
+            self._env(behind)
+        elif name in _SLURM:
+            self.script.numbers += slurm_numbers(self.texts[index + 1 :])
+            self._export(behind)
+        elif name in _PASS_ON:
+            if name in _MPI:
+                self.script.numbers += _mpi_numbers(self.texts[index + 1 :])
+            self._options(behind, name)
+        elif name in _SHELLS:
+            self._shell(index)
+        elif text.startswith(_MAXTEXT):
+            self._maxtext(index)
+
+    def _give(self, index: int, name: str, value: Traced, via: str) -> None:
+        self._taken.add(index)
+        self.script.give(Assigned(name, value, via, self.words[index][1]))
+
+    def _shell(self, index: int) -> None:
+        for at in range(index + 1, min(index + 4, len(self.texts) - 1)):
+            if re.fullmatch(r"-[a-z]*c", self.texts[at]):
+                self._taken.add(at + 1)
+                self.scripts.append(self.words[at + 1])
+                return
+
+    def _env(self, behind: range) -> None:
+        """`env -u NAME NAME=value ...`, up to the program."""
+        skip = False
+        for index in behind:
+            value, _ = self.words[index]
+            name, equals, _ = value.text.partition("=")
+            if skip or value.text.startswith("-"):
+                skip = value.text in ("-u", "--unset", "-C")
+            elif HOLE in name:
+                self.left.append(value.shown)
+            elif not equals:
+                return
+            elif not of_others(name):  # an assignment for `env`, whatever the name
+                self._give(index, name, value.cut(len(name) + 1), "env")
+
+    def _options(self, behind: range, via: str) -> None:
+        """`-e NAME=value`, `--env=NAME=value`, `-x NAME=value`."""
+        options, before = _PASS_ON[via], ""
+        for index in behind:
+            value, _ = self.words[index]
+            option, _, rest = value.text.partition("=")
+            if before in options and (match := _ASSIGNMENT.match(value.text)):
+                self._give(index, match[1], value.cut(match.end()), f"{via} {before}")
+            elif option in options and (match := _ASSIGNMENT.match(rest)):
+                start = len(option) + 1 + match.end()
+                self._give(index, match[1], value.cut(start), f"{via} {option}")
+            before = value.text
+
+    def _export(self, behind: range) -> None:
+        """Slurm's `--export=ALL,NAME=value`: without ALL nothing else goes along."""
+        for index in behind:
+            value, line = self.words[index]
+            option, equals, rest = value.text.partition("=")
+            if option != "--export" or not equals:
+                continue
+            at, items = len(option) + 1, rest.split(",")
+            for item in items:
+                if match := _ASSIGNMENT.match(item):
+                    inner = value.cut(at + match.end(), at + len(item))
+                    self._give(index, match[1], inner, "srun --export")
+                elif item and (item.startswith("-") or not ("=" in item or item.isidentifier())):
+                    why = "Slurm ends a variable at the comma: what follows is lost"
+                    self.script.slip(IssueKind.STRAY, "XLA_FLAGS", item, why, line)
+                at += len(item) + 1
+            if "ALL" not in items:
+                self._dropped(value.shown, items, line)
+
+    def _dropped(self, shown: str, items: list[str], line: int) -> None:
+        """Exported flags that such an option keeps back."""
+        kept = {item.partition("=")[0] for item in items}
+        for name in FLAG_VARIABLES:
+            if name in self.script.exported and name not in kept and name in self.script.sets:
+                at = self.script.sets[name].line
+                why = f"without ALL, srun does not pass on what line {at} has exported"
+                mend = shown.replace("--export=", "--export=ALL,").replace(",NONE", "")
+                self.script.slip(IssueKind.OVERWRITTEN, name, shown, why, line, mend)
+
+    def _maxtext(self, index: int) -> None:
+        channel, via = Channel.COMPILER_OPTIONS, "MaxText compile_xla_flags"
+        value, _ = self.words[index]
+        found = read_flags(
+            value.cut(len(_MAXTEXT)), Variable(self.script.variables.where, channel, via)
+        )
+        self.script.options += found.given
+        self.script.slips += found.slips
+
+
+def slurm_numbers(words: Iterable[str]) -> Numbers:
+    """The counts among the words behind `#SBATCH` or `srun`."""
+    return _numbers(list(words), _SHORT)
+
+
+def _mpi_numbers(words: Sequence[str]) -> Numbers:
+    per_node = [("ntasks-per-node", int(it[1])) for it in map(_PER_NODE.match, words) if it]
+    return (*_numbers(list(words), _MPI_NAMES), *per_node)
+
+
+def layout_of(numbers: Numbers) -> Layout | None:
+    """What the counts come to; None where there are none."""
+    counts = dict(numbers)
+    hosts, tasks = counts.get("nodes"), counts.get("ntasks")
+    per_host = counts.get("ntasks-per-node")
+    if per_host is None and tasks and hosts and tasks % hosts == 0:
+        per_host = tasks // hosts
+    if hosts is None and tasks and per_host and tasks % per_host == 0:
+        hosts = tasks // per_host
+    layout = Layout(
+        hosts=hosts,
+        processes_per_host=per_host,
+        gpus_per_process=_gpus(counts, hosts, per_host),
+        cpus_per_process=counts.get("cpus-per-task"),
+    )
+    return None if layout == Layout() else layout
+
+
+def _gpus(counts: dict[str, int], hosts: int | None, per_host: int | None) -> int | None:
+    if "gpus-per-task" in counts:
+        return counts["gpus-per-task"]
+    on_host = counts.get("gpus-per-node")
+    if on_host is None and hosts and counts.get("gpus", 0) % hosts == 0:
+        on_host = counts.get("gpus", 0) // hosts or None
+    if on_host and per_host and on_host % per_host == 0:
+        return on_host // per_host
+    return None
+
+
+def _numbers(words: list[str], short: dict[str, str]) -> Numbers:
+    found: list[tuple[str, int]] = []
+    for word, following in zip(words, [*words[1:], ""], strict=False):
+        name, equals, value = word.partition("=")
+        if word[:2] in short and word[2:].isdigit():
+            name, value = short[word[:2]], word[2:]
+        elif name in short or name.startswith("--"):
+            name, value = short.get(name, name).removeprefix("--"), value if equals else following
+        else:
+            continue
+        number = _number(name, value)
+        if number is not None:
+            found.append(("gpus-per-node" if name == "gres" else name, number))
+    return tuple(found)
+
+
+def _number(name: str, value: str) -> int | None:
+    """The count in `8`, `2-2`, `gpu:8` or `gpu:h100:8`; None for a range, or another option."""
+    if name not in _COUNTS or (name == "gres" and "gpu" not in value):
+        return None
+    low, _, high = value.partition(",")[0].rpartition(":")[2].partition("-")
+    if not low.isdecimal() or (high and high != low):
+        return None
+    return int(low)

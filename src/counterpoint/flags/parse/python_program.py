@@ -1,0 +1,161 @@
+"""Program: what was found in a Python source so far, and where it makes JAX read its settings."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from counterpoint.flags.names import LIBTPU
+from counterpoint.flags.parse.flag_values import Assigned
+from counterpoint.flags.parse.python_values import Entries, Value, dotted, segment
+from counterpoint.flags.parse.traced import Traced
+from counterpoint.flags.parsed import Branch, IssueKind, Occurrence, Place, SyntaxIssue
+from counterpoint.flags.settings import FLAG_VARIABLES, Channel
+
+_FLAG_NAME: Final = re.compile(r"(?:xla|megascale)_[a-z0-9_]+")
+_USES_DEVICE: Final = re.compile(
+    r"jax\.(?:(?:numpy|random|lax|nn|scipy)\..*|(?:.*\.)?(?:devices|local_devices|device_count"
+    r"|local_device_count|default_backend|process_index|process_count|device_put|device_get"
+    r"|block_until_ready|make_mesh|make_array_from_callback))"
+)
+_NEEDS_NO_DEVICE: Final = ("dtype", "finfo", "iinfo", "result_type", "promote_types", "eval_shape")
+_SHOWN: Final = 60
+
+
+@dataclass(slots=True)
+class Program:
+    """What was found in the source so far."""
+
+    where: str
+    lines: list[str]
+    defined: frozenset[str]
+    environ: dict[str, Traced] = field(default_factory=dict[str, Traced])
+    set_at: dict[str, int] = field(default_factory=dict[str, int])
+    via: dict[str, str] = field(default_factory=dict[str, str])
+    given: list[Occurrence] = field(default_factory=list[Occurrence])
+    dicts: list[Occurrence] = field(
+        default_factory=list[Occurrence]
+    )  # flags in dicts of no known use
+    slips: list[SyntaxIssue] = field(default_factory=list[SyntaxIssue])
+    notes: dict[str, None] = field(default_factory=dict[str, None])  # in order, each once
+    unread: dict[str, None] = field(default_factory=dict[str, None])
+    branches: dict[int, Branch] = field(default_factory=dict[int, Branch])  # by line
+    apart: list[Assigned] = field(default_factory=list[Assigned])
+    """What functions and arms set that don't run together with the last one."""
+
+    def assigned(self, name: str) -> Assigned:
+        return Assigned(name, self.environ[name], self.via.get(name, ""), self.set_at[name])
+
+    def branch(self, line: int | None) -> Branch:
+        return self.branches.get(line or 0, ())
+
+    def leave(self, node: ast.expr | ast.stmt) -> None:
+        """List what may set something and was not read."""
+        text = segment(self.lines, node)
+        shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+        self.unread[f"line {node.lineno}: {shown}"] = None
+
+    def one(
+        self, channel: Channel, name: str, value: str, line: int, text: str, *, known: bool
+    ) -> Occurrence:
+        """A setting that is no variable."""
+        place = Place(self.where, line)
+        return Occurrence(
+            channel=channel, name=name, value=value, place=place, text=text, known=known
+        )
+
+    def entries(self, value: Entries, line: int) -> list[Occurrence]:
+        """The entries of a dict as compiler options."""
+        return [
+            self.one(
+                Channel.COMPILER_OPTIONS,
+                name,
+                inner.shown,
+                inner.line or line,
+                f'"{name}": {inner.shown}',
+                known=inner.known,
+            )
+            for name, inner in value.entries.items()
+            if isinstance(inner, Traced)
+        ]
+
+
+@dataclass(slots=True)
+class JaxUse:
+    """What JAX is called in a program, and the lines of its import and its first use.
+
+    JAX reads its own variables when it is imported, and XLA_FLAGS when it first needs a device.
+    """
+
+    imported: int = 0
+    used: int = 0
+    used_as: str = ""
+    names: dict[str, str] = field(default_factory=dict[str, str])
+
+    def see_import(self, node: ast.Import | ast.ImportFrom) -> None:
+        module = f"{node.module or ''}." if isinstance(node, ast.ImportFrom) else ""
+        for alias in node.names:
+            whole = module + alias.name
+            if whole.partition(".")[0] == "jax":
+                self.imported = self.imported or node.lineno
+                plain = not (alias.asname or module)
+                self.names["jax" if plain else alias.asname or alias.name] = (
+                    "jax" if plain else whole
+                )
+
+    def see_call(self, node: ast.Call) -> None:
+        name = self.full_name(node.func)
+        harmless = name.rpartition(".")[2] in _NEEDS_NO_DEVICE
+        if not self.used and not harmless and _USES_DEVICE.fullmatch(name):
+            self.used, self.used_as = node.lineno, ast.unparse(node.func)
+
+    def too_late(self, name: str, value: Traced, place: Place) -> SyntaxIssue | None:
+        """The issue with a variable that has been read before: it is set nowhere."""
+        if self.used and name in FLAG_VARIABLES:
+            why, mend = f"line {self.used} (`{self.used_as}`) has made XLA read it already", None
+        elif self.imported and name.startswith(("JAX_", "JAXLIB_")):
+            why = f"JAX has read it when it was imported, in line {self.imported}"
+            mend = f'jax.config.update("{name.lower()}", ...)'
+        else:
+            return None
+        return SyntaxIssue(
+            kind=IssueKind.TOO_LATE,
+            channel=FLAG_VARIABLES.get(name, Channel.ENVIRONMENT),
+            text=f"{name}={value.shown}",
+            why=why,
+            place=place,
+            mend=mend,
+        )
+
+    def full_name(self, node: ast.expr) -> str:
+        """`jax.numpy.zeros` of `jnp.zeros`."""
+        head, dot, rest = dotted(node).partition(".")
+        return self.names.get(head, head) + dot + rest
+
+
+def flag_entries(value: Entries) -> Entries | None:
+    """The flags among the entries: several such names, or one that is known."""
+    from counterpoint.flags.catalogue import history  # takes long, and needed for these only
+
+    found: dict[str, Value] = {
+        name: inner
+        for name, inner in value.entries.items()
+        if _FLAG_NAME.fullmatch(name)
+        and isinstance(inner, Traced)
+        and not inner.text.lstrip().startswith("-")
+    }
+    known = (name.startswith(LIBTPU) or history(name) is not None for name in found)
+    return Entries(found) if len(found) > 1 or any(known) else None
+
+
+def for_their_chip(given: Iterable[Occurrence]) -> Iterator[Occurrence]:
+    """The same, with TPUs' flags where libtpu reads them; those of both with them, if alone."""
+    every = list(given)
+    gpu = any(one.name.startswith("xla_gpu_") for one in every)
+    tpu = any(one.name.startswith(LIBTPU) for one in every) and not gpu
+    for one in every:
+        libtpu = tpu or one.name.startswith(LIBTPU)
+        yield replace(one, channel=Channel.LIBTPU_INIT_ARGS) if libtpu else one

@@ -1,0 +1,279 @@
+"""What a Python expression comes to, as far as it is made of constants; nothing is run.
+
+Texts with their lines, lists, and dicts. Names count that were bound to such a value before;
+anything else is a hole in the text.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+from counterpoint.flags.parse.traced import (
+    Budget,
+    Traced,
+    inherited,
+    joined,
+    known,
+    located,
+    unknown,
+)
+
+_ROWS: Final = 4
+_BITS: Final = 64
+_ARITHMETIC: Final[dict[type[ast.operator], Callable[[int, int], int]]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+}
+
+Value: TypeAlias = "Traced | Items | Entries"
+
+
+@dataclass(slots=True)
+class Items:
+    """A list or tuple of values."""
+
+    items: list[Value] = field(default_factory=list["Value"])
+
+
+@dataclass(slots=True)
+class Entries:
+    """A dict with texts for keys; `open` where more may be in it."""
+
+    entries: dict[str, Value] = field(default_factory=dict[str, "Value"])
+    open: bool = False
+
+    def take(self, other: Value) -> None:
+        """Put another dict in; of anything else nobody knows what is in it."""
+        if isinstance(other, Entries):
+            self.entries |= other.entries
+        self.open = self.open or may_hold_more(other)
+
+
+@dataclass(slots=True)
+class Evaluator:
+    """The lines, and the names bound so far; `environ` holds what the program has set."""
+
+    lines: Sequence[str]
+    environ: Mapping[str, Traced]
+    budget: Budget
+    names: dict[str, Value] = field(default_factory=dict[str, "Value"])
+    _found: dict[ast.expr, Value] = field(default_factory=dict[ast.expr, "Value"])
+
+    def value(self, node: ast.expr) -> Value:
+        """A value, with holes where it is not known; as it was when the node was come to."""
+        if node not in self._found:
+            found = self._value(node)
+            size = found.size if isinstance(found, Traced) else len(_inside(found))
+            self.budget.spend_on(size, node.lineno)
+            self._found[node] = found
+        return self._found[node]
+
+    def text(self, node: ast.expr) -> Traced:
+        """A value as text."""
+        value = self.value(node)
+        return value if isinstance(value, Traced) else self._hole(node)
+
+    def key(self, node: ast.expr) -> str | None:
+        """A text, if all of it is known."""
+        value = self.value(node)
+        return value.text if isinstance(value, Traced) and value.known else None
+
+    def _value(self, node: ast.expr) -> Value:
+        readers: dict[type[ast.expr], Callable[[Any], Value]] = {
+            ast.Constant: self._constant,
+            ast.Name: lambda name: self.names.get(name.id) or self._hole(name),
+            ast.JoinedStr: lambda node: joined(map(self._formatted, node.values)),
+            ast.BinOp: self._sum,
+            ast.BoolOp: self._either,
+            ast.List: self._items,
+            ast.Tuple: self._items,
+            ast.Dict: self._dict,
+            ast.Call: self._call,
+            ast.Subscript: self._subscript,
+        }
+        return readers.get(type(node), self._hole)(node)
+
+    def _hole(self, node: ast.expr) -> Traced:
+        return unknown(segment(self.lines, node), node.lineno)
+
+    def _constant(self, node: ast.Constant) -> Traced:
+        if not isinstance(node.value, str):
+            return known(str(node.value), node.lineno)
+        return located(node.value, self.lines, node.lineno, node.end_lineno or node.lineno)
+
+    def _formatted(self, part: ast.expr) -> Traced:
+        if not isinstance(part, ast.FormattedValue):
+            return self.text(part)
+        plain = part.conversion < 0 and part.format_spec is None
+        return self.text(part.value) if plain else self._hole(part.value)
+
+    def _sum(self, node: ast.BinOp) -> Value:
+        if (number := _number(node)) is not None:
+            return known(str(number), node.lineno)
+        if not isinstance(node.op, ast.Add):
+            return self._hole(node)
+        left, right = self.value(node.left), self.value(node.right)
+        if isinstance(left, Items) and isinstance(right, Items):
+            return Items([*left.items, *right.items])
+        return self.text(node.left) + self.text(node.right)
+
+    def _either(self, node: ast.BoolOp) -> Value:
+        """`os.environ.get("XLA_FLAGS") or ""`: what stands first is inherited."""
+        first, *others = node.values
+        before = self.value(first)
+        inherits = isinstance(before, Traced) and not before.text
+        if not inherits or isinstance(node.op, ast.And) or len(others) != 1:
+            return self._hole(node)
+        return self.text(first) + self.text(others[0])
+
+    def _items(self, whole: ast.List | ast.Tuple) -> Items:
+        items: list[Value] = []
+        for node in whole.elts:
+            inner = self.value(node.value) if isinstance(node, ast.Starred) else None
+            if isinstance(inner, Items):
+                items += inner.items
+            else:
+                items.append(self._hole(node) if inner else self.value(node))
+        return Items(items)
+
+    def _dict(self, node: ast.Dict) -> Entries:
+        found = Entries()
+        for key, value in zip(node.keys, node.values, strict=True):
+            inner = self.value(value)
+            if key is None:  # **other
+                found.take(inner)
+            elif (name := self.key(key)) is not None:
+                found.entries[name] = inner
+            else:
+                found.open = True
+        return found
+
+    def entries(self, node: ast.Call) -> Entries:
+        """The arguments of `dict(other, NAME=value, **another)` and `.update(...)`."""
+        found = Entries()
+        for value in (*node.args, *(word.value for word in node.keywords if word.arg is None)):
+            found.take(self.value(value))
+        found.entries |= {word.arg: self.value(word.value) for word in node.keywords if word.arg}
+        return found
+
+    def _call(self, node: ast.Call) -> Value:  # noqa: PLR0911 - one for each function
+        name, function = dotted(node.func), node.func
+        if name == "dict":
+            return self.entries(node)
+        if name in ("str", "list") and len(node.args) == 1 and not node.keywords:
+            return self.value(node.args[0])
+        if name == "shlex.split" and node.args:
+            return Items([self.value(node.args[0])])
+        if not isinstance(function, ast.Attribute):
+            return self._hole(node)
+        if function.attr == "join" and len(node.args) == 1:
+            return self._joined(function, node)
+        if function.attr in ("get", "getenv", "setdefault") and node.args:
+            return self._get(function, node)
+        if function.attr in ("strip", "copy") and not node.args:
+            return self.value(function.value)
+        if function.attr == "split" and not node.args:
+            return Items([self.value(function.value)])
+        return self._hole(node)
+
+    def _joined(self, function: ast.Attribute, node: ast.Call) -> Value:
+        items, separator = self.value(node.args[0]), self.key(function.value)
+        if not isinstance(items, Items) or separator is None:
+            return self._hole(node)
+        texts = [one for one in items.items if isinstance(one, Traced)]
+        return joined(texts, separator) if len(texts) == len(items.items) else self._hole(node)
+
+    def _get(self, function: ast.Attribute, node: ast.Call) -> Value:
+        """`os.environ.get("XLA_FLAGS", "")`: what was set here before, else what it inherits."""
+        key = self.key(node.args[0])
+        if key is None:
+            return self._hole(node)
+        if key in self.environ:
+            return self.environ[key]
+        own = is_environ(function.value)
+        default = self.value(node.args[1]) if len(node.args) > 1 else Traced()
+        if isinstance(default, Traced) and default.text == "None":
+            default = Traced()
+        if _holds_flags(key) and isinstance(default, Traced) and (own or not default.text):
+            return inherited(key, node.lineno) + default
+        return default if len(node.args) > 1 and own else self._hole(node)
+
+    def _subscript(self, node: ast.Subscript) -> Value:
+        key = self.key(node.slice)
+        if key is None:
+            return self._hole(node)
+        if is_environ(node.value):
+            before = inherited(key, node.lineno) if _holds_flags(key) else self._hole(node)
+            return self.environ.get(key) or before
+        whole = self.value(node.value)
+        if isinstance(whole, Entries) and key in whole.entries:
+            return whole.entries[key]
+        return self.environ.get(key) or self._hole(node)
+
+
+def _inside(value: Items | Entries) -> list[Value]:
+    return value.items if isinstance(value, Items) else list(value.entries.values())
+
+
+def _holds_flags(name: str) -> bool:
+    return name.endswith(("_FLAGS", "_ARGS"))
+
+
+def _number(node: ast.expr) -> int | None:
+    """`64 * 1024 * 1024`."""
+    match node:
+        case ast.Constant(value=int(value)) if not isinstance(value, bool):
+            return value
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _ARITHMETIC:
+            one, other = _number(left), _number(right)
+            if one is None or other is None:
+                return None
+            number = _ARITHMETIC[type(op)](one, other)
+            return number if abs(number) < 1 << _BITS else None
+        case _:
+            return None
+
+
+def segment(lines: Sequence[str], node: ast.expr | ast.stmt) -> str:
+    """An expression as it is written, on one line, and not all of it where it is long."""
+    last = node.end_lineno or node.lineno
+    rows = [line.encode() for line in lines[node.lineno - 1 : min(last, node.lineno + _ROWS)]]
+    if last < node.lineno + _ROWS:
+        rows[-1] = rows[-1][: node.end_col_offset]
+    rows[0] = rows[0][node.col_offset :]
+    return " ".join(b" ".join(rows).decode(errors="replace").split())
+
+
+def dotted(node: ast.expr) -> str:
+    """`os.environ.get` of an attribute, or nothing."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        before = dotted(node.value)
+        return f"{before}.{node.attr}" if before else ""
+    return ""
+
+
+def is_environ(node: ast.expr) -> bool:
+    """Return whether an expression is the environment of the own process."""
+    return dotted(node).rpartition(".")[2] in ("environ", "environb", "os")
+
+
+def stands_for_environ(value: Value) -> bool:
+    """Return whether a value is the environment that the program finds, or a copy of it."""
+    shown = value.shown if isinstance(value, Traced) else ""
+    return shown.removesuffix(".copy()") in ("os.environ", "environ")
+
+
+def may_hold_more(value: Value) -> bool:
+    """Return whether a value may hold settings that are not known."""
+    if isinstance(value, Entries):
+        return value.open
+    if isinstance(value, Traced) and value.shown == "None":
+        return False
+    return not stands_for_environ(value)

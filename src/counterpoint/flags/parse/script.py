@@ -1,0 +1,240 @@
+"""What a shell script has set so far, what it has thrown away, and what there is to say of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from counterpoint.flags.parse.flag_values import (
+    Assigned,
+    other_programs,
+    overwritten,
+    write_up,
+)
+from counterpoint.flags.parse.shell_values import Doubt, Variables
+from counterpoint.flags.parse.traced import Traced, known, unknown
+from counterpoint.flags.parsed import IssueKind, Occurrence, ParsedSource, Place, SyntaxIssue
+from counterpoint.flags.settings import FLAG_VARIABLES, Layout, is_setting
+
+_SHOWN: Final = 60
+
+Numbers = tuple[tuple[str, int], ...]
+"""Counts by the names of Slurm's long options; the last one of a name counts."""
+
+Branch = tuple[tuple[int, int], ...]
+"""Blocks one is in: the number of each, and which of its arms."""
+
+
+@dataclass(slots=True)
+class Block:
+    """An `if`, `case` or loop that is open."""
+
+    kind: str
+    number: int
+    arm: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Set:
+    """Where a variable got its value, and how many programs had been started before."""
+
+    line: int
+    branch: Branch
+    program: int
+
+
+@dataclass(slots=True)
+class Script:
+    """Variables and open blocks of a script, and what there is to say of it."""
+
+    variables: Variables
+    exported: set[str] = field(default_factory=set[str])
+    exports_all: bool = False
+    bare: set[str] = field(default_factory=set[str])  # given as lines of flags, by no assignment
+    sets: dict[str, Set] = field(default_factory=dict[str, Set])
+    for_command: dict[str, Assigned] = field(default_factory=dict[str, Assigned])
+    options: list[Occurrence] = field(default_factory=list[Occurrence])
+    slips: list[SyntaxIssue] = field(default_factory=list[SyntaxIssue])
+    notes: dict[str, None] = field(default_factory=dict[str, None])  # in order, each once
+    unread: dict[str, None] = field(default_factory=dict[str, None])
+    superseded: list[Assigned] = field(default_factory=list[Assigned])
+    """Flags of other programs and branches than the last."""
+    numbers: Numbers = ()
+    programs: int = 0
+    fixed: set[str] = field(default_factory=set[str])  # that do not take what they are given
+    handed: int = 0  # the line where XLA_FLAGS is handed over as LIBTPU_INIT_ARGS
+    blocks: list[Block] = field(default_factory=list[Block])
+    opened: int = 0
+
+    def assign(
+        self, name: str, value: Traced, line: int, *, adds: bool = False, exported: bool = False
+    ) -> None:
+        """Set a variable, or add to it."""
+        before = self.variables.values.get(name, Traced())
+        value = unknown(f"${name}", line) if name in self.fixed else value
+        if adds:
+            value = self._added(name, value, line)
+        elif name in FLAG_VARIABLES:
+            self._may_overwrite(name, before, value, line)
+        self.variables.arrays.pop(name, None)
+        keeps = bool(self.blocks and before.known and before.text and not value.known)
+        self.variables.condition(name, self._doubt(line, keeps=keeps))
+        if keeps:
+            return
+        self.variables.values.pop(name, None)
+        self.variables.values[name] = value
+        branch = tuple((block.number, block.arm) for block in self.blocks)
+        self.sets[name] = Set(line, branch, self.programs)
+        if exported or self.exports_all:
+            self.exported.add(name)
+
+    def _doubt(self, line: int, *, keeps: bool) -> Doubt | None:
+        if not self.blocks:
+            return None
+        if keeps:
+            return (0, "perhaps set anew: read with the value from before", line)
+        kind = self.blocks[-1].kind.removesuffix(" arm")
+        return (self.blocks[0].number, f"set within `{kind}`: read as if it ran", line)
+
+    def _added(self, name: str, value: Traced, line: int) -> Traced:
+        """What a variable holds behind `NAME+=value`."""
+        before = self.variables.values.get(name, Traced())
+        if name not in self.variables.values and name not in self.bare:
+            before = self.variables.inherited(name, line)
+            if self.variables.certain and name not in FLAG_VARIABLES:
+                before = unknown(f"${name}", line)
+        space = known(" ", line) if name in self.bare and before.text else Traced()
+        return self.variables.budget.spend(before + space + value, line)
+
+    def enter(self, kind: str) -> Block:
+        """Open a block."""
+        self.opened += 1
+        self.blocks.append(Block(kind, self.opened))
+        return self.blocks[-1]
+
+    def forget(self, name: str, line: int) -> None:
+        """Take a variable out."""
+        self.variables.values.pop(name, None)
+        self.variables.arrays.pop(name, None)
+        self.exported.discard(name)
+        if self.blocks:
+            self.variables.doubtful[name] = (0, "perhaps unset", line)
+
+    def inherit(self, name: str) -> None:
+        """A variable that was set before the script started."""
+        self.sets[name] = Set(self.variables.values[name].line or 0, (), 0)
+        self.exported.add(name)
+
+    def leave(self, line: int, text: str) -> None:
+        """List a part that was not read though it may set something."""
+        text = " ".join(text.split())
+        shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+        self.unread[f"line {line}: {shown}" if line else shown] = None
+
+    def outside_quotes(self, word: str, line: int) -> None:
+        """A flag behind a space that is not in quotes: the shell takes it for something else."""
+        why = "it is not in quotes: for the shell the value ends at the space before it"
+        self.slip(IssueKind.STRAY, "XLA_FLAGS", word, why, line)
+
+    def slip(
+        self,
+        kind: IssueKind,
+        variable: str,
+        text: str,
+        why: str,
+        line: int,
+        mend: str | None = None,
+    ) -> None:
+        """Say what does not do what it seems to."""
+        channel, place = FLAG_VARIABLES[variable], Place(self.variables.where, line or None)
+        self.slips.append(
+            SyntaxIssue(kind=kind, channel=channel, text=text, why=why, place=place, mend=mend)
+        )
+
+    def give(self, one: Assigned) -> None:
+        """A variable for one command only; of several commands, the last counts."""
+        line = one.line or 0
+        for used in sorted(self.variables.used) if is_setting(one.name) else ():
+            if used in self.variables.doubtful:
+                self.variables.doubt(used, self.variables.doubtful[used])
+        if one.name in FLAG_VARIABLES:
+            before = self.variables.values.get(one.name, Traced())
+            self._may_overwrite(one.name, before, one.value, line)
+            earlier = self.for_command.get(one.name)
+            if earlier and earlier.value.text != one.value.text:
+                self.superseded.append(earlier)
+                self.notes[
+                    f"line {line}: another {one.name} for this command than that of line"
+                    f" {earlier.line}: each is checked by itself"
+                ] = None
+        self.for_command[one.name] = one
+
+    def _may_overwrite(self, name: str, before: Traced, value: Traced, line: int) -> None:
+        """Flags that were set before and are not any more: an issue, if no program had them."""
+        at = self.sets.get(name)
+        if at is None:
+            return
+        self.variables.budget.spend(before, line)
+        origin = f"what line {at.line} has set" if at.line else "what is inherited"
+        place, mend = (
+            Place(self.variables.where, line or None),
+            f'{name}="${{{name}}} {{start}} ..."',
+        )
+        slip = overwritten(name, before, value, origin, place, mend)
+        here = {block.number: block.arm for block in self.blocks}
+        apart = any(here.get(number, arm) != arm for number, arm in at.branch)
+        if slip and (apart or self.programs > at.program):
+            self.superseded.append(Assigned(name, before, line=at.line))
+            said = "set in several branches: each is checked by itself"
+            said = said if apart else "set anew for what is started behind it"
+            self.notes[f"line {line}: {name} is {said}"] = None
+        elif slip:
+            self.slips.append(slip)
+
+    # What it comes to.
+
+    def assigned(self, *, every: bool = False) -> Iterator[Assigned]:
+        """What a program that is started last would find of the script's own variables.
+
+        `every`: without any export, all of them are meant.
+        """
+        exports = bool(self.exported - self.bare)
+        for name, value in self.variables.values.items():
+            at = self.sets.get(name)
+            if at is None or name in self.for_command:
+                continue
+            if name not in self.exported and (exports or not every):
+                if not is_setting(name) or (exports and name not in FLAG_VARIABLES):
+                    continue
+                if (exports or self.programs) and not self.handed:
+                    self.notes[f"line {at.line}: {name} is set and not exported"] = None
+            if (
+                name == "XLA_FLAGS"
+                and self.handed
+                and "LIBTPU_INIT_ARGS" not in self.variables.values
+            ):
+                said = f"{name} is handed over as LIBTPU_INIT_ARGS, read as such"
+                self.notes[f"line {self.handed}: {said}"] = None
+                yield Assigned("LIBTPU_INIT_ARGS", value, f"${name}", line=at.line or None)
+                continue
+            yield Assigned(name, value, line=at.line or None)
+        yield from self.for_command.values()
+
+    def parsed(self, form: str, layout: Layout | None) -> ParsedSource:
+        """All of it."""
+        found = write_up(self.assigned(), self.variables.where)
+        for text in self.variables.doubts():
+            self.notes[text] = None
+        slips = sorted([*self.slips, *found.slips], key=lambda slip: slip.place.line or 0)
+        return ParsedSource(
+            where=self.variables.where,
+            form=form,
+            given=(*found.given, *self.options),
+            slips=tuple(slips),
+            layout=layout,
+            notes=tuple(self.notes),
+            unread=tuple(self.unread),
+            inherited=tuple(dict.fromkeys(found.inherited)),
+            others=other_programs(self.superseded, self.variables.where, form),
+        )

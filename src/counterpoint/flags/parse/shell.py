@@ -1,0 +1,450 @@
+"""A shell script: what it has set when it ends, followed statement by statement and never run.
+
+Assignments, exports, appends, arrays, `${NAME:-default}`, `NAME=value command`, and what `if`,
+`case` and loops hold, read as if it ran and said to be. Everything else that may set something
+(functions, heredocs, `eval`, other files) is listed as not read; a value that only a shell could
+work out, such as arithmetic or a command's output, is a hole.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from counterpoint.flags.parse.flag_values import (
+    Assigned,
+    may_set,
+)
+from counterpoint.flags.parse.launcher import QUIET, Launch, layout_of, slurm_numbers
+from counterpoint.flags.parse.script import Numbers, Script
+from counterpoint.flags.parse.shell_values import Variables
+from counterpoint.flags.parse.shell_words import (
+    Kind,
+    Lexer,
+    Token,
+    as_tokens,
+    has_braces,
+)
+from counterpoint.flags.parse.traced import (
+    Budget,
+    Traced,
+    joined,
+    known,
+)
+from counterpoint.flags.parsed import ParsedSource
+
+_ASSIGNMENT: Final = re.compile(r"([A-Za-z_]\w*)(\[[^]]*\])?(\+?)=", re.ASCII)
+_NAME: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_HANDED: Final = re.compile(r"""LIBTPU_INIT_ARGS\+?=['"\\]*\$\{?XLA_FLAGS\b""")
+"""In a text for another shell: the flags are for libtpu."""
+_SBATCH: Final = re.compile(r"^#SBATCH[ \t]+([^\n]*)", re.MULTILINE)
+_DECLARE: Final = ("export", "declare", "typeset", "readonly", "local")
+_ODD: Final = frozenset("inluc")
+"""Options by which a variable holds another value than it is given."""
+_OPENING: Final = {"if": "if", "for": "for", "select": "for", "while": "while", "until": "while"}
+_CLOSING: Final = ("fi", "done", "esac")
+_ENDS: Final = {
+    "{": "}",
+    "(": ")",
+    "case": "esac",
+    "if": "fi",
+    **dict.fromkeys(("for", "select", "while", "until"), "done"),
+}
+_BETWEEN: Final = ("then", "do", "!", "time", "{", "}", "elif", "else", "coproc")
+_REDIRECTIONS: Final = (">", ">>", ">|", "&>", "&>>", "<", "<<<", "<&", ">&")
+_FILLS: Final = ("read", "mapfile", "readarray", "getopts", "let", "printf", "wait")
+"""Commands whose words name variables that they set."""
+_SHELLS: Final = ("bash", "sh", "zsh", "dash", "ksh")
+_DEEPEST: Final = 4
+_NAMED: Final = 3
+
+
+@dataclass(slots=True)
+class Reader:
+    """Follows the statements of a script, whose variables it sets."""
+
+    script: Script
+    _functions: set[str] = field(default_factory=set[str])
+    _touched: dict[str, int] = field(default_factory=dict[str, int])  # what functions may set
+    _depth: int = 0
+    _tokens: Sequence[Token] = ()
+    _at: int = 0
+
+    def read(self, text: str, line: int = 1) -> None:
+        """Follow a text to its end."""
+        lexer = Lexer(text, self.script.variables.where, line)
+        self.follow(list(lexer.tokens()))
+        for odd in lexer.odd:
+            self.script.leave(odd, "a command in brackets with `case` or `<<`")
+
+    def follow(self, tokens: Sequence[Token]) -> None:
+        """What statements set, on top of what there is."""
+        outer = (self._tokens, self._at, len(self.script.blocks))
+        self._tokens, self._at = tokens, 0
+        before = "\n"
+        while self._at < len(tokens):
+            words, operator = self._statement()
+            sure = all(_ASSIGNMENT.match(word.text) or word.text in _DECLARE for word in words)
+            doubts = [one for one in (before, operator) if one in ("|", "|&")]
+            doubts += [before] if before in ("||", "&&") else []
+            doubts += [operator] if operator == "&" else []
+            if doubts:
+                self._maybe(words, doubts[0])
+            else:
+                self._run(words)
+            before = "\n" if operator == "&&" and sure else operator
+        del self.script.blocks[outer[2] :]
+        self._tokens, self._at, _ = outer
+
+    def _maybe(self, words: list[Token], operator: str) -> None:
+        """A statement that may not run (`a || b`), or not in this shell (`a | b`)."""
+        depth = len(self.script.blocks)
+        self.script.enter(operator)
+        block = self.script.blocks[-1]
+        self._run(words)
+        if block in self.script.blocks[depth:]:
+            self.script.blocks.remove(block)
+
+    def _statement(self) -> tuple[list[Token], str]:
+        """The words up to the next operator, and that; what is written to files is left out."""
+        words: list[Token] = []
+        while self._at < len(self._tokens):
+            token = self._tokens[self._at]
+            self._at += 1
+            if not token.operator:
+                words.append(token)
+                if not self.script.handed and _HANDED.search(token.text, 1):
+                    self.script.handed = token.line
+                if token.text == "[[" and len(words) == 1:
+                    self._past("]]")
+                continue
+            if token.text in _REDIRECTIONS:
+                self._at += 1
+                continue
+            if may_set(token.body):
+                self.script.leave(token.line, "the text of a heredoc")
+            return self._operator(token, words)
+        return words, "\n"
+
+    def _operator(self, token: Token, words: list[Token]) -> tuple[list[Token], str]:
+        """Take in what an operator opens or closes."""
+        kind = self.script.blocks[-1].kind if self.script.blocks else ""
+        if token.text == "(" and len(words) == 1 and self._next_is(")"):
+            self._define(words[0].text, token.line)
+            return [], "\n"
+        if kind == "case" and token.text in (")", "|", "(") and self._in_pattern(words):
+            return [], "\n"
+        if token.text == "(":
+            self.script.enter("( )")
+        elif token.text == ")" and kind == "( )":
+            self._run(words)
+            self.script.blocks.pop()
+            return [], "\n"
+        elif token.text in (";;", ";&", ";;&") and self.script.blocks:
+            self._run(words)
+            self.script.blocks[-1].arm += 1
+            self.script.blocks[-1].kind = "case"
+            return [], "\n"
+        return words, token.text
+
+    def _in_pattern(self, words: list[Token]) -> bool:
+        """`case` stands before its patterns; behind one, it is an arm."""
+        if self._tokens[self._at - 1].text == ")":
+            if words and words[0].text == "esac":
+                self.script.blocks.pop()
+            else:
+                self.script.blocks[-1].kind = "case arm"
+        return True
+
+    def _past(self, text: str) -> None:
+        while self._at < len(self._tokens):
+            self._at += 1
+            if self._tokens[self._at - 1].text == text:
+                return
+
+    def _next_is(self, text: str) -> bool:
+        return self._at < len(self._tokens) and self._tokens[self._at].text == text
+
+    def _define(self, name: str, line: int) -> None:
+        """Pass over a function, and remember what a call of it may change."""
+        opened: list[str] = []
+        begun, sets, start, previous = False, False, True, ""
+        self._functions.add(name)
+        while self._at < len(self._tokens) and not (begun and not opened):
+            token = self._tokens[self._at]
+            self._at += 1
+            if not begun and token.text in ("(", ")", "\n") and not self._opens_body(token):
+                continue
+            begun = True
+            if token.text in _ENDS and (token.operator or start):
+                opened.append(_ENDS[token.text])
+            elif opened and token.text == opened[-1] and (token.operator or start):
+                opened.pop()
+            sets = sets or may_set(token.text) or may_set(token.body)
+            if match := _ASSIGNMENT.match(token.text):
+                self._touched[match[1]] = line
+            elif previous in (*_DECLARE, *_FILLS, "unset", "for") and _NAME.fullmatch(token.text):
+                self._touched[token.text] = line
+            start = token.operator or token.text in _BETWEEN
+            previous = "" if token.operator else previous or token.text
+        if sets:
+            self.script.leave(line, f"the function {name}")
+
+    def _opens_body(self, token: Token) -> bool:
+        """Return whether it is the bracket of a body in a subshell, not that of `name()`."""
+        return token.text == "(" and not self._next_is(")")
+
+    def _run(self, words: list[Token]) -> None:
+        self.script.variables.used = set()
+        words = self._past_keywords(words)
+        if not words:
+            return
+        first = words[0].text
+        if first == "function" and len(words) > 1:
+            self._define(words[1].text, words[0].line)
+        elif first.startswith("(("):
+            self.script.variables.computed(first, words[0].line)
+        elif first in ("[[", "[", "test"):
+            return
+        elif first in _DECLARE:
+            self._declare(words)
+        elif first == "unset":
+            for word in words[1:]:
+                self.script.forget(word.text, word.line)
+        elif first == "set":
+            self._set_options([word.text for word in words[1:]])
+        elif first.startswith("--"):
+            self._flags(words)
+        else:
+            self._command(words)
+
+    def _past_keywords(self, words: list[Token]) -> list[Token]:
+        for index, word in enumerate(words):
+            if word.text in _OPENING:
+                self.script.enter(_OPENING[word.text])
+                if word.text in ("for", "select"):
+                    for name in words[index + 1 : index + 2]:
+                        self.script.variables.lose(name.text, name.line)
+                    return []
+            elif word.text == "case":
+                self.script.enter("case")
+                return []
+            elif word.text in _CLOSING:
+                self.script.blocks = self.script.blocks[:-1]
+            elif word.text in ("elif", "else") and self.script.blocks:
+                self.script.blocks[-1].arm += 1
+            elif word.text not in _BETWEEN:
+                return words[index:]
+        return []
+
+    def _set_options(self, words: list[str]) -> None:
+        if any(re.fullmatch(r"-[a-z]*a[a-z]*", word) for word in words) or "allexport" in words:
+            self.script.exports_all = "+o" not in words
+        elif any(re.fullmatch(r"\+[a-z]*a[a-z]*", word) for word in words):
+            self.script.exports_all = False
+
+    def _declare(self, words: list[Token]) -> None:
+        if words[0].text == "local":  # functions are not read, and elsewhere it sets nothing
+            return
+        readonly = ["-r"] if words[0].text == "readonly" else []
+        options = [
+            *readonly,
+            *(word.text for word in words[1:] if re.fullmatch(r"[-+][A-Za-z]+", word.text)),
+        ]
+        exported = words[0].text == "export" or any("x" in option for option in options)
+        odd = bool(set("".join(options)) & _ODD)
+        for word in words[1:]:
+            if word.text in options:
+                continue
+            match = _ASSIGNMENT.match(word.parts[0].text) if word.parts else None
+            if match and not match[2]:
+                self._assign(word, match, exported=exported and "+x" not in options)
+                if odd or has_braces(word):
+                    self.script.variables.lose(match[1], word.line)
+                self.script.fixed |= {match[1]} if odd or "-r" in options else set()
+            elif word.text.startswith("--"):
+                self.script.outside_quotes(word.text, word.line)
+            elif not _NAME.fullmatch(word.text):
+                self.script.leave(word.line, f"{words[0].text} {word.text}")
+            elif exported and not {"-n", "+x"} & set(options):
+                self.script.exported.add(word.text)
+            elif exported:
+                self.script.exported.discard(word.text)
+                self.script.sets.pop(word.text, None)
+
+    def _assign(self, word: Token, match: re.Match[str], *, exported: bool) -> None:
+        name, line = match[1], word.line
+        parts = word.behind(match.end())
+        if match[2]:  # one element of an array
+            self.script.variables.lose(name, line)
+        elif any(part.kind is Kind.ELEMENT for part in parts):
+            elements = self.script.variables.elements(parts)
+            if match[3]:
+                earlier = self.script.variables.arrays.get(name) or [
+                    *filter(None, [self.script.variables.values.get(name)])
+                ]
+                elements = [*earlier, *elements]
+            self.script.variables.budget.spend_on(sum(one.size for one in elements), line)
+            first = elements[0] if elements else Traced()
+            self.script.assign(name, first, line, exported=exported)
+            self.script.variables.arrays[name] = elements
+        else:
+            if match[3] and name in self.script.variables.arrays:
+                self.script.variables.lose(name, line)
+            self.script.assign(
+                name,
+                self.script.variables.expand(parts),
+                line,
+                adds=bool(match[3]),
+                exported=exported,
+            )
+
+    def _flags(self, words: list[Token]) -> None:
+        """Flags that stand in a line of their own, as in notes; XLA takes their quotes off."""
+        if not words[0].text.startswith(("--xla", "--megascale")):
+            return
+        value = joined(
+            (
+                self.script.variables.expand(word.parts) if "$" in word.text or "`" in word.text
+                else known(word.text, word.line)
+                for word in words
+            ),
+            " ",
+        )  # fmt: skip
+        self.script.bare.add("XLA_FLAGS")
+        self.script.assign("XLA_FLAGS", value, words[0].line, adds=True, exported=True)
+
+    def _command(self, words: list[Token]) -> None:
+        """A command with the assignments before it; these stay where no command follows."""
+        matches = [_ASSIGNMENT.match(word.text) for word in words]
+        count = next((at for at, match in enumerate(matches) if match is None), len(words))
+        if count == len(words):
+            for word, match in zip(words, matches, strict=True):
+                if match:
+                    self._assign(word, match, exported=False)
+            return
+        if count and words[count].text in (*_DECLARE, "eval", "source", ".", "unset"):
+            self.script.leave(words[0].line, " ".join(word.text for word in words))
+            return
+        overlay = [
+            Assigned(
+                match[1], self.script.variables.expand(word.behind(match.end())), line=word.line
+            )
+            for word, match in zip(words[:count], matches, strict=False)
+            if match
+        ]
+        used, self.script.variables.used = self.script.variables.used, set()
+        words = words[count:]
+        if overlay and words[0].text.startswith("--xla"):
+            self.script.outside_quotes(words[0].text, words[0].line)
+        values = [(one, word.line) for word in words for one in self.script.variables.words(word)]
+        if values:
+            self.script.variables.used, used = used, self.script.variables.used
+            self._start(values, overlay, used)
+
+    def _start(
+        self, words: list[tuple[Traced, int]], overlay: list[Assigned], used: set[str]
+    ) -> None:
+        """A command: `used` are the variables in its words, not those before it."""
+        texts = [value.shown for value, _ in words]
+        name, line = texts[0].rpartition("/")[2], words[0][1]
+        if name in (*_FILLS, "source", ".", "eval"):
+            self._builtin(name, texts, line)
+        if name in (*_FILLS, *QUIET, "source", ".", "eval"):
+            return
+        for one in overlay:
+            self.script.give(one)
+        self.script.variables.used = used
+        launch = Launch(self.script, words, texts)
+        launch.read()
+        if texts[0] in self._functions:
+            for lost in self._touched.keys() & self.script.variables.values.keys():
+                self.script.variables.lose(lost, self._touched[lost])
+        for script, at in launch.scripts:
+            self._nested(script, at)
+        for text in launch.left:
+            self.script.leave(line, text)
+        self.script.programs += 1
+
+    def _builtin(self, name: str, texts: list[str], line: int) -> None:
+        """A command of the shell's own that sets variables."""
+        if name in _FILLS:
+            for text in texts[1:]:
+                self.script.variables.lose(text.partition("=")[0].rstrip("+-"), line)
+        elif texts[1:] and texts[1] != "set":
+            self.script.leave(line, " ".join(texts))
+
+    def _nested(self, script: Traced, line: int) -> None:
+        """What stands behind `bash -c`, which finds the variables of its command, too."""
+        self._depth += 1
+        if not script.known or self._depth > _DEEPEST:
+            self.script.leave(line, f"bash -c {script.shown}")
+        else:
+            values, arrays = self.script.variables.values, self.script.variables.arrays
+            self.script.variables.budget.spend_on(len(script.text) // 4, line)
+            own = {name: one.value for name, one in self.script.for_command.items()}
+            self.script.variables.values, self.script.variables.arrays = values | own, {}
+            lexer = Lexer(script.text, self.script.variables.where, script.line or line)
+            self.follow(list(lexer.tokens()))
+            for name, value in self.script.variables.values.items():
+                if value is not own.get(name):
+                    values[name] = value
+            self.script.variables.values, self.script.variables.arrays = values, arrays
+        self._depth -= 1
+
+
+def read_shell(
+    text: str,
+    where: str,
+    *,
+    line: int = 1,
+    before: Mapping[str, Traced] | None = None,
+    whole: bool = False,
+    budget: Budget | None = None,
+) -> ParsedSource:
+    """What programs started by a script are given. `before`: the environment it finds."""
+    variables = Variables(where, budget or Budget(where), dict(before or {}), whole=whole)
+    script = Script(variables)
+    for name in before or {}:
+        script.inherit(name)
+    numbers: Numbers = ()
+    for match in _SBATCH.finditer(text):
+        try:
+            words = shlex.split(match[1], comments=True)
+        except ValueError:
+            words = match[1].split()
+        numbers += slurm_numbers(words)
+    Reader(script).read(text, line)
+    return _parsed(script, numbers)
+
+
+def _parsed(script: Script, numbers: Numbers = ()) -> ParsedSource:
+    """All of it; `numbers` are those of the job around the script."""
+    layout = layout_of((*numbers, *script.numbers))
+    return script.parsed("slurm" if numbers else "shell", layout)
+
+
+def read_words(
+    words: Sequence[str], where: str, before: Mapping[str, Traced], script: tuple[str, str] | None
+) -> ParsedSource:
+    """A command in words, and the shell script (name and text) that it starts."""
+    outer = Script(Variables(where, Budget(where), dict(before), whole=True))
+    for name in before:
+        outer.inherit(name)
+    Reader(outer).follow(as_tokens(words))
+    if script is None:
+        return _parsed(outer)
+    name, text = script
+    given = {one.name: one.value for one in outer.assigned()}
+    parsed, inner = _parsed(outer), read_shell(text, name, before=given, whole=True)
+    return replace(
+        inner,
+        given=(*inner.given, *outer.options),
+        slips=(*outer.slips, *inner.slips),
+        layout=inner.layout or parsed.layout,
+        notes=(*parsed.notes, *inner.notes),
+        unread=(*parsed.unread, *inner.unread),
+    )

@@ -1,0 +1,185 @@
+"""What the words of a shell script come to, under the variables that it has set itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from counterpoint.flags.parse.shell_words import Kind, Lexer, Part, Token, has_braces
+from counterpoint.flags.parse.traced import Budget, Traced, inherited, joined, known, unknown
+from counterpoint.flags.settings import FLAG_VARIABLES, is_setting
+
+_NAME: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_BRACED: Final = re.compile(
+    r"\$\{([A-Za-z_]\w*)(\[[@*]\])?(?:(:?[-=+?])(.*))?\}", re.DOTALL | re.ASCII
+)
+_BARE: Final = re.compile(r"\$(?:\w+|\{\w+\})", re.ASCII)
+_COMPUTED: Final = re.compile(
+    r"([A-Za-z_]\w*)\s*(?:(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--)|(?:\+\+|--)(\w+)"
+)
+"""A name that arithmetic changes."""
+_NAMED: Final = 3
+
+Doubt = tuple[int, str, int]
+"""The number of a block, what is doubtful, and the line."""
+
+
+@dataclass(slots=True)
+class Variables:
+    """Variables, arrays, and why their values are doubtful.
+
+    `certain`: a default is not taken for a variable that may be set elsewhere. `whole`: nothing
+    else is in the environment. `used` are the names that the statement refers to.
+    """
+
+    where: str
+    budget: Budget
+    values: dict[str, Traced] = field(default_factory=dict[str, Traced])
+    certain: bool = False
+    whole: bool = False
+    arrays: dict[str, list[Traced]] = field(default_factory=dict[str, list[Traced]])
+    used: set[str] = field(default_factory=set[str])
+    doubtful: dict[str, Doubt] = field(default_factory=dict[str, Doubt])
+    """Variables that a block sets, or that are made of such."""
+    found: dict[tuple[int, str], dict[tuple[int, str], None]] = field(
+        default_factory=dict[tuple[int, str], dict[tuple[int, str], None]]
+    )
+    """Settings with their lines, by the block they stand in and what is doubtful of them."""
+
+    def words(self, word: Token) -> list[Traced]:
+        """What a word of a command becomes: elements of an array, and `$NAME` without quotes."""
+        (only,) = word.parts if len(word.parts) == 1 else (None,)
+        match = _BRACED.fullmatch(only.text) if only else None
+        if only and match and only.quoted and match[2] == "[@]" and match[1] in self.arrays:
+            return self.arrays[match[1]] if not match[3] else [unknown(word.text, word.line)]
+        if has_braces(word):
+            return [unknown(word.text, word.line)]
+        value = self.expand(word.parts)
+        if only is None or only.quoted or not (_BARE.fullmatch(only.text) or "[" in only.text):
+            return [value]
+        return [value.cut(*found.span()) for found in re.finditer(r"\S+", value.text)]
+
+    def expand(self, parts: Sequence[Part]) -> Traced:
+        """The value of a word."""
+        values = [self._part(part) for part in parts]
+        value = values[0] if len(values) == 1 else joined(values)
+        return self.budget.spend(value, value.line)
+
+    def _part(self, part: Part) -> Traced:  # noqa: PLR0911 - one for each form
+        if part.kind is Kind.TEXT:
+            return known(part.text, part.line)
+        if part.kind is Kind.HOLE:
+            if part.text.startswith("$(("):
+                self.computed(part.text, part.line)
+            return unknown(part.text, part.line)
+        match = _BRACED.fullmatch(part.text)
+        if match is None and part.text.startswith("${"):
+            return unknown(part.text, part.line)
+        name = match[1] if match else part.text[1:]
+        operator = (match[3] or "") if match else ""
+        value = self.values.get(name)
+        self.used.add(name)
+        if match and match[2]:
+            value = joined(self.arrays[name], " ") if name in self.arrays else value
+            value = value if "IFS" not in self.values else unknown(part.text, part.line)
+        if value is None:
+            return self._unset(name, operator, part)
+        empty = operator.startswith(":") and not value.text
+        if not operator or not value.known:
+            return value if not operator.endswith("+") else unknown(part.text, part.line)
+        if operator.endswith("+"):
+            return Traced() if empty else self._operand(part)
+        return self._operand(part) if empty and not operator.endswith("?") else value
+
+    def _unset(self, name: str, operator: str, part: Part) -> Traced:
+        """A variable that the script has not set; flags that it inherits are checked elsewhere."""
+        line, flags = part.line, name in FLAG_VARIABLES
+        before = self.inherited(name, line)
+        if self.certain and not flags:
+            return unknown(part.text, line)
+        if operator[-1:] not in ("-", "=", "+"):
+            return before if flags else unknown(part.text, line)
+        value = self._operand(part)
+        if value.text and not self.whole and (is_setting(name) or "--xla" in value.text):
+            why = "taken as unset: the default counts"
+            self.found.setdefault((0, why), {})[line, name] = None
+        if operator.endswith("+"):
+            return before
+        if operator.endswith("="):
+            self.values[name] = value
+        return before + value
+
+    def inherited(self, name: str, line: int) -> Traced:
+        if name not in FLAG_VARIABLES or self.whole:
+            return Traced()
+        return inherited(name, line)
+
+    def _operand(self, part: Part) -> Traced:
+        match = _BRACED.fullmatch(part.text)
+        text = (match[4] or "") if match else ""
+        if len(text) > 1 and text[0] == text[-1] and text[0] not in text[1:-1] and text[0] in "\"'":
+            if text[0] == "'" and part.quoted:
+                return unknown(part.text, part.line)
+            if text[0] == "'":
+                return known(text[1:-1], part.line)
+            text = text[1:-1]
+        elif '"' in text or (not part.quoted and set("'\\~") & set(text)):
+            return unknown(part.text, part.line)
+        return self.expand(Lexer(text, self.where, part.line).operand())
+
+    def elements(self, parts: list[Part]) -> list[Traced]:
+        elements: list[Traced] = []
+        inner: list[Part] = []
+        for part in parts:
+            if part.kind is not Kind.ELEMENT:
+                inner.append(part)
+                continue
+            if inner:
+                elements += self.words(
+                    Token("".join(it.text for it in inner), part.line, tuple(inner))
+                )
+            inner = []
+        return elements
+
+    def lose(self, name: str, line: int) -> None:
+        """From here on nobody knows what a variable holds."""
+        if _NAME.fullmatch(name):
+            self.arrays.pop(name, None)
+            if name in self.values or not is_setting(name):
+                self.values[name] = unknown(f"${name}", line)
+
+    def computed(self, text: str, line: int) -> None:
+        for match in _COMPUTED.finditer(text):
+            self.lose(match[1] or match[2], line)
+
+    def condition(self, name: str, own: Doubt | None) -> None:
+        """Remember what is doubtful of a value: its block, and the variables it is made of."""
+        parts = {it: self.doubtful[it] for it in sorted(self.used) if it in self.doubtful}
+        self.doubtful.pop(name, None)
+        if own:
+            self.doubtful[name] = own
+        for used, doubt in parts.items():
+            if is_setting(name):
+                self.doubt(used, doubt)
+            else:
+                self.doubtful.setdefault(name, doubt)
+        if is_setting(name) and name in self.doubtful:
+            self.doubt(name, self.doubtful[name])
+
+    def doubt(self, name: str, doubt: Doubt) -> None:
+        number, why, line = doubt
+        self.found.setdefault((number, why), {})[line, name] = None
+
+    def doubts(self) -> Iterator[str]:
+        """One note for each block and reason: a script may have one `if` around everything."""
+        for (_, why), places in self.found.items():
+            lines = sorted({line for line, _ in places})
+            names = list(dict.fromkeys(name for _, name in places))
+            between = " and " if len(lines) == 2 else " to "
+            ends = dict.fromkeys((str(lines[0]), str(lines[-1])))
+            start = f"line{'s' * (len(lines) > 1)} {between.join(ends)}"
+            rest = len(names) - _NAMED
+            listed = ", ".join(names[:_NAMED]) + (f" and {rest} more" if rest > 0 else "")
+            yield f"{start}: {listed} {'is' if len(names) == 1 else 'are'} {why}"

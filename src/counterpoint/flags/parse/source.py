@@ -1,0 +1,398 @@
+"""The entry of the room: settings as they stand somewhere, read with their places.
+
+    a file, `-`, flags as text      read_source    recognizes the form, or is told it
+    a text that is already there    read_text
+    an environment                  read_variables (`--env`, a Run), read_process (`pid:123`)
+    a command in words              read_command
+
+Readers are tolerant: a fault becomes a SyntaxIssue, so that the rest can still be checked. Only
+what is not text, or can't be parsed as a whole, is an error. To apply settings, use load_settings.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from counterpoint.core.errors import InputError, UsageError
+from counterpoint.flags.named_files import (
+    ANYWHERE,
+    LARGEST,
+    LARGEST_SOURCE,
+    Reach,
+    beside,
+    read_regular,
+)
+from counterpoint.flags.parse.flag_values import Assigned, read_flag_text, with_files, write_up
+from counterpoint.flags.parse.traced import known
+from counterpoint.flags.parsed import COMMAND_LINE, ENVIRONMENT, ParsedSource, Place
+from counterpoint.flags.settings import is_setting
+
+if TYPE_CHECKING:
+    from counterpoint.flags.advice.recipe import Recipe
+
+_NOWHERE: Final = Reach()
+_MOST_SETTINGS: Final = 5_000
+_PROCESS: Final = re.compile(r"pid:(\d+)")
+_MEANT: Final = re.compile(
+    r"\s*(?:-\S|[\N{HYPHEN}-\N{EM DASH}\N{MINUS SIGN}]|['\"]\s*--|(?:export\s+)?[A-Za-z_]\w*=)"
+)
+"""What begins so is meant, not named; a file's name wins where there is one."""
+FORMS: Final = (
+    "flags",
+    "shell",
+    "slurm",
+    "python",
+    "yaml",
+    "env",
+    "toml",
+    "docker",
+    "notebook",
+    "text",
+)
+"""What a source can be told to be."""
+ALIASES: Final = {"bash": "shell", "k8s": "yaml", "compiler_options": "python"}
+"""Forms that are written under another name than the one under which they are read."""
+
+_SUFFIXES: Final = {
+    **dict.fromkeys((".sh", ".bash", ".zsh", ".ksh"), "shell"),
+    **dict.fromkeys((".sbatch", ".slurm", ".sub", ".job"), "shell"),
+    **dict.fromkeys((".yaml", ".yml", ".tpl"), "yaml"),
+    **dict.fromkeys((".md", ".rst", ".log", ".html", ".adoc"), "text"),
+    ".py": "python",
+    ".ipynb": "notebook",
+    ".toml": "toml",
+}
+_DOCKER_FILE: Final = re.compile(r"(?:docker|container)file(?:[.-][\w.-]+)?$", re.IGNORECASE)
+_DOCKER: Final = re.compile(r"\A(?:[ \t\r]*+(?:#[^\n]*+)?\n|ARG [^\n]*+\n)*+FROM[ \t]+[\w.${/-]")
+_SOURCED: Final = re.compile(
+    r"^[ \t]*(?:export|set|unset|source|\.|echo|if|declare)\s|\\[ \t]*$"
+    r"|^[ \t]*\w+=(?:\"[^\"\n]*|'[^'\n]*)$",
+    re.MULTILINE,
+)
+"""What a shell understands and an env file of docker's does not."""
+_COMMENTS: Final = re.compile(r"\A(?:[ \t]*+(?:#[^\n]*+)?\n)*+")
+_ALL_FLAGS: Final = re.compile(
+    r"\s*(?!---\s)(?:[-\N{HYPHEN}-\N{EM DASH}\N{MINUS SIGN}]+\w|['\"]\s*--|(?:xla|tf)_\w+)"
+)
+_ASSIGNED: Final = re.compile(r"^[ \t]*(?:#|export |[A-Z_]+=)", re.MULTILINE)
+_PROGRAM: Final = re.compile(
+    r"^[ \t]*(?:import \w|from [\w.]+ import |os\.environ|jax\.config|@|def \w+\(|class \w"
+    r"|\w*compiler_options\w*[ \t]*(?::[^=\n]+)?=|\w+[ \t]*=\s*\{\s*(['\"])[\w.-]+\1\s*:)",
+    re.MULTILINE,
+)
+_YAML: Final = re.compile(r"^(?:---|apiVersion:|kind:|[\w.-]+:(?:[ \t].*)?$)", re.MULTILINE)
+_TOML: Final = re.compile(r"^\[(?:xla_flags|env)\]\s*$", re.MULTILINE)
+_SCRIPT: Final = re.compile(
+    r"^[ \t]*(?:#!.*sh\b|#SBATCH|export |unset |set -"
+    r"|(?:\w++=\S*+[ \t]++)*+(?:srun|mpirun|python3?|env)\s)",
+    re.MULTILINE,
+)
+_BY_CONTENT: Final = (
+    *(("docker", _DOCKER), ("toml", _TOML)),
+    *(("shell", _SCRIPT), ("python", _PROGRAM)),
+)
+_SET_LINE: Final = re.compile(r"(?:export[ \t]+)?[A-Za-z_]\w*=")
+_SET_QUOTED: Final = re.compile(r"[A-Za-z_]\w*\+?=(?:['\"$(]|\S*$)")
+
+
+def read_source(
+    source: str | Path,
+    *,
+    form: str | None = None,
+    version: str | None = None,
+    chip: str | None = None,
+    allowed: Iterable[Path] = (),
+) -> ParsedSource:
+    """What a source says: a file, `-`, `pid:123`, a recipe, or flags as they stand.
+
+    `form` forces one of FORMS instead of recognizing it. `version` and `chip` are those for which
+    a recipe is read. Files that the source names are read where they lie beside it, or in an
+    `allowed` directory.
+    """
+    reach = Reach().with_allowed(allowed)
+    _check_form(form)
+    if isinstance(source, str):
+        if source == "-":
+            data = sys.stdin.buffer.read(LARGEST_SOURCE + 1)
+            if len(data) > LARGEST_SOURCE:
+                raise InputError(f"stdin: more than {LARGEST_SOURCE >> 20} MiB")
+            return read_text(_decoded(data, "stdin"), "stdin", form=form, reach=reach)
+        if match := _PROCESS.fullmatch(source):
+            return read_process(int(match[1]))
+        if _MEANT.match(source) and not _is_file(Path(source)):
+            return _in_line(read_text(source, COMMAND_LINE, form=form, reach=ANYWHERE))
+        if not source.strip():
+            raise UsageError("an empty text: no settings", next="name a file, or flags in quotes")
+        if recipe := named_recipe(source):
+            from counterpoint.flags.parse.files import write_recipe
+
+            return write_recipe(recipe, version, chip)
+    path = Path(source)
+    text = _decoded(_content(path), str(path))
+    return read_text(text, str(path), form=form, reach=beside(path).with_allowed(allowed))
+
+
+def named_recipe(source: str) -> Recipe | None:
+    """The recipe of this name; a file of the same name comes first."""
+    if not re.fullmatch(r"[\w.-]+", source) or Path(source).is_file():
+        return None
+    from counterpoint.flags.advice.recipe import recipes  # takes long, and needed for names only
+
+    return recipes().get(source)
+
+
+def read_text(
+    text: str, where: str, *, form: str | None = None, reach: Reach = _NOWHERE
+) -> ParsedSource:
+    """What a text says; `where` is its name, by whose suffix the form is known, too."""
+    _check_form(form)
+    guessed = form is None
+    form = ALIASES.get(form, form) if form else sniff(text, where)
+    if len(text) > (LARGEST_SOURCE if form == "notebook" else LARGEST):
+        raise InputError(f"{where}: more than {LARGEST >> 20} MiB of text: no settings")
+    try:
+        written = with_files(_reader(form)(text, where), reach)
+    except RecursionError:
+        raise InputError(
+            f"{where}: nested too deep to be read", next="--form text finds flags in any text"
+        ) from None
+    for program in written.programs:  # the rules look at each, and would take minutes
+        if len(program.given) > _MOST_SETTINGS:
+            raise InputError(
+                f"{where}: {len(program.given)} settings: no more than {_MOST_SETTINGS} of one"
+                " program are looked at",
+                next="name the file that sets the flags of one program",
+            )
+    if guessed and form == "shell" and (line := _comment_in_flags(text)):
+        note = (
+            f"line {line} is a comment: if XLA_FLAGS names this file, XLA stops reading there"
+            " (--form flags reads it so)"
+        )
+        written = replace(written, notes=(*written.notes, note))
+    if written.given or written.slips or written.unread:
+        return written
+    from counterpoint.flags.parse.document import mentions
+
+    return replace(written, unread=mentions(text, prose=form == "text"))
+
+
+def _comment_in_flags(text: str) -> int | None:
+    """The line of the first comment in a text that is all flags: a shell takes it away, XLA not."""
+    lines = [line.lstrip() for line in text.splitlines()]
+    if not all(line.startswith(("--", "#")) for line in lines if line) or "--" not in text:
+        return None
+    return next((at for at, line in enumerate(lines, 1) if line.startswith("#")), None)
+
+
+def read_variables(
+    variables: Mapping[str, str],
+    where: str = ENVIRONMENT,
+    *,
+    form: str = "environment",
+    directory: Path | None = None,
+    reach: Reach = ANYWHERE,
+) -> ParsedSource:
+    """What an environment says. `directory` is where its process runs: a flag file lies there.
+
+    Variables that set nothing about training (PATH, HOME) are left out.
+    """
+    assigned = [
+        Assigned(name, known(value)) for name, value in variables.items() if is_setting(name)
+    ]
+    found = write_up(assigned, where)
+    written = ParsedSource(
+        where=where, form=form, given=tuple(found.given), slips=tuple(found.slips)
+    )
+    return with_files(written, reach, directory=directory)
+
+
+def read_process(pid: int) -> ParsedSource:
+    """What the environment of a running process said when it started, as Linux keeps it."""
+    path = Path(f"/proc/{pid}/environ")
+    try:
+        data = path.read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        raise UsageError(
+            f"pid:{pid}: no such process",
+            why="a process is named by its number on this machine",
+            next="pgrep -af python",
+        ) from None
+    except PermissionError:
+        raise InputError(
+            f"pid:{pid}: its environment may not be read",
+            why="only its owner and root may",
+            next=f"ask as its owner, e.g. sudo cat {path}",
+        ) from None
+    except OSError as failure:
+        raise InputError(f"pid:{pid}: can't be read: {failure.strerror or failure}") from None
+    try:
+        directory = Path(f"/proc/{pid}/cwd").readlink()
+    except OSError:
+        directory = None
+    entries = data.decode(errors="replace").split("\0")
+    variables = dict(entry.split("=", 1) for entry in entries if "=" in entry)
+    return read_variables(variables, f"pid:{pid}", form="process", directory=directory)
+
+
+def read_command(
+    words: Sequence[str], inherited: Mapping[str, str], *, allowed: Iterable[Path] = ()
+) -> ParsedSource:
+    """What a command would get: the environment, and `NAME=value` before it, also behind `env`.
+
+    A command that starts with a shell script or a Slurm job is read as that script, too.
+    """
+    from counterpoint.flags.parse.shell import read_words
+
+    before = {
+        name: known(value, where=ENVIRONMENT)
+        for name, value in inherited.items()
+        if is_setting(name)
+    }
+    written = read_words(words, COMMAND_LINE, before, _script(words))
+    reach = beside(Path(written.where)).with_allowed(allowed)
+    return with_files(written, reach, own=(COMMAND_LINE, ENVIRONMENT))
+
+
+def _script(words: Sequence[str]) -> tuple[str, str] | None:
+    """Name and text of the shell script that is started, if one is."""
+    for word in words:
+        try:
+            text = read_regular(Path(word)).decode()
+        except (OSError, ValueError):
+            continue
+        if sniff(text, word) == "shell":
+            return word, text
+    return None
+
+
+def _in_line(written: ParsedSource) -> ParsedSource:
+    """A text of one line has no lines to name."""
+    places = [one.place for one in (*written.given, *written.slips)]
+    if any(place.line != 1 for place in places if place.where == COMMAND_LINE):
+        return written
+    place = Place(COMMAND_LINE)
+    given = (replace(one, place=place) if one.place.where == COMMAND_LINE else one
+             for one in written.given)  # fmt: skip
+    slips = (
+        replace(one, place=place, lost=tuple(replace(it, place=place) for it in one.lost))
+        if one.place.where == COMMAND_LINE
+        else one
+        for one in written.slips
+    )
+    return replace(written, given=tuple(given), slips=tuple(slips))
+
+
+def _reader(form: str) -> Callable[[str, str], ParsedSource]:  # noqa: PLR0911 - one for each form
+    """Loaded when used: yaml and ast cost time at every start."""
+    match form:
+        case "shell" | "slurm":
+            from counterpoint.flags.parse.shell import read_shell
+
+            return read_shell
+        case "python":
+            from counterpoint.flags.parse.python import read_python
+
+            return read_python
+        case "yaml":
+            from counterpoint.flags.parse.manifest import read_yaml
+
+            return read_yaml
+        case "env" | "toml" | "docker":
+            from counterpoint.flags.parse.files import read_docker, read_env_file, read_toml
+
+            return {"env": read_env_file, "toml": read_toml, "docker": read_docker}[form]
+        case "flags":
+            return read_flag_text
+        case "notebook":
+            from counterpoint.flags.parse.notebook import read_notebook
+
+            return partial(read_notebook, reader=_reader)
+        case _:
+            from counterpoint.flags.parse.document import read_document
+
+            return partial(read_document, reader=_reader, sniff=sniff)
+
+
+def _check_form(form: str | None) -> None:
+    if form is not None and form not in (*FORMS, *ALIASES):
+        raise UsageError(f"--form {form}: no such form", why=f"the forms are {', '.join(FORMS)}")
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # a name too long, or with a zero byte
+        return False
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return read_regular(path, LARGEST_SOURCE)
+    except FileNotFoundError:
+        raise UsageError(
+            f"{path}: neither a file nor a recipe",
+            why="a source is a file, `-`, `pid:NUMBER`, a recipe's name, or flags in quotes",
+            next="counterpoint flags check 'XLA_FLAGS=--xla_...'",
+        ) from None
+    except IsADirectoryError:
+        raise UsageError(
+            f"{path}: a directory, and no Run",
+            next="name the file in it that sets XLA_FLAGS",
+        ) from None
+    except (OSError, ValueError) as failure:
+        reason = getattr(failure, "strerror", None) or failure
+        raise InputError(f"{path}: can't be read: {reason}") from None
+
+
+def _decoded(data: bytes, where: str) -> str:
+    text = data.decode("utf-8-sig", errors="replace")
+    strange = text.count("\N{REPLACEMENT CHARACTER}")
+    if "\0" in text or strange * 20 > len(text):
+        raise InputError(
+            f"{where}: not a text file",
+            why="settings are read from text: scripts, manifests, flag files",
+            next="name the script that starts the program",
+        )
+    return text.replace("\r\n", "\n")
+
+
+def sniff(text: str, where: str) -> str:
+    """One of FORMS."""
+    name = Path(where).name
+    suffix = Path(where).suffix.lower()
+    if name == ".env" or suffix == ".env":
+        return "shell" if _SOURCED.search(text) else "env"
+    if suffix == ".dockerfile" or (suffix not in _SUFFIXES and _DOCKER_FILE.search(name)):
+        return "docker"
+    if known := _SUFFIXES.get(suffix):
+        return known
+    return _by_content(text)
+
+
+def _by_content(text: str) -> str:
+    bare = _COMMENTS.sub("", text)
+    if _ALL_FLAGS.match(bare):
+        return "flags" if bare == text and not _ASSIGNED.search(text) else "shell"
+    if re.match(r"#!.*python", text):
+        return "python"
+    for form, pattern in _BY_CONTENT:
+        if pattern.search(text):
+            return form
+    lines = [line.strip() for line in text.splitlines()]
+    lines = [line for line in lines if line and not line.startswith("#")]
+    if lines and all(_SET_LINE.match(line) for line in lines):
+        return "shell" if all(_SET_QUOTED.match(line) for line in lines) else _assignments(lines)
+    if lines and _SET_LINE.match(lines[0]):
+        return "shell"
+    return "yaml" if _YAML.search(text) else "text"
+
+
+def _assignments(lines: list[str]) -> str:
+    """One line of XLA_FLAGS without quotes is a value as it was pasted, more are an env file."""
+    return "flags" if len(lines) == 1 and "FLAGS=" in lines[0] else "env"
