@@ -37,18 +37,17 @@ def render(settings: Settings, form: Form | str, release: Release | None = None)
     """
     match _form(form):
         case Form.ENV:
-            pass
+            return render_env(settings)
         case Form.BASH:
-            pass
+            return render_bash(settings)
         case Form.PYTHON:
-            pass
+            return render_python(settings)
         case Form.SLURM:
-            pass
+            return render_slurm(settings)
         case Form.K8S:
-            pass
+            return render_k8s(settings)
         case Form.COMPILER_OPTIONS:
             return _compiler_options(settings, release)
-    return render_k8s(settings)
 
 
 def _compiler_options(settings: Settings, release: Release | None) -> str:

@@ -204,6 +204,8 @@ class Script:
             at = self.sets.get(name)
             if at is None or name in self.for_command:
                 continue
+            if name in self.variables.doubtful and not is_setting(name) and not every:
+                continue
             if name not in self.exported and (exports or not every):
                 if not is_setting(name) or (exports and name not in FLAG_VARIABLES):
                     continue

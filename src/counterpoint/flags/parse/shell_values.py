@@ -161,11 +161,11 @@ class Variables:
         if own:
             self.doubtful[name] = own
         for used, doubt in parts.items():
-            if is_setting(name):
+            if is_setting(name) or self.certain:
                 self.doubt(used, doubt)
             else:
                 self.doubtful.setdefault(name, doubt)
-        if is_setting(name) and name in self.doubtful:
+        if name in self.doubtful and (is_setting(name) or self.certain):
             self.doubt(name, self.doubtful[name])
 
     def doubt(self, name: str, doubt: Doubt) -> None:
