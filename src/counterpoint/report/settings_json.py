@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from counterpoint.flags.lint.check import Examination
     from counterpoint.flags.lint.context import Remark
     from counterpoint.flags.lint.fix import Fixed
+    from counterpoint.flags.parsed import ParsedSource, Place
     from counterpoint.flags.settings import Changed, Settings
-    from counterpoint.flags.written import Place, Written
     from counterpoint.report.flags_settings_document import Effective
 
 
@@ -219,7 +219,7 @@ def render_json(
     settings: Settings,
     form: str,
     text: str,
-    sources: Sequence[Written],
+    sources: Sequence[ParsedSource],
     left_out: Sequence[tuple[Place, str, str]],
 ) -> str:
     """`flags render` as text: the settings, the form, and what was left out of which source."""
