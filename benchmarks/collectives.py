@@ -23,8 +23,9 @@ from statistics import median
 from counterpoint.cost import Price
 from counterpoint.cost.collectives import price_collective
 from counterpoint.cost.scalars import Scalar, Scalars, default_scalars
-from counterpoint.hardware import Target, parse_target
-from counterpoint.hlo import program_from_text
+from counterpoint.hardware import Target
+from counterpoint.hardware.targets import parse_target
+from counterpoint.hlo.text_reader import program_from_text
 
 # A layer of Llama-2 70B: q, k, v, o and the three of the MLP, and two norms, in bf16. The step of
 # this model, compiled with MaxText's thresholds, gathers exactly these in one collective.

@@ -28,9 +28,10 @@ import machine
 
 os.environ["COUNTERPOINT_CACHE"] = "off"
 
-from counterpoint.compile import Compiled, Task, compile_all, for_prediction, load_workload
+from counterpoint.compile import Compiled, Task, compile_all, for_prediction
+from counterpoint.compile.inputs import load_workload
 from counterpoint.cost.build import build_model
-from counterpoint.hardware import parse_target
+from counterpoint.hardware.targets import parse_target
 from counterpoint.simulate import simulate
 
 LOWER = Path(__file__).parent / "published_lower.py"

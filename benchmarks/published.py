@@ -27,15 +27,16 @@ from importlib.metadata import version
 from pathlib import Path
 from statistics import mean
 
-from counterpoint.compile import Compiled, Task, compile_all, for_prediction, load_workload
-from counterpoint.compile import parse_target as target_of
+from counterpoint.compile import Compiled, Task, compile_all, for_prediction
+from counterpoint.compile.inputs import load_workload
 from counterpoint.core.basis import Range
 from counterpoint.cost.build import build_model
 from counterpoint.cost.scalars import Scalar, Scalars, default_scalars
 from counterpoint.flags.catalogue import release
+from counterpoint.hardware.targets import parse_target as target_of
 from counterpoint.simulate import simulate
 from counterpoint.workflow.calibration.fitting import MeasuredStep, calibrate_steps
-from counterpoint.workflow.prediction.step_range import FASTER, model_error, widened
+from counterpoint.workflow.forecast.step_range import FASTER, model_error, widened
 from published_rows import Row, read_rows
 
 # What is known of a chip without any step time: kernels alone and in traces. Fits start here, since

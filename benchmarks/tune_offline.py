@@ -27,7 +27,7 @@ os.environ["COUNTERPOINT_CACHE"] = "off"
 
 from counterpoint.compile import Pool
 from counterpoint.flags import Settings
-from counterpoint.hardware import parse_target
+from counterpoint.hardware.targets import parse_target
 from counterpoint.tune.arm import Origin
 from counterpoint.tune.journal.records import FORMAT, CandidateSeen, Record, StudyBegan
 from counterpoint.tune.plan import Plan
@@ -39,9 +39,9 @@ from counterpoint.tune.search.search import search
 from counterpoint.tune.space.make import make_space
 from counterpoint.tune.space.space import Space
 from counterpoint.tune.study.study import Ledger, Study
-from counterpoint.workflow.prediction.forecast import Bench, Made, Work, forecasts
-from counterpoint.workflow.prediction.subject import lower_subject
-from counterpoint.workflow.prediction.unknown_flags import Question
+from counterpoint.workflow.forecast.forecast import Bench, Made, Work, forecasts
+from counterpoint.workflow.forecast.unknown_flags import Question
+from counterpoint.workflow.subject.subject import lower_subject
 
 STEP = str(Path(__file__).parent.parent / "examples" / "llama.py") + ":make_step"
 TARGETS = ("8x8xH100:400G", "64x8xH100:400G")

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from counterpoint.cost import Contention, Family, Price, Source
-from counterpoint.hlo import Instruction, Program, collective, read_program
+from counterpoint.hlo import Instruction, Program, read_program
+from counterpoint.hlo.collectives import collective
 
 S = "f32[8]"
 GATHER = "replica_groups={{0,1}}, dimensions={0}"

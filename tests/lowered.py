@@ -9,12 +9,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from counterpoint.compile import TIMEOUT_S, Compiled, Pool, Task, load_workload, parse_target
+from counterpoint.compile import TIMEOUT_S, Compiled, Pool, Task
+from counterpoint.compile.inputs import load_workload
 from counterpoint.core.errors import CounterpointError
+from counterpoint.hardware.targets import parse_target
 from counterpoint.hlo import Program
-from counterpoint.pgle.needed import needed
-from counterpoint.pgle.profile import Cost, Profile
-from counterpoint.pgle.proof import LOUD
+from counterpoint.pgle.lookups.needed import needed
+from counterpoint.pgle.profiles.profile import Cost, Profile
+from counterpoint.pgle.proving.proof import LOUD
 
 SCRIPT: Final = Path(__file__).parent / "compile" / "lowered_step.py"
 H100: Final = parse_target("8xH100")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import lru_cache
 from pathlib import Path
 
-from counterpoint.diagnose.explain import Explanation, explain
+from counterpoint.diagnose.explanation import Explanation, explain
 from counterpoint.timeline.model import Timeline
-from counterpoint.timeline.read import read
+from counterpoint.timeline.reading import read
 
 
 def opened(*paths: str | Path) -> Timeline:

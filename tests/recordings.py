@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from counterpoint.timeline.device import Device
-from counterpoint.timeline.recording import (
+from counterpoint.timeline.tables.recording import (
     EXECUTIONS,
     MARKERS,
     OPS,

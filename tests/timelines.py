@@ -29,7 +29,7 @@ from dataclasses import replace
 from counterpoint.timeline.device import Device
 from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import Timeline
-from counterpoint.timeline.recording import EmbeddedProgram, Recording
+from counterpoint.timeline.tables.recording import EmbeddedProgram, Recording
 from recordings import Span, recording
 
 MS = 1_000_000  # nanoseconds

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from counterpoint.flags import Settings
-from counterpoint.hardware import parse_target
-from counterpoint.hlo import Program, program_from_text
+from counterpoint.hardware.targets import parse_target
+from counterpoint.hlo import Program
+from counterpoint.hlo.text_reader import program_from_text
 from counterpoint.tune.executors.executor import Shape
 from counterpoint.tune.space.make import make_space
 from counterpoint.tune.space.situation import Platform, Running

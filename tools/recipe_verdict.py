@@ -8,14 +8,14 @@ from enum import StrEnum
 from typing import Final
 
 from counterpoint.flags.catalogue import Release, release
-from counterpoint.flags.catalogue.standing import State, default_of, is_default, standing
-from counterpoint.flags.lint.check import check
+from counterpoint.flags.check.examination import check
+from counterpoint.flags.check.fix import fix
+from counterpoint.flags.history.standing import State, default_of, is_default, standing
 from counterpoint.flags.lint.context import Case, Remark, Severity
-from counterpoint.flags.lint.fix import fix
 from counterpoint.flags.parsed import Occurrence, ParsedSource
-from counterpoint.flags.platform import LHS
 from counterpoint.flags.settings import Channel
-from counterpoint.flags.xla_flags import render_xla_flags
+from counterpoint.flags.text.xla_flags import render_xla_flags
+from counterpoint.flags.versions.version import LHS
 from published_recipe import Published
 
 _IDLE: Final = ("FLAG302", "FLAG303", "FLAG306")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from counterpoint.core.rulebook import Documented, Page, read_page
+from counterpoint.core.rules.rulebook import Documented, Page, read_page
 
 _INTRODUCTION: Final = """\
 The findings of `counterpoint flags check` (FLAG), `explain` (STEP) and `doctor` (DOC).

@@ -11,13 +11,13 @@ from typing import Final
 
 from counterpoint.flags.catalogue import Release, release
 from counterpoint.flags.catalogue.about import Reader, about
-from counterpoint.flags.catalogue.standing import State, default_of, is_default, standing
 from counterpoint.flags.catalogue.web_pages import Advice, WebPage, pages
-from counterpoint.flags.gone import gone
-from counterpoint.flags.lint.lifecycle import is_default_now
-from counterpoint.flags.lint.values import refusal
+from counterpoint.flags.history.standing import State, default_of, is_default, standing
+from counterpoint.flags.inspection.showing import related_recipes
+from counterpoint.flags.lifecycle.lifecycle import is_default_now
+from counterpoint.flags.lifecycle.removed import gone
 from counterpoint.flags.settings import Channel
-from counterpoint.flags.showing import related_recipes
+from counterpoint.flags.values.values import refusal
 
 RELEASES: Final = ("0.6.2", "0.8.3", "0.10.2", "0.12.0")
 

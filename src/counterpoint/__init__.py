@@ -7,29 +7,29 @@ explanation.ops  # a polars frame
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
 
-from counterpoint.core.basis import draw_with as _draw_with
+from counterpoint.core import draw_with as _draw_with
+from counterpoint.core import lazy as _lazy
 
 if TYPE_CHECKING:
-    from counterpoint.capture.step_profiler import StepProfiler as StepProfiler
-    from counterpoint.compile.inputs.function import program as program
-    from counterpoint.compile.workload import Workload as Workload
-    from counterpoint.core.errors import CounterpointError as CounterpointError
-    from counterpoint.core.errors import InputError as InputError
-    from counterpoint.core.errors import UsageError as UsageError
-    from counterpoint.diagnose.compare.comparison import Comparison as Comparison
-    from counterpoint.diagnose.compare.comparison import compare as compare
-    from counterpoint.diagnose.explain import Explanation as Explanation
-    from counterpoint.diagnose.explain import explain as explain
+    from counterpoint.capture import StepProfiler as StepProfiler
+    from counterpoint.compile.functions import program as program
+    from counterpoint.compile.inputs import Workload as Workload
+    from counterpoint.core import CounterpointError as CounterpointError
+    from counterpoint.core import InputError as InputError
+    from counterpoint.core import UsageError as UsageError
+    from counterpoint.diagnose import Explanation as Explanation
+    from counterpoint.diagnose import explain as explain
+    from counterpoint.diagnose.compare import Comparison as Comparison
+    from counterpoint.diagnose.compare import compare as compare
     from counterpoint.hlo import Program as Program
     from counterpoint.hlo import read_program as read_program
-    from counterpoint.runs.read import read as read
-    from counterpoint.timeline.model import Timeline as Timeline
-    from counterpoint.timeline.parquet import write_parquet as write_parquet
-    from counterpoint.workflow.prediction.predict import predict as predict
-    from counterpoint.workflow.prediction.prediction import Prediction as Prediction
+    from counterpoint.runs.timeline import read as read
+    from counterpoint.timeline import Timeline as Timeline
+    from counterpoint.timeline.storage import write_parquet as write_parquet
+    from counterpoint.workflow.prediction import Prediction as Prediction
+    from counterpoint.workflow.prediction import predict as predict
 
 __all__ = [
     "Comparison",
@@ -54,31 +54,10 @@ __all__ = [
 
 __version__ = "0.1.0"
 
-_HOMES = {
-    "Comparison": "counterpoint.diagnose.compare.comparison",
-    "CounterpointError": "counterpoint.core.errors",
-    "Explanation": "counterpoint.diagnose.explain",
-    "InputError": "counterpoint.core.errors",
-    "Prediction": "counterpoint.workflow.prediction.prediction",
-    "Program": "counterpoint.hlo",
-    "StepProfiler": "counterpoint.capture.step_profiler",
-    "Timeline": "counterpoint.timeline.model",
-    "UsageError": "counterpoint.core.errors",
-    "Workload": "counterpoint.compile.workload",
-    "compare": "counterpoint.diagnose.compare.comparison",
-    "explain": "counterpoint.diagnose.explain",
-    "predict": "counterpoint.workflow.prediction.predict",
-    "program": "counterpoint.compile.inputs.function",
-    "read": "counterpoint.runs.read",
-    "read_program": "counterpoint.hlo",
-    "write_parquet": "counterpoint.timeline.parquet",
-}
-"""Where each name lives: loaded when it is first used, so that importing costs nothing."""
-
 
 def _draw(value: object) -> str:
     """Reports draw what rooms below them made: this package may import both."""
-    from counterpoint.report.html import html_of
+    from counterpoint.report import html_of
 
     return html_of(value)
 
@@ -86,12 +65,28 @@ def _draw(value: object) -> str:
 _draw_with(_draw)
 
 
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(importlib.import_module(_HOMES[name]), name)
-    globals()[name] = value
-    return value
+__getattr__ = _lazy(
+    __name__,
+    {
+        "Comparison": "counterpoint.diagnose.compare",
+        "CounterpointError": "counterpoint.core",
+        "Explanation": "counterpoint.diagnose",
+        "InputError": "counterpoint.core",
+        "Prediction": "counterpoint.workflow.prediction",
+        "Program": "counterpoint.hlo",
+        "StepProfiler": "counterpoint.capture",
+        "Timeline": "counterpoint.timeline",
+        "UsageError": "counterpoint.core",
+        "Workload": "counterpoint.compile.inputs",
+        "compare": "counterpoint.diagnose.compare",
+        "explain": "counterpoint.diagnose",
+        "predict": "counterpoint.workflow.prediction",
+        "program": "counterpoint.compile.functions",
+        "read": "counterpoint.runs.timeline",
+        "read_program": "counterpoint.hlo",
+        "write_parquet": "counterpoint.timeline.storage",
+    },
+)
 
 
 def __dir__() -> list[str]:

@@ -2,7 +2,7 @@
 
 import sys
 
-from counterpoint.cli.app import main
+from counterpoint.cli import main
 
 if __name__ == "__main__":
     sys.exit(main())

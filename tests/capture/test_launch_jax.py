@@ -11,7 +11,8 @@ import pytest
 import counterpoint
 from counterpoint.capture.launch import launch
 from counterpoint.capture.request import Request, Window, find_interpreter, named_interpreter
-from counterpoint.runs import OutcomeKind, Run, effective_flags
+from counterpoint.runs import OutcomeKind, Run
+from counterpoint.runs.reports import effective_flags
 
 pytestmark = pytest.mark.slow
 

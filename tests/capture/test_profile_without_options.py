@@ -14,7 +14,7 @@ import counterpoint
 from counterpoint.capture.launch import launch
 from counterpoint.capture.request import Request, Window
 from counterpoint.cli.app import main
-from counterpoint.report.runs_document import run_lines
+from counterpoint.report.runs.runs_document import run_lines
 from counterpoint.runs import Run
 
 pytestmark = pytest.mark.slow

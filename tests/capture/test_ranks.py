@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from counterpoint.capture.launch import launch
+from counterpoint.capture.ranks.world import LOCAL, count_gpus, find_world, local_world
 from counterpoint.capture.request import Request, Window
-from counterpoint.capture.world import LOCAL, count_gpus, find_world, local_world
 from counterpoint.core.errors import UsageError
 from counterpoint.runs import OutcomeKind, Run, read_run
 

@@ -10,7 +10,7 @@ import pytest
 from compare_pairs import program, reduce_done, reduce_start, sine, timeline
 
 from counterpoint.cli.app import Command, main
-from counterpoint.timeline.parquet import write_parquet
+from counterpoint.timeline.storage.parquet import write_parquet
 
 COMPARE = Command("compare", "counterpoint.cli.compare:compare", "Compare.")
 

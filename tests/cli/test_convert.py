@@ -12,7 +12,7 @@ import pytest
 from trace_builder import packed, process, span, thread
 
 from counterpoint.cli.app import Command, main
-from counterpoint.timeline.read import read
+from counterpoint.timeline.reading import read
 
 CONVERT = Command("convert", "counterpoint.cli.convert:convert", "Keep profiles.")
 

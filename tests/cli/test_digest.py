@@ -13,11 +13,11 @@ from xspace_builder import US, hlo_proto, kernel, metadata, nvidia, xspace
 
 from counterpoint.cli.digest import digest_lines, digest_of_compared
 from counterpoint.core.basis import Unknown
-from counterpoint.report.feedback_document import times_line
+from counterpoint.report.pgle.feedback_document import times_line
 from counterpoint.runs import Outcome, OutcomeKind, Run, read_run
+from counterpoint.runs.recording.writer import RankStart, RunWriter, Start
 from counterpoint.runs.run import Given
-from counterpoint.runs.score import Score
-from counterpoint.runs.writer import RankStart, RunWriter, Start
+from counterpoint.runs.scores.score import Score
 
 STEP = ("jit_step", 7)
 HLO = {"fusion.1": "fusion", "all-reduce.1": "all-reduce"}

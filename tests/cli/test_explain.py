@@ -18,8 +18,8 @@ from command_line import in_process
 from counterpoint.cli.output import check_output, write_output
 from counterpoint.core.errors import UsageError
 from counterpoint.runs import Outcome, OutcomeKind
+from counterpoint.runs.recording.writer import RankStart, RunWriter, Start
 from counterpoint.runs.run import Given
-from counterpoint.runs.writer import RankStart, RunWriter, Start
 
 STEP = ("jit_step", 7)
 HLO = {"fusion.1": "fusion", "all-reduce.1": "all-reduce"}

@@ -15,12 +15,12 @@ import pytest
 from counterpoint.cli.app import main
 from counterpoint.cli.explain import RULES
 from counterpoint.cli.quick import QUICK, quick
-from counterpoint.core.rulebook import SECTIONS
-from counterpoint.flags.lint.check import Confirmation, Question, examine
+from counterpoint.core.rules.rulebook import SECTIONS
+from counterpoint.flags.check.examination import Confirmation, Question, examine
 from counterpoint.flags.parse import FORMS
 from counterpoint.flags.parsed import Occurrence, ParsedSource, Place
 from counterpoint.flags.settings import Channel
-from counterpoint.report.flags_check_document import summary_lines
+from counterpoint.report.flags.check_document import summary_lines
 
 Captured = pytest.CaptureFixture[str]
 HEAVY = ("cyclopts", "jax", "numpy", "polars", "rich", "google.protobuf", "yaml")

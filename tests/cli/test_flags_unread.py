@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from counterpoint.cli.app import main
+from counterpoint.flags.lines.source import load_settings
 from counterpoint.flags.parse import read_text
-from counterpoint.flags.source import load_settings
 
 Captured = pytest.CaptureFixture[str]
 

@@ -15,10 +15,10 @@ from made_step import Work, hlo, made, negate, reduce, reduce_done, reduce_start
 import timelines
 from counterpoint.cli.app import main
 from counterpoint.cost.build import build_model
-from counterpoint.hardware import parse_target
+from counterpoint.hardware.targets import parse_target
 from counterpoint.hlo import read_program
 from counterpoint.simulate import simulate
-from counterpoint.timeline.parquet import write_parquet
+from counterpoint.timeline.storage.parquet import write_parquet
 
 
 @pytest.fixture(scope="module")

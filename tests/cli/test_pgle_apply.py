@@ -10,9 +10,9 @@ import pytest
 
 from counterpoint.cli.app import main
 from counterpoint.hlo import Program
-from counterpoint.pgle.apply import PATH
-from counterpoint.pgle.files import write_profile
-from counterpoint.pgle.needed import needed
+from counterpoint.pgle.applying.apply import PATH
+from counterpoint.pgle.lookups.needed import needed
+from counterpoint.pgle.profiles.files import write_profile
 from lowered import Lowered, costs_of
 
 pytestmark = pytest.mark.slow

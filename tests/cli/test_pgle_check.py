@@ -15,12 +15,12 @@ from xspace_builder import US, field_bytes, kernel, metadata, nvidia, xspace
 
 from counterpoint.cli.app import main
 from counterpoint.hlo import Program, read_program
-from counterpoint.pgle.files import write_profile
-from counterpoint.pgle.needed import needed
-from counterpoint.pgle.profile import Cost, Profile
+from counterpoint.pgle.lookups.needed import needed
+from counterpoint.pgle.profiles.files import write_profile
+from counterpoint.pgle.profiles.profile import Cost, Profile
 from counterpoint.runs import Outcome, OutcomeKind
+from counterpoint.runs.recording.writer import RankStart, RunWriter, Start
 from counterpoint.runs.run import Given
-from counterpoint.runs.writer import RankStart, RunWriter, Start
 
 PROGRAMS = Path(__file__).parent.parent / "hlo" / "data"
 STEP = PROGRAMS / "gpu_step.hlo.pb.xz"

@@ -13,12 +13,12 @@ import pytest
 from xspace_builder import MS, US, field_bytes, host, kernel, metadata, nvidia, xspace
 
 from counterpoint.cli.app import main
-from counterpoint.pgle import read_profile
+from counterpoint.pgle.profiles import read_profile
 from counterpoint.runs import Outcome, OutcomeKind
+from counterpoint.runs.recording.writer import RankStart, RunWriter, Start
 from counterpoint.runs.run import Given
-from counterpoint.runs.writer import RankStart, RunWriter, Start
-from counterpoint.timeline.parquet import write_parquet
-from counterpoint.timeline.read import read
+from counterpoint.timeline.reading import read
+from counterpoint.timeline.storage.parquet import write_parquet
 
 HLO = Path(__file__).parent.parent / "hlo" / "data" / "gpu_step.hlo.pb.xz"
 FINGERPRINT = "96439f5400cc30677247ed6dcc068cd0"

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from counterpoint.cli.app import main
-from counterpoint.pgle import Cost, Latency, Profile, read_profile, write_profile
+from counterpoint.pgle.profiles import Cost, Profile, read_profile, write_profile
+from counterpoint.pgle.profiles.profile import Latency
 
 A = "0123456789abcdef0123456789abcdef"
 B = "fedcba9876543210fedcba9876543210"

@@ -13,7 +13,8 @@ import pytest
 
 from counterpoint.cli.app import main
 from counterpoint.cli.tune_show import BEST, keep_report, next_command, words_again
-from counterpoint.flags import Settings, load_settings
+from counterpoint.flags import Settings
+from counterpoint.flags.lines import load_settings
 from counterpoint.flags.parse import read_source
 from counterpoint.report.document import Document
 from counterpoint.tune.arm import Arm, Change, Origin
@@ -28,7 +29,7 @@ from counterpoint.tune.journal.records import (
 from counterpoint.tune.session import conclusion_of
 from counterpoint.tune.study.directory import open_study, read_study
 from counterpoint.tune.trial.report import Purpose
-from counterpoint.workflow.prediction.subject import candidate
+from counterpoint.workflow.subject.subject import candidate
 from tune_conclusions import predicted
 from tune_studies import AT, Made, report
 

@@ -10,16 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.compile import (
-    Task,
-    Workload,
-    compile_all,
-    compile_workload,
-    load_workload,
-    parse_target,
-)
+from counterpoint.compile import Task, compile_all, compile_workload
 from counterpoint.compile import cache as kept
 from counterpoint.compile.cache import cache_directory, fingerprint
+from counterpoint.compile.inputs import Workload, load_workload
+from counterpoint.hardware.targets import parse_target
 from lowered import H100, Lowered
 
 TRITON_GEMM = "xla_gpu_enable_triton_gemm"

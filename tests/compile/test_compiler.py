@@ -15,18 +15,15 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.compile import (
-    Compiled,
-    CompileFailed,
-    Workload,
-    compile_workload,
-    load_workload,
-    parse_target,
-)
+from counterpoint.compile import Compiled, CompileFailed, compile_workload
 from counterpoint.compile.failures import died
+from counterpoint.compile.inputs import Workload, load_workload
 from counterpoint.compile.workers.child import Worker
 from counterpoint.core.errors import InputError, UsageError
-from counterpoint.hlo import async_pairs, collective, launches
+from counterpoint.hardware.targets import parse_target
+from counterpoint.hlo.collectives import collective
+from counterpoint.hlo.model import launches
+from counterpoint.hlo.schedule import async_pairs
 from lowered import H100, Lowered
 
 TRITON_GEMM = "xla_gpu_enable_triton_gemm"

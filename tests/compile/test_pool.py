@@ -14,17 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.compile import (
-    Compiled,
-    CompileFailed,
-    Task,
-    Workload,
-    compile_all,
-    load_workload,
-    parse_target,
-)
+from counterpoint.compile import Compiled, CompileFailed, Task, compile_all
+from counterpoint.compile.inputs import Workload, load_workload
 from counterpoint.compile.workers.bench import usual_jobs
 from counterpoint.core.errors import CounterpointError, UsageError
+from counterpoint.hardware.targets import parse_target
 from lowered import H100, Lowered
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("compiled_anew")]

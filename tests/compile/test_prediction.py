@@ -6,19 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from counterpoint.compile import (
-    Task,
-    Workload,
-    compile_workload,
-    for_prediction,
-    load_workload,
-    parse_target,
-)
+from counterpoint.compile import Task, compile_workload, for_prediction
 from counterpoint.compile.failures import limit_notes, log_notes
+from counterpoint.compile.inputs import Workload, load_workload
 from counterpoint.compile.options import planned_bytes
 from counterpoint.compile.workers.child import Form
 from counterpoint.compile.workers.remedies import remedied, remedy, source_line
 from counterpoint.core.errors import UsageError
+from counterpoint.hardware.targets import parse_target
 from lowered import H100, Lowered
 
 TRITON_GEMM = "xla_gpu_enable_triton_gemm"

@@ -11,18 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.compile import (
-    Workload,
-    load_workload,
-    own_programs,
-    own_target,
-    parse_target,
-)
-from counterpoint.compile.artifacts import counts, lowered_flops, symbol
+from counterpoint.compile.inputs import Workload, load_workload, own_programs, own_target
+from counterpoint.compile.inputs.artifacts import counts, lowered_flops, symbol
 from counterpoint.compile.workers.child import Form
 from counterpoint.core.errors import InputError, UsageError
+from counterpoint.hardware.targets import parse_target
 from counterpoint.runs import Given
-from counterpoint.runs.writer import RankStart, RunWriter, Start
+from counterpoint.runs.recording.writer import RankStart, RunWriter, Start
 from lowered import Lowered
 
 LITTLE = b"""module @jit_%b attributes {mhlo.num_partitions = 2 : i32} {

@@ -8,8 +8,9 @@ import pytest
 
 from counterpoint.cost import Price
 from counterpoint.cost.compute import Machine, machine_of, price_compute
-from counterpoint.hardware import parse_target
-from counterpoint.hlo import Program, program_from_text, read_program
+from counterpoint.hardware.targets import parse_target
+from counterpoint.hlo import Program, read_program
+from counterpoint.hlo.text_reader import program_from_text
 from prices import Build, PriceLine, known_scalars
 
 _PARAMETERS = """\

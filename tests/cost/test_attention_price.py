@@ -7,7 +7,7 @@ import pytest
 from counterpoint.cost import Family, Source
 from counterpoint.cost.compute import Machine, machine_of
 from counterpoint.cost.compute.attention import attention_of
-from counterpoint.hardware import parse_target
+from counterpoint.hardware.targets import parse_target
 from prices import Build, PriceLine, known_scalars
 
 CONFIG = (

@@ -7,12 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from counterpoint.core.errors import UsageError
-from counterpoint.cost import FREE, Family, Price, Source
+from counterpoint.cost import Family, Price, Source
 from counterpoint.cost.build import build_model
 from counterpoint.cost.measured import Measured, parse_what_if
+from counterpoint.cost.model import FREE
 from counterpoint.cost.scalars import default_scalars
-from counterpoint.hardware import parse_target
-from counterpoint.hlo import Program, launched, program_from_text
+from counterpoint.hardware.targets import parse_target
+from counterpoint.hlo import Program
+from counterpoint.hlo.model import launched
+from counterpoint.hlo.text_reader import program_from_text
 from prices import Build, known_scalars
 
 TARGET = parse_target("8xH100")

@@ -10,7 +10,7 @@ import pytest
 from counterpoint.cost import Family, Source
 from counterpoint.cost.compute import Machine, machine_of, price_compute
 from counterpoint.cost.compute.gemm import Gemm, price_gemm, rates
-from counterpoint.hardware import parse_target
+from counterpoint.hardware.targets import parse_target
 from extract_gemm_rates import lines, read_rates
 from prices import Build, PriceLine, known_scalars
 

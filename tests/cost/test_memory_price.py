@@ -6,17 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from counterpoint.cost import FREE, Family, Price, Source, around
+from counterpoint.cost import Family, Price, Source, around
 from counterpoint.cost.compute import Machine, price_compute, register
 from counterpoint.cost.compute.convolution import unregister
-from counterpoint.hlo import (
-    Instruction,
-    Program,
-    collective,
-    is_done,
-    launched,
-    launches,
-)
+from counterpoint.cost.model import FREE
+from counterpoint.hlo import Instruction, Program
+from counterpoint.hlo.collectives import collective
+from counterpoint.hlo.model import launched, launches
+from counterpoint.hlo.schedule import is_done
 from prices import Build, PriceLine
 
 MB = 8192 * 8192 * 4 / 1e6

@@ -6,8 +6,9 @@ import pytest
 
 from counterpoint.cost.collectives import table_notes
 from counterpoint.cost.tables.nccl_tests import CollectiveTable
-from counterpoint.hardware import parse_target
-from counterpoint.hlo import Program, program_from_text
+from counterpoint.hardware.targets import parse_target
+from counterpoint.hlo import Program
+from counterpoint.hlo.text_reader import program_from_text
 
 MIB = 1 << 20
 

@@ -10,7 +10,7 @@ from counterpoint.core.errors import InputError
 from counterpoint.cost import Source
 from counterpoint.cost.build import build_model
 from counterpoint.cost.tables import read_gemm_csv, read_kernel_toml
-from counterpoint.hardware import parse_target
+from counterpoint.hardware.targets import parse_target
 from prices import Build, known_scalars
 
 DOT = "bf16[4096,4096]{1,0} dot(%a, %b), lhs_contracting_dims={1}, rhs_contracting_dims={0}"

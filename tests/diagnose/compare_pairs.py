@@ -10,7 +10,7 @@ import pytest
 from counterpoint.diagnose.compare.comparison import Work, compare
 from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import Timeline
-from counterpoint.timeline.recording import EmbeddedProgram
+from counterpoint.timeline.tables.recording import EmbeddedProgram
 from recordings import Span, recording
 
 MS = 1_000_000  # nanoseconds

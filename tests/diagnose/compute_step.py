@@ -19,7 +19,7 @@ from counterpoint.hardware import Target
 from counterpoint.runs import Run
 from counterpoint.timeline.device import Device
 from counterpoint.timeline.hosts.assemble import assemble
-from counterpoint.timeline.recording import HOST_EVENTS, EmbeddedProgram
+from counterpoint.timeline.tables.recording import HOST_EVENTS, EmbeddedProgram
 from recordings import Span, recording
 
 US = 1_000

@@ -21,7 +21,7 @@ import polars as pl
 from counterpoint.timeline.device import Device
 from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import Timeline
-from counterpoint.timeline.recording import HOST_EVENTS, EmbeddedProgram, Recording
+from counterpoint.timeline.tables.recording import HOST_EVENTS, EmbeddedProgram, Recording
 from recordings import Span, recording
 
 US = 1_000  # nanoseconds

@@ -8,11 +8,11 @@ from dataclasses import replace
 import polars as pl
 
 from counterpoint.diagnose.case import Case, Context
-from counterpoint.diagnose.network.requirement import SCHEMA, classify
+from counterpoint.diagnose.collectives.requirement import SCHEMA, classify
 from counterpoint.diagnose.selection import select
 from counterpoint.timeline.device import Device
 from counterpoint.timeline.hosts.assemble import assemble
-from counterpoint.timeline.recording import EmbeddedProgram
+from counterpoint.timeline.tables.recording import EmbeddedProgram
 from recordings import Span, recording
 
 MS = 1_000_000  # nanoseconds

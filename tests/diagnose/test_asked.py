@@ -10,7 +10,7 @@ from made_step import A100, H100, Work, hlo, made, negate, reduce
 from counterpoint.core.errors import UsageError
 from counterpoint.diagnose.case import Context
 from counterpoint.diagnose.network.analysis import check_target
-from counterpoint.hardware import parse_target
+from counterpoint.hardware.targets import parse_target
 
 HLO = hlo(reduce("reduce", "p"), root=negate("work", "reduce"))
 STEP: list[Work] = [("reduce", 0, 4), ("work", 4, 4)]

@@ -6,8 +6,8 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counterpoint.core.intervals import Intervals, union
-from counterpoint.diagnose.explain import explain
+from counterpoint.core.columns.intervals import Intervals, union
+from counterpoint.diagnose.explanation import explain
 from counterpoint.diagnose.metrics.attribution import attribute, self_times
 from counterpoint.diagnose.selection import select
 from counterpoint.timeline.hosts.assemble import assemble

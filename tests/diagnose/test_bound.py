@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from counterpoint.cost import Family, Source, around
-from counterpoint.diagnose.network.bound import Bound, Facts, judge
-from counterpoint.diagnose.network.wire import Link, Wire
+from counterpoint.diagnose.collectives.bound import Bound, Facts, judge
+from counterpoint.diagnose.collectives.wire import Link, Wire
 
 MIB = 2**20
 

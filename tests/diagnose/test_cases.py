@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from counterpoint.report.explain_json import explain_json
+from counterpoint.report.explain.explain_json import explain_json
 from real_profiles import explained_of
 
 CASES = Path(__file__).parents[2] / "docs" / "cases"

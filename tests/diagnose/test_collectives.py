@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from counterpoint.core.basis import Range
-from counterpoint.diagnose.explain import Explanation, explain
-from counterpoint.report.explain_document import explain_document
+from counterpoint.diagnose.explanation import Explanation, explain
+from counterpoint.report.explain.explain_document import explain_document
 from counterpoint.report.terminal import plain_text
 from counterpoint.timeline.hosts.assemble import assemble
-from counterpoint.timeline.recording import EmbeddedProgram
+from counterpoint.timeline.tables.recording import EmbeddedProgram
 from recordings import Span, recording
 
 HLO = """\

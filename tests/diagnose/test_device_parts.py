@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 
 import timelines
-from counterpoint.core.intervals import union
-from counterpoint.diagnose.explain import explain
+from counterpoint.core.columns.intervals import union
+from counterpoint.diagnose.explanation import explain
 from counterpoint.timeline.model import Lane, Timeline
 from real_profiles import opened
 

@@ -6,10 +6,11 @@ import pytest
 from healthy import healthy
 
 from counterpoint.diagnose.case import Case, context_of
-from counterpoint.diagnose.explain import explain
+from counterpoint.diagnose.explanation import explain
 from counterpoint.diagnose.rules import RULES
 from counterpoint.diagnose.selection import select
-from counterpoint.hardware import Target, parse_target
+from counterpoint.hardware import Target
+from counterpoint.hardware.targets import parse_target
 
 NVLINK = parse_target("4xH100")
 

@@ -20,7 +20,7 @@ from counterpoint.diagnose.rules import clocks_apart, ranks_differ
 from counterpoint.timeline.device import Device
 from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import Timeline
-from counterpoint.timeline.recording import EmbeddedProgram, Recording
+from counterpoint.timeline.tables.recording import EmbeddedProgram, Recording
 from real_profiles import opened
 from recordings import Span, recording
 

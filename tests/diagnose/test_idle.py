@@ -14,7 +14,7 @@ from counterpoint.diagnose.host.hosts import Cause, cause_of
 from counterpoint.diagnose.host.idle import idle_of
 from counterpoint.diagnose.selection import select
 from counterpoint.timeline.model import Timeline
-from counterpoint.timeline.read import read
+from counterpoint.timeline.reading import read
 
 
 def parts(timeline: Timeline) -> dict[str, float]:

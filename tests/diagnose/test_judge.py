@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import timelines
-from counterpoint.diagnose.explain import explain
+from counterpoint.diagnose.explanation import explain
 
 
 def test_findings_on_virtual_devices_say_so_themselves() -> None:

@@ -34,15 +34,15 @@ import polars as pl
 import pytest
 
 from counterpoint.diagnose.case import Case, Context
+from counterpoint.diagnose.collectives.requirement import Bound, Link, classify
+from counterpoint.diagnose.collectives.slack import slack_table
 from counterpoint.diagnose.network.demand import demand
-from counterpoint.diagnose.network.requirement import Bound, Link, classify
-from counterpoint.diagnose.network.slack import slack_table
 from counterpoint.diagnose.selection import select
-from counterpoint.hardware import parse_target
+from counterpoint.hardware.targets import parse_target
 from counterpoint.timeline.device import Device
 from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import Timeline
-from counterpoint.timeline.recording import EmbeddedProgram
+from counterpoint.timeline.tables.recording import EmbeddedProgram
 from recordings import Span, recording
 
 NS = 1_000_000  # of a millisecond

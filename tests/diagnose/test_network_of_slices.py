@@ -6,12 +6,12 @@ import pytest
 from megascale_fixture import BYTES, Scene
 from slices import case_of, timeline_of
 
+from counterpoint.diagnose.collectives.requirement import Bound, Link, classify
+from counterpoint.diagnose.collectives.slack import slack_table
 from counterpoint.diagnose.network.calls import remote_calls
 from counterpoint.diagnose.network.demand import demand
-from counterpoint.diagnose.network.requirement import Bound, Link, classify
-from counterpoint.diagnose.network.slack import slack_table
 from counterpoint.report.document import Table
-from counterpoint.report.network_document import calls_section
+from counterpoint.report.explain.network_document import calls_section
 
 
 def test_slack_is_the_work_between_send_and_recv_done() -> None:

@@ -8,7 +8,7 @@ from megascale_fixture import Scene
 from slices import case_of, timeline_of
 
 from counterpoint.diagnose.case import Case, Context
-from counterpoint.diagnose.explain import explain
+from counterpoint.diagnose.explanation import explain
 from counterpoint.diagnose.outliers import outliers, told
 from counterpoint.diagnose.selection import select
 

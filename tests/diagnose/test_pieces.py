@@ -6,7 +6,7 @@ import pytest
 from made_step import GROUPS, Work, hlo, made, negate, told
 
 from counterpoint.diagnose.case import Case
-from counterpoint.diagnose.network.requirement import Bound, classify
+from counterpoint.diagnose.collectives.requirement import Bound, classify
 from counterpoint.diagnose.rules import exposed_collective
 
 SIZE = 1 << 16

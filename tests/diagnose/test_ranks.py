@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from counterpoint.diagnose.explain import explain
+from counterpoint.diagnose.explanation import explain
 from counterpoint.timeline.hosts.assemble import assemble
-from counterpoint.timeline.recording import EmbeddedProgram
+from counterpoint.timeline.tables.recording import EmbeddedProgram
 from recordings import Span, recording
 
 HLO = """\

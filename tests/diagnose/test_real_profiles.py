@@ -14,8 +14,8 @@ import pytest
 
 from counterpoint.core.basis import Range
 from counterpoint.diagnose.case import Case, Context
-from counterpoint.diagnose.explain import Explanation, explain
-from counterpoint.diagnose.metrics.chains import host_transposes
+from counterpoint.diagnose.chains import host_transposes
+from counterpoint.diagnose.explanation import Explanation, explain
 from counterpoint.diagnose.selection import select
 from counterpoint.timeline.model import Timeline
 from real_profiles import explained_of, opened

@@ -14,9 +14,9 @@ from made_step import Work, hlo, made, negate, reduce_done, reduce_start, told
 
 from counterpoint.core.basis import Basis, Range
 from counterpoint.diagnose.case import Case
-from counterpoint.diagnose.explain import judge
+from counterpoint.diagnose.collectives.requirement import Bound
+from counterpoint.diagnose.explanation import judge
 from counterpoint.diagnose.finding import Finding
-from counterpoint.diagnose.network.requirement import Bound
 from counterpoint.diagnose.rules import exposed_collective
 
 HLO = hlo(

@@ -14,7 +14,7 @@ from made_step import Work, hlo, made, negate, reduce, reduce_done, reduce_start
 
 from counterpoint.core.basis import Basis, Range
 from counterpoint.diagnose.case import Case
-from counterpoint.diagnose.explain import judge
+from counterpoint.diagnose.explanation import judge
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.rules import late_rank
 

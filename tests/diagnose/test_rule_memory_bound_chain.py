@@ -6,7 +6,7 @@ import pytest
 from compute_step import made, priced, where
 
 from counterpoint.diagnose.rules.memory_bound_chain import check
-from counterpoint.hardware import parse_target
+from counterpoint.hardware.targets import parse_target
 
 ROWS = 8192 * 4096  # of f32: 134 MB
 

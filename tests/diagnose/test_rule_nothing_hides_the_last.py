@@ -10,10 +10,10 @@ from made_step import GROUPS, Work, hlo, made, negate, reduce, told
 
 from counterpoint.core.basis import Range
 from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.collectives.requirement import Bound
 from counterpoint.diagnose.finding import Finding
-from counterpoint.diagnose.network.requirement import Bound
 from counterpoint.diagnose.rules import nothing_hides_the_last
-from counterpoint.flags.advice.thresholds import flag_of
+from counterpoint.flags.combining.threshold import flag_of
 
 SIZE = 1 << 20
 VALUE = f"f32[{SIZE}]{{0}}"

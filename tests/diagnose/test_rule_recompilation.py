@@ -17,11 +17,11 @@ from counterpoint.diagnose.case import Context
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.host import compiles
 from counterpoint.diagnose.rules import recompilation
-from counterpoint.runs.outcome import Outcome, OutcomeKind
+from counterpoint.runs.outcomes.outcome import Outcome, OutcomeKind
 from counterpoint.runs.run import Compile, Given, Rank, Run, StepStart
 from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import Timeline
-from counterpoint.timeline.recording import EmbeddedProgram, Recording
+from counterpoint.timeline.tables.recording import EmbeddedProgram, Recording
 
 STEP = 10_000  # us
 COMPILE = Event("XlaCompile:#module=jit_step,program_id=7#", 3 * STEP + 100, 5_000)

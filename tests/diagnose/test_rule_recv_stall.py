@@ -7,7 +7,7 @@ from megascale_fixture import Scene
 from slices import case_of
 
 from counterpoint.core.basis import Range
-from counterpoint.diagnose.explain import judge
+from counterpoint.diagnose.explanation import judge
 from counterpoint.diagnose.network.stalls import Cause, stalls
 from counterpoint.diagnose.rules import recv_stall, slow_remote_calls
 

@@ -7,7 +7,7 @@ from megascale_fixture import BYTES, Scene
 from slices import case_of, timeline_of
 
 from counterpoint.core.basis import Range
-from counterpoint.diagnose.explain import judge
+from counterpoint.diagnose.explanation import judge
 from counterpoint.diagnose.network.calls import Pattern, remote_calls
 from counterpoint.diagnose.rules import slow_remote_calls
 

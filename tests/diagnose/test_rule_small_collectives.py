@@ -15,7 +15,7 @@ from counterpoint.core.basis import Basis, Range
 from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.rules import small_collectives
-from counterpoint.flags.advice.combiner import DEFAULT
+from counterpoint.flags.combining.combiner import DEFAULT
 
 FLAG = "xla_gpu_all_reduce_combine_threshold_bytes"
 STEP: list[Work] = [

@@ -13,8 +13,8 @@ from made_step import A100, GROUPS, H100, Work, hlo, made, negate, reduce, told
 
 from counterpoint.core.basis import Range
 from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.collectives.requirement import Bound
 from counterpoint.diagnose.finding import Finding
-from counterpoint.diagnose.network.requirement import Bound
 from counterpoint.diagnose.rules import synchronous_collective
 
 LHS = "xla_gpu_enable_latency_hiding_scheduler"

@@ -11,14 +11,14 @@ from xspace_builder import MS, host, tpu, tpu_op, xspace
 
 from counterpoint.core.basis import Range
 from counterpoint.diagnose.case import Case, Context
-from counterpoint.diagnose.explain import judge
+from counterpoint.diagnose.explanation import judge
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.network.host_work import host_work
 from counterpoint.diagnose.rules import copies_in_transfers, dma_registration
 from counterpoint.diagnose.selection import select
 from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import Action
-from counterpoint.timeline.read import read
+from counterpoint.timeline.reading import read
 from counterpoint.timeline.xplane.reader import read_xplane
 
 SLACK = 4.0

@@ -14,7 +14,7 @@ from made_step import Work, hlo, made, negate, reduce, told
 
 from counterpoint.core.basis import Basis, Range
 from counterpoint.diagnose.case import Case
-from counterpoint.diagnose.network.requirement import Bound
+from counterpoint.diagnose.collectives.requirement import Bound
 from counterpoint.diagnose.rules import bandwidth_bound, latency_bound
 
 HLO = hlo(negate("work.1", "p"), reduce("reduce", "work.1"), root=negate("work.2", "reduce"))

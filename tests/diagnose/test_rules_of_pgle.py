@@ -15,8 +15,8 @@ from runs_with_memory import run_with
 
 from counterpoint.core.basis import Range, Unknown
 from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.collectives.requirement import Bound, classify
 from counterpoint.diagnose.finding import Finding
-from counterpoint.diagnose.network.requirement import Bound, classify
 from counterpoint.diagnose.rules import (
     exposed_collective,
     pgle_coverage,

@@ -20,7 +20,7 @@ from counterpoint.diagnose.case import Case, Context
 from counterpoint.diagnose.savings import Savings, savings_of
 from counterpoint.diagnose.selection import select
 from counterpoint.timeline.hosts.assemble import assemble
-from counterpoint.timeline.recording import EmbeddedProgram
+from counterpoint.timeline.tables.recording import EmbeddedProgram
 from recordings import Span, recording
 
 MS = 1_000_000  # nanoseconds

@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 
 from counterpoint.core.basis import Basis
-from counterpoint.diagnose.network.slack import slacks
+from counterpoint.diagnose.collectives.slack import slacks
 from counterpoint.diagnose.selection import select
 from counterpoint.hlo import Program
 from counterpoint.simulate import simulate

@@ -20,12 +20,12 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
-from counterpoint.diagnose.network.slack import slacks
+from counterpoint.diagnose.collectives.slack import slacks
 from counterpoint.diagnose.selection import select
 from counterpoint.timeline.device import Device
 from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import Timeline
-from counterpoint.timeline.recording import EmbeddedProgram
+from counterpoint.timeline.tables.recording import EmbeddedProgram
 from recordings import Span, recording
 
 NS = 1_000_000

@@ -18,7 +18,7 @@ from checked_hosts import (
     with_environment,
     worst,
 )
-from counterpoint.core.rulebook import read_page
+from counterpoint.core.rules.rulebook import read_page
 from counterpoint.doctor.checks import CHECKS
 from counterpoint.doctor.cluster import COMPARISONS
 from counterpoint.doctor.diagnosis import BAD, Status

@@ -12,8 +12,12 @@ from typing import Final
 
 import pytest
 
-from counterpoint.compile import compile_workload, load_workload, parse_target
-from counterpoint.hlo import collective, launched, read_program
+from counterpoint.compile import compile_workload
+from counterpoint.compile.inputs import load_workload
+from counterpoint.hardware.targets import parse_target
+from counterpoint.hlo import read_program
+from counterpoint.hlo.collectives import collective
+from counterpoint.hlo.model import launched
 from xla_compiler import why_none
 
 pytestmark = pytest.mark.slow

@@ -13,9 +13,12 @@ from typing import Final
 
 import pytest
 
-from counterpoint.compile import compile_workload, load_workload, parse_target
-from counterpoint.flags import load_settings
-from counterpoint.hlo import Program, launched, read_program
+from counterpoint.compile import compile_workload
+from counterpoint.compile.inputs import load_workload
+from counterpoint.flags.lines import load_settings
+from counterpoint.hardware.targets import parse_target
+from counterpoint.hlo import Program, read_program
+from counterpoint.hlo.model import launched
 from xla_compiler import why_none
 
 pytestmark = pytest.mark.slow

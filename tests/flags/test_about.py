@@ -10,11 +10,12 @@ from importlib import resources
 import pytest
 
 from counterpoint.flags.advice.recipe import recipes
-from counterpoint.flags.catalogue import history, release, releases
+from counterpoint.flags.catalogue import release, releases
 from counterpoint.flags.catalogue.about import About, Note, Reader, about, all_about
 from counterpoint.flags.catalogue.variable import Variable, arguments, variables
-from counterpoint.flags.gone import all_gone
-from counterpoint.flags.platform import Family, number
+from counterpoint.flags.history.history import history
+from counterpoint.flags.lifecycle.removed import all_gone
+from counterpoint.flags.versions.version import Family, number
 
 WORKLOADS = {
     *("any", "fsdp", "dp", "tp", "pp", "moe", "single-node", "multi-node", "tpu-multislice"),

@@ -10,10 +10,10 @@ import sys
 
 import pytest
 
-from counterpoint.flags.lint.check import check
+from counterpoint.flags.check.examination import check
 from counterpoint.flags.lint.context import Remark
-from counterpoint.flags.lint.values import from_stream, strtoll
 from counterpoint.flags.parse import read_variables
+from counterpoint.flags.values.values import from_stream, strtoll
 
 _JAX = """
 import os, sys

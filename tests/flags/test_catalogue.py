@@ -15,8 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counterpoint.flags.catalogue import Flag, history, release, releases, similar
+from counterpoint.flags.catalogue import Flag, release, releases
 from counterpoint.flags.catalogue.lookup import shipped
+from counterpoint.flags.catalogue.similar import similar
 from counterpoint.flags.catalogue.table import (
     Facts,
     make_table,
@@ -24,8 +25,9 @@ from counterpoint.flags.catalogue.table import (
     render_table,
     with_release,
 )
+from counterpoint.flags.history.history import history
 from counterpoint.flags.live.option_probe import ask_options
-from counterpoint.flags.platform import number
+from counterpoint.flags.versions.version import number
 
 Parser = Callable[[str], "dict[int, tuple[int | bytes, ...]] | None"]
 

@@ -13,8 +13,8 @@ from command_line import in_process
 from counterpoint.cli.app import main
 from counterpoint.flags import Settings
 from counterpoint.flags.catalogue import release
-from counterpoint.flags.effective import Outcome, Used, compare, differences
-from counterpoint.runs.compiler_reports import parse_debug_options
+from counterpoint.flags.inspection.effective import Outcome, Used, compare, differences
+from counterpoint.runs.reports.compiler_reports import parse_debug_options
 from xla_compiler import Compiler, why_none
 
 Effective = Callable[..., tuple[int, str, str]]

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from counterpoint.flags.catalogue import releases
-from counterpoint.flags.gone import Gone, all_gone, gone, unknown_hint
-from counterpoint.flags.names import names, similar
-from counterpoint.flags.platform import number
+from counterpoint.flags.lifecycle.removed import Gone, all_gone, gone, unknown_hint
+from counterpoint.flags.text.names import names, similar
+from counterpoint.flags.versions.version import number
 
 Parser = Callable[[str], "object | None"]
 NEWEST_LOOKED_AT = (0, 12, 0, 1)

@@ -13,7 +13,7 @@ import pytest
 
 from counterpoint.cli.app import main
 from counterpoint.core.errors import CounterpointError, InputError
-from counterpoint.flags.lint.check import check
+from counterpoint.flags.check.examination import check
 from counterpoint.flags.parse import FORMS, read_text
 from counterpoint.flags.parse.traced import Piece, Traced
 
@@ -57,7 +57,7 @@ UNITS = {
 WORKER = """
 import json, sys
 from counterpoint.core.errors import CounterpointError
-from counterpoint.flags.lint.check import check
+from counterpoint.flags.check.examination import check
 from counterpoint.flags.parse import read_text
 for form, text in json.load(sys.stdin):
     try:

@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from counterpoint.cli.app import main
 from counterpoint.core.errors import UsageError
 from counterpoint.flags.catalogue import release
+from counterpoint.flags.forms.rendering import Form, render
 from counterpoint.flags.parse import read_text
-from counterpoint.flags.rendering import Form, render
 from counterpoint.flags.settings import Settings
-from counterpoint.flags.xla_flags import parse_xla_flags
+from counterpoint.flags.text.xla_flags import parse_xla_flags
 from counterpoint.workflow.feedback.task import Phase, script
 
 Captured = pytest.CaptureFixture[str]

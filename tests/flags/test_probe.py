@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from counterpoint.core.errors import UsageError
-from counterpoint.flags import ask, probe, rejection
-from counterpoint.flags.live.probe import misread_words, parsing_failed, unknown_words
+from counterpoint.flags.live import ask, rejection
+from counterpoint.flags.live.probe import misread_words, parsing_failed, probe, unknown_words
 
 needs_jaxlib = pytest.mark.skipif(
     importlib.util.find_spec("jaxlib") is None, reason="jaxlib is not here"

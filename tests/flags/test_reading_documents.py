@@ -7,7 +7,7 @@ import json
 import pytest
 
 from counterpoint.core.errors import InputError
-from counterpoint.flags.lint.check import check
+from counterpoint.flags.check.examination import check
 from counterpoint.flags.parse import read_text
 from counterpoint.flags.parsed import IssueKind, ParsedSource
 from counterpoint.flags.settings import Channel

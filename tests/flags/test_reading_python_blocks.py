@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from counterpoint.flags.lint.check import check
+from counterpoint.flags.check.examination import check
 from counterpoint.flags.parsed import IssueKind, ParsedSource
 from counterpoint.flags.settings import Channel
 from flag_sources import flags, kinds, program

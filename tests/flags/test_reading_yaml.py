@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from counterpoint.core.errors import InputError
-from counterpoint.flags.lint.check import check
+from counterpoint.flags.check.examination import check
 from counterpoint.flags.parsed import IssueKind
 from counterpoint.flags.settings import Channel
 from flag_sources import flags, kinds, lines, manifest, slip

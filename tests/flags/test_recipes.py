@@ -10,9 +10,12 @@ from pathlib import Path
 import pytest
 
 from counterpoint.core.errors import InputError
-from counterpoint.flags import Recipe, Settings, load_settings, recipes, render_xla_flags
+from counterpoint.flags import Settings
+from counterpoint.flags.advice import Recipe, recipes
 from counterpoint.flags.advice.recipe import family, read_recipe
+from counterpoint.flags.lines import load_settings
 from counterpoint.flags.settings import Layout
+from counterpoint.flags.text import render_xla_flags
 
 SHARED_RELEASES = ("0.4.35", "0.5.3", "0.6.2", "0.7.2", "0.8.3", "0.9.2", "0.10.2", "0.12.0.1")
 GUIDES = [

@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.flags import Settings, recipes, render_xla_flags
+from counterpoint.flags import Settings
+from counterpoint.flags.advice import recipes
 from counterpoint.flags.catalogue import Release, release
+from counterpoint.flags.forms.rendering import compiler_options
 from counterpoint.flags.refresh.descriptor import Field, read_fields
 from counterpoint.flags.refresh.learnt import find_library
-from counterpoint.flags.rendering import compiler_options
-from counterpoint.runs.compiler_reports import read_debug_options
+from counterpoint.flags.text import render_xla_flags
+from counterpoint.runs.reports.compiler_reports import read_debug_options
 from xla_compiler import Compiler
 
 Fields = Mapping[int, tuple[int | bytes, ...]]

@@ -11,7 +11,7 @@ import pytest
 from counterpoint.cli.app import main
 from counterpoint.core.errors import UsageError
 from counterpoint.flags import Settings
-from counterpoint.flags.advice.recommend import (
+from counterpoint.flags.advice.recommendation import (
     GOALS,
     WORKLOADS,
     ProgramFacts,
@@ -21,13 +21,13 @@ from counterpoint.flags.advice.recommend import (
     recommend,
 )
 from counterpoint.flags.catalogue import release, releases
-from counterpoint.flags.lint.check import check
+from counterpoint.flags.check.examination import check
+from counterpoint.flags.forms.rendering import Form, render
+from counterpoint.flags.inspection.showing import show
 from counterpoint.flags.lint.context import Severity
 from counterpoint.flags.parse import read_text
-from counterpoint.flags.rendering import Form, render
-from counterpoint.flags.showing import show
 from counterpoint.hlo import read_program
-from counterpoint.workflow.prediction.subject import candidate
+from counterpoint.workflow.subject.subject import candidate
 
 LHS = "xla_gpu_enable_latency_hiding_scheduler"
 GATHER = "xla_gpu_all_gather_combine_threshold_bytes"

@@ -17,13 +17,13 @@ import pytest
 from counterpoint.cli.app import main
 from counterpoint.core.errors import InputError
 from counterpoint.flags.catalogue import Release, releases
-from counterpoint.flags.catalogue.history import diff
 from counterpoint.flags.catalogue.lookup import as_release, facts_at, path_of
 from counterpoint.flags.catalogue.table import make_table, parse_table, render_table
+from counterpoint.flags.history.history import diff
 from counterpoint.flags.refresh.descriptor import read_fields
 from counterpoint.flags.refresh.learnt import Learnt, find_library, lay_into
 from counterpoint.flags.refresh.parser import Parser, is_unknown
-from counterpoint.report.flags_catalogue_document import refresh_document
+from counterpoint.report.catalogue.catalogue_document import refresh_document
 
 pytestmark = pytest.mark.slow
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import counterpoint.flags.rules as package
-from counterpoint.core.rulebook import Block, read_page
+from counterpoint.core.rules.rulebook import Block, read_page
 from counterpoint.flags.catalogue import release
 from counterpoint.flags.lint.context import Case, Remark
 from counterpoint.flags.parse import read_text

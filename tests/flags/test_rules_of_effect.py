@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import pytest
 
 from counterpoint.flags.catalogue import release
-from counterpoint.flags.lint.check import check
+from counterpoint.flags.check.examination import check
 from counterpoint.flags.lint.context import Remark, Severity
 from counterpoint.flags.parse import read_text
 from counterpoint.flags.rules import default_variable, unknown_pass

@@ -10,14 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from counterpoint.core.errors import UsageError
-from counterpoint.flags import (
-    Settings,
-    environment,
-    inherited_settings,
-    parse_settings,
-    parse_xla_flags,
-    render_xla_flags,
-)
+from counterpoint.flags import Settings, environment, inherited_settings
+from counterpoint.flags.lines import parse_settings
+from counterpoint.flags.text import parse_xla_flags, render_xla_flags
 
 Parser = Callable[[str], "dict[int, tuple[int | bytes, ...]] | None"]
 PASSES_FIELD = 30

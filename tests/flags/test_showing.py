@@ -9,11 +9,11 @@ import pytest
 from counterpoint.core.errors import UsageError
 from counterpoint.flags.catalogue import Release, release
 from counterpoint.flags.catalogue.about import Reader
-from counterpoint.flags.catalogue.standing import State
+from counterpoint.flags.history.standing import State
+from counterpoint.flags.inspection.showing import show
 from counterpoint.flags.settings import Channel
-from counterpoint.flags.showing import show
-from counterpoint.report.flags_json import show_json
-from counterpoint.report.flags_show_document import all_changes, show_document
+from counterpoint.report.catalogue.flags_json import show_json
+from counterpoint.report.catalogue.show_document import all_changes, show_document
 from counterpoint.report.terminal import plain_text
 
 

@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from counterpoint.core.errors import CounterpointError, InputError, UsageError
-from counterpoint.flags import Settings, load_settings
-from counterpoint.flags.rendering import render
-from counterpoint.flags.source import read_shell_settings
+from counterpoint.flags import Settings
+from counterpoint.flags.forms.rendering import render
+from counterpoint.flags.lines import load_settings
+from counterpoint.flags.lines.source import read_shell_settings
 
 SCRIPT = r"""#!/bin/bash
 set -eu

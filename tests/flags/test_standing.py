@@ -7,13 +7,13 @@ import sys
 
 import pytest
 
-from counterpoint.flags import ask
 from counterpoint.flags.catalogue import release
 from counterpoint.flags.catalogue.about import Reader, about
-from counterpoint.flags.catalogue.standing import State, default_of, is_default, standing
 from counterpoint.flags.catalogue.web_pages import pages
+from counterpoint.flags.history.standing import State, default_of, is_default, standing
+from counterpoint.flags.live import ask
 from counterpoint.flags.live.option_probe import ask_options
-from counterpoint.flags.platform import number
+from counterpoint.flags.versions.version import number
 
 RELEASES = ("0.6.2", "0.8.3", "0.10.2", "0.12.0")
 LIVE = "0.10.2"

@@ -10,7 +10,7 @@ import pytest
 
 from counterpoint.cli.app import main
 from counterpoint.core.errors import UsageError
-from counterpoint.flags.advice.combiner import (
+from counterpoint.flags.combining.combiner import (
     DEFAULT,
     KINDS,
     Merged,
@@ -21,7 +21,7 @@ from counterpoint.flags.advice.combiner import (
     part_bytes,
     places,
 )
-from counterpoint.flags.advice.thresholds import flag_of, layer_rule, parse_count, thresholds
+from counterpoint.flags.combining.threshold import flag_of, layer_rule, parse_count, thresholds
 from counterpoint.hlo import Program, read_program
 from xla_compiler import Compiler
 

@@ -14,9 +14,10 @@ from typing import Any
 
 import pytest
 
-from counterpoint.flags import Settings, environment, render_xla_flags
-from counterpoint.flags import platform as releases
-from counterpoint.flags.platform import (
+from counterpoint.flags import Settings, environment
+from counterpoint.flags.text import render_xla_flags
+from counterpoint.flags.versions import version as releases
+from counterpoint.flags.versions.version import (
     async_collectives_off,
     expect_pgle_known,
     false_is_obeyed,

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from counterpoint.core.errors import UsageError
-from counterpoint.hardware import parse_devices, parse_target
 from counterpoint.hardware.gpu import Gpu, chips, find_described, find_gpu, gpus, target_config
-from counterpoint.hardware.target_text import sized, spelled
+from counterpoint.hardware.targets import parse_devices, parse_target
+from counterpoint.hardware.targets.target_text import sized, spelled
 
 
 @pytest.mark.parametrize(

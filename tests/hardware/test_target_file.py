@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from counterpoint.core.errors import InputError, UsageError
-from counterpoint.hardware import parse_devices, parse_target
-from counterpoint.hardware.target_file import other_devices
-from counterpoint.hardware.target_text import sized
+from counterpoint.hardware.targets import parse_devices, parse_target
+from counterpoint.hardware.targets.target_file import other_devices
+from counterpoint.hardware.targets.target_text import sized
 from counterpoint.timeline.device import Device
 
 WHOLE = """

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.compile import compile_workload, load_workload, parse_target
+from counterpoint.compile import compile_workload
+from counterpoint.compile.inputs import load_workload
+from counterpoint.hardware.targets import parse_target
 from lowered import Lowered
 
 pytestmark = pytest.mark.slow

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.hlo import Program, program_from_text, read_program
+from counterpoint.hlo import Program, read_program
+from counterpoint.hlo.text_reader import program_from_text
 
 DATA = Path(__file__).parent / "data"
 

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import polars as pl
 
-from counterpoint.diagnose.explain import explain
-from counterpoint.hlo import category, collective
+from counterpoint.diagnose.explanation import explain
+from counterpoint.hlo.collectives import collective
 from counterpoint.hlo.reader import Fragment, program_from_fragments
-from counterpoint.timeline.read import read
+from counterpoint.hlo.work import category
+from counterpoint.timeline.reading import read
 
 FUSION = "%fusion.1 = bf16[8,8]{1,0} fusion(bf16[8,8]{1,0} %p), kind=kOutput, calls=%fused"
 REDUCE = (

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from counterpoint.core.errors import InputError
-from counterpoint.hlo.groups import Axis, Iota, Listed, Mesh, expand, group_size, parse_groups
+from counterpoint.hlo.model.groups import Axis, Iota, Listed, Mesh, expand, group_size, parse_groups
 
 SIZES = st.lists(st.integers(1, 5), min_size=1, max_size=4)
 

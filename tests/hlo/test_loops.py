@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from counterpoint.hlo import Program, in_loop, loop_multiplier, trip_count
+from counterpoint.hlo import Program
+from counterpoint.hlo.schedule import in_loop, loop_multiplier, trip_count
 
 Build = Callable[..., Program]
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from counterpoint.hlo import Program, collective, program_from_text, transfers
+from counterpoint.hlo import Program
+from counterpoint.hlo.collectives import collective, transfers
+from counterpoint.hlo.text_reader import program_from_text
 
 TEXT = """\
 HloModule jit_step, is_scheduled=true

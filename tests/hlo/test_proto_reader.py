@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.hlo import Program, async_pairs, collective, read_program
+from counterpoint.hlo import Program, read_program
+from counterpoint.hlo.collectives import collective
+from counterpoint.hlo.schedule import async_pairs
 
 STEP = "dump/module_0040.pjit__wrapped_step_fn.sm_8.0_gpu_after_optimizations.hlo.pb.xz"
 

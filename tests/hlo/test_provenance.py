@@ -11,18 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.hlo import (
-    Frame,
-    Instruction,
-    Phase,
-    Program,
-    describe,
-    launched,
-    launches,
-    provenance,
-    read_program,
-)
-from counterpoint.hlo.provenance import Scope, scope, user_frame
+from counterpoint.hlo import Instruction, Program, read_program
+from counterpoint.hlo.model import launched, launches
+from counterpoint.hlo.model.stack import Frame
+from counterpoint.hlo.origin import Phase, provenance
+from counterpoint.hlo.origin.provenance import Scope, scope, user_frame
+from counterpoint.hlo.work import describe
 
 STEP = "dump/module_0040.pjit__wrapped_step_fn.sm_8.0_gpu_after_optimizations.hlo.pb.xz"
 

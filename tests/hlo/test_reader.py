@@ -15,21 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from counterpoint.core.errors import InputError, UsageError
-from counterpoint.hlo import (
-    Program,
-    bytes_accessed,
-    category,
-    describe,
-    flops,
-    program_from_proto,
-    program_from_text,
-    read_program,
-    replica_groups,
-    stable_key,
-    trip_count,
-)
-from counterpoint.hlo.proto_reader import MESSAGES
+from counterpoint.hlo import Program, read_program
+from counterpoint.hlo.collectives import replica_groups
+from counterpoint.hlo.origin import stable_key
+from counterpoint.hlo.proto_reader import MESSAGES, program_from_proto
+from counterpoint.hlo.schedule import trip_count
+from counterpoint.hlo.text_reader import program_from_text
 from counterpoint.hlo.wire_schema import message_classes
+from counterpoint.hlo.work import bytes_accessed, category, describe, flops
 
 DATA = Path(__file__).parent / "data"
 PROTO = lzma.decompress((DATA / "gpu_step.hlo.pb.xz").read_bytes())

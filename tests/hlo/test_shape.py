@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from counterpoint.core.errors import InputError
-from counterpoint.hlo.instruction import Shape, element_bits
+from counterpoint.hlo.model.instruction import Shape, element_bits
 from counterpoint.hlo.proto_reader import ELEMENT_TYPES
 from counterpoint.hlo.text_reader import Shapes
 

@@ -9,17 +9,10 @@ from collections.abc import Callable
 
 import pytest
 
-from counterpoint.hlo import (
-    Category,
-    Instruction,
-    Program,
-    bytes_accessed,
-    category,
-    flops,
-    launched,
-    launches,
-    loop_multiplier,
-)
+from counterpoint.hlo import Instruction, Program
+from counterpoint.hlo.model import launched, launches
+from counterpoint.hlo.schedule import loop_multiplier
+from counterpoint.hlo.work import Category, bytes_accessed, category, flops
 
 Build = Callable[..., Program]
 

@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 import lowering_scripts as scripts
-from counterpoint.compile import load_workload
+from counterpoint.compile.inputs import load_workload
 from counterpoint.core.errors import CounterpointError, InputError, UsageError
-from counterpoint.lowering import Lowering, lower_command
+from counterpoint.lowering import lower_command
+from counterpoint.lowering.command import Lowering
 
 pytestmark = pytest.mark.slow
 

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from counterpoint.core.errors import InputError
-from counterpoint.lowering import Lowering, lower_command
+from counterpoint.lowering import lower_command
+from counterpoint.lowering.command import Lowering
 from counterpoint.lowering.containment import LAYER
 
 pytestmark = pytest.mark.slow

@@ -18,9 +18,9 @@ from typing import Final
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from counterpoint.hlo import Program
-from counterpoint.pgle.files import write_profile
-from counterpoint.pgle.needed import needed
-from counterpoint.pgle.profile import Cost, Profile
+from counterpoint.pgle.lookups.needed import needed
+from counterpoint.pgle.profiles.files import write_profile
+from counterpoint.pgle.profiles.profile import Cost, Profile
 from xla_compiler import CHECKER_FLAG, PATH_FLAG, Compilation, Compiler
 
 DATA: Final = Path(__file__).parent / "data"

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.compile import load_workload, parse_target
+from counterpoint.compile.inputs import load_workload
 from counterpoint.core.errors import CounterpointError, InputError, UsageError
-from counterpoint.flags.platform import LHS
+from counterpoint.flags.versions.version import LHS
+from counterpoint.hardware.targets import parse_target
 from counterpoint.hlo import Program
-from counterpoint.pgle.apply import PATH, Applied, apply_profile, weigh
-from counterpoint.pgle.files import read_profile, write_profile
-from counterpoint.pgle.needed import Fit, needed
+from counterpoint.pgle.applying.apply import PATH, Applied, apply_profile, weigh
+from counterpoint.pgle.lookups.needed import Fit, needed
+from counterpoint.pgle.profiles.files import read_profile, write_profile
 from lowered import H100, Lowered, costs_of
 
 CUBLAS = {"xla_gpu_enable_triton_gemm": "false"}

@@ -9,12 +9,14 @@ import pytest
 
 from counterpoint.core.basis import Unknown
 from counterpoint.core.errors import InputError
-from counterpoint.hlo import Category, Program, program_from_text, read_program
-from counterpoint.pgle.check import Coverage, Part, check_profile, judge
-from counterpoint.pgle.names import Why
-from counterpoint.pgle.needed import Fit, needed
-from counterpoint.pgle.profile import Cost, Latency, Profile
-from counterpoint.pgle.samples import Measured
+from counterpoint.hlo import Program, read_program
+from counterpoint.hlo.text_reader import program_from_text
+from counterpoint.hlo.work import Category
+from counterpoint.pgle.checking.check import Coverage, Part, check_profile, judge
+from counterpoint.pgle.lookups.names import Why
+from counterpoint.pgle.lookups.needed import Fit, needed
+from counterpoint.pgle.making.samples import Measured
+from counterpoint.pgle.profiles.profile import Cost, Latency, Profile
 
 PROGRAMS = Path(__file__).parent.parent / "hlo" / "data"
 OTHER = "0" * 32

@@ -10,12 +10,12 @@ import pytest
 
 from counterpoint.core.basis import Unknown
 from counterpoint.hlo import read_program
-from counterpoint.pgle.check import check_profile, judge
-from counterpoint.pgle.files import read_profile
-from counterpoint.pgle.make import make_profile
-from counterpoint.pgle.needed import Fit, needed
-from counterpoint.pgle.profile import Profile
-from counterpoint.pgle.subject import Subject, find_subject
+from counterpoint.pgle.applying.subject import Subject, find_subject
+from counterpoint.pgle.checking.check import check_profile, judge
+from counterpoint.pgle.lookups.needed import Fit, needed
+from counterpoint.pgle.making.make import make_profile
+from counterpoint.pgle.profiles.files import read_profile
+from counterpoint.pgle.profiles.profile import Profile
 from real_profiles import opened
 
 STEP = Path(__file__).parent.parent / "hlo" / "data" / "gpu_step.hlo.pb.xz"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.pgle.contention import Conflict, conflicts, processes_here
+from counterpoint.pgle.making.contention import Conflict, conflicts, processes_here
 
 NSYS = {"NSYS_PROFILING_SESSION_ID": "1234"}
 INJECTED = {"CUDA_INJECTION64_PATH": "/opt/nvidia/nsight-systems/target-linux-x64/libToolsInj.so"}

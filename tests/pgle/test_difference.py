@@ -5,7 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counterpoint.pgle import Change, Cost, Profile, diff_profiles
+from counterpoint.pgle.checking import diff_profiles
+from counterpoint.pgle.checking.difference import Change
+from counterpoint.pgle.profiles import Cost, Profile
 
 A = "0123456789abcdef0123456789abcdef"
 B = "fedcba9876543210fedcba9876543210"

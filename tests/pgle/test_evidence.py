@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.pgle.evidence import LOUD, Trouble, Use, read_evidence
+from counterpoint.pgle.applying.evidence import LOUD, Trouble, Use, read_evidence
 
 DATA = Path(__file__).parent / "data"
 FLAGS: dict[str, str] = {}  # known, and none set

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from counterpoint.core.errors import InputError, UsageError
-from counterpoint.pgle import Cost, Latency, Profile, read_profile, write_profile
+from counterpoint.pgle.profiles import Cost, Profile, read_profile, write_profile
+from counterpoint.pgle.profiles.profile import Latency
 from jax_process import ask_jax
 
 A = "0123456789abcdef0123456789abcdef"

@@ -10,13 +10,14 @@ import polars as pl
 import pytest
 
 from counterpoint.core.errors import InputError, UsageError
-from counterpoint.hardware import parse_target
-from counterpoint.pgle import Made, make_profile, read_profile, write_profile
-from counterpoint.pgle.origin import other_recorded
+from counterpoint.hardware.targets import parse_target
+from counterpoint.pgle.making import make_profile
+from counterpoint.pgle.making.origin import other_recorded
+from counterpoint.pgle.profiles import Made, read_profile, write_profile
 from counterpoint.timeline.device import Device
 from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import Timeline
-from counterpoint.timeline.recording import EmbeddedProgram, Recording
+from counterpoint.timeline.tables.recording import EmbeddedProgram, Recording
 from recordings import Span, recording
 
 CHIP = "NVIDIA A100-SXM4-40GB"

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.hlo import is_done, launched, launches
-from counterpoint.pgle import make_profile, write_profile
-from counterpoint.pgle.evidence import Use, read_evidence
+from counterpoint.hlo.model import launched, launches
+from counterpoint.hlo.schedule import is_done
+from counterpoint.pgle.applying.evidence import Use, read_evidence
+from counterpoint.pgle.making import make_profile
+from counterpoint.pgle.profiles import write_profile
 from counterpoint.timeline.hosts.assemble import assemble
-from counterpoint.timeline.recording import EmbeddedProgram
+from counterpoint.timeline.tables.recording import EmbeddedProgram
 from recordings import Span, recording
 from xla_compiler import CHECKER_FLAG, Compilation, Compiler
 

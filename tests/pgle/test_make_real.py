@@ -17,9 +17,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from counterpoint.pgle import Made, Profile, make_profile, read_profile
+from counterpoint.pgle.making import make_profile
+from counterpoint.pgle.profiles import Made, Profile, read_profile
 from counterpoint.timeline.model import Timeline
-from counterpoint.timeline.read import read
+from counterpoint.timeline.reading import read
 from jax_process import ask_jax
 from real_profiles import opened
 

@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from counterpoint.core.errors import InputError, UsageError
-from counterpoint.pgle import Cost, Latency, Profile, merge_profiles, read_profile, write_profile
+from counterpoint.pgle.making import merge_profiles
+from counterpoint.pgle.profiles import Cost, Profile, read_profile, write_profile
+from counterpoint.pgle.profiles.profile import Latency
 
 A = "0123456789abcdef0123456789abcdef"
 B = "fedcba9876543210fedcba9876543210"

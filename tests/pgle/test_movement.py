@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from counterpoint.hlo import Program, program_from_text
-from counterpoint.pgle.movement import Move, movement
+from counterpoint.hlo import Program
+from counterpoint.hlo.text_reader import program_from_text
+from counterpoint.pgle.applying.movement import Move, movement
 
 HEAD = """HloModule jit_step, is_scheduled=true, num_partitions=2
 

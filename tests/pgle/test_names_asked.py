@@ -6,10 +6,10 @@ from pathlib import Path
 
 from xspace_builder import US, field_bytes, kernel, message, metadata, nvidia, varint, xspace
 
-from counterpoint.pgle.make import make_profile
-from counterpoint.pgle.needed import costs_found
-from counterpoint.pgle.samples import Measured, measured_times
-from counterpoint.timeline.read import read
+from counterpoint.pgle.lookups.needed import costs_found
+from counterpoint.pgle.making.make import make_profile
+from counterpoint.pgle.making.samples import Measured, measured_times
+from counterpoint.timeline.reading import read
 
 FINGERPRINT = "0123456789abcdef" * 2
 STEP = ("jit_step", 7)

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.hlo import Program, is_start, program_from_text
-from counterpoint.pgle.files import write_profile
-from counterpoint.pgle.needed import base_name, costs_found, needed
-from counterpoint.pgle.profile import Cost, Profile
+from counterpoint.hlo import Program
+from counterpoint.hlo.schedule import is_start
+from counterpoint.hlo.text_reader import program_from_text
+from counterpoint.pgle.lookups.needed import base_name, costs_found, needed
+from counterpoint.pgle.profiles.files import write_profile
+from counterpoint.pgle.profiles.profile import Cost, Profile
 from xla_compiler import Compilation, Compiler, Option
 
 _MISSING = re.compile(r"profile_guided_latency_estimator\.cc:\d+\]   (\S+)$", re.MULTILINE)

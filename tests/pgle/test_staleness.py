@@ -7,9 +7,16 @@ from pathlib import Path
 import pytest
 
 from counterpoint.hlo import Program, read_program
-from counterpoint.pgle.check import check_profile, judge
-from counterpoint.pgle.needed import Fit, made_for, names_in_common, needed, renamed, staleness
-from counterpoint.pgle.profile import Cost, Profile
+from counterpoint.pgle.checking.check import check_profile, judge
+from counterpoint.pgle.lookups.needed import (
+    Fit,
+    made_for,
+    names_in_common,
+    needed,
+    renamed,
+    staleness,
+)
+from counterpoint.pgle.profiles.profile import Cost, Profile
 from xla_compiler import Compiler, Option
 
 PROGRAMS = Path(__file__).parent.parent / "hlo" / "data"

@@ -16,11 +16,17 @@ import pytest
 
 from counterpoint.core.errors import InputError
 from counterpoint.hlo import Program
-from counterpoint.pgle.check import addressed, addressed_name, check_profile, is_addressed, judge
-from counterpoint.pgle.evidence import LOUD, Trouble, Use, read_evidence
-from counterpoint.pgle.files import read_profile, write_profile
-from counterpoint.pgle.needed import needed
-from counterpoint.pgle.profile import PROFILE, Cost, Latency, Profile
+from counterpoint.pgle.applying.evidence import LOUD, Trouble, Use, read_evidence
+from counterpoint.pgle.checking.check import (
+    addressed,
+    addressed_name,
+    check_profile,
+    is_addressed,
+    judge,
+)
+from counterpoint.pgle.lookups.needed import needed
+from counterpoint.pgle.profiles.files import read_profile, write_profile
+from counterpoint.pgle.profiles.profile import PROFILE, Cost, Latency, Profile
 from xla_compiler import CHECKER_FLAG, Compilation, Compiler, Option
 
 pytestmark = pytest.mark.slow

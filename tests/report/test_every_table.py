@@ -27,31 +27,31 @@ import tune_conclusions
 from counterpoint.cli.app import main
 from counterpoint.core.basis import Range, Unknown
 from counterpoint.cost.scalars import Scalar, default_scalars
+from counterpoint.diagnose.collectives.requirement import Bound
 from counterpoint.diagnose.compare.comparison import Regrouped, Schedule
-from counterpoint.diagnose.network.requirement import Bound
 from counterpoint.flags import Settings
 from counterpoint.flags.catalogue import release as known_release
-from counterpoint.flags.effective import Outcome, Used, differences
+from counterpoint.flags.inspection.effective import Outcome, Used, differences
 from counterpoint.flags.refresh.plugin import Plugin
-from counterpoint.hardware import parse_target
-from counterpoint.pgle import Cost, Profile, write_profile
-from counterpoint.pgle.movement import Move, Movement, Place
-from counterpoint.report.calibration_document import GAP, calibration_document, fit, widths
-from counterpoint.report.compare_tables import schedule_section
+from counterpoint.hardware.targets import parse_target
+from counterpoint.pgle.applying.movement import Move, Movement, Place
+from counterpoint.pgle.profiles import Cost, Profile, write_profile
+from counterpoint.report.catalogue.catalogue_document import plugin_section
 from counterpoint.report.document import Document, Kind, Table
-from counterpoint.report.feedback_document import movement_section, times_section
-from counterpoint.report.findings import distinct
-from counterpoint.report.flags_catalogue_document import plugin_section
-from counterpoint.report.flags_settings_document import Effective, effective_document
-from counterpoint.report.predict_document import predict_document
+from counterpoint.report.explain.compare_tables import schedule_section
+from counterpoint.report.explain.findings import distinct
+from counterpoint.report.flags.settings_document import Effective, effective_document
+from counterpoint.report.pgle.feedback_document import movement_section, times_section
+from counterpoint.report.predict.calibration_document import GAP, calibration_document, fit, widths
+from counterpoint.report.predict.predict_document import predict_document
 from counterpoint.report.terminal import print_document
-from counterpoint.report.tune_document import tune_document
-from counterpoint.report.tune_dry_run import dry_run_document
+from counterpoint.report.tune.dry_run import dry_run_document
+from counterpoint.report.tune.tune_document import tune_document
 from counterpoint.runs import read_run
 from counterpoint.simulate.simulation import Unpriced
-from counterpoint.timeline.parquet import write_parquet
+from counterpoint.timeline.storage.parquet import write_parquet
 from counterpoint.workflow.calibration.calibration import Calibration, Fit, StepFit
-from counterpoint.workflow.prediction.prediction import Standing
+from counterpoint.workflow.forecast.prediction import Standing
 from tune_plans import PLAN
 
 HERE = Path(counterpoint.report.__file__).parent

@@ -16,12 +16,13 @@ import timelines
 import tune_conclusions
 import tune_studies
 from counterpoint.core.basis import listed
-from counterpoint.diagnose.explain import Explanation
+from counterpoint.diagnose.explanation import Explanation
 from counterpoint.diagnose.network.analysis import analyse
-from counterpoint.pgle import Cost, Profile, diff_profiles
+from counterpoint.pgle.checking import diff_profiles
+from counterpoint.pgle.profiles import Cost, Profile
 from counterpoint.report.document import Chart, Course, Document, Log, Prose, Section
 from counterpoint.report.html import document_html, html_of
-from counterpoint.timeline.parquet import write_parquet
+from counterpoint.timeline.storage.parquet import write_parquet
 from counterpoint.tune.study.study import Study
 from tune_studies import change
 
@@ -169,7 +170,7 @@ def test_results_are_drawn_however_the_package_was_imported(tmp_path: Path) -> N
     """Also where a room was imported by its own name, and no report before."""
     (tmp_path / "try.py").write_text(
         "import sys, timelines\n"
-        "from counterpoint.diagnose.explain import explain\n"
+        "from counterpoint.diagnose.explanation import explain\n"
         "made = explain(timelines.two_devices())\n"
         "assert 'counterpoint.report.html' not in sys.modules\n"
         "assert 'Where a median step goes' in made._repr_html_()\n"

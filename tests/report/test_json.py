@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import timelines
-from counterpoint.diagnose.explain import Explanation, explain
-from counterpoint.report.explain_json import explain_json
+from counterpoint.diagnose.explanation import Explanation, explain
+from counterpoint.report.explain.explain_json import explain_json
 from counterpoint.timeline.model import Timeline
 from real_profiles import explained_of
 

@@ -13,8 +13,8 @@ import pytest
 
 import timelines
 from counterpoint.diagnose.network.analysis import analyse
-from counterpoint.report.network_document import network_document
-from counterpoint.report.network_json import network_json
+from counterpoint.report.explain.network_document import network_document
+from counterpoint.report.explain.network_json import network_json
 from counterpoint.report.terminal import plain_text
 from counterpoint.timeline.model import Timeline
 from real_profiles import opened

@@ -14,11 +14,11 @@ import timelines
 import tune_conclusions
 from counterpoint.cli.app import main
 from counterpoint.core.basis import Range, Unknown
-from counterpoint.diagnose.explain import explain
+from counterpoint.diagnose.explanation import explain
 from counterpoint.flags import Settings
-from counterpoint.report.explain_json import Explain, explain_json
+from counterpoint.report.explain.explain_json import Explain, explain_json
 from counterpoint.report.json import At, Result, Why, fill
-from counterpoint.report.tune_json import tune_json
+from counterpoint.report.tune.tune_json import tune_json
 from counterpoint.tune.journal.journal import Journal
 from counterpoint.tune.journal.records import FORMAT, StudyBegan
 from json_schemas import results

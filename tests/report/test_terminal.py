@@ -13,13 +13,13 @@ import pytest
 import timelines
 from counterpoint.core.basis import Range, Unknown
 from counterpoint.core.errors import UsageError
-from counterpoint.diagnose.explain import Explanation, explain
+from counterpoint.diagnose.explanation import Explanation, explain
 from counterpoint.report import units
 from counterpoint.report.document import Part, Slice
-from counterpoint.report.explain_document import digest, explain_document
-from counterpoint.report.runs_document import steps_line
+from counterpoint.report.explain.explain_document import digest, explain_document
+from counterpoint.report.runs.runs_document import steps_line
 from counterpoint.report.terminal import bar_cells, plain_text, print_document
-from counterpoint.runs.outcome import Outcome, OutcomeKind
+from counterpoint.runs.outcomes.outcome import Outcome, OutcomeKind
 from counterpoint.runs.run import Compile, Given, Process, ProfileWindow, Rank, Run, StepStart
 from counterpoint.timeline.device import Host
 from counterpoint.timeline.hosts.assemble import assemble

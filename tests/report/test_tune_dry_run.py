@@ -9,8 +9,8 @@ from pathlib import Path
 
 from counterpoint.core.basis import Unknown
 from counterpoint.report.terminal import plain_text
-from counterpoint.report.tune_dry_run import dry_run_document
-from counterpoint.report.tune_json import dry_run_json
+from counterpoint.report.tune.dry_run import dry_run_document
+from counterpoint.report.tune.tune_json import dry_run_json
 from counterpoint.tune.arm import Acts, Change, Origin
 from counterpoint.tune.plan import Budget
 from counterpoint.tune.race.budget import Cost

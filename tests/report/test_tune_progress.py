@@ -15,7 +15,7 @@ import pytest
 import tune_conclusions
 from counterpoint.cli.tune import Pace, StudyProgress
 from counterpoint.core.basis import Range, Unknown
-from counterpoint.report.tune_progress import happened, standing
+from counterpoint.report.progress.progress import happened, standing
 from counterpoint.tune.conclusion.conclude import conclude
 from counterpoint.tune.journal.records import (
     Paused,

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 import tune_conclusions
-from counterpoint.report.calibration_document import fit
 from counterpoint.report.document import Table
+from counterpoint.report.predict.calibration_document import fit
 from counterpoint.report.terminal import plain_text, print_document
-from counterpoint.report.tune_document import tune_document
-from counterpoint.report.tune_json import tune_json
-from counterpoint.report.tune_words import clock, duration, gain_text
+from counterpoint.report.tune.tune_document import tune_document
+from counterpoint.report.tune.tune_json import tune_json
+from counterpoint.report.words import clock, duration, gain_text
 from counterpoint.tune.conclusion.conclusion import ArmRow, Conclusion
 
 GOLDEN = Path(__file__).parent / "golden"

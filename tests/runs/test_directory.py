@@ -14,12 +14,13 @@ import pytest
 
 from counterpoint.core.basis import Unknown
 from counterpoint.core.errors import InputError, UsageError
-from counterpoint.report.runs_json import run_found, runs_json
-from counterpoint.runs import OutcomeKind, effective_flags, find_runs, is_run, list_runs, read_run
-from counterpoint.runs.outcome import Outcome, start_of
+from counterpoint.report.runs.runs_json import run_found, runs_json
+from counterpoint.runs import OutcomeKind, find_runs, is_run, list_runs, read_run
+from counterpoint.runs.outcomes.outcome import Outcome, start_of
+from counterpoint.runs.recording.writer import RankStart, RunWriter, Start
+from counterpoint.runs.reports import effective_flags
 from counterpoint.runs.run import Given, Run
-from counterpoint.runs.score import seen_steps
-from counterpoint.runs.writer import RankStart, RunWriter, Start
+from counterpoint.runs.scores.score import seen_steps
 
 LOCAL = Start(
     name="train",

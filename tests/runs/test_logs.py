@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from counterpoint.runs.compiler_lines import CompilerLine, compiler_lines
-from counterpoint.runs.compiler_reports import read_debug_options
+from counterpoint.runs.reports.compiler_reports import read_debug_options
 
 LOG = """\
 step 1 loss 2.5

@@ -12,8 +12,10 @@ import polars as pl
 import pytest
 
 import counterpoint
-from counterpoint.cost import FREE, Contention, Family, Price, Source
-from counterpoint.hlo import Instruction, Program, collective
+from counterpoint.cost import Contention, Family, Price, Source
+from counterpoint.cost.model import FREE
+from counterpoint.hlo import Instruction, Program
+from counterpoint.hlo.collectives import collective
 from counterpoint.simulate import simulate
 from counterpoint.timeline.model import Timeline
 from real_profiles import opened

@@ -16,8 +16,11 @@ import numpy as np
 import pytest
 
 from counterpoint.cost import Contention, Family, Price, Source
-from counterpoint.hlo import Instruction, Program, collective, is_done, launched, launches
-from counterpoint.pgle.needed import cost_name
+from counterpoint.hlo import Instruction, Program
+from counterpoint.hlo.collectives import collective
+from counterpoint.hlo.model import launched, launches
+from counterpoint.hlo.schedule import is_done
+from counterpoint.pgle.lookups.needed import cost_name
 from counterpoint.simulate import simulate
 from xla_compiler import Compilation, Compiler, why_none
 

@@ -9,10 +9,12 @@ import pytest
 import counterpoint
 from counterpoint.cost import Contention, Family, Price, Source
 from counterpoint.cost.model import around
-from counterpoint.hardware import parse_target
-from counterpoint.hlo import Instruction, Program, bytes_accessed, collective, flops, read_program
+from counterpoint.hardware.targets import parse_target
+from counterpoint.hlo import Instruction, Program, read_program
+from counterpoint.hlo.collectives import collective
+from counterpoint.hlo.work import bytes_accessed, flops
 from counterpoint.simulate import Simulation, simulate
-from counterpoint.timeline.parquet import read_parquet, write_parquet
+from counterpoint.timeline.storage.parquet import read_parquet, write_parquet
 
 STEP = Path(__file__).parent.parent / "hlo" / "data" / "gpu_step.hlo.pb.xz"
 

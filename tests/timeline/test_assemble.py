@@ -11,7 +11,7 @@ from counterpoint.core.errors import InputError
 from counterpoint.timeline.device import Device
 from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import Timeline
-from counterpoint.timeline.recording import EmbeddedProgram, Recording
+from counterpoint.timeline.tables.recording import EmbeddedProgram, Recording
 from recordings import NS, Span, recording
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from trace_builder import Event, packed, process, span, spans_of, text_of, thread
 
 from counterpoint.core.errors import InputError
-from counterpoint.timeline.chrome import read_trace_json
+from counterpoint.timeline.chrome.reader import read_trace_json
 
 EVENTS: list[Event] = [
     process(3, "/device:TPU:0"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from counterpoint.timeline import operations
+from counterpoint.timeline.ops import operations
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,9 @@ from nsys_bundle import TRACE, Bundle, module, parquet, thunk, to_2024_4, write_
 from nsys_export import Export, thread
 
 from counterpoint.core.errors import InputError
-from counterpoint.timeline.nsys import read_nsys_jax, read_sqlite
-from counterpoint.timeline.read import read
+from counterpoint.timeline.nsys.bundle import read_nsys_jax
+from counterpoint.timeline.nsys.sqlite import read_sqlite
+from counterpoint.timeline.reading import read
 
 MAIN = thread(1)
 Damage = list[tuple[float, int]]

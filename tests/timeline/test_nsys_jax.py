@@ -27,9 +27,12 @@ from nsys_bundle import (
 )
 
 from counterpoint.core.errors import InputError
-from counterpoint.hlo import Program, collective, program_from_proto
-from counterpoint.timeline.nsys import is_nsys_jax, read_nsys_jax, read_nsys_jax_ranks
-from counterpoint.timeline.recording import Recording
+from counterpoint.hlo import Program
+from counterpoint.hlo.collectives import collective
+from counterpoint.hlo.proto_reader import program_from_proto
+from counterpoint.timeline.nsys.archive import is_nsys_jax
+from counterpoint.timeline.nsys.bundle import read_nsys_jax, read_nsys_jax_ranks
+from counterpoint.timeline.tables.recording import Recording
 
 STEP = "jit_step,program_id=3"
 OTHER = "jit_other,program_id=4"

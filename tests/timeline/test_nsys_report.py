@@ -11,7 +11,7 @@ import pytest
 from nsys_export import Export
 
 from counterpoint.core.errors import InputError
-from counterpoint.timeline.nsys import read_nsys_rep
+from counterpoint.timeline.nsys.sqlite import read_nsys_rep
 
 REMEMBER = 'while [ "$1" != --output ]; do shift; done; printf %s "$2" > {told}\n'
 

@@ -12,8 +12,16 @@ import polars as pl
 import pytest
 from nsys_export import NEW, OLD, PID, Export, thread
 
-from counterpoint.timeline.nsys import is_sqlite, read_sqlite
-from counterpoint.timeline.recording import EXECUTIONS, HOST_EVENTS, MARKERS, OPS, SPANS, Recording
+from counterpoint.timeline.nsys.database import is_sqlite
+from counterpoint.timeline.nsys.sqlite import read_sqlite
+from counterpoint.timeline.tables.recording import (
+    EXECUTIONS,
+    HOST_EVENTS,
+    MARKERS,
+    OPS,
+    SPANS,
+    Recording,
+)
 
 MAIN = thread(1)
 GATHER = "ncclDevKernel_AllGather_RING_LL(ncclDevComm*, unsigned long, ncclWork*)"

@@ -13,8 +13,8 @@ import pytest
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import Timeline
-from counterpoint.timeline.parquet import read_parquet, write_parquet
-from counterpoint.timeline.read import read
+from counterpoint.timeline.reading import read
+from counterpoint.timeline.storage.parquet import read_parquet, write_parquet
 from recordings import Span, recording
 
 

@@ -20,14 +20,14 @@ from trace_builder import wide
 from counterpoint.core.basis import Basis
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.hlo.wire_schema import message_classes
-from counterpoint.timeline.chrome import read_trace_json
+from counterpoint.timeline.chrome.reader import read_trace_json
 from counterpoint.timeline.device import Device
 from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.perfetto import write_perfetto
 from counterpoint.timeline.perfetto.layout import order, rows
-from counterpoint.timeline.read import read
-from counterpoint.timeline.recording import Recording
+from counterpoint.timeline.reading import read
+from counterpoint.timeline.tables.recording import Recording
 from recordings import Span, recording
 
 Slice = tuple[str, str, str, int, int]

@@ -10,9 +10,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from counterpoint.diagnose.explain import explain
+from counterpoint.diagnose.explanation import explain
 from counterpoint.timeline.model import Timeline
-from counterpoint.timeline.read import read
+from counterpoint.timeline.reading import read
 
 PROGRAM = """
 import os, sys

@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from counterpoint.core.errors import InputError, UsageError
-from counterpoint.timeline.parquet import write_parquet
-from counterpoint.timeline.read import read
+from counterpoint.timeline.reading import read
+from counterpoint.timeline.storage.parquet import write_parquet
 
 GEMM = "jax_gemm_mi300x.xplane.pb"
 

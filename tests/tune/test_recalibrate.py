@@ -10,10 +10,10 @@ import pytest
 
 from counterpoint.core.basis import Range, Unknown
 from counterpoint.cost.scalars import Scalars, read_scalars
-from counterpoint.hardware import parse_target
-from counterpoint.runs.outcome import Outcome, OutcomeKind
+from counterpoint.hardware.targets import parse_target
+from counterpoint.runs.outcomes.outcome import Outcome, OutcomeKind
+from counterpoint.runs.recording.writer import RankStart, RunWriter, Start
 from counterpoint.runs.run import Given
-from counterpoint.runs.writer import RankStart, RunWriter, Start
 from counterpoint.tune.arm import Predicted
 from counterpoint.tune.recalibrate import Recalibrated, errors, recalibrate
 from counterpoint.tune.study.study import Study

@@ -12,10 +12,10 @@ import pytest
 from counterpoint.core.basis import Unknown
 from counterpoint.core.errors import CounterpointError, UsageError
 from counterpoint.flags import Settings
-from counterpoint.hardware import parse_target
+from counterpoint.hardware.targets import parse_target
 from counterpoint.report.terminal import plain_text
-from counterpoint.report.tune_document import tune_document
-from counterpoint.report.tune_json import tune_json
+from counterpoint.report.tune.tune_document import tune_document
+from counterpoint.report.tune.tune_json import tune_json
 from counterpoint.tune.conclusion.conclude import conclude
 from counterpoint.tune.executors.executor import Limits, Shape
 from counterpoint.tune.plan import Budget, Plan

@@ -12,15 +12,10 @@ from pathlib import Path
 from nsys_export import Export, thread
 from xspace_builder import MS, US, Plane, kernel, message, metadata, nvidia, xspace
 
-from counterpoint.hlo import (
-    Instruction,
-    Program,
-    collective,
-    is_done,
-    launches,
-    read_program,
-    trip_count,
-)
+from counterpoint.hlo import Instruction, Program, read_program
+from counterpoint.hlo.collectives import collective
+from counterpoint.hlo.model import launches
+from counterpoint.hlo.schedule import is_done, trip_count
 
 DEVICES, STEPS, STEP_MS = 8, 4, 400
 COLLECTIVE_US, COMPUTE_US = 900, 120

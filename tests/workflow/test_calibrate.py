@@ -12,24 +12,19 @@ import pytest
 
 from counterpoint.cli.app import main
 from counterpoint.core.errors import InputError
-from counterpoint.cost import FREE, Contention, Family, Price, Source, around
+from counterpoint.cost import Contention, Family, Price, Source, around
+from counterpoint.cost.model import FREE
 from counterpoint.cost.scalars import Scalar, Scalars, default_scalars, read_scalars, scalars_toml
-from counterpoint.hardware import parse_target
-from counterpoint.hlo import (
-    Category,
-    Instruction,
-    Program,
-    bytes_accessed,
-    category,
-    collective,
-    flops,
-    is_done,
-    launches,
-    program_from_text,
-)
+from counterpoint.hardware.targets import parse_target
+from counterpoint.hlo import Instruction, Program
+from counterpoint.hlo.collectives import collective
+from counterpoint.hlo.model import launches
+from counterpoint.hlo.schedule import is_done
+from counterpoint.hlo.text_reader import program_from_text
+from counterpoint.hlo.work import Category, bytes_accessed, category, flops
 from counterpoint.simulate import simulate
 from counterpoint.timeline.model import Timeline
-from counterpoint.timeline.parquet import write_parquet
+from counterpoint.timeline.storage.parquet import write_parquet
 from counterpoint.workflow.calibration.calibrate import calibrate
 from counterpoint.workflow.calibration.calibration import Fit, Step, StepFit, doubt, kept_by_steps
 from counterpoint.workflow.calibration.fitting import MeasuredStep, calibrate_steps

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from counterpoint.compile import Memory
-from counterpoint.hardware import parse_target
-from counterpoint.workflow.prediction.memory_fit import memory_fit
+from counterpoint.hardware.targets import parse_target
+from counterpoint.workflow.forecast.memory_fit import memory_fit
 
 
 def planned(peak: int) -> Memory:

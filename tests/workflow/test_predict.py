@@ -9,11 +9,11 @@ import pytest
 import counterpoint
 from counterpoint.core.errors import UsageError
 from counterpoint.cost import Source
-from counterpoint.flags import parse_settings
+from counterpoint.flags.lines import parse_settings
 from counterpoint.report.document import Facts, Table
-from counterpoint.report.predict_tables import candidates_section
-from counterpoint.timeline.parquet import write_parquet
-from counterpoint.workflow.prediction.prediction import Prediction
+from counterpoint.report.predict.predict_tables import candidates_section
+from counterpoint.timeline.storage.parquet import write_parquet
+from counterpoint.workflow.forecast.prediction import Prediction
 from lowered import Lowered
 
 pytestmark = pytest.mark.slow

@@ -14,9 +14,9 @@ from counterpoint.flags import Settings
 from counterpoint.hlo import Program, read_program
 from counterpoint.simulate import Simulation
 from counterpoint.timeline.model import Timeline
-from counterpoint.workflow.prediction.memory_fit import MemoryFit
-from counterpoint.workflow.prediction.prediction import Forecast, Standing
-from counterpoint.workflow.prediction.ranking import difference, ranked, simplest
+from counterpoint.workflow.forecast.memory_fit import MemoryFit
+from counterpoint.workflow.forecast.prediction import Forecast, Standing
+from counterpoint.workflow.forecast.ranking import difference, ranked, simplest
 from timelines import HLO
 
 PROGRAM = read_program(HLO.encode())

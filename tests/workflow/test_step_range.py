@@ -17,11 +17,11 @@ import timelines
 from counterpoint.core.basis import Range
 from counterpoint.cost import Source
 from counterpoint.cost.build import build_model
-from counterpoint.hardware import parse_target
+from counterpoint.hardware.targets import parse_target
 from counterpoint.hlo import read_program
 from counterpoint.simulate import Simulation, simulate
-from counterpoint.workflow.prediction.ranking import difference
-from counterpoint.workflow.prediction.step_range import (
+from counterpoint.workflow.forecast.ranking import difference
+from counterpoint.workflow.forecast.step_range import (
     COVERAGE,
     FASTER,
     PublishedStep,

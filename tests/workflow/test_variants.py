@@ -8,7 +8,7 @@ import pytest
 
 from counterpoint.core.errors import UsageError
 from counterpoint.flags import Settings
-from counterpoint.workflow.prediction.subject import Variant, base_settings, candidate, named_apart
+from counterpoint.workflow.subject.subject import Variant, base_settings, candidate, named_apart
 
 PIPELINED = "xla_gpu_enable_pipelined_all_gather"
 

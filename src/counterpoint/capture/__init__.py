@@ -1,7 +1,19 @@
-"""Running a workload under Settings, and keeping all that it leaves."""
+"""Running a workload under Settings, and keeping all that it leaves.
+
+launch.py is the run from start to end: request.py checks it, environment.py prepares it, watch.py
+stands by. The agent in `capture.agent` is loaded by the program's own Python. `capture.ranks` finds
+the ranks that a launcher around us expects.
+"""
 
 from counterpoint.capture.launch import launch as launch
+from counterpoint.capture.launch import unfailing as unfailing
 from counterpoint.capture.request import Interpreter as Interpreter
 from counterpoint.capture.request import Request as Request
 from counterpoint.capture.request import Window as Window
 from counterpoint.capture.request import find_interpreter as find_interpreter
+from counterpoint.capture.request import is_python as is_python
+from counterpoint.capture.request import named_interpreter as named_interpreter
+from counterpoint.capture.request import refuse_missing as refuse_missing
+from counterpoint.capture.request import shows_gpu as shows_gpu
+from counterpoint.capture.step_profiler import StepProfiler as StepProfiler
+from counterpoint.capture.steps import step_of as step_of

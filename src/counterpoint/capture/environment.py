@@ -8,13 +8,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from counterpoint.capture.ranks.world import Seat
 from counterpoint.capture.request import Request, agent_window
-from counterpoint.capture.world import Seat
 from counterpoint.core.injection import injected
 from counterpoint.flags import Settings, environment, inherited_settings
-from counterpoint.flags.gone import unknown_hint
-from counterpoint.runs import layout
-from counterpoint.runs.outcome import Outcome, OutcomeKind
+from counterpoint.flags.lifecycle import unknown_hint
+from counterpoint.runs import Outcome, OutcomeKind, layout
 
 AGENT: Final = Path(__file__).parent / "agent"
 _NOWHERE: Final = ("", "-", "sponge", "test_undeclared_outputs_dir")

@@ -25,10 +25,7 @@ from counterpoint.capture.output import (
 )
 from counterpoint.capture.processes import Group, interrupts
 from counterpoint.capture.prune import prune_dump
-from counterpoint.capture.request import Request, Window, refuse_missing, refuse_unknown_flags
-from counterpoint.capture.steps import StepGoal
-from counterpoint.capture.watch import Child, Limits, Watch
-from counterpoint.capture.world import (
+from counterpoint.capture.ranks.world import (
     Seat,
     World,
     count_gpus,
@@ -36,12 +33,13 @@ from counterpoint.capture.world import (
     launcher_within,
     local_world,
 )
-from counterpoint.core.errors import CounterpointError, UsageError
-from counterpoint.runs import layout
-from counterpoint.runs.outcome import TELLING, Outcome, OutcomeKind, classify, last_loss_is_nan
-from counterpoint.runs.reader import read_run
-from counterpoint.runs.run import Given, Run
-from counterpoint.runs.writer import RankStart, RunWriter, Start
+from counterpoint.capture.request import Request, Window, refuse_missing, refuse_unknown_flags
+from counterpoint.capture.steps import StepGoal
+from counterpoint.capture.watch import Child, Limits, Watch
+from counterpoint.core import CounterpointError, UsageError
+from counterpoint.runs import Given, Outcome, OutcomeKind, Run, layout, read_run
+from counterpoint.runs.outcomes import TELLING, classify, last_loss_is_nan
+from counterpoint.runs.recording import RankStart, RunWriter, Start
 
 Say = Callable[[str], None]
 

@@ -13,10 +13,8 @@ from pathlib import Path
 from typing import Final, Literal, TextIO
 
 from counterpoint.capture.steps import StepLines, bar_step_of, step_of
-from counterpoint.core.errors import CounterpointError
-from counterpoint.runs import layout
-from counterpoint.runs.outcome import Outcome, OutcomeKind
-from counterpoint.runs.run import Rank, Run
+from counterpoint.core import CounterpointError
+from counterpoint.runs import Outcome, OutcomeKind, Rank, Run, layout
 
 _CHUNK: Final = 1 << 16
 _LONGEST: Final = 1 << 16

@@ -16,9 +16,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Literal
 
-from counterpoint.core.errors import UsageError
-from counterpoint.flags import Answer, Rejected, Settings, environment, inherited_settings
-from counterpoint.flags.live.probe import ask, rejection
+from counterpoint.core import UsageError
+from counterpoint.flags import Settings, environment, inherited_settings
+from counterpoint.flags.live import Answer, Rejected, ask, rejection
 
 QUIET_S: Final = 1.0
 CALM_STEPS: Final = 2

@@ -34,7 +34,7 @@ from counterpoint.capture.agent.steps import API, Steps
 from counterpoint.capture.agent.timing import AtStep
 from counterpoint.capture.agent.trace import Profiler, Refused, refuse_unwritable
 from counterpoint.capture.agent.window import Seen, Window, why_never
-from counterpoint.core.errors import CounterpointError, UsageError
+from counterpoint.core import CounterpointError, UsageError
 from counterpoint.core.injection import NAME as AGENT
 
 HERE = Path("counterpoint-profile")

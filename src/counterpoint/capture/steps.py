@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Final, cast
 
 from counterpoint.capture.processes import Stop
-from counterpoint.core.documents import parse_json
-from counterpoint.runs import layout
-from counterpoint.runs.outcome import OutcomeKind
+from counterpoint.core import parse_json
+from counterpoint.runs import OutcomeKind, layout
 
 _SOURCES: Final = ("annotation", "api", "log")
 """The most exact first, as whoever reads the Run prefers them."""

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final, TextIO
 from counterpoint import __version__
 from counterpoint.cli.commands import COMMANDS, GROUPS, SECTIONS, Command
 from counterpoint.cli.quick import quick
-from counterpoint.core.errors import CounterpointError, UsageError
+from counterpoint.core import CounterpointError, UsageError
 
 if TYPE_CHECKING:
     from cyclopts import App, CycloptsError

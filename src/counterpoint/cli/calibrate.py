@@ -12,7 +12,7 @@ from cyclopts import Parameter
 
 from counterpoint.cli.output import check_output, write_output
 from counterpoint.cli.progress import Progress
-from counterpoint.core.errors import UsageError
+from counterpoint.core import UsageError
 from counterpoint.runs import is_run
 
 Switch = Annotated[bool, Parameter(show_default=False)]
@@ -51,13 +51,12 @@ def calibrate(
         )
     if out is not None:
         check_output(out, force=force, endings=(ENDING,))
-    from counterpoint.cost.scalars import default_scalars, read_scalars
-    from counterpoint.hardware import parse_target
-    from counterpoint.report.calibration_document import calibration_document
-    from counterpoint.report.hosts_json import calibration_json
-    from counterpoint.report.terminal import print_document
-    from counterpoint.runs.read import read
-    from counterpoint.workflow.calibration.calibrate import calibrate as fit
+    from counterpoint.cost import default_scalars, read_scalars
+    from counterpoint.hardware.targets import parse_target
+    from counterpoint.report import print_document
+    from counterpoint.report.predict import calibration_document, calibration_json
+    from counterpoint.runs.timeline import read
+    from counterpoint.workflow.calibration import calibrate as fit
 
     where = parse_target(target)
     usual = default_scalars(where.gpu)

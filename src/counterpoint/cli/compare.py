@@ -13,13 +13,11 @@ from cyclopts import Parameter
 from counterpoint.cli.explained_run import refuse_directory_of_runs
 from counterpoint.cli.output import WholeNumber, check_output, write_output
 from counterpoint.cli.progress import Progress
-from counterpoint.core.errors import InputError, UsageError
-from counterpoint.diagnose.compare.comparison import Comparison
-from counterpoint.diagnose.compare.comparison import compare as compare_sides
-from counterpoint.report.compare_document import compare_document
-from counterpoint.report.compare_json import compare_json
-from counterpoint.report.document import printable
-from counterpoint.report.terminal import plain_text, print_document
+from counterpoint.core import InputError, UsageError
+from counterpoint.diagnose.compare import Comparison
+from counterpoint.diagnose.compare import compare as compare_sides
+from counterpoint.report import plain_text, print_document, printable
+from counterpoint.report.explain import compare_document, compare_json
 
 ENDINGS = (".json", ".txt", ".md")
 

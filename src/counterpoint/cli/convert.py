@@ -22,14 +22,12 @@ from counterpoint.cli.profiles import (
     write_timeline,
 )
 from counterpoint.cli.progress import Progress
-from counterpoint.core.errors import UsageError
-from counterpoint.diagnose.network.analysis import analyse
-from counterpoint.hardware import parse_target
-from counterpoint.report.network_document import network_document
-from counterpoint.report.network_json import network_json
-from counterpoint.runs.read import read
-from counterpoint.timeline.model import Timeline
-from counterpoint.timeline.sessions import refuse_url
+from counterpoint.core import UsageError
+from counterpoint.diagnose.network import analyse
+from counterpoint.hardware.targets import parse_target
+from counterpoint.report.explain import network_document, network_json
+from counterpoint.runs.timeline import read
+from counterpoint.timeline import Timeline, refuse_url
 
 
 def convert(

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from counterpoint.core.errors import CounterpointError
+from counterpoint.core import CounterpointError
 from counterpoint.report import units
 from counterpoint.runs import Run
 
@@ -71,9 +71,9 @@ def _asked(path: Path, seconds: int) -> list[str]:
 
 def _told(path: str) -> list[str]:
     from counterpoint.cli.explained_run import find_run
-    from counterpoint.diagnose.explain import explain as explain_timeline
-    from counterpoint.report.explain_document import digest
-    from counterpoint.runs.read import read
+    from counterpoint.diagnose import explain as explain_timeline
+    from counterpoint.report.explain import digest
+    from counterpoint.runs.timeline import read
 
     run = find_run([path])
     return digest(explain_timeline(read(path), run=run), run)

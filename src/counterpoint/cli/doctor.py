@@ -10,9 +10,10 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from counterpoint.capture.world import World
+from counterpoint.capture.ranks import World
 from counterpoint.cli.output import check_output, write_output
-from counterpoint.core.errors import UsageError
+from counterpoint.core import UsageError
+from counterpoint.doctor import Checkup, check_up, chosen, examine, refuse_nothing, refuse_unknown
 from counterpoint.doctor.checks import CHECKS
 from counterpoint.doctor.cluster import (
     COMPARISONS,
@@ -23,12 +24,9 @@ from counterpoint.doctor.cluster import (
     merge,
     report_of,
 )
-from counterpoint.doctor.diagnosis import Checkup, check_up
-from counterpoint.doctor.examine import chosen, examine, refuse_nothing, refuse_unknown
-from counterpoint.doctor.gather.gather import gather
-from counterpoint.report.doctor_document import doctor_document, next_command
-from counterpoint.report.hosts_json import doctor_json
-from counterpoint.report.terminal import plain_text, print_document
+from counterpoint.doctor.gather import gather
+from counterpoint.report import plain_text, print_document
+from counterpoint.report.doctor import doctor_document, doctor_json, next_command
 
 Switch = Annotated[bool, Parameter(show_default=False)]
 Several = Annotated[tuple[str, ...], Parameter(show_default=False)]

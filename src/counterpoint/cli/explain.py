@@ -12,17 +12,16 @@ from cyclopts import Parameter
 from counterpoint.cli.explained_run import find_run
 from counterpoint.cli.output import MaybeWholeNumber, WholeNumber
 from counterpoint.cli.profiles import as_typed, check_asked, device_numbers, look_into, tell
-from counterpoint.core.errors import UsageError
-from counterpoint.core.rulebook import Documented, as_text, find_rule, near_codes, read_page
-from counterpoint.diagnose.explain import explain as explain_timeline
-from counterpoint.diagnose.metrics.ops import By
+from counterpoint.core import UsageError
+from counterpoint.core.rules import Documented, as_text, find_rule, near_codes, read_page
+from counterpoint.diagnose import explain as explain_timeline
+from counterpoint.diagnose.metrics import By
 from counterpoint.diagnose.rules import RULES as STEP_RULES
 from counterpoint.doctor.checks import CHECKS
 from counterpoint.doctor.cluster import COMPARISONS
 from counterpoint.flags.rules import RULES as FLAG_RULES
-from counterpoint.hardware import parse_target
-from counterpoint.report.explain_document import explain_document
-from counterpoint.report.explain_json import explain_json
+from counterpoint.hardware.targets import parse_target
+from counterpoint.report.explain import explain_document, explain_json
 
 
 def explain(  # noqa: PLR0913 - the options of the command

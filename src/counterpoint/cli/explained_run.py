@@ -6,8 +6,8 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from counterpoint.core.errors import InputError
-from counterpoint.report.runs_document import with_profile
+from counterpoint.core import InputError
+from counterpoint.report.runs import with_profile
 from counterpoint.runs import OutcomeKind, Run, find_runs, is_run, list_runs, read_run
 
 

@@ -9,46 +9,40 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from counterpoint.cli.progress import Progress
-from counterpoint.flags import Settings
-from counterpoint.flags.catalogue import release
+from counterpoint.flags import Channel, Settings
+from counterpoint.flags.catalogue import all_about, release, releases
 from counterpoint.flags.catalogue import release as nearest_release
-from counterpoint.flags.catalogue.about import all_about
-from counterpoint.flags.catalogue.history import diff as diff_releases
-from counterpoint.flags.catalogue.listing import Wanted, listing, require_earlier
-from counterpoint.flags.catalogue.lookup import releases
-from counterpoint.flags.effective import compare, differences
-from counterpoint.flags.lint.lifecycle import replacements
-from counterpoint.flags.live.probe import chosen_release
-from counterpoint.flags.named_files import Reach
-from counterpoint.flags.parse import read_source, read_variables
-from counterpoint.flags.platform import number
-from counterpoint.flags.refresh.learnt import check_place, keep, lay_into, learn
-from counterpoint.flags.refresh.plugin import compare_plugin
-from counterpoint.flags.settings import Channel
-from counterpoint.flags.showing import show as look_up
-from counterpoint.report.flags_catalogue_document import (
+from counterpoint.flags.history import Wanted, listing, require_earlier
+from counterpoint.flags.history import diff as diff_releases
+from counterpoint.flags.inspection import compare, differences
+from counterpoint.flags.inspection import show as look_up
+from counterpoint.flags.lifecycle import replacements
+from counterpoint.flags.live import chosen_release
+from counterpoint.flags.parse import Reach, read_source, read_variables
+from counterpoint.flags.refresh import check_place, compare_plugin, keep, lay_into, learn
+from counterpoint.flags.versions import number
+from counterpoint.report import print_document
+from counterpoint.report.catalogue import (
+    all_changes,
     diff_document,
-    list_document,
-    plugin_document,
-    refresh_document,
-)
-from counterpoint.report.flags_json import (
     diff_json,
+    list_document,
     list_json,
+    plugin_document,
     plugin_json,
+    refresh_document,
     refresh_json,
+    show_document,
     show_json,
 )
-from counterpoint.report.flags_settings_document import (
+from counterpoint.report.flags import (
     Effective,
     effective_document,
+    effective_json,
     next_command,
     unread,
 )
-from counterpoint.report.flags_show_document import all_changes, show_document
-from counterpoint.report.settings_json import effective_json
-from counterpoint.report.terminal import print_document
-from counterpoint.runs.compiler_reports import Reported, jaxlib_of, read_reported, variables_of
+from counterpoint.runs.reports import Reported, jaxlib_of, read_reported, variables_of
 
 
 def list_flags(

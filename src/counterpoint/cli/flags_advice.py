@@ -12,22 +12,23 @@ from cyclopts import Parameter
 
 from counterpoint.cli.output import MaybeWholeNumber, WholeNumber
 from counterpoint.cli.settings_source import Wanted, read_source
-from counterpoint.core.errors import InputError, UsageError
-from counterpoint.flags.live.probe import chosen_release
-from counterpoint.flags.parsed import ParsedSource
-from counterpoint.flags.rendering import Form, render
-from counterpoint.flags.settings import Settings, difference
-from counterpoint.report.flags_settings_document import (
+from counterpoint.core import InputError, UsageError
+from counterpoint.flags import Settings, difference
+from counterpoint.flags.forms import Form, render
+from counterpoint.flags.live import chosen_release
+from counterpoint.flags.parse import ParsedSource
+from counterpoint.report import print_document
+from counterpoint.report.advice import left_out
+from counterpoint.report.flags import (
     difference_document,
-    left_out,
+    difference_json,
+    render_json,
     unread,
     unwritten,
 )
-from counterpoint.report.settings_json import difference_json, render_json
-from counterpoint.report.terminal import print_document
 
 if TYPE_CHECKING:
-    from counterpoint.flags.advice.recommend import Recommendation, Situation
+    from counterpoint.flags.advice import Recommendation, Situation
 
 
 _LINE: Final = 120
@@ -62,10 +63,10 @@ def recommend(  # noqa: PLR0913 - the options of the command
         top: Rows of what is left out.
         json: Print everything as JSON.
     """
-    from counterpoint.flags.advice.recommend import recommend as find_settings
-    from counterpoint.report import flags_recommend_document as drawn
-    from counterpoint.report.settings_json import recommendation_json
-    from counterpoint.report.terminal import print_document
+    from counterpoint.flags.advice import recommend as find_settings
+    from counterpoint.report import print_document
+    from counterpoint.report.advice import recommend_document as drawn
+    from counterpoint.report.advice import recommendation_json
 
     if top < 1:
         raise UsageError(f"--top takes a number from 1 on, not {top}")
@@ -109,8 +110,8 @@ def _check(
 
     `candidate` is a file that holds them.
     """
-    from counterpoint.flags.line import write_line
-    from counterpoint.flags.settings import Settings
+    from counterpoint.flags import Settings
+    from counterpoint.flags.lines import write_line
 
     settings = Settings(found.settings.xla, found.settings.env)
     if settings == Settings() or not _predicts(target or "8xH100"):
@@ -124,8 +125,8 @@ def _check(
 
 def _predicts(target: str) -> bool:
     """Whether `predict` compiles for it: for TPUs there is no compiler here."""
-    from counterpoint.compile import parse_target
-    from counterpoint.core.errors import CounterpointError
+    from counterpoint.core import CounterpointError
+    from counterpoint.hardware.targets import parse_target
 
     try:
         parse_target(target)
@@ -136,8 +137,8 @@ def _predicts(target: str) -> bool:
 
 def _compiles(program: Path, module: str | None) -> bool:
     """Whether it is there as it was before XLA's passes."""
-    from counterpoint.compile import load_workload
-    from counterpoint.core.errors import CounterpointError
+    from counterpoint.compile.inputs import load_workload
+    from counterpoint.core import CounterpointError
 
     try:
         load_workload(program, module)
@@ -155,10 +156,10 @@ def _situation(
 ) -> Situation:
     """What is recommended for, with all that the program and this machine tell of it."""
     from counterpoint.cli.program_option import finished_program
-    from counterpoint.flags.advice.recommend import Situation, program_facts
+    from counterpoint.flags.advice import Situation, program_facts
     from counterpoint.flags.catalogue import release
-    from counterpoint.flags.source import installed_jaxlib
-    from counterpoint.hardware import parse_devices
+    from counterpoint.flags.lines import installed_jaxlib
+    from counterpoint.hardware.targets import parse_devices
 
     where = parse_devices(target) if target is not None else None
     program, module = named
@@ -222,16 +223,16 @@ def _of_program(
     path: Path, module: str | None, jaxlib: str | None, top: int, as_json: bool
 ) -> None:
     from counterpoint.cli.program_option import finished_program
-    from counterpoint.flags.advice.thresholds import thresholds as find_thresholds
-    from counterpoint.flags.live.probe import installed_version
-    from counterpoint.report.flags_thresholds_document import (
+    from counterpoint.flags.combining import thresholds as find_thresholds
+    from counterpoint.flags.live import installed_version
+    from counterpoint.report import print_document
+    from counterpoint.report.advice import (
         COUNTED,
         candidates_of,
         flags_of,
         thresholds_document,
+        thresholds_json,
     )
-    from counterpoint.report.settings_json import thresholds_json
-    from counterpoint.report.terminal import print_document
 
     if top < 1:
         raise UsageError(f"--top takes a number from 1 on, not {top}")
@@ -249,15 +250,10 @@ def _of_program(
 def _of_size(
     params: str, whole: bool, dtype: str, layers: int | None, target: str | None, as_json: bool
 ) -> None:
-    from counterpoint.flags.advice.thresholds import layer_rule
-    from counterpoint.hardware import parse_devices
-    from counterpoint.report.flags_thresholds_document import (
-        rule_candidates,
-        rule_document,
-        rule_flags,
-    )
-    from counterpoint.report.settings_json import rule_json
-    from counterpoint.report.terminal import print_document
+    from counterpoint.flags.combining import layer_rule
+    from counterpoint.hardware.targets import parse_devices
+    from counterpoint.report import print_document
+    from counterpoint.report.advice import rule_candidates, rule_document, rule_flags, rule_json
 
     devices = parse_devices(target).count if target is not None else None
     rule = layer_rule(params, dtype, layers, devices, whole=whole)

@@ -11,21 +11,14 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.cli.settings_source import Source, Wanted, read_source
-from counterpoint.core.errors import InputError, UsageError
+from counterpoint.core import InputError, UsageError
 from counterpoint.flags.catalogue import release
-from counterpoint.flags.lint.check import Examination, Question, codes, examine, mend
-from counterpoint.flags.lint.context import Remark
-from counterpoint.flags.lint.fix import in_place
-from counterpoint.flags.live.probe import find_interpreter
-from counterpoint.flags.parse import read_text
-from counterpoint.flags.parsed import IssueKind, ParsedSource
-from counterpoint.flags.platform import family
-from counterpoint.report.flags_check_document import (
-    check_lines,
-    fix_lines,
-    nothing_lines,
-    summary_lines,
-)
+from counterpoint.flags.check import Examination, Question, codes, examine, in_place, mend
+from counterpoint.flags.lint import Remark
+from counterpoint.flags.live import find_interpreter
+from counterpoint.flags.parse import IssueKind, ParsedSource, read_text
+from counterpoint.flags.versions import family
+from counterpoint.report.flags import check_lines, fix_lines, nothing_lines, summary_lines
 
 _NAMED: Final = 10
 """So many parts that were not read are named in an error."""
@@ -77,7 +70,7 @@ def run(  # noqa: PLR0913 - the options of the command
         return _fix(found, question, out, as_json=json)
     examination = examine(found.written, question)
     if json:
-        from counterpoint.report.settings_json import check_json
+        from counterpoint.report.flags import check_json
 
         sys.stdout.write(check_json(examination))
         return int(examination.failed)
@@ -92,7 +85,7 @@ def run(  # noqa: PLR0913 - the options of the command
 
 
 def _fix(found: Source, question: Question, out: Path | None, *, as_json: bool) -> int:
-    from counterpoint.flags.lint.fix import corrected
+    from counterpoint.flags.check import corrected
 
     fixed, examination = mend(found.written, question)
     source, undone = found.written.source, tuple[Remark, ...]()
@@ -110,7 +103,7 @@ def _fix(found: Source, question: Question, out: Path | None, *, as_json: bool) 
 
         write_output(out, text)
     if as_json:
-        from counterpoint.report.settings_json import fix_json
+        from counterpoint.report.flags import fix_json
 
         sys.stdout.write(fix_json(fixed, examination, text, undone))
     else:
@@ -144,7 +137,7 @@ def _check_out(out: Path, source: str | None, *, force: bool) -> None:
 
 
 def _asker():  # noqa: ANN202 - flags.confirm.Ask
-    from counterpoint.flags.live.option_probe import ask_compiler
+    from counterpoint.flags.live import ask_compiler
 
     return ask_compiler
 
@@ -165,7 +158,7 @@ def _chip(target: str | None, chip: str | None) -> str | None:
         )
     if target is None:
         return _known_chip(chip)
-    from counterpoint.hardware import parse_devices
+    from counterpoint.hardware.targets import parse_devices
 
     return parse_devices(target).chip
 

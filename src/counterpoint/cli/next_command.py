@@ -12,7 +12,7 @@ import shlex
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from counterpoint.core.errors import CounterpointError
+from counterpoint.core import CounterpointError
 
 _LEFT_OUT: Final = re.compile(r"leave (--[a-z][a-z-]*) out")
 _OPTION: Final = re.compile(r"-[a-z]|--[a-z][a-z-]*")

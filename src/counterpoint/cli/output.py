@@ -15,8 +15,8 @@ from typing import Annotated
 
 from cyclopts import Parameter, Token
 
-from counterpoint.core.errors import UsageError
-from counterpoint.timeline.sessions import refuse_url
+from counterpoint.core import UsageError
+from counterpoint.timeline import refuse_url
 
 
 def check_output(path: Path, *, force: bool, endings: tuple[str, ...]) -> None:

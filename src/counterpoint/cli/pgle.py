@@ -13,22 +13,37 @@ from counterpoint.cli.output import WholeNumber
 from counterpoint.cli.profiles import manual, read_recordings, refuse_over_input, versions_told
 from counterpoint.cli.program_option import refuse_function
 from counterpoint.cli.progress import Progress
-from counterpoint.compile import load_workload, own_target
-from counterpoint.core.errors import CounterpointError, InputError, UsageError
-from counterpoint.hardware.target_text import spelled
-from counterpoint.pgle.check import COVERAGE, Coverage, Judgement, check_profile, judge
-from counterpoint.pgle.difference import diff_profiles
-from counterpoint.pgle.files import check_place, read_profile, write_profile
-from counterpoint.pgle.make import make_profile
-from counterpoint.pgle.merge import merge_profiles, told_of_merge
-from counterpoint.pgle.origin import count
-from counterpoint.pgle.profile import MEDIAN, check_percentile
-from counterpoint.pgle.subject import Subject, find_subject, is_lowered
-from counterpoint.report.document import printable
-from counterpoint.report.pgle_check_document import diff_document, pgle_check_document
-from counterpoint.report.pgle_json import diff_json, made_json, pgle_check_json, profile_json
-from counterpoint.report.pgle_profile_document import made_document, profile_document
-from counterpoint.report.terminal import print_document
+from counterpoint.compile.inputs import load_workload, own_target
+from counterpoint.core import CounterpointError, InputError, UsageError
+from counterpoint.hardware.targets import spelled
+from counterpoint.pgle.applying import Subject, find_subject, is_lowered
+from counterpoint.pgle.checking import (
+    COVERAGE,
+    Coverage,
+    Judgement,
+    check_profile,
+    diff_profiles,
+    judge,
+)
+from counterpoint.pgle.making import count, make_profile, merge_profiles, told_of_merge
+from counterpoint.pgle.profiles import (
+    MEDIAN,
+    check_percentile,
+    check_place,
+    read_profile,
+    write_profile,
+)
+from counterpoint.report import print_document, printable
+from counterpoint.report.pgle import (
+    diff_document,
+    diff_json,
+    made_document,
+    made_json,
+    pgle_check_document,
+    pgle_check_json,
+    profile_document,
+    profile_json,
+)
 
 Switch = Annotated[bool, Parameter(show_default=False)]
 

@@ -15,13 +15,14 @@ from counterpoint.cli.output import WholeNumber
 from counterpoint.cli.profiles import manual
 from counterpoint.cli.program_option import refuse_function
 from counterpoint.cli.progress import Progress
-from counterpoint.compile import Target, Workload, load_workload, own_target, parse_target
-from counterpoint.core.errors import UsageError
-from counterpoint.flags import parse_settings
-from counterpoint.pgle.apply import PATH, Applied, apply_profile
-from counterpoint.report.pgle_apply_document import pgle_apply_document
-from counterpoint.report.pgle_json import pgle_apply_json
-from counterpoint.report.terminal import print_document
+from counterpoint.compile.inputs import Workload, load_workload, own_target
+from counterpoint.core import UsageError
+from counterpoint.flags.lines import parse_settings
+from counterpoint.hardware import Target
+from counterpoint.hardware.targets import parse_target
+from counterpoint.pgle.applying import PATH, Applied, apply_profile
+from counterpoint.report import print_document
+from counterpoint.report.pgle import pgle_apply_document, pgle_apply_json
 from counterpoint.runs import is_run
 
 _EXAMPLE = "--target 8xH100"

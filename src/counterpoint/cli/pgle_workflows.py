@@ -15,20 +15,21 @@ from cyclopts import Parameter
 from counterpoint.cli.digest import digest_of_compared
 from counterpoint.cli.output import WholeNumber, write_output
 from counterpoint.cli.workload import Many, ProfileOptions, Switch, WorkloadOptions, make_request
-from counterpoint.core.errors import UsageError
-from counterpoint.pgle.make import check_percentile
-from counterpoint.report.auto_document import auto_document
-from counterpoint.report.document import Document, printable
-from counterpoint.report.feedback_document import feedback_document, times_line
-from counterpoint.report.feedback_json import auto_json, feedback_json
-from counterpoint.report.terminal import plain_text, print_document
-from counterpoint.workflow.feedback.auto import CALLS, Auto, How, auto_script
-from counterpoint.workflow.feedback.auto import auto as run_auto
-from counterpoint.workflow.feedback.feedback import Feedback
-from counterpoint.workflow.feedback.manual import Nsight, manual_script, nsys_script
-from counterpoint.workflow.feedback.manual import manual as run_manual
-from counterpoint.workflow.feedback.manual import nsys as run_nsys
-from counterpoint.workflow.feedback.task import Task
+from counterpoint.core import UsageError
+from counterpoint.pgle.profiles import check_percentile
+from counterpoint.report import Document, plain_text, print_document, printable
+from counterpoint.report.pgle import (
+    auto_document,
+    auto_json,
+    feedback_document,
+    feedback_json,
+    times_line,
+)
+from counterpoint.workflow.auto_pgle import CALLS, Auto, How, auto_script
+from counterpoint.workflow.auto_pgle import auto as run_auto
+from counterpoint.workflow.feedback import Feedback, Nsight, Task, manual_script, nsys_script
+from counterpoint.workflow.feedback import manual as run_manual
+from counterpoint.workflow.feedback import nsys as run_nsys
 
 _HOME: Final = Path("counterpoint-runs")
 

@@ -18,12 +18,11 @@ from counterpoint.cli.predict_next import next_command
 from counterpoint.cli.predict_options import CompileOptions, PriceOptions, Switch, make_question
 from counterpoint.cli.profiles import check_timeline_output, write_timeline
 from counterpoint.cli.progress import Progress
-from counterpoint.core.errors import UsageError
+from counterpoint.core import UsageError
 
 if TYPE_CHECKING:
     from counterpoint.hardware import Target
-    from counterpoint.workflow.prediction.prediction import Prediction
-    from counterpoint.workflow.prediction.unknown_flags import Question, Say
+    from counterpoint.workflow.prediction import Prediction, Question, Say
 
 OUT_OF_MEMORY: Final = 1
 
@@ -66,7 +65,7 @@ def predict(  # noqa: PLR0913 - the options of the command
     if out is not None:
         check_timeline_output(out, [workload], force=force)
     given = compile_ or CompileOptions()
-    from counterpoint.hardware import parse_target
+    from counterpoint.hardware.targets import parse_target
 
     target = parse_target(given.target) if given.target is not None else None
     words = _command(workload, command)
@@ -113,7 +112,7 @@ def _command(workload: str, rest: Sequence[str]) -> list[str] | None:
 def _of_file(
     workload: str, target: Target | None, program: str | None, question: Question, say: Say
 ) -> Prediction:
-    from counterpoint.workflow.prediction.predict import predict as ask
+    from counterpoint.workflow.prediction import predict as ask
 
     asked = replace(question, inherited=dict(os.environ))
     return ask(workload, target=target, program=program, question=asked, say=say)
@@ -127,9 +126,9 @@ def _of_command(
     say: Say,
 ) -> Prediction:
     from counterpoint.compile import require_compiler
-    from counterpoint.workflow.prediction.predict import predict as ask
-    from counterpoint.workflow.prediction.predict import require_target
-    from counterpoint.workflow.prediction.subject import run_subject
+    from counterpoint.workflow.prediction import predict as ask
+    from counterpoint.workflow.prediction import require_target
+    from counterpoint.workflow.subject import run_subject
 
     where = require_target(target, shlex.join(words))
     require_compiler()
@@ -147,9 +146,8 @@ def _of_command(
 
 
 def _print(made: Prediction, top: int, next: str, *, as_json: bool, explained: bool) -> None:
-    from counterpoint.report.predict_document import predict_document
-    from counterpoint.report.predict_json import predict_json
-    from counterpoint.report.terminal import print_document
+    from counterpoint.report import print_document
+    from counterpoint.report.predict import predict_document, predict_json
 
     if as_json:
         sys.stdout.write(predict_json(made))

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from counterpoint.cli.predict_options import CompileOptions
     from counterpoint.hardware import Target
     from counterpoint.hlo import Program
-    from counterpoint.workflow.prediction.prediction import Prediction, Standing
+    from counterpoint.workflow.prediction import Prediction, Standing
 
 _LINE = 90  # characters of settings, in a line that is read at a glance
 _CHIP = "flops=2x,hbm=2x"
@@ -107,9 +107,9 @@ def _binding(program: Program, target: Target) -> str:
 
     Both that a collective across hosts takes, where either alone soon waits for the other.
     """
-    from counterpoint.cost.build import build_model
-    from counterpoint.cost.measured import parse_what_if
-    from counterpoint.hlo import collective, launched
+    from counterpoint.cost import build_model, parse_what_if
+    from counterpoint.hlo.collectives import collective
+    from counterpoint.hlo.model import launched
 
     talks = [
         it for body in launched(program) for it in body.instructions if collective(program, it)
@@ -130,7 +130,7 @@ def _binding(program: Program, target: Target) -> str:
 
 def _chosen(best: Standing, made: Prediction) -> list[str]:
     """The best candidate's settings, beyond those of the base, as `run` takes them."""
-    from counterpoint.flags import recipes
+    from counterpoint.flags.advice import recipes
 
     if best.name in recipes():
         return [f"--settings={best.name}"]

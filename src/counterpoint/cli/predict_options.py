@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from counterpoint.cli.output import MaybeWholeNumber
-from counterpoint.core.errors import UsageError
+from counterpoint.core import UsageError
 
 if TYPE_CHECKING:
     from counterpoint.hardware import Target
-    from counterpoint.workflow.prediction.unknown_flags import Question
+    from counterpoint.workflow.prediction import Question
 
 Many = Annotated[tuple[str, ...], Parameter(show_default=False)]
 Switch = Annotated[bool, Parameter(show_default=False)]
@@ -88,9 +88,8 @@ def make_question(
     compile_: CompileOptions, prices: PriceOptions, target: Target | None, *, force: bool
 ) -> Question:
     """What the options ask for, checked."""
-    from counterpoint.workflow.prediction.gain import check_gain_place
-    from counterpoint.workflow.prediction.subject import base_settings
-    from counterpoint.workflow.prediction.unknown_flags import Question
+    from counterpoint.workflow.prediction import Question, check_gain_place
+    from counterpoint.workflow.subject import base_settings
 
     _refuse_low("--devices", compile_.devices, 1)
     _refuse_low("--jobs", compile_.jobs, 1)

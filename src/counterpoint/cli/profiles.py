@@ -15,17 +15,14 @@ from typing import Final, TextIO, TypeVar
 from counterpoint.cli.explained_run import refuse_directory_of_runs
 from counterpoint.cli.output import check_output, write_output
 from counterpoint.cli.progress import Progress
-from counterpoint.core.errors import InputError, UsageError
-from counterpoint.report.document import Document
-from counterpoint.report.terminal import plain_text, print_document
-from counterpoint.report.units import printable
+from counterpoint.core import InputError, UsageError
+from counterpoint.report import Document, plain_text, print_document, printable
 from counterpoint.runs import is_run, read_run
-from counterpoint.runs.read import read
-from counterpoint.timeline.model import Timeline
-from counterpoint.timeline.parquet import write_parquet
+from counterpoint.runs.timeline import read
+from counterpoint.timeline import Timeline, refuse_url
 from counterpoint.timeline.perfetto import SUFFIXES as TRACES
 from counterpoint.timeline.perfetto import write_perfetto
-from counterpoint.timeline.sessions import refuse_url
+from counterpoint.timeline.storage import write_parquet
 
 ENDINGS = (".json", ".txt", ".md")
 

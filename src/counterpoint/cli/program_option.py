@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.cli.progress import Progress
-from counterpoint.compile.inputs.function import names_function
-from counterpoint.core.errors import InputError, UsageError
-from counterpoint.pgle.subject import Subject, find_subject, is_lowered
+from counterpoint.compile.functions import names_function
+from counterpoint.core import InputError, UsageError
+from counterpoint.pgle.applying import Subject, find_subject, is_lowered
 
 _DUMPED: Final = "run it with XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_as_proto', and name DIR"
 _WRITE: Final = (

@@ -9,12 +9,11 @@ from typing import Annotated, Final, TextIO
 
 from cyclopts import Parameter
 
-from counterpoint.capture.launch import launch, unfailing
-from counterpoint.capture.world import find_world
+from counterpoint.capture import launch, unfailing
+from counterpoint.capture.ranks import find_world
 from counterpoint.cli.digest import digest_lines
 from counterpoint.cli.workload import ProfileOptions, WorkloadOptions, make_request
-from counterpoint.report.runs_document import run_lines
-from counterpoint.report.runs_json import runs_json
+from counterpoint.report.runs import run_lines, runs_json
 from counterpoint.runs import Run
 
 NO_PROFILE: Final = 3

@@ -8,10 +8,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from counterpoint.core.errors import InputError
-from counterpoint.report.runs_document import runs_document
-from counterpoint.report.runs_json import runs_json
-from counterpoint.report.terminal import print_document
+from counterpoint.core import InputError
+from counterpoint.report import print_document
+from counterpoint.report.runs import runs_document, runs_json
 from counterpoint.runs import Run, find_runs, read_run
 
 

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from counterpoint.core.errors import UsageError
-from counterpoint.flags.named_files import Reach
-from counterpoint.flags.parse import ParsedSource, read_command, read_variables
+from counterpoint.core import UsageError
+from counterpoint.flags.parse import ParsedSource, Reach, read_command, read_variables
 from counterpoint.flags.parse import read_source as parse_source
 
 if TYPE_CHECKING:
-    from counterpoint.runs.run import Run
+    from counterpoint.runs import Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +89,7 @@ _TWO = "more than one thing to check was named"
 
 def _of_run(run: Run, allowed: Sequence[Path]) -> Source:
     from counterpoint.hardware import find_chip
-    from counterpoint.runs.compiler_reports import device_of, jaxlib_of, variables_of
+    from counterpoint.runs.reports import device_of, jaxlib_of, variables_of
 
     chip = find_chip(device_of(run))
     reach = Reach((run.path, *allowed))

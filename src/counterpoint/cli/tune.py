@@ -28,13 +28,13 @@ from counterpoint.cli.tune_options import (
     Switch,
     TriedOptions,
 )
-from counterpoint.core.errors import CounterpointError
-from counterpoint.report.tune_progress import Standing, happened, standing
-from counterpoint.report.tune_words import budget_text, end_text, several
-from counterpoint.tune.conclusion.conclusion import Conclusion
-from counterpoint.tune.request import Asked
-from counterpoint.tune.study.study import Study
-from counterpoint.tune.trial.report import Failure
+from counterpoint.core import CounterpointError
+from counterpoint.report import budget_text, end_text, several
+from counterpoint.report.progress import Standing, happened, standing
+from counterpoint.tune import Asked
+from counterpoint.tune.conclusion import Conclusion
+from counterpoint.tune.study import Study
+from counterpoint.tune.trial import Failure
 
 NOTHING_MEASURED: Final = 1
 
@@ -96,8 +96,8 @@ def _without_dry_run(words: list[str]) -> str:
 
 def _work(asked: Asked) -> tuple[Conclusion, int]:
     """The conclusion, and the exit code where it was asked to stop."""
-    from counterpoint.tune.session import grounded
-    from counterpoint.tune.session import tune as carry_out
+    from counterpoint.tune import grounded
+    from counterpoint.tune import tune as carry_out
 
     with StudyProgress(asked.directory) as progress, asked_to_stop(progress.note) as stop:
         on_ground = grounded(asked, progress.note)
@@ -112,10 +112,9 @@ def _work(asked: Asked) -> tuple[Conclusion, int]:
 
 def _deliver(asked: Asked, conclusion: Conclusion, top: int, *, as_json: bool) -> None:
     from counterpoint.cli.tune_show import keep_report, next_command
-    from counterpoint.report.terminal import print_document
-    from counterpoint.report.tune_document import tune_document
-    from counterpoint.report.tune_json import tune_json
-    from counterpoint.tune.study.directory import read_study
+    from counterpoint.report import print_document
+    from counterpoint.report.tune import tune_document, tune_json
+    from counterpoint.tune.study import read_study
 
     study = asked.directory
     then = next_command(conclusion, read_study(study), study, asked.command)
@@ -221,10 +220,9 @@ def asked_to_stop(note: Callable[[str], None]) -> Generator[Stop]:
 
 def print_dry_run(asked: Asked, top: int, words: str, *, as_json: bool) -> None:
     """Look at all of it, and say what would be done; `words` do it."""
-    from counterpoint.report.terminal import print_document
-    from counterpoint.report.tune_dry_run import dry_run_document
-    from counterpoint.report.tune_json import dry_run_json
-    from counterpoint.tune.session import dry_run
+    from counterpoint.report import print_document
+    from counterpoint.report.tune import dry_run_document, dry_run_json
+    from counterpoint.tune import dry_run
 
     with Progress("looking at what may be changed") as progress:
         plan = dry_run(asked, progress.say)
@@ -360,7 +358,7 @@ class StudyProgress:
 
 
 def _read(directory: Path) -> Study | None:
-    from counterpoint.tune.study.directory import is_study, read_study
+    from counterpoint.tune.study import is_study, read_study
 
     if not is_study(directory):
         return None
@@ -371,8 +369,8 @@ def _read(directory: Path) -> Study | None:
 
 
 def _conclude(study: Study) -> Conclusion | None:
-    from counterpoint.tune.conclusion.conclude import conclude
-    from counterpoint.tune.study.directory import plan_of
+    from counterpoint.tune.conclusion import conclude
+    from counterpoint.tune.study import plan_of
 
     try:
         return conclude(study, plan_of(study))

@@ -13,19 +13,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from counterpoint.cli.tune_options import PlaceOptions, RaceOptions, SearchOptions, TriedOptions
-from counterpoint.core.documents import beside
-from counterpoint.core.errors import UsageError
-from counterpoint.timeline.sessions import refuse_url
-from counterpoint.tune.plan import Budget
+from counterpoint.core import UsageError, beside
+from counterpoint.timeline import refuse_url
+from counterpoint.tune import Budget
 
 if TYPE_CHECKING:
     from counterpoint.flags import Settings
     from counterpoint.hardware import Target
-    from counterpoint.tune.executors.executor import Shape
-    from counterpoint.tune.plan import Plan
-    from counterpoint.tune.request import Asked
-    from counterpoint.tune.statistics.estimate import Rule
-    from counterpoint.workflow.prediction.unknown_flags import Question
+    from counterpoint.tune import Asked, Plan
+    from counterpoint.tune.executors import Shape
+    from counterpoint.tune.statistics import Rule
+    from counterpoint.workflow.prediction import Question
 
 
 _SECONDS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -111,8 +109,8 @@ class Given:
 
 def make_asked(command: Sequence[str], given: Given, out: Path | None) -> Asked:
     """All that is asked, checked."""
-    from counterpoint.hardware import parse_target
-    from counterpoint.tune.request import Asked, check
+    from counterpoint.hardware.targets import parse_target
+    from counterpoint.tune import Asked, check
 
     words = tuple(command)
     workload = _workload(given.search.predict, words)
@@ -201,7 +199,7 @@ def _refuse_idle(given: Given, *, predicts: bool, measure: bool) -> None:
 
 def _refuse_missing(command: tuple[str, ...], place: PlaceOptions) -> None:
     """A program that is not there; elsewhere than here, nobody can tell."""
-    from counterpoint.capture.request import refuse_missing
+    from counterpoint.capture import refuse_missing
 
     if place.executor not in (None, "local"):
         return
@@ -216,9 +214,9 @@ def _refuse_missing(command: tuple[str, ...], place: PlaceOptions) -> None:
 
 def _base(command: tuple[str, ...], tried: TriedOptions, target: Target | None) -> Settings:
     """What the shell's XLA_FLAGS say counts for a command, which inherits them."""
-    from counterpoint.capture.request import find_interpreter
+    from counterpoint.capture import find_interpreter
     from counterpoint.flags import Settings, inherited_settings
-    from counterpoint.workflow.prediction.subject import base_settings
+    from counterpoint.workflow.subject import base_settings
 
     python = find_interpreter(command, os.environ) if command and tried.recipe else None
     settings = base_settings(
@@ -235,9 +233,8 @@ def _base(command: tuple[str, ...], tried: TriedOptions, target: Target | None) 
 def _refuse_unreadable(arms: tuple[str, ...], space: Path | None) -> None:
     """Names of a study's arms are read where its dimensions are known."""
     from counterpoint.flags import Settings
-    from counterpoint.tune.space.labels import is_label
-    from counterpoint.tune.space.space_file import SpaceFile, drafts_for, read_space
-    from counterpoint.workflow.prediction.subject import candidate
+    from counterpoint.tune.space import SpaceFile, drafts_for, is_label, read_space
+    from counterpoint.workflow.subject import candidate
 
     if not arms:
         return
@@ -255,8 +252,8 @@ def _refuse_unreadable(arms: tuple[str, ...], space: Path | None) -> None:
 
 
 def _plan(given: Given, target: Target | None) -> Plan:
-    from counterpoint.tune.executors.executor import Limits
-    from counterpoint.tune.plan import Plan
+    from counterpoint.tune import Plan
+    from counterpoint.tune.executors import Limits
 
     search, race = given.search, given.race
     refuse_low("--candidates", search.candidates, 1)
@@ -286,7 +283,7 @@ def _plan(given: Given, target: Target | None) -> Plan:
 
 def _refuse_few(steps: int | None) -> None:
     """Trials of so few steps would all be made, and none would give a figure."""
-    from counterpoint.tune.trial.steady import ENOUGH, FEWEST
+    from counterpoint.tune.trial import ENOUGH, FEWEST
 
     refuse_low("--steps", steps, 1)
     if steps is not None and steps < FEWEST:
@@ -311,7 +308,7 @@ def _there(option: str, path: Path | None) -> Path | None:
 
 
 def _rule(race: RaceOptions) -> Rule:
-    from counterpoint.tune.statistics.estimate import Rule
+    from counterpoint.tune.statistics import Rule
 
     refuse_low("--cap", race.cap, _LEAST_CAP)
     looks = (*range(_LEAST_CAP, race.cap, 2), race.cap)
@@ -320,8 +317,7 @@ def _rule(race: RaceOptions) -> Rule:
 
 
 def _shape(place: PlaceOptions, target: Target | None) -> Shape:
-    from counterpoint.tune.executors.choose import nodes_around
-    from counterpoint.tune.executors.executor import Shape
+    from counterpoint.tune.executors import Shape, nodes_around
 
     refuse_low("--nodes", place.nodes, 1)
     refuse_low("--ranks-per-node", place.ranks_per_node, 1)
@@ -346,7 +342,7 @@ def _executor_options(place: PlaceOptions) -> dict[str, str]:
 
 
 def _question(given: Given, base: Settings) -> Question:
-    from counterpoint.workflow.prediction.unknown_flags import Question
+    from counterpoint.workflow.prediction import Question
 
     search = given.search
     refuse_low("--devices", search.devices, 1)

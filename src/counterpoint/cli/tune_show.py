@@ -19,36 +19,32 @@ from cyclopts import Parameter
 
 from counterpoint.cli.flags_advice import BY_SUFFIX, FormName
 from counterpoint.cli.output import WholeNumber, check_output, write_output
-from counterpoint.core.errors import InputError, UsageError
-from counterpoint.core.plain import of_plain, to_plain
-from counterpoint.flags.rendering import one_line
-from counterpoint.report.document import Document
-from counterpoint.report.terminal import plain_text
-from counterpoint.report.tune_document import (
+from counterpoint.core import InputError, UsageError
+from counterpoint.core.records import of_plain, to_plain
+from counterpoint.flags.forms import one_line
+from counterpoint.report import Document, plain_text
+from counterpoint.report.tune import (
     LEFT_OUT,
     Item,
     contents,
     evidence,
     hidden_values,
     redacted,
+    tune_json,
     without,
 )
-from counterpoint.report.tune_json import tune_json
-from counterpoint.tune.conclusion.caveats import beside, lacks_profile
-from counterpoint.tune.conclusion.sentence import FAILURES
-from counterpoint.tune.journal.journal import read_journal
-from counterpoint.tune.journal.lines import line_of
-from counterpoint.tune.race.race import SPENT
-from counterpoint.tune.study.directory import JOURNAL, plan_of, read_study
+from counterpoint.tune.conclusion import FAILURES, beside, lacks_profile
+from counterpoint.tune.journal import line_of, read_journal
+from counterpoint.tune.race import SPENT
+from counterpoint.tune.study import JOURNAL, plan_of, read_study
 
 if TYPE_CHECKING:
     from counterpoint.flags import Settings
     from counterpoint.flags.catalogue import Release
-    from counterpoint.flags.rendering import Form
-    from counterpoint.tune.arm import Arm
-    from counterpoint.tune.conclusion.conclusion import Conclusion
-    from counterpoint.tune.plan import Budget
-    from counterpoint.tune.study.study import Study
+    from counterpoint.flags.forms import Form
+    from counterpoint.tune import Arm, Budget
+    from counterpoint.tune.conclusion import Conclusion
+    from counterpoint.tune.study import Study
 
 
 _ENDINGS: Final = (".tar.gz", ".tgz")
@@ -214,8 +210,8 @@ _SHEBANG: Final = "#!"
 
 def laid_out(told: Study, settings: Settings, form: Form) -> Settings:
     """For a job of Slurm: nodes and processes as they were measured."""
-    from counterpoint.flags.settings import Layout
-    from counterpoint.tune.study.directory import plan_of
+    from counterpoint.flags import Layout
+    from counterpoint.tune.study import plan_of
 
     if form != "slurm" or settings.layout is not None or not told.trials:
         return settings
@@ -227,7 +223,7 @@ def laid_out(told: Study, settings: Settings, form: Form) -> Settings:
 def release_of(told: Study) -> Release:
     """The jaxlib that the study ran with; of an older study without that, the one installed."""
     from counterpoint.flags.catalogue import release
-    from counterpoint.flags.live.probe import chosen_release
+    from counterpoint.flags.live import chosen_release
 
     return release(told.jaxlib) if told.jaxlib is not None else chosen_release()
 
@@ -285,7 +281,7 @@ def show(  # noqa: PLR0913 - the options of the command
         json: Print everything as JSON, uncut.
     """
     from counterpoint.cli.tune_request import refuse_low
-    from counterpoint.tune.study.directory import read_study
+    from counterpoint.tune.study import read_study
 
     refuse_low("--top", top, 1)
     _refuse_two(json=json, settings=bool(as_ or arm or out), bundle=bundle is not None)
@@ -301,8 +297,8 @@ def show(  # noqa: PLR0913 - the options of the command
 
 
 def _conclusion(told: Study) -> Conclusion:
-    from counterpoint.tune.conclusion.conclude import conclude
-    from counterpoint.tune.study.directory import plan_of
+    from counterpoint.tune.conclusion import conclude
+    from counterpoint.tune.study import plan_of
 
     return conclude(told, plan_of(told))
 
@@ -330,9 +326,8 @@ def _bundle(study: Path, path: Path, *, force: bool) -> None:
 
 
 def _report(told: Study, conclusion: Conclusion, study: Path, top: int, *, as_json: bool) -> None:
-    from counterpoint.report.terminal import print_document
-    from counterpoint.report.tune_document import tune_document
-    from counterpoint.report.tune_json import tune_json
+    from counterpoint.report import print_document
+    from counterpoint.report.tune import tune_document, tune_json
 
     if as_json:
         sys.stdout.write(tune_json(conclusion, study))
@@ -350,8 +345,8 @@ def _settings(
     force: bool,
 ) -> None:
     from counterpoint.cli.output import check_output, write_output
-    from counterpoint.flags.rendering import Form, render
-    from counterpoint.report.flags_settings_document import unwritten
+    from counterpoint.flags.forms import Form, render
+    from counterpoint.report.flags import unwritten
 
     name, arm, out = wanted
     if out is not None:
@@ -421,8 +416,8 @@ def keep_report(conclusion: Conclusion, study: Path, document: Document) -> None
 
 def _best(winner: Arm, form: str, conclusion: Conclusion, study: Path) -> str | None:
     """As `tune show --as` writes it; None where a value can't be written in this form."""
-    from counterpoint.flags.rendering import Form, render
-    from counterpoint.tune.study.directory import read_study
+    from counterpoint.flags.forms import Form, render
+    from counterpoint.tune.study import read_study
 
     told = read_study(study)
     settings = laid_out(told, winner.settings, Form(form))

@@ -10,11 +10,13 @@ from typing import Annotated, Final, Literal
 
 from cyclopts import Parameter
 
-from counterpoint.capture.request import Request, Window, find_interpreter
+from counterpoint.capture import Request, Window, find_interpreter
 from counterpoint.cli.output import MaybeWholeNumber
-from counterpoint.core.errors import UsageError
-from counterpoint.flags import Settings, load_settings, parse_settings, recipes
-from counterpoint.timeline.sessions import refuse_url
+from counterpoint.core import UsageError
+from counterpoint.flags import Settings
+from counterpoint.flags.advice import recipes
+from counterpoint.flags.lines import load_settings, parse_settings
+from counterpoint.timeline import refuse_url
 
 _SHORTEST: Final = 0.001  # seconds
 Many = Annotated[tuple[str, ...], Parameter(show_default=False)]

@@ -9,6 +9,7 @@ from typing import Final
 
 from counterpoint.compile import cache
 from counterpoint.compile.failures import died, limit_notes, log_notes, refused
+from counterpoint.compile.inputs.workload import Workload
 from counterpoint.compile.options import (
     AUTOTUNED,
     VARIABLES,
@@ -22,8 +23,7 @@ from counterpoint.compile.task import TIMEOUT_S, Recorded, Task
 from counterpoint.compile.workers.bench import Attempt, Bench
 from counterpoint.compile.workers.child import Job, Outcome
 from counterpoint.compile.workers.remedies import remedied, remedy
-from counterpoint.compile.workload import Workload
-from counterpoint.hardware.target import Target
+from counterpoint.hardware import Target
 from counterpoint.hlo import Program, read_program
 
 

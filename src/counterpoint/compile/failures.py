@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from importlib import metadata
 from typing import Final
 
+from counterpoint.compile.inputs.workload import Workload
 from counterpoint.compile.task import Task
 from counterpoint.compile.workers.child import Failure, Outcome
 from counterpoint.compile.workers.remedies import source_line
-from counterpoint.compile.workload import Workload
-from counterpoint.core.errors import CounterpointError, InputError, UsageError
-from counterpoint.flags.gone import unknown_hint
-from counterpoint.hardware.target import Target
-from counterpoint.hardware.target_text import sized
+from counterpoint.core import CounterpointError, InputError, UsageError
+from counterpoint.flags.lifecycle import unknown_hint
+from counterpoint.hardware import Target
+from counterpoint.hardware.targets import sized
 
 _LAST_LINES: Final = 8
 _LONGEST: Final = 300

@@ -12,12 +12,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from counterpoint.compile.inputs.workload import Workload
 from counterpoint.compile.task import Task
 from counterpoint.compile.workers.child import Failure, Outcome
-from counterpoint.compile.workload import Workload
-from counterpoint.core.errors import UsageError
-from counterpoint.flags import render_xla_flags
-from counterpoint.hardware.target import Target
+from counterpoint.core import UsageError
+from counterpoint.flags.text import render_xla_flags
+from counterpoint.hardware import Target
 
 _BOOLS: Final = {"true": "True", "false": "False"}
 _NUMBERS_AS_BOOLS: Final = {"1": "True", "0": "False", "yes": "True", "no": "False"}

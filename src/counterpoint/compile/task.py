@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from counterpoint.compile.inputs.workload import Workload
 from counterpoint.compile.workers.child import Outcome
-from counterpoint.compile.workload import Workload
-from counterpoint.core.errors import UsageError
-from counterpoint.flags import parse_xla_flags
-from counterpoint.hardware.target import Target
+from counterpoint.core import UsageError
+from counterpoint.flags.text import parse_xla_flags
+from counterpoint.hardware import Target
 
 TIMEOUT_S: Final = 900.0
 

@@ -11,15 +11,18 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 from weakref import WeakKeyDictionary
 
-from counterpoint.cost.collectives import price_collective
-from counterpoint.cost.compute import Machine, machine_of, price_compute
-from counterpoint.cost.compute.pricing import price_described
+from counterpoint.cost.collectives.pricing import price_collective
+from counterpoint.cost.compute.machine import Machine, machine_of
+from counterpoint.cost.compute.pricing import price_compute, price_described
 from counterpoint.cost.measured import Measured, WhatIf
 from counterpoint.cost.model import FREE, Contention, CostModel, Family, Price, Source
 from counterpoint.cost.scalars import Scalars, default_scalars
 from counterpoint.cost.tables import CollectiveTable, GemmTable, KernelTable, Table
 from counterpoint.hardware import Target
-from counterpoint.hlo import Instruction, Program, collective, is_done, launches
+from counterpoint.hlo import Instruction, Program
+from counterpoint.hlo.collectives import collective
+from counterpoint.hlo.model import launches
+from counterpoint.hlo.schedule import is_done
 
 _LAUNCH_S: Final = 1.3e-6
 """From the end of a kernel to the start of the next on its stream: the median of 13,706 on A100 in

@@ -18,19 +18,14 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
-from counterpoint.core.errors import UsageError
+from counterpoint.core import UsageError
 from counterpoint.cost.model import Family, Price, Source
-from counterpoint.hlo import (
-    Category,
-    Instruction,
-    Program,
-    category,
-    collective,
-    is_done,
-    launched,
-    launches,
-    stable_key,
-)
+from counterpoint.hlo import Instruction, Program
+from counterpoint.hlo.collectives import collective
+from counterpoint.hlo.model import launched, launches
+from counterpoint.hlo.origin import stable_key
+from counterpoint.hlo.schedule import is_done
+from counterpoint.hlo.work import Category, category
 
 
 class Match(StrEnum):

@@ -15,9 +15,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Final, cast
 
-from counterpoint.core.documents import parse_toml
-from counterpoint.core.errors import InputError
-from counterpoint.hardware.gpu import architecture_of
+from counterpoint.core import InputError, parse_toml
+from counterpoint.hardware import architecture_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar, cast
 
 import polars as pl
 
-from counterpoint.core.basis import Basis
+from counterpoint.core import Basis
 from counterpoint.diagnose.finding import Evidence
 from counterpoint.diagnose.metrics.attribution import attribute
 from counterpoint.diagnose.metrics.ops import op_profile
@@ -19,7 +19,7 @@ from counterpoint.flags import Settings
 from counterpoint.hardware import Target
 from counterpoint.hlo import Program
 from counterpoint.runs import Run
-from counterpoint.timeline.model import Timeline
+from counterpoint.timeline import Timeline
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

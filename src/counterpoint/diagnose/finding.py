@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from counterpoint.core.basis import Basis, Range, Unknown
+from counterpoint.core import Basis, Range, Unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

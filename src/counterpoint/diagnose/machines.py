@@ -10,15 +10,14 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from counterpoint.core.errors import UsageError
+from counterpoint.core import UsageError
+from counterpoint.cost import default_scalars
 from counterpoint.cost.compute import Machine, machine_of
-from counterpoint.cost.scalars import default_scalars
 from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.finding import Remedy
-from counterpoint.flags.catalogue.lookup import release
-from counterpoint.hardware import Chip, Target, find_chip
-from counterpoint.hardware.gpu import architecture_of, gpus, target_config
-from counterpoint.timeline.device import Device
+from counterpoint.flags.catalogue import release
+from counterpoint.hardware import Chip, Target, architecture_of, find_chip, gpus, target_config
+from counterpoint.timeline import Device
 
 
 def advise(

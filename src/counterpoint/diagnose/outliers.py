@@ -16,7 +16,7 @@ import polars as pl
 from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.metrics.attribution import IDLE, STATES, attribute
 from counterpoint.diagnose.selection import PS_PER_MS, Selection
-from counterpoint.timeline.model import Lane
+from counterpoint.timeline import Lane
 
 _OF_STEP: Final = 0.05
 _DEVIATIONS: Final = 6 * 1.4826  # medians of absolute deviations, as standard deviations

@@ -7,23 +7,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
 
-from counterpoint.compile.options import VARIABLES, memory_fraction
-from counterpoint.core.errors import CounterpointError, UsageError
+from counterpoint.compile import VARIABLES, memory_fraction
+from counterpoint.core import CounterpointError, UsageError
 from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.collectives.bound import Bound
 from counterpoint.diagnose.exposure.causes import EXPOSED, Rows, shares_of
 from counterpoint.diagnose.exposure.given import given_flags, on_gpu
 from counterpoint.diagnose.finding import Evidence
 from counterpoint.diagnose.machines import chip_of
-from counterpoint.diagnose.network.bound import Bound
-from counterpoint.flags.platform import PROFILE
-from counterpoint.flags.xla_flags import parse_xla_flags
-from counterpoint.hardware.gpu import gpus
-from counterpoint.pgle.check import Coverage, check_profile
-from counterpoint.pgle.evidence import read_evidence
-from counterpoint.pgle.files import read_profile
-from counterpoint.pgle.samples import measured_times
+from counterpoint.flags.text import parse_xla_flags
+from counterpoint.flags.versions import PROFILE
+from counterpoint.hardware import gpus
+from counterpoint.pgle.applying import read_evidence
+from counterpoint.pgle.checking import Coverage, check_profile
+from counterpoint.pgle.making import measured_times
+from counterpoint.pgle.profiles import read_profile
 from counterpoint.runs import Run
-from counterpoint.runs.compiler_reports import effective_flags, variables_of
+from counterpoint.runs.reports import effective_flags, variables_of
 
 AUTO: Final = "JAX_ENABLE_PGLE"
 _SHOWN: Final = 5

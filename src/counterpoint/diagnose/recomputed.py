@@ -10,12 +10,14 @@ from typing import Any, Final
 
 import polars as pl
 
-from counterpoint.core.basis import Basis, Range
+from counterpoint.core import Basis, Range
 from counterpoint.diagnose.case import Case, place_of
+from counterpoint.diagnose.collectives.collectives import collective_profile
 from counterpoint.diagnose.finding import Evidence
-from counterpoint.diagnose.metrics.collectives import collective_profile
 from counterpoint.diagnose.savings import savings_of
-from counterpoint.hlo import Instruction, Phase, Program, Shape, launches
+from counterpoint.hlo import Instruction, Program, Shape
+from counterpoint.hlo.model import launches
+from counterpoint.hlo.origin import Phase
 
 _CLONE: Final = r"\.remat\d*(_(un)?compressed)?(\.\d+)*$"
 

@@ -15,15 +15,14 @@ from typing import Final, Protocol
 
 import polars as pl
 
-from counterpoint.core.basis import Range
-from counterpoint.core.errors import CounterpointError
-from counterpoint.cost.scalars import default_scalars
+from counterpoint.core import CounterpointError, Range
+from counterpoint.cost import default_scalars
 from counterpoint.diagnose.case import Case
-from counterpoint.diagnose.metrics.collectives import collective_profile
+from counterpoint.diagnose.collectives.collectives import collective_profile
 from counterpoint.diagnose.selection import PS_PER_MS, select
 from counterpoint.hlo import Program
 from counterpoint.simulate import Replay, overlap_gain_s, replay
-from counterpoint.timeline.model import Lane
+from counterpoint.timeline import Lane
 
 _BELIEVED: Final = 0.15
 """Share by which the simulated step may miss the measured one; beyond, it is another machine's."""

@@ -25,9 +25,9 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from counterpoint.core.errors import UsageError
-from counterpoint.core.intervals import as_ranges
-from counterpoint.timeline.model import Timeline
+from counterpoint.core import UsageError
+from counterpoint.core.columns import as_ranges
+from counterpoint.timeline import Timeline
 
 PS_PER_MS: Final = 1e9
 _EQUAL: Final = 0.01

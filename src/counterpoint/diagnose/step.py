@@ -10,7 +10,7 @@ import polars as pl
 
 from counterpoint.diagnose.metrics.attribution import IDLE, PHASES
 from counterpoint.diagnose.selection import Selection, Window, device_slices
-from counterpoint.timeline.model import Lane
+from counterpoint.timeline import Lane
 
 _SPREAD: Final = 10
 """Steps from which on their spread is told by percentiles; below, by the shortest and longest."""

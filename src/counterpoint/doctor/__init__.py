@@ -5,3 +5,12 @@
 Everything is read at the edge (`gather`); a check is a pure function of Facts, in a file of its
 own. `cluster` lets one process per host do both, and merges what they found.
 """
+
+from counterpoint.doctor.diagnosis import Checkup as Checkup
+from counterpoint.doctor.diagnosis import SharedVerdict as SharedVerdict
+from counterpoint.doctor.diagnosis import Status as Status
+from counterpoint.doctor.diagnosis import check_up as check_up
+from counterpoint.doctor.examine import chosen as chosen
+from counterpoint.doctor.examine import examine as examine
+from counterpoint.doctor.examine import refuse_nothing as refuse_nothing
+from counterpoint.doctor.examine import refuse_unknown as refuse_unknown

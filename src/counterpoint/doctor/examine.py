@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from counterpoint.core.errors import UsageError
-from counterpoint.core.rulebook import Documented, near_codes
+from counterpoint.core import UsageError
+from counterpoint.core.rules import Documented, near_codes
 from counterpoint.doctor.checks import CHECKS, Check
 from counterpoint.doctor.diagnosis import Verdict
 from counterpoint.doctor.facts import Facts

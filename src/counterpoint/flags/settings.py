@@ -9,9 +9,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
-from counterpoint.core.errors import UsageError
-from counterpoint.flags.names import names
-from counterpoint.flags.xla_flags import (
+from counterpoint.core import UsageError
+from counterpoint.flags.text.names import names
+from counterpoint.flags.text.xla_flags import (
     SPACE,
     Pairs,
     expand_xla_flags,

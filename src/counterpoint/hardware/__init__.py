@@ -1,9 +1,19 @@
-"""Chips and links as data: each number with its unit and where it comes from."""
+"""Chips, links and Targets as data: each number with its unit and its source.
+
+Read gpu.py and links.py, then target.py. `hardware.targets` reads what users write (`8xH100`) and
+TOML files, and compares a Target with the devices of a recording.
+"""
 
 from counterpoint.hardware.gpu import Chip as Chip
+from counterpoint.hardware.gpu import architecture_of as architecture_of
+from counterpoint.hardware.gpu import chip_named as chip_named
 from counterpoint.hardware.gpu import find_chip as find_chip
+from counterpoint.hardware.gpu import find_described as find_described
+from counterpoint.hardware.gpu import find_gpu as find_gpu
+from counterpoint.hardware.gpu import gpus as gpus
+from counterpoint.hardware.gpu import target_config as target_config
+from counterpoint.hardware.links import Ici as Ici
 from counterpoint.hardware.links import Links as Links
-from counterpoint.hardware.target import Devices as Devices
+from counterpoint.hardware.links import find_ici as find_ici
+from counterpoint.hardware.links import find_wiring as find_wiring
 from counterpoint.hardware.target import Target as Target
-from counterpoint.hardware.target_text import parse_devices as parse_devices
-from counterpoint.hardware.target_text import parse_target as parse_target

@@ -14,7 +14,7 @@ from functools import cache
 from importlib import resources
 from typing import Any, Final
 
-from counterpoint.hlo.proto_reader import ELEMENT_TYPES
+from counterpoint.hlo import ELEMENT_TYPES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Final
 
-from counterpoint.core.errors import UsageError
+from counterpoint.core import UsageError
 from counterpoint.hardware.gpu import Chip, Gpu, chip_named, chips, find_chip, find_gpu
 from counterpoint.hardware.links import UNKNOWN_WIRING, Links, Wiring, find_wiring
 

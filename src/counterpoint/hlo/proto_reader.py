@@ -13,9 +13,9 @@ from typing import Any
 
 from google.protobuf.message import DecodeError
 
-from counterpoint.core.errors import InputError
-from counterpoint.hlo.groups import Axis, Iota, Listed, Mesh, ReplicaGroups
-from counterpoint.hlo.instruction import (
+from counterpoint.core import InputError
+from counterpoint.hlo.model.groups import Axis, Iota, Listed, Mesh, ReplicaGroups
+from counterpoint.hlo.model.instruction import (
     Attributes,
     Computation,
     Convolution,
@@ -23,9 +23,9 @@ from counterpoint.hlo.instruction import (
     Instruction,
     Shape,
 )
-from counterpoint.hlo.loops import unwrap
-from counterpoint.hlo.program import Alias, Program, sound
-from counterpoint.hlo.stack import StackTable
+from counterpoint.hlo.model.program import Alias, Program, sound
+from counterpoint.hlo.model.stack import StackTable
+from counterpoint.hlo.schedule.loops import unwrap
 from counterpoint.hlo.wire_schema import Message, message_classes
 
 MESSAGES = message_classes(

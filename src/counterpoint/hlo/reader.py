@@ -13,10 +13,10 @@ from os import PathLike
 from pathlib import Path
 from typing import cast
 
-from counterpoint.core.errors import InputError, UsageError
+from counterpoint.core import InputError, UsageError
 from counterpoint.hlo import text_reader as parts
-from counterpoint.hlo.instruction import Computation, Instruction
-from counterpoint.hlo.program import Program
+from counterpoint.hlo.model.instruction import Computation, Instruction
+from counterpoint.hlo.model.program import Program
 from counterpoint.hlo.proto_reader import program_from_proto
 from counterpoint.hlo.text_reader import Shapes, program_from_text
 from counterpoint.hlo.text_scan import closing, split, without_comments

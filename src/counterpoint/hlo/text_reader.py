@@ -18,9 +18,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from counterpoint.core.errors import InputError
-from counterpoint.hlo.groups import Listed, parse_groups
-from counterpoint.hlo.instruction import (
+from counterpoint.core import InputError
+from counterpoint.hlo.model.groups import Listed, parse_groups
+from counterpoint.hlo.model.instruction import (
     Computation,
     Convolution,
     DotDimensions,
@@ -28,9 +28,9 @@ from counterpoint.hlo.instruction import (
     Shape,
     element_bits,
 )
-from counterpoint.hlo.loops import unwrap
-from counterpoint.hlo.program import Alias, Program, sound
-from counterpoint.hlo.stack import StackTable
+from counterpoint.hlo.model.program import Alias, Program, sound
+from counterpoint.hlo.model.stack import StackTable
+from counterpoint.hlo.schedule.loops import unwrap
 from counterpoint.hlo.text_scan import (
     attributes,
     closing,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from counterpoint.core.errors import InputError
+from counterpoint.core import InputError
 
 _MARK = re.compile(r'"(?:[^"\\]|\\.)*"|[(){}\[\],]', re.DOTALL)
 _FIELD = re.compile(r'([\w.\-/]+)=("(?:[^"\\]|\\.)*"|\{[^}]*\}|[^\s,{}"]+)', re.DOTALL)

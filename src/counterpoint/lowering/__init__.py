@@ -6,6 +6,4 @@ meanwhile, `errors` what is raised where no step was found. Start with `command`
 `emulator/catcher`. docs/concepts/lowering.md explains it all.
 """
 
-from counterpoint.lowering.command import TIMEOUT_S as TIMEOUT_S
-from counterpoint.lowering.command import Lowering as Lowering
 from counterpoint.lowering.command import lower_command as lower_command

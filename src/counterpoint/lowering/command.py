@@ -21,7 +21,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
-from counterpoint.core.errors import InputError, UsageError
+from counterpoint.core import InputError, UsageError
 from counterpoint.core.injection import injected
 from counterpoint.lowering.containment import contained, discard
 from counterpoint.lowering.emulator import JOURNAL, OUTCOME, TASK

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from counterpoint.core.errors import InputError, UsageError
+from counterpoint.core import InputError, UsageError
 
 _LINES: Final = 14
 _MANY: Final = 6

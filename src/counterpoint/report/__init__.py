@@ -5,3 +5,33 @@
 
 A Document says what stands where; only the drawers know colours and widths.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from counterpoint.core import lazy
+
+if TYPE_CHECKING:
+    from counterpoint.report.document import Document as Document
+    from counterpoint.report.html import html_of as html_of
+    from counterpoint.report.terminal import plain_text as plain_text
+    from counterpoint.report.terminal import print_document as print_document
+    from counterpoint.report.units import printable as printable
+    from counterpoint.report.words import budget_text as budget_text
+    from counterpoint.report.words import end_text as end_text
+    from counterpoint.report.words import several as several
+
+__getattr__ = lazy(
+    __name__,
+    {
+        "Document": "counterpoint.report.document",
+        "budget_text": "counterpoint.report.words",
+        "end_text": "counterpoint.report.words",
+        "html_of": "counterpoint.report.html",
+        "plain_text": "counterpoint.report.terminal",
+        "print_document": "counterpoint.report.terminal",
+        "printable": "counterpoint.report.units",
+        "several": "counterpoint.report.words",
+    },
+)

@@ -12,10 +12,9 @@ from html import escape
 from pathlib import Path
 from typing import Final
 
-from counterpoint.diagnose.compare.comparison import Comparison
-from counterpoint.diagnose.explain import Explanation
+from counterpoint.diagnose import Explanation
+from counterpoint.diagnose.compare import Comparison
 from counterpoint.report.chart import chart_lines
-from counterpoint.report.compare_document import compare_document
 from counterpoint.report.document import (
     Block,
     Breakdown,
@@ -32,15 +31,14 @@ from counterpoint.report.document import (
     Table,
     Tone,
 )
-from counterpoint.report.explain_document import explain_document
-from counterpoint.report.predict_document import predict_document
+from counterpoint.report.explain.compare_document import compare_document
+from counterpoint.report.explain.explain_document import explain_document
+from counterpoint.report.predict.predict_document import predict_document
 from counterpoint.report.terminal import bar_cells
-from counterpoint.report.tune_document import tune_document
-from counterpoint.tune.conclusion.conclude import conclude
-from counterpoint.tune.conclusion.conclusion import Conclusion
-from counterpoint.tune.study.directory import plan_of
-from counterpoint.tune.study.study import Study
-from counterpoint.workflow.prediction.prediction import Prediction
+from counterpoint.report.tune.tune_document import tune_document
+from counterpoint.tune.conclusion import Conclusion, conclude
+from counterpoint.tune.study import Study, plan_of
+from counterpoint.workflow.prediction import Prediction
 
 _TOP: Final = 10
 _CELLS: Final = 1000

@@ -32,7 +32,7 @@ from typing import (
 
 import msgspec
 
-from counterpoint.core.basis import Range, Unknown
+from counterpoint.core import Range, Unknown
 
 _DECIMALS: Final = 6
 _DIGITS: Final = 6

@@ -16,7 +16,6 @@ from typing import Final, TextIO
 from rich.console import Console
 from rich.text import Text
 
-from counterpoint.report.calibration_document import GAP, fit, widths
 from counterpoint.report.chart import chart_lines
 from counterpoint.report.document import (
     Breakdown,
@@ -34,7 +33,8 @@ from counterpoint.report.document import (
     Table,
     Tone,
 )
-from counterpoint.report.findings import ELLIPSIS
+from counterpoint.report.explain.findings import ELLIPSIS
+from counterpoint.report.predict.calibration_document import GAP, fit, widths
 
 Pattern = Mapping[Part, str]
 

@@ -10,11 +10,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final, cast
 
-from counterpoint.core.documents import parse_json
-from counterpoint.core.errors import InputError
-from counterpoint.core.plain import of_plain
+from counterpoint.core import InputError, parse_json
+from counterpoint.core.records import of_plain
 from counterpoint.runs import layout
-from counterpoint.runs.outcome import Outcome, OutcomeKind, is_alive, outcome_of_ranks
+from counterpoint.runs.outcomes.outcome import Outcome, OutcomeKind, is_alive, outcome_of_ranks
 from counterpoint.runs.reached import unreached
 from counterpoint.runs.records import (
     Manifest,

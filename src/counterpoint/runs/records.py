@@ -14,10 +14,10 @@ from typing import Any, Final, Generic, Literal, TypeVar, cast
 
 import msgspec
 
-from counterpoint.core.documents import parse_json
-from counterpoint.core.plain import of_plain, to_plain
+from counterpoint.core import parse_json
+from counterpoint.core.records import of_plain, to_plain
 from counterpoint.runs.layout import STEPS_OF_BARS, STEPS_OF_LOG
-from counterpoint.runs.outcome import Outcome
+from counterpoint.runs.outcomes.outcome import Outcome
 from counterpoint.runs.run import Compile, Process, ProfileWindow, StepStart
 
 T = TypeVar("T")

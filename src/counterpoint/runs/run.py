@@ -13,7 +13,7 @@ from typing import Final
 from counterpoint.runs import layout
 from counterpoint.runs.bursts import in_bursts
 from counterpoint.runs.compiler_lines import CompilerLine, compiler_lines
-from counterpoint.runs.outcome import Outcome, OutcomeKind
+from counterpoint.runs.outcomes.outcome import Outcome, OutcomeKind
 
 _UNSAID: Final = {
     ("waiting", True): "the program did not come to the steps that were to be profiled",

@@ -1,11 +1,11 @@
 """The simulator: a scheduled Program on a cost model, as a Timeline."""
 
+from counterpoint.simulate.drawing import range_noted as range_noted
+from counterpoint.simulate.drawing import range_said as range_said
+from counterpoint.simulate.drawing import target_said as target_said
 from counterpoint.simulate.simulation import Jitter as Jitter
-from counterpoint.simulate.simulation import Jittered as Jittered
 from counterpoint.simulate.simulation import Replay as Replay
 from counterpoint.simulate.simulation import Simulation as Simulation
-from counterpoint.simulate.simulation import Uncounted as Uncounted
-from counterpoint.simulate.simulation import Unpriced as Unpriced
 from counterpoint.simulate.simulation import overlap_gain_s as overlap_gain_s
 from counterpoint.simulate.simulation import replay as replay
 from counterpoint.simulate.simulation import simulate as simulate

@@ -7,26 +7,27 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from counterpoint.core.basis import Basis, Range
-from counterpoint.core.errors import CounterpointError, InputError
-from counterpoint.hardware import Target, parse_target
+from counterpoint.core import Basis, CounterpointError, InputError, Range
+from counterpoint.hardware import Target
+from counterpoint.hardware.targets import parse_target
 from counterpoint.hlo import Program
 from counterpoint.simulate.case import Case
 from counterpoint.simulate.engine import Course, Entry
 from counterpoint.simulate.plan import Seconds
-from counterpoint.timeline.device import Device, Host
-from counterpoint.timeline.model import (
+from counterpoint.timeline import (
     HOST_EVENTS,
     PRICED,
     RUNS,
     SPANS,
     STEPS,
+    Device,
+    Host,
     ProgramEntry,
     Timeline,
 )
-from counterpoint.timeline.operations import describe_ops
-from counterpoint.timeline.recording import OPS as RECORDED_OPS
-from counterpoint.timeline.recording import EmbeddedProgram
+from counterpoint.timeline.ops import describe_ops
+from counterpoint.timeline.tables import OPS as RECORDED_OPS
+from counterpoint.timeline.tables import EmbeddedProgram
 
 _PS: Final = 1e12
 _LONGEST_PS: Final = 2**63 - 1

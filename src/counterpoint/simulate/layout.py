@@ -8,8 +8,10 @@ from typing import Final
 
 import numpy as np
 
-from counterpoint.core.errors import InputError
-from counterpoint.hlo import Instruction, Program, is_done, is_start, launches, trip_count
+from counterpoint.core import InputError
+from counterpoint.hlo import Instruction, Program
+from counterpoint.hlo.model import launches
+from counterpoint.hlo.schedule import is_done, is_start, trip_count
 from counterpoint.simulate.plan import (
     Block,
     Choice,

@@ -17,17 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterpoint.cost import CostModel, Family, Price, Source
-from counterpoint.hlo import (
-    Instruction,
-    Program,
-    Shape,
-    category,
-    collective,
-    is_done,
-    is_start,
-    start_of,
-)
-from counterpoint.hlo.category import Category
+from counterpoint.hlo import Instruction, Program, Shape
+from counterpoint.hlo.collectives import collective
+from counterpoint.hlo.schedule import is_done, is_start, start_of
+from counterpoint.hlo.work import Category, category
 
 _COMPUTE_STREAMS: Final = 4
 _HOST_MEMORY: Final = 5

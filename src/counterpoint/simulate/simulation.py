@@ -11,27 +11,22 @@ from statistics import NormalDist
 
 import numpy as np
 
-from counterpoint.core.errors import UsageError
-from counterpoint.core.intervals import Intervals, union
+from counterpoint.core import UsageError
+from counterpoint.core.columns import Intervals, union
 from counterpoint.cost import CostModel, Family, Source
-from counterpoint.hardware.target import Target
-from counterpoint.hlo import (
-    Instruction,
-    Program,
-    category,
-    is_done,
-    launches,
-    provenance,
-    trip_count,
-)
+from counterpoint.hardware import Target
+from counterpoint.hlo import Instruction, Program
+from counterpoint.hlo.model import launches
+from counterpoint.hlo.origin import provenance
+from counterpoint.hlo.schedule import is_done, trip_count
+from counterpoint.hlo.work import category
 from counterpoint.simulate.case import Case
 from counterpoint.simulate.drawing import draw, draw_spans, stands_for
 from counterpoint.simulate.engine import MOST_SPANS, MOST_TURNS, Course, Engine, alone
 from counterpoint.simulate.layout import lay_out
 from counterpoint.simulate.plan import Load, Plan, Seconds, ask, is_asynchronous, load
-from counterpoint.timeline.device import Device, Host
-from counterpoint.timeline.model import Lane, Timeline
-from counterpoint.timeline.operations import lane
+from counterpoint.timeline import Device, Host, Lane, Timeline
+from counterpoint.timeline.ops import lane
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

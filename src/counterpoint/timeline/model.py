@@ -20,10 +20,10 @@ from typing import Final
 
 import polars as pl
 
-from counterpoint.core.basis import Basis, listed
+from counterpoint.core import Basis, listed
 from counterpoint.hlo import Program, read_program
 from counterpoint.timeline.device import Device, Host
-from counterpoint.timeline.recording import EmbeddedProgram, Recording, Schema
+from counterpoint.timeline.tables.recording import EmbeddedProgram, Recording, Schema
 
 
 class Lane(StrEnum):

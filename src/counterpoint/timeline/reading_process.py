@@ -15,10 +15,10 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
-from counterpoint.core.errors import InputError
-from counterpoint.timeline.parquet import write_parcel
-from counterpoint.timeline.read import read_source
+from counterpoint.core import InputError
+from counterpoint.timeline.reading import read_source
 from counterpoint.timeline.source import Source
+from counterpoint.timeline.storage.parquet import write_parcel
 
 _PAUSE: Final = 0.2
 """Seconds between two words about the same source."""

@@ -14,8 +14,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counterpoint.core.intervals import distinct
-from counterpoint.timeline.recording import Recording, Schema
+from counterpoint.core.columns import distinct
+from counterpoint.timeline.tables.recording import Recording, Schema
 
 FOUND: Final[Schema] = {
     "device": pl.UInt16,

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final
 
-from counterpoint.core.errors import InputError, UsageError
+from counterpoint.core import InputError, UsageError
 
 _STAMP: Final = re.compile(r"\d{4}(_\d{2}){5}")
 _STAMPED: Final = "%Y_%m_%d_%H_%M_%S"

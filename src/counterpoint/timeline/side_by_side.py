@@ -21,10 +21,10 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import IO, Any, Final, cast
 
-from counterpoint.core.errors import InputError
-from counterpoint.timeline.parquet import open_parcel
-from counterpoint.timeline.recording import Recording
+from counterpoint.core import InputError
 from counterpoint.timeline.source import Source
+from counterpoint.timeline.storage.parquet import open_parcel
+from counterpoint.timeline.tables.recording import Recording
 
 Tell = Callable[[int, int, int], None]
 """Told which source is being read, how many bytes of it are done, and of how many."""

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from counterpoint.core.errors import InputError
-from counterpoint.timeline.parquet import MANIFEST, is_timeline
+from counterpoint.core import InputError
 from counterpoint.timeline.sessions import fetch, find_sessions, in_order, newest_run
+from counterpoint.timeline.storage.parquet import MANIFEST, is_timeline
 
 ENDINGS: Final = (
     (".xplane.pb", ".xplane.pb.gz"),

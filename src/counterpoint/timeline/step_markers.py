@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counterpoint.core.intervals import as_ranges
+from counterpoint.core.columns import as_ranges
 
 _LEAST, _MOST = -(2**31) + 1, 2**31 - 1
 """What the column `step` holds."""

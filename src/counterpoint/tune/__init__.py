@@ -19,58 +19,38 @@ so a tune that was killed goes on where it was.
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
 
+from counterpoint.core import lazy
+
 if TYPE_CHECKING:
-    from counterpoint.tune.conclusion.conclusion import Conclusion as Conclusion
-    from counterpoint.tune.executors.executor import Limits as Limits
-    from counterpoint.tune.executors.executor import Shape as Shape
+    from counterpoint.tune.arm import Arm as Arm
+    from counterpoint.tune.arm import Origin as Origin
+    from counterpoint.tune.arm import share_text as share_text
     from counterpoint.tune.plan import Budget as Budget
     from counterpoint.tune.plan import Plan as Plan
     from counterpoint.tune.request import Asked as Asked
+    from counterpoint.tune.request import check as check
+    from counterpoint.tune.session import DryRun as DryRun
     from counterpoint.tune.session import conclusion_of as conclusion_of
     from counterpoint.tune.session import dry_run as dry_run
+    from counterpoint.tune.session import grounded as grounded
     from counterpoint.tune.session import tune as tune
-    from counterpoint.tune.statistics.estimate import Rule as Rule
-    from counterpoint.tune.study.directory import read_study as read_study
-    from counterpoint.tune.study.study import Study as Study
 
-__all__ = [
-    "Asked",
-    "Budget",
-    "Conclusion",
-    "Limits",
-    "Plan",
-    "Rule",
-    "Shape",
-    "Study",
-    "conclusion_of",
-    "dry_run",
-    "read_study",
-    "tune",
-]
-
-_HOMES = {
-    "Asked": "request",
-    "Budget": "plan",
-    "Conclusion": "conclusion.conclusion",
-    "Limits": "executors.executor",
-    "Plan": "plan",
-    "Rule": "statistics.estimate",
-    "Shape": "executors.executor",
-    "Study": "study.study",
-    "conclusion_of": "session",
-    "dry_run": "session",
-    "read_study": "study.directory",
-    "tune": "session",
-}
-"""Where each name lives: loaded when it is first used, so that importing costs nothing."""
-
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazy(
+    __name__,
+    {
+        "Arm": "counterpoint.tune.arm",
+        "Asked": "counterpoint.tune.request",
+        "Budget": "counterpoint.tune.plan",
+        "DryRun": "counterpoint.tune.session",
+        "Origin": "counterpoint.tune.arm",
+        "Plan": "counterpoint.tune.plan",
+        "check": "counterpoint.tune.request",
+        "conclusion_of": "counterpoint.tune.session",
+        "dry_run": "counterpoint.tune.session",
+        "grounded": "counterpoint.tune.session",
+        "share_text": "counterpoint.tune.arm",
+        "tune": "counterpoint.tune.session",
+    },
+)

@@ -10,12 +10,10 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any, Final, Literal, TypeAlias, cast
 
-from counterpoint.core.basis import Range, Unknown
-from counterpoint.core.documents import parse_json
+from counterpoint.core import Range, Unknown, parse_json
 from counterpoint.flags import Settings
-from counterpoint.hlo import Program
-from counterpoint.hlo.groups import Iota, Listed, Mesh, ReplicaGroups
-from counterpoint.hlo.instruction import Instruction, Shape
+from counterpoint.hlo import Instruction, Program, Shape
+from counterpoint.hlo.model import Iota, Listed, Mesh, ReplicaGroups
 
 Per: TypeAlias = Literal["gpu", "node"]
 

@@ -13,19 +13,17 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
-from counterpoint.core.basis import Unknown
-from counterpoint.core.errors import CounterpointError
-from counterpoint.cost.scalars import Scalars, default_scalars
+from counterpoint.core import CounterpointError, Unknown
+from counterpoint.cost import Scalars, default_scalars
 from counterpoint.hardware import Target, find_chip
 from counterpoint.hlo import Program, read_program
-from counterpoint.runs.reader import read_run
-from counterpoint.runs.run import Run
+from counterpoint.runs import Run, read_run
 from counterpoint.tune.arm import Arm
 from counterpoint.tune.journal.records import ModelFitted
 from counterpoint.tune.study.study import Study, Trial, stamp
 from counterpoint.tune.trial.report import Purpose
-from counterpoint.workflow.calibration.calibration import Calibration
-from counterpoint.workflow.calibration.fitting import (
+from counterpoint.workflow.calibration import (
+    Calibration,
     MeasuredStep,
     StepOf,
     calibrate_steps,

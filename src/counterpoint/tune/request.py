@@ -15,11 +15,11 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from counterpoint import __version__
-from counterpoint.capture.request import find_interpreter, named_interpreter
-from counterpoint.core.errors import UsageError
-from counterpoint.core.plain import to_plain
-from counterpoint.flags import Answer, Rejected, Settings, environment, inherited_settings
-from counterpoint.flags.live.probe import ask
+from counterpoint.capture import find_interpreter, named_interpreter
+from counterpoint.core import UsageError
+from counterpoint.core.records import to_plain
+from counterpoint.flags import Settings, environment, inherited_settings
+from counterpoint.flags.live import Answer, Rejected, ask
 from counterpoint.hardware import Target
 from counterpoint.tune.arm import BASE, Arm, Origin
 from counterpoint.tune.journal.records import (
@@ -37,7 +37,7 @@ from counterpoint.tune.space.space import Space, arm_of, distinct, single_points
 from counterpoint.tune.space.space_file import SpaceFile, read_space
 from counterpoint.tune.study.directory import options_of
 from counterpoint.tune.study.study import Ledger, stamp
-from counterpoint.workflow.prediction.unknown_flags import Question
+from counterpoint.workflow.prediction import Question
 
 _FILE: Final = "the file "
 _WRITTEN: Final = (".py", ".sh", ".yaml", ".yml", ".toml", ".gin")

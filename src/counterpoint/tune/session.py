@@ -13,12 +13,11 @@ from statistics import median
 from typing import Final, TypeAlias
 
 from counterpoint.compile import require_compiler
-from counterpoint.core.basis import Unknown
-from counterpoint.core.errors import CounterpointError, InputError, UsageError
-from counterpoint.cost.scalars import Scalars, default_scalars, read_scalars
-from counterpoint.flags.source import installed_jaxlib
-from counterpoint.hardware import Target, parse_target
-from counterpoint.hardware.gpu import find_described, find_gpu
+from counterpoint.core import CounterpointError, InputError, Unknown, UsageError
+from counterpoint.cost import Scalars, default_scalars, read_scalars
+from counterpoint.flags.lines import installed_jaxlib
+from counterpoint.hardware import Target, find_described, find_gpu
+from counterpoint.hardware.targets import parse_target
 from counterpoint.tune.arm import Arm, Origin
 from counterpoint.tune.conclusion.caveats import foreign_devices
 from counterpoint.tune.conclusion.conclude import conclude
@@ -37,17 +36,15 @@ from counterpoint.tune.space.space import Space, arm_of, distinct, single_points
 from counterpoint.tune.space.space_file import read_space
 from counterpoint.tune.study.directory import is_study, open_study, plan_of, read_study
 from counterpoint.tune.study.study import Ledger, Study, stamp
-from counterpoint.workflow.prediction.forecast import Bench, Made, Work, forecasts
-from counterpoint.workflow.prediction.memory_fit import read_tables
-from counterpoint.workflow.prediction.predict import check_devices
-from counterpoint.workflow.prediction.subject import (
+from counterpoint.workflow.forecast import Bench, Made, Work, forecasts, read_tables
+from counterpoint.workflow.prediction import Question, check_devices
+from counterpoint.workflow.subject import (
     Subject,
     find_subject,
     is_function,
     lower_subject,
     run_subject,
 )
-from counterpoint.workflow.prediction.unknown_flags import Question
 
 _SECONDS: Final = 60
 

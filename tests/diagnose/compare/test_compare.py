@@ -30,8 +30,8 @@ from counterpoint.diagnose.compare.comparison import Work
 from counterpoint.diagnose.compare.experiment import About
 from counterpoint.diagnose.compare.matching import How
 from counterpoint.diagnose.compare.step_time import Verdict
-from counterpoint.report.compare_tables import collectives_section
 from counterpoint.report.document import Table
+from counterpoint.report.explain.compare_tables import collectives_section
 from counterpoint.timeline.model import Timeline
 from timelines import two_devices, two_devices_without_hlo
 

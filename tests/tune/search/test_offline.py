@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from counterpoint.compile import load_workload
+from counterpoint.compile.inputs import load_workload
 from counterpoint.core.errors import UsageError
-from counterpoint.diagnose.explain import explain
+from counterpoint.diagnose.explanation import explain
 from counterpoint.flags import Settings
 from counterpoint.tune.arm import BASE, Acts, Arm, Change, Origin, Predicted
 from counterpoint.tune.journal.records import CandidateSeen
@@ -18,9 +18,9 @@ from counterpoint.tune.search.remedies import remedies
 from counterpoint.tune.search.search import search
 from counterpoint.tune.space.space import Space
 from counterpoint.tune.study.study import Ledger, Study
-from counterpoint.workflow.prediction.forecast import Bench, Work, forecasts
-from counterpoint.workflow.prediction.subject import find_subject
-from counterpoint.workflow.prediction.unknown_flags import Question
+from counterpoint.workflow.forecast.forecast import Bench, Work, forecasts
+from counterpoint.workflow.forecast.unknown_flags import Question
+from counterpoint.workflow.subject.subject import find_subject
 from lowered import H100, Lowered
 from tune_search_spaces import dimension, ledger, space, variable
 

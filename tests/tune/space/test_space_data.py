@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from counterpoint.flags import recipes
+from counterpoint.flags.advice import recipes
 from counterpoint.flags.advice.recipe import FAMILIES
 from counterpoint.flags.catalogue import release, releases
 from counterpoint.flags.catalogue.variable import variables
-from counterpoint.flags.lint.check import check
+from counterpoint.flags.check.examination import check
+from counterpoint.flags.forms.rendering import Form, render
 from counterpoint.flags.lint.context import Severity
 from counterpoint.flags.parse import read_text
-from counterpoint.flags.rendering import Form, render
 from counterpoint.tune.arm import Acts
 from counterpoint.tune.executors.executor import Shape
 from counterpoint.tune.space.dimensions import Draft, known, names_of

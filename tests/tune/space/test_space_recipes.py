@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from counterpoint.flags import Settings, recipes
+from counterpoint.flags import Settings
+from counterpoint.flags.advice import recipes
 from counterpoint.tune.arm import Acts, Arm, Origin, merged
 from counterpoint.tune.executors.executor import Shape
 from counterpoint.tune.space.space import Space, arm_of, point_of
-from counterpoint.workflow.prediction.subject import candidate
+from counterpoint.workflow.subject.subject import candidate
 from tune_spaces import alone, gathers, space_of, why_out
 
 BASES = (

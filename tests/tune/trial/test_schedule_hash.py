@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.compile import Compiled, Task, compile_all, load_workload
+from counterpoint.compile import Compiled, Task, compile_all
+from counterpoint.compile.inputs import load_workload
 from counterpoint.hlo import Program, read_program
 from counterpoint.tune.arm import schedule_hash
-from counterpoint.workflow.prediction.ranking import same_schedule
+from counterpoint.workflow.forecast.ranking import same_schedule
 from lowered import H100, Lowered
 from timelines import HLO
 

@@ -1,1 +1,7 @@
-"""What can be compiled: a program in whatever form it comes, as a Workload."""
+"""Workloads: dumps, functions, and the program of a finished run."""
+
+from counterpoint.compile.inputs.workload import Workload as Workload
+from counterpoint.compile.inputs.workload import load_scheduled as load_scheduled
+from counterpoint.compile.inputs.workload import load_workload as load_workload
+from counterpoint.compile.inputs.workload import own_programs as own_programs
+from counterpoint.compile.inputs.workload import own_target as own_target

@@ -24,7 +24,7 @@ from jaxlib import _jax, version
 from jaxlib.mlir import ir
 
 from counterpoint.compile.workers.child import Failure, Form, Job, Outcome
-from counterpoint.core.errors import UsageError
+from counterpoint.core import UsageError
 
 _ASSEMBLER: Final = """\
 #!/bin/sh

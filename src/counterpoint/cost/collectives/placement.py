@@ -12,8 +12,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from counterpoint.hardware import Links, Target
-from counterpoint.hlo import Instruction, Program, replica_groups
-from counterpoint.hlo.groups import Groups
+from counterpoint.hlo import Instruction, Program
+from counterpoint.hlo.collectives import replica_groups
+from counterpoint.hlo.model import Groups
 
 
 @dataclass(frozen=True, slots=True)

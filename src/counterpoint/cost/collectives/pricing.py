@@ -20,8 +20,9 @@ from counterpoint.cost.model import FREE, Price
 from counterpoint.cost.scalars import Scalars
 from counterpoint.cost.tables.nccl_tests import CollectiveTable
 from counterpoint.hardware import Target
-from counterpoint.hlo import Instruction, Program, collective, is_done
-from counterpoint.hlo.collective import KINDS
+from counterpoint.hlo import Instruction, Program
+from counterpoint.hlo.collectives import KINDS, collective
+from counterpoint.hlo.schedule import is_done
 
 Pairs = tuple[tuple[int, int], ...]
 _ATTRIBUTE: Final = "_xla_send_recv_source_target_pairs"

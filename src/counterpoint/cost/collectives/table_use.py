@@ -13,8 +13,9 @@ from counterpoint.cost.collectives.placement import Placement, place, placements
 from counterpoint.cost.collectives.pricing import pairs_of, pattern
 from counterpoint.cost.tables.nccl_tests import CollectiveTable
 from counterpoint.hardware import Target
-from counterpoint.hlo import Instruction, Program, collective, is_done
-from counterpoint.hlo.collective import KINDS
+from counterpoint.hlo import Instruction, Program
+from counterpoint.hlo.collectives import KINDS, collective
+from counterpoint.hlo.schedule import is_done
 
 _SHOWN: Final = 3  # layouts of a program that a note names
 

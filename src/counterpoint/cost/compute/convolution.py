@@ -8,8 +8,9 @@ from typing import Final
 
 from counterpoint.cost.compute.machine import Machine
 from counterpoint.cost.model import Family, Price, Source, around
-from counterpoint.hlo import Instruction, Program, bytes_accessed, flops
-from counterpoint.hlo.instruction import element_bits
+from counterpoint.hlo import Instruction, Program
+from counterpoint.hlo.model import element_bits
+from counterpoint.hlo.work import bytes_accessed, flops
 
 _SHARE: Final = 0.65
 """Of the rate that a GEMM of the same work reaches: rule of thumb for cuDNN's implicit GEMMs."""

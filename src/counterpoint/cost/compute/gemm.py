@@ -13,7 +13,7 @@ from typing import Final
 from counterpoint.cost.compute.machine import GemmKernels, Machine
 from counterpoint.cost.model import Family, Price, Source, around
 from counterpoint.cost.tables.gemm_csv import GemmTable
-from counterpoint.hardware.gpu import chip_named
+from counterpoint.hardware import chip_named
 
 AXIS: Final = (256, 512, 1024, 2048, 4096)
 BATCHES: Final = (1, 2, 4)

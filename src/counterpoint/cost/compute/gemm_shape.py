@@ -8,8 +8,9 @@ from typing import Any, Final, cast
 
 from counterpoint.cost.compute.gemm import Gemm
 from counterpoint.cost.compute.settings_of import settings_of
-from counterpoint.hlo import Category, Instruction, Program, Shape, category
-from counterpoint.hlo.instruction import element_bits
+from counterpoint.hlo import Instruction, Program, Shape
+from counterpoint.hlo.model import element_bits
+from counterpoint.hlo.work import Category, category
 
 _DEEPEST: Final = 4
 _TYPES: Final = {"f64": "f64", "f32": "tf32", "bf16": "bf16", "f16": "f16"}

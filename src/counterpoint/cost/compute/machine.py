@@ -10,8 +10,7 @@ from importlib import resources
 from typing import Any, Final
 
 from counterpoint.cost.scalars import Scalars
-from counterpoint.hardware import Target
-from counterpoint.hardware.gpu import architecture_of
+from counterpoint.hardware import Target, architecture_of
 
 
 @dataclass(frozen=True, slots=True)

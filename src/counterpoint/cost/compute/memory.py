@@ -12,8 +12,8 @@ from typing import Final
 
 from counterpoint.cost.compute.machine import Machine
 from counterpoint.cost.model import Family, Price, Source, around
-from counterpoint.hlo import Category, Instruction, Program, bytes_accessed, category
-from counterpoint.hlo.instruction import Shape
+from counterpoint.hlo import Instruction, Program, Shape
+from counterpoint.hlo.work import Category, bytes_accessed, category
 
 _WEIGHTS: Final = {
     "exponential": 10, "exponential-minus-one": 18, "log": 14, "log-plus-one": 20, "tanh": 16,

@@ -16,7 +16,8 @@ from counterpoint.cost.compute.memory import memory_rate, price_memory_bound, wh
 from counterpoint.cost.model import FREE, Family, Price, Source, around
 from counterpoint.cost.tables.gemm_csv import GemmTable
 from counterpoint.cost.tables.kernel_toml import Kernel, KernelTable, amount
-from counterpoint.hlo import Category, Instruction, Program, bytes_accessed, category
+from counterpoint.hlo import Instruction, Program
+from counterpoint.hlo.work import Category, bytes_accessed, category
 
 _START_S: Final = 8e-6
 """A transfer over PCIe: what cudaMemcpyAsync of a few bytes takes."""

@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-from counterpoint.core.errors import InputError
+from counterpoint.core import InputError
 
 _SPELLINGS: Final[Mapping[str, tuple[str, ...]]] = {
     "m": ("m", "dim_m", "rows"),

@@ -23,8 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
 
-from counterpoint.core.documents import parse_toml
-from counterpoint.core.errors import InputError
+from counterpoint.core import InputError, parse_toml
 
 _EXAMPLE: Final = '[[kernel]] with match = "my_kernel" and us = 120, or flops = ..., bytes = ...'
 _FIELDS: Final = frozenset({"match", "us", "flops", "bytes", "dtype", "efficiency"})

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from counterpoint.core.errors import InputError
+from counterpoint.core import InputError
 
 KIND_OF: Final = {
     "all_reduce": "all-reduce",

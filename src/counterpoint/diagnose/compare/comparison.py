@@ -14,9 +14,9 @@ from typing import Any
 
 import polars as pl
 
-from counterpoint.core.basis import Basis, Unknown, drawn, listed
-from counterpoint.core.errors import InputError, UsageError
+from counterpoint.core import Basis, InputError, Unknown, UsageError, drawn, listed
 from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.collectives.collectives import collective_profile
 from counterpoint.diagnose.compare.experiment import About, Differs, differences, step_hlo
 from counterpoint.diagnose.compare.matching import How, Match, match_items
 from counterpoint.diagnose.compare.row import Row, rows_of
@@ -32,12 +32,11 @@ from counterpoint.diagnose.compare.side import (
 )
 from counterpoint.diagnose.compare.step_time import StepChange, step_change
 from counterpoint.diagnose.metrics.attribution import PHASES
-from counterpoint.diagnose.metrics.collectives import collective_profile
 from counterpoint.diagnose.selection import Window
 from counterpoint.hlo import Program
-from counterpoint.pgle.movement import Move, movement
-from counterpoint.runs.score import INDIFFERENT, RUNS_DIFFER
-from counterpoint.timeline.read import Progress
+from counterpoint.pgle.applying import Move, movement
+from counterpoint.runs.scores import INDIFFERENT, RUNS_DIFFER
+from counterpoint.timeline import Progress
 
 _US_PER_MS = 1e3
 

@@ -12,15 +12,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from counterpoint.core.basis import Basis
-from counterpoint.core.errors import CounterpointError
+from counterpoint.core import Basis, CounterpointError
 from counterpoint.diagnose.compare.side import Side
-from counterpoint.flags import Settings, parse_xla_flags
-from counterpoint.flags.settings import difference, sound
+from counterpoint.flags import Settings, difference, sound
+from counterpoint.flags.text import parse_xla_flags
 from counterpoint.hlo import Program
 from counterpoint.runs import Run
-from counterpoint.runs.compiler_reports import flags_by_module, variables_of
-from counterpoint.timeline.model import Timeline
+from counterpoint.runs.reports import flags_by_module, variables_of
+from counterpoint.timeline import Timeline
 
 _OURS: Final = ("xla_dump_", "xla_log_")
 """Flags that name a Run's own directories and speak of nothing else."""

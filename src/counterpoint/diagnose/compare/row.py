@@ -9,7 +9,7 @@ from typing import Final
 
 from counterpoint.diagnose.compare.matching import How, Match
 from counterpoint.diagnose.compare.side import Item
-from counterpoint.runs.score import RUNS_DIFFER, student
+from counterpoint.runs.scores import RUNS_DIFFER, student
 
 _WORTH_A_WORD: Final = 0.001  # of the step
 _LARGE: Final = 1000  # degrees of freedom, from where on Student's t is the normal distribution

@@ -20,20 +20,19 @@ from typing import Any, Final, TypeAlias
 
 import polars as pl
 
-from counterpoint.core.basis import Basis, Unknown
-from counterpoint.core.errors import InputError
+from counterpoint.core import Basis, InputError, Unknown
 from counterpoint.diagnose.case import Case, context_of
+from counterpoint.diagnose.collectives.collectives import collective_profile
 from counterpoint.diagnose.compare.step_time import StepTimes
 from counterpoint.diagnose.metrics.attribution import holding
-from counterpoint.diagnose.metrics.collectives import collective_profile
 from counterpoint.diagnose.selection import PS_PER_MS, Selection, Window, select, select_runs
-from counterpoint.hlo import Instruction, Program, provenance, stable_key
+from counterpoint.hlo import Instruction, Program
+from counterpoint.hlo.origin import provenance, stable_key
 from counterpoint.runs import Run, is_run, read_run
-from counterpoint.runs.read import read
-from counterpoint.runs.score import score_of_steps
-from counterpoint.simulate.drawing import range_said
-from counterpoint.timeline.model import Lane, Timeline
-from counterpoint.timeline.read import Progress
+from counterpoint.runs.scores import score_of_steps
+from counterpoint.runs.timeline import read
+from counterpoint.simulate import range_said
+from counterpoint.timeline import Lane, Progress, Timeline
 
 Input: TypeAlias = str | PathLike[str] | Run | Timeline
 

@@ -19,8 +19,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from counterpoint.core.basis import Basis, Range, Unknown
-from counterpoint.runs.score import CONFIDENCE, INDIFFERENT, RUNS_DIFFER, assumed, student
+from counterpoint.core import Basis, Range, Unknown
+from counterpoint.runs.scores import CONFIDENCE, INDIFFERENT, RUNS_DIFFER, assumed, student
 
 PREDICTIONS_TIE: Final = 0.015
 """Predictions of two settings that are closer than this are not told apart (rule of thumb)."""

@@ -21,17 +21,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from counterpoint.core.basis import Basis, Range
+from counterpoint.core import Basis, Range
 from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.collectives.bound import is_tiny
+from counterpoint.diagnose.collectives.collectives import collective_profile
+from counterpoint.diagnose.collectives.requirement import SCHEMA as CLASSIFIED
+from counterpoint.diagnose.collectives.requirement import Bound, classify
 from counterpoint.diagnose.exposure.opportunities import AtEnd, Merger, at_ends, mergers
 from counterpoint.diagnose.exposure.synchrony import Synchronous, synchronous
 from counterpoint.diagnose.finding import Evidence
-from counterpoint.diagnose.metrics.collectives import collective_profile
-from counterpoint.diagnose.network.bound import is_tiny
-from counterpoint.diagnose.network.requirement import SCHEMA as CLASSIFIED
-from counterpoint.diagnose.network.requirement import Bound, classify
 from counterpoint.diagnose.savings import savings_of
-from counterpoint.timeline.operations import host_transfers
+from counterpoint.timeline.ops import host_transfers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

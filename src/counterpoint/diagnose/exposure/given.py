@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from counterpoint.core.errors import CounterpointError
+from counterpoint.core import CounterpointError
 from counterpoint.diagnose.case import Case
-from counterpoint.flags.xla_flags import parse_xla_flags
+from counterpoint.flags.text import parse_xla_flags
 
 
 def given_flags(case: Case) -> Mapping[str, str] | None:

@@ -8,15 +8,22 @@ from typing import Any, Final
 
 import polars as pl
 
-from counterpoint.core.basis import Basis
+from counterpoint.core import Basis
 from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.collectives.collectives import exposed_executions
 from counterpoint.diagnose.exposure.given import given_flags, on_gpu
-from counterpoint.diagnose.metrics.collectives import exposed_executions
 from counterpoint.diagnose.selection import PS_PER_MS
-from counterpoint.flags.advice.combiner import DEFAULT, KINDS, MOST_IN_ONE, Merging, Place, places
-from counterpoint.flags.advice.thresholds import flag_of
-from counterpoint.timeline.hosts.alignment import number_collectives, one_clock, stays, with_groups
-from counterpoint.timeline.model import Lane
+from counterpoint.flags.combining import (
+    DEFAULT,
+    KINDS,
+    MOST_IN_ONE,
+    Merging,
+    Place,
+    flag_of,
+    places,
+)
+from counterpoint.timeline import Lane
+from counterpoint.timeline.hosts import number_collectives, one_clock, stays, with_groups
 
 _AT_THE_END: Final = 0.1
 """Share of the computing time that may lie between a collective and the end of its program: the

@@ -12,7 +12,7 @@ import polars as pl
 
 from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.exposure.given import given_flags, is_true, on_gpu
-from counterpoint.flags.platform import (
+from counterpoint.flags.versions import (
     DISABLED_PASSES,
     LHS,
     PROFILE,
@@ -21,8 +21,10 @@ from counterpoint.flags.platform import (
     false_is_obeyed,
     lhs_flag_needed,
 )
-from counterpoint.hlo import Instruction, Program, collective, in_loop, is_start
-from counterpoint.timeline.model import Lane
+from counterpoint.hlo import Instruction, Program
+from counterpoint.hlo.collectives import collective
+from counterpoint.hlo.schedule import in_loop, is_start
+from counterpoint.timeline import Lane
 
 _UNMODELLED: Final = ("collective-broadcast", "ragged-all-to-all")
 

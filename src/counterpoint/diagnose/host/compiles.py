@@ -13,15 +13,14 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from counterpoint.core.intervals import Intervals, union
+from counterpoint.core.columns import Intervals, union
 from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.chains import host_transposes
 from counterpoint.diagnose.host.hosts import Cause, cause_of
-from counterpoint.diagnose.metrics.chains import host_transposes
 from counterpoint.diagnose.network.host_work import Work, host_work
 from counterpoint.diagnose.selection import PS_PER_MS
-from counterpoint.runs import Run
-from counterpoint.runs.run import Compile, Rank
-from counterpoint.timeline.model import Action, ProgramEntry
+from counterpoint.runs import Compile, Rank, Run
+from counterpoint.timeline import Action, ProgramEntry
 
 _MODULE: Final = re.compile(r"(?:hlo_)?module=([^,#]+)")
 _CALL: Final = re.compile(r"^(?:TSL:)?PjitFunction\((.*)\)$")

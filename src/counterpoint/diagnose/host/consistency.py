@@ -10,12 +10,11 @@ from typing import Any, Final
 
 import polars as pl
 
-from counterpoint.core.documents import parse_json
+from counterpoint.core import parse_json
 from counterpoint.diagnose.selection import PS_PER_MS
-from counterpoint.hlo import Program
-from counterpoint.hlo.instruction import Instruction
-from counterpoint.timeline.hosts.alignment import shared_ends
-from counterpoint.timeline.model import Timeline
+from counterpoint.hlo import Instruction, Program
+from counterpoint.timeline import Timeline
+from counterpoint.timeline.hosts import shared_ends
 
 _IDS: Final = ("operation_queue_id", "wait_on_operation_queues", "reification_cost", "stats")
 """Of backend configurations, what does not change how an instruction runs."""

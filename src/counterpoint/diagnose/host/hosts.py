@@ -16,10 +16,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counterpoint.core.intervals import EMPTY, Intervals, union
+from counterpoint.core.columns import EMPTY, Intervals, union
 from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.host.launches import calling_line, enqueuing
-from counterpoint.timeline.model import Timeline
+from counterpoint.timeline import Timeline
 
 
 class Cause(StrEnum):

@@ -21,11 +21,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counterpoint.core.intervals import EMPTY, Intervals, union
+from counterpoint.core.columns import EMPTY, Intervals, union
 from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.host.hosts import Behind, Cause, HostSide, host_side
 from counterpoint.diagnose.host.launches import launched_at, while_launching
-from counterpoint.timeline.model import Lane
+from counterpoint.timeline import Lane
 
 _READ: Final = re.compile(r"(?i)d2h|dtoh|device ?to ?host")
 

@@ -15,8 +15,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counterpoint.core.intervals import Intervals, union
-from counterpoint.timeline.model import Timeline
+from counterpoint.core.columns import Intervals, union
+from counterpoint.timeline import Timeline
 
 Longs = NDArray[np.int64]
 

@@ -19,8 +19,8 @@ from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.exposure.opportunities import waits
 from counterpoint.diagnose.metrics.attribution import IDLE
 from counterpoint.diagnose.selection import PS_PER_MS
-from counterpoint.timeline.hosts.alignment import one_clock
-from counterpoint.timeline.model import Lane
+from counterpoint.timeline import Lane
+from counterpoint.timeline.hosts import one_clock
 
 _WORTH: Final = 0.005
 """Share of the step that the others must wait longer for it: somebody always comes last."""

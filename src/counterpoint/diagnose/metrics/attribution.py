@@ -20,7 +20,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counterpoint.diagnose.selection import Selection, device_slices
-from counterpoint.timeline.model import Lane
+from counterpoint.timeline import Lane
 
 STATES: Final = (Lane.COMPUTE, Lane.COLLECTIVE, Lane.COPY)
 """In order of precedence."""

@@ -12,8 +12,7 @@ import polars as pl
 from counterpoint.diagnose.metrics.attribution import PHASES, self_times
 from counterpoint.diagnose.selection import Selection
 from counterpoint.hardware import find_chip
-from counterpoint.timeline.device import Device
-from counterpoint.timeline.model import Lane
+from counterpoint.timeline import Device, Lane
 
 KEYS = ("program", "op")
 """An op is told by its program and instruction; kernels without one, by their own name."""

@@ -9,22 +9,21 @@ from typing import Final
 
 import polars as pl
 
-from counterpoint.core.basis import Basis, listed
-from counterpoint.core.errors import InputError, UsageError
+from counterpoint.core import Basis, InputError, UsageError, listed
 from counterpoint.diagnose.case import Case, context_of
+from counterpoint.diagnose.collectives.collectives import collective_profile
+from counterpoint.diagnose.collectives.fabric import fabric_of
+from counterpoint.diagnose.collectives.requirement import classify
+from counterpoint.diagnose.collectives.slack import slack_table
 from counterpoint.diagnose.exposure.causes import causes
-from counterpoint.diagnose.metrics.collectives import collective_profile
 from counterpoint.diagnose.network.calls import Calls, remote_calls
 from counterpoint.diagnose.network.demand import Demand, demand
-from counterpoint.diagnose.network.fabric import fabric_of
-from counterpoint.diagnose.network.requirement import classify
-from counterpoint.diagnose.network.slack import slack_table
 from counterpoint.diagnose.selection import Window, select
 from counterpoint.hardware import Target
-from counterpoint.hardware.target_file import other_devices
+from counterpoint.hardware.targets import other_devices
 from counterpoint.runs import Run
-from counterpoint.simulate.drawing import target_said
-from counterpoint.timeline.model import Timeline
+from counterpoint.simulate import target_said
+from counterpoint.timeline import Timeline
 
 _NEXT: Final = "leave --target out"
 

@@ -16,12 +16,12 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.collectives.bound import HIDDEN, Bound
+from counterpoint.diagnose.collectives.collectives import executions_of, exposed_parts
+from counterpoint.diagnose.collectives.requirement import classify
 from counterpoint.diagnose.exposure.causes import causes
-from counterpoint.diagnose.metrics.collectives import executions_of, exposed_parts
-from counterpoint.diagnose.network.bound import HIDDEN, Bound
-from counterpoint.diagnose.network.requirement import classify
-from counterpoint.timeline.hosts.alignment import meetings, number_collectives, stays, with_groups
-from counterpoint.timeline.model import Lane
+from counterpoint.timeline import Lane
+from counterpoint.timeline.hosts import meetings, number_collectives, stays, with_groups
 
 SCHEMA: Final = {
     "program": pl.UInt16,

@@ -16,14 +16,14 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counterpoint.core.intervals import Intervals, union
+from counterpoint.core.columns import Intervals, union
 from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.exposure.causes import BETWEEN_SLICES, shares_of
 from counterpoint.diagnose.finding import Remedy
 from counterpoint.diagnose.machines import advise
 from counterpoint.diagnose.selection import PS_PER_MS
-from counterpoint.timeline.model import Action, Timeline
-from counterpoint.timeline.operations import host_transfers
+from counterpoint.timeline import Action, Timeline
+from counterpoint.timeline.ops import host_transfers
 
 _WORK: Final = (Action.MAP_BUFFER, Action.MEMORY_COPY)
 

@@ -30,8 +30,8 @@ from counterpoint.diagnose.network.calls import BASE_MS, Calls, remote_calls
 from counterpoint.diagnose.network.host_work import host_busy, spent_within
 from counterpoint.diagnose.selection import PS_PER_MS, device_slices
 from counterpoint.diagnose.step import device_breakdowns
-from counterpoint.timeline.model import Action
-from counterpoint.timeline.operations import host_transfers
+from counterpoint.timeline import Action
+from counterpoint.timeline.ops import host_transfers
 
 _KEYS: Final = ("device", "run", "program", "name", "turn")
 _TOLD: Final = ("late_ms", "network_ms")

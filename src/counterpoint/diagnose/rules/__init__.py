@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, Protocol
 
-from counterpoint.core.rulebook import Documented
+from counterpoint.core.rules import Documented
 from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.rules import (

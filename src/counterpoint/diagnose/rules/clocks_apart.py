@@ -48,7 +48,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from counterpoint.core.basis import Basis, Unknown
+from counterpoint.core import Basis, Unknown
 from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
 from counterpoint.diagnose.host.consistency import clocks

@@ -50,13 +50,13 @@ from typing import Final
 
 import polars as pl
 
-from counterpoint.core.basis import Unknown
+from counterpoint.core import Unknown
 from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.machines import advise
 from counterpoint.diagnose.recomputed import rows_as_evidence
-from counterpoint.timeline.model import Lane
-from counterpoint.timeline.recording import IN_GRAPHS
+from counterpoint.timeline import Lane
+from counterpoint.timeline.tables import IN_GRAPHS
 
 CODE: Final = "STEP601"
 NAME: Final = "command-buffers-hide-ops"

@@ -50,8 +50,8 @@ from typing import Final
 
 import polars as pl
 
-from counterpoint.compile.options import VARIABLES
-from counterpoint.core.basis import Range, Unknown
+from counterpoint.compile import VARIABLES
+from counterpoint.core import Range, Unknown
 from counterpoint.diagnose.case import Case, place_of
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
 from counterpoint.diagnose.machines import advise
@@ -63,7 +63,7 @@ from counterpoint.diagnose.recomputed import (
     original,
     rows_as_evidence,
 )
-from counterpoint.runs.compiler_reports import variables_of
+from counterpoint.runs.reports import variables_of
 
 CODE: Final = "STEP402"
 NAME: Final = "compiler-remat"

@@ -50,11 +50,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.core.basis import Range
+from counterpoint.core import Range
 from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.finding import Evidence, Finding
 from counterpoint.diagnose.network.host_work import HostWork, enlarged, host_work
-from counterpoint.timeline.model import Action
+from counterpoint.timeline import Action
 
 CODE: Final = "STEP203"
 NAME: Final = "copies-in-transfers"

@@ -59,12 +59,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.core.basis import Range
+from counterpoint.core import Range
 from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
 from counterpoint.diagnose.machines import advise
 from counterpoint.diagnose.network.host_work import HostWork, enlarged, host_work, spans_slices
-from counterpoint.timeline.model import Action
+from counterpoint.timeline import Action
 
 CODE: Final = "STEP202"
 NAME: Final = "dma-registration"

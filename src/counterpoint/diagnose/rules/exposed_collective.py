@@ -56,8 +56,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from counterpoint.core.basis import Range
+from counterpoint.core import Range
 from counterpoint.diagnose.case import Case, place_of
+from counterpoint.diagnose.collectives.bound import Bound
 from counterpoint.diagnose.exposure.causes import (
     EXPOSED,
     Rows,
@@ -78,12 +79,10 @@ from counterpoint.diagnose.exposure.synchrony import (
 )
 from counterpoint.diagnose.finding import Finding, Remedy
 from counterpoint.diagnose.machines import advise
-from counterpoint.diagnose.network.bound import Bound
 from counterpoint.diagnose.pgle_use import use_of
-from counterpoint.flags.advice.combiner import KINDS
-from counterpoint.flags.advice.thresholds import flag_of
-from counterpoint.flags.platform import LHS
-from counterpoint.hlo import in_loop
+from counterpoint.flags.combining import KINDS, flag_of
+from counterpoint.flags.versions import LHS
+from counterpoint.hlo.schedule import in_loop
 
 CODE: Final = EXPOSED
 NAME: Final = "exposed-collective"

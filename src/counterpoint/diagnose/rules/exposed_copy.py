@@ -56,15 +56,16 @@ from typing import Any, Final
 
 import polars as pl
 
-from counterpoint.core.basis import Range
+from counterpoint.core import Range
 from counterpoint.diagnose.case import Case, place_of
 from counterpoint.diagnose.finding import Finding, Remedy
 from counterpoint.diagnose.machines import advise
 from counterpoint.diagnose.metrics.attribution import attribute
 from counterpoint.diagnose.recomputed import Ran, gain_without, ran, rows_as_evidence, writer_of
 from counterpoint.diagnose.rules.layout_copies import relaid
-from counterpoint.hlo import Instruction, Program, is_done, start_of
-from counterpoint.timeline.model import Lane
+from counterpoint.hlo import Instruction, Program
+from counterpoint.hlo.schedule import is_done, start_of
+from counterpoint.timeline import Lane
 
 CODE: Final = "STEP505"
 NAME: Final = "exposed-copy"

@@ -58,10 +58,8 @@ from typing import Any, Final
 
 import polars as pl
 
-from counterpoint.core.basis import Basis, Range
-from counterpoint.cost.compute import Machine
-from counterpoint.cost.compute.gemm import Gemm, price_gemm
-from counterpoint.cost.compute.gemm_shape import gemms
+from counterpoint.core import Basis, Range
+from counterpoint.cost.compute import Gemm, Machine, gemms, price_gemm
 from counterpoint.diagnose.case import Case, place_of
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.machines import advise, gpu_machine

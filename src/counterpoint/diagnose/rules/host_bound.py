@@ -57,7 +57,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.core.basis import Basis, Range
+from counterpoint.core import Basis, Range
 from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
 from counterpoint.diagnose.host.hosts import TRACED, Cause, recorder_of

@@ -57,13 +57,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from counterpoint.core.basis import Basis, Range
+from counterpoint.core import Basis, Range
 from counterpoint.diagnose.case import Case, place_of
+from counterpoint.diagnose.collectives.requirement import Bound
 from counterpoint.diagnose.exposure.causes import evidence, shares_of
 from counterpoint.diagnose.finding import Finding, Remedy
 from counterpoint.diagnose.host.stragglers import Straggler, stragglers, waited_most_ms
 from counterpoint.diagnose.machines import advise
-from counterpoint.diagnose.network.requirement import Bound
 from counterpoint.diagnose.savings import longer_ms, savings_of
 
 CODE: Final = "STEP105"

@@ -54,7 +54,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from counterpoint.core.basis import Range
+from counterpoint.core import Range
 from counterpoint.diagnose.case import Case, place_of
 from counterpoint.diagnose.exposure.causes import (
     LATENCY,

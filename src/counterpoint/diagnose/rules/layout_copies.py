@@ -53,11 +53,11 @@ from typing import Final
 
 import polars as pl
 
-from counterpoint.core.basis import Basis, Range
+from counterpoint.core import Basis, Range
 from counterpoint.diagnose.case import Case, place_of
+from counterpoint.diagnose.chains import HostTransposes, host_transposes
 from counterpoint.diagnose.finding import Evidence, Finding
 from counterpoint.diagnose.machines import advise
-from counterpoint.diagnose.metrics.chains import HostTransposes, host_transposes
 from counterpoint.diagnose.recomputed import (
     Ran,
     counted,

@@ -56,12 +56,12 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Final
 
-from counterpoint.core.basis import Basis, Range
-from counterpoint.cost.compute.gemm_shape import gemms
+from counterpoint.core import Basis, Range
+from counterpoint.cost.compute import gemms
 from counterpoint.diagnose.case import Case, place_of
+from counterpoint.diagnose.chains import Chain, chains
 from counterpoint.diagnose.finding import Finding, Remedy
 from counterpoint.diagnose.machines import advise, chip_of, gpu_machine, is_nvidia
-from counterpoint.diagnose.metrics.chains import Chain, chains
 from counterpoint.diagnose.recomputed import Ran, counted, evidence_of
 from counterpoint.hardware import Chip
 

@@ -49,16 +49,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from counterpoint.core.basis import Range
+from counterpoint.core import Range
 from counterpoint.diagnose.case import Case, place_of
+from counterpoint.diagnose.collectives.collectives import collective_profile
+from counterpoint.diagnose.collectives.wire import wires
 from counterpoint.diagnose.exposure.causes import AT_END, evidence, removing, shares_of
 from counterpoint.diagnose.exposure.given import given_flags, on_gpu
 from counterpoint.diagnose.finding import Finding, Remedy
 from counterpoint.diagnose.machines import advise
-from counterpoint.diagnose.metrics.collectives import collective_profile
-from counterpoint.diagnose.network.wire import wires
-from counterpoint.flags.advice.combiner import KINDS, places
-from counterpoint.flags.advice.thresholds import flag_of
+from counterpoint.flags.combining import KINDS, flag_of, places
 
 CODE: Final = AT_END
 NAME: Final = "nothing-hides-the-last"

@@ -48,14 +48,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.core.basis import Range, Unknown
+from counterpoint.core import Range, Unknown
 from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.exposure.causes import hiding
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.machines import advise
 from counterpoint.diagnose.pgle_use import coverage_of, ill_informed, missing_costs, use_of
-from counterpoint.pgle.check import COVERAGE, TIME, Coverage
-from counterpoint.pgle.needed import Fit
+from counterpoint.pgle.checking import COVERAGE, TIME, Coverage
+from counterpoint.pgle.lookups import Fit
 
 CODE: Final = "STEP604"
 NAME: Final = "pgle-coverage"

@@ -51,7 +51,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.core.basis import Unknown
+from counterpoint.core import Unknown
 from counterpoint.diagnose.case import Case, place_of
 from counterpoint.diagnose.exposure.causes import evidence, exposed_ms
 from counterpoint.diagnose.exposure.given import on_gpu

@@ -50,13 +50,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.core.basis import Range
+from counterpoint.core import Range
 from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.exposure.causes import evidence, exposed_ms, hiding
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.machines import advise
 from counterpoint.diagnose.pgle_use import coverage_of, ill_informed, use_of
-from counterpoint.pgle.needed import Fit
+from counterpoint.pgle.lookups import Fit
 
 CODE: Final = "STEP603"
 NAME: Final = "pgle-stale"

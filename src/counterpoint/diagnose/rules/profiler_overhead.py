@@ -47,12 +47,12 @@ from collections.abc import Iterator
 from statistics import median_low
 from typing import Final
 
-from counterpoint.core.basis import Unknown
+from counterpoint.core import Unknown
 from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
 from counterpoint.diagnose.host.hosts import recorder_of
 from counterpoint.runs import Rank
-from counterpoint.runs.score import slowest_rank, undisturbed
+from counterpoint.runs.scores import slowest_rank, undisturbed
 
 CODE: Final = "STEP606"
 NAME: Final = "profiler-overhead"

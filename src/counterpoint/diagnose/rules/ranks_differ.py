@@ -51,7 +51,7 @@ from typing import Final
 
 import polars as pl
 
-from counterpoint.core.basis import Range, Unknown
+from counterpoint.core import Range, Unknown
 from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
 from counterpoint.diagnose.host.consistency import Divergence, divergences

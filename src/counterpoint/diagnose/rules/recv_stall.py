@@ -61,7 +61,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from counterpoint.core.basis import Range
+from counterpoint.core import Range
 from counterpoint.diagnose.case import Case, place_of
 from counterpoint.diagnose.exposure.causes import BETWEEN_SLICES
 from counterpoint.diagnose.finding import Finding, Remedy

@@ -56,7 +56,7 @@ from typing import Final
 
 import polars as pl
 
-from counterpoint.core.basis import Basis, Range
+from counterpoint.core import Basis, Range
 from counterpoint.diagnose.case import Case, place_of
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
 from counterpoint.diagnose.machines import advise

@@ -56,15 +56,13 @@ from typing import Final
 
 import polars as pl
 
-from counterpoint.core.basis import Basis, Range
-from counterpoint.cost.compute import price_compute
-from counterpoint.cost.compute.gemm import Gemm
-from counterpoint.cost.compute.gemm_shape import gemms
-from counterpoint.cost.model import Family, Price, Source
+from counterpoint.core import Basis, Range
+from counterpoint.cost import Family, Price, Source
+from counterpoint.cost.compute import Gemm, gemms, price_compute
 from counterpoint.diagnose.case import Case, place_of
+from counterpoint.diagnose.collectives.collectives import shares_beside
 from counterpoint.diagnose.finding import Finding, Remedy
 from counterpoint.diagnose.machines import advise, chip_of, gpu_machine
-from counterpoint.diagnose.metrics.collectives import shares_beside
 from counterpoint.diagnose.recomputed import Ran, counted, evidence_of, ran
 from counterpoint.hardware import Chip
 

@@ -59,14 +59,14 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
-from counterpoint.core.basis import Range
-from counterpoint.core.intervals import Intervals, union
+from counterpoint.core import Range
+from counterpoint.core.columns import Intervals, union
 from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
 from counterpoint.diagnose.machines import advise
 from counterpoint.diagnose.network.calls import Calls, Pattern, listed, remote_calls, silent_hosts
 from counterpoint.diagnose.selection import PS_PER_MS, device_slices
-from counterpoint.timeline.operations import host_transfers
+from counterpoint.timeline.ops import host_transfers
 
 CODE: Final = "STEP204"
 NAME: Final = "slow-remote-calls"

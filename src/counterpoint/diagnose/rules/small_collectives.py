@@ -51,7 +51,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from counterpoint.core.basis import Basis, Range
+from counterpoint.core import Basis, Range
 from counterpoint.diagnose.case import Case
 from counterpoint.diagnose.exposure.causes import (
     SMALL,

@@ -52,7 +52,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from counterpoint.core.basis import Range
+from counterpoint.core import Range
 from counterpoint.diagnose.case import Case, place_of
 from counterpoint.diagnose.exposure.causes import (
     SYNCHRONOUS,
@@ -69,8 +69,8 @@ from counterpoint.diagnose.exposure.given import given_flags, on_gpu
 from counterpoint.diagnose.exposure.synchrony import PIPELINED, Cause, pipelining_flag
 from counterpoint.diagnose.finding import Finding, Remedy
 from counterpoint.diagnose.machines import advise
-from counterpoint.flags.platform import LHS
-from counterpoint.flags.platform import SYNCHRONOUS as DISABLED
+from counterpoint.flags.versions import LHS
+from counterpoint.flags.versions import SYNCHRONOUS as DISABLED
 
 CODE: Final = SYNCHRONOUS
 NAME: Final = "synchronous-collective"

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, Protocol
 
-from counterpoint.core.rulebook import Documented
+from counterpoint.core.rules import Documented
 from counterpoint.doctor.checks import (
     clock,
     compilation_cache,

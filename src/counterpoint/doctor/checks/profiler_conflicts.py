@@ -58,7 +58,7 @@ def check(facts: Facts) -> Iterator[Verdict]:
     if not facts.has_driver:
         yield not_applicable(facts.gpus.why_none)
         return
-    from counterpoint.pgle.contention import conflicts  # here: it loads polars, for GPUs only
+    from counterpoint.pgle.making import conflicts
 
     found = conflicts(facts.environment, facts.processes, facts.software.packages.get("jaxlib"))
     for one in found:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, Protocol
 
-from counterpoint.core.rulebook import Documented
+from counterpoint.core.rules import Documented
 from counterpoint.doctor.cluster import hosts_differ, missing_ranks
 from counterpoint.doctor.cluster.exchange import Gathering, HostReport, answer, collect
 from counterpoint.doctor.diagnosis import Checkup, Verdict, check_up

@@ -22,7 +22,7 @@ from uuid import uuid4
 
 import msgspec
 
-from counterpoint.core.errors import InputError, UsageError
+from counterpoint.core import InputError, UsageError
 from counterpoint.doctor.diagnosis import Verdict
 
 _LOOK_S: Final = 0.2

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from counterpoint.capture.world import Seat, World, find_world
-from counterpoint.core.errors import UsageError
+from counterpoint.capture.ranks import Seat, World, find_world
+from counterpoint.core import UsageError
 
 PODS: Final = "pods"
 """Instead of a launcher's name: every rank is a host, or a pod, of its own."""

@@ -13,22 +13,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from counterpoint.capture.world import World, find_world
-from counterpoint.core.errors import CounterpointError
-from counterpoint.core.rulebook import find_rule, read_page
+from counterpoint.capture.ranks import World, find_world
+from counterpoint.core import CounterpointError
+from counterpoint.core.rules import find_rule, read_page
 from counterpoint.doctor.checks.compilation_cache import SETTING as CACHE
 from counterpoint.doctor.facts import Clock, Facts, FlagRemark, Flags, Place, Software
 from counterpoint.doctor.gather.gpus import gather_gpus
 from counterpoint.doctor.gather.machine import Ask, ask, gather_machine, names_in, text_of
 from counterpoint.doctor.gather.network import gather_network
 from counterpoint.doctor.requirement import normal
-from counterpoint.flags import inherited_settings
-from counterpoint.flags.lint.check import Question, examine
-from counterpoint.flags.lint.context import Remark
-from counterpoint.flags.live.probe import Interpreter, find_interpreter
+from counterpoint.flags import Channel, inherited_settings
+from counterpoint.flags.check import Question, examine
+from counterpoint.flags.lint import Remark
+from counterpoint.flags.live import Interpreter, find_interpreter
 from counterpoint.flags.parse import read_variables
 from counterpoint.flags.rules import RULES
-from counterpoint.flags.settings import Channel
 
 _ADDRESS: Final = re.compile(r"https://[^\s)`]+")
 _SENTENCE: Final = re.compile(r"(.+?)\.(?:\s|$)", re.DOTALL)
@@ -39,7 +38,7 @@ SEEN = ("LD_LIBRARY_PATH", "TF_FORCE_UNIFIED_MEMORY", "SLURM_JOB_NODELIST", "OMP
 
 def seen_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """The variables that the doctor looks at: never those that may hold a secret."""
-    from counterpoint.flags.settings import is_setting
+    from counterpoint.flags import is_setting
 
     also = (*SEEN, "NSYS_PROFILING_SESSION_ID", "NVTX_INJECTION64_PATH", "CUDA_INJECTION64_PATH")
     return {
@@ -53,7 +52,7 @@ def gather_flags(
     environment: Mapping[str, str], interpreter: Interpreter | None, *, probe: bool
 ) -> Flags:
     """The remarks; with `probe`, the installed compiler's parser is asked, too."""
-    from counterpoint.flags.live.option_probe import ask_compiler
+    from counterpoint.flags.live import ask_compiler
 
     try:
         written = read_variables(environment, "environment")
@@ -244,7 +243,7 @@ def gather(
     """Facts of this host. `dcn`: a step's traffic between hosts is known to go by TCP."""
     host = socket.gethostname()
     hosts, ranks_here = _counts(environment)
-    from counterpoint.pgle.contention import processes_here  # here, since it loads polars
+    from counterpoint.pgle.making import processes_here  # here, since it loads polars
 
     interpreter = find_interpreter(python, environment)
     slices = environment.get("MEGASCALE_NUM_SLICES", "")

@@ -9,11 +9,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, cast
 
-from counterpoint.core.documents import parse_toml
-from counterpoint.core.errors import InputError
-from counterpoint.flags.platform import lhs_flag_needed, number
+from counterpoint.core import InputError, parse_toml
 from counterpoint.flags.settings import Channel, Layout, Settings, fault
-from counterpoint.flags.xla_flags import render_xla_flags
+from counterpoint.flags.text.xla_flags import render_xla_flags
+from counterpoint.flags.versions.version import lhs_flag_needed, number
 
 FAMILIES: Final = {
     "blackwell": re.compile(r"\bG?B\d{2,3}\b|\bRTX (50\d\d|PRO)"),

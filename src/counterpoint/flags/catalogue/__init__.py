@@ -3,11 +3,32 @@
 `table` keeps releases as changes, `lookup` makes a Release of them, `history` follows one name.
 """
 
-from counterpoint.flags.catalogue.history import Change as Change
-from counterpoint.flags.catalogue.history import History as History
-from counterpoint.flags.catalogue.history import history as history
-from counterpoint.flags.catalogue.lookup import release as release
-from counterpoint.flags.catalogue.lookup import releases as releases
-from counterpoint.flags.catalogue.release import Flag as Flag
-from counterpoint.flags.catalogue.release import Release as Release
-from counterpoint.flags.catalogue.similar import similar as similar
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from counterpoint.core import lazy
+
+if TYPE_CHECKING:
+    from counterpoint.flags.catalogue.about import Reader as Reader
+    from counterpoint.flags.catalogue.about import all_about as all_about
+    from counterpoint.flags.catalogue.flag import Flag as Flag
+    from counterpoint.flags.catalogue.flag import Release as Release
+    from counterpoint.flags.catalogue.lookup import path_of as path_of
+    from counterpoint.flags.catalogue.lookup import release as release
+    from counterpoint.flags.catalogue.lookup import releases as releases
+    from counterpoint.flags.catalogue.variable import variables as variables
+
+__getattr__ = lazy(
+    __name__,
+    {
+        "Flag": "counterpoint.flags.catalogue.flag",
+        "Reader": "counterpoint.flags.catalogue.about",
+        "Release": "counterpoint.flags.catalogue.flag",
+        "all_about": "counterpoint.flags.catalogue.about",
+        "path_of": "counterpoint.flags.catalogue.lookup",
+        "release": "counterpoint.flags.catalogue.lookup",
+        "releases": "counterpoint.flags.catalogue.lookup",
+        "variables": "counterpoint.flags.catalogue.variable",
+    },
+)

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, cast
 
-from counterpoint.flags.platform import Family, family, number
+from counterpoint.flags.versions.version import Family, family, number
 
 _HEAD: Final = re.compile(r'^\["?([-.\w]+)"?\]$', re.MULTILINE)
 

@@ -10,10 +10,10 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Final
 
-from counterpoint.core.errors import InputError
-from counterpoint.flags.catalogue.release import Release
+from counterpoint.core import InputError
+from counterpoint.flags.catalogue.flag import Release
 from counterpoint.flags.catalogue.table import Facts, Table, flag_of, parse_table
-from counterpoint.flags.platform import number
+from counterpoint.flags.versions.version import number
 
 _START: Final = "jaxlib-"
 _ENDING: Final = ".jsonl"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from counterpoint.flags.catalogue.release import Release
+from counterpoint.flags.catalogue.flag import Release
 
 
 def similar(name: str, release: Release, count: int = 2) -> tuple[str, ...]:

@@ -18,8 +18,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias, cast
 
-from counterpoint.flags.catalogue.release import Flag
-from counterpoint.flags.platform import number
+from counterpoint.flags.catalogue.flag import Flag
+from counterpoint.flags.versions.version import number
 
 Facts: TypeAlias = Mapping[str, Any]
 """What one release says of one name; what is usual is left out."""

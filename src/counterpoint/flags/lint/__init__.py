@@ -1,1 +1,23 @@
-"""Settings held to the rules: the case, the remarks, what became of names, and the mends."""
+"""What rules look at, and the remarks that they make."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from counterpoint.core import lazy
+
+if TYPE_CHECKING:
+    from counterpoint.flags.lint.context import Remark as Remark
+    from counterpoint.flags.lint.context import Severity as Severity
+    from counterpoint.flags.lint.context import advice_of as advice_of
+    from counterpoint.flags.lint.context import what_is_lost as what_is_lost
+
+__getattr__ = lazy(
+    __name__,
+    {
+        "Remark": "counterpoint.flags.lint.context",
+        "Severity": "counterpoint.flags.lint.context",
+        "advice_of": "counterpoint.flags.lint.context",
+        "what_is_lost": "counterpoint.flags.lint.context",
+    },
+)

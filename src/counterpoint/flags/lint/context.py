@@ -8,12 +8,12 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Final
 
-from counterpoint.flags.catalogue.release import Flag, Release
-from counterpoint.flags.lint.lifecycle import Fate, fate
+from counterpoint.flags.catalogue.flag import Flag, Release
+from counterpoint.flags.lifecycle.lifecycle import Fate, fate
 from counterpoint.flags.parsed import Occurrence, ParsedSource, Place, SyntaxIssue
-from counterpoint.flags.platform import PROFILE, Family, family, number
 from counterpoint.flags.settings import Channel
-from counterpoint.flags.xla_flags import Pairs
+from counterpoint.flags.text.xla_flags import Pairs
+from counterpoint.flags.versions.version import PROFILE, Family, family, number
 
 
 @dataclass(frozen=True, kw_only=True)

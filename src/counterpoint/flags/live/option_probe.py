@@ -16,10 +16,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from counterpoint.core.errors import CounterpointError
+from counterpoint.core import CounterpointError
 from counterpoint.flags.catalogue.lookup import release
 from counterpoint.flags.catalogue.similar import similar
-from counterpoint.flags.gone import gone
+from counterpoint.flags.lifecycle.removed import gone
 from counterpoint.flags.live.probe import (
     Answer,
     Interpreter,
@@ -30,7 +30,7 @@ from counterpoint.flags.live.probe import (
 )
 from counterpoint.flags.parsed import Occurrence
 from counterpoint.flags.settings import Channel
-from counterpoint.flags.xla_flags import render_xla_flags
+from counterpoint.flags.text.xla_flags import render_xla_flags
 
 Value: TypeAlias = str | bool | int | float
 

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from counterpoint.core.errors import UsageError
+from counterpoint.core import UsageError
+from counterpoint.flags.catalogue.flag import Release
 from counterpoint.flags.catalogue.lookup import meant, release, releases
-from counterpoint.flags.catalogue.release import Release
-from counterpoint.flags.gone import unknown_hint
-from counterpoint.flags.names import names
-from counterpoint.flags.platform import number
-from counterpoint.flags.xla_flags import expand_xla_flags, join_xla_flags, split_xla_flags
+from counterpoint.flags.lifecycle.removed import unknown_hint
+from counterpoint.flags.text.names import names
+from counterpoint.flags.text.xla_flags import expand_xla_flags, join_xla_flags, split_xla_flags
+from counterpoint.flags.versions.version import number
 
 _UNKNOWN: Final = re.compile(r"Unknown flags? in XLA_FLAGS: (.*)")
 _BAD: Final = (

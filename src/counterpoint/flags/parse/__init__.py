@@ -7,38 +7,36 @@ Nothing is run. What a reader can't know is a SyntaxIssue or listed as not read,
 Read parsed.py (beside this room) first, then source.py, then one reader.
 """
 
-from counterpoint.flags.parse.source import (
-    FORMS,
-    named_recipe,
-    read_command,
-    read_source,
-    read_text,
-    read_variables,
-)
-from counterpoint.flags.parsed import (
-    COMMAND_LINE,
-    ENVIRONMENT,
-    IssueKind,
-    Occurrence,
-    ParsedSource,
-    Place,
-    SyntaxIssue,
-    exclusive,
-)
+from __future__ import annotations
 
-__all__ = [
-    "COMMAND_LINE",
-    "ENVIRONMENT",
-    "FORMS",
-    "IssueKind",
-    "Occurrence",
-    "ParsedSource",
-    "Place",
-    "SyntaxIssue",
-    "exclusive",
-    "named_recipe",
-    "read_command",
-    "read_source",
-    "read_text",
-    "read_variables",
-]
+from typing import TYPE_CHECKING
+
+from counterpoint.core import lazy
+
+if TYPE_CHECKING:
+    from counterpoint.flags.named_files import Reach as Reach
+    from counterpoint.flags.parse.source import FORMS as FORMS
+    from counterpoint.flags.parse.source import read_command as read_command
+    from counterpoint.flags.parse.source import read_source as read_source
+    from counterpoint.flags.parse.source import read_text as read_text
+    from counterpoint.flags.parse.source import read_variables as read_variables
+    from counterpoint.flags.parsed import IssueKind as IssueKind
+    from counterpoint.flags.parsed import Occurrence as Occurrence
+    from counterpoint.flags.parsed import ParsedSource as ParsedSource
+    from counterpoint.flags.parsed import Place as Place
+
+__getattr__ = lazy(
+    __name__,
+    {
+        "FORMS": "counterpoint.flags.parse.source",
+        "IssueKind": "counterpoint.flags.parsed",
+        "Occurrence": "counterpoint.flags.parsed",
+        "ParsedSource": "counterpoint.flags.parsed",
+        "Place": "counterpoint.flags.parsed",
+        "Reach": "counterpoint.flags.named_files",
+        "read_command": "counterpoint.flags.parse.source",
+        "read_source": "counterpoint.flags.parse.source",
+        "read_text": "counterpoint.flags.parse.source",
+        "read_variables": "counterpoint.flags.parse.source",
+    },
+)

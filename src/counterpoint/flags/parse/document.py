@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from counterpoint.core.errors import InputError
-from counterpoint.flags.names import LIBTPU
+from counterpoint.core import InputError
 from counterpoint.flags.parse.traced import TooMuchError
 from counterpoint.flags.parsed import Occurrence, ParsedSource, Place, SyntaxIssue
 from counterpoint.flags.settings import FLAG_VARIABLES, Channel, is_setting
+from counterpoint.flags.text.names import LIBTPU
 
 Reader = Callable[[str, str], ParsedSource]
 _VALUE: Final = r"""(?:"[^"\n]*"|'[^'\n]*'|(?:(?!\]\()[^\s"'`\\|<>])*)"""

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from counterpoint.core.errors import InputError
+from counterpoint.core import InputError
 from counterpoint.flags.advice.recipe import Recipe
 from counterpoint.flags.parse.flag_values import Assigned, may_set, write_up
 from counterpoint.flags.parse.script import Script

@@ -24,7 +24,7 @@ from typing import Any, Final
 
 import yaml
 
-from counterpoint.core.errors import InputError
+from counterpoint.core import InputError
 from counterpoint.flags.parse.document import read_any_text
 from counterpoint.flags.parse.flag_values import (
     Assigned,

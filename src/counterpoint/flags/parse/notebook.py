@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 
-from counterpoint.core.errors import InputError
+from counterpoint.core import InputError
 from counterpoint.flags.parse.flag_values import may_set
 from counterpoint.flags.parsed import ParsedSource, Place, SyntaxIssue
 

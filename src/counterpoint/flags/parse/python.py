@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from counterpoint.core.errors import InputError
+from counterpoint.core import InputError
 from counterpoint.flags.parse.flag_values import may_set, overwritten, write_up
 from counterpoint.flags.parse.python_program import (
     JaxUse,

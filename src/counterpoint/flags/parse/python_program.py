@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from counterpoint.flags.names import LIBTPU
 from counterpoint.flags.parse.flag_values import Assigned
 from counterpoint.flags.parse.python_values import Entries, Value, dotted, segment
 from counterpoint.flags.parse.traced import Traced
 from counterpoint.flags.parsed import Branch, IssueKind, Occurrence, Place, SyntaxIssue
 from counterpoint.flags.settings import FLAG_VARIABLES, Channel
+from counterpoint.flags.text.names import LIBTPU
 
 _FLAG_NAME: Final = re.compile(r"(?:xla|megascale)_[a-z0-9_]+")
 _USES_DEVICE: Final = re.compile(
@@ -138,7 +138,7 @@ class JaxUse:
 
 def flag_entries(value: Entries) -> Entries | None:
     """The flags among the entries: several such names, or one that is known."""
-    from counterpoint.flags.catalogue import history  # takes long, and needed for these only
+    from counterpoint.flags.history.history import history  # takes long, and needed for these only
 
     found: dict[str, Value] = {
         name: inner

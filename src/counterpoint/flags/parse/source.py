@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from counterpoint.core.errors import InputError, UsageError
+from counterpoint.core import InputError, UsageError
 from counterpoint.flags.named_files import (
     ANYWHERE,
     LARGEST,

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
 
-from counterpoint.core.errors import InputError
+from counterpoint.core import InputError
 from counterpoint.flags.parsed import Place
 
 _WORDS: Final = re.compile(r"(\s*)(\S+|$)")

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from counterpoint.core.errors import InputError
+from counterpoint.core import InputError
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor_pb2 import (

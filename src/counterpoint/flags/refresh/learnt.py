@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from counterpoint.core.errors import InputError, UsageError
+from counterpoint.core import InputError, UsageError
+from counterpoint.flags.catalogue.flag import Release
 from counterpoint.flags.catalogue.lookup import as_release, facts_at, names_ever, nearest, path_of
-from counterpoint.flags.catalogue.release import Release
 from counterpoint.flags.catalogue.table import (
     Facts,
     Table,

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from counterpoint.flags.catalogue.release import Flag
+from counterpoint.flags.catalogue.flag import Flag
 from counterpoint.flags.live.option_probe import Value, ask_options
 from counterpoint.flags.refresh.descriptor import read_fields
 

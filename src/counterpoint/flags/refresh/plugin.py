@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from counterpoint.flags.catalogue.flag import Flag, Release
 from counterpoint.flags.catalogue.lookup import release, releases
-from counterpoint.flags.catalogue.release import Flag, Release
 from counterpoint.flags.refresh.descriptor import Field, read_fields
 
 

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from counterpoint.core.errors import InputError
-from counterpoint.flags.catalogue.release import Flag
+from counterpoint.core import InputError
+from counterpoint.flags.catalogue.flag import Flag
 from counterpoint.flags.refresh.descriptor import Field, read_fields
 from counterpoint.flags.refresh.enum_spelling import Spelling, find_spelling
 from counterpoint.flags.refresh.parser import Parsed, Parser, is_unknown

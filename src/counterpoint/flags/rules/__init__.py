@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, Protocol
 
-from counterpoint.core.rulebook import Documented
+from counterpoint.core.rules import Documented
 from counterpoint.flags.lint.context import Case, Remark
 from counterpoint.flags.rules import (
     auto_pgle_trap,

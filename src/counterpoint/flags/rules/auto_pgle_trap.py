@@ -47,7 +47,7 @@ from typing import Final
 
 from counterpoint.flags.lint.context import Case, Mend, Remark, Severity, has_profile, remark, since
 from counterpoint.flags.lint.variable_values import is_no, is_yes, under_nsys
-from counterpoint.flags.platform import PROFILE
+from counterpoint.flags.versions.version import PROFILE
 
 CODE: Final = "FLAG408"
 NAME: Final = "auto-pgle-trap"

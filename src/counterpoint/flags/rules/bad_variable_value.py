@@ -55,16 +55,16 @@ from typing import Final
 from counterpoint.flags.catalogue.about import Reader
 from counterpoint.flags.catalogue.variable import Variable, variables
 from counterpoint.flags.lint.context import Case, Mend, Remark, Severity, remark
-from counterpoint.flags.lint.values import (
+from counterpoint.flags.lint.variable_values import NO, YES
+from counterpoint.flags.parsed import Occurrence
+from counterpoint.flags.settings import Channel
+from counterpoint.flags.values.values import (
     from_stream,
     is_python_float,
     is_python_int,
     stands_for_another,
     strtoll,
 )
-from counterpoint.flags.lint.variable_values import NO, YES
-from counterpoint.flags.parsed import Occurrence
-from counterpoint.flags.settings import Channel
 
 CODE: Final = "FLAG503"
 NAME: Final = "bad-variable-value"

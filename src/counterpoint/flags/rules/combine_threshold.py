@@ -56,7 +56,7 @@ from counterpoint.flags.lint.context import (
     threshold,
 )
 from counterpoint.flags.parsed import Occurrence
-from counterpoint.flags.platform import Family, family
+from counterpoint.flags.versions.version import Family, family
 
 CODE: Final = "FLAG304"
 NAME: Final = "combine-threshold"

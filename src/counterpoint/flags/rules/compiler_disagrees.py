@@ -46,8 +46,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from counterpoint.flags.lifecycle.lifecycle import ending
 from counterpoint.flags.lint.context import Case, Mend, Remark, Severity, remark
-from counterpoint.flags.lint.lifecycle import ending
 
 CODE: Final = "FLAG199"
 NAME: Final = "compiler-disagrees"

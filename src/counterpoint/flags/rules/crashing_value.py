@@ -58,8 +58,8 @@ from counterpoint.flags.lint.context import (
     since,
 )
 from counterpoint.flags.parsed import Occurrence
-from counterpoint.flags.platform import LHS, false_is_obeyed, lhs_flag_needed
 from counterpoint.flags.settings import Channel
+from counterpoint.flags.versions.version import LHS, false_is_obeyed, lhs_flag_needed
 
 CODE: Final = "FLAG203"
 NAME: Final = "crashing-value"

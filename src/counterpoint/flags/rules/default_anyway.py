@@ -42,8 +42,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.flags.lint.context import Case, Mend, Remark, Severity, remark
-from counterpoint.flags.platform import LHS
 from counterpoint.flags.settings import Channel
+from counterpoint.flags.versions.version import LHS
 
 CODE: Final = "FLAG301"
 NAME: Final = "default-anyway"

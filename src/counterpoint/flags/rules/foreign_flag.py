@@ -43,8 +43,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from counterpoint.flags.lifecycle.lifecycle import Fate, Kind, ending
 from counterpoint.flags.lint.context import Case, Mend, Remark, Severity, remark
-from counterpoint.flags.lint.lifecycle import Fate, Kind, ending
 from counterpoint.flags.parsed import Occurrence
 from counterpoint.flags.settings import Channel
 

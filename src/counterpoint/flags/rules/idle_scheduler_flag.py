@@ -59,7 +59,7 @@ from counterpoint.flags.lint.context import (
     remark,
     since,
 )
-from counterpoint.flags.platform import (
+from counterpoint.flags.versions.version import (
     DISABLED_PASSES,
     LHS,
     SCHEDULER,

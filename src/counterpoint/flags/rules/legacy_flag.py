@@ -45,9 +45,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.catalogue import Flag
+from counterpoint.flags.catalogue.flag import Flag
+from counterpoint.flags.lifecycle.lifecycle import instead
 from counterpoint.flags.lint.context import Case, Mend, Remark, Severity, advice_of, remark
-from counterpoint.flags.lint.lifecycle import instead
 from counterpoint.flags.parsed import Occurrence
 
 CODE: Final = "FLAG105"

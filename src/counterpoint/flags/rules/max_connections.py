@@ -39,7 +39,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.flags.lint.context import Case, Mend, Remark, Severity, chip_is, remark
-from counterpoint.flags.platform import Family
+from counterpoint.flags.versions.version import Family
 
 CODE: Final = "FLAG505"
 NAME: Final = "max-connections"

@@ -44,7 +44,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from counterpoint.flags.lint.context import Case, Mend, Remark, Severity, asked_value, remark, since
-from counterpoint.flags.platform import Family, family
+from counterpoint.flags.versions.version import Family, family
 
 CODE: Final = "FLAG303"
 NAME: Final = "missing-partner"

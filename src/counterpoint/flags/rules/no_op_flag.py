@@ -42,7 +42,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.catalogue.release import Flag
+from counterpoint.flags.catalogue.flag import Flag
 from counterpoint.flags.lint.context import Case, Mend, Remark, Severity, remark
 
 CODE: Final = "FLAG106"

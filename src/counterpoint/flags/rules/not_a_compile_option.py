@@ -43,8 +43,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from counterpoint.flags.lifecycle.lifecycle import ending, instead
 from counterpoint.flags.lint.context import Case, Mend, Remark, Severity, advice_of, remark
-from counterpoint.flags.lint.lifecycle import ending, instead
 from counterpoint.flags.settings import Channel
 
 CODE: Final = "FLAG108"

@@ -45,7 +45,7 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.flags.lint.context import FALSE, Case, Mend, Remark, Severity, remark
-from counterpoint.flags.platform import Family, family
+from counterpoint.flags.versions.version import Family, family
 
 CODE: Final = "FLAG306"
 NAME: Final = "not-for-this-chip"

@@ -41,9 +41,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from counterpoint.flags.lifecycle.lifecycle import ending
 from counterpoint.flags.lint.context import Case, Mend, Remark, Severity, advice_of, remark
-from counterpoint.flags.lint.lifecycle import ending
-from counterpoint.flags.lint.values import blemish, refusal
+from counterpoint.flags.values.values import blemish, refusal
 
 CODE: Final = "FLAG204"
 NAME: Final = "quoted-value"

@@ -42,9 +42,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.catalogue import releases
+from counterpoint.flags.catalogue.lookup import releases
+from counterpoint.flags.lifecycle.lifecycle import Kind, ending, instead, is_default_now
 from counterpoint.flags.lint.context import Case, Mend, Remark, Severity, advice_of, remark
-from counterpoint.flags.lint.lifecycle import Kind, ending, instead, is_default_now
 
 CODE: Final = "FLAG102"
 NAME: Final = "removed-flag"

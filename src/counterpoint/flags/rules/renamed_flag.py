@@ -40,8 +40,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from counterpoint.flags.lifecycle.lifecycle import Kind, ending, instead
 from counterpoint.flags.lint.context import Case, Mend, Remark, Severity, advice_of, remark
-from counterpoint.flags.lint.lifecycle import Kind, ending, instead
 
 CODE: Final = "FLAG103"
 NAME: Final = "renamed-flag"

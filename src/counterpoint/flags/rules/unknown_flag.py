@@ -44,9 +44,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.catalogue import releases
+from counterpoint.flags.catalogue.lookup import releases
+from counterpoint.flags.lifecycle.lifecycle import Kind, ending, meant
 from counterpoint.flags.lint.context import Case, Mend, Remark, Severity, remark
-from counterpoint.flags.lint.lifecycle import Kind, ending, meant
 from counterpoint.flags.parsed import Occurrence
 
 CODE: Final = "FLAG101"

@@ -46,7 +46,7 @@ from typing import Final
 
 from counterpoint.flags.lint.context import Case, Mend, Remark, Severity, items, remark, since
 from counterpoint.flags.parsed import Occurrence
-from counterpoint.flags.platform import DISABLED_PASSES
+from counterpoint.flags.versions.version import DISABLED_PASSES
 
 CODE: Final = "FLAG305"
 NAME: Final = "unknown-pass"

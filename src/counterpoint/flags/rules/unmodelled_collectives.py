@@ -54,7 +54,7 @@ from counterpoint.flags.lint.context import (
     has_profile,
     remark,
 )
-from counterpoint.flags.platform import LHS, SOL, family, lhs_flag_needed
+from counterpoint.flags.versions.version import LHS, SOL, family, lhs_flag_needed
 
 CODE: Final = "FLAG404"
 NAME: Final = "unmodelled-collectives"

@@ -63,7 +63,7 @@ from counterpoint.flags.lint.context import (
 )
 from counterpoint.flags.lint.variable_values import is_no
 from counterpoint.flags.parsed import Occurrence
-from counterpoint.flags.platform import (
+from counterpoint.flags.versions.version import (
     ACCURACY,
     DISABLED_PASSES,
     LHS,

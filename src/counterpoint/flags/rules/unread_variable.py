@@ -45,13 +45,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from counterpoint.flags.catalogue import History, history
 from counterpoint.flags.catalogue.variable import JAX_ELSEWHERE, nccl_names, variables
+from counterpoint.flags.history.history import History, history
+from counterpoint.flags.lifecycle.lifecycle import Kind
 from counterpoint.flags.lint.context import Case, Mend, Remark, Severity, remark
-from counterpoint.flags.lint.lifecycle import Kind
 from counterpoint.flags.parsed import Occurrence
-from counterpoint.flags.platform import number
 from counterpoint.flags.settings import Channel
+from counterpoint.flags.versions.version import number
 
 CODE: Final = "FLAG501"
 NAME: Final = "unread-variable"

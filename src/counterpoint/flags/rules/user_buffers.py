@@ -45,7 +45,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.flags.lint.context import Case, Mend, Remark, Severity, asked_on, chip_is, remark
-from counterpoint.flags.platform import Family, has_nvls
+from counterpoint.flags.versions.version import Family, has_nvls
 
 CODE: Final = "FLAG401"
 NAME: Final = "user-buffers"

@@ -42,11 +42,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from counterpoint.flags.lifecycle.lifecycle import ending
 from counterpoint.flags.lint.context import Case, Mend, Remark, Severity, advice_of, remark
-from counterpoint.flags.lint.lifecycle import ending
-from counterpoint.flags.lint.values import Refusal, blemish, level_refusal, refusal
 from counterpoint.flags.parsed import Occurrence
 from counterpoint.flags.settings import Channel
+from counterpoint.flags.values.values import Refusal, blemish, level_refusal, refusal
 
 CODE: Final = "FLAG201"
 NAME: Final = "wrong-type"

@@ -12,7 +12,7 @@ from typing import Any
 OfJax = Any  # what JAX hands out, and has no types we could name
 CUDA = ("cuda",)
 
-# Restated from counterpoint.compile.artifacts, which the program's interpreter may lack.
+# Restated from counterpoint.compile.inputs.artifacts, which the program's interpreter may lack.
 _DOT = re.compile(
     r"stablehlo\.(?:dot_general|convolution)\b[^\n]*: \(tensor<([\dx]*)[a-z]\w*>, "
     r"tensor<([\dx]*)[a-z]\w*>\) -> tensor<([\dx]*)[a-z]\w*>"

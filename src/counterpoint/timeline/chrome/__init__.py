@@ -6,6 +6,3 @@ people keep and pass on. Traces of other makers are read as far as they say what
     unpack -> stream -> tracks -> columns -> Recording
     bytes     events    rows      frames
 """
-
-from counterpoint.timeline.chrome.reader import is_trace_json as is_trace_json
-from counterpoint.timeline.chrome.reader import read_trace_json as read_trace_json

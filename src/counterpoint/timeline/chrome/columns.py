@@ -30,7 +30,7 @@ from counterpoint.timeline.device import Device
 from counterpoint.timeline.megascale.transfers import NUMBERS, TOLD, Gatherer, message_action
 from counterpoint.timeline.megascale.transfers import PLANE as MEGASCALE
 from counterpoint.timeline.model import Lane
-from counterpoint.timeline.recording import (
+from counterpoint.timeline.tables.recording import (
     EXECUTIONS,
     HOST_EVENTS,
     MARKERS,

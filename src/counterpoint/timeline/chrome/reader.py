@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, cast
 
-from counterpoint.core.basis import Basis
-from counterpoint.core.errors import InputError
+from counterpoint.core import Basis, InputError
 from counterpoint.timeline.chrome.columns import Columns, TooMany, sort_tracks
 from counterpoint.timeline.chrome.stream import (
     NotATrace,
@@ -23,7 +22,7 @@ from counterpoint.timeline.chrome.stream import (
 )
 from counterpoint.timeline.chrome.tracks import Tracks, gather
 from counterpoint.timeline.device import Device
-from counterpoint.timeline.recording import Recording
+from counterpoint.timeline.tables.recording import Recording
 
 _WRITER: Final = "counterpoint "
 

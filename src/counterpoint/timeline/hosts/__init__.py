@@ -1,1 +1,8 @@
-"""Hosts."""
+"""Several hosts as one Timeline: their tables side by side, their clocks aligned."""
+
+from counterpoint.timeline.hosts.alignment import meetings as meetings
+from counterpoint.timeline.hosts.alignment import number_collectives as number_collectives
+from counterpoint.timeline.hosts.alignment import one_clock as one_clock
+from counterpoint.timeline.hosts.alignment import shared_ends as shared_ends
+from counterpoint.timeline.hosts.alignment import stays as stays
+from counterpoint.timeline.hosts.alignment import with_groups as with_groups

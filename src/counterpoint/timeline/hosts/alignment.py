@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from counterpoint.hlo import replica_groups
+from counterpoint.hlo.collectives import replica_groups
 from counterpoint.timeline.model import Lane, Timeline
 
 _BY_HOST: Final = r"^(send|recv)(-done)?$"

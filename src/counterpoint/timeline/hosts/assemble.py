@@ -15,8 +15,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counterpoint.core.basis import Basis
-from counterpoint.core.errors import InputError
+from counterpoint.core import Basis, InputError
 from counterpoint.hlo import Program
 from counterpoint.timeline.device import Device, Host
 from counterpoint.timeline.hosts.alignment import Offset, find_offsets, step_ends
@@ -39,7 +38,7 @@ from counterpoint.timeline.model import (
     Timeline,
     without_idle_devices,
 )
-from counterpoint.timeline.operations import describe_ops
+from counterpoint.timeline.ops.operations import describe_ops
 from counterpoint.timeline.programs import (
     SharedOps,
     claim_ops,
@@ -47,16 +46,16 @@ from counterpoint.timeline.programs import (
     program_keys,
     program_order,
 )
-from counterpoint.timeline.recording import (
+from counterpoint.timeline.runs import NO_PROGRAM, NO_RUN, FoundRuns, find_runs
+from counterpoint.timeline.step_markers import number_runs
+from counterpoint.timeline.steps import dominant, find_steps
+from counterpoint.timeline.tables.recording import (
     EmbeddedProgram,
     Origin,
     Recording,
     on_clock_of,
     origin_of,
 )
-from counterpoint.timeline.runs import NO_PROGRAM, NO_RUN, FoundRuns, find_runs
-from counterpoint.timeline.step_markers import number_runs
-from counterpoint.timeline.steps import dominant, find_steps
 
 
 @dataclass(slots=True)

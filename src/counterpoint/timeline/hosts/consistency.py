@@ -8,11 +8,10 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
-from counterpoint.core.basis import Basis
-from counterpoint.core.errors import InputError
+from counterpoint.core import Basis, InputError
 from counterpoint.hlo import Program
 from counterpoint.timeline.device import Device
-from counterpoint.timeline.recording import Origin
+from counterpoint.timeline.tables.recording import Origin
 
 _LISTED: Final = 3
 _NUMBER: Final = re.compile(r"(.*?)(\d+)(\D*)$")

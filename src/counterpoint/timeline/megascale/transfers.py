@@ -11,7 +11,7 @@ import polars as pl
 
 from counterpoint.timeline.device import Device
 from counterpoint.timeline.model import Action
-from counterpoint.timeline.recording import TRANSFERS, Schema
+from counterpoint.timeline.tables.recording import TRANSFERS, Schema
 
 RAW: Final[Schema] = {
     **TRANSFERS,

@@ -19,8 +19,8 @@ from typing import Final
 
 import polars as pl
 
-from counterpoint.core.errors import InputError
-from counterpoint.timeline.recording import EmbeddedProgram
+from counterpoint.core import InputError
+from counterpoint.timeline.tables.recording import EmbeddedProgram
 
 TRACE: Final = "nvtx_gpu_proj_trace/trace.parquet"
 THREADS: Final = "thread-metadata.parquet"

@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counterpoint.core.errors import InputError
+from counterpoint.core import InputError
 from counterpoint.timeline.nsys.annotations import MODULE, THUNK, parse_annotations
 from counterpoint.timeline.nsys.archive import TRACE, Archive, is_nsys_jax
 from counterpoint.timeline.nsys.bundle_target import Machine, read_bundle_host, read_machine
@@ -33,7 +33,7 @@ from counterpoint.timeline.nsys.database import (
 )
 from counterpoint.timeline.nsys.launches import OUTSIDE, Longs, nearest, normalise, parents
 from counterpoint.timeline.nsys.target import intern
-from counterpoint.timeline.recording import Recording
+from counterpoint.timeline.tables.recording import Recording
 
 __all__ = ["is_nsys_jax", "read_nsys_jax", "read_nsys_jax_ranks"]
 

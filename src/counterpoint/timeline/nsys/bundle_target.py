@@ -13,7 +13,7 @@ from typing import Final
 
 import polars as pl
 
-from counterpoint.core.errors import InputError
+from counterpoint.core import InputError
 from counterpoint.timeline.device import Device
 from counterpoint.timeline.nsys.annotations import Place, parse_place
 from counterpoint.timeline.nsys.archive import DEVICES, HOST_TRACE, SYSTEM, THREADS, Archive

@@ -17,8 +17,15 @@ from typing import Any, Final, Self
 import numpy as np
 import polars as pl
 
-from counterpoint.core.errors import InputError
-from counterpoint.timeline.recording import EXECUTIONS, HOST_EVENTS, MARKERS, OPS, SPANS, Schema
+from counterpoint.core import InputError
+from counterpoint.timeline.tables.recording import (
+    EXECUTIONS,
+    HOST_EVENTS,
+    MARKERS,
+    OPS,
+    SPANS,
+    Schema,
+)
 
 _MAGIC: Final = b"SQLite format 3\x00"
 _BATCH: Final = 1 << 16

@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counterpoint.core.errors import InputError
+from counterpoint.core import InputError
 from counterpoint.timeline.nsys.annotations import MODULE, THUNK
 from counterpoint.timeline.nsys.database import Database
 

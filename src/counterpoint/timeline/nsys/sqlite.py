@@ -18,7 +18,7 @@ from typing import Final
 
 import polars as pl
 
-from counterpoint.core.errors import InputError
+from counterpoint.core import InputError
 from counterpoint.timeline.device import Device
 from counterpoint.timeline.nsys.annotations import parse_annotations
 from counterpoint.timeline.nsys.database import (
@@ -53,7 +53,7 @@ from counterpoint.timeline.nsys.work import (
     executions,
     read_activities,
 )
-from counterpoint.timeline.recording import Recording
+from counterpoint.timeline.tables.recording import Recording
 
 _TELLTALE: Final = ("CUPTI_ACTIVITY_KIND_", "NVTX_EVENTS", "TARGET_INFO_", "META_DATA_EXPORT")
 _STREAM: Final = ("device", "stream", "layer")

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from counterpoint.hlo.wire_schema import message_classes
+from counterpoint.hlo import message_classes
 from counterpoint.timeline.perfetto.layout import NO_STEP, Argument, Label, Process, Track
 
 _PS_PER_NS: Final = 1_000

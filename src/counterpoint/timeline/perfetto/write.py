@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from counterpoint import __version__
-from counterpoint.core.errors import InputError, UsageError
+from counterpoint.core import InputError, UsageError
 from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.perfetto.as_proto import proto_blocks
 from counterpoint.timeline.perfetto.layout import (

@@ -10,11 +10,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counterpoint.core.intervals import distinct
+from counterpoint.core.columns import distinct
 from counterpoint.timeline.device import Device
 from counterpoint.timeline.megascale.transfers import Gatherer
 from counterpoint.timeline.model import Action
-from counterpoint.timeline.recording import (
+from counterpoint.timeline.tables.recording import (
     EXECUTIONS,
     HOST_EVENTS,
     IN_GRAPHS,

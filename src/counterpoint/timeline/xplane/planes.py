@@ -16,7 +16,7 @@ from typing import Final
 
 from google.protobuf.message import DecodeError
 
-from counterpoint.hlo.wire_schema import Message, message_classes
+from counterpoint.hlo import Message, message_classes
 from counterpoint.timeline.xplane.events import EVENTS_TAG, Strings
 from counterpoint.timeline.xplane.wire import LENGTH, VARINT, Malformed, fields, varint
 

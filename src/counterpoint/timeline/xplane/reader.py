@@ -18,10 +18,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from counterpoint.core.errors import InputError
+from counterpoint.core import InputError
 from counterpoint.timeline.device import Device
 from counterpoint.timeline.megascale.transfers import PLANE as _MEGASCALE
-from counterpoint.timeline.recording import EmbeddedProgram, Recording
+from counterpoint.timeline.tables.recording import EmbeddedProgram, Recording
 from counterpoint.timeline.xplane.collect import Collector
 from counterpoint.timeline.xplane.events import Wanted, read_events
 from counterpoint.timeline.xplane.planes import Line, Plane, SpaceTexts, read_planes, read_texts

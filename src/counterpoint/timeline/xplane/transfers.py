@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counterpoint.core.intervals import distinct
+from counterpoint.core.columns import distinct
 from counterpoint.timeline.megascale.transfers import (
     NUMBERS,
     TEXTS,

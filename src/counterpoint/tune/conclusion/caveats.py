@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from counterpoint.core.basis import Range, Unknown
-from counterpoint.core.errors import CounterpointError
-from counterpoint.flags.platform import PROFILE
-from counterpoint.hardware import find_chip, parse_target
+from counterpoint.core import CounterpointError, Range, Unknown
+from counterpoint.flags.versions import PROFILE
+from counterpoint.hardware import find_chip
+from counterpoint.hardware.targets import parse_target
 from counterpoint.tune.arm import BASE, Arm, several, share_text, what_text
 from counterpoint.tune.conclusion.findings import Findings
 from counterpoint.tune.plan import Plan

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.core.basis import Range
+from counterpoint.core import Range
 from counterpoint.tune.arm import Arm, several
 from counterpoint.tune.conclusion.caveats import doubts, without_vain_claims
 from counterpoint.tune.conclusion.conclusion import (

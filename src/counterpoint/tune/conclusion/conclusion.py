@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from statistics import median
 
-from counterpoint.core.basis import Range, Unknown, drawn
+from counterpoint.core import Range, Unknown, drawn
 from counterpoint.tune.arm import Acts, Arm, Origin, Predicted, several
 from counterpoint.tune.conclusion.caveats import NOISY, foreign_devices
 from counterpoint.tune.conclusion.findings import Findings

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from counterpoint.core.basis import Range
+from counterpoint.core import Range
 from counterpoint.tune.arm import Arm, Origin
 from counterpoint.tune.journal.records import Ablated
 from counterpoint.tune.plan import Plan

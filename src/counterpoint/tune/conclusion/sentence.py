@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from counterpoint.core.basis import Range
+from counterpoint.core import Range
 from counterpoint.tune.arm import (
     Arm,
     Origin,

@@ -5,3 +5,7 @@ the simplest: rank_command.py is what it runs, process_supervisor.py lets nothin
 exit_report.py tells how it ended. slurm.py (steps), slurm_batch.py (jobs) and slurm_control.py
 (the controller) follow, then the modules of Ray.
 """
+
+from counterpoint.tune.executors.choose import nodes_around as nodes_around
+from counterpoint.tune.executors.executor import Limits as Limits
+from counterpoint.tune.executors.executor import Shape as Shape

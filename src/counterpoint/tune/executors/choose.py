@@ -16,7 +16,7 @@ from itertools import zip_longest
 from types import MappingProxyType
 from typing import Final
 
-from counterpoint.core.errors import UsageError
+from counterpoint.core import UsageError
 from counterpoint.tune.executors.executor import Executor, Shape
 from counterpoint.tune.executors.local import Local, read_cpus, read_gpus, refuse_nodes
 from counterpoint.tune.executors.slurm import Slurm, outside

@@ -17,10 +17,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Literal, Protocol, runtime_checkable
 
-from counterpoint.capture.request import Window
-from counterpoint.core.errors import CounterpointError
+from counterpoint.capture import Window
+from counterpoint.core import CounterpointError
 from counterpoint.flags import Settings
-from counterpoint.runs.outcome import TIMED_OUT
+from counterpoint.runs.outcomes import TIMED_OUT
 
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 _GRACE_S: Final = 120.0

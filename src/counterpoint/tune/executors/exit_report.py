@@ -13,10 +13,8 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
-from counterpoint.core.errors import CounterpointError, InputError, UsageError
-from counterpoint.runs import layout
-from counterpoint.runs.outcome import OutcomeKind
-from counterpoint.runs.reader import is_run, read_run
+from counterpoint.core import CounterpointError, InputError, UsageError
+from counterpoint.runs import OutcomeKind, is_run, layout, read_run
 from counterpoint.tune.executors.executor import Ended, EndedKind
 
 _TAIL: Final = 1 << 14

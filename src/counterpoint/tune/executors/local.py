@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from counterpoint.capture.world import count_gpus
-from counterpoint.core.errors import CounterpointError, UsageError
+from counterpoint.capture.ranks import count_gpus
+from counterpoint.core import CounterpointError, UsageError
 from counterpoint.tune.executors.executor import Ended, EndedKind, Job, Shape
 from counterpoint.tune.executors.exit_report import exit_report, launcher_log
 from counterpoint.tune.executors.process_supervisor import start_supervised, supervised

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
-from counterpoint.capture.request import Window
+from counterpoint.capture import Window
 from counterpoint.tune.executors.executor import Job, Limits, Shape
 
 

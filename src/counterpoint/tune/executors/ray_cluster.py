@@ -20,7 +20,7 @@ from ray.util.scheduling_strategies import (
 )
 
 from counterpoint import __version__
-from counterpoint.core.errors import UsageError
+from counterpoint.core import UsageError
 from counterpoint.tune.executors.executor import Ended, EndedKind, StoppedWaiting
 from counterpoint.tune.executors.local import kill_marked
 

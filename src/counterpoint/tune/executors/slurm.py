@@ -19,9 +19,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from counterpoint.core.errors import CounterpointError, UsageError
-from counterpoint.runs.outcome import Outcome, OutcomeKind
-from counterpoint.runs.reader import is_run, read_run
+from counterpoint.core import CounterpointError, UsageError
+from counterpoint.runs import Outcome, OutcomeKind, is_run, read_run
 from counterpoint.tune.executors.executor import Ended, EndedKind, Job, Shape, StoppedWaiting
 from counterpoint.tune.executors.exit_report import Arrival, exit_report, last_words, launcher_log
 from counterpoint.tune.executors.process_supervisor import start_supervised, supervised

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from counterpoint.core.errors import UsageError
-from counterpoint.runs.reader import is_run
+from counterpoint.core import UsageError
+from counterpoint.runs import is_run
 from counterpoint.tune.executors.executor import Ended, EndedKind, Job, Shape
 from counterpoint.tune.executors.exit_report import Arrival, exit_report, launcher_log
 from counterpoint.tune.executors.process_supervisor import start_supervised, supervised

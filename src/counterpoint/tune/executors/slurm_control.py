@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from counterpoint.core.errors import CounterpointError, UsageError
+from counterpoint.core import CounterpointError, UsageError
 from counterpoint.tune.executors.executor import Ended, EndedKind, Shape
 from counterpoint.tune.executors.exit_report import tail
 

@@ -15,8 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, Self
 
-from counterpoint.core.documents import beside
-from counterpoint.core.errors import InputError, UsageError
+from counterpoint.core import InputError, UsageError, beside
 from counterpoint.tune.journal.lines import Damaged, Newer, Read, line_of, read_lines
 from counterpoint.tune.journal.records import Record, StudyBegan
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, get_args
 
-from counterpoint.core.documents import parse_json
-from counterpoint.core.plain import Misfit, of_plain, to_plain
+from counterpoint.core import parse_json
+from counterpoint.core.records import Misfit, of_plain, to_plain
 from counterpoint.tune.journal.records import FORMAT, Record, StudyBegan
 
 _KINDS: Final[Mapping[str, type[Any]]] = MappingProxyType(

@@ -1,1 +1,5 @@
 """Race."""
+
+from counterpoint.tune.race.budget import Cost as Cost
+from counterpoint.tune.race.race import DECIDED as DECIDED
+from counterpoint.tune.race.race import SPENT as SPENT

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
-from counterpoint.core.errors import UsageError
+from counterpoint.core import UsageError
 from counterpoint.tune.arm import Arm
 from counterpoint.tune.plan import Budget, Plan
 from counterpoint.tune.race.finals import next_finalists, rows_due, starts

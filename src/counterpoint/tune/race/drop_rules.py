@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from counterpoint.core.basis import Range
+from counterpoint.core import Range
 from counterpoint.tune.arm import Arm, Origin, several
 from counterpoint.tune.plan import Plan
 from counterpoint.tune.race.budget import Purse, purse

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Final
 
-from counterpoint.core.basis import Range
+from counterpoint.core import Range
 from counterpoint.tune.arm import BASE, Acts, Arm, Origin
 from counterpoint.tune.plan import Plan
 from counterpoint.tune.race.moves import CloseAllocation, Drop, Finish, Move, Pause

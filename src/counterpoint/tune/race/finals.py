@@ -10,7 +10,7 @@ import math
 import re
 from dataclasses import replace
 
-from counterpoint.core.basis import Unknown
+from counterpoint.core import Unknown
 from counterpoint.flags import Settings
 from counterpoint.tune.arm import Acts, Arm, Change, Origin, merged
 from counterpoint.tune.plan import Plan

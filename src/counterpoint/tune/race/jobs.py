@@ -9,13 +9,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from counterpoint.capture.request import Window
-from counterpoint.core.errors import CounterpointError, InputError
+from counterpoint.capture import Window
+from counterpoint.core import CounterpointError, InputError
 from counterpoint.flags import Settings
-from counterpoint.flags.platform import LHS, PROFILE
-from counterpoint.runs.outcome import OutcomeKind
-from counterpoint.runs.reader import is_run, read_run
-from counterpoint.runs.run import Rank
+from counterpoint.flags.versions import LHS, PROFILE
+from counterpoint.runs import OutcomeKind, Rank, is_run, read_run
 from counterpoint.tune.arm import BASE, Arm
 from counterpoint.tune.executors.executor import Ended, EndedKind, Executor, Job, Limits, Shape
 from counterpoint.tune.journal.records import AllocationClosed, TrialEnded
@@ -23,8 +21,7 @@ from counterpoint.tune.plan import Plan
 from counterpoint.tune.study.study import Ledger, Study, Trial, stamp
 from counterpoint.tune.trial.measure import measure
 from counterpoint.tune.trial.report import Failure, Purpose, Report
-from counterpoint.workflow.feedback.manual import COMMAND_BUFFERS_OFF
-from counterpoint.workflow.feedback.task import NO_CACHE
+from counterpoint.workflow.feedback import COMMAND_BUFFERS_OFF, NO_CACHE
 
 _TIMES_AS_LONG: Final = 5
 _TIMES_AS_SILENT: Final = 10
@@ -152,11 +149,11 @@ PROFILES: Final = "profiles"
 
 def profiled_settings(arm: Arm, run: Path, study: Path) -> Settings:
     """The arm's settings with a profile made of that Run. An InputError says why there is none."""
-    from counterpoint.pgle.check import addressed
-    from counterpoint.pgle.files import write_profile
-    from counterpoint.pgle.make import make_profile
-    from counterpoint.runs.reader import read_run
-    from counterpoint.timeline.read import read
+    from counterpoint.pgle.checking import addressed
+    from counterpoint.pgle.making import make_profile
+    from counterpoint.pgle.profiles import write_profile
+    from counterpoint.runs import read_run
+    from counterpoint.timeline import read
 
     told = read_run(run)
     if not told.profiles:

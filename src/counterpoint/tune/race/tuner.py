@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
 
-from counterpoint.core.errors import CounterpointError, InputError
+from counterpoint.core import CounterpointError, InputError
 from counterpoint.tune.executors.executor import (
     Allocation,
     Executor,

@@ -8,33 +8,33 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from counterpoint.compile import Compiled, Pool, Result, Task, Workload
-from counterpoint.core.basis import Range
-from counterpoint.core.errors import CounterpointError, InputError
+from counterpoint.compile import Compiled, Pool, Result, Task
+from counterpoint.compile.inputs import Workload
+from counterpoint.core import CounterpointError, InputError, Range
 from counterpoint.cost import Family
 from counterpoint.flags import Settings
-from counterpoint.flags.platform import PROFILE, scheduler_on
+from counterpoint.flags.versions import PROFILE, scheduler_on
 from counterpoint.hlo import Program
-from counterpoint.pgle.files import write_profile
+from counterpoint.pgle.profiles import write_profile
 from counterpoint.simulate import Simulation
 from counterpoint.tune.arm import BASE, Arm, Origin, Predicted, schedule_hash
 from counterpoint.tune.journal.records import CandidateSeen
 from counterpoint.tune.study.study import Ledger, stamp
-from counterpoint.workflow.prediction.forecast import (
+from counterpoint.workflow.forecast import (
     Asked,
     Bench,
     Made,
+    MemoryFit,
     Work,
     asked,
     communication_streams,
     forecast,
+    memory_fit,
+    step_range,
+    synthetic_profile,
 )
-from counterpoint.workflow.prediction.memory_fit import MemoryFit, memory_fit
-from counterpoint.workflow.prediction.prediction import Forecast
-from counterpoint.workflow.prediction.ranking import INDIFFERENCE, Reaching, difference
-from counterpoint.workflow.prediction.step_range import step_range
-from counterpoint.workflow.prediction.subject import Variant
-from counterpoint.workflow.prediction.synthetic_profile import synthetic_profile
+from counterpoint.workflow.prediction import INDIFFERENCE, Forecast, Reaching, difference
+from counterpoint.workflow.subject import Variant
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from itertools import islice, product
 from math import prod
 from typing import TYPE_CHECKING, Final
 
-from counterpoint.core.errors import UsageError
+from counterpoint.core import UsageError
 from counterpoint.tune.arm import Acts, Change
 from counterpoint.tune.journal.records import CandidateSeen
 from counterpoint.tune.search.candidates import Board

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from counterpoint.diagnose.finding import Finding
+from counterpoint.diagnose import Finding
 from counterpoint.flags import Settings
-from counterpoint.flags.line import write_line
+from counterpoint.flags.lines import write_line
 from counterpoint.tune.arm import Acts, Arm, Change, Origin
 from counterpoint.tune.search.grid import Grid
 from counterpoint.tune.space.dimensions import known

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.compile import Pool
-from counterpoint.diagnose.explain import explain
+from counterpoint.diagnose import explain
 from counterpoint.tune.arm import Acts, Arm, Origin
 from counterpoint.tune.journal.records import Ablated, CandidateSeen, SearchEnded, SpaceMade
 from counterpoint.tune.plan import Plan
@@ -32,7 +32,7 @@ from counterpoint.tune.search.remedies import remedies
 from counterpoint.tune.search.shows import shows
 from counterpoint.tune.space.space import Dimension, Space, distinct, same_as
 from counterpoint.tune.study.study import Ledger, stamp
-from counterpoint.workflow.prediction.forecast import Made, Work, forecasts
+from counterpoint.workflow.forecast import Made, Work, forecasts
 
 _STAGES_PROFILED: Final = 3  # points that a profile is tried on
 _UNKNOWN: Final = -1.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from counterpoint.core.basis import Range
+from counterpoint.core import Range
 from counterpoint.tune.journal.records import CandidateSeen
 from counterpoint.tune.search.candidates import Board, Shortlist
 

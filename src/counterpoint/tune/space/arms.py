@@ -10,11 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from counterpoint.flags import Recipe, Settings, load_settings, recipes
-from counterpoint.flags.advice.recommend import Situation as Asked
-from counterpoint.flags.advice.recommend import recommend
-from counterpoint.flags.known import OWN, is_variable
-from counterpoint.flags.settings import Channel, Layout
+from counterpoint.flags import Channel, Layout, Settings
+from counterpoint.flags.advice import Recipe, recipes, recommend
+from counterpoint.flags.advice import Situation as Asked
+from counterpoint.flags.lines import OWN, is_variable, load_settings
 from counterpoint.tune.arm import Acts, Arm, Change, Origin, Per
 from counterpoint.tune.space.dimensions import known
 from counterpoint.tune.space.faults import new_fault

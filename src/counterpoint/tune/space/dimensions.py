@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, Final, cast
 
 from counterpoint.flags import Settings
-from counterpoint.flags.advice.recipe import FAMILIES, NEEDED, Condition
+from counterpoint.flags.advice import FAMILIES, NEEDED, Condition
 from counterpoint.tune.arm import Acts, Per
 from counterpoint.tune.space.place import Place
 from counterpoint.tune.space.settings_text import KEYS, settings_of_line, settings_of_table

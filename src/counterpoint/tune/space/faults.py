@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final
 
-from counterpoint.flags import Settings
-from counterpoint.flags.lint.check import check
-from counterpoint.flags.lint.context import Severity
-from counterpoint.flags.parsed import Occurrence, ParsedSource, Place
-from counterpoint.flags.settings import Channel
-from counterpoint.flags.xla_flags import Pairs
+from counterpoint.flags import Channel, Settings
+from counterpoint.flags.check import check
+from counterpoint.flags.lint import Severity
+from counterpoint.flags.parse import Occurrence, ParsedSource, Place
+from counterpoint.flags.text import Pairs
 
 _CRASHES: Final = frozenset({"FLAG405"})
 """Rules that only warn, since some programs get by; nobody tunes by what may crash."""

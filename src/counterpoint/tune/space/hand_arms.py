@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from counterpoint.flags import Settings, load_settings, recipes
+from counterpoint.flags import Settings
+from counterpoint.flags.advice import recipes
+from counterpoint.flags.lines import load_settings
 from counterpoint.tune.arm import Acts, Arm, Change, Origin
 from counterpoint.tune.space.arms import Seeds, changes_of, named_per
 from counterpoint.tune.space.dimensions import Draft
@@ -16,7 +18,7 @@ from counterpoint.tune.space.place import Place
 from counterpoint.tune.space.situation import Situation
 from counterpoint.tune.space.space import Dimension, LeftOut, same_as
 from counterpoint.tune.space.space_file import HandArm
-from counterpoint.workflow.prediction.subject import Variant, candidate, named_apart
+from counterpoint.workflow.subject import Variant, candidate, named_apart
 
 AS_THE_BASE: Final = "it changes nothing: the base has it already"
 

@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from counterpoint.core.errors import UsageError
-from counterpoint.flags import Settings, load_settings, recipes
-from counterpoint.flags.known import OWN, is_flag, is_variable
+from counterpoint.core import UsageError
+from counterpoint.flags import Settings
+from counterpoint.flags.advice import recipes
+from counterpoint.flags.lines import OWN, is_flag, is_variable, load_settings
 from counterpoint.tune.arm import Per
 from counterpoint.tune.space.arms import RECOMMENDED, recommended
 from counterpoint.tune.space.dimensions import Draft, Pick

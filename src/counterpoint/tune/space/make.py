@@ -12,9 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from counterpoint.flags import Settings, recipes
+from counterpoint.flags import Settings
+from counterpoint.flags.advice import recipes
 from counterpoint.flags.catalogue import release
-from counterpoint.flags.platform import PROFILE
+from counterpoint.flags.versions import PROFILE
 from counterpoint.hardware import Target
 from counterpoint.hlo import Program
 from counterpoint.tune.arm import Acts, Change

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from counterpoint.core.errors import CounterpointError, InputError, UsageError
+from counterpoint.core import CounterpointError, InputError, UsageError
 
 
 @dataclass(frozen=True, slots=True)

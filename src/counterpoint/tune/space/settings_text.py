@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from counterpoint.core.errors import UsageError
-from counterpoint.flags import Settings
-from counterpoint.flags.known import OWN, refuse_bare_flag
-from counterpoint.flags.line import read_line
-from counterpoint.flags.settings import fault
-from counterpoint.flags.xla_flags import Pairs, parse_xla_flags
+from counterpoint.core import UsageError
+from counterpoint.flags import Settings, fault
+from counterpoint.flags.lines import OWN, read_line, refuse_bare_flag
+from counterpoint.flags.text import Pairs, parse_xla_flags
 from counterpoint.tune.space.place import Place, shown
 
 KEYS: Final = ("xla_flags", "env", "options")

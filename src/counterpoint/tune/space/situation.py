@@ -9,20 +9,17 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
-from counterpoint.flags import Settings, inherited_settings
-from counterpoint.flags.advice.combiner import DEFAULT
-from counterpoint.flags.advice.recipe import Condition
-from counterpoint.flags.advice.recommend import ProgramFacts, program_facts
-from counterpoint.flags.advice.thresholds import Combining, Step
-from counterpoint.flags.catalogue import Release, release
-from counterpoint.flags.catalogue.release import Flag
-from counterpoint.flags.catalogue.variable import variables
-from counterpoint.flags.lint.values import refusal
-from counterpoint.flags.platform import number
-from counterpoint.flags.settings import LISTS, Channel, combine
-from counterpoint.flags.source import installed_jaxlib
+from counterpoint.flags import LISTS, Channel, Settings, combine, inherited_settings
+from counterpoint.flags.advice import Condition, ProgramFacts, program_facts
+from counterpoint.flags.catalogue import Flag, Release, release, variables
+from counterpoint.flags.combining import DEFAULT, Combining, Step
+from counterpoint.flags.lines import installed_jaxlib
+from counterpoint.flags.values import refusal
+from counterpoint.flags.versions import number
 from counterpoint.hardware import Target
-from counterpoint.hlo import Program, launched, trip_count
+from counterpoint.hlo import Program
+from counterpoint.hlo.model import launched
+from counterpoint.hlo.schedule import trip_count
 from counterpoint.tune.arm import Per
 from counterpoint.tune.executors.executor import Shape
 from counterpoint.tune.space.dimensions import Pick

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
-from counterpoint.core.errors import UsageError
+from counterpoint.core import UsageError
 from counterpoint.flags import Settings
 from counterpoint.tune.arm import BASE, Acts, Arm, Change, Origin, merged
 from counterpoint.tune.space.faults import new_fault

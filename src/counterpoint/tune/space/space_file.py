@@ -29,12 +29,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, cast
 
-from counterpoint.core.documents import parse_json, parse_toml
-from counterpoint.core.errors import CounterpointError, InputError, UsageError
-from counterpoint.flags import Settings, recipes
-from counterpoint.flags.gone import unknown_hint
-from counterpoint.flags.lint.values import refusal
-from counterpoint.flags.settings import Channel
+from counterpoint.core import CounterpointError, InputError, UsageError, parse_json, parse_toml
+from counterpoint.flags import Channel, Settings
+from counterpoint.flags.advice import recipes
+from counterpoint.flags.lifecycle import unknown_hint
+from counterpoint.flags.values import refusal
 from counterpoint.tune.arm import BASE, Per
 from counterpoint.tune.space.arms import RECOMMENDED
 from counterpoint.tune.space.dimensions import Draft, Pick, known, read_draft

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from counterpoint.runs.score import INDIFFERENT
+from counterpoint.runs.scores import INDIFFERENT
 from counterpoint.tune.statistics.estimate import Observation
 from counterpoint.tune.statistics.fit import Blocks, blocks
 

@@ -10,7 +10,7 @@ from itertools import pairwise
 from statistics import geometric_mean
 from typing import Final
 
-from counterpoint.core.basis import Range, Unknown
+from counterpoint.core import Range, Unknown
 from counterpoint.tune.arm import gain_text
 
 

@@ -10,8 +10,8 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from counterpoint.core.basis import Range, Unknown
-from counterpoint.runs.score import INDIFFERENT, RUNS_DIFFER, student
+from counterpoint.core import Range, Unknown
+from counterpoint.runs.scores import INDIFFERENT, RUNS_DIFFER, student
 from counterpoint.tune.arm import BASE
 from counterpoint.tune.statistics.estimate import (
     Estimate,

@@ -14,9 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from counterpoint.core.documents import beside, parse_json
-from counterpoint.core.errors import CounterpointError, InputError, UsageError
-from counterpoint.core.plain import Misfit, of_plain, to_plain
+from counterpoint.core import CounterpointError, InputError, UsageError, beside, parse_json
+from counterpoint.core.records import Misfit, of_plain, to_plain
 from counterpoint.tune.journal.journal import Disk, Journal, read_journal
 from counterpoint.tune.journal.records import Record, Resumed, StudyBegan
 from counterpoint.tune.plan import Plan

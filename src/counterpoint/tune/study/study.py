@@ -9,7 +9,7 @@ from functools import singledispatch
 from types import MappingProxyType
 from typing import Final
 
-from counterpoint.core.basis import drawn
+from counterpoint.core import drawn
 from counterpoint.tune.arm import Arm
 from counterpoint.tune.journal.records import (
     Ablated,

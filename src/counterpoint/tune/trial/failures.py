@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.runs import Outcome, OutcomeKind, Run
-from counterpoint.runs.outcome import TIMED_OUT, outcome_of_ranks
+from counterpoint.runs.outcomes import TIMED_OUT, outcome_of_ranks
 from counterpoint.tune.executors.executor import Ended, EndedKind
 from counterpoint.tune.trial.report import Failure
 

@@ -14,8 +14,8 @@ from typing import Final, Literal, cast
 import numpy as np
 import numpy.typing as npt
 
-from counterpoint.capture.steps import step_of
-from counterpoint.core.documents import parse_json
+from counterpoint.capture import step_of
+from counterpoint.core import parse_json
 from counterpoint.runs import Run
 from counterpoint.tune.trial.report import Losses
 

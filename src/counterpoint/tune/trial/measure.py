@@ -10,13 +10,19 @@ from pathlib import Path
 from statistics import median
 from typing import Final, cast
 
-from counterpoint.core.basis import Unknown
-from counterpoint.core.errors import CounterpointError
+from counterpoint.core import CounterpointError, Unknown
 from counterpoint.hlo import Program, read_program
-from counterpoint.runs import Rank, Run, StepStart, layout, read_run
-from counterpoint.runs.bursts import BURSTS
-from counterpoint.runs.run import longest_compiles, module_of
-from counterpoint.runs.score import disturbances, score, undisturbed
+from counterpoint.runs import (
+    BURSTS,
+    Rank,
+    Run,
+    StepStart,
+    layout,
+    longest_compiles,
+    module_of,
+    read_run,
+)
+from counterpoint.runs.scores import disturbances, score, undisturbed
 from counterpoint.tune.arm import schedule_hash
 from counterpoint.tune.executors.executor import Ended
 from counterpoint.tune.trial.failures import Cause, why_failed, why_no_run

@@ -18,8 +18,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from counterpoint.core.basis import Unknown
-from counterpoint.core.errors import UsageError
+from counterpoint.core import Unknown, UsageError
 from counterpoint.tune.trial.report import Steady
 
 Logs = npt.NDArray[np.float64]

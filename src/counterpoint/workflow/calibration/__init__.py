@@ -1,1 +1,10 @@
 """`calibrate`: the scalars of the cost model, fitted to what was measured."""
+
+from counterpoint.workflow.calibration.calibrate import calibrate as calibrate
+from counterpoint.workflow.calibration.calibration import Calibration as Calibration
+from counterpoint.workflow.calibration.calibration import Fit as Fit
+from counterpoint.workflow.calibration.calibration import StepFit as StepFit
+from counterpoint.workflow.calibration.fitting import MeasuredStep as MeasuredStep
+from counterpoint.workflow.calibration.fitting import StepOf as StepOf
+from counterpoint.workflow.calibration.fitting import calibrate_steps as calibrate_steps
+from counterpoint.workflow.calibration.fitting import predicted_step as predicted_step

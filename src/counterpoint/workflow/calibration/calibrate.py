@@ -13,18 +13,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from counterpoint.core.errors import InputError
-from counterpoint.cost import CostModel, Family
-from counterpoint.cost.build import build_model
-from counterpoint.cost.scalars import Scalar, Scalars, default_scalars
-from counterpoint.diagnose.case import Case, context_of
-from counterpoint.diagnose.selection import select
-from counterpoint.hardware import Target
-from counterpoint.hardware.gpu import gpus
-from counterpoint.hardware.target_file import other_devices, unknown_devices
-from counterpoint.hardware.target_text import sized, spelled
+from counterpoint.core import InputError
+from counterpoint.cost import CostModel, Family, Scalar, Scalars, build_model, default_scalars
+from counterpoint.diagnose import Case, context_of, select
+from counterpoint.hardware import Target, gpus
+from counterpoint.hardware.targets import other_devices, sized, spelled, unknown_devices
 from counterpoint.simulate import simulate
-from counterpoint.timeline.model import Timeline
+from counterpoint.timeline import Timeline
 from counterpoint.workflow.calibration.calibration import (
     IDLE,
     LEAST,

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from counterpoint.core.errors import InputError
-from counterpoint.cost.scalars import Scalar, Scalars, scalars_toml
+from counterpoint.core import InputError
+from counterpoint.cost import Scalar, Scalars, scalars_toml
 from counterpoint.hlo import Program
 
 LEAST: Final = 0.01

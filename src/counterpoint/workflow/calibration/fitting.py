@@ -16,9 +16,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from counterpoint.core.errors import UsageError
-from counterpoint.cost.build import build_model
-from counterpoint.cost.scalars import Scalar, Scalars
+from counterpoint.core import UsageError
+from counterpoint.cost import Scalar, Scalars, build_model
 from counterpoint.hardware import Target
 from counterpoint.hlo import Program
 from counterpoint.simulate import simulate

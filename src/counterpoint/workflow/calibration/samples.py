@@ -13,12 +13,13 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from counterpoint.core.intervals import union
+from counterpoint.core.columns import union
 from counterpoint.cost import CostModel, Family, Source
-from counterpoint.hlo import Instruction, Program, loop_multiplier
-from counterpoint.pgle.names import named_ops
-from counterpoint.pgle.samples import counted_runs, samples
-from counterpoint.timeline.model import Lane, Timeline
+from counterpoint.hlo import Instruction, Program
+from counterpoint.hlo.schedule import loop_multiplier
+from counterpoint.pgle.lookups import named_ops
+from counterpoint.pgle.making import counted_runs, samples
+from counterpoint.timeline import Lane, Timeline
 
 _PS: float = 1e12
 

@@ -7,3 +7,16 @@
 Each is a list of phases that can be printed (`script`) or carried out, and ends in a result that
 says what was proved: docs/guide/pgle.md.
 """
+
+from counterpoint.workflow.feedback.feedback import Arm as Arm
+from counterpoint.workflow.feedback.feedback import Comparison as Comparison
+from counterpoint.workflow.feedback.feedback import Feedback as Feedback
+from counterpoint.workflow.feedback.feedback import Verdict as Verdict
+from counterpoint.workflow.feedback.manual import COMMAND_BUFFERS_OFF as COMMAND_BUFFERS_OFF
+from counterpoint.workflow.feedback.manual import Nsight as Nsight
+from counterpoint.workflow.feedback.manual import manual as manual
+from counterpoint.workflow.feedback.manual import manual_script as manual_script
+from counterpoint.workflow.feedback.manual import nsys as nsys
+from counterpoint.workflow.feedback.manual import nsys_script as nsys_script
+from counterpoint.workflow.feedback.task import NO_CACHE as NO_CACHE
+from counterpoint.workflow.feedback.task import Task as Task

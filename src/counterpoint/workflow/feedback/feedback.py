@@ -18,28 +18,24 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Final
 
-from counterpoint.core.basis import Range, Unknown
-from counterpoint.core.errors import CounterpointError, InputError
+from counterpoint.core import CounterpointError, InputError, Range, Unknown
 from counterpoint.flags import Settings, inherited_settings
-from counterpoint.flags.platform import (
+from counterpoint.flags.versions import (
     DISABLED_PASSES,
     PROFILE,
     async_collectives_off,
     scheduler_off,
 )
 from counterpoint.hlo import Program, read_program
-from counterpoint.pgle.check import Coverage, addressed, addressed_name, check_profile, judge
-from counterpoint.pgle.evidence import read_evidence
-from counterpoint.pgle.files import read_profile, write_profile
-from counterpoint.pgle.make import make_profile
-from counterpoint.pgle.movement import Movement, movement
-from counterpoint.pgle.needed import Fit, costs_found
-from counterpoint.pgle.profile import Profile
-from counterpoint.pgle.proof import Complaint, ModuleUse, Use, heaviest
-from counterpoint.pgle.samples import measured_times
+from counterpoint.pgle.applying import Movement, movement, read_evidence
+from counterpoint.pgle.checking import Coverage, addressed, addressed_name, check_profile, judge
+from counterpoint.pgle.lookups import Fit, costs_found
+from counterpoint.pgle.making import make_profile, measured_times
+from counterpoint.pgle.profiles import Profile, read_profile, write_profile
+from counterpoint.pgle.proving import Complaint, ModuleUse, Use, heaviest
 from counterpoint.runs import Rank, Run
-from counterpoint.runs.score import INDIFFERENT, RUNS_DIFFER, Score, score, student
-from counterpoint.timeline.model import Timeline
+from counterpoint.runs.scores import INDIFFERENT, RUNS_DIFFER, Score, score, student
+from counterpoint.timeline import Timeline
 from counterpoint.workflow.feedback.task import NO_CACHE, Say, Task, carry_out
 
 

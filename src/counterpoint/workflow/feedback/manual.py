@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from counterpoint.core.errors import InputError, UsageError
+from counterpoint.core import InputError, UsageError
 from counterpoint.flags import Settings
-from counterpoint.flags.platform import PROFILE
-from counterpoint.pgle.files import read_profile
-from counterpoint.pgle.make import MEDIAN
-from counterpoint.timeline.read import read
+from counterpoint.flags.versions import PROFILE
+from counterpoint.pgle.profiles import MEDIAN, read_profile
+from counterpoint.timeline import read
 from counterpoint.workflow.feedback.feedback import (
     Feedback,
     feed_back,

@@ -9,22 +9,22 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from counterpoint.capture.launch import launch
-from counterpoint.capture.request import (
+from counterpoint.capture import (
     Interpreter,
     Request,
     Window,
     find_interpreter,
     is_python,
+    launch,
     shows_gpu,
 )
-from counterpoint.core.documents import beside
-from counterpoint.core.errors import InputError, UsageError
-from counterpoint.flags import Settings, inherited_settings, render_xla_flags
-from counterpoint.flags.platform import LHS, PROFILE, false_is_obeyed
-from counterpoint.flags.rendering import quoted
-from counterpoint.pgle.contention import Conflict, conflicts, processes_here
-from counterpoint.pgle.proof import LOUD
+from counterpoint.core import InputError, UsageError, beside
+from counterpoint.flags import Settings, inherited_settings
+from counterpoint.flags.forms import quoted
+from counterpoint.flags.text import render_xla_flags
+from counterpoint.flags.versions import LHS, PROFILE, false_is_obeyed
+from counterpoint.pgle.making import Conflict, conflicts, processes_here
+from counterpoint.pgle.proving import LOUD
 from counterpoint.runs import OutcomeKind, Run
 
 Say: TypeAlias = Callable[[str], None]

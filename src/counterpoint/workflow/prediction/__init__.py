@@ -1,1 +1,17 @@
 """`predict`: compile for devices that are not here, price, simulate, compare and rank."""
+
+from counterpoint.workflow.forecast.prediction import Forecast as Forecast
+from counterpoint.workflow.forecast.prediction import Prediction as Prediction
+from counterpoint.workflow.forecast.prediction import Standing as Standing
+from counterpoint.workflow.forecast.ranking import INDIFFERENCE as INDIFFERENCE
+from counterpoint.workflow.forecast.ranking import Reaching as Reaching
+from counterpoint.workflow.forecast.ranking import difference as difference
+from counterpoint.workflow.forecast.ranking import simplest as simplest
+from counterpoint.workflow.forecast.unknown_flags import Question as Question
+from counterpoint.workflow.forecast.unknown_flags import Say as Say
+from counterpoint.workflow.prediction.against import Against as Against
+from counterpoint.workflow.prediction.gain import Gain as Gain
+from counterpoint.workflow.prediction.gain import check_gain_place as check_gain_place
+from counterpoint.workflow.prediction.predict import check_devices as check_devices
+from counterpoint.workflow.prediction.predict import predict as predict
+from counterpoint.workflow.prediction.predict import require_target as require_target

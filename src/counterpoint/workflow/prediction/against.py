@@ -14,26 +14,20 @@ from typing import Final
 
 import polars as pl
 
-from counterpoint.core.basis import Basis, Unknown
-from counterpoint.core.errors import InputError
-from counterpoint.diagnose.selection import select
+from counterpoint.core import Basis, InputError, Unknown
+from counterpoint.diagnose import select
 from counterpoint.hardware import Target
-from counterpoint.hardware.target_file import other_devices
-from counterpoint.hlo import (
-    Instruction,
-    Program,
-    StableKey,
-    category,
-    collective,
-    launched,
-    provenance,
-    stable_key,
-)
-from counterpoint.pgle.needed import asked_name, cost_name
-from counterpoint.pgle.samples import measured_times
-from counterpoint.runs.read import read
-from counterpoint.timeline.model import Timeline
-from counterpoint.workflow.prediction.prediction import Forecast
+from counterpoint.hardware.targets import other_devices
+from counterpoint.hlo import Instruction, Program
+from counterpoint.hlo.collectives import collective
+from counterpoint.hlo.model import launched
+from counterpoint.hlo.origin import StableKey, provenance, stable_key
+from counterpoint.hlo.work import category
+from counterpoint.pgle.lookups import asked_name, cost_name
+from counterpoint.pgle.making import measured_times
+from counterpoint.runs.timeline import read
+from counterpoint.timeline import Timeline
+from counterpoint.workflow.forecast.prediction import Forecast
 
 _FEW: Final = 0.5
 _MOST: Final = 0.95

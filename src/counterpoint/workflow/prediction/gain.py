@@ -17,23 +17,25 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from counterpoint.compile import Compiled, Workload, compile_workload
-from counterpoint.core.basis import Range
-from counterpoint.core.errors import CounterpointError, UsageError
-from counterpoint.cost.measured import WhatIf, parse_what_if
-from counterpoint.flags.platform import PROFILE, scheduler_on
-from counterpoint.hlo import Program, collective, is_done, launched, start_of
-from counterpoint.pgle.apply import weigh
-from counterpoint.pgle.files import check_place, write_profile
-from counterpoint.pgle.profile import Profile
-from counterpoint.pgle.proof import LOUD
-from counterpoint.workflow.prediction.forecast import Bench, asked, forecast
-from counterpoint.workflow.prediction.prediction import Answer, Forecast, Unanswered
-from counterpoint.workflow.prediction.ranking import difference, same_schedule
-from counterpoint.workflow.prediction.step_range import step_range
-from counterpoint.workflow.prediction.subject import Variant
-from counterpoint.workflow.prediction.synthetic_profile import synthetic_profile
-from counterpoint.workflow.prediction.unknown_flags import Question
+from counterpoint.compile import Compiled, compile_workload
+from counterpoint.compile.inputs import Workload
+from counterpoint.core import CounterpointError, Range, UsageError
+from counterpoint.cost import WhatIf, parse_what_if
+from counterpoint.flags.versions import PROFILE, scheduler_on
+from counterpoint.hlo import Program
+from counterpoint.hlo.collectives import collective
+from counterpoint.hlo.model import launched
+from counterpoint.hlo.schedule import is_done, start_of
+from counterpoint.pgle.applying import weigh
+from counterpoint.pgle.profiles import Profile, check_place, write_profile
+from counterpoint.pgle.proving import LOUD
+from counterpoint.workflow.forecast.forecast import Bench, asked, forecast
+from counterpoint.workflow.forecast.prediction import Answer, Forecast, Unanswered
+from counterpoint.workflow.forecast.ranking import difference, same_schedule
+from counterpoint.workflow.forecast.step_range import step_range
+from counterpoint.workflow.forecast.synthetic_profile import synthetic_profile
+from counterpoint.workflow.forecast.unknown_flags import Question
+from counterpoint.workflow.subject.subject import Variant
 
 # As latency_hiding_scheduler.cc of XLA logs it.
 _CROWDED: Final = re.compile(

@@ -15,33 +15,32 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, cast
 
-from counterpoint.compile import Workload, own_target, parse_target
-from counterpoint.core.errors import UsageError
-from counterpoint.cost import Source
-from counterpoint.cost.scalars import default_scalars, read_scalars
-from counterpoint.diagnose.explain import explain
+from counterpoint.compile.inputs import Workload, own_target
+from counterpoint.core import UsageError
+from counterpoint.cost import Source, default_scalars, read_scalars
+from counterpoint.diagnose import explain
 from counterpoint.flags import Settings
 from counterpoint.hardware import Target
-from counterpoint.hardware.target_text import sized
+from counterpoint.hardware.targets import parse_target, sized
 from counterpoint.hlo import Program
 from counterpoint.simulate import Jitter, Simulation
-from counterpoint.workflow.prediction.against import compare, read_measurement
-from counterpoint.workflow.prediction.forecast import Bench, Made, Work, forecasts
-from counterpoint.workflow.prediction.gain import Gain, answers, gain, read_questions
-from counterpoint.workflow.prediction.memory_fit import (
+from counterpoint.workflow.forecast.forecast import Bench, Made, Work, forecasts
+from counterpoint.workflow.forecast.memory_fit import (
     notes_on_tables,
     read_tables,
     warnings_on_tables,
 )
-from counterpoint.workflow.prediction.prediction import Answer, Forecast, Prediction, Unanswered
-from counterpoint.workflow.prediction.subject import (
+from counterpoint.workflow.forecast.prediction import Answer, Forecast, Prediction, Unanswered
+from counterpoint.workflow.forecast.unknown_flags import Question, Say
+from counterpoint.workflow.prediction.against import compare, read_measurement
+from counterpoint.workflow.prediction.gain import Gain, answers, gain, read_questions
+from counterpoint.workflow.subject.subject import (
     Subject,
     Variant,
     find_subject,
     is_function,
     lower_subject,
 )
-from counterpoint.workflow.prediction.unknown_flags import Question, Say
 
 _CALL: Final = 'counterpoint.predict(workload, target="8xH100")'
 _WORKLOADS: Final = (Workload, Program, Subject, Path, str)

@@ -1,0 +1,6 @@
+"""The ranks that this process is to start: those of a launcher around it, or its own."""
+
+from counterpoint.capture.ranks.world import Seat as Seat
+from counterpoint.capture.ranks.world import World as World
+from counterpoint.capture.ranks.world import count_gpus as count_gpus
+from counterpoint.capture.ranks.world import find_world as find_world

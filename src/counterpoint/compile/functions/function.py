@@ -1,0 +1,240 @@
+"""`program`: a function and the shapes of its arguments as a Workload, lowered in this process.
+
+    params = jax.eval_shape(init, key)      # or jax.ShapeDtypeStruct, with shardings
+    workload = counterpoint.program(train_step, params, batch)
+
+Nothing is computed, and no GPU is needed: the function is lowered for CUDA on whatever devices or
+abstract mesh its shardings name. How many devices that are is part of the program.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import math
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from counterpoint.compile.inputs.artifacts import counts
+from counterpoint.compile.inputs.workload import Workload, load_workload
+from counterpoint.compile.installed import require_compiler
+from counterpoint.compile.workers.child import Form
+from counterpoint.core import CounterpointError, InputError, UsageError
+
+# JAX is imported when it is called, and is not there for everybody.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportMissingTypeStubs=false
+
+
+Argument: TypeAlias = Any  # a tree of jax.ShapeDtypeStruct, of arrays, or of Python numbers
+Traced: TypeAlias = Any
+Lowered: TypeAlias = Any
+
+_CUDA: Final = ("cuda",)
+_NO_ARRAY: Final = "as an abstract array"
+_CUSTOM: Final = "CustomSPMDPartitioning"
+
+
+def program(fn: Callable[..., object], *args: Argument, **kwargs: Argument) -> Workload:
+    """The function as a Workload, lowered for CUDA with these arguments.
+
+    `fn` is jitted, or will be. Of arguments only shapes, types and shardings count: they are trees
+    of `jax.ShapeDtypeStruct` or of arrays.
+    """
+    if not callable(fn):
+        raise UsageError(
+            f"counterpoint.program takes a function, not {type(fn).__name__}",
+            next="counterpoint.program(train_step, state, batch)",
+        )
+    jax = _jax()
+    jitted: Any = fn if hasattr(fn, "trace") and hasattr(fn, "lower") else jax.jit(fn)
+    _check_arguments(fn, args, kwargs)
+    lowered = _lowered(_traced(jitted, args, kwargs))
+    module = lowered.compiler_ir("stablehlo")
+    text: str = module.operation.get_asm(enable_debug_info=True)
+    name = str(module.operation.attributes["sym_name"]).strip('"')
+    if _CUSTOM in text:
+        raise _custom(name)
+    data = text.encode()
+    return Workload(
+        name=name,
+        form=Form.MLIR,
+        program=data,
+        origin=f"{name}, lowered for {math.prod(counts(data))} devices",
+    )
+
+
+def _traced(
+    jitted: Any,  # noqa: ANN401  of jax.jit
+    args: tuple[Argument, ...],
+    kwargs: Mapping[str, Argument],
+) -> Traced:
+    """What the function itself raises stays its own error, with its traceback."""
+    try:
+        return jitted.trace(*args, **kwargs)
+    except TypeError as error:
+        if _NO_ARRAY not in str(error):
+            raise
+        raise UsageError(
+            "counterpoint.program was given an argument that is no array and no shape",
+            why=str(error).partition("\n")[0],
+            next="jax.ShapeDtypeStruct((8, 8), jnp.float32) is a shape; or name it in the"
+            " static_argnums of the function's jax.jit",
+        ) from None
+
+
+def _check_arguments(
+    fn: Callable[..., object], args: tuple[Argument, ...], kwargs: Mapping[str, Argument]
+) -> None:
+    """What does not fit the function's own signature; the rest is between it and JAX."""
+    name: str = getattr(fn, "__name__", type(fn).__name__)
+    try:
+        signature = inspect.signature(fn)
+    except (TypeError, ValueError):  # of a class in C
+        return
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise UsageError(
+            f"counterpoint.program({name}, ...): {error}",
+            why=f"it is lowered for the shapes of its arguments: {name}{signature}",
+            next=f"counterpoint.program({name}, {', '.join(signature.parameters)}), each a tree of"
+            " jax.ShapeDtypeStruct or of arrays",
+        ) from None
+
+
+def _jax() -> Any:  # noqa: ANN401  the module
+    try:
+        import jax
+    except ModuleNotFoundError as missing:
+        raise UsageError(
+            "counterpoint.program needs JAX, and it is not installed",
+            why=str(missing),
+            next="pip install 'counterpoint[compiler]'",
+        ) from None
+    return jax
+
+
+def _lowered(traced: Traced) -> Lowered:
+    """For CUDA; for the platform that is there where a rule can't without its device."""
+    try:
+        return traced.lower(lowering_platforms=_CUDA)
+    except (RuntimeError, NotImplementedError, KeyError) as first:
+        try:
+            return traced.lower()
+        except Exception:  # noqa: BLE001  whatever: the first says more
+            raise first from None
+
+
+def _custom(name: str) -> InputError:
+    return InputError(
+        f"{name} holds a custom_partitioning, which is Python code and can't leave this process",
+        why="attention of cuDNN under plain jit is one, and so are some kernels of libraries",
+        next="call that function within jax.shard_map, or predict from the run's XLA dump",
+    )
+
+
+OUTCOME: Final = "function.json"
+_PLACE: Final = re.compile(r"(?P<home>[^:]+\.py|[A-Za-z_][\w.]*):(?P<name>[A-Za-z_]\w*)")
+_LINES: Final = 16
+_UNEVEN: Final = re.compile(
+    r"array axis (?P<axis>\d+) is partitioned (?P<parts>\d+) times, but the dimension size is"
+    r" (?P<size>\d+) \(full shape: (?P<shape>\([\d, ]+\))"
+)
+_FAILED: Final = 3
+
+
+def names_function(text: str) -> bool:
+    """Whether this is `file.py:function` or `package.module:function`."""
+    return _PLACE.fullmatch(text) is not None and not Path(text).exists()
+
+
+def lower_function(
+    text: str, *, devices: int, directory: Path, timeout_s: float = 900.0
+) -> Workload:
+    """Call `file.py:function` with a number of devices, and lower what it returns."""
+    found = _PLACE.fullmatch(text)
+    if found is None:
+        raise UsageError(f"{text}: not a function of a file", next="file.py:make_step")
+    if devices < 1:
+        raise UsageError(f"--devices takes a number from 1 on, not {devices}")
+    home = found["home"]
+    if home.endswith(".py") and not Path(home).is_file():
+        raise UsageError(
+            f"{home}: there is no such file",
+            why=f"{text} is the function {found['name']} of it, and paths start at {Path.cwd()}",
+            next="counterpoint predict path/to/file.py:make_step --target 8xH100",
+        )
+    require_compiler()
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / OUTCOME).unlink(missing_ok=True)
+    worker = "counterpoint.compile.functions.function_worker"
+    command = [sys.executable, "-P", "-m", worker, str(directory)]
+    try:
+        done = subprocess.run(  # noqa: S603  our own module in our own interpreter
+            [*command, home, found["name"], str(devices)],
+            env=_environment(devices),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=timeout_s,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise InputError(
+            f"{text}({devices}) was not lowered within {timeout_s:g} s and was ended",
+            why="it should make shapes (jax.eval_shape, jax.ShapeDtypeStruct), not arrays",
+            next=f"--timeout {10 * timeout_s:g}",
+        ) from None
+    if done.returncode != 0:
+        raise _failure(text, devices, directory, done.stderr.decode(errors="replace"))
+    return load_workload(directory / _outcome(directory)["module"])
+
+
+def _environment(devices: int) -> dict[str, str]:
+    """As many CPU devices as asked for, whatever the caller has set."""
+    inherited = {
+        name: value for name, value in os.environ.items() if not name.startswith(("JAX_", "XLA_"))
+    }
+    return {
+        **inherited,
+        "JAX_PLATFORMS": "cpu",
+        "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}",
+        "JAX_ENABLE_COMPILATION_CACHE": "false",
+        "JAX_TRACEBACK_FILTERING": "quiet_remove_frames",
+    }
+
+
+def _outcome(directory: Path) -> dict[str, str]:
+    try:
+        told: dict[str, str] = json.loads((directory / OUTCOME).read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return {}
+    return told
+
+
+def _failure(text: str, devices: int, directory: Path, errors: str) -> CounterpointError:
+    told = _outcome(directory)
+    if "what" in told:
+        kind = UsageError if told["kind"] == "usage" else InputError
+        return kind(
+            f"{text}: {told['what']}", why=told.get("why") or None, next=told.get("next") or None
+        )
+    uneven = _UNEVEN.search(errors)
+    if uneven is not None:
+        return InputError(
+            f"{text}({devices}): {uneven['size']} does not divide by {uneven['parts']}",
+            why=f"axis {uneven['axis']} of an array {uneven['shape']} is to lie on"
+            f" {uneven['parts']} devices, and JAX wants even shards",
+            next="devices that divide it (--target, --devices), or another mesh",
+        )
+    lines = [line for line in errors.splitlines() if line.strip()][-_LINES:]
+    return InputError(
+        f"{text}({devices}) failed",
+        why="\n       ".join(lines) or "it printed nothing",
+        next="call it in a Python of your own, with JAX_PLATFORMS=cpu",
+    )

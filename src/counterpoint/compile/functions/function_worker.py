@@ -1,0 +1,155 @@
+"""The child that calls a user's function: `python -m ...compile.inputs.function_worker ...`.
+
+Its arguments are the directory for what comes of it, the file or module, the function's name and
+the number of devices. Errors of the user's code go to stderr as Python says them, without ours.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import json
+import sys
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Final, TypeAlias, cast
+
+from counterpoint.compile.functions.function import OUTCOME, program
+from counterpoint.compile.inputs.workload import Workload
+from counterpoint.core import CounterpointError, UsageError
+
+Made: TypeAlias = Any  # what the user's function returns
+
+_EXAMPLE: Final = "return step, (state, batch)"
+
+
+def main(directory: Path, home: str, name: str, devices: int) -> int:
+    """Lower what the function returns, and write it down."""
+    try:
+        workload = _workload(_called(_found(home, name), devices))
+        module = directory / f"jax_ir0001_{workload.name}_compile.mlir"
+        module.write_bytes(workload.program)
+        _tell(directory, {"module": module.name})
+    except CounterpointError as error:
+        kind = "usage" if isinstance(error, UsageError) else "input"
+        told = {"what": error.what, "why": error.why or "", "next": error.next or ""}
+        _tell(directory, {**told, "kind": kind})
+        return error.exit_code
+    except Exception as error:  # noqa: BLE001  the user's code
+        if isinstance(error, ValueError) and (place := _raised_at(error, home)):
+            _tell(directory, {"what": str(error), "why": place, "kind": "input"})
+        else:
+            _show(error)
+        return 1
+    return 0
+
+
+def _found(home: str, name: str) -> Callable[..., Made]:
+    module = _module(home)
+    found = getattr(module, name, None)
+    if callable(found):
+        return cast("Callable[..., Made]", found)
+    own = getattr(module, "__name__", None)  # what it imports is not its own
+    functions = [
+        it
+        for it, value in vars(module).items()
+        if inspect.isfunction(value) and value.__module__ == own
+    ]
+    raise UsageError(
+        f"it has no function {name}",
+        why=f"it has {', '.join(functions[:8])}" if functions else "it has no functions at all",
+        next=f"name one that makes a step, as in {home}:{_nearest(name, functions)}",
+    )
+
+
+def _nearest(name: str, functions: Sequence[str]) -> str:
+    own = [it for it in functions if not it.startswith("_")]
+    return next(iter([*get_close_matches(name, own, 1), *own]), "make_step")
+
+
+def _module(home: str) -> object:
+    if not home.endswith(".py"):
+        sys.path.insert(0, str(Path.cwd()))
+        return _imported(home)
+    path = Path(home).resolve()
+    sys.path.insert(0, str(path.parent))
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise UsageError(f"{home} can't be loaded as Python")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _imported(home: str) -> object:
+    """A module by its name; what is missing within it is its own error."""
+    try:
+        return importlib.import_module(home)
+    except ModuleNotFoundError as missing:
+        if missing.name is None or not f"{home}.".startswith(f"{missing.name}."):
+            raise
+        raise UsageError(
+            f"there is no module {missing.name}",
+            why=f"it was looked for in {Path.cwd()} and where {sys.executable} has its packages",
+            next="file.py:make_step, or the name of a module that this Python can import",
+        ) from None
+
+
+def _called(make: Callable[..., Made], devices: int) -> Made:
+    """The number goes to the first parameter, or to the one called `devices`."""
+    parameters = inspect.signature(make).parameters
+    if "devices" in parameters:
+        return make(devices=devices)
+    if not parameters:
+        return make()
+    return make(devices)
+
+
+def _workload(made: Made) -> Workload:
+    if isinstance(made, Workload):
+        return made
+    parts: list[Any] = list(cast("tuple[Any, ...]", made)) if isinstance(made, tuple) else []
+    if not 2 <= len(parts) <= 3 or not callable(parts[0]):
+        raise UsageError(
+            f"it returns {type(cast('object', made)).__name__}, and no function with its arguments",
+            next=_EXAMPLE,
+        )
+    fn, args, *rest = parts
+    if not isinstance(args, (tuple, list)):
+        raise UsageError(
+            f"the arguments it returns are {type(args).__name__}, not a tuple", next=_EXAMPLE
+        )
+    named: Mapping[str, Any] = rest[0] if rest else {}
+    return program(fn, *cast("Sequence[Any]", args), **named)
+
+
+def _tell(directory: Path, told: dict[str, str]) -> None:
+    (directory / OUTCOME).write_text(json.dumps(told), encoding="utf-8")
+
+
+def _raised_at(error: ValueError, home: str) -> str | None:
+    """Where their own file refuses a value in words: these say all that a traceback would."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    if not (home.endswith(".py") and Path(last.filename) == Path(home).resolve()):
+        return None
+    refuses = (last.line or "").startswith("raise ")
+    return f"{home}:{last.lineno} refuses it in {last.name}" if refuses and str(error) else None
+
+
+def _show(error: BaseException) -> None:
+    """As Python does, from the user's first line on."""
+    trace = error.__traceback__
+    error.__notes__ = [it for it in getattr(error, "__notes__", ()) if "JAX has removed" not in it]
+    while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
+        trace = trace.tb_next
+    traceback.print_exception(type(error), error, trace, chain=False)
+
+
+if __name__ == "__main__":
+    _directory, _home, _name, _devices = sys.argv[1:]
+    sys.argv = [_home]  # what their file reads of its command line is not ours
+    sys.exit(main(Path(_directory), _home, _name, int(_devices)))

@@ -1,0 +1,301 @@
+"""Files that a compiler or JAX left behind, in a directory or a zip."""
+
+from __future__ import annotations
+
+import bz2
+import functools
+import gzip
+import lzma
+import math
+import re
+import subprocess
+import sys
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from counterpoint.compile.workers.child import Form
+from counterpoint.core import InputError, UsageError
+from counterpoint.hlo import Program, read_program
+from counterpoint.hlo.work import flops
+
+_UNPACK: Final[Mapping[bytes, Callable[[bytes], bytes]]] = {
+    b"\xfd7zXZ\x00": lzma.decompress,
+    b"\x1f\x8b": gzip.decompress,
+    b"BZh": bz2.decompress,
+}
+_PACKED: Final = re.compile(r"\.(xz|gz|bz2)$")
+_IS_FILE: Final = re.compile(r"\.(pb|pbtxt|mlir|debug_options)(\.xz)?$")
+_DAMAGE: Final = (
+    OSError, EOFError, ValueError, RuntimeError, MemoryError, NotImplementedError,
+    lzma.LZMAError, zlib.error, zipfile.BadZipFile,
+)  # fmt: skip
+_LOWERED: Final = "module.mlir"
+_LARGEST: Final = 1 << 31
+_DEPTH: Final = 4
+"""RUN/rank0/xla/FILE: deeper lies nothing that is looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Paper:
+    """One file: `name` is without the ending of a packer, `place` says where it lies.
+
+    XLA dumps what it was given as `module_0014.jit_step/module.mlir`: there the directory is part
+    of the name.
+    """
+
+    name: str
+    place: str
+    size: int
+    _load: Callable[[], bytes] = field(repr=False)
+
+    def read(self) -> bytes:
+        """The content, unpacked."""
+        try:
+            data = self._load()
+            for magic, unpack in _UNPACK.items():
+                if data.startswith(magic):
+                    return unpack(data)
+        except _DAMAGE as error:
+            raise InputError(
+                f"{self.place} can't be read",
+                why=str(error) or type(error).__name__,
+                next="copy it again from where it was made",
+            ) from None
+        return data
+
+
+def papers(path: Path) -> list[Paper]:
+    """The file at a path, or all files in the directory or zip there."""
+    try:
+        if path.is_dir():
+            return list(_in_directory(path))
+        if zipfile.is_zipfile(path):
+            return _in_zip(path)
+        return [_on_disk(path)]
+    except _DAMAGE as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError(f"{path} can't be read", why=reason, next="check the path") from None
+
+
+def _in_directory(directory: Path, depth: int = _DEPTH) -> Iterator[Paper]:
+    for entry in sorted(directory.iterdir()):
+        if entry.is_file():
+            yield _on_disk(entry)
+        elif depth > 1 and entry.is_dir() and not entry.name.startswith("."):
+            yield from _in_directory(entry, depth - 1)
+
+
+def _on_disk(path: Path) -> Paper:
+    name = _plain(path.name)
+    whole = f"{path.parent.name}/{name}" if name == _LOWERED else name
+    return Paper(whole, str(path), path.stat().st_size, path.read_bytes)
+
+
+def _in_zip(path: Path) -> list[Paper]:
+    with zipfile.ZipFile(path) as archive:
+        members = [member for member in archive.infolist() if not member.is_dir()]
+    return [
+        Paper(
+            _member_name(member.filename),
+            f"{path}/{member.filename}",
+            member.file_size,
+            partial(_member, path, member.filename),
+        )
+        for member in members
+    ]
+
+
+def _member(path: Path, name: str) -> bytes:
+    with zipfile.ZipFile(path) as archive:
+        if archive.getinfo(name).file_size > _LARGEST:
+            raise ValueError("it claims to unpack to more than 2 GiB")
+        return archive.read(name)
+
+
+def _member_name(member: str) -> str:
+    """In a bundle of several ranks, files that differ lie in a directory of the file's name."""
+    parts = PurePosixPath(member).parts
+    return next(map(_plain, filter(_IS_FILE.search, parts)), _plain(parts[-1]))
+
+
+def _plain(name: str) -> str:
+    return _PACKED.sub("", name)
+
+
+BYTECODE: Final = b"ML\xefR"
+_TIMEOUT_S: Final = 300
+_CHILD: Final = """
+import sys
+from pathlib import Path
+try:
+    from jax._src.interpreters import mlir
+    from jaxlib.mlir import ir
+    from jaxlib.mlir.dialects import stablehlo
+except ModuleNotFoundError as missing:
+    sys.exit(f"{missing}\\n\\n")
+given, out = map(Path, sys.argv[1:])
+data = given.read_bytes()
+with mlir.make_ir_context() as context:
+    try:
+        module = ir.Module.parse(data)
+        portable = any("vhlo" in it.operation.name for it in module.body.operations)
+    except Exception as error:
+        portable, first = True, error
+    if portable:
+        module = stablehlo.deserialize_portable_artifact(context, data)
+    out.write_text(module.operation.get_asm(enable_debug_info=True))
+"""
+
+
+@functools.lru_cache(maxsize=4)
+def as_text(data: bytes, place: str) -> bytes:
+    """The module as text; what is no bytecode comes back as it is."""
+    if not data.startswith(BYTECODE):
+        return data
+    with tempfile.TemporaryDirectory(prefix="counterpoint-bytecode-") as scratch:
+        given, out = Path(scratch) / "module.mlirbc", Path(scratch) / "module.mlir"
+        given.write_bytes(data)
+        done = subprocess.run(  # noqa: S603  our own words in our own interpreter
+            [sys.executable, "-P", "-c", _CHILD, str(given), str(out)],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_TIMEOUT_S,
+            check=False,
+        )
+        if done.returncode == 0:
+            return out.read_bytes()
+    lines = [it for it in done.stderr.decode(errors="replace").splitlines() if it.strip()]
+    last = lines[-1] if lines else f"its reader died ({done.returncode})"
+    if "No module named" in last:
+        raise UsageError(
+            f"{place} is bytecode, and only JAX reads it, which is not installed",
+            why=last,
+            next=f"{sys.executable} -m pip install 'counterpoint[compiler]'",
+        )
+    raise InputError(
+        f"{place}: bytecode that this jaxlib can't read",
+        why=last[:300],
+        next="give StableHLO that this or an older jaxlib wrote, or its text",
+    )
+
+
+_CANDIDATES_LOWERED: Final = (
+    re.compile(r"jax_ir\d+_(?P<name>.+)_compile\.mlir"),  # JAX_DUMP_IR_TO
+    re.compile(r"(?P<stem>module_\d+\.(?P<name>.+))/module\.mlir"),  # --xla_dump_to, since 0.9
+    re.compile(r"(?!module_\d)(?!jax_ir\d)(?P<name>.+)\.(?:mlir|mlirbc|stablehlo)"),
+)
+_DUMPED: Final = re.compile(r"(module_\d+\.(.+?)(?:\.\d+)?)\.before_optimizations\.(hlo\.pb|txt)$")
+_SCHEDULED: Final = re.compile(r"after_optimizations\.(hlo\.pb|txt)$")
+_SYMBOL: Final = re.compile(rb'(?m)^\s*(?:builtin\.)?module @"?([\w.$<>-]+)"?')
+_COUNT: Final = re.compile(rb"mhlo\.num_(replicas|partitions) = (\d+)")
+_HEAD: Final = 1 << 20
+_DOT: Final = re.compile(
+    rb"stablehlo\.(?:dot_general|convolution)\b[^\n]*: \(tensor<([\dx]*)[a-z]\w*>, "
+    rb"tensor<([\dx]*)[a-z]\w*>\) -> tensor<([\dx]*)[a-z]\w*>"
+)
+_WORK: Final = ("dot", "convolution", "custom-call")
+_SMALL: Final = 0.02  # of the largest: too small to be the step, so its FLOPs are not counted
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A module that may be the step. `stem` is what the files of one compile begin with."""
+
+    name: str
+    form: Form
+    paper: Paper
+    stem: str = ""
+
+
+def candidates(found: Iterable[Paper]) -> list[Candidate]:
+    """The modules among these files, as they were before XLA's passes."""
+    papers = list(found)
+    lowered = [candidate for paper in papers if (candidate := _lowered(paper))]
+    return lowered or [candidate for paper in papers if (candidate := _dumped(paper))]
+
+
+def scheduled(found: Iterable[Paper]) -> list[str]:
+    """Places of modules that XLA is through with, which can't be compiled again."""
+    return [paper.place for paper in found if is_scheduled(paper)]
+
+
+def is_scheduled(paper: Paper) -> bool:
+    """Whether XLA is through with it, by its name."""
+    return _SCHEDULED.search(paper.name) is not None
+
+
+def ranked(found: Iterable[Candidate]) -> list[Candidate]:
+    """The largest by FLOPs first, then by size; of several compiles of a module the largest."""
+    found = list(found)
+    largest = max((it.paper.size for it in found), default=0)
+    weigh: Callable[[Candidate], tuple[float, int]] = partial(_weight, largest)
+    best: dict[str, Candidate] = {}
+    for candidate in sorted(found, key=weigh, reverse=True):
+        best.setdefault(candidate.name, candidate)
+    return list(best.values())
+
+
+def _lowered(paper: Paper) -> Candidate | None:
+    for pattern in _CANDIDATES_LOWERED:
+        if found := pattern.fullmatch(paper.name):
+            parts = found.groupdict()
+            return Candidate(parts["name"], Form.MLIR, paper, parts.get("stem") or "")
+    return None
+
+
+def _dumped(paper: Paper) -> Candidate | None:
+    found = _DUMPED.fullmatch(paper.name)
+    if found is None:
+        return None
+    form = Form.HLO_TEXT if found[3] == "txt" else Form.HLO_PROTO
+    return Candidate(found[2], form, paper, found[1])
+
+
+def _weight(largest: int, candidate: Candidate) -> tuple[float, int]:
+    size = candidate.paper.size
+    if size < _SMALL * largest:
+        return 0.0, size
+    try:
+        if candidate.form is Form.MLIR:
+            return lowered_flops(as_text(candidate.paper.read(), candidate.paper.place)), size
+        return hlo_flops(read_program(candidate.paper.read())), size
+    except (InputError, UsageError):
+        return 0.0, size  # said when it is chosen
+
+
+def lowered_flops(data: bytes) -> float:
+    """About the FLOPs of a module in StableHLO text, each loop counted once; 0 of bytecode.
+
+    M*K, K*N and M*N are what the text has; the root of their product is M*N*K.
+    """
+    total = 0.0
+    for found in _DOT.finditer(data):
+        total += 2 * math.sqrt(math.prod(_elements(part) for part in found.groups()))
+    return total
+
+
+def _elements(shape: bytes) -> int:
+    return math.prod(int(size) for size in shape.split(b"x") if size)
+
+
+def hlo_flops(program: Program) -> float:
+    """The FLOPs of what computes in a module, each loop counted once."""
+    return sum(flops(program, it) or 0.0 for it in program.instructions if it.opcode in _WORK)
+
+
+def counts(data: bytes) -> tuple[int, int]:
+    """Replicas and partitions of a module in StableHLO text; 1 where it does not say."""
+    found = dict(_COUNT.findall(data[:_HEAD]))
+    return int(found.get(b"replicas", 1)), int(found.get(b"partitions", 1))
+
+
+def symbol(data: bytes) -> str | None:
+    """The name that a module in StableHLO text gives itself."""
+    found = _SYMBOL.search(data[:_HEAD])
+    return found[1].decode() if found else None

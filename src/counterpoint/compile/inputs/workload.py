@@ -1,0 +1,382 @@
+"""Workload: a module as it was before XLA's passes, and where it came from."""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from counterpoint.compile.inputs.artifacts import (
+    BYTECODE,
+    Candidate,
+    Paper,
+    as_text,
+    candidates,
+    counts,
+    hlo_flops,
+    is_scheduled,
+    papers,
+    ranked,
+    symbol,
+)
+from counterpoint.compile.inputs.artifacts import scheduled as scheduled_places
+from counterpoint.compile.workers.child import Form
+from counterpoint.core import InputError, UsageError
+from counterpoint.hardware import Target, find_described
+from counterpoint.hardware.targets import even_hosts
+from counterpoint.hlo import Program, module_bytes, read_program
+from counterpoint.runs import is_run, read_run
+from counterpoint.runs.reports import parse_debug_options
+
+_OTHERS: Final = ("xla_dump", "xla_cpu", "xla_force_host", "xla_llvm")
+_PLACES: Final = frozenset(
+    {
+        "xla_gpu_cuda_data_dir",
+        "xla_gpu_dump_autotune_results_to",
+        "xla_gpu_dump_autotuned_gemm_fusions",
+        "xla_gpu_kernel_cache_file",
+        "xla_gpu_load_autotune_results_from",
+        "xla_gpu_per_fusion_autotune_cache_dir",
+        "xla_gpu_pgle_profile_file_or_directory_path",
+    }
+)
+_IN_HEAD: Final = re.compile(r"(replica_count|num_partitions|is_scheduled)=(\w+)")
+_HLO_TEXT: Final = b"HloModule "
+_MANY: Final = 12
+_HELP: Final = (
+    "run the program with JAX_DUMP_IR_TO=ir (any JAX, also on CPU) and give ir, or keep the"
+    " *before_optimizations.hlo.pb of an XLA dump (--xla_dump_hlo_as_proto)"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """One module before XLA's passes."""
+
+    name: str
+    form: Form
+    program: bytes = field(repr=False)
+    origin: str  # the file it was read from
+    # Of an HLO proto; StableHLO carries them within.
+    replicas: int | None = None
+    partitions: int | None = None
+    # What a run on the device left beside it: XLA's description of the device, and the kernels that
+    # its autotuner chose.
+    config: str | None = field(default=None, repr=False)
+    autotuned: bytes | None = field(default=None, repr=False)
+    # Flags it was compiled with there, as far as they matter to a compile.
+    options: Mapping[str, str] = field(default_factory=dict[str, str])
+    others: tuple[str, ...] = ()  # modules of the same dump, the larger first
+    scheduled: tuple[Paper, ...] = field(default=(), repr=False)  # what became of it there
+
+    @property
+    def devices(self) -> int:
+        """How many devices it is made for; 1 where it does not say."""
+        if self.replicas is not None and self.partitions is not None:
+            return self.replicas * self.partitions
+        return math.prod(counts(self.program))
+
+
+def load_workload(
+    path: Path | str, module: str | None = None, *, option: str = "--module"
+) -> Workload:
+    """The step of a program: the module with the most FLOPs, or the one of that name.
+
+    `option` is how the user said the name.
+    """
+    path = Path(path)
+    found = papers_of(path)
+    wanted = None if module is None else _Wanted(module, option)
+    if len(found) == 1 and path.is_file():
+        return _single(found[0], wanted)
+    return _chosen(path, found, wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """A module's name, or a part of it, and the option that said it."""
+
+    name: str
+    option: str
+
+
+def papers_of(path: Path) -> list[Paper]:
+    """The files at a path; of a Run what its first rank left."""
+    return _of_run(path) if is_run(path) else papers(path)
+
+
+def _of_run(path: Path) -> list[Paper]:
+    """What the first rank left: the ranks of a run compile the same program."""
+    for rank in read_run(path).ranks:
+        files = [*rank.lowered, *rank.unoptimized]
+        if files:
+            beside = {file.parent for file in (*rank.unoptimized, *rank.hlo, *rank.debug_options)}
+            return [paper for file in files for paper in papers(file)] + [
+                paper for directory in beside for paper in papers(directory)
+            ]
+    return papers(path)
+
+
+def _single(paper: Paper, wanted: _Wanted | None) -> Workload:
+    data = as_text(paper.read(), paper.place)
+    if not data:
+        raise InputError(f"{paper.place}: empty, so there is no program in it", next=_HELP)
+    form = form_of(data)
+    if form is None:
+        raise InputError(f"{paper.place}: neither StableHLO nor an HLO module", next=_HELP)
+    name = (symbol(data) if form is Form.MLIR else None) or paper.name.partition(".")[0]
+    made = _workload(Candidate(name, form, paper), data)
+    if wanted is not None and wanted.name not in made.name:
+        told = f"{wanted.option} {wanted.name}"
+        raise UsageError(f"{told}: {paper.place} holds module {made.name} alone")
+    return made
+
+
+def form_of(data: bytes) -> Form | None:
+    """How a module is written down, by its content; None where it is none."""
+    if data.startswith(BYTECODE):
+        return Form.MLIR
+    head = data.lstrip()[:4096]
+    if head.startswith(_HLO_TEXT) or b"\n" + _HLO_TEXT in head:
+        return Form.HLO_TEXT
+    if symbol(data) is not None:
+        return Form.MLIR
+    # Text has no zero bytes, a proto has them soon.
+    return Form.HLO_PROTO if b"\x00" in head else None
+
+
+def _chosen(path: Path, found: list[Paper], wanted: _Wanted | None) -> Workload:
+    modules = ranked(candidates(found))
+    if not modules:
+        raise _nothing(path, found)
+    chosen = modules[0] if wanted is None else _named(path, modules, wanted)
+    beside = {paper.name: paper for paper in found}
+    return _workload(
+        chosen,
+        as_text(chosen.paper.read(), chosen.paper.place),
+        config=_companion(chosen, beside, "gpu_target_config.pbtxt"),
+        autotuned=_companion(chosen, beside, "autotune_results.pbtxt"),
+        options=_options(_companion(chosen, beside, "debug_options")),
+        others=tuple(it.name for it in modules if it is not chosen),
+        scheduled=tuple(it for it in found if _is_end_of(chosen, it)),
+    )
+
+
+def _is_end_of(chosen: Candidate, paper: Paper) -> bool:
+    """Whether this is the module after XLA's passes."""
+    if not paper.name.endswith("after_optimizations.hlo.pb"):
+        return False
+    if chosen.stem:
+        return paper.name.startswith(f"{chosen.stem}.")
+    return f".{chosen.name}." in paper.name
+
+
+def _named(path: Path, modules: list[Candidate], wanted: _Wanted) -> Candidate:
+    for matches in (
+        [it for it in modules if it.name == wanted.name],
+        [it for it in modules if wanted.name in it.name],
+    ):
+        if len(matches) == 1:
+            return matches[0]
+    names = [it.name for it in modules]
+    shown = ", ".join(names[:_MANY]) + (f" and {len(names) - _MANY} more" if names[_MANY:] else "")
+    raise UsageError(
+        f"{wanted.option} {wanted.name}: not one module of {path}",
+        why=f"it holds {shown}",
+        next=f"{wanted.option} {shlex.quote(names[0])}",
+    )
+
+
+def _companion(chosen: Candidate, beside: dict[str, Paper], kind: str) -> bytes | None:
+    """A file of the same compile; of StableHLO one of the same module."""
+    if chosen.stem:
+        paper = beside.get(f"{chosen.stem}.{kind}")
+    else:
+        ending = f".{chosen.name}.{kind}"
+        paper = next((it for name, it in beside.items() if name.endswith(ending)), None)
+    return paper.read() if paper else None
+
+
+def _options(reported: bytes | None) -> dict[str, str]:
+    """Flags of XLA:GPU's compiler among those a compiler reports, without paths of that machine."""
+    flags = parse_debug_options((reported or b"").decode(errors="replace"))
+    return {
+        name: value
+        for name, value in flags.items()
+        if not name.startswith(_OTHERS) and name not in _PLACES
+    }
+
+
+def _nothing(path: Path, found: list[Paper]) -> InputError:
+    places = scheduled_places(found)
+    if places:
+        return InputError(
+            f"{path}: only modules that are scheduled already, {places[0]} say",
+            why="XLA can't compile one of those again",
+            next=_HELP,
+        )
+    return InputError(f"{path}: no program to compile in it", next=_HELP)
+
+
+def _workload(
+    chosen: Candidate,
+    data: bytes,
+    config: bytes | None = None,
+    autotuned: bytes | None = None,
+    options: Mapping[str, str] | None = None,
+    others: tuple[str, ...] = (),
+    scheduled: tuple[Paper, ...] = (),
+) -> Workload:
+    head = _head(chosen, data)
+    return Workload(
+        name=head.name,
+        form=chosen.form,
+        program=module_bytes(data) if chosen.form is Form.HLO_PROTO else data,
+        origin=chosen.paper.place,
+        replicas=head.replicas,
+        partitions=head.partitions,
+        config=config.decode(errors="replace") if config else None,
+        autotuned=autotuned,
+        options=options or {},
+        others=others,
+        scheduled=scheduled,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Head:
+    """What has to be known of a module before it is compiled."""
+
+    name: str
+    replicas: int | None = None
+    partitions: int | None = None
+    is_scheduled: bool = False
+
+
+def _head(chosen: Candidate, data: bytes) -> _Head:
+    if chosen.form is Form.MLIR:
+        return _Head(chosen.name)
+    head = _head_of_text(data) if chosen.form is Form.HLO_TEXT else _head_of_proto(chosen, data)
+    if head.is_scheduled:
+        raise InputError(
+            f"{chosen.paper.place}: module {head.name} is scheduled already",
+            why="XLA can't compile it again; the schedule itself is what a profile would change",
+            next=_HELP,
+        )
+    return head
+
+
+def _head_of_text(data: bytes) -> _Head:
+    """The first line of a module; the rest is left to the compiler, whose syntax it is."""
+    line = data[data.index(_HLO_TEXT) :].partition(b"\n")[0].decode(errors="replace")
+    found = dict(_IN_HEAD.findall(line))
+    return _Head(
+        name=re.split(r"[,\s]", line.split(maxsplit=1)[1])[0],
+        replicas=int(found.get("replica_count", 1)),
+        partitions=int(found.get("num_partitions", 1)),
+        is_scheduled="is_scheduled" in found,
+    )
+
+
+def _head_of_proto(chosen: Candidate, data: bytes) -> _Head:
+    try:
+        program = read_program(data)
+    except InputError as error:
+        why = error.why or error.what
+        raise InputError(f"{chosen.paper.place}: no program", why=why, next=_HELP) from error
+    return _Head(program.name, program.num_replicas, program.num_partitions, program.is_scheduled)
+
+
+def own_programs(workload: Workload) -> Iterator[Program]:
+    """Each scheduled module that lies beside the workload; a damaged one is no evidence."""
+    for paper in workload.scheduled:
+        try:
+            yield read_program(paper.read())
+        except InputError:
+            continue
+
+
+_NAME: Final = re.compile(r'device_description_str: "([^"]*)"')
+_PLATFORM: Final = re.compile(r'platform_name: "([^"]*)"')
+
+
+def own_target(workload: Workload) -> Target | None:
+    """The Target of the run that dumped the program; None where it left no description of it."""
+    if workload.config is None:
+        return None
+    platform = _PLATFORM.search(workload.config)
+    if platform and platform[1].upper() != "CUDA":
+        raise UsageError(
+            f"{workload.origin} was compiled for {platform[1]}, and XLA's CUDA compiler is here",
+            next="--target 8xH100",
+        )
+    name = _NAME.search(workload.config)
+    described = name[1] if name else "GPU"
+    gpu = find_described(described)
+    chip = gpu.name if gpu else described
+    hosts, per_host = even_hosts(chip, workload.devices)  # a program does not tell
+    return Target(
+        gpu=chip,
+        gpus_per_host=per_host,
+        hosts=hosts,
+        config=workload.config,
+    )
+
+
+def load_scheduled(path: Path | str, module: str | None = None) -> Program | None:
+    """The scheduled module at a path that holds nothing to compile again; None where it does.
+
+    Of several the one with the most FLOPs, or the one of that name.
+    """
+    path = Path(path)
+    found = papers_of(path)
+    if len(found) == 1 and path.is_file():
+        return _finished_single(found[0])
+    papers = [paper for paper in found if is_scheduled(paper)]
+    if not papers or candidates(found):
+        return None
+    return _finished_chosen(path, [_with_text(paper.read()) for paper in _once(papers)], module)
+
+
+def _finished_single(paper: Paper) -> Program | None:
+    data = paper.read()
+    if form_of(data) not in (Form.HLO_PROTO, Form.HLO_TEXT):
+        return None
+    if form_of(data) is Form.HLO_TEXT and b"is_scheduled=true" not in data.partition(b"\n\n")[0]:
+        return None
+    program = _with_text(data)
+    return program if program.is_scheduled else None
+
+
+def _with_text(data: bytes) -> Program:
+    """With what it was read from: a prediction of it is kept with its program."""
+    return replace(read_program(data), written=data)
+
+
+def _once(papers: list[Paper]) -> list[Paper]:
+    """XLA dumps a module as text and as proto: the proto tells more."""
+    protos = [paper for paper in papers if paper.name.endswith(".pb")]
+    stems = {paper.name.removesuffix(".hlo.pb") for paper in protos}
+    return [*protos, *(it for it in papers if it.name.removesuffix(".txt") not in stems
+                       and not it.name.endswith(".pb"))]  # fmt: skip
+
+
+def _finished_chosen(path: Path, programs: list[Program], wanted: str | None) -> Program:
+    if wanted is None:
+        return max(programs, key=hlo_flops)
+    for matches in (
+        [it for it in programs if it.name == wanted],
+        [it for it in programs if wanted in it.name],
+    ):
+        if matches:
+            return max(matches, key=hlo_flops)
+    names = list(dict.fromkeys(it.name for it in programs))
+    raise UsageError(
+        f"{wanted}: no module of {path}",
+        why=f"it holds {', '.join(names[:_MANY])}",
+        next=f"name one of them: {names[0]}",
+    )

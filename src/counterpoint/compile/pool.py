@@ -1,0 +1,212 @@
+"""Many compiles at once, in worker processes: each comes back when it is through.
+
+A crash, a lack of memory or a time limit of one is an error of that one alone. Each worker has a
+bench of its own, and compiles one task after another there. One that is killed while others run may
+have fallen to their memory: it is tried again when nothing else runs.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from queue import Empty, SimpleQueue
+from threading import Thread
+from types import TracebackType
+from typing import Self, TypeAlias
+
+from counterpoint.compile.cache import fingerprint
+from counterpoint.compile.compiler import Compiled, compile_on, known
+from counterpoint.compile.failures import CompileKilled
+from counterpoint.compile.task import Task
+from counterpoint.compile.workers.bench import Bench, Stopped, usual_jobs
+from counterpoint.core import CounterpointError, UsageError
+
+Result: TypeAlias = Compiled | CounterpointError
+"""A compile, or why there is none: CompileFailed, or an option, program or target at fault."""
+
+
+class Crew:
+    """Threads that wait for a worker each."""
+
+    def __init__(self, jobs: int) -> None:
+        self._done: SimpleQueue[tuple[int, Result | BaseException]] = SimpleQueue()
+        self._waiting: SimpleQueue[tuple[int, Task] | None] = SimpleQueue()
+        self._benches = [Bench() for _ in range(jobs)]
+        self._threads = [
+            Thread(target=self._serve, args=(bench,), daemon=True) for bench in self._benches
+        ]
+
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def ask(self, number: int, task: Task) -> None:
+        """Have it compiled, after those that were asked for before."""
+        self._waiting.put((number, task))
+
+    def no_more(self) -> None:
+        """Nothing comes behind: let each worker go as soon as nothing is left for it."""
+        for _ in self._threads:
+            self._waiting.put(None)
+
+    def take(self, timeout_s: float | None = None) -> tuple[int, Result]:
+        """The next one that got through; raises queue.Empty when the time is over."""
+        number, result = self._done.get(timeout=timeout_s)
+        if not isinstance(result, (Compiled, CounterpointError)):
+            raise result
+        return number, result
+
+    def stop(self) -> None:
+        """End all workers, and leave nothing."""
+        for bench in self._benches:
+            bench.stop()
+        self.no_more()
+        for thread in self._threads:
+            if thread.ident is not None:  # it was started
+                thread.join()
+
+    def _serve(self, bench: Bench) -> None:
+        number = -1
+        try:
+            with bench:
+                while (asked := self._waiting.get()) is not None:
+                    number, task = asked
+                    self._done.put((number, self._result(bench, task)))
+        except Stopped:
+            return
+        except BaseException as error:  # noqa: BLE001  a programmer's, raised where it is seen
+            self._done.put((number, error))
+
+    def _result(self, bench: Bench, task: Task) -> Result:
+        try:
+            return known(task) or compile_on(bench, task)
+        except CounterpointError as error:
+            return error
+
+
+def compile_all(
+    tasks: Sequence[Task],
+    jobs: int | None = None,
+    say: Callable[[str], None] = lambda _: None,
+) -> Iterator[tuple[int, Result]]:
+    """Each task's number and result, in the order in which they get through.
+
+    `jobs` workers run at once; None: as many as cores and memory allow. `say` hears of progress.
+    Whoever stops listening (a break, Ctrl-C) ends all workers. Equal tasks are compiled once.
+    """
+    return _spread(list(tasks), _jobs(jobs), say)
+
+
+class Pool:
+    """Compiles that are asked for one after another: its workers stay until it is closed.
+
+    For whoever learns from one result what to compile next, and would else pay for the start of
+    Python and JAX again and again. Use it in one thread.
+    """
+
+    def __init__(self, jobs: int | None = None) -> None:
+        self.jobs = _jobs(jobs)
+        self._crew = Crew(self.jobs)
+        self._tasks: dict[int, Task] = {}  # that are under way, by number
+        self._killed: list[int] = []  # to be tried again when nothing else runs
+        self._alone: int | None = None
+
+    def __enter__(self) -> Self:
+        self._crew.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._crew.stop()
+
+    def ask(self, number: int, task: Task) -> None:
+        """Compile it when a worker is free. Numbers tell results apart."""
+        self._tasks[number] = task
+        self._crew.ask(number, task)
+
+    def take(self, timeout_s: float) -> tuple[int, Result] | None:
+        """The next that got through; None where none did in that time."""
+        if self._killed and len(self._tasks) == len(self._killed) and self._alone is None:
+            self._alone = self._killed[0]
+            self._crew.ask(self._alone, self._tasks[self._alone])
+        try:
+            number, result = self._crew.take(timeout_s)
+        except Empty:
+            return None
+        if isinstance(result, CompileKilled) and self.jobs > 1 and number != self._alone:
+            self._killed.append(number)
+            return None
+        if number == self._alone:
+            self._alone = None
+            self._killed.remove(number)
+        del self._tasks[number]
+        return number, result
+
+
+def _jobs(jobs: int | None) -> int:
+    if jobs is not None and jobs < 1:
+        raise UsageError(f"--jobs {jobs}: at least one worker has to compile", next="--jobs 1")
+    return jobs or usual_jobs()
+
+
+def _spread(
+    tasks: list[Task], jobs: int, say: Callable[[str], None]
+) -> Iterator[tuple[int, Result]]:
+    equal = _equal(tasks)
+    done, fresh, started = 0, 0, time.monotonic()
+    for first, result in _compiled(tasks, list(equal), jobs):
+        done += len(equal[first])
+        rest = len(tasks) - done
+        if isinstance(result, CounterpointError):
+            how = "failed"
+        elif result.from_cache:
+            how = "from the cache"
+        else:
+            fresh += len(equal[first])
+            how = f"{result.seconds:.1f} s"
+        # Only compiles tell how long compiles take: errors and the cache's answers come at once.
+        pace = (time.monotonic() - started) / fresh if fresh else 0.0
+        others = f"; about {pace:.0f} s for each that is left" if fresh and rest else ""
+        say(f"compiled {done} of {len(tasks)} ({how}{others})")
+        for index in equal[first]:
+            yield index, result
+
+
+def _equal(tasks: list[Task]) -> dict[int, list[int]]:
+    """Numbers of equal tasks, by the first of them."""
+    firsts: dict[str, int] = {}
+    groups: dict[int, list[int]] = {}
+    for index, task in enumerate(tasks):
+        name = fingerprint(task)
+        first = firsts.setdefault(name, index) if name else index
+        groups.setdefault(first, []).append(index)
+    return groups
+
+
+def _compiled(tasks: list[Task], wanted: list[int], jobs: int) -> Iterator[tuple[int, Result]]:
+    together = min(jobs, len(wanted))
+    killed: list[int] = []
+    for index, result in _round(tasks, wanted, together):
+        if together > 1 and isinstance(result, CompileKilled):
+            killed.append(index)
+        else:
+            yield index, result
+    if killed:
+        yield from _round(tasks, killed, 1)
+
+
+def _round(tasks: list[Task], wanted: list[int], jobs: int) -> Iterator[tuple[int, Result]]:
+    crew = Crew(jobs)
+    try:
+        for index in wanted:
+            crew.ask(index, tasks[index])
+        crew.no_more()
+        crew.start()
+        for _ in wanted:
+            yield crew.take()
+    finally:
+        crew.stop()

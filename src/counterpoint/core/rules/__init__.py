@@ -1,0 +1,7 @@
+"""Rules as documents: what a rule says of itself in its module's docstring."""
+
+from counterpoint.core.rules.rulebook import Documented as Documented
+from counterpoint.core.rules.rulebook import as_text as as_text
+from counterpoint.core.rules.rulebook import find_rule as find_rule
+from counterpoint.core.rules.rulebook import near_codes as near_codes
+from counterpoint.core.rules.rulebook import read_page as read_page

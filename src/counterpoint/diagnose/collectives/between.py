@@ -1,0 +1,158 @@
+"""Work of loops, calls and branches that stand between a start and its done.
+
+Their instructions are in computations of their own, so they are found by time: what runs there
+from the start on, and before the first work behind the done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+import polars as pl
+
+from counterpoint.diagnose.selection import Selection
+from counterpoint.hlo import Instruction, Program
+from counterpoint.hlo.collectives import transfer_of
+from counterpoint.hlo.schedule import async_pairs
+from counterpoint.timeline import Lane
+
+_CALLING: Final = ("while", "conditional", "call")
+_RUN: Final = ("device", "run")
+
+
+def work_in_calls(
+    selection: Selection, spans: pl.DataFrame, starts: pl.DataFrame, work: pl.DataFrame
+) -> pl.DataFrame:
+    """Starts with `called_ps`: when the last such work ended; null where there is none.
+
+    `starts` and `work` are executions with their turns, as `arrivals` numbers them.
+    """
+    called = _called(selection, starts)
+    if not called:
+        return starts.with_columns(called_ps=pl.lit(None, pl.Int64))
+    limited = _limits(starts, work)
+    rows = _rows_of(selection, called)
+    parts = [
+        _last_in(spans, limited, program, names, rows[program, inside])
+        for (program, inside), names in _by_callees(called).items()
+    ]
+    keys = ["program", "name", "device", "run", "turn"]
+    return starts.join(pl.concat(parts), on=keys, how="left")
+
+
+_Called = Mapping[tuple[int, str], frozenset[str]]
+
+
+def _called(selection: Selection, starts: pl.DataFrame) -> _Called:
+    """Of each start, by program and name, the computations that run before its done."""
+    found: dict[tuple[int, str], frozenset[str]] = {}
+    asked = starts.filter(pl.col("awaited")).select("program", "name").drop_nulls().unique()
+    for index, name in asked.sort("program", "name").rows():
+        program = selection.timeline.programs[int(index)].hlo()
+        inside = frozenset(_between(program, name)) if program else frozenset[str]()
+        if inside:
+            found[index, name] = inside
+    return found
+
+
+def _between(program: Program, name: str) -> Iterator[str]:
+    start = program.instruction(name)
+    done = done_of(program, start) if start else None
+    if start is None or done is None:
+        return
+    instructions = program.computations[start.computation].instructions
+    for it in instructions[start.index + 1 : done.index]:
+        yield from callees(program, it)
+
+
+def done_of(program: Program, start: Instruction) -> Instruction | None:
+    """What waits for a start: of a transfer between slices, the end of what it receives."""
+    transfer = transfer_of(program, start)
+    if transfer is not None:
+        return program.instruction(transfer.recv_done or transfer.send_done or "")
+    return program.instruction(async_pairs(program).get(start.name, ""))
+
+
+def callees(program: Program, instruction: Instruction) -> Iterator[str]:
+    """The computations that a loop, a call or a branch runs, those within them too."""
+    if instruction.opcode not in _CALLING:
+        return
+    for name in instruction.calls:
+        yield name
+        for it in program.computations[name].instructions:
+            yield from callees(program, it)
+
+
+def _by_callees(called: _Called) -> dict[tuple[int, frozenset[str]], list[str]]:
+    grouped: dict[tuple[int, frozenset[str]], list[str]] = {}
+    for (program, name), inside in called.items():
+        grouped.setdefault((program, inside), []).append(name)
+    return grouped
+
+
+def _rows_of(selection: Selection, called: _Called) -> dict[tuple[int, frozenset[str]], list[int]]:
+    """Rows of the ops that compute or copy in those computations."""
+    ops = (
+        selection.timeline.ops.with_row_index("row")
+        .filter(pl.col("lane").is_in([Lane.COMPUTE, Lane.COPY]) & pl.col("pair").is_null())
+        .select("row", "program", "computation")
+    )
+
+    def rows(program: int, inside: Iterable[str]) -> list[int]:
+        wanted = (pl.col("program") == program) & pl.col("computation").is_in(list(inside))
+        return ops.filter(wanted)["row"].to_list()
+
+    asked = {(program, inside) for (program, _), inside in called.items()}
+    return {key: rows(*key) for key in asked}
+
+
+def _limits(starts: pl.DataFrame, work: pl.DataFrame) -> pl.DataFrame:
+    """Starts with `limit_ps`, when the first work behind the done starts, or the next turn."""
+    behind = (
+        work.select("device", "run", "program", "computation", "turn", "work_position", "begin_ps")
+        .rename({"work_position": "behind", "begin_ps": "limit_ps"})
+        .sort("behind")
+    )
+    following = pl.col("start_ps").sort().shift(-1).over("device", "run", "program", "name")
+    return (
+        starts.with_columns(next_ps=following.sort_by("start_ps"))
+        .sort("done_position")
+        .join_asof(
+            behind,
+            left_on="done_position",
+            right_on="behind",
+            by=["device", "run", "program", "computation", "turn"],
+            strategy="forward",
+            allow_exact_matches=False,
+            check_sortedness=False,
+        )
+        .with_columns(limit_ps=pl.coalesce("limit_ps", "next_ps", pl.lit(2**63 - 1)))
+    )
+
+
+def _last_in(
+    spans: pl.DataFrame, starts: pl.DataFrame, program: int, names: list[str], rows: list[int]
+) -> pl.DataFrame:
+    inside = (
+        spans.filter(pl.col("op").is_in(rows))
+        .with_columns(pl.col("run").cast(pl.Int64).fill_null(-1))
+        .select(*_RUN, begin_ps="start_ps", called_ps=pl.col("start_ps") + pl.col("dur_ps"))
+        .sort("begin_ps")
+    )
+    mine = (pl.col("program") == program) & pl.col("name").is_in(names)
+    return (
+        starts.filter(mine)
+        .sort("limit_ps")
+        .join_asof(
+            inside,
+            left_on="limit_ps",
+            right_on="begin_ps",
+            by=[*_RUN],
+            strategy="backward",
+            allow_exact_matches=False,
+            check_sortedness=False,
+        )
+        .filter(pl.col("called_ps") > pl.col("start_ps"))
+        .select("program", "name", *_RUN, "turn", "called_ps")
+    )

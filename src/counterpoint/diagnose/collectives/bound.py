@@ -1,0 +1,350 @@
+"""Bound: what a collective's exposed time is due to, and by which figures that is told.
+
+exposed?  ── hardly ──────────────────────────────────────► hidden
+  │ most of it is waiting for the device that comes last ──► waiting for a late rank
+  │ its slack covers it: but in gaps of the work beside it ► gaps beside it
+  │ others of its kind and size are faster, of fewer
+  │ operands ──────────────────────────────────────────────► many operands
+  │ there is work that could run beside it, and the links
+  │ have time left ────────────────────────────────────────► exposed by schedule
+  │ predicted: its rate is the cost model's, and no verdict ► too little beside it
+  │ starting it and its rounds take longer than its bytes ─► latency-bound
+  │ as fast as the links let such a message be ────────────► bandwidth-bound
+  └ none of these, or figures are missing ─────────────────► unknown, with the reason
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from statistics import median
+from typing import Any, Final
+
+from counterpoint.core import Basis
+from counterpoint.cost import Price
+from counterpoint.cost.collectives import steps
+from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.collectives.wire import Link, Wire
+
+
+class Bound(StrEnum):
+    """What a collective's exposed time is due to."""
+
+    HIDDEN = "hidden"
+    GAPS = "gaps beside it"
+    BANDWIDTH = "bandwidth"
+    LATENCY = "latency"
+    SCHEDULE = "exposed by schedule"
+    TOO_LITTLE = "too little beside it"
+    LATE_RANK = "waiting for a late rank"
+    OPERANDS = "many operands"
+    # Told by its place in the program, in `exposure.shares`:
+    SYNCHRONOUS = "synchronous"
+    SMALL = "could be merged"
+    AT_END = "at an end of the step"
+    UNKNOWN = "unknown"
+
+
+HIDDEN: Final = 0.05
+"""Share of a collective's time up to which what shows of it is the seam between two ops."""
+
+_MOST: Final = 0.5
+_FULL: Final = 0.9
+"""Share of the step from which a link is in use so long that no other schedule hides its load."""
+
+_NEAR: Final = 0.7
+"""Share of the expected rate from which a collective counts as fast as its links let it be: what
+runs beside compute loses up to a quarter against a benchmark."""
+
+_ICI_NEAR: Final = 0.5
+"""The same for ICI, of all links of a chip: an axis of a 2-D torus has half of them."""
+
+_HOP_MS: Final = 1e-3
+"""From one TPU chip to the next, about a microsecond (Austin et al., How to Scale Your Model)."""
+
+
+_BEYOND: Final = 1.2
+"""Of the sheet's rate, what no message reaches: NVLink SHARP comes to 1.07 of it, by the bytes of a
+ring (480 GB/s on H200)."""
+
+_TINY_BYTES: Final = 1 << 16
+_SLOW_LINK: Final = 1e9
+"""Bytes per second that any link between devices carries: PCIe, 10 Gb/s Ethernet, memory."""
+
+_SPELT: Final = {
+    Link.DOMAIN: "links within a domain carry",
+    Link.NETWORK: "network between hosts carries",
+    Link.ICI: "links between chips carry",
+    Link.DCN: "network between slices carries",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """Of one execution, in milliseconds; None is not known."""
+
+    total_ms: float
+    exposed_ms: float
+    wait_ms: float | None
+    transfer_ms: float | None
+    slack_ms: float | None
+    movable_ms: float | None
+    achieved: float | None  # bytes per second
+    wire: Wire
+    ranks: int | None
+    kind: str
+    link_busy: float  # share of the step in which its link carries anything
+    pieces: str | None = None  # of what it is made, where that makes it slower than its like
+    predicted: bool = False  # its transfer is the cost model's price
+
+
+def judge(facts: Facts) -> tuple[Bound, str]:
+    """The bound, and the figures for it."""
+    if facts.exposed_ms <= HIDDEN * facts.total_ms:
+        share = facts.exposed_ms / facts.total_ms if facts.total_ms else 0.0
+        return Bound.HIDDEN, f"{share:.0%} of its {facts.total_ms:.3g} ms are exposed"
+    late = min(facts.wait_ms or 0.0, facts.exposed_ms)
+    if late > _MOST * facts.exposed_ms:
+        return Bound.LATE_RANK, (
+            f"{late:.3g} of {facts.exposed_ms:.3g} ms exposed pass before the last device comes"
+        )
+    if facts.slack_ms is not None and facts.slack_ms >= facts.total_ms:
+        return Bound.GAPS, (
+            f"{facts.slack_ms:.3g} ms of slack for {facts.total_ms:.3g} ms: what is exposed are"
+            " gaps between the ops beside it"
+        )
+    if facts.pieces is not None:
+        return Bound.OPERANDS, facts.pieces
+    return _by_schedule(facts) or (_priced(facts) if facts.predicted else _by_links(facts))
+
+
+def is_tiny(sent: float | None, transfer_ms: float | None) -> bool:
+    """Whether on the slowest of links its bytes would take but a tenth of what it took."""
+    if sent is None or not transfer_ms or sent > _TINY_BYTES:
+        return False
+    return sent / _SLOW_LINK * 1e3 <= 0.1 * transfer_ms
+
+
+def _by_schedule(facts: Facts) -> tuple[Bound, str] | None:
+    slack, movable = facts.slack_ms, facts.movable_ms
+    # Where nobody knows who waited for whom, work has to cover the waiting too.
+    needs = facts.transfer_ms if facts.transfer_ms is not None else facts.total_ms
+    if slack is None or movable is None or slack >= needs:
+        return None
+    if movable < needs - slack or facts.link_busy >= _FULL:
+        return None
+    lasts = f"a transfer of {needs:.3g} ms"
+    if facts.transfer_ms is None:
+        lasts = f"{needs:.3g} ms, any waiting for others included"
+    return Bound.SCHEDULE, (
+        f"{slack:.3g} ms of slack for {lasts}, though up to {movable:.3g} ms of independent work"
+        " stand elsewhere"
+    )
+
+
+def _priced(facts: Facts) -> tuple[Bound, str]:
+    """Of a prediction: its rate is what the cost model put in, and tells nothing of the links."""
+    slack, movable = facts.slack_ms, facts.movable_ms
+    if slack is None or movable is None:
+        return Bound.UNKNOWN, f"what could run beside it is not known; {_price(facts)}"
+    if facts.link_busy >= _FULL and is_tiny(facts.wire.bytes, facts.transfer_ms):
+        return Bound.LATENCY, f"{_bytes(facts)}, which no link takes long to carry; {_price(facts)}"
+    if facts.link_busy >= _FULL:
+        return Bound.BANDWIDTH, (
+            f"its links are in use for {facts.link_busy:.0%} of the step: no order of the schedule"
+            f" hides what they carry; {_price(facts)}"
+        )
+    return Bound.TOO_LITTLE, (
+        f"{slack:.3g} ms of slack, and {movable:.3g} ms of independent work elsewhere; "
+        + _price(facts)
+    )
+
+
+def _price(facts: Facts) -> str:
+    price = facts.wire.priced or facts.wire.price
+    how = f" ({price.how})" if price and price.how else ""
+    said = f"priced at {facts.transfer_ms or facts.total_ms:.3g} ms"
+    if facts.achieved is None:
+        return said + how
+    return f"{said}, {_share(facts, facts.achieved).split(',')[0]}{how}"
+
+
+def _by_links(facts: Facts) -> tuple[Bound, str]:
+    if facts.transfer_ms is None or facts.achieved is None:
+        return Bound.UNKNOWN, _missing(facts.wire)
+    if facts.wire.capacity is None:
+        return _unheld(facts, facts.transfer_ms, facts.achieved)
+    if facts.achieved > _BEYOND * facts.wire.capacity:
+        return Bound.UNKNOWN, (
+            f"{_share(facts, facts.achieved)}, is more than the link gives: is it another link, or"
+            " another chip, than is taken here?"
+        )
+    if facts.wire.price is not None:
+        return _against_price(facts, facts.wire.price, facts.transfer_ms, facts.achieved)
+    if facts.wire.link is Link.ICI:
+        return _on_ici(facts, facts.transfer_ms, facts.achieved, facts.wire.capacity)
+    return _unheld(facts, facts.transfer_ms, facts.achieved)
+
+
+def _missing(wire: Wire) -> str:
+    if wire.link is Link.DCN:
+        return (
+            "what holds up transfers between slices, the remote calls tell, and `explain` STEP201"
+        )
+    missing = "how long the transfer takes" if wire.bytes else "how many bytes it carries"
+    return f"nothing tells {missing}"
+
+
+def _unheld(facts: Facts, transfer_ms: float, achieved: float) -> tuple[Bound, str]:
+    """Where there is nothing to hold it against."""
+    if is_tiny(facts.wire.bytes, transfer_ms):
+        return Bound.LATENCY, (
+            f"{transfer_ms:.3g} ms for {_bytes(facts)}, which no link takes long to carry: starting"
+            f" it and meeting{_among(facts)} take the time"
+        )
+    carries = f"{achieved / 1e9:.3g} GB/s are achieved"
+    if facts.wire.link is None:
+        return Bound.UNKNOWN, f"{carries}; which links carry it is not known"
+    if facts.wire.capacity is not None:
+        return Bound.UNKNOWN, f"{_share(facts, achieved)}; what such a message needs is not known"
+    return Bound.UNKNOWN, f"{carries}; what the {_SPELT[facts.wire.link]} at most is not known"
+
+
+def _against_price(
+    facts: Facts, price: Price, transfer_ms: float, achieved: float
+) -> tuple[Bound, str]:
+    """By what the cost model expects of such a message; sheets' rates no message reaches."""
+    expected_ms = price.seconds * 1e3
+    if price.bound_by == "latency" and transfer_ms <= price.high * 1e3:
+        return Bound.LATENCY, (
+            f"{transfer_ms:.3g} ms for {_bytes(facts)}{_carried(facts, transfer_ms)}: the rest are"
+            f" its start and its rounds{_among(facts)}; {expected_ms:.2g} ms are expected of it"
+            f" ({price.how})"
+        )
+    said = _share(facts, achieved)
+    if price.bound_by != "latency" and expected_ms >= _NEAR * transfer_ms:
+        return Bound.BANDWIDTH, (
+            f"{said}, {expected_ms / transfer_ms:.0%} of what {_bytes(facts)} can be expected to"
+            f" reach ({price.how})"
+        )
+    return Bound.UNKNOWN, (
+        f"{transfer_ms:.3g} ms, {transfer_ms / expected_ms:.2g} times what {_bytes(facts)} can be"
+        f" expected to take ({price.how}); {said}"
+    )
+
+
+def _on_ici(
+    facts: Facts, transfer_ms: float, achieved: float, capacity: float
+) -> tuple[Bound, str]:
+    latency_ms = steps(facts.kind, facts.ranks or 2) * _HOP_MS
+    sends_ms = (facts.wire.bytes or 0.0) / capacity * 1e3
+    if latency_ms > sends_ms and transfer_ms <= 2 * (latency_ms + sends_ms):
+        return Bound.LATENCY, (
+            f"{transfer_ms:.3g} ms for {_bytes(facts)}: about {latency_ms:.2g} ms of hops from chip"
+            " to chip, whatever the size"
+        )
+    said = _share(facts, achieved)
+    if achieved >= _ICI_NEAR * capacity:
+        return Bound.BANDWIDTH, f"{said}: all links of a chip in one direction"
+    return Bound.UNKNOWN, f"{said}; how many of a chip's links its group uses is not known"
+
+
+def _carried(facts: Facts, transfer_ms: float) -> str:
+    """What of its time its bytes would take at the link's full rate."""
+    if not facts.wire.capacity or facts.wire.bytes is None:
+        return ""
+    ms = min(facts.wire.bytes / facts.wire.capacity * 1e3, transfer_ms)
+    return f", {ms / transfer_ms:.0%} of it for the bytes at {facts.wire.capacity / 1e9:.3g} GB/s"
+
+
+def _among(facts: Facts) -> str:
+    return f" among {facts.ranks:,} ranks" if facts.ranks else ""
+
+
+def _share(facts: Facts, achieved: float) -> str:
+    capacity = facts.wire.capacity
+    said = f"{achieved / 1e9:.3g} GB/s"
+    if not capacity:
+        return said
+    return f"{said} of {capacity / 1e9:.3g} GB/s, {achieved / capacity:.0%}"
+
+
+def _bytes(facts: Facts) -> str:
+    size = facts.wire.bytes or 0.0
+    for unit, scale in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if size >= scale:
+            return f"{size / scale:.3g} {unit}"
+    return f"{size:.0f} bytes"
+
+
+_SLOWER: Final = 0.5
+"""Of the others' rate, up to which one is far slower."""
+
+_MANY: Final = 2
+"""Times the operands that any of the others has."""
+
+_LARGER: Final = 1.25
+_SMALLER: Final = 8.0
+"""Rates grow with size: a smaller one that is faster says all the more, a larger one nothing."""
+
+_LEAST: Final = 2
+"""Others that are needed: one alone may be fast by luck."""
+
+_MIB: Final = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class _One:
+    row: dict[str, Any]
+    wire: Wire
+    operands: int
+    rate: float  # bytes per second
+
+    def is_like(self, other: _One) -> bool:
+        """Whether the other may be compared with it."""
+        same = all(self.row[key] == other.row[key] for key in ("program", "kind", "group_size"))
+        ratio = (self.wire.bytes or 1.0) / (other.wire.bytes or 1.0)
+        return same and self.wire.link == other.wire.link and 1 / _LARGER <= ratio <= _SMALLER
+
+
+def many_pieces(
+    case: Case, rows: Sequence[dict[str, Any]], wires: Sequence[Wire]
+) -> dict[tuple[int | None, str], str]:
+    """By program and name, in words, those of `case.ask(collective_profile)` that are so."""
+    if case.timeline.basis is Basis.PREDICTED:
+        return {}  # nothing that operands cost is in the model's figures
+    ones = [one for row, wire in zip(rows, wires, strict=True) if (one := _one(case, row, wire))]
+    slow: dict[tuple[int | None, str], str] = {}
+    least = min((one.operands for one in ones), default=0)
+    for one in ones:
+        if one.operands <= _MANY * least:
+            continue
+        others = [it for it in ones if it is not one and one.is_like(it)]
+        fewer = [it for it in others if it.operands * _MANY < one.operands]
+        if len(fewer) < _LEAST:
+            continue
+        usual = median(it.rate for it in fewer)
+        if one.rate < _SLOWER * usual:
+            slow[one.row["program"], one.row["op"]] = _said(one, usual, fewer)
+    return slow
+
+
+def _said(one: _One, usual: float, others: Sequence[_One]) -> str:
+    each = (one.row["bytes"] or 0) / one.operands / _MIB
+    return (
+        f"it is made of {one.operands:,} operands of {each:.2g} MiB on average, and moves"
+        f" {one.rate / 1e9:.3g} GB/s where {len(others):,} others of its kind, of at most"
+        f" {max(it.operands for it in others):,} operands, reach {usual / 1e9:.3g}"
+    )
+
+
+def _one(case: Case, row: dict[str, Any], wire: Wire) -> _One | None:
+    index, transfer_ms = row["program"], row["transfer_ms"]
+    if index is None or not transfer_ms or not wire.bytes:
+        return None
+    program = case.timeline.programs[int(index)].hlo()
+    it = program.instruction(row["op"]) if program else None
+    if it is None or program is None:
+        return None
+    return _One(row, wire, len(list(program.operands(it))), wire.bytes / transfer_ms * 1e3)

@@ -1,0 +1,108 @@
+"""Fabric: which links the devices of a profile have between them, as far as anybody knows.
+
+A Target says it. Without one the chips tell how the devices of a host are joined; of the network
+between hosts nobody knows the rate, and none is made up.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from counterpoint.diagnose.case import Case
+from counterpoint.hardware import (
+    Ici,
+    Links,
+    Target,
+    find_chip,
+    find_described,
+    find_ici,
+    find_wiring,
+    gpus,
+    target_config,
+)
+from counterpoint.simulate import target_said
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fabric:
+    """`target` is made up of what is known; None for TPUs, and where hosts are not alike."""
+
+    kind: str  # of device: gpu, tpu, cpu
+    target: Target | None
+    domain_known: bool  # the rate within a domain
+    network_known: bool  # the rate of a NIC
+    ici: Ici | None
+    source: str  # where the rates come from
+
+
+def fabric_of(case: Case) -> Fabric:
+    """What the case tells."""
+    timeline = case.timeline
+    kinds = {timeline.devices[index].kind for index in case.selection.devices}
+    kind = kinds.pop() if len(kinds) == 1 else "mixed"
+    chips = {timeline.devices[index].chip for index in case.selection.devices}
+    chip = chips.pop() if len(chips) == 1 else None
+    if kind == "tpu":
+        ici = find_ici(chip)
+        source = ici.source if ici else f"nothing is known of the links of {chip or 'these TPUs'}"
+        return Fabric(
+            kind=kind, target=None, domain_known=False, network_known=False, ici=ici, source=source
+        )
+    said = case.context.target or target_said(timeline)
+    target = said or _made_up(case, chip)
+    known = target is not None and (
+        target.own_wiring is not None or find_wiring(target.gpu) is not None
+    )
+    links = target.links if target is not None and known else None
+    return Fabric(
+        kind=kind,
+        target=target,
+        domain_known=known,
+        network_known=links is not None and links.network_source == "asked for",
+        ici=None,
+        source=_source(links, target.hosts) if links and target else _why_unknown(chip, target),
+    )
+
+
+def _source(links: Links, hosts: int) -> str:
+    if hosts < 2:
+        return links.source
+    if links.network_source != "asked for":
+        return f"{links.source}; of the network between hosts nobody says the rate: --target does"
+    gbps = links.nic_bytes_per_s * 8 / 1e9
+    return f"{links.source}; {gbps:g} Gb/s a device between hosts, as asked for"
+
+
+def _why_unknown(chip: str | None, target: Target | None) -> str:
+    if target is None and chip is not None:
+        return "how many devices share a host is not known; --target says it, as in 4x8xH100"
+    return f"nothing is known of the links of {chip or 'this chip'}"
+
+
+def _made_up(case: Case, chip_name: str | None) -> Target | None:
+    """A Target of the profile's own devices, as many as its program runs on."""
+    program = case.program
+    count = program.num_partitions * program.num_replicas if program else 0
+    devices = max(count, len(case.timeline.devices))
+    per_host = _per_machine(case)
+    # A process of one device, of a program on several, may be one of many on its machine.
+    if per_host is None or (per_host == 1 and devices > len(case.timeline.devices)):
+        return None
+    per_host = min(per_host, devices)
+    hosts = -(-devices // per_host)
+    chip = find_chip(chip_name)
+    gpu = find_described(chip_name or "") or (
+        next((gpu for gpu in gpus() if gpu.chip == chip.name), None) if chip else None
+    )
+    if gpu is None:
+        name = chip.name if chip else "unknown"
+        return Target(gpu=name, gpus_per_host=per_host, hosts=hosts, config="", own_chip=chip)
+    return Target(gpu=gpu.name, gpus_per_host=per_host, hosts=hosts, config=target_config(gpu))
+
+
+def _per_machine(case: Case) -> int | None:
+    """Devices of a machine; None where the machines of the profile differ."""
+    timeline = case.timeline
+    counts = Counter(timeline.hosts[device.host].machine for device in timeline.devices)
+    return counts.popitem()[1] if len(set(counts.values())) == 1 else None

@@ -1,0 +1,231 @@
+"""What each collective asks of the links against what they give, and what binds it.
+
+required   = what a device sends / slack: with less the collective can't be hidden
+achieved   = what a device sends / mean transfer, the stay of the device that comes last
+capacity   = what the link carries at most, of one device in one direction
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import polars as pl
+
+from counterpoint.core import Basis
+from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.collectives.between import callees, done_of
+from counterpoint.diagnose.collectives.bound import Bound, Facts, judge, many_pieces
+from counterpoint.diagnose.collectives.collectives import collective_profile
+from counterpoint.diagnose.collectives.slack import NO_SLACK_PS, slack_table
+from counterpoint.diagnose.collectives.wire import Link, Wire, wires
+from counterpoint.diagnose.selection import PS_PER_MS
+from counterpoint.hlo import Instruction, Program
+from counterpoint.timeline import Lane
+
+MOVABLE_SCHEMA: Final = {
+    "program": pl.UInt16,
+    "op": pl.String,  # the collective, by its start
+    "movable_ms": pl.Float64,  # of one execution; null: no schedule is known
+    "top": pl.List(pl.String),  # names of the longest, the longest first
+}
+
+_TOP: Final = 5
+
+_Row = tuple[int | None, str, float | None, list[str]]
+
+
+def movable_work(case: Case) -> pl.DataFrame:
+    """Per collective, independent work that stands outside its start and done: SCHEMA."""
+    asked = case.ask(collective_profile).select("program", "op", "count")
+    works = {
+        index: _Work(program, _measured(case, index))
+        for index in asked["program"].drop_nulls().unique().to_list()
+        if (program := case.timeline.programs[int(index)].hlo()) and program.is_scheduled
+    }
+    rows = [
+        _movable_row(works.get(program), program, op, count) for program, op, count in asked.rows()
+    ]
+    return pl.DataFrame(rows, schema=MOVABLE_SCHEMA, orient="row")
+
+
+def _movable_row(work: _Work | None, program: int | None, op: str, count: float) -> _Row:
+    found = work.outside(op) if work is not None else None
+    if found is None or not count:
+        return program, op, None, []
+    longest = sorted(found, key=lambda name: -found[name])[:_TOP]
+    return program, op, sum(found.values()) / count, longest
+
+
+def _measured(case: Case, program: int) -> dict[str, float]:
+    """Milliseconds in a median step of each op that computes or copies, by instruction."""
+    works = pl.col("lane").is_in([Lane.COMPUTE, Lane.COPY]) & pl.col("pair").is_null()
+    kinds = case.timeline.ops.filter(works).select("program", op=pl.coalesce("op", "name"))
+    rows = case.ops.filter(pl.col("program") == program).join(
+        kinds, on=["program", "op"], how="semi"
+    )
+    return {op: ms for op, ms in rows.select("op", "self_ms").iter_rows() if ms > 0}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Work:
+    """A program with what its instructions were measured to take."""
+
+    program: Program
+    measured: Mapping[str, float]
+
+    def outside(self, op: str) -> dict[str, float] | None:
+        """Independent work before the start and behind the done; None for an unknown op."""
+        start = self.program.instruction(op)
+        if start is None:
+            return None
+        done = done_of(self.program, start) or start
+        bound = _reached(start, self.program.operands) | _reached(done, self.program.users)
+        instructions = self.program.computations[start.computation].instructions
+        outer = (*instructions[: start.index], *instructions[done.index + 1 :])
+        free = ((it.name, self._ms(it)) for it in outer if it.name not in bound)
+        return {name: ms for name, ms in free if ms > 0}
+
+    def _ms(self, it: Instruction) -> float:
+        inner = (
+            self.measured.get(one.name, 0.0)
+            for name in dict.fromkeys(callees(self.program, it))
+            for one in self.program.computations[name].instructions
+        )
+        return self.measured.get(it.name, 0.0) + sum(inner)
+
+
+def _reached(
+    first: Instruction, beyond: Callable[[Instruction], Iterable[Instruction]]
+) -> set[str]:
+    """Names of all instructions that one leads to, step by step, with its own."""
+    seen, front = {first.name}, [first]
+    while front:
+        for it in beyond(front.pop()):
+            if it.name not in seen:
+                seen.add(it.name)
+                front.append(it)
+    return seen
+
+
+SCHEMA: Final = {
+    "program": pl.UInt16,
+    "op": pl.String,
+    "kind": pl.String,
+    "link": pl.String,  # of Link; null: not known who takes part
+    "wire_bytes": pl.Float64,  # that one device sends over that link, per execution
+    "slack_ms": pl.Float64,
+    "slack_p5_ms": pl.Float64,
+    "slack_p95_ms": pl.Float64,
+    "no_slack_share": pl.Float64,  # of executions
+    "movable_ms": pl.Float64,
+    "required_gbps": pl.Float64,  # gigabytes per second; null: without slack no rate is enough
+    "achieved_gbps": pl.Float64,
+    "capacity_gbps": pl.Float64,  # of one device in one direction; null: nobody says
+    "priced_link": pl.String,  # of a prediction: the links that decide its price
+    "priced_bound": pl.String,  # latency or bandwidth of them
+    "priced_how": pl.String,  # in a few words
+    "bound": pl.String,  # of Bound
+    "why": pl.String,  # with the figures that it was told by
+    "own_bound": pl.String,  # the same of what is exposed besides waiting for a late rank
+    "own_why": pl.String,
+}
+
+_GIGA: Final = 1e9
+
+
+def classify(case: Case) -> pl.DataFrame:
+    """One row per collective, in the order of `case.ask(collective_profile)`: SCHEMA.
+
+    By links and schedule alone; `exposure.shares.causes` adds what its place in the program tells,
+    and is what commands show.
+    """
+    keys = ["program", "op"]
+    slack = case.ask(slack_table).select(*keys, "slack_p5_ms", "slack_p95_ms", "no_slack_share")
+    movable = movable_work(case).select(*keys, "movable_ms")
+    joined = (
+        case.ask(collective_profile)
+        .join(slack, on=keys, how="left", nulls_equal=True, maintain_order="left")
+        .join(movable, on=keys, how="left", nulls_equal=True, maintain_order="left")
+    )
+    found = wires(case)
+    busy = _busy(case, found)
+    asked = joined.to_dicts()
+    pieces = many_pieces(case, asked, found)
+    predicted = case.basis is Basis.PREDICTED
+    rows = [
+        _row(
+            {**row, "pieces": pieces.get((row["program"], row["op"])), "predicted": predicted},
+            wire,
+            busy.get(wire.link, 0.0) / case.step_ms if case.step_ms else 0.0,
+        )
+        for row, wire in zip(asked, found, strict=True)
+    ]
+    return pl.DataFrame(rows, schema=SCHEMA, orient="row")
+
+
+def _busy(case: Case, found: list[Wire]) -> dict[Link | None, float]:
+    """Milliseconds of a median step in which each link carries a collective."""
+    busy: dict[Link | None, float] = {}
+    for row, wire in zip(case.ask(collective_profile).iter_rows(named=True), found, strict=True):
+        busy[wire.link] = busy.get(wire.link, 0.0) + row["total_ms"] - (row["wait_ms"] or 0.0)
+    return busy
+
+
+def _row(row: dict[str, Any], wire: Wire, link_busy: float) -> dict[str, Any]:
+    required = _rate(wire.bytes, row["slack_ms"], at_least_ms=NO_SLACK_PS / PS_PER_MS)
+    achieved = _rate(wire.bytes, row["mean_transfer_ms"])
+    facts = Facts(
+        total_ms=row["total_ms"] / row["count"],
+        exposed_ms=row["exposed_ms"] / row["count"],
+        wait_ms=None if row["wait_ms"] is None else row["wait_ms"] / row["count"],
+        transfer_ms=row["mean_transfer_ms"],
+        slack_ms=row["slack_ms"],
+        movable_ms=row["movable_ms"],
+        achieved=achieved,
+        wire=wire,
+        ranks=row["group_size"],
+        kind=row["kind"],
+        link_busy=link_busy,
+        pieces=row["pieces"],
+        predicted=row["predicted"],
+    )
+    told = own = judge(facts)
+    if told[0] is Bound.LATE_RANK:
+        late = min(facts.wait_ms or 0.0, facts.exposed_ms)
+        rest = (facts.total_ms - late, facts.exposed_ms - late)
+        own = judge(replace(facts, total_ms=rest[0], exposed_ms=rest[1], wait_ms=0.0))
+    return {
+        **{name: row.get(name) for name in SCHEMA},
+        "link": wire.link,
+        "wire_bytes": wire.bytes,
+        "required_gbps": _giga(required),
+        "achieved_gbps": _giga(achieved),
+        "capacity_gbps": _giga(wire.capacity),
+        **_priced(wire),
+        "bound": told[0],
+        "why": told[1],
+        "own_bound": own[0],
+        "own_why": own[1],
+    }
+
+
+def _priced(wire: Wire) -> dict[str, str | None]:
+    priced = wire.priced
+    return {
+        "priced_link": priced.link or None if priced else None,
+        "priced_bound": priced.bound or None if priced else None,
+        "priced_how": priced.how or None if priced else None,
+    }
+
+
+def _rate(sent: float | None, ms: float | None, at_least_ms: float = 0.0) -> float | None:
+    """Bytes per second."""
+    if sent is None or ms is None or ms <= at_least_ms:
+        return None
+    return sent / ms * 1e3
+
+
+def _giga(rate: float | None) -> float | None:
+    return None if rate is None else rate / _GIGA

@@ -1,0 +1,200 @@
+"""What each collective puts on which link: who takes part, where they stand, how many bytes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, Final
+
+import polars as pl
+
+from counterpoint.cost import Price, default_scalars
+from counterpoint.cost.collectives import (
+    Placement,
+    pair_placement,
+    pairs_of,
+    placements,
+    price_collective,
+    price_within,
+)
+from counterpoint.diagnose.case import Case
+from counterpoint.diagnose.collectives.collectives import collective_profile
+from counterpoint.diagnose.collectives.fabric import Fabric, fabric_of
+from counterpoint.hardware import Target
+from counterpoint.hlo import Instruction, Program
+from counterpoint.hlo.collectives import KINDS
+from counterpoint.timeline import PRICED
+from counterpoint.timeline.ops import host_transfers
+
+
+class Link(StrEnum):
+    """What carries a collective."""
+
+    DOMAIN = "domain"  # NVLink, Infinity Fabric, or PCIe where there is none
+    NETWORK = "network"  # NICs between hosts
+    ICI = "ici"  # between the chips of a TPU slice
+    DCN = "dcn"  # between TPU slices
+
+
+_PAIRWISE: Final = ("collective-permute", "collective-broadcast", "send", "recv")
+_TO_ALL: Final = ("all-to-all", "ragged-all-to-all")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Priced:
+    """How the simulator's cost model priced a collective: not as another would today."""
+
+    how: str
+    link: str  # the links that decide it: "NVLink 4", "NIC"; empty: a measurement says the price
+    bound: str  # latency or bandwidth
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wire:
+    """One collective on its link; None is not known. Bytes and rates are of one device."""
+
+    link: Link | None = None
+    bytes: float | None = None
+    capacity: float | None = None  # bytes per second, in one direction
+    price: Price | None = None  # what the cost model takes it to need
+    priced: Priced | None = None  # of a prediction
+
+
+def wires(case: Case) -> list[Wire]:
+    """Of each row of `case.ask(collective_profile)`."""
+    rows = case.ask(collective_profile).select("program", "op").rows()
+    priced = _prices(case)
+    return [
+        replace(wire, priced=priced.get(row))
+        for row, wire in zip(rows, _unpriced(case), strict=True)
+    ]
+
+
+def _prices(case: Case) -> dict[tuple[Any, ...], Priced]:
+    """By program and op, as the simulator was told; none of what was measured."""
+    ops = case.timeline.ops
+    if not {*PRICED} <= {*ops.columns}:
+        return {}
+    told = ops.filter(pl.col("priced_how").is_not_null() | pl.col("priced_link").is_not_null())
+    return {
+        (program, op): Priced(how=how or "", link=link or "", bound=bound or "")
+        for program, op, how, link, bound in told.select("program", "op", *PRICED).iter_rows()
+    }
+
+
+def _unpriced(case: Case) -> list[Wire]:
+    fabric = fabric_of(case)
+    between_slices = set(host_transfers(case.timeline).select("program", "name").rows())
+    rows = case.ask(collective_profile).join(
+        _factors(case), on=["program", "op"], how="left", nulls_equal=True, maintain_order="left"
+    )
+    return [
+        _wire(case, fabric, {**row, "dcn": (row["program"], row["op"]) in between_slices})
+        for row in rows.iter_rows(named=True)
+    ]
+
+
+def _factors(case: Case) -> pl.DataFrame:
+    """Of each collective, what a device sends of each of its bytes."""
+    ops = case.timeline.ops.filter(pl.col("bus_factor").is_not_null())
+    named = ops.with_columns(op=pl.coalesce("pair", "op", "name"))
+    return named.group_by("program", "op").agg(pl.first("bus_factor"))
+
+
+def _wire(case: Case, fabric: Fabric, row: dict[str, Any]) -> Wire:
+    sent = _sent(row)
+    if row["dcn"]:
+        return Wire(link=Link.DCN, bytes=sent)
+    if fabric.kind == "tpu":
+        rate = fabric.ici.device_bytes_per_s if fabric.ici else None
+        return Wire(link=Link.ICI, bytes=sent, capacity=rate)
+    target = fabric.target
+    if target is None or fabric.kind != "gpu":
+        return Wire(bytes=sent)
+    program, instruction = _instruction(case, row)
+    if program is None or instruction is None:
+        return _by_size(fabric, target, row, sent)
+    if row["kind"] in _PAIRWISE and instruction.groups is None:
+        found = _pairs(fabric, target, program, instruction, sent)
+    else:
+        found = _groups(fabric, target, program, instruction, row)
+    return _priced(found, fabric, target, program, instruction)
+
+
+def _sent(row: dict[str, Any]) -> float | None:
+    size, factor = row["bytes"], row["bus_factor"]
+    return None if size is None or factor is None else float(size) * factor
+
+
+def _instruction(
+    case: Case, row: dict[str, Any]
+) -> tuple[Program, Instruction] | tuple[None, None]:
+    index = row["program"]
+    program = None if index is None else case.timeline.programs[int(index)].hlo()
+    instruction = program.instruction(row["op"]) if program else None
+    return (program, instruction) if program and instruction else (None, None)
+
+
+def _by_size(fabric: Fabric, target: Target, row: dict[str, Any], sent: float | None) -> Wire:
+    """Without groups: all within a host, where there is but one, or nobody knows."""
+    size, ranks = row["bytes"], row["group_size"]
+    if target.devices > target.links.domain and target.hosts > 1:
+        return Wire(bytes=sent)
+    price = None
+    if fabric.domain_known and size and ranks and row["kind"] in KINDS.difference(_PAIRWISE):
+        price = price_within(row["kind"], int(size), int(ranks), target)
+    return Wire(link=Link.DOMAIN, bytes=sent, capacity=_within(fabric, target), price=price)
+
+
+def _within(fabric: Fabric, target: Target, bus: bool = False) -> float | None:
+    links = target.links
+    if not fabric.domain_known:
+        return None
+    return links.host_bytes_per_s if bus else links.domain_bytes_per_s or links.host_bytes_per_s
+
+
+def _pairs(
+    fabric: Fabric, target: Target, program: Program, it: Instruction, sent: float | None
+) -> Wire:
+    pairs = pairs_of(program, it)
+    if not pairs:
+        return Wire(bytes=sent)
+    bus, nic = pair_placement(pairs, target)
+    if nic:
+        rate = nic if fabric.network_known else None
+        return Wire(link=Link.NETWORK, bytes=sent, capacity=rate)
+    return Wire(link=Link.DOMAIN, bytes=sent, capacity=_within(fabric, target, bus))
+
+
+def _groups(
+    fabric: Fabric, target: Target, program: Program, it: Instruction, row: dict[str, Any]
+) -> Wire:
+    """The kind of group that puts most on its links decides: the step goes on when all have."""
+    found = placements(program, it, target)
+    crossing = [where for where in found if where.crosses]
+    if not crossing:
+        bus = any(where.bus for where in found)
+        return Wire(link=Link.DOMAIN, bytes=_sent(row), capacity=_within(fabric, target, bus))
+    worst = max(crossing, key=lambda where: _across(row, where) / where.nic_bytes_per_s)
+    rate = worst.nic_bytes_per_s if fabric.network_known else None
+    return Wire(link=Link.NETWORK, bytes=_across(row, worst), capacity=rate)
+
+
+def _across(row: dict[str, Any], where: Placement) -> float:
+    """What one device that carries what crosses sends over its NIC.
+
+    A ring leaves each domain once, and as many rings as a domain has members share the message.
+    """
+    size = float(row["bytes"] or 0)
+    if row["kind"] in _TO_ALL:
+        return size * (where.ranks - where.ranks / where.domains) / where.ranks
+    return (_sent(row) or size) / where.local
+
+
+def _priced(
+    wire: Wire, fabric: Fabric, target: Target, program: Program, instruction: Instruction
+) -> Wire:
+    if not fabric.domain_known or (wire.link is Link.NETWORK and not fabric.network_known):
+        return wire
+    price = price_collective(program, instruction, target, default_scalars(target.gpu))
+    return Wire(link=wire.link, bytes=wire.bytes, capacity=wire.capacity, price=price)

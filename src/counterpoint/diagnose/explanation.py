@@ -1,0 +1,252 @@
+"""`explain`: where the step goes, as records and frames that a notebook can use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+import polars as pl
+
+from counterpoint.core import InputError, Range, UsageError, drawn, listed
+from counterpoint.diagnose.case import Case, context_of
+from counterpoint.diagnose.collectives.collectives import collective_profile
+from counterpoint.diagnose.finding import Finding
+from counterpoint.diagnose.host.compiles import startup
+from counterpoint.diagnose.metrics.ops import GROUPINGS, By, Utilisation, grouped, utilisation
+from counterpoint.diagnose.network.analysis import check_target
+from counterpoint.diagnose.outliers import outliers, told
+from counterpoint.diagnose.rules import RULES
+from counterpoint.diagnose.selection import Selection, select
+from counterpoint.diagnose.step import (
+    Breakdown,
+    Phases,
+    StepTimes,
+    device_breakdowns,
+    phases,
+    step_times,
+)
+from counterpoint.flags import Settings
+from counterpoint.hardware import Target
+from counterpoint.runs import Run, is_run, read_run
+from counterpoint.runs.timeline import read
+from counterpoint.timeline import Host, Timeline
+
+WORTH_A_WORD: Final = 0.01
+"""Losses below this share of the step are left out."""
+
+
+def judge(case: Case) -> tuple[Finding, ...]:
+    """The dearest first; then what says nothing of time, in order of codes."""
+    doubt = _doubt(case)
+    found = [_doubted(finding, doubt) for rule in RULES for finding in rule.check(case)]
+    priced = [finding for finding in found if _most(finding) > WORTH_A_WORD * case.step_ms]
+    unpriced = [finding for finding in found if not isinstance(finding.saves_ms, Range)]
+    return (*sorted(priced, key=_rank), *unpriced)
+
+
+def _doubt(case: Case) -> str | None:
+    """What speaks against whatever is found."""
+    timeline = case.timeline
+    if {device.kind for device in timeline.devices} == {"cpu"}:
+        return "virtual CPU devices share the machine's cores: an accelerator's times are others"
+    if timeline.step_program is None and timeline.steps["step"].n_unique() == 1:
+        return "no step was told apart: it may have been once in all of the profile"
+    return None
+
+
+def _doubted(finding: Finding, doubt: str | None) -> Finding:
+    if doubt is None:
+        return finding
+    both = doubt if finding.doubt is None else f"{finding.doubt}; {doubt}"
+    return replace(finding, doubt=both)
+
+
+def _most(finding: Finding) -> float:
+    return finding.saves_ms.high if isinstance(finding.saves_ms, Range) else 0.0
+
+
+def _rank(finding: Finding) -> tuple[float, str]:
+    """By the middle of what it saves: an upper bound alone is no reason to come first."""
+    saves = finding.saves_ms
+    middle = (saves.low + saves.high) / 2 if isinstance(saves, Range) else 0.0
+    return (-middle, finding.code)
+
+
+_MOSTLY: Final = 0.9
+"""Share of ops whose instruction is known, above which a missing HLO is not worth a word."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramUse:
+    """A compiled module, how often it ran on a device, and its time there over the profile."""
+
+    index: int  # what the column `program` of ops and collectives says
+    name: str
+    fingerprint: str | None
+    executions: int
+    device_ms: float
+    is_step: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Explanation:
+    """Where a step goes. Times are of a median step, mean over devices, in milliseconds.
+
+    `step` and `selected_devices` are what was asked for; None: a median step, all devices.
+    `subject` is what figures are of: where no whole step was seen, a run of its program.
+
+    `ops` and `collectives` are polars frames, documented at `op_profile` and `collective_profile`;
+    `ops_by("scope")`, "source" or "category" sums ops up, as documented at `groups.SCHEMA`;
+    `devices` gives the parts of the step per device and step, `device_breakdowns` those of a median
+    step per device. None: not known, see `notes`.
+    """
+
+    inputs: tuple[str, ...]
+    notes: tuple[str, ...]
+    step: int | None
+    subject: str
+    selected_devices: tuple[int, ...] | None
+    hosts: tuple[Host, ...]
+    device_count: int
+    device_kind: str
+    basis: str
+    truncated: bool
+    programs: tuple[ProgramUse, ...]
+    steps: StepTimes
+    breakdown: Breakdown | None
+    phases: Phases | None
+    devices: pl.DataFrame
+    device_breakdowns: Mapping[int, Breakdown]
+    ops: pl.DataFrame
+    collectives: pl.DataFrame
+    utilisation: Utilisation
+    findings: tuple[Finding, ...]
+
+    def ops_by(self, by: By) -> pl.DataFrame:
+        """Time in ops by `scope` (layers of one kind together), `source`, `category` or `op`."""
+        if by not in GROUPINGS:
+            raise UsageError(f"ops are grouped by {', '.join(GROUPINGS)}, not by {by!r}")
+        return grouped(self.ops, by)
+
+    def __repr__(self) -> str:
+        median = self.steps.median_ms
+        step = "no whole step" if median is None else f"step {median:,.2f} ms"
+        first = "".join(f", first {it.code} {it.title!r}" for it in self.findings[:1])
+        return (
+            f"<Explanation of {listed(self.inputs)}: {self.basis}, {step} on {self.device_count}"
+            f" devices, {len(self.findings)} findings{first}>"
+        )
+
+    def _repr_html_(self) -> str | None:
+        return drawn(self)
+
+
+def explain(
+    timeline: Timeline | str | Path,
+    *,
+    step: int | None = None,
+    devices: Sequence[int] | None = None,
+    run: Run | None = None,
+    target: Target | None = None,
+    settings: Settings | None = None,
+) -> Explanation:
+    """Say where the step goes: of a typical step, or of step `step`; on all devices or on some.
+
+    `run` tells the settings it ran under, unless `settings` do; `target` tells the links between
+    devices and hosts. A path is read first: of a profile, or of a Run.
+    """
+    if not isinstance(timeline, Timeline):
+        run = read_run(timeline) if run is None and is_run(timeline) else run
+        timeline = read(str(timeline))
+    _require_device(timeline)
+    selection = select(timeline, step=step, devices=devices)
+    case = Case(selection=selection, context=context_of(run, target, settings))
+    attributed, ops, collectives = case.attributed, case.ops, case.ask(collective_profile)
+    parts = case.breakdown if selection.occurrences else None
+    how = timeline.step_rule if step is None else f"step {step} alone; {timeline.step_rule}"
+    return Explanation(
+        inputs=timeline.inputs,
+        notes=(
+            *told(outliers(case)),
+            *timeline.notes,
+            *check_target(case),
+            *_more_notes(timeline, selection),
+            *startup(case),
+        ),
+        step=step,
+        subject=selection.subject,
+        selected_devices=None if devices is None else selection.devices,
+        hosts=timeline.hosts,
+        device_count=len(selection.devices),
+        device_kind=" and ".join(sorted({d.kind for d in timeline.devices})),
+        basis=str(timeline.basis),
+        truncated=timeline.truncated,
+        programs=tuple(_programs(timeline)),
+        steps=step_times(selection, how),
+        breakdown=parts,
+        phases=phases(selection, attributed) if selection.occurrences else None,
+        devices=_per_device(attributed),
+        device_breakdowns=device_breakdowns(selection, attributed),
+        ops=ops,
+        collectives=collectives,
+        utilisation=utilisation(selection, ops, parts.idle_ms if parts else None),
+        findings=judge(case) if parts else (),
+    )
+
+
+def _require_device(timeline: Timeline) -> None:
+    if timeline.devices:
+        return
+    raise InputError(
+        f"{', '.join(timeline.inputs)}: no device did anything in this profile",
+        why="; ".join(timeline.notes) or "it holds host events only",
+        next="capture again while steps run, e.g. from step 3 on, after compilation",
+    )
+
+
+def _programs(timeline: Timeline) -> list[ProgramUse]:
+    runs = timeline.runs.group_by("program").agg(
+        (pl.len() / pl.col("device").n_unique()).alias("executions"),
+        ((pl.col("end_ps") - pl.col("start_ps")).sum() / pl.col("device").n_unique()).alias("ps"),
+    )
+    return [
+        ProgramUse(
+            index=program,
+            name=timeline.programs[int(program)].name,
+            fingerprint=", ".join(timeline.programs[int(program)].fingerprints) or None,
+            executions=round(executions),
+            device_ms=ps / 1e9,
+            is_step=program == timeline.step_program,
+        )
+        for program, executions, ps in runs.sort("ps", "program", descending=[True, False]).rows()
+    ]
+
+
+def _per_device(attributed: pl.DataFrame) -> pl.DataFrame:
+    """Milliseconds per device, step and state."""
+    return (
+        attributed.group_by("device", "step", "state")
+        .agg((pl.col("ps").sum() / 1e9).alias("ms"))
+        .sort("device", "step", "state")
+    )
+
+
+def _more_notes(timeline: Timeline, selection: Selection) -> list[str]:
+    notes: list[str] = []
+    if {device.kind for device in timeline.devices} == {"cpu"}:
+        notes.append(
+            "virtual CPU devices share the machine's cores: what waits for what is real, how long"
+            " says nothing about an accelerator"
+        )
+    if timeline.truncated:
+        notes.append("the profile is cut off: times of the last steps may miss events")
+    without = [entry.name for entry in timeline.programs if not entry.variants]
+    told = timeline.ops["opcode"].count()
+    needed = _MOSTLY * len(timeline.ops)
+    if timeline.programs and len(without) == len(timeline.programs) and told < needed:
+        notes.append("no HLO in the profile: phases, sources and bytes are known only where named")
+    if not selection.occurrences:
+        notes.append("no complete step was found: nothing can be said per step")
+    return notes

@@ -1,0 +1,354 @@
+"""Recommendations: lines of recipes that can matter for one release, chip, cluster and program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from counterpoint.core import UsageError
+from counterpoint.flags.advice.recipe import Line, Recipe, family, recipes, settings_of
+from counterpoint.flags.catalogue.flag import Release
+from counterpoint.flags.combining.threshold import Thresholds, thresholds
+from counterpoint.flags.settings import Channel, Layout, Settings, add
+from counterpoint.flags.values.values import refusal
+from counterpoint.hlo import Program
+from counterpoint.hlo.collectives import collective
+from counterpoint.hlo.model import launched
+from counterpoint.hlo.schedule import in_loop
+
+BEYOND_MODEL: Final = frozenset({"send", "recv", "ragged-all-to-all", "collective-broadcast"})
+"""Collectives that XLA's model of transfer times lacks; computation on the host is the same to it.
+
+One of them may keep the scheduler from running unasked, for the whole module. See
+HasOnlySupportedCollectives in xla/service/gpu/model/sol_latency_estimator.cc.
+"""
+_ON_HOST: Final = "DEVICE_TYPE_HOST"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramFacts:
+    """Kinds of collectives, those in loops, and how thresholds merge them."""
+
+    name: str
+    kinds: frozenset[str]
+    in_loops: frozenset[str]
+    has_loop: bool
+    beyond_model: bool  # the scheduler then runs only if asked for
+    thresholds: Thresholds
+
+    @property
+    def choices(self) -> Mapping[str, int | None]:
+        """By flag: the threshold that merges a loop's collectives; None where none is needed."""
+        return {kind.flag: kind.choice for kind in self.thresholds.kinds}
+
+
+def program_facts(program: Program, version: str | None = None) -> ProgramFacts:
+    """Look at all that a program launches."""
+    kinds: set[str] = set()
+    looped: set[str] = set()
+    has_loop = on_host = False
+    for computation in launched(program):
+        inside = in_loop(program, computation.name)
+        for it in computation.instructions:
+            has_loop |= it.opcode == "while"
+            found = collective(program, it)
+            on_host |= _ON_HOST in it.backend_config
+            if found is not None:
+                kinds.add(found.kind)
+                looped |= {found.kind} if inside else set()
+    return ProgramFacts(
+        name=program.name,
+        kinds=frozenset(kinds),
+        in_loops=frozenset(looped),
+        has_loop=has_loop,
+        beyond_model=on_host or bool(kinds & BEYOND_MODEL),
+        thresholds=thresholds(program, version),
+    )
+
+
+WORKLOADS: Final = {
+    "fsdp": "weights sharded, gathered layer by layer (ZeRO)",
+    "tp": "matrix products split over devices",
+    "pp": "layers split into stages",
+    "dp": "whole copies of the weights",
+    "ep": "experts on different devices",
+    "multislice": "TPU slices over the data centre's network",
+}
+GOALS: Final = ("speed", "memory", "debug", "pgle")
+_OF_TPUS: Final = "multislice"
+_ANYWHERE: Final = ("xla_dump_", "JAX_", "TF_CPP_")
+"""What is read on TPUs, too."""
+_DUMP: Final = "--program DUMP"
+_LOST: Final = "it is set to"
+_PASSES: Final = "xla_disable_hlo_passes"
+_LHS: Final = "xla_gpu_enable_latency_hiding_scheduler"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """What is recommended for. `chip` is as hardware names it; None is what is not known.
+
+    `where` is what the program lies in, as a command takes it.
+    """
+
+    workloads: tuple[str, ...]
+    goal: str
+    release: Release
+    chip: str | None = None
+    hosts: int | None = None
+    devices: int | None = None
+    program: ProgramFacts | None = None
+    where: str | None = None
+
+    @property
+    def on_tpu(self) -> bool:
+        return family(self.chip) == "tpu"
+
+
+@dataclass(frozen=True, slots=True)
+class Advised:
+    """A line that stays, and the recipes it is from."""
+
+    line: Line
+    recipes: tuple[str, ...]
+
+    @property
+    def source(self) -> str:
+        return self.line.source or recipes()[self.recipes[0]].source
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """A line that does not, and why."""
+
+    name: str
+    value: str
+    recipe: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recommendation:
+    """Lines in the order of their recipes; `advice` is what is no setting."""
+
+    situation: Situation
+    lines: tuple[Advised, ...]
+    dropped: tuple[Dropped, ...]
+    advice: tuple[tuple[str, str], ...]
+    layout: Layout | None
+
+    @property
+    def settings(self) -> Settings:
+        return settings_of(tuple(one.line for one in self.lines), self.layout)
+
+
+def recommend(situation: Situation) -> Recommendation:
+    """What is worth a try in that situation."""
+    _require(situation.workloads, situation.goal)
+    situation = _with_chip(situation)
+    kept: dict[str, Advised] = {}
+    dropped: list[Dropped] = []
+    chosen = list(_chosen(situation))
+    for recipe in chosen:
+        for line in recipe.lines:
+            fitted, why = _fitted(line, recipe, situation)
+            if fitted is not None and line.name in kept:
+                kept[line.name], why = _together(kept[line.name], fitted, recipe.name)
+            elif fitted is not None:
+                kept[line.name] = Advised(fitted, (recipe.name,))
+            if why is not None:
+                dropped.append(Dropped(line.name, line.value, recipe.name, why))
+    # The same name may stand in several recipes; only a value that lost is worth a word.
+    dropped = [it for it in dropped if it.name not in kept or it.why.startswith(_LOST)]
+    about = [recipe for recipe in chosen if _about(recipe, situation)]
+    dropped += _left_out(about, set(kept) | {it.name for it in dropped})
+    return Recommendation(
+        situation=situation,
+        lines=tuple(kept.values()),
+        dropped=tuple(dropped),
+        advice=tuple(_advice(about, situation)),
+        layout=_layout(situation, next((it.layout for it in about if it.layout), None)),
+    )
+
+
+def _layout(situation: Situation, advised: Layout | None) -> Layout | None:
+    """The processes that a recipe wants, on the hosts that there are."""
+    if advised is None or situation.hosts is None or situation.devices is None:
+        return advised
+    here, each = situation.devices // situation.hosts, advised.gpus_per_process
+    return replace(
+        advised,
+        hosts=situation.hosts,
+        processes_per_host=here // each if each and here % each == 0 else None,
+    )
+
+
+def _require(workloads: Sequence[str], goal: str) -> None:
+    unknown = [name for name in workloads if name not in WORKLOADS]
+    if unknown or not workloads:
+        said = f"--for {','.join(unknown)}: not known" if unknown else "--for names no parallelism"
+        known = "; ".join(f"{name}: {what}" for name, what in WORKLOADS.items())
+        raise UsageError(said, why=known, next="--for fsdp,tp")
+    if goal not in GOALS:
+        raise UsageError(
+            f"--goal {goal}: not known",
+            why=f"the goals are {', '.join(GOALS)}",
+            next="--goal speed",
+        )
+
+
+def _with_chip(situation: Situation) -> Situation:
+    """Slices are of TPUs, whether that is said or not."""
+    if _OF_TPUS not in situation.workloads or situation.on_tpu:
+        return situation
+    if situation.chip is not None:
+        raise UsageError(
+            f"--for {_OF_TPUS}: {situation.chip} is no TPU",
+            why=f"it is for {WORKLOADS[_OF_TPUS]}; hosts of GPUs need no workload of their own",
+            next="--for fsdp",
+        )
+    return replace(situation, chip="TPU")
+
+
+def _chosen(situation: Situation) -> Iterator[Recipe]:
+    """Recipes of the workloads as they were named, then those for any: the first has its way."""
+    fitting = [it for it in recipes().values() if situation.goal in it.goals]
+    seen: set[str] = set()
+    for workload in (*situation.workloads, "any"):
+        for recipe in fitting:
+            if workload in recipe.workloads and recipe.name not in seen:
+                seen.add(recipe.name)
+                yield recipe
+
+
+def _fitted(line: Line, recipe: Recipe, situation: Situation) -> tuple[Line | None, str | None]:
+    """The line as it is needed here, or why it is not."""
+    why = _beside_the_point(line, recipe, situation)
+    if why is not None:
+        return None, why
+    if line.name == _LHS and situation.program is not None and situation.program.beyond_model:
+        reason = "the program has what may keep it from starting unasked: sends, ragged"
+        reason += " all-to-alls, broadcasts, or computation on the host"
+        return replace(line, reason=reason, basis="predicted"), None
+    why = _already(line, situation.release)
+    why = why or line.condition.why_not(situation.release.version, situation.chip, situation.hosts)
+    why = why or _superfluous(line, situation.release) or _unsettled(line, situation)
+    if why is None and situation.program is not None:
+        return _for_program(line, situation.program)
+    return (None, why) if why else (line, None)
+
+
+def _beside_the_point(line: Line, recipe: Recipe, situation: Situation) -> str | None:
+    """Whether it is about what these devices have not: collectives, or a GPU."""
+    if situation.devices == 1 and (line.kinds or "any" not in recipe.workloads):
+        return "one device has no collectives"
+    if situation.on_tpu and line.channel is not Channel.LIBTPU_INIT_ARGS:
+        return None if line.name.startswith(_ANYWHERE) else f"for GPUs, not for {situation.chip}"
+    return None
+
+
+def _about(recipe: Recipe, situation: Situation) -> bool:
+    """Whether what a recipe says beside its settings is for these devices."""
+    if situation.on_tpu:
+        return bool(recipe.libtpu)
+    alone = situation.devices == 1
+    return not (alone and (recipe.layout is not None or "any" not in recipe.workloads))
+
+
+def _unsettled(line: Line, situation: Situation) -> str | None:
+    only = line.condition.unsettled(situation.chip)
+    return f"{only}: --target says which chip it is" if only else None
+
+
+def _already(line: Line, release: Release) -> str | None:
+    """Whether the release does it by itself, or under another name."""
+    if line.channel is Channel.ENVIRONMENT:
+        same = release.jax.get(line.name, "").casefold() == line.value.casefold()
+        return f"the default in jaxlib {release.version}" if same else None
+    flag = release.flags.get(line.name) if line.channel is Channel.XLA_FLAGS else None
+    if flag is None or not flag.xla_flags or flag.no_op:
+        return None
+    if flag.is_default(line.value):
+        since = line.condition.before
+        return f"the default since {since}" if since else f"the default in jaxlib {release.version}"
+    past = line.condition.why_not(release.version, None)
+    return f"an old name of {flag.alias_of} there" if flag.alias_of and past else None
+
+
+def _superfluous(line: Line, release: Release) -> str | None:
+    """Whether the release can't take it, or makes nothing of it."""
+    if line.channel is not Channel.XLA_FLAGS:
+        return None
+    flag = release.flags.get(line.name)
+    if flag is None or not flag.xla_flags:
+        return f"jaxlib {release.version} does not know it"
+    if refusal(flag, line.value, line.channel) is not None:
+        return f"jaxlib {release.version} does not take this value"
+    return f"does nothing in jaxlib {release.version}" if flag.no_op else None
+
+
+def _for_program(line: Line, program: ProgramFacts) -> tuple[Line | None, str | None]:
+    """Whether the program has what the line is about; thresholds as the program asks for them."""
+    if line.kinds and not program.kinds & set(line.kinds):
+        return None, f"{program.name} has no {' or '.join(line.kinds)}"
+    if line.where == "loop":
+        if not program.has_loop:
+            return None, f"{program.name} has no loop"
+        if line.kinds and not program.in_loops & set(line.kinds):
+            return None, f"{program.name} has no {' or '.join(line.kinds)} in a loop"
+    if not line.name.endswith("_combine_threshold_bytes"):
+        return line, None
+    choice = program.choices.get(line.name)
+    if choice is None:
+        return None, _no_threshold(line, program)
+    reason = "the least that merges all of a loop's body; more changes nothing there"
+    return replace(line, value=str(choice), reason=reason, basis="predicted"), None
+
+
+def _no_threshold(line: Line, program: ProgramFacts) -> str:
+    kind = next(it for it in program.thresholds.kinds if it.flag == line.name)
+    if kind.layer is not None:
+        return "in loops the default merges all that can merge"
+    tries = ", ".join(str(it.threshold) for it in kind.candidates)
+    if not tries:
+        return "no threshold merges more than the default does"
+    return f"no loop says how much; `flags thresholds` tells what these merge: {tries}"
+
+
+def _together(kept: Advised, line: Line, recipe: str) -> tuple[Advised, str | None]:
+    """Two recipes with one name: the same, both entries of a list, or the first one."""
+    if kept.line.value == line.value:
+        return Advised(kept.line, (*kept.recipes, recipe)), None
+    if line.name == _PASSES:
+        value = add(kept.line.value, line.value)
+        reason = f"{kept.line.reason}; {line.reason}"
+        both = replace(kept.line, value=value, reason=reason)
+        return Advised(both, (*kept.recipes, recipe)), None
+    shown = kept.line.value or "nothing"
+    return kept, f"{_LOST} {shown} for {kept.recipes[0]}"
+
+
+def _left_out(chosen: Iterable[Recipe], told: set[str]) -> Iterator[Dropped]:
+    """What guides recommend and recipes leave out, once each."""
+    for recipe in chosen:
+        for name, why in recipe.left_out:
+            if name not in told:
+                told.add(name)
+                yield Dropped(name, "", recipe.name, why)
+
+
+def _advice(chosen: Iterable[Recipe], situation: Situation) -> Iterator[tuple[str, str]]:
+    version, chip = situation.release.version, situation.chip
+    for recipe in chosen:
+        for line in recipe.advice:
+            if line.condition.why_not(version, chip, situation.hosts) is None:
+                yield line.name, _placed(line.value, situation)
+        for line in recipe.kernel:
+            told = f"{line.reason} ({line.basis}, {line.source or recipe.source})"
+            yield f"sysctl {line.name}={line.value}", told
+
+
+def _placed(text: str, situation: Situation) -> str:
+    """A piece of advice, about the program that was named."""
+    return text if situation.where is None else text.replace(_DUMP, f"--program {situation.where}")

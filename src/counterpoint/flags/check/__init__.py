@@ -1,0 +1,33 @@
+"""`check`: every rule over every program's settings of a source, and fixes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from counterpoint.core import lazy
+
+if TYPE_CHECKING:
+    from counterpoint.flags.check.examination import Examination as Examination
+    from counterpoint.flags.check.examination import Question as Question
+    from counterpoint.flags.check.examination import check as check
+    from counterpoint.flags.check.examination import codes as codes
+    from counterpoint.flags.check.examination import examine as examine
+    from counterpoint.flags.check.examination import mend as mend
+    from counterpoint.flags.check.fix import Fixed as Fixed
+    from counterpoint.flags.check.fix import corrected as corrected
+    from counterpoint.flags.check.fix import in_place as in_place
+
+__getattr__ = lazy(
+    __name__,
+    {
+        "Examination": "counterpoint.flags.check.examination",
+        "Fixed": "counterpoint.flags.check.fix",
+        "Question": "counterpoint.flags.check.examination",
+        "check": "counterpoint.flags.check.examination",
+        "codes": "counterpoint.flags.check.examination",
+        "corrected": "counterpoint.flags.check.fix",
+        "examine": "counterpoint.flags.check.examination",
+        "in_place": "counterpoint.flags.check.fix",
+        "mend": "counterpoint.flags.check.examination",
+    },
+)

@@ -1,0 +1,235 @@
+"""Fixes: corrected settings, written back into the file they came from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from counterpoint.flags import settings
+from counterpoint.flags.catalogue.flag import Release
+from counterpoint.flags.forms.rendering import Form, quoted, render
+from counterpoint.flags.lint.context import Mend, Remark, Severity
+from counterpoint.flags.parsed import IssueKind, Occurrence, ParsedSource, SyntaxIssue, as_issue
+from counterpoint.flags.settings import Channel, Settings
+from counterpoint.flags.text.xla_flags import join_xla_flags, render_xla_flags
+
+_FLAGS: Final = (Channel.XLA_FLAGS, Channel.LIBTPU_INIT_ARGS)
+_PLAIN: Final = re.compile(r"[\w=.,:/+-]*", re.ASCII)
+"""What means the same in any literal of Python."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mended:
+    """The text, with the mends that were made in it and those that could not be."""
+
+    text: str
+    made: tuple[Remark, ...]
+    undone: tuple[Remark, ...]
+
+
+def in_place(
+    source: str, made: tuple[Remark, ...], wanted: ParsedSource, read: Callable[[str], ParsedSource]
+) -> Mended:
+    """The source with these mends, if what is read in it then is what is wanted."""
+    rows = source.split("\n")
+    done = [one for one in made if _rewrite(rows, one)]
+    undone = tuple(one for one in made if one not in done)
+    text = "\n".join(rows)
+    if not undone and read(text).settings.flags != wanted.settings.flags:
+        return Mended(source, (), made)
+    return Mended(text, tuple(done), undone)
+
+
+def _rewrite(rows: list[str], one: Remark) -> bool:
+    line = one.place.line
+    if one.mend is None or one.channel not in _FLAGS or line is None or line > len(rows):
+        return False
+    new = " ".join(f"--{name}={value}" for name, value in one.mend.instead)
+    row = rows[line - 1]
+    found = [*re.finditer(rf"(?<![\w-]){re.escape(one.text)}(?![^\s\"'\\])", row)]
+    if len(found) != 1 or not all(_PLAIN.fullmatch(it) for it in (*new.split(), one.text)):
+        return False
+    rows[line - 1] = f"{row[: found[0].start()]}{new}{row[found[0].end() :]}"
+    return True
+
+
+_OF_FLAGS: Final = (Channel.XLA_FLAGS, Channel.LIBTPU_INIT_ARGS)
+_NEXT_LINE: Final = " \\\n"
+_DOCKER: Final = str.maketrans({character: "\\" + character for character in '\\"$'})
+Quote = Callable[[str], str]
+_SETTERS: Final = {"shell": "export", "slurm": "export", "docker": "ENV"}
+"""The forms that are scripts, each with the word before an assignment."""
+
+
+def assignments(written: ParsedSource) -> str:
+    """One for each variable, with all that it holds."""
+    refused = [one for one, _ in written.refused]
+    written = replace(written, given=tuple(one for one in written.given if one not in refused))
+    setter = _SETTERS[written.form]
+    quote = _for_docker if setter == "ENV" else quoted
+    held = {str(channel): _words(written, channel, quote) for channel in _OF_FLAGS}
+    held |= {
+        one.name: [quote(one.meant) if one.known else one.meant]
+        for one in written.through(Channel.ENVIRONMENT)
+    }
+    return "".join(
+        f'{setter} {name}="{_NEXT_LINE.join(words)}"\n' for name, words in held.items() if words
+    )
+
+
+def is_script(written: ParsedSource) -> bool:
+    """Whether the settings come from lines that assign."""
+    return written.form in _SETTERS
+
+
+def stays(written: ParsedSource, slip: SyntaxIssue) -> bool:
+    """Whether a script's line can hold it as it was written."""
+    known_later = slip.kind is IssueKind.UNKNOWABLE and "\n" not in slip.text
+    return known_later and is_script(written)
+
+
+def _words(written: ParsedSource, channel: Channel, quote: Quote) -> list[str]:
+    """The flags of a variable, and what the shell is to put between them, line by line."""
+    given = written.through(channel)
+    texts = {(one.place, one.text) for one in given}
+    between = [
+        slip
+        for slip in written.slips
+        if slip.channel is channel and stays(written, slip) and (slip.place, slip.text) not in texts
+    ]
+    return [_word(one, quote) for one in _by_line(given, between)]
+
+
+def _by_line(
+    given: tuple[Occurrence, ...], between: list[SyntaxIssue]
+) -> Iterator[Occurrence | SyntaxIssue]:
+    """In order; of one line the shell's words first, as `$XLA_FLAGS` mostly stands."""
+    for one in given:
+        line = one.place.line or 0
+        while between and (between[0].place.line or 0) <= line:
+            yield between.pop(0)
+        yield one
+    yield from between
+
+
+def _word(one: Occurrence | SyntaxIssue, quote: Quote) -> str:
+    if isinstance(one, SyntaxIssue) or not one.known:
+        return one.text
+    return quote(join_xla_flags([f"--{one.name}={one.meant}"]))
+
+
+def _for_docker(value: str) -> str:
+    """Between double quotes, where docker runs no commands."""
+    return value.translate(_DOCKER)
+
+
+_FORMS: Final = {
+    "python": Form.PYTHON,
+    "yaml": Form.K8S,
+    "kubernetes": Form.K8S,
+    "env": Form.ENV,
+    "environment": Form.ENV,
+    "process": Form.ENV,
+    "run": Form.ENV,
+}
+
+
+def left_out(written: ParsedSource) -> tuple[SyntaxIssue, ...]:
+    """What the text does not hold, since it is no setting, or known only elsewhere."""
+    slips = tuple(slip for slip in written.slips if not stays(written, slip))
+    return (*slips, *(as_issue(one, why) for one, why in written.refused))
+
+
+def corrected(written: ParsedSource, release: Release) -> str:
+    """The text: flags alone stay a line of flags, a script's become a script's lines."""
+    settings = written.settings
+    if written.form in ("flags", "text") and not settings.env and not settings.options:
+        return render_xla_flags(settings.xla) + "\n"
+    parts: list[str] = []
+    if is_script(written):
+        parts.append(assignments(written))
+    elif settings.xla or settings.env:
+        form = _FORMS.get(written.form, Form.BASH)
+        parts.append(render(replace(settings, options=()), form, release))
+    if settings.options:
+        options = Settings(options=settings.options)
+        parts.append(render(options, Form.COMPILER_OPTIONS, release))
+    return "".join(parts)
+
+
+_ROUNDS: Final = 5
+_GRAVITY: Final = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.NOTE: 2}
+
+Check = Callable[[ParsedSource], tuple[Remark, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """`made`: the remarks that were mended; `left`: those that are still true of the result.
+
+    `omitted` is what the result does not hold, since it is no setting, or not known.
+    """
+
+    written: ParsedSource
+    made: tuple[Remark, ...]
+    left: tuple[Remark, ...]
+    omitted: tuple[SyntaxIssue, ...]
+
+
+def fix(written: ParsedSource, check: Check) -> Fixed:
+    """Mend what can be mended safely."""
+    made: list[Remark] = []
+    for _ in range(_ROUNDS):
+        remarks = check(written)
+        chosen = dict(_chosen(written, remarks))
+        if not chosen:
+            break
+        made += chosen.values()
+        written = replace(written, given=tuple(_rewritten(written.given, chosen)))
+    return Fixed(written, tuple(made), check(written), left_out(written))
+
+
+def _chosen(written: ParsedSource, remarks: Iterable[Remark]) -> Iterator[tuple[int, Remark]]:
+    """For each setting the safe mend of the gravest remark."""
+    by_place: dict[tuple[object, ...], list[Remark]] = {}
+    for one in remarks:
+        by_place.setdefault((one.place, one.channel, one.name, one.text), []).append(one)
+    taken: set[tuple[object, ...]] = set()
+    for number, given in enumerate(written.given):
+        key = (given.place, given.channel, given.name, given.text)
+        if key in taken:  # of two that are alike, the later one stays
+            continue
+        taken.add(key)
+        safe = [one for one in by_place.get(key, ()) if one.mend and one.mend.safe]
+        if safe and given.known:
+            yield number, min(safe, key=lambda one: _GRAVITY[one.severity])
+
+
+def _rewritten(given: tuple[Occurrence, ...], chosen: dict[int, Remark]) -> Iterator[Occurrence]:
+    merged: dict[tuple[Channel, str], Occurrence] = {}
+    out: list[Occurrence] = []
+    for number, one in enumerate(given):
+        mend = chosen[number].mend if number in chosen else None
+        if mend is None:
+            out.append(one)
+            continue
+        for heir in _heirs(one, mend):
+            earlier = merged.get((heir.channel, heir.name))
+            if earlier is not None and earlier in out and settings.is_list(heir.name):
+                out.remove(earlier)
+                heir = _valued(heir, settings.add(earlier.meant, heir.meant))  # noqa: PLW2901
+            merged[heir.channel, heir.name] = heir
+            out.append(heir)
+    yield from out
+
+
+def _heirs(one: Occurrence, mend: Mend) -> Iterator[Occurrence]:
+    for name, value in mend.instead:
+        yield _valued(replace(one, name=name), value)
+
+
+def _valued(one: Occurrence, value: str) -> Occurrence:
+    dashes = "" if one.channel in (Channel.COMPILER_OPTIONS, Channel.ENVIRONMENT) else "--"
+    return replace(one, value=value, text=f"{dashes}{one.name}={value}")

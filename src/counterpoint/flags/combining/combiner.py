@@ -1,0 +1,401 @@
+"""XLA's combiner of collectives: which collectives of a program it merges at one threshold."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from counterpoint.hlo import Computation, Instruction, Program
+from counterpoint.hlo.collectives import collective, replica_groups
+from counterpoint.hlo.model import launched
+from counterpoint.hlo.schedule import in_loop, is_done, loop_multiplier
+
+KINDS: Final = ("all-gather", "all-reduce", "reduce-scatter")
+"""In the order in which XLA's combiners run: each sees what those before it made."""
+
+_CLONE: Final = re.compile(r"(double_buffer|full_unroll)_clone")
+_TRIVIAL: Final = 3  # two parameters and the operation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One collective as it was before any were merged.
+
+    `bytes` are what the combiner counts, the result: of an all-gather the whole, of a
+    reduce-scatter what one device keeps. `before` are the parts of its computation that it, or the
+    way to it, waits for, in the order in which XLA walks them. `instruction` carries it today.
+    """
+
+    kind: str
+    bytes: int
+    key: Hashable
+    before: tuple[int, ...]
+    instruction: str
+    pipelined: bool = False  # moved to another iteration of its loop; merged apart from the others
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """One computation: its parts, and the order in which XLA walks them from the end."""
+
+    computation: str
+    times: int | None  # how often it runs in one execution; None where that can't be known
+    in_loop: bool
+    parts: tuple[Part, ...]
+    roots: tuple[int, ...]
+
+
+def places(program: Program, kind: str, *, by_dimension: bool = False) -> tuple[Place, ...]:
+    """Where in a program collectives of this kind are, as its combiner found them.
+
+    `by_dimension` where those along different dimensions stay apart, as reduce-scatters did by
+    default before jaxlib 0.5.
+    """
+    split = KINDS[KINDS.index(kind) :]
+    found = (
+        _place(program, _Trace(program, computation, kind, split, by_dimension=by_dimension))
+        for computation in launched(program)
+    )
+    return tuple(place for place in found if place.parts)
+
+
+def unrolled(program: Program) -> bool:
+    """Whether XLA copied the body of a loop; the combiner saw it once, before."""
+    return any(_is_clone(it) for it in program.instructions)
+
+
+def _place(program: Program, trace: _Trace) -> Place:
+    name = trace.computation.name
+    return Place(
+        computation=name,
+        times=loop_multiplier(program, name),
+        in_loop=in_loop(program, name),
+        parts=tuple(trace.follow()),
+        roots=trace.roots(),
+    )
+
+
+class _Trace:
+    """Which parts the values of one computation wait for, the nearest only, in XLA's order.
+
+    XLA walks from the end to the operands, the first operand first, and visits each value once; so
+    a part that an earlier one waits for anyhow need not be named again.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        computation: Computation,
+        kind: str,
+        split: Sequence[str],
+        *,
+        by_dimension: bool,
+    ) -> None:
+        self.computation = computation
+        self._program = program
+        self._instructions = computation.instructions
+        self._by_dimension = by_dimension
+        self._kind = kind
+        self._split = split
+        self._whole: dict[str, tuple[int, ...]] = {}
+        self._elements: dict[str, tuple[tuple[int, ...], ...]] = {}
+        self._waits: list[int] = []  # by part: the bits of all that it waits for
+
+    def follow(self) -> Iterator[Part]:
+        """The parts, in the order in which their computation is written."""
+        for it in self._instructions:
+            kind = _kind(self._program, it)
+            if kind is None or kind not in self._split:
+                self._pass_on(it)
+                continue
+            values = _values(self._program, it)
+            nearest = [self._whole[value.name] for value, _ in values]
+            if kind == self._kind and not _is_clone(it):
+                along = it.dimensions if self._by_dimension else ()
+                key = (_key(self._program, it), along)
+                first = len(self._waits)
+                for before, (_, size) in zip(nearest, values, strict=True):
+                    self._waits.append(self._closure(before))
+                    yield Part(
+                        kind=kind,
+                        bytes=size,
+                        key=key,
+                        before=before,
+                        instruction=it.name,
+                        pipelined=_is_pipelined(it),
+                    )
+                nearest = [(at,) for at in range(first, len(self._waits))]
+            # Of other kinds, the parts are passed through one by one: they were merged later.
+            self._elements[it.name] = tuple(nearest)
+            self._whole[it.name] = self._joined(nearest)
+
+    def roots(self) -> tuple[int, ...]:
+        """What the values wait for that nobody uses, the result among them."""
+        ends = (it for it in self._instructions if not self._program.users(it))
+        return self._joined(self._whole[it.name] for it in ends)
+
+    def _pass_on(self, it: Instruction) -> None:
+        """A value waits for what its operands wait for; an element of a tuple only for its own."""
+        behind = self._program.operands(it)
+        elements = self._elements.get(behind[0].name) if behind else None
+        if elements is not None and is_done(it):
+            self._elements[it.name] = elements
+        if elements is not None and it.opcode == "get-tuple-element" and len(elements) > 1:
+            self._whole[it.name] = elements[it.tuple_index or 0]
+        else:
+            self._whole[it.name] = self._joined(self._whole[value.name] for value in behind)
+
+    def _joined(self, lists: Iterable[Iterable[int]]) -> tuple[int, ...]:
+        kept: list[int] = []
+        known = 0
+        for one in lists:
+            for at in one:
+                if not known >> at & 1:
+                    kept.append(at)
+                    known |= self._waits[at] | 1 << at
+        return tuple(kept)
+
+    def _closure(self, parts: Iterable[int]) -> int:
+        bits = 0
+        for at in parts:
+            bits |= self._waits[at] | 1 << at
+        return bits
+
+
+def _kind(program: Program, it: Instruction) -> str | None:
+    """The kind of a collective by its start, or by itself where it is in one piece."""
+    if is_done(it) or it.opcode == "fusion":
+        return None
+    found = collective(program, it)
+    return found.kind if found is not None and found.kind in KINDS else None
+
+
+def _values(program: Program, it: Instruction) -> list[tuple[Instruction, int]]:
+    """What each part takes, and the bytes of what it gives."""
+    operands = program.operands(it)
+    if _kind(program, it) == "all-reduce":
+        whole = _concatenated(program, operands)
+        return [(value, value.shape.bytes) for value in whole or operands]
+    results = _results(it, len(operands))
+    return list(zip(operands, results, strict=False))
+
+
+def _results(it: Instruction, count: int) -> list[int]:
+    """Bytes of each result: a start is typed (operands, results, ...)."""
+    shape = it.shape
+    if it.opcode.endswith("-start") and len(shape.parts) > 1:
+        shape = shape.parts[1]
+    return [part.bytes for part in shape.parts] if len(shape.parts) == count else [shape.bytes]
+
+
+def _concatenated(program: Program, operands: Sequence[Instruction]) -> list[Instruction] | None:
+    """The arrays that XLA laid one behind the other for one all-reduce; None where it did not."""
+    if len(operands) != 1 or len(operands[0].shape.dims) != 1:
+        return None
+    (whole,) = operands
+    inner = program.root(whole.calls[0]) if whole.opcode == "fusion" and whole.calls else whole
+    values = program.operands(whole)
+    if inner is None or inner.opcode != "concatenate" or len(inner.operands) != len(values):
+        return None
+    if sum(value.shape.bytes for value in values) != whole.shape.bytes:
+        return None
+    return values
+
+
+def _key(program: Program, it: Instruction) -> Hashable:
+    """Equal for collectives that may be merged. What can't be merged has a key of its own."""
+    told = (
+        replica_groups(program, it),
+        it.channel_id is not None,
+        it.use_global_device_ids,
+        _is_pipelined(it),
+    )
+    if _kind(program, it) == "all-gather":
+        return told
+    reduction = program.computations.get(it.calls[0]) if it.calls else None
+    root = program.root(it.calls[0]) if it.calls else None
+    if reduction is None or root is None or len(reduction.instructions) != _TRIVIAL:
+        return (it.name, *told)
+    return (root.opcode, root.shape.dtype, *told)
+
+
+def _is_pipelined(it: Instruction) -> bool:
+    return '"is_pipelined":true' in it.backend_config.replace(" ", "")
+
+
+def _is_clone(it: Instruction) -> bool:
+    return any(_CLONE.search(name) for name in (it.name, it.scheduling_name, *it.operands))
+
+
+DEFAULT: Final = 31457287  # 30 MiB + 7, of all three flags in every release
+MOST_IN_ONE: Final = 2048  # xla_gpu_collective_combine_threshold_count; 256 before 0.10
+_ALL: Final = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """What comes of one computation: sets of parts, and the next threshold that changes something.
+
+    `next` is None where no threshold does.
+    """
+
+    sets: tuple[tuple[int, ...], ...]
+    next: int | None
+
+
+def merge(place: Place, threshold: int, most: int = MOST_IN_ONE) -> Merged:
+    """What the combiner makes of a computation at a threshold that somebody set."""
+    return Merging(place).run(threshold, range(len(place.parts)), most)
+
+
+def merge_by_default(place: Place, most: int = MOST_IN_ONE) -> Merged:
+    """What it makes of it where nobody set one: pipelined ones merge as far as memory goes first.
+
+    How much memory there is, is not looked at.
+    """
+    merging = Merging(place)
+    pipelined = [at for at, part in enumerate(place.parts) if part.pipelined]
+    first = merging.run(_ALL, pipelined, most)
+    alone = {at for one in first.sets if len(one) == 1 for at in one}
+    rest = [at for at in range(len(place.parts)) if at not in pipelined or at in alone]
+    second = merging.run(DEFAULT, rest, most)
+    joined = tuple(one for one in first.sets if len(one) > 1)
+    return Merged((*joined, *second.sets), second.next)
+
+
+@dataclass(slots=True)
+class _Node:
+    """A collective of the graph as it is now: one part, or several that were merged."""
+
+    parts: tuple[int, ...]
+    before: tuple[int, ...]  # parts, in XLA's order
+
+
+@dataclass(slots=True)
+class Merging:
+    """The graph of one computation's parts, and what each of them waits for at any distance."""
+
+    place: Place
+    _alone: list[_Node] = field(init=False)
+    _waits_at_first: list[int] = field(init=False)
+    _node_of: list[_Node] = field(init=False)
+    _waits: list[int] = field(init=False)  # bits of parts
+
+    def __post_init__(self) -> None:
+        parts = self.place.parts
+        self._node_of = [_Node((at,), part.before) for at, part in enumerate(parts)]
+        self._waits = [0] * len(parts)
+        for at in self._post_order():
+            for it in self._node_of[at].before:
+                self._waits[at] |= self._waits[it] | 1 << it
+        self._alone = [_Node((at,), self._needed(part.before)) for at, part in enumerate(parts)]
+        self._waits_at_first = self._waits
+        self.reset()
+
+    def reset(self) -> None:
+        """Nothing merged."""
+        self._node_of, self._waits = [*self._alone], [*self._waits_at_first]
+
+    def run(self, threshold: int, among: Iterable[int], most: int) -> Merged:
+        """Merge some of the parts; what was merged before stays so."""
+        left = set(among)
+        sets: list[tuple[int, ...]] = []
+        missed: list[int] = []
+        order = self._post_order()
+        first = 0
+        while left:
+            while order[first] not in left:
+                first += 1
+            chosen, too_large, failed = self._choose(threshold, left, most, order[first:])
+            missed += failed
+            sets += [(at,) for at in too_large]
+            left.difference_update(too_large, chosen)
+            if chosen:
+                sets.append(tuple(chosen))
+            if len(chosen) > 1 and self._join(chosen, order[: order.index(chosen[0])]):
+                order, first = self._post_order(), 0
+        return Merged(tuple(sets), min(missed, default=None))
+
+    def _choose(
+        self, threshold: int, left: set[int], most: int, order: Iterable[int]
+    ) -> tuple[list[int], list[int], list[int]]:
+        """The next set, those that are too large for any, and thresholds that would change that."""
+        parts = self.place.parts
+        chosen: list[int] = []
+        too_large: list[int] = []
+        missed: list[int] = []
+        total = taken = 0
+        for at in order:
+            if at not in left or (chosen and parts[at].key != parts[chosen[0]].key):
+                continue
+            size = parts[at].bytes
+            if size > threshold:
+                too_large.append(at)
+                missed.append(size)
+                continue
+            if total + size > threshold:
+                missed.append(total + size)
+                break
+            if self._waits[at] & taken:
+                break
+            chosen.append(at)
+            total += size
+            taken |= 1 << at
+            if len(chosen) >= most:
+                break
+        return chosen, too_large, missed
+
+    def _join(self, chosen: Sequence[int], visited: Sequence[int]) -> bool:
+        """One node in place of several: whatever waits for one of them waits for all.
+
+        Whether that changes the order of what is not `visited` before them.
+        """
+        bits = waits = 0
+        before: dict[int, None] = {}
+        for at in chosen:
+            bits |= 1 << at
+            waits |= self._waits[at]
+            before |= dict.fromkeys(self._node_of[at].before)
+        node = _Node(tuple(chosen), self._needed(before))
+        for at in chosen:
+            self._node_of[at] = node
+            self._waits[at] = waits
+        for at, known in enumerate(self._waits):
+            if known & bits:
+                self._waits[at] = known | bits | waits
+        return not before.keys() <= set(visited)
+
+    def _needed(self, before: Iterable[int]) -> tuple[int, ...]:
+        """Without those that a walk has visited anyhow by the time it comes to them."""
+        kept: list[int] = []
+        known = 0
+        for at in before:
+            if not known >> at & 1:
+                kept.append(at)
+                known |= self._waits[at] | 1 << at
+        return tuple(kept)
+
+    def _post_order(self) -> list[int]:
+        """Depth first from the end, operands first: HloComputation::MakeInstructionPostOrder."""
+        order: list[int] = []
+        state: dict[int, bool] = {}  # by node: opened, and closed
+        waiting = [self._node_of[at] for at in reversed(self.place.roots)]
+        while waiting:
+            node = waiting[-1]
+            closed = state.get(id(node))
+            if closed is None:
+                state[id(node)] = False
+                waiting.extend(self._node_of[at] for at in reversed(node.before))
+                continue
+            waiting.pop()
+            if not closed:
+                state[id(node)] = True
+                order.extend(node.parts)
+        return order
+
+
+def part_bytes(parts: Sequence[Part], at: Iterable[int]) -> int:
+    """What a set of parts sums up to, as the combiner counts."""
+    return sum(parts[it].bytes for it in at)

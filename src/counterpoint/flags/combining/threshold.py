@@ -1,0 +1,335 @@
+"""Combine thresholds at which XLA's decisions for a program change."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from counterpoint.core import UsageError
+from counterpoint.flags.combining.combiner import (
+    DEFAULT,
+    KINDS,
+    Merged,
+    Merging,
+    Place,
+    merge_by_default,
+    part_bytes,
+    places,
+    unrolled,
+)
+from counterpoint.flags.versions.version import number
+from counterpoint.hlo import Program
+
+SMALLEST: Final = 1 << 24  # 16 MiB, where guides begin to look
+_WORK: Final = 8_000_000  # parts and edges that are walked per computation: a few seconds
+_MOST_IN_ONE: Final = 2048
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What comes of one threshold.
+
+    `exact` where no smaller threshold gives the same; else only this one was computed.
+    `launches` count what is in loops as often as it runs; None where that can't be known.
+    """
+
+    threshold: int
+    collectives: int
+    launches: int | None
+    largest: int  # bytes of the largest set
+    exact: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """One computation and the sizes of its collectives before merging."""
+
+    computation: str
+    times: int | None
+    in_loop: bool
+    sizes: tuple[int, ...]
+    pipelined: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Combining:
+    """One kind of collective of a program.
+
+    `observed` are there now; `default` is what the flag's default gives. `layer` is the least
+    threshold that merges all that can merge in loops. `candidates` are powers of two that differ.
+    """
+
+    kind: str
+    sites: tuple[Site, ...]
+    observed: int
+    default: Step
+    steps: tuple[Step, ...]
+    layer: int | None
+    total: int  # bytes of all parts in one execution, each loop's as often as it runs
+    candidates: tuple[Step, ...]
+
+    @property
+    def flag(self) -> str:
+        return flag_of(self.kind)
+
+    @property
+    def choice(self) -> int | None:
+        """The value worth setting: a loop's collectives in one go, where that changes anything."""
+        if self.layer is None or self.at(self.layer).collectives >= self.default.collectives:
+            return None
+        return self.layer
+
+    def at(self, threshold: int) -> Step:
+        """What a threshold gives."""
+        below = [step for step in self.steps if step.threshold <= threshold]
+        return below[-1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thresholds:
+    """All kinds that a program has, and what to know about it."""
+
+    program: str
+    kinds: tuple[Combining, ...]
+    unrolled: bool
+    scheduled: bool
+
+
+def flag_of(kind: str) -> str:
+    """The flag that sets a kind's threshold."""
+    return f"xla_gpu_{kind.replace('-', '_')}_combine_threshold_bytes"
+
+
+def thresholds(program: Program, version: str | None = None) -> Thresholds:
+    """Break points of a finished program, as the compiler of that jaxlib would have them."""
+    most = _MOST_IN_ONE if number(version) >= (0, 10) else 256
+    old = number(version) < (0, 5)
+    found = (
+        (kind, places(program, kind, by_dimension=old and kind == "reduce-scatter"))
+        for kind in KINDS
+    )
+    return Thresholds(
+        program=program.name,
+        kinds=tuple(_combining(kind, where, most) for kind, where in found if where),
+        unrolled=unrolled(program),
+        scheduled=program.is_scheduled,
+    )
+
+
+def _combining(kind: str, where: Sequence[Place], most: int) -> Combining:
+    outcomes = [_outcomes(place, most) for place in where]
+    total = sum(part_bytes(place.parts, range(len(place.parts))) * (place.times or 1)
+                for place in where)  # fmt: skip
+    loops = [one for place, one in zip(where, outcomes, strict=True) if place.in_loop]
+    merging = [one[-1].threshold for one in loops if len(one) > 1]
+    by_default = [merge_by_default(place, most) for place in where]
+    default = _step(DEFAULT, where, by_default)
+    return Combining(
+        kind=kind,
+        sites=tuple(_site(place) for place in where),
+        observed=sum(len({part.instruction for part in place.parts}) for place in where),
+        default=default,
+        steps=_steps(where, outcomes),
+        layer=max(merging, default=None),
+        total=total,
+        candidates=_candidates(where, total, most, default),
+    )
+
+
+def _site(place: Place) -> Site:
+    return Site(
+        computation=place.computation,
+        times=place.times,
+        in_loop=place.in_loop,
+        sizes=tuple(part.bytes for part in place.parts),
+        pipelined=any(part.pipelined for part in place.parts),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """What one computation comes to from a threshold on."""
+
+    threshold: int
+    merged: Merged
+    exact: bool
+
+
+def _outcomes(place: Place, most: int) -> tuple[_Outcome, ...]:
+    """The outcomes that differ, by rising threshold; the first has nothing merged."""
+    merging = Merging(place)
+    everything = range(len(place.parts))
+    total = part_bytes(place.parts, everything)
+    factor = _coarseness(place, total)
+    found: list[_Outcome] = []
+    at, exact = 0, True
+    while True:
+        merging.reset()
+        merged = merging.run(at, everything, most)
+        if not found or set(merged.sets) != set(found[-1].merged.sets):
+            found.append(_Outcome(at, merged, exact))
+        if merged.next is None:
+            return tuple(found)
+        coarse = min(int(at * factor), total)
+        at, exact = max(merged.next, coarse), merged.next >= coarse
+
+
+def _coarseness(place: Place, total: int) -> float:
+    """How far apart thresholds are tried: 1 for each break point, more where that takes minutes."""
+    size = len(place.parts) + sum(len(part.before) for part in place.parts)
+    tries = max(_WORK // max(size, 1), 24)
+    least = min(part.bytes for part in place.parts)
+    if len(place.parts) ** 2 <= tries or total <= least:
+        return 1.0
+    return math.exp(math.log(total / max(least, 1)) / tries)
+
+
+def _steps(where: Sequence[Place], outcomes: Sequence[tuple[_Outcome, ...]]) -> tuple[Step, ...]:
+    """All computations together, one step for each threshold at which one of them changes."""
+    exact: dict[int, bool] = {}
+    for one in outcomes:
+        for outcome in one:
+            exact[outcome.threshold] = exact.get(outcome.threshold, False) or outcome.exact
+    found: list[Step] = []
+    for threshold in sorted(exact):
+        now = [max((it for it in one if it.threshold <= threshold), key=lambda it: it.threshold)
+               for one in outcomes]  # fmt: skip
+        step = _step(threshold, where, [it.merged for it in now], exact=exact[threshold])
+        found.append(step)
+    return tuple(found)
+
+
+def _step(
+    threshold: int, where: Sequence[Place], merged: Sequence[Merged], *, exact: bool = True
+) -> Step:
+    launches: int | None = 0
+    largest = 0
+    for place, one in zip(where, merged, strict=True):
+        runs = None if place.times is None else place.times * len(one.sets)
+        launches = None if launches is None or runs is None else launches + runs
+        largest = max([largest, *(part_bytes(place.parts, it) for it in one.sets)])
+    return Step(
+        threshold=threshold,
+        collectives=sum(len(one.sets) for one in merged),
+        launches=launches,
+        largest=largest,
+        exact=exact,
+    )
+
+
+def _candidates(where: Sequence[Place], total: int, most: int, default: Step) -> tuple[Step, ...]:
+    """Powers of two from 16 MiB to all bytes together; of those that give the same, the least.
+
+    None where all of them give what the default gives.
+    """
+    merging = [Merging(place) for place in where]
+    found: dict[tuple[frozenset[tuple[int, ...]], ...], Step] = {}
+    power = SMALLEST
+    while power <= max(total, SMALLEST):
+        merged: list[Merged] = []
+        for one in merging:
+            one.reset()
+            merged.append(one.run(power, range(len(one.place.parts)), most))
+        sets = tuple(frozenset(one.sets) for one in merged)
+        found.setdefault(sets, _step(power, where, merged, exact=False))
+        power *= 2
+    worth = tuple(found.values())
+    same = len(worth) == 1 and worth[0].collectives == default.collectives
+    return () if same else worth
+
+
+BYTES: Final = {
+    "f64": 8, "f32": 4, "float32": 4, "fp32": 4, "tf32": 4,
+    "bf16": 2, "bfloat16": 2, "f16": 2, "fp16": 2, "float16": 2,
+    "f8": 1, "fp8": 1, "int8": 1, "s8": 1,
+    "int4": 0.5, "s4": 0.5, "fp4": 0.5, "f4": 0.5, "nvfp4": 0.5, "mxfp4": 0.5,
+}  # fmt: skip
+_SCALE: Final = {"": 1.0, "K": 1e3, "M": 1e6, "B": 1e9, "G": 1e9, "T": 1e12}
+_COUNT: Final = re.compile(r"(?P<figure>\d+(?:\.\d+)?(?:[eE][+]?\d+)?)(?P<scale>[KMBGT]?)")
+_MOST: Final = 1e15
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerRule:
+    """What the rule says of a model. `shard` is what the combiner counts of a reduce-scatter."""
+
+    params: int
+    dtype: str
+    layers: int | None
+    devices: int | None
+
+    @property
+    def layer_bytes(self) -> int:
+        """Weights, or gradients, of one layer: the least threshold for all-gathers."""
+        return math.ceil(self.params * BYTES[self.dtype])
+
+    @property
+    def shard_bytes(self) -> int | None:
+        """What a device keeps of a layer's gradients: enough for reduce-scatters."""
+        return None if self.devices is None else -(-self.layer_bytes // self.devices)
+
+    @property
+    def gather_threshold(self) -> int | None:
+        """What to set for all-gathers; None where the default merges a layer's as it is."""
+        return self.layer_bytes if self.layer_bytes > DEFAULT else None
+
+    @property
+    def scatter_threshold(self) -> int | None:
+        """The same for reduce-scatters, counted as a device keeps them where that is known."""
+        counted = self.layer_bytes if self.shard_bytes is None else self.shard_bytes
+        return counted if counted > DEFAULT else None
+
+    @property
+    def gradient_bytes(self) -> int | None:
+        return None if self.layers is None else self.layer_bytes * self.layers
+
+    @property
+    def candidates(self) -> tuple[int, ...]:
+        """Powers of two from 16 MiB to the gradients' size, or one layer's where that is all."""
+        found: list[int] = []
+        power = SMALLEST
+        while power <= (self.gradient_bytes or self.layer_bytes):
+            found.append(power)
+            power *= 2
+        return tuple(found)
+
+
+def layer_rule(
+    params: str,
+    dtype: str = "bf16",
+    layers: int | None = None,
+    devices: int | None = None,
+    *,
+    whole: bool = False,
+) -> LayerRule:
+    """The rule for so many weights in each layer; in all layers together where they are `whole`."""
+    kind = dtype.casefold()
+    if kind not in BYTES:
+        raise UsageError(f"--dtype {dtype}: not known", why=f"known are {', '.join(BYTES)}")
+    if layers is not None and layers < 1:
+        raise UsageError(f"--layers takes a number from 1 on, not {layers}")
+    option = "--total-params" if whole else "--params"
+    count = parse_count(params, option)
+    if whole and layers is None:
+        raise UsageError(
+            f"{option} {params}: of how many layers?", next=f"{option} {params} --layers 32"
+        )
+    if whole and layers is not None:
+        count //= layers
+    return LayerRule(params=count, dtype=kind, layers=layers, devices=devices)
+
+
+def parse_count(text: str, option: str = "--params") -> int:
+    """A number of weights as people write it: 218e6, 218M, 0.218B, 218_000_000."""
+    found = _COUNT.fullmatch(text.strip().replace("_", "").replace(",", ""))
+    value = float(found["figure"]) * _SCALE[found["scale"]] if found else 0.0
+    if not 1 <= value <= _MOST:
+        raise UsageError(
+            f"{option} {text}: not a number of weights",
+            why="it is a number from 1 on, such as 218e6, 218M or 0.218B",
+            next=f"{option} 218e6",
+        )
+    return round(value)

@@ -1,0 +1,196 @@
+"""History: one flag through the releases."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import cast
+
+from counterpoint.flags.catalogue.flag import Flag, Release
+from counterpoint.flags.catalogue.lookup import releases, states
+from counterpoint.flags.catalogue.table import flag_of
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What changed with one release: `what` is the name of a field of Flag, values as text."""
+
+    version: str
+    what: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """`first` and `last`: the oldest and newest release that takes it in XLA_FLAGS.
+
+    `last` is None where the newest known release takes it; both are None for what was a compile
+    option only. A flag that the oldest known release has may be older than that.
+    """
+
+    name: str
+    first: str | None
+    last: str | None
+    changes: tuple[Change, ...] = ()
+
+    @property
+    def since(self) -> str | None:
+        """The oldest release that does not take it any more; None if the newest does."""
+        known = releases()
+        return None if self.last is None else known[known.index(self.last) + 1]
+
+
+def history(name: str) -> History | None:
+    """All that is known of a name; None for one that no known release has."""
+    flags = [(since, flag_of(name, facts) if facts else None) for since, facts in states(name)]
+    if not flags:
+        return None
+    first, last = _presence(flags)
+    return History(name, first, last, tuple(_changes(flags)))
+
+
+def _presence(flags: list[tuple[str, Flag | None]]) -> tuple[str | None, str | None]:
+    known = releases()
+    taken = [(since, flag is not None and flag.xla_flags) for since, flag in flags]
+    first = next((since for since, there in taken if there), None)
+    if first is None or taken[-1][1]:
+        return first, None
+    gone = taken[-1][0]
+    for since, there in reversed(taken):
+        if there:
+            break
+        gone = since
+    return first, known[known.index(gone) - 1]
+
+
+def _changes(flags: list[tuple[str, Flag | None]]) -> list[Change]:
+    found: list[Change] = []
+    before: Flag | None = None
+    for version, flag in flags:
+        if flag is not None and before is not None:
+            found += [Change(version, *change) for change in differences(before, flag)]
+        elif version != releases()[0]:
+            there = ("added", "", "") if flag else ("removed", "", "")
+            found.append(Change(version, *there))
+        before = flag
+    return found
+
+
+def differences(before: Flag, after: Flag) -> list[tuple[str, str, str]]:
+    """What differs between two releases of one flag: the field, what it was, what it is."""
+    fields = (
+        "type",
+        "default",
+        "values",
+        "xla_flags",
+        "compile_option",
+        "no_op",
+        "deprecated",
+        "alias_of",
+        "fatal",
+    )
+    return [
+        (field, _text(getattr(before, field)), _text(getattr(after, field)))
+        for field in fields
+        if getattr(before, field) != getattr(after, field)
+    ]
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple):
+        return ",".join(map(str, cast("tuple[object, ...]", value)))
+    return "" if value is None else str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """A name that the later release does not know. `use`: what is known to do it now."""
+
+    flag: Flag
+    use: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Renamed:
+    """A setting under another name; `taken` where XLA_FLAGS still takes the earlier one."""
+
+    before: Flag
+    after: Flag
+    taken: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """Something else about a name: `what` is a field of Flag, the values are text."""
+
+    flag: Flag  # as it is in the later release
+    what: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diff:
+    """From one release to another; flags, and JAX's options by their variables."""
+
+    before: str
+    after: str
+    added: tuple[Flag, ...]
+    removed: tuple[Removed, ...]
+    renamed: tuple[Renamed, ...]
+    changed: tuple[Changed, ...]
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing changed."""
+        return not (self.added or self.removed or self.renamed or self.changed)
+
+
+def diff(before: Release, after: Release, use: Mapping[str, tuple[str, ...]]) -> Diff:
+    """All that differs; `use` says of removed names what does it now.
+
+    JAX's options are compared where they are known of both.
+    """
+    both = before.jax_options and after.jax_options
+    old = {**before.flags, **(before.jax_options if both else {})}
+    new = {**after.flags, **(after.jax_options if both else {})}
+    renamed = _renamed(old, new, use)
+    heirs = {one.after.name for one in renamed}
+    moved = {one.before.name for one in renamed}
+    return Diff(
+        before=before.version,
+        after=after.version,
+        added=tuple(new[name] for name in sorted(new.keys() - old.keys() - heirs)),
+        removed=tuple(
+            Removed(old[name], _present(use.get(name, ()), new))
+            for name in sorted(old.keys() - new.keys() - moved)
+        ),
+        renamed=renamed,
+        changed=tuple(
+            Changed(new[name], *change)
+            for name in sorted(old.keys() & new.keys() - moved)
+            for change in differences(old[name], new[name])
+        ),
+    )
+
+
+def _renamed(
+    old: Mapping[str, Flag], new: Mapping[str, Flag], use: Mapping[str, tuple[str, ...]]
+) -> tuple[Renamed, ...]:
+    """Names whose place a new one took, and which nothing else shares."""
+    found: list[Renamed] = []
+    for name, flag in sorted(old.items()):
+        now = new.get(name)
+        alias = now.alias_of if now is not None and flag.alias_of is None else None
+        heirs = (alias,) if alias else use.get(name, ()) if now is None else ()
+        if len(heirs) == 1 and heirs[0] in new and heirs[0] not in old:
+            found.append(Renamed(flag, new[heirs[0]], taken=now is not None))
+    counts = [one.after.name for one in found]
+    return tuple(one for one in found if counts.count(one.after.name) == 1)
+
+
+def _present(names: tuple[str, ...], new: Mapping[str, Flag]) -> tuple[str, ...]:
+    return tuple(name for name in names if name in new)

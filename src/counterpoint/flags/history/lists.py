@@ -1,0 +1,119 @@
+"""Listing: the flags of a release that somebody asks for, each with when it came and went."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from counterpoint.core import UsageError
+from counterpoint.flags.catalogue.flag import Flag, Release
+from counterpoint.flags.catalogue.lookup import names_ever, releases, states
+from counterpoint.flags.catalogue.table import flag_of
+from counterpoint.flags.history.history import Change, history
+from counterpoint.flags.settings import Channel
+from counterpoint.flags.versions.version import number
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which flags: None and False stand for no wish.
+
+    `everything`: also what a GPU does not read, what does nothing, what is on its way out, JAX's
+    options, and names that earlier releases had.
+    """
+
+    channel: Channel | None = None
+    text: str = ""  # part of a name or of what it does
+    changed_since: str | None = None
+    everything: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One flag. `flag` is as it was last where it is `gone`."""
+
+    flag: Flag
+    first: str | None  # None: as old as the oldest known release
+    last: str | None  # the newest release with it, where the release has it not
+    changes: tuple[Change, ...] = ()  # since the release that was named
+
+    @property
+    def gone(self) -> bool:
+        """Whether the release has it not."""
+        return self.last is not None
+
+
+def listing(release: Release, wanted: Wanted, does: Mapping[str, str]) -> tuple[Listed, ...]:
+    """Those that are wanted, by name; `does` says what a setting does, to be searched."""
+    return tuple(
+        one
+        for one in sorted(_all(release, wanted), key=lambda one: one.flag.name)
+        if _matches(one.flag, wanted, does) and (wanted.changed_since is None or one.changes)
+    )
+
+
+def require_earlier(since: str | None, release: Release) -> None:
+    """Refuse to list what changed after a release that is later than the one that is listed."""
+    if since is not None and number(since) > number(release.version):
+        raise UsageError(
+            f"--changed-since {since}: later than jaxlib {release.version}, which is listed",
+            why="what changed is told up to --jaxlib, or else up to the release installed here",
+            next=f"--changed-since {release.version} --jaxlib {since}",
+        )
+
+
+def channels(flag: Flag) -> tuple[Channel, ...]:
+    """The ways in which a flag, or an option of JAX, can be given."""
+    if flag.name[0].isupper():
+        return (Channel.ENVIRONMENT, Channel.JAX_CONFIG)
+    ways = ((Channel.XLA_FLAGS, flag.xla_flags), (Channel.COMPILER_OPTIONS, flag.compile_option))
+    return tuple(channel for channel, there in ways if there)
+
+
+def _all(release: Release, wanted: Wanted) -> Iterator[Listed]:
+    for name in names_ever():
+        one = _listed(name, release, wanted)
+        if (
+            one is not None
+            and (not one.gone or wanted.everything or wanted.changed_since is not None)
+            and (wanted.everything or _ordinary(one.flag, wanted))
+        ):
+            yield one
+
+
+def _listed(name: str, release: Release, wanted: Wanted) -> Listed | None:
+    """A name's life up to a release; None where it came later."""
+    until = number(release.version)
+    life = [(since, facts) for since, facts in states(name) if number(since) <= until]
+    there = [(since, facts) for since, facts in life if facts is not None]
+    if not there:
+        return None
+    known = releases()
+    first = next(since for since, _ in there)
+    last = known[known.index(life[-1][0]) - 1] if life[-1][1] is None else None
+    return Listed(
+        flag_of(name, there[-1][1]),
+        None if first == known[0] else first,
+        last,
+        _changes(name, wanted.changed_since, until),
+    )
+
+
+def _changes(name: str, since: str | None, until: tuple[int, ...]) -> tuple[Change, ...]:
+    past = history(name) if since is not None else None
+    changes = past.changes if past else ()
+    return tuple(one for one in changes if number(since) < number(one.version) <= until)
+
+
+def _ordinary(flag: Flag, wanted: Wanted) -> bool:
+    """Whether somebody who trains on GPUs may want to set it."""
+    if flag.name[0].isupper():
+        return wanted.channel in (Channel.ENVIRONMENT, Channel.JAX_CONFIG)
+    return not (flag.no_op or flag.deprecated or flag.name.startswith("xla_cpu_"))
+
+
+def _matches(flag: Flag, wanted: Wanted, does: Mapping[str, str]) -> bool:
+    if wanted.channel is not None and wanted.channel not in channels(flag):
+        return False
+    text = wanted.text.lower()
+    return text in flag.name.lower() or text in does.get(flag.name, "").lower()

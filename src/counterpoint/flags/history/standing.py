@@ -1,0 +1,106 @@
+"""Standing: the state of a name, and of a value, in one release, in a word.
+
+It serves tables over several releases. `fate` is the long answer, in sentences.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from counterpoint.flags.catalogue.about import Reader
+from counterpoint.flags.catalogue.flag import Flag, Release
+from counterpoint.flags.catalogue.variable import Variable, arguments, variables
+from counterpoint.flags.history.history import history
+from counterpoint.flags.versions.version import number
+
+_PIPELINED = "xla_gpu_pipeline_"
+
+
+class State(StrEnum):
+    """The state of a name in a release. XLA aborts on `NEWER` and `GONE` in XLA_FLAGS."""
+
+    TAKEN = "yes"
+    NO_OP = "ignored"
+    ALIAS = "old name"
+    OPTION = "compile option only"
+    NEWER = "not yet"
+    GONE = "no"
+    UNREAD = "nobody reads it"
+
+
+def standing(name: str, release: Release) -> State:
+    """The state of a name in a release."""
+    flag = release.flags.get(name)
+    if flag is not None:
+        return _of_flag(flag)
+    if name in release.jax:
+        return State.TAKEN
+    variable = variables().get(name) or arguments().get(name)
+    if variable is not None and variable.reader is not Reader.JAX:
+        return _of_variable(variable, release)
+    if name.startswith("NCCL_"):
+        return State.TAKEN  # only its name is known
+    first = came(name)
+    return State.NEWER if first and number(first) > number(release.version) else State.GONE
+
+
+def came(name: str) -> str | None:
+    """The release that added a flag or a JAX option; None if the oldest known one has it."""
+    past = history(name)
+    if past is None:
+        return None
+    added = (one.version for one in past.changes if one.what == "added")
+    return next(added, None)
+
+
+def _of_flag(flag: Flag) -> State:
+    if not flag.xla_flags:
+        return State.OPTION
+    if flag.no_op:
+        return State.NO_OP
+    return State.ALIAS if flag.alias_of else State.TAKEN
+
+
+def _of_variable(variable: Variable, release: Release) -> State:
+    if variable.type == "none":
+        return State.UNREAD
+    if not variable.by_jaxlib:
+        return State.TAKEN
+    if variable.since and number(release.version) < number(variable.since):
+        return State.NEWER
+    if variable.until and number(release.version) >= number(variable.until):
+        return State.GONE
+    return State.TAKEN
+
+
+def default_of(name: str, release: Release) -> str | None:
+    """The default in one release, as the release spells it; None if it has none of its own."""
+    flag = release.flags.get(name)
+    if flag is not None:
+        return None if flag.alias_of or flag.no_op else flag.default
+    if name in release.jax:
+        return release.jax[name]
+    variable = variables().get(name) or arguments().get(name)
+    if variable is None or variable.reader is Reader.JAX:  # what JAX has is in the release
+        return None
+    return variable.default
+
+
+def is_default(name: str, value: str, release: Release) -> bool:
+    """True if a value, as spelled in XLA_FLAGS or the environment, is the default."""
+    flag = release.flags.get(name)
+    if flag is not None and flag.alias_of:
+        return _alias_is_default(flag, value, release)
+    if flag is not None:
+        return flag.is_default(value)
+    variable = variables().get(name) or arguments().get(name)
+    return variable is not None and variable.is_default(value)
+
+
+def _alias_is_default(flag: Flag, value: str, release: Release) -> bool:
+    """The old pipelining names map true to `on` and false to `default`."""
+    heir = release.flags.get(flag.alias_of or "")
+    if heir is None or not heir.name.startswith(_PIPELINED):
+        return False
+    truth = flag.meaning(value)
+    return truth is not None and heir.is_default("on" if truth else "default")

@@ -1,0 +1,213 @@
+"""Effective: what the compiler says that it used, held against what was asked.
+
+    asked (Settings)   ─┐
+                        ├─ compare ──► Used, one for each flag of one module
+    reported (a dump)  ─┘
+
+A compiler reports what differs from its defaults, after XLA_FLAGS and the options of the compile.
+It reports no empty list, and no flag without a field of its own; what can't be told is UNSEEN.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from counterpoint.flags.catalogue.flag import Flag, Release
+from counterpoint.flags.settings import Settings
+
+_LISTS: Final = ("enums", "strings", "map")
+_JAX: Final = frozenset(
+    {
+        "xla_detailed_logging",
+        "xla_gpu_cuda_data_dir",
+        "xla_gpu_enable_llvm_module_compilation_parallelism",
+        "xla_gpu_experimental_autotune_cache_mode",
+        "xla_gpu_kernel_cache_file",
+        "xla_gpu_per_fusion_autotune_cache_dir",
+        "xla_pjrt_allow_auto_layout_in_hlo",
+        "xla_test_all_input_layouts",
+    }
+)
+"""What JAX sets in every compile, or where its cache wants it."""
+_UNOPTIMIZED: Final = ("xla_backend_optimization_level", "xla_llvm_disable_expensive_passes")
+
+
+class Outcome(StrEnum):
+    """What became of a flag."""
+
+    APPLIED = "applied"
+    ALTERED = "another value"  # asked, and the compiler used something else
+    IGNORED = "ignored"  # asked, and the default held
+    DEFAULT = "default anyway"
+    ELSEWHERE = "set elsewhere"  # not asked, and in effect
+    UNSEEN = "can't be told"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Used:
+    """One flag of one module. `used` is None where nothing is reported; `note` says why, or who."""
+
+    name: str
+    outcome: Outcome
+    asked: str | None = None
+    used: str | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """A flag that modules of one program were compiled with differently; None: its default."""
+
+    name: str
+    by_module: Mapping[str, str | None]
+
+
+def compare(
+    asked: Settings, reported: Mapping[str, str], release: Release, *, all_flags: bool = False
+) -> tuple[Used, ...]:
+    """The flags that were asked in their order, then those that something else set.
+
+    `all_flags`: what was asked holds all of XLA_FLAGS, so that the rest came from elsewhere.
+    """
+    wanted = {**asked.flags, **dict(asked.options)}
+    options = dict(asked.options)
+    found = tuple(
+        _asked(name, value, reported, release, option=name in options)
+        for name, value in wanted.items()
+    )
+    fields = {_field(name, release) for name in wanted}
+    others = "compiler_options, or the program"
+    others = others if all_flags else f"XLA_FLAGS, {others}"
+    return (*found, *_elsewhere(fields, reported, release, others))
+
+
+def differences(reported: Mapping[str, Mapping[str, str]]) -> tuple[Difference, ...]:
+    """What is not the same in all modules, by flag."""
+    names = sorted({name for flags in reported.values() for name in flags})
+    found = (
+        Difference(name=name, by_module={it: flags.get(name) for it, flags in reported.items()})
+        for name in names
+    )
+    return tuple(one for one in found if len(set(one.by_module.values())) > 1)
+
+
+def _field(name: str, release: Release) -> str:
+    flag = release.flags.get(name)
+    return flag.alias_of if flag and flag.alias_of else name
+
+
+def _asked(
+    name: str, value: str, reported: Mapping[str, str], release: Release, *, option: bool
+) -> Used:
+    flag = release.flags.get(name)
+    field = _field(name, release)
+    told = release.flags.get(field)
+    if flag is None:
+        note = f"jaxlib {release.version} does not know it"
+        return Used(name=name, outcome=Outcome.UNSEEN, asked=value, used=None, note=note)
+    if flag.no_op and not (option and flag.compile_option):
+        note = f"jaxlib {release.version} does nothing with it"
+        return Used(name=name, outcome=Outcome.IGNORED, asked=value, used=None, note=note)
+    meant = _meant(flag, told, value) if told else None
+    shown = told is not None and (told.compile_option or told.type == "map" or field in reported)
+    if told is None or meant is None or not shown:
+        note = "the compiler does not report it"
+        return Used(name=name, outcome=Outcome.UNSEEN, asked=value, used=None, note=note)
+    outcome, note = _held(told, meant, reported.get(field))
+    used = None if outcome is Outcome.UNSEEN else reported.get(field, told.default)
+    return Used(name=name, outcome=outcome, asked=value, used=used, note=note)
+
+
+def _meant(flag: Flag, told: Flag, value: str) -> str | None:
+    """The value of the field that a flag sets; None where an old name's values are other ones."""
+    if flag is told or flag.type == told.type:
+        return value
+    if flag.type == "bool" and told.type == "enum":
+        truth = flag.meaning(value)
+        return None if truth is None else "ON" if truth else "DEFAULT"
+    return None
+
+
+def _held(flag: Flag, asked: str, used: str | None) -> tuple[Outcome, str]:
+    if used is None:
+        if flag.is_default(asked):
+            return Outcome.DEFAULT, ""
+        if flag.type in _LISTS and not _items(asked):
+            return Outcome.UNSEEN, "a list that was emptied leaves no trace"
+        return Outcome.IGNORED, "its default held"
+    if flag.type in _LISTS:
+        return _list_held(flag, asked, used)
+    same = _same(flag, asked, used)
+    return (
+        (Outcome.APPLIED, "")
+        if same
+        else (Outcome.ALTERED, "compiler_options or the program had the last word")
+    )
+
+
+def _list_held(flag: Flag, asked: str, used: str) -> tuple[Outcome, str]:
+    wanted, there = _entries(flag, asked), _entries(flag, used)
+    if wanted == there:
+        return Outcome.APPLIED, ""
+    if wanted < there and flag.type != "enums":  # these lists grow, or have more by default
+        return Outcome.APPLIED, ""
+    lost = ", ".join(sorted(wanted - there))
+    return Outcome.ALTERED, f"without {lost}" if lost else "with more"
+
+
+def _entries(flag: Flag, text: str) -> set[str]:
+    """A list's entries in one spelling; `+NAME` and `-NAME` change the default."""
+    given = _items(text)
+    if flag.type != "enums":
+        return set(given)
+    if given and all(entry[0] in "+-" for entry in given):
+        entries = _entries(flag, flag.default)
+        added = {_spelled(flag, entry[1:]) for entry in given if entry[0] == "+"}
+        taken = {_spelled(flag, entry[1:]) for entry in given if entry[0] == "-"}
+        return (entries | added) - taken
+    return {_spelled(flag, entry) for entry in given}
+
+
+def _spelled(flag: Flag, entry: str) -> str:
+    """An enum's name as XLA_FLAGS takes it; reports spell it as compiler_options do."""
+    names = dict(zip((name.upper() for name in flag.enum), flag.values, strict=False))
+    return names.get(entry.upper()) or flag.spelled(entry) or entry.upper()
+
+
+def _same(flag: Flag, asked: str, used: str) -> bool:
+    if flag.type == "float":
+        return math.isclose(float(asked), float(used), rel_tol=1e-4, abs_tol=1e-6)
+    if flag.type == "enum":
+        return _spelled(flag, asked) == _spelled(flag, used)
+    return flag.meaning(asked) == flag.meaning(used)
+
+
+def _elsewhere(
+    fields: set[str], reported: Mapping[str, str], release: Release, others: str
+) -> Iterator[Used]:
+    for name, value in reported.items():
+        flag = release.flags.get(name)
+        if name in fields or (flag is not None and flag.is_default(value)):
+            continue
+        yield Used(
+            name=name, outcome=Outcome.ELSEWHERE, used=value, note=_who(name, value) or others
+        )
+
+
+def _who(name: str, value: str) -> str:
+    """Who is known to set it; empty where nobody is."""
+    if name in _JAX:
+        return "JAX"
+    if name in _UNOPTIMIZED:
+        return "compiler_options, or JAX, where JAX_DISABLE_MOST_OPTIMIZATIONS is set"
+    if name == "xla_disable_hlo_passes" and value == "rematerialization":
+        return "JAX, where jax_compiler_enable_remat_pass is off, or compiler_options"
+    return ""
+
+
+def _items(text: str) -> list[str]:
+    return [entry.strip() for entry in text.split(",") if entry.strip()]

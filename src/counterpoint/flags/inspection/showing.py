@@ -1,0 +1,282 @@
+"""Showing: all that is known of one setting, of whatever kind, for one release.
+
+    what was typed ── read ──► name, value ── show ──► Shown
+
+The name may be written as in XLA_FLAGS (`--xla_gpu_...`), with dashes for underscores, as JAX's
+option in small letters, with a value (which is then judged), NCCL's in any case.
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from typing import Final
+
+from counterpoint.core import UsageError
+from counterpoint.core.rules import Documented
+from counterpoint.flags.advice.recipe import recipes
+from counterpoint.flags.catalogue.about import About, Reader, about, all_about
+from counterpoint.flags.catalogue.flag import Flag, Release
+from counterpoint.flags.catalogue.variable import Variable, arguments, nccl_names, variables
+from counterpoint.flags.catalogue.web_pages import pages
+from counterpoint.flags.history.history import History, history
+from counterpoint.flags.history.standing import State, default_of, is_default, standing
+from counterpoint.flags.lifecycle.lifecycle import is_default_now, successors
+from counterpoint.flags.lifecycle.removed import Gone, all_gone
+from counterpoint.flags.rules import RULES
+from counterpoint.flags.settings import Channel
+from counterpoint.flags.text.xla_flags import Pairs
+from counterpoint.flags.values.values import as_option, refusal
+from counterpoint.flags.versions.version import family
+
+_NEAR: Final = 0.75
+_LONGEST: Final = 120
+_ABSENT: Final = (State.GONE, State.NEWER, State.UNREAD)
+_TYPES: Final = {"bool": "bool", "int64": "int", "int32": "int", "float": "float"}
+_CHANNELS: Final = {
+    "XLA_FLAGS": "XLA reads it once per process, when JAX first needs it: flags as --name=value"
+    " with spaces between; the process ends at a name or a value that XLA does not take",
+    "LIBTPU_INIT_ARGS": "libtpu, the compiler and driver of TPUs, reads it as it starts: flags as"
+    " --name=value with spaces between; XLA_FLAGS takes none of them",
+    "TF_XLA_FLAGS": "TensorFlow reads it: flags as --name=value; JAX and its XLA do not look at it",
+    "COMPILER_OPTIONS": "the dict that jax.jit and compile take, for one program:"
+    " jax.jit(step, compiler_options={name: value})",
+}
+"""What settings are given in, and who reads it."""
+_PREFIXES: Final = ("--xla-", "--xla_")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What a channel makes of a value.
+
+    Where it refuses it, `takes` is what it would take, and `meant` the same value as it is written
+    there, where that is plain. `ends`: the process, or the compile, ends at it. `instead` is what
+    to write where the name is not known, or no more.
+    """
+
+    channel: Channel | None  # None: it is no flag
+    taken: bool
+    takes: str = ""
+    meant: str | None = None
+    is_default: bool = False
+    ends: bool = False
+    instead: Pairs = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """One setting. `flag` is None where the release has none of that name.
+
+    `recipes`: name and value, or why the recipe leaves it out; `rules`: code and title; `pages`:
+    title and the values that the page gives.
+    """
+
+    name: str
+    value: str | None
+    release: Release
+    chip: str | None
+    state: State
+    default: str | None
+    about: About | None
+    flag: Flag | None
+    variable: Variable | None
+    history: History | None
+    gone: Gone | None
+    verdicts: tuple[Verdict, ...]
+    recipes: tuple[tuple[str, str], ...]
+    rules: tuple[tuple[str, str], ...]
+    pages: tuple[tuple[str, tuple[str, ...]], ...]
+
+    @property
+    def reader(self) -> Reader:
+        """Who reads it."""
+        if self.about is not None:
+            return self.about.kind
+        return Reader.XLA if self.variable is None else self.variable.reader
+
+    @property
+    def use(self) -> tuple[str, ...]:
+        """What does it today, or does it better."""
+        if self.about is not None and self.about.use:
+            return self.about.use
+        return self.gone.use if self.gone else ()
+
+
+def show(text: str, release: Release, chip: str | None = None) -> Shown:
+    """All that is known of what was typed; an error that names neighbours where that is nothing."""
+    if chip is not None and family(chip) is None:
+        raise UsageError(f"no such chip is known: {chip}", next="--chip H100")
+    typed, equals, value = text.partition("=")
+    if typed.strip().upper() in _CHANNELS:
+        raise _channel(typed.strip())
+    name = _known(typed.strip(), release)
+    if name is None:
+        raise _stranger(typed.strip(), release)
+    flag = release.flags.get(name)
+    variable = variables().get(name) or arguments().get(name) or _untold(name, release)
+    return Shown(
+        name=name,
+        value=value if equals else None,
+        release=release,
+        chip=chip,
+        state=standing(name, release),
+        default=default_of(name, release),
+        about=about(name),
+        flag=flag,
+        variable=variable,
+        history=history(name),
+        gone=all_gone().get(name),
+        verdicts=_verdicts(name, value, release, flag, variable) if equals else (),
+        recipes=related_recipes(name),
+        rules=tuple((rule.CODE, _title(rule)) for rule in RULES if _speaks_of(rule, name)),
+        pages=tuple(
+            (page.title, advice.values)
+            for page in pages()
+            for advice in page.settings
+            if advice.name == name
+        ),
+    )
+
+
+def related_recipes(name: str) -> tuple[tuple[str, str], ...]:
+    """Recipes that set it, each with its values, and those that leave it out, each with why."""
+    found: list[tuple[str, str]] = []
+    for recipe in recipes().values():
+        lines = (*recipe.lines, *recipe.arguments, *recipe.kernel)
+        values = dict.fromkeys(line.value for line in lines if line.name == name)
+        why = dict(recipe.left_out).get(name)
+        if values:
+            found.append((recipe.name, " or ".join(f"{name}={value}" for value in values)))
+        elif why is not None:
+            found.append((recipe.name, f"left out: {why}"))
+    return tuple(found)
+
+
+def _known(typed: str, release: Release) -> str | None:
+    """The name as it is known, or None."""
+    bare = typed.lstrip("-")
+    tried = (bare, bare.lower().replace("-", "_"), bare.upper().replace("-", "_"), typed)
+    return next((name for name in tried if name and _exists(name, release)), None)
+
+
+def _exists(name: str, release: Release) -> bool:
+    if name in release.flags or name in release.jax or name in all_gone():
+        return True
+    if name in variables() or name in arguments() or name in nccl_names():
+        return True
+    return history(name) is not None or about(name) is not None
+
+
+def _untold(name: str, release: Release) -> Variable | None:
+    """A variable that has no text: what the release says of JAX's; of NCCL's only the name."""
+    option = release.jax_options.get(name)
+    if option is not None:
+        kind = _TYPES.get(option.type, "string")
+        return Variable(name=name, reader=Reader.JAX, type=kind, default=option.default or None)
+    return Variable(name=name, reader=Reader.NCCL, type="") if name in nccl_names() else None
+
+
+def _verdicts(
+    name: str, value: str, release: Release, flag: Flag | None, variable: Variable | None
+) -> tuple[Verdict, ...]:
+    if flag is not None:
+        ways = {Channel.XLA_FLAGS: flag.xla_flags, Channel.COMPILER_OPTIONS: flag.compile_option}
+        return tuple(_judged(flag, value, way, release) for way, open_ in ways.items() if open_)
+    if variable is None:
+        return _verdicts_unknown(name, value, release)
+    if standing(name, release) in _ABSENT:
+        return (Verdict(channel=None, taken=False),)
+    if not variable.type:
+        same = value == variable.default
+        return (Verdict(channel=None, taken=True, is_default=True),) if same else ()
+    taken = variable.takes(value)
+    takes = "" if taken else ", ".join(variable.values) or variable.type
+    default = taken and variable.is_default(value)
+    return (Verdict(channel=None, taken=taken, takes=takes, is_default=default),)
+
+
+def _verdicts_unknown(name: str, value: str, release: Release) -> tuple[Verdict, ...]:
+    """Of a name that is not there, or not yet: perhaps what it asked for holds by itself now."""
+    told = about(name)
+    xla = told.kind is Reader.XLA if told is not None else name.startswith("xla_")
+    heirs = tuple(one for one in successors(name, unquoted(value)) if one[0] in release.flags)
+    return (
+        Verdict(
+            channel=Channel.XLA_FLAGS if xla else None,
+            taken=False,
+            is_default=is_default_now(name, unquoted(value)),
+            ends=xla,
+            instead=heirs,
+        ),
+    )
+
+
+def unquoted(value: str) -> str:
+    """A value as XLA's parser hands it on, which takes quotes around it off."""
+    if value[:1] in ("'", '"') and value[-1:] == value[:1] and len(value) > 1:
+        return value[1:-1]
+    return value
+
+
+def _judged(flag: Flag, value: str, channel: Channel, release: Release) -> Verdict:
+    bare = unquoted(value)
+    said = bare if channel is Channel.XLA_FLAGS else value
+    refused = refusal(flag, said, channel)
+    if refused is None:
+        default = is_default(flag.name, said, release)
+        return Verdict(channel=channel, taken=True, is_default=default)
+    elsewhere = channel is not Channel.XLA_FLAGS and refusal(flag, bare, Channel.XLA_FLAGS) is None
+    meant = as_option(flag, bare) if elsewhere else None
+    return Verdict(channel=channel, taken=False, takes=refused.takes, meant=meant, ends=True)
+
+
+def _title(rule: Documented) -> str:
+    return (rule.__doc__ or "").partition("\n")[0]
+
+
+def _speaks_of(rule: Documented, name: str) -> bool:
+    words = (rule.__doc__ or "").replace("`", " ").replace("=", " ").replace(",", " ").split()
+    return any(word.lstrip("-").rstrip(".:;)") == name for word in words)
+
+
+def _channel(typed: str) -> UsageError:
+    return UsageError(
+        f"{typed} is no setting: it holds settings",
+        why=_CHANNELS[typed.upper()],
+        next="counterpoint flags list",
+    )
+
+
+def _stranger(typed: str, release: Release) -> UsageError:
+    near = _neighbours(typed.lstrip("-"), release) if len(typed) <= _LONGEST else []
+    kind = "flag" if typed.startswith(_PREFIXES) else "setting"
+    return UsageError(
+        f"{_quoted(typed)}: no such {kind} is known",
+        why=f"nearest: {', '.join(near)}" if near else "no known name is near it",
+        next=f"counterpoint flags show {near[0]}" if near else "counterpoint flags list",
+    )
+
+
+def _quoted(typed: str) -> str:
+    """What was typed, fit for a terminal."""
+    if not typed:
+        return "an empty name"
+    short = typed if len(typed) <= _LONGEST else f"{typed[:_LONGEST]}..."
+    return short if short.isprintable() else repr(short)
+
+
+def _neighbours(name: str, release: Release) -> list[str]:
+    known = {
+        *(one for one, flag in release.flags.items() if flag.xla_flags),
+        *release.jax,
+        *all_gone(),
+        *variables(),
+        *arguments(),
+        *nccl_names(),
+        *all_about(),
+    }
+    by_lower = {one.lower(): one for one in sorted(known)}
+    tried = name.lower().replace("-", "_")
+    near = difflib.get_close_matches(tried, by_lower, n=3, cutoff=_NEAR)
+    return [by_lower[one] for one in near]

@@ -1,0 +1,177 @@
+"""The life of a flag: when it came, changed, went, and what replaced it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Final
+
+from counterpoint.flags.catalogue.about import Reader, about
+from counterpoint.flags.catalogue.flag import Release
+from counterpoint.flags.catalogue.similar import similar
+from counterpoint.flags.catalogue.variable import variables
+from counterpoint.flags.history.history import history
+from counterpoint.flags.lifecycle.removed import gone
+from counterpoint.flags.parsed import Occurrence
+from counterpoint.flags.settings import Channel
+from counterpoint.flags.text.names import LIBTPU
+from counterpoint.flags.text.xla_flags import Pairs
+from counterpoint.flags.values.values import as_option
+from counterpoint.flags.versions.version import number
+
+_FILE: Final = Path(__file__).with_name("succession.tsv")
+_TRUTH: Final = {"1": "true", "0": "false"}
+
+
+def successors(name: str, value: str) -> Pairs:
+    """The flags that do it now, in the spelling of XLA_FLAGS; none where nothing is known."""
+    rows = _rows().get(name, {})
+    spelt = value.lower()
+    heirs = next((rows[key] for key in (spelt, _TRUTH.get(spelt, spelt), "*") if key in rows), None)
+    if heirs is None:
+        return ()
+    return tuple((heir, text.replace("{value}", value)) for heir, text in heirs)
+
+
+def is_default_now(name: str, value: str) -> bool:
+    """Whether what a flag asked for is the default now: it can be dropped without a loss."""
+    rows = _rows().get(name, {})
+    spelt = value.lower()
+    return rows.get(_TRUTH.get(spelt, spelt)) == ()
+
+
+@cache
+def _rows() -> Mapping[str, Mapping[str, Pairs]]:
+    text = _FILE.read_text("utf-8")
+    found: dict[str, dict[str, Pairs]] = {}
+    for line in text.splitlines():
+        if not line.startswith("#"):
+            name, value, heirs = line.split("\t")
+            found.setdefault(name, {})[value] = tuple(_pair(heir) for heir in heirs.split())
+    return found
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, _, value = text.partition("=")
+    return name, value
+
+
+_TENSORFLOW: Final = "tf_xla_"
+
+
+class Kind(Enum):
+    """What became of a name."""
+
+    KNOWN = auto()
+    NEWER = auto()
+    RENAMED = auto()
+    REMOVED = auto()
+    FOREIGN = auto()
+    NEVER = auto()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fate:
+    """`when` is a clause on releases, `what` a sentence on what does it now; both may be empty.
+
+    `reader` is who reads a foreign name, and `home` where it has to be given.
+    """
+
+    kind: Kind
+    when: str = ""
+    what: str = ""
+    reader: str = ""
+    home: Channel | None = None
+
+
+def fate(name: str, release: Release, channel: Channel = Channel.XLA_FLAGS) -> Fate:
+    """What became of a name of XLA_FLAGS or compiler_options."""
+    flag = release.flags.get(name)
+    option = channel is Channel.COMPILER_OPTIONS
+    if flag is not None and (flag.xla_flags or (option and flag.compile_option)):
+        return Fate(kind=Kind.KNOWN)
+    past = history(name)
+    if past is not None and past.first is not None:
+        if number(past.first) > number(release.version):
+            return Fate(kind=Kind.NEWER, when=f"jaxlib {past.first} is the first that has it")
+        if past.last is not None:
+            return _gone(name, f"jaxlib {past.last} had it, {past.since} does not", release)
+    foreign = _foreign(name, compile_option=flag is not None)
+    if foreign is not None:
+        return foreign
+    removed = gone(name)
+    if removed is not None:
+        return _gone(name, removed.history if removed.last else "", release)
+    return Fate(kind=Kind.NEVER)
+
+
+def _gone(name: str, when: str, release: Release) -> Fate:
+    removed = gone(name)
+    renamed = _renamed(name, release)
+    if renamed:
+        return Fate(kind=Kind.RENAMED, when=when, what=f"It is called {renamed} now.")
+    return Fate(kind=Kind.REMOVED, when=when, what=removed.note if removed else "")
+
+
+def _renamed(name: str, release: Release) -> str | None:
+    """The one name that does the same with each value."""
+    (heir,) = (*successors(name, "{value}"), None)[:1]
+    if heir is None or heir[1] != "{value}" or heir[0] not in release.flags:
+        return None
+    return heir[0]
+
+
+@lru_cache(maxsize=1024)
+def _foreign(name: str, *, compile_option: bool) -> Fate | None:
+    text = about(name)
+    if compile_option or (text is not None and text.kind is Reader.COMPILE):
+        return Fate(kind=Kind.FOREIGN, reader="one compile", home=Channel.COMPILER_OPTIONS)
+    if name.startswith(LIBTPU) or (text is not None and text.kind is Reader.LIBTPU):
+        return Fate(kind=Kind.FOREIGN, reader="libtpu", home=Channel.LIBTPU_INIT_ARGS)
+    if name.startswith(_TENSORFLOW):
+        return Fate(kind=Kind.FOREIGN, reader="TensorFlow, from TF_XLA_FLAGS")
+    if name.lower().startswith("jax_"):
+        return Fate(kind=Kind.FOREIGN, reader="JAX", home=Channel.ENVIRONMENT)
+    if name in variables():
+        reader = str(variables()[name].reader)
+        return Fate(kind=Kind.FOREIGN, reader=reader, home=Channel.ENVIRONMENT)
+    return None
+
+
+def instead(one: Occurrence, release: Release) -> tuple[tuple[str, str], ...]:
+    """What to write instead of a name that is gone, in the spelling of its channel; (): drop it."""
+    heirs = successors(one.name, one.meant) if one.known else ()
+    known = [(name, value) for name, value in heirs if name in release.flags]
+    if len(known) < len(heirs):
+        return ()
+    if one.channel is Channel.COMPILER_OPTIONS:
+        known = [(name, as_option(release.flags[name], value)) for name, value in known]
+    return tuple(known)
+
+
+def ending(channel: Channel) -> str:
+    """What happens at a setting that its channel does not take."""
+    option = channel is Channel.COMPILER_OPTIONS
+    return "the compile fails at it" if option else "XLA ends the process at it"
+
+
+def meant(name: str, release: Release) -> tuple[str, ...]:
+    """Names of the release that a misspelt one may stand for."""
+    return similar(name, release)
+
+
+def replacements(before: Release, after: Release) -> dict[str, tuple[str, ...]]:
+    """For each name that the later release has not: what is to be used instead."""
+    from counterpoint.flags.catalogue.about import about
+
+    found: dict[str, tuple[str, ...]] = {}
+    for name in (before.flags.keys() - after.flags.keys()) | (before.jax.keys() - after.jax.keys()):
+        removed = gone(name) if name in before.flags else None
+        known = about(name)
+        use = (removed.use if removed else ()) or (known.use if known else ())
+        if use:
+            found[name] = use
+    return found

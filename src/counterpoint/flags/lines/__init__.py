@@ -1,0 +1,35 @@
+"""Lines of flags and variables as users write them, and which names exist."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from counterpoint.core import lazy
+
+if TYPE_CHECKING:
+    from counterpoint.flags.lines.known import OWN as OWN
+    from counterpoint.flags.lines.known import is_flag as is_flag
+    from counterpoint.flags.lines.known import is_variable as is_variable
+    from counterpoint.flags.lines.known import refuse_bare_flag as refuse_bare_flag
+    from counterpoint.flags.lines.line import Line as Line
+    from counterpoint.flags.lines.line import parse_settings as parse_settings
+    from counterpoint.flags.lines.line import read_line as read_line
+    from counterpoint.flags.lines.line import write_line as write_line
+    from counterpoint.flags.lines.source import installed_jaxlib as installed_jaxlib
+    from counterpoint.flags.lines.source import load_settings as load_settings
+
+__getattr__ = lazy(
+    __name__,
+    {
+        "Line": "counterpoint.flags.lines.line",
+        "OWN": "counterpoint.flags.lines.known",
+        "installed_jaxlib": "counterpoint.flags.lines.source",
+        "is_flag": "counterpoint.flags.lines.known",
+        "is_variable": "counterpoint.flags.lines.known",
+        "load_settings": "counterpoint.flags.lines.source",
+        "parse_settings": "counterpoint.flags.lines.line",
+        "read_line": "counterpoint.flags.lines.line",
+        "refuse_bare_flag": "counterpoint.flags.lines.known",
+        "write_line": "counterpoint.flags.lines.line",
+    },
+)

@@ -1,0 +1,175 @@
+"""Where Settings come from that are to be applied: a file of the user's, or a recipe by its name.
+
+A script is followed by the reader that checks use (parse/), but what that one would only
+remark upon is refused here: a value that needs a shell, a part that was not read, a setting that
+stands within an `if`. A guess would be another setting.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from counterpoint.core import InputError, UsageError
+from counterpoint.flags.advice.recipe import read_recipe
+from counterpoint.flags.lines.known import refuse_bare_flag
+from counterpoint.flags.named_files import LARGEST_SOURCE, beside, read_regular
+from counterpoint.flags.parse.script import Script
+from counterpoint.flags.parse.shell import Reader
+from counterpoint.flags.parse.shell_values import Variables
+from counterpoint.flags.parse.source import named_recipe, read_text, sniff
+from counterpoint.flags.parse.traced import Budget
+from counterpoint.flags.parsed import IssueKind, ParsedSource
+from counterpoint.flags.settings import Settings
+from counterpoint.flags.text.xla_flags import expand_xla_flags, parse_xla_flags
+
+_TOLD_BY_NAME: Final = (".env", ".py", ".yaml", ".yml")
+_WRITE_OUT: Final = "write the settings out as `counterpoint flags render` prints them"
+
+
+def load_settings(
+    source: str | Path, *, version: str | None = None, chip: str | None = None
+) -> Settings:
+    """Settings of a recipe or a file: TOML, flags as XLA takes them, or one of rendering's forms.
+
+    A recipe holds for the jaxlib of that version; if none is said, for the one installed here.
+    """
+    if isinstance(source, str) and (recipe := named_recipe(source)):
+        return recipe.resolve(version or installed_jaxlib(), chip)
+    path = Path(source)
+    text = _read(path)
+    if path.suffix == ".toml":
+        settings = read_recipe(text, str(path)).resolve(version or installed_jaxlib(), chip)
+    else:
+        settings = _read_form(text, str(path))
+    _refuse_bare_flags(settings, path)
+    if settings == Settings():
+        raise InputError(f"{path}: no settings in it", next="add lines such as --xla_...=value")
+    return settings
+
+
+def _refuse_bare_flags(settings: Settings, path: Path) -> None:
+    """A flag without its prefix would be a variable that nothing reads."""
+    try:
+        for name, value in settings.env:
+            refuse_bare_flag(name, value)
+    except UsageError as error:
+        raise InputError(f"{path}: {error.what}", why=error.why, next=error.next) from None
+
+
+def installed_jaxlib() -> str | None:
+    """The version of the jaxlib beside this Counterpoint; None where there is none."""
+    from importlib import metadata  # dear, and needed for recipes only
+
+    try:
+        return metadata.version("jaxlib")
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def read_shell_settings(text: str, where: str) -> Settings:
+    """What a script sets, all of it known. Without any export, all assignments are meant."""
+    script = Script(Variables(where, Budget(where), certain=True))
+    Reader(script).read(text)
+    assigned = list(script.assigned(every=True))
+    for one in assigned:
+        for piece in one.value.pieces:
+            if not piece.known:
+                raise InputError(
+                    f"{where}:{piece.line}: `{piece.text}` needs a shell",
+                    why="only what the file itself has set is put in; commands are not run",
+                    next="write the value out, or set it in the shell and start Counterpoint there",
+                )
+    for slip in script.slips:
+        if slip.kind is IssueKind.STRAY:
+            raise InputError(f"{slip.place}: {slip.text}: {slip.why}", next="put it in quotes")
+    if doubtful := (*(f"not read: {one}" for one in script.unread), *script.variables.doubts()):
+        raise InputError(
+            f"{where}: {doubtful[0]}",
+            why="settings are applied from what is certain to be set",
+            next="keep only lines such as `--xla_...=value` and `export NAME=value`",
+        )
+    flags: tuple[tuple[str, str], ...] = ()
+    rest: list[tuple[str, str]] = []
+    for one in assigned:
+        if one.name == "XLA_FLAGS":
+            here = f"{where}:{one.value.line}"
+            text = expand_xla_flags(one.value.text, where=here, reach=beside(Path(where)))
+            flags = parse_xla_flags(text, where=here)
+        else:
+            rest.append((one.name, one.value.text))
+    return Settings(flags, tuple(rest), tuple((one.name, one.meant) for one in script.options))
+
+
+def _read_form(text: str, where: str) -> Settings:
+    """By the name of the file; whatever has none that tells is read as a shell would."""
+    form = sniff(text, where) if where.endswith(_TOLD_BY_NAME) else "shell"
+    if form == "env":
+        return _read_env(text, where)
+    return read_shell_settings(text, where) if form == "shell" else _read_certain(text, where)
+
+
+def _read_env(text: str, where: str) -> Settings:
+    """To the letter, as docker does; quotes and other lines are for a shell."""
+    written = read_text(text, where, form="env")
+    if written.notes:
+        return read_shell_settings(text, where)
+    try:
+        sourced = read_shell_settings(text, where)
+    except InputError:
+        sourced = None  # a value with spaces, say: only the letters are meant
+    certain = _certain(written)
+    if sourced is not None and (sourced.flags, sourced.variables) != (
+        certain.flags,
+        certain.variables,
+    ):
+        raise InputError(
+            f"{where}: a shell reads this otherwise than docker does",
+            why="docker takes each line to the letter: comments behind a value belong to it",
+            next="keep only lines NAME=value, and comments on lines of their own",
+        )
+    return certain
+
+
+def _read_certain(text: str, where: str) -> Settings:
+    return _certain(read_text(text, where, reach=beside(Path(where))))
+
+
+def _certain(written: ParsedSource) -> Settings:
+    """Of what a tolerant reader found, if there is nothing else."""
+    for slip in written.slips:
+        raise InputError(f"{slip.place}: {slip.text}: {slip.why}", next=_WRITE_OUT)
+    doubtful = [*written.notes, *(f"not read: {it}" for it in written.unread)]
+    doubtful += [f"{it.name} is set within an `if`" for it in written.given if it.branch]
+    doubtful += [f"{it.name} is not certain" for it in written.given if not it.known]
+    doubtful += [f"{it.name!r} is not a setting: {why}" for it, why in written.refused]
+    doubtful += ["several programs are started" for _ in written.others[:1]]
+    if doubtful:
+        raise InputError(
+            f"{written.where}: {doubtful[0]}",
+            why="settings are applied from what is certain to be set",
+            next=_WRITE_OUT,
+        )
+    return written.settings
+
+
+def _read(path: Path) -> str:
+    try:
+        data = read_regular(path, LARGEST_SOURCE)
+    except FileNotFoundError:
+        from counterpoint.flags.advice.recipe import recipes
+
+        raise UsageError(
+            f"{path}: neither a file nor a recipe",
+            why=f"the recipes are {', '.join(recipes())}",
+            next="name one of them, or a file with flags",
+        ) from None
+    except OSError as failure:
+        raise InputError(f"{path}: can't be read: {failure.strerror or failure}") from None
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        text = "\0"
+    if "\0" in text:
+        raise InputError(f"{path}: not a text file", next="name a file with flags")
+    return text

@@ -1,0 +1,262 @@
+"""The text of XLA_FLAGS, read as XLA reads it, and written so that XLA reads the same.
+
+XLA knows spaces, tabs and line ends as separators, `--name=value`, `--name='value'` (nothing is
+special inside) and `--name="value"` (a backslash makes the next character ordinary), and `--name`
+for a bool that is true. It stops in silence at the first word that does not start with a dash:
+what follows is lost, also what somebody appends later. So that is an error here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from counterpoint.core import InputError, UsageError
+from counterpoint.flags.named_files import ANYWHERE, Reach, read_regular
+from counterpoint.flags.text.names import names
+
+Pairs: TypeAlias = tuple[tuple[str, str], ...]
+
+SPACE: Final = " \t\r\n"
+"""What separates flags. Python's idea of white space is wider: a form feed belongs to a word."""
+
+_NAME: Final = re.compile(r"[-_A-Za-z0-9]*")
+_WORD: Final = re.compile(r"[^ \t\r\n]*")
+LOOKS_LIKE_FLAG: Final = re.compile(r"\w+=")
+"""What begins so is no file's name."""
+
+DASHES: Final = "\N{HYPHEN}\N{NON-BREAKING HYPHEN}\N{EN DASH}\N{EM DASH}\N{MINUS SIGN}"
+"""Characters that look like a dash and are none."""
+
+_QUOTES: Final = "'\"`"
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One flag, or what stands in the place of one, at `at` to `end` of the text.
+
+    `text` is what XLA's parser hands on, with the value's quotes off; `flag` is False where XLA
+    stops reading.
+    """
+
+    at: int
+    end: int
+    text: str
+    flag: bool
+
+
+def parse_xla_flags(text: str, *, where: str = "XLA_FLAGS") -> Pairs:
+    """Names without dashes, and values, in the order in which XLA takes them."""
+    return tuple(_pair(word, where) for word in split_xla_flags(text, where=where))
+
+
+def scan_xla_flags(text: str, *, where: str = "XLA_FLAGS") -> Iterator[Word]:
+    """The words as XLA's parser comes to them. It stops at the first that is no `flag`."""
+    at = _past_space(text, 0)
+    while at < len(text):
+        word = _word(text, at, where)
+        yield word
+        at = _past_space(text, word.end)
+
+
+def scan_unread(text: str, at: int) -> Iterator[Word]:
+    """The words behind a place where XLA stops: there, a quote that is not closed is no fault."""
+    at = _past_space(text, at)
+    while at < len(text):
+        try:
+            word = _word(text, at, "")
+        except UsageError:
+            end = _end(_WORD, text, at)
+            word = Word(at, end, text[at:end], flag=True)
+        yield word
+        at = _past_space(text, word.end)
+
+
+def split_xla_flags(text: str, *, where: str = "XLA_FLAGS") -> tuple[str, ...]:
+    """The flags as XLA's parser hands them on: dashes, name, equals sign, unquoted value."""
+    words: list[str] = []
+    for word in scan_xla_flags(text, where=where):
+        if not word.flag:
+            raise _stray(text, word.at, where)
+        words.append(_checked(word.text, where))
+    return tuple(words)
+
+
+def render_xla_flags(pairs: Iterable[tuple[str, str]]) -> str:
+    """The text that XLA reads as these pairs."""
+    return join_xla_flags(f"--{name}={value}" for name, value in pairs)
+
+
+def join_xla_flags(words: Iterable[str]) -> str:
+    """The text that XLA splits into these words."""
+    parts = (word.partition("=") for word in words)
+    return " ".join(f"{name}{equals}{_quoted(value)}" for name, equals, value in parts)
+
+
+def expand_xla_flags(
+    value: str,
+    *,
+    where: str = "XLA_FLAGS",
+    directory: Path | None = None,
+    reach: Reach = ANYWHERE,
+) -> str:
+    """The flags that a variable's value stands for: itself, or what is in the file it names.
+
+    XLA takes a value that does not start with a dash for a file's name, relative to where the
+    process runs (`directory`). A value of spaces only is an error to XLA and no flags here.
+    """
+    if not value.strip(SPACE):
+        return ""
+    start = value.lstrip(SPACE)
+    if start[0] == "-":
+        return value
+    path = (directory or Path()) / value
+    if not looks_like_file(value) and not (reach.holds(path) and path.exists()):
+        raise _stray(value, len(value) - len(start), where)
+    return _file_text(path, where, reach)
+
+
+def looks_like_file(value: str) -> bool:
+    """Whether a value without a dash in front is meant as a file's name; XLA takes it for one."""
+    start = value.lstrip(SPACE)
+    flag = start[:1] in (*DASHES, *_QUOTES, "#") or LOOKS_LIKE_FLAG.match(start)
+    return not (flag or len(start.split()) > 1)
+
+
+def _file_text(path: Path, where: str, reach: Reach) -> str:
+    """What stands in a file of flags; of what is no flag only the place is told."""
+    why = "a value that does not start with `--` names a file of flags"
+    if not reach.holds(path):
+        raise InputError(
+            f"{where}: {path} is not read: it does not lie beside the source",
+            why=why,
+            next="write the flags of the file in its place",
+        )
+    try:
+        text = read_regular(path).decode()
+    except OSError as failure:
+        raise InputError(
+            f"{where}: {path} can't be read: {failure.strerror or failure}",
+            why=why,
+            next="unset XLA_FLAGS",
+        ) from None
+    except (UnicodeDecodeError, ValueError):
+        raise InputError(f"{where}: {path} is not text", why=why) from None
+    if "\0" in text:
+        raise InputError(f"{where}: {path} is not text", why=why)
+    for word in scan_xla_flags(text, where=str(path)):
+        if not word.text.startswith("--"):
+            line = text.count("\n", 0, word.at) + 1
+            raise InputError(f"{where}: {path}:{line}: a word does not start with `--`", why=why)
+    return text
+
+
+def _past_space(text: str, at: int) -> int:
+    while at < len(text) and text[at] in SPACE:
+        at += 1
+    return at
+
+
+def _word(text: str, at: int, where: str) -> Word:
+    if text[at] == "-":
+        word, end = _flag(text, at, where)
+        return Word(at, end, word, flag=True)
+    end = _end(_WORD, text, at)
+    return Word(at, end, text[at:end], flag=False)
+
+
+def _flag(text: str, at: int, where: str) -> tuple[str, int]:
+    """One flag as XLA hands it on, without the quotes, and where it ends."""
+    end = _end(_NAME, text, at)
+    quote = text[end + 1 : end + 2]
+    if text[end : end + 1] != "=" or not quote or quote not in "'\"":
+        end = _end(_WORD, text, end)
+        return text[at:end], end
+    value, after = _quoted_value(text, end + 2, quote)
+    if after is None:
+        raise UsageError(
+            f"{where}: the quote after {text[at : end + 1]} is not closed: {_excerpt(text, at)}",
+            why="everything behind it would become part of the value",
+            next=f"close it with {quote}",
+        )
+    return text[at : end + 1] + value, after
+
+
+def _quoted_value(text: str, at: int, quote: str) -> tuple[str, int | None]:
+    value: list[str] = []
+    while at < len(text) and text[at] != quote:
+        if quote == '"' and text[at] == "\\" and at + 1 < len(text):
+            at += 1
+        value.append(text[at])
+        at += 1
+    return "".join(value), at + 1 if at < len(text) else None
+
+
+def _checked(word: str, where: str) -> str:
+    name, equals, value = word.partition("=")
+    if not name.startswith("--") or name.startswith("---") or name == "--":
+        raise UsageError(
+            f"{where}: {word} is not a flag",
+            why="a flag is two dashes, a name, and mostly `=value`",
+            next=f"--{name.lstrip('-') or 'xla_...'}{equals}{value}",
+        )
+    return word
+
+
+def _pair(word: str, where: str) -> tuple[str, str]:
+    """XLA takes a flag without a value for true, and does not know it unless it is a bool."""
+    name, equals, value = word[2:].partition("=")
+    known = names().get(name)
+    if not equals and known and known.type != "bool":
+        raise UsageError(
+            f"{where}: --{name} has no value",
+            why=f"it is of type {known.type}, and XLA takes only bools without a value",
+            next=f"write --{name}=VALUE",
+        )
+    return name, value if equals else "true"
+
+
+def _stray(text: str, at: int, where: str) -> UsageError:
+    word = text[at : _end(_WORD, text, at)]
+    if text[at] in DASHES:
+        return UsageError(
+            f"{where}: {word} starts with U+{ord(text[at]):04X}, which looks like a dash",
+            why="word processors write it instead of `--`",
+            next="--" + word.lstrip(DASHES),
+        )
+    if at == _past_space(text, 0):
+        named = re.match(r"\w+", word)
+        return UsageError(
+            f"{where}: {word} is not a flag",
+            why="flags start with `--`",
+            next=f"--{word}" if named else "write flags only: XLA knows no comments and no quotes",
+        )
+    return UsageError(
+        f"{where}: {word} is not a flag",
+        why="XLA stops reading there, and what follows is lost in silence",
+        next="write a value as --name=value, and in quotes if it holds spaces",
+    )
+
+
+def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
+    match = pattern.match(text, at)
+    return match.end() if match else at
+
+
+def _excerpt(text: str, at: int, length: int = 60) -> str:
+    rest = text[at:]
+    return rest if len(rest) <= length else f"{rest[:length]}..."
+
+
+def _quoted(value: str) -> str:
+    if "\0" in value:
+        raise UsageError(f"a flag's value can't hold a zero byte: {value!r}")
+    if not any(character in SPACE for character in value) and value[:1] not in ("'", '"'):
+        return value
+    if "'" not in value:
+        return f"'{value}'"
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

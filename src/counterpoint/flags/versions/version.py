@@ -1,0 +1,142 @@
+"""Releases of jaxlib and chips, as far as settings depend on them."""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from counterpoint.flags.text.xla_flags import Pairs
+
+
+LHS: Final = "xla_gpu_enable_latency_hiding_scheduler"
+SOL: Final = "xla_gpu_enable_analytical_sol_latency_estimator"
+DISABLED_PASSES: Final = "xla_disable_hlo_passes"
+SCHEDULER: Final = "latency-hiding-scheduler"
+SYNCHRONOUS: Final = "xla_gpu_disable_async_collectives"
+ACCURACY: Final = "xla_gpu_pgle_accuracy_checker"
+PROFILE: Final = "xla_gpu_pgle_profile_file_or_directory_path"
+
+_NEWEST: Final = (9999,)
+_SCHEDULED_UNASKED: Final = re.compile(r"\b(H|GH|B|GB)\d{2,3}\b")
+_COLLECTIVES: Final = (
+    "ALLREDUCE",
+    "ALLGATHER",
+    "REDUCESCATTER",
+    "COLLECTIVEBROADCAST",
+    "ALLTOALL",
+    "COLLECTIVEPERMUTE",
+)
+_ASYNC_BEFORE_0_4_27: Final = (
+    "collectives",
+    "all_reduce",
+    "all_gather",
+    "reduce_scatter",
+    "all_to_all",
+    "collective_permute",
+)
+
+
+def number(version: str | None) -> tuple[int, ...]:
+    """A version as numbers that can be compared."""
+    match = re.match(r"\d+(?:\.\d+)*", version or "")
+    return tuple(int(part) for part in match[0].split(".")) if match else _NEWEST
+
+
+def lhs_flag_needed(version: str | None, chip: str | None, *, profile: bool = False) -> bool:
+    """Whether collectives are overlapped only when the scheduler's flag asks for it.
+
+    From 0.5.1 on a PGLE profile switches the scheduler on, on any chip. Without one it runs
+    unasked from 0.7 on, where XLA has a model of the chip: Hopper and Blackwell.
+    """
+    if profile:
+        return number(version) < (0, 5, 1)
+    return number(version) < (0, 7) or not _SCHEDULED_UNASKED.search(chip or "")
+
+
+def scheduler_on() -> Pairs:
+    """The flag that makes sure of the scheduler, whatever is inherited.
+
+    Where it is not needed it changes nothing; and an inherited `=false` is obeyed from 0.12 on,
+    even with a PGLE profile, which is then not looked at and not spoken of.
+    """
+    return ((LHS, "true"),)
+
+
+def false_is_obeyed(version: str | None) -> bool:
+    """Whether `=false` of the scheduler's flag stops it on Hopper, and lets profiles lie unread."""
+    return number(version) >= (0, 12)
+
+
+def scheduler_off(version: str | None) -> Pairs:
+    """Flags under which each collective is waited for at once, on any chip, profile or not.
+
+    From 0.7 to 0.11 the scheduler's own flag does not do it on Hopper; disabling the pass does.
+    The others stay beside it because JAX replaces the disabled passes when
+    `jax_compiler_enable_remat_pass` is off; they do it where no profile is given. The program
+    before scheduling stays the same, and so does its fingerprint.
+    """
+    estimator = ((SOL, "false"),) if number(version) >= (0, 5, 0) else ()
+    return ((LHS, "false"), *estimator, (DISABLED_PASSES, SCHEDULER))
+
+
+def async_collectives_off(version: str | None) -> Pairs:
+    """Flags that make each kind of collective synchronous.
+
+    They change the program before scheduling: its fingerprint is another one, so that a profile
+    made under them is not found by fingerprint in a run without them.
+    """
+    if number(version) < (0, 4, 27):
+        return tuple((f"xla_gpu_enable_async_{kind}", "false") for kind in _ASYNC_BEFORE_0_4_27)
+    kinds = (*_COLLECTIVES, "RAGGEDALLTOALL") if number(version) >= (0, 5, 3) else _COLLECTIVES
+    return ((SYNCHRONOUS, ",".join(kinds)),)
+
+
+def expect_pgle_known(version: str | None) -> bool:
+    """Whether JAX has JAX_COMPILATION_CACHE_EXPECT_PGLE."""
+    return number(version) >= (0, 5, 1)
+
+
+class Family(Enum):
+    """Chips that XLA's compiler treats alike."""
+
+    OLDER = "older than Ampere"
+    AMPERE = "Ampere"
+    ADA = "Ada"
+    HOPPER = "Hopper"
+    BLACKWELL = "Blackwell"
+    AMD = "AMD"
+    TPU = "TPU"
+
+    @property
+    def is_nvidia(self) -> bool:
+        """Whether NCCL and CUDA drive it."""
+        return self not in (Family.AMD, Family.TPU)
+
+
+_NAMES: Final = (
+    (r"\bTPU\b", Family.TPU),
+    (r"\bMI\d{2,3}", Family.AMD),
+    (r"\bG?B\d{3}\b|\bRTX (50|PRO)", Family.BLACKWELL),
+    (r"\bG?H\d{2,3}\b", Family.HOPPER),
+    (r"\bL4\b|\bL40|\bRTX (4\d|6000 Ada)", Family.ADA),
+    (r"\bA\d{2,3}[A-Z]?\b|\bRTX (3\d|A\d)", Family.AMPERE),
+    (r"\b[VTPK]\d{1,3}\b", Family.OLDER),
+)
+_WITHOUT_SWITCH: Final = re.compile(r"PCIe|NVL\b|\bRTX\b|\bGH200\b", re.IGNORECASE)
+
+
+def family(chip: str | None) -> Family | None:
+    """None for a chip that is not named, or not known."""
+    return next((kind for pattern, kind in _NAMES if re.search(pattern, chip or "")), None)
+
+
+def has_nvls(chip: str | None) -> bool | None:
+    """Whether NCCL can let NVSwitch do the sums: Hopper and Blackwell behind NVLink switches."""
+    kind = family(chip)
+    if kind is None:
+        return None
+    if kind not in (Family.HOPPER, Family.BLACKWELL):
+        return False
+    return None if _WITHOUT_SWITCH.search(chip or "") else True

@@ -1,0 +1,277 @@
+"""A Target from a user's file: a known GPU with other numbers, or one of its own.
+
+docs/reference/target-files.md describes the file. Quantities carry their unit ("450 GB/s"), for a
+bare number is what a file gets wrong.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, NoReturn, cast
+
+from counterpoint.core import InputError, UsageError, parse_toml
+from counterpoint.hardware.gpu import (
+    Chip,
+    Gpu,
+    chip_named,
+    find_chip,
+    find_gpu,
+    gpus,
+    target_config,
+)
+from counterpoint.hardware.links import UNKNOWN_WIRING, Wiring, find_wiring
+from counterpoint.hardware.target import Target
+from counterpoint.timeline import Device
+
+_SCALES: Final = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
+_SCALES_OF_2: Final = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
+_QUANTITY: Final = re.compile(r"\s*(\d[\d_]*(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*([A-Za-z/]*)\s*")
+_UNITS: Final = {
+    "bytes per second": (r"(?P<scale>[kMGT]i?)?B(?:/s|ps)", "450 GB/s"),
+    "bits per second": (r"(?P<scale>[kMGT])?b(?:it)?(?:/s|ps)", "400 Gb/s"),
+    "bytes": (r"(?P<scale>[kMGT]i?)?B", "80 GB"),
+    "operations per second": (r"(?P<scale>[GTP])?(?:FLOPS?|OPS|FLOP/s|OP/s)", "989 TFLOP/s"),
+}
+_TYPES: Final = ("bf16", "f16", "tf32", "f32", "f64", "f8", "s8", "f4")
+_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "": ("base", "hosts", "gpus_per_host", "chip", "links", "network", "source"),
+    "chip": ("flops", "hbm", "memory"),
+    "chip.flops": _TYPES,
+    "links": ("generation", "domain", "rate", "host_rate"),
+    "network": ("nics_per_host", "nic"),
+}
+_GUIDE: Final = "docs/reference/target-files.md shows a whole file"
+
+
+def read_target(path: str) -> Target:
+    """The Target that the file describes; InputError says what is wrong in it."""
+    file = _File(path, _parsed(path))
+    gpu = file.base()
+    hosts = file.count("hosts", 1)
+    per_host = file.count("gpus_per_host", None)
+    gbps, nics = file.network(per_host)
+    chip, gpu = file.chip(gpu)
+    wiring = file.wiring(gpu)
+    file.check_host(per_host, gpu, wiring)
+    return Target(
+        gpu=gpu.name,
+        gpus_per_host=per_host,
+        hosts=hosts,
+        nic_gbps=gbps,
+        nics_per_host=nics,
+        config=target_config(gpu),
+        own_chip=chip,
+        own_wiring=wiring,
+        origin=path,
+    )
+
+
+def _parsed(path: str) -> dict[str, Any]:
+    try:
+        return parse_toml(Path(path).read_text("utf-8"))
+    except OSError as error:
+        raise UsageError(
+            f"--target {path} can't be read",
+            why=error.strerror or str(error),
+            next="--target 8xH100",
+        ) from error
+    except ValueError as error:
+        raise InputError(f"{path} is no TOML file", why=str(error), next=_GUIDE) from error
+
+
+class _File:
+    """A parsed file, and where in it a value stands."""
+
+    def __init__(self, path: str, values: dict[str, Any]) -> None:
+        self._path = path
+        self._values = values
+        for section, known in _FIELDS.items():
+            for name in self._section(section):
+                if name not in known:
+                    self._unknown(f"{section}.{name}".lstrip("."), name, known)
+
+    def base(self) -> Gpu:
+        """The known GPU that everything the file does not say is taken from."""
+        name = self._values.get("base")
+        known = "known are " + ", ".join(gpu.name for gpu in gpus())
+        if not isinstance(name, str):
+            raise InputError(
+                f"{self._path} names no base: the GPU to compile for", why=known, next=_GUIDE
+            )
+        gpu = find_gpu(name)
+        if gpu is None:
+            raise InputError(f"{self._path}: base {name!r} is no GPU known here", why=known)
+        return gpu
+
+    def count(self, name: str, otherwise: int | None) -> int:
+        """A whole number of things."""
+        value = self._values.get(name, otherwise)
+        if value is None:
+            self._wrong(name, "is missing", f"write {name} = 8")
+        return self._whole(name, value)
+
+    def network(self, per_host: int) -> tuple[float | None, int | None]:
+        """Gb/s per GPU and NICs per host, where the file says anything of them."""
+        section = self._section("network")
+        if not section:
+            return None, None
+        nics = self._whole("network.nics_per_host", section.get("nics_per_host", per_host))
+        nic = self._quantity("network", "nic", "bits per second")
+        if nic is None:
+            self._wrong("network.nic", "is missing", 'write nic = "400 Gb/s"')
+        return nic / 1e9 * nics / per_host, nics
+
+    def chip(self, gpu: Gpu) -> tuple[Chip | None, Gpu]:
+        """Rates of its own, and the GPU with the memory that the compiler then has to know."""
+        known = chip_named(gpu.chip)
+        if not self._section("chip") or known is None:
+            return None, gpu
+        flops = dict(known.flops)
+        for name in self._section("chip.flops"):
+            flops[name] = self._quantity("chip.flops", name, "operations per second") or 0.0
+        hbm = self._quantity("chip", "hbm", "bytes per second")
+        memory = self._quantity("chip", "memory", "bytes")
+        chip = replace(
+            known,
+            flops=flops,
+            hbm_bytes=hbm or known.hbm_bytes,
+            memory_bytes=memory or known.memory_bytes,
+            source=self._source(),
+        )
+        changed = replace(
+            gpu,
+            memory_bytes=round(memory) if memory else gpu.memory_bytes,
+            memory_bytes_per_s=round(hbm) if hbm else gpu.memory_bytes_per_s,
+        )
+        return chip, changed
+
+    def wiring(self, gpu: Gpu) -> Wiring | None:
+        """Links of its own."""
+        section = self._section("links")
+        if not section:
+            return None
+        known = find_wiring(gpu.name) or UNKNOWN_WIRING
+        rate = self._quantity("links", "rate", "bytes per second")
+        host = self._quantity("links", "host_rate", "bytes per second")
+        return replace(
+            known,
+            generation=str(section.get("generation", known.generation)),
+            domain=self._whole("links.domain", section.get("domain", known.domain)),
+            domain_bytes_per_s=known.domain_bytes_per_s if rate is None else rate,
+            pcie_bytes_per_s=host or known.pcie_bytes_per_s,
+            spans_hosts=known.spans_hosts or "domain" in section,
+            source=self._source(),
+        )
+
+    def check_host(self, per_host: int, gpu: Gpu, wiring: Wiring | None) -> None:
+        """Refuse a host larger than any that is sold, unless the file says what joins its GPUs."""
+        known = wiring or find_wiring(gpu.name) or UNKNOWN_WIRING
+        stated = known.domain if "domain" in self._section("links") else 0
+        if per_host > max(known.most, stated):
+            raise InputError(
+                f"{self._path}: gpus_per_host is {per_host:,}, and no host has so many {gpu.name}",
+                why=f"the most there is are {known.most:,}: {known.host_source}",
+                next=f"write hosts and gpus_per_host = {known.host}; where your links join more,"
+                f" [links] domain = {per_host}",
+            )
+
+    def _source(self) -> str:
+        return str(self._values.get("source", self._path))
+
+    def _section(self, name: str) -> dict[str, Any]:
+        found = self._values
+        for part in name.split(".") if name else ():
+            inner = found.get(part, {})
+            if not isinstance(inner, dict):
+                self._wrong(name, "is no table", f"write [{name}] and its fields below")
+            found = cast(dict[str, Any], inner)
+        return found
+
+    def _whole(self, name: str, value: object) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= 1 << 20:
+            self._wrong(name, f"is {value!r}", "it is a whole number from 1 on")
+        return value
+
+    def _quantity(self, section: str, name: str, kind: str) -> float | None:
+        value = self._section(section).get(name)
+        if value is None:
+            return None
+        unit, example = _UNITS[kind]
+        found = _QUANTITY.fullmatch(value) if isinstance(value, str) else None
+        scale = re.fullmatch(unit, found[2]) if found else None
+        if found is None or scale is None:
+            self._wrong(
+                f"{section}.{name}", f"is {value!r}", f'it is {kind}, as in {name} = "{example}"'
+            )
+        prefix = scale["scale"] or ""
+        size = float(found[1]) * (_SCALES | _SCALES_OF_2)[prefix]
+        if not 0 < size < 1e21:
+            self._wrong(f"{section}.{name}", f"is {value!r}", "it is more than nothing")
+        return size
+
+    def _unknown(self, where: str, name: str, known: tuple[str, ...]) -> NoReturn:
+        near = difflib.get_close_matches(name, known, 1)
+        raise InputError(
+            f"{self._path}: {where} is no field of a target file",
+            why="known here are " + ", ".join(known),
+            next=f"did you mean {near[0]}?" if near else _GUIDE,
+        )
+
+    def _wrong(self, where: str, what: str, next: str) -> NoReturn:
+        raise InputError(f"{self._path}: {where} {what}", why=next, next=_GUIDE)
+
+
+_NO_GPU: Final = {"cpu": "CPUs", "tpu": "TPUs"}
+
+
+def other_devices(devices: Iterable[Device], target: Target, *, links: bool = False) -> str | None:
+    """What was recorded on, where that is known to be no chip of the target's; else None.
+
+    With `links`, chips of one family with the same links are alike: A100s of 40 and 80 GB.
+    """
+    found = (_other(it.kind, it.chip, target, links=links) for it in devices)
+    return min(filter(None, found), default=None)
+
+
+def other_chip(name: str, target: Target) -> str | None:
+    """The same of a device of which the name alone is known."""
+    return _other("cpu" if name.casefold() == "cpu" else "gpu", name, target, links=False)
+
+
+def unknown_devices(devices: Iterable[Device]) -> tuple[str, ...]:
+    """Names, of those recorded on, that no chip known here has; "" for devices without a name."""
+    return tuple(sorted({it.chip or "" for it in devices if find_chip(it.chip) is None}))
+
+
+def _other(kind: str, name: str | None, target: Target, *, links: bool) -> str | None:
+    found = find_chip(name)
+    if kind in _NO_GPU:
+        return found.name if found else _NO_GPU[kind]
+    wanted = _chip(target)
+    if found is None or wanted is None or found.name == wanted.name:
+        return None
+    related = _family(found) == _family(wanted)
+    if related and (target.own_chip or target.own_wiring):  # as a file tells
+        return None
+    if links and related and _wiring(found) == _wiring(wanted):
+        return None
+    return found.name
+
+
+def _chip(target: Target) -> Chip | None:
+    try:
+        return target.chip
+    except UsageError:  # only its compiler's description is known
+        return None
+
+
+def _family(chip: Chip) -> str:
+    return chip.name.split(maxsplit=1)[0]
+
+
+def _wiring(chip: Chip) -> Wiring | None:
+    return next((find_wiring(gpu.name) for gpu in gpus() if gpu.chip == chip.name), None)

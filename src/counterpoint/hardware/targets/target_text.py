@@ -1,0 +1,266 @@
+"""Targets as users write them.
+
+`8xH100` is one host; `64x8xH100` is 64 hosts of 8; `64x8xH100:400G` says what each GPU's NIC does,
+`64x8xH100:4x200G` how many NICs a host has. A file's path ending in `.toml` describes another.
+Commands that compile nothing take TPUs too, `256xTPUv5e` or by the name of the slice: `v5e-256`.
+
+A host is never larger than those that are sold: `512xH100` would be one NVLink domain of 512.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import Final
+
+from counterpoint.core import UsageError
+from counterpoint.hardware.gpu import chips, find_chip, find_gpu, gpus, target_config
+from counterpoint.hardware.links import find_ici, find_wiring
+from counterpoint.hardware.target import Devices, Target
+from counterpoint.hardware.targets.target_file import read_target
+
+_SPELLING: Final = re.compile(
+    r"(?:(?P<hosts>\d{1,9})[xX])?(?P<count>\d{1,9})[xX](?P<chip>[A-Za-z][\w .-]*?)"
+    r"(?P<network>:(?:(?P<nics>\d{1,9})[xX])?(?P<nic>\d{1,9}(?:\.\d+)?)(?P<unit>[A-Za-z/]+))?",
+    re.ASCII,
+)
+_GBITS: Final = re.compile(r"[Gg](?:b|bps|b/s|bit|bit/s)?")
+_SLICE: Final = re.compile(r"(?:TPU[ -]?)?(v\d+[a-z]*)-(\d{1,9})", re.IGNORECASE | re.ASCII)
+_BY_CORES: Final = ("v4", "v5p")
+"""Slices whose names count TensorCores, two on a chip, where JAX counts the chip as one device.
+
+Names of v2 and v3 count cores, too, and there each is a device.
+"""
+_MOST_DEVICES: Final = 1 << 20
+_MOST_GBPS: Final = 3_200
+"""For one GPU: twice the 1,600 Gb/s that two ConnectX-9 give the GPUs of NVIDIA's newest racks."""
+_EXAMPLE: Final = "--target 8xH100"
+_UNMEASURED: Final = (
+    (r"TPU[ -]?(v\d+[a-z]*|v5 lite)", "TPU {}"),
+    (r"MI[ -]?(\d{2,3}[A-Z]?)", "MI{}"),
+    (r"RTX[ -]?((?:PRO ?|A)?\d{0,4})", "RTX {}"),
+    (r"(GH200|H20|H800|A800|A10G?|A16|A30|A40|L4|L40|T4|P4|P40|P100|V100S?)", "{}"),
+)
+"""Chips whose peak rates are not looked at here, as their makers write them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Host:
+    """How many devices of a chip one host (or slice) has: usually, and at most."""
+
+    usual: int
+    most: int
+    source: str
+    word: str = "host"
+
+
+_UNKNOWN_HOST: Final = _Host(usual=8, most=16, source="servers have at most 16 GPUs")
+_UNKNOWN_SLICE: Final = _Host(
+    usual=_MOST_DEVICES, most=_MOST_DEVICES, source="its slices are not known here", word="slice"
+)
+_GRACE_HOPPER: Final = _Host(usual=1, most=32, source="GH200 NVL32 joins 32")
+
+
+def parse_target(text: str) -> Target:
+    """The Target that a user writes as `8xH100`, `64x8xH100:8x400G` or a file's path."""
+    if _is_file(text):
+        return read_target(text.strip())
+    found = _spelt(text)
+    gpu = find_gpu(found["chip"])
+    if gpu is None:
+        raise UsageError(
+            f"--target {text}: XLA's CUDA compiler can't be told to compile for {found['chip']}",
+            why="known are "
+            + ", ".join(gpu.name for gpu in gpus())
+            + "; others go in a file: docs/reference/target-files.md",
+            next=_EXAMPLE,
+        )
+    hosts, count = _counts(found, text, gpu.name)
+    nic, nics = _network(found, text, count)
+    return Target(
+        gpu=gpu.name,
+        gpus_per_host=count,
+        hosts=hosts,
+        nic_gbps=nic,
+        nics_per_host=nics,
+        config=target_config(gpu),
+    )
+
+
+def parse_devices(text: str) -> Devices:
+    """The Devices that a user writes like a Target, of any chip that is known by name."""
+    if _is_file(text):
+        target = read_target(text.strip())
+        return Devices(chip=target.gpu, per_host=target.gpus_per_host, hosts=target.hosts)
+    found = _spelt(text)
+    chip = _chip(found["chip"])
+    if chip is None:
+        known = [*(gpu.name for gpu in gpus()), *(it.name for it in chips())]
+        raise UsageError(
+            f"--target {text}: no chip is known as {found['chip']}",
+            why="known are "
+            + ", ".join(dict.fromkeys(known))
+            + ", and more by their makers' names",
+            next=_EXAMPLE,
+        )
+    hosts, count = _counts(found, text, chip)
+    _network(found, text, count)
+    return Devices(chip=chip, per_host=count, hosts=hosts)
+
+
+def even_hosts(chip: str, devices: int) -> tuple[int, int]:
+    """Hosts of equal size for so many devices, and the devices of each: 12 H100 are 3 hosts of 4.
+
+    No host is larger than hosts with that chip usually are.
+    """
+    host = _host(chip)
+    if devices <= host.usual:
+        return 1, devices
+    size = host.usual
+    while devices % size:
+        size //= 2
+    return devices // size, size
+
+
+def spelled(chip: str, devices: int) -> str:
+    """So many devices of a chip as a target is written."""
+    hosts, count = even_hosts(chip, devices)
+    return f"{hosts}x{count}x{chip}" if hosts > 1 else f"{count}x{chip}"
+
+
+def sized(target: Target, devices: int) -> str:
+    """How a user says so many devices of the target's kind."""
+    hosts, count = devices // target.gpus_per_host, target.gpus_per_host
+    several = target.hosts > 1 or target.origin  # then its host's size was chosen
+    if not several or hosts * count != devices:
+        hosts, count = even_hosts(target.gpu, devices)
+    if target.origin:
+        return f"in {target.origin} hosts = {hosts} and gpus_per_host = {count}"
+    nics = target.nics_per_host if count == target.gpus_per_host else None
+    return f"--target {replace(target, hosts=hosts, gpus_per_host=count, nics_per_host=nics)}"
+
+
+def _is_file(text: str) -> bool:
+    return text.strip().casefold().endswith(".toml")
+
+
+def _chip(name: str) -> str | None:
+    """A chip by the name that its maker gives it."""
+    gpu = find_gpu(name)
+    if gpu is not None:
+        return gpu.name
+    for pattern, spelt in _UNMEASURED:
+        match = re.fullmatch(pattern, name.strip(), re.IGNORECASE)
+        if match is not None:
+            said = next(filter(None, match.groups()), "")
+            said = said.lower() if spelt.startswith("TPU") else said.upper()
+            return spelt.format(said).strip()
+    chip = find_chip(name)
+    return chip.name if chip is not None else None
+
+
+def _spelt(text: str) -> re.Match[str]:
+    found = _SPELLING.fullmatch(_without_slice(text.strip()))
+    if found is None:
+        raise UsageError(
+            f"--target {text}: not understood",
+            why="a target is GPUS x CHIP or HOSTS x GPUS x CHIP, then :400G for the network of"
+            " each GPU or :8x400G for the NICs of a host",
+            next=_EXAMPLE,
+        )
+    return found
+
+
+def _without_slice(text: str) -> str:
+    """`v5e-256` as 256xTPUv5e: a slice by its name, with devices where that counts cores."""
+    found = _SLICE.fullmatch(text)
+    if found is None:
+        return text
+    kind, count = found[1].lower(), int(found[2])
+    if kind in _BY_CORES:
+        count //= 2
+    return f"{count}xTPU{'v5e' if kind == 'v5litepod' else kind}"
+
+
+def _counts(found: re.Match[str], text: str, chip: str) -> tuple[int, int]:
+    """Hosts, and devices on each: no more than a host with that chip can have."""
+    hosts, count = int(found["hosts"] or 1), int(found["count"])
+    devices = hosts * count
+    if not 0 < devices <= _MOST_DEVICES:
+        raise UsageError(f"--target {text}: {devices:,} devices", next=_EXAMPLE)
+    host = _host(chip)
+    if count > host.most:
+        raise UsageError(
+            f"--target {text}: one {host.word} of {count:,} {chip}, and no {host.word} has"
+            f" more than {host.most:,}",
+            why=host.source,
+            next=f"--target {_proposal(chip, devices, found['network'])}",
+        )
+    return hosts, count
+
+
+def _proposal(chip: str, devices: int, network: str | None) -> str:
+    """The same devices on hosts as they are sold, with what each GPU's network does."""
+    plain = chip.replace(" ", "")
+    ici = find_ici(chip)
+    if ici is not None:
+        slices = -(-devices // ici.slice_devices)
+        while devices % slices:
+            slices += 1
+        return f"{slices}x{devices // slices}x{plain}   # {slices:,} slices"
+    hosts, count = even_hosts(chip, devices)
+    usual = _host(chip).usual
+    whole = -(-devices // usual)
+    wiring = find_wiring(chip)
+    gbps = f"{wiring.nic_gbps:g}" if wiring and not network else ""
+    links = network or (f":{gbps}G" if gbps else "")
+    said = f"{hosts}x{count}x{plain}{links}   # {hosts:,} hosts of {count}"
+    if gbps:
+        said += f", {gbps} Gb/s for each GPU"
+    if count < usual:
+        said += f"; in whole hosts, {whole}x{usual}x{plain}{links} holds {whole * usual:,}"
+    return said
+
+
+def _host(chip: str) -> _Host:
+    ici = find_ici(chip)
+    if ici is not None:
+        most = ici.slice_devices
+        return _Host(usual=most, most=most, source=ici.slice_source, word="slice")
+    if chip.startswith("TPU"):
+        return _UNKNOWN_SLICE
+    if chip.startswith("GH200"):
+        return _GRACE_HOPPER
+    wiring = find_wiring(chip)
+    if wiring is None:
+        return _UNKNOWN_HOST
+    return _Host(usual=wiring.host, most=wiring.most, source=wiring.host_source)
+
+
+def _network(
+    found: re.Match[str], text: str, gpus_per_host: int
+) -> tuple[float | None, int | None]:
+    """Gb/s per GPU, and NICs per host, of what was said."""
+    if found["nic"] is None:
+        return None, None
+    gbps, nics = float(found["nic"]), int(found["nics"]) if found["nics"] else None
+    if not _GBITS.fullmatch(found["unit"]):
+        in_bytes = found["unit"].upper().startswith("G") and "B" in found["unit"]
+        raise UsageError(
+            f"--target {text}: the network is in Gb/s (G), not {found['unit']}",
+            why=f"NICs are sold by bits; {gbps:g} GB/s are {gbps * 8:g}G" if in_bytes else None,
+            next="say :400G as in 4x8xH100:400G",
+        )
+    if gbps == 0 or nics == 0:
+        raise UsageError(
+            f"--target {text}: a network of 0 Gb/s",
+            next="leave it away, or say :400G as in 4x8xH100:400G",
+        )
+    each = gbps if nics is None else gbps * nics / gpus_per_host
+    if each > _MOST_GBPS:
+        raise UsageError(
+            f"--target {text}: a network of {each:,.0f} Gb/s for each GPU",
+            why=f"none has more than {_MOST_GBPS:,}; :400G is each GPU's, :8x400G a host's",
+            next="say :400G as in 4x8xH100:400G",
+        )
+    return each, nics

@@ -1,0 +1,191 @@
+"""Collectives: what kind, how many bytes, among how many devices.
+
+Bytes follow the convention of nccl-tests, so that bandwidths compare with published ones: an
+all-gather counts its whole output, a reduce-scatter its whole input, everything else its buffer.
+Combined collectives count the sum. Bus bandwidth is bytes / time * `bus_factor`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from counterpoint.hlo.collectives.megascale import UNKNOWN_KIND, Transfer, transfer_of
+from counterpoint.hlo.model.groups import Groups, Listed, expand, group_size
+from counterpoint.hlo.model.instruction import Instruction
+from counterpoint.hlo.model.program import Program, remembered
+from counterpoint.hlo.schedule.loops import is_done, is_start, start_of
+
+KINDS = frozenset({
+    "all-reduce", "all-gather", "reduce-scatter", "all-to-all", "ragged-all-to-all",
+    "collective-permute", "collective-broadcast", "send", "recv",
+})  # fmt: skip
+_PAIRWISE = ("collective-permute", "send", "recv")
+_SEND_PAIRS = "_xla_send_recv_source_target_pairs"
+_PAIR = re.compile(r"\{(\d{1,18}),\s*(\d{1,18})\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Collective:
+    """One launch of communication, possibly of several values combined."""
+
+    kind: str
+    bytes: int
+    # None when the module does not say who takes part.
+    group_size: int | None
+    is_async: bool
+    channel_id: int | None
+    # The instruction that carries it: a start for its done, the inner one for a fusion.
+    instruction: str
+
+    @property
+    def bus_factor(self) -> float | None:
+        """Bus bandwidth over algorithm bandwidth; None when the group is unknown."""
+        if self.kind in ("collective-permute", "collective-broadcast", "send", "recv"):
+            return 1.0
+        if self.kind == UNKNOWN_KIND:
+            return None
+        n = self.group_size
+        if not n:
+            return None
+        return (2 if self.kind == "all-reduce" else 1) * (n - 1) / n
+
+
+@remembered
+def collective(program: Program, instruction: Instruction) -> Collective | None:
+    """The collective which an instruction starts, runs or waits for; None when it is none."""
+    transfer = transfer_of(program, instruction)
+    if transfer is not None:
+        return between_slices(transfer, instruction.channel_id)
+    if is_done(instruction):
+        start = start_of(program, instruction)
+        return collective(program, start) if start else None
+    kind = instruction.opcode.removesuffix("-start")
+    if kind in KINDS:
+        return None if instruction.is_host_transfer else _of(program, instruction, kind)
+    if kind in ("fusion", "async"):
+        return _inside(program, instruction)
+    return None
+
+
+def between_slices(transfer: Transfer, channel_id: int | None = None) -> Collective:
+    """A transfer between TPU slices as the collective that it is, among slices."""
+    counted = transfer.bytes(transfer.slices)
+    return Collective(
+        kind=transfer.kind,
+        bytes=transfer.buffer_bytes if counted is None else counted,
+        group_size=transfer.slices,
+        is_async=True,
+        channel_id=channel_id,
+        instruction=transfer.name or "",
+    )
+
+
+def replica_groups(program: Program, instruction: Instruction) -> Groups:
+    """The devices of every group, as replica * partitions + partition; () when not written."""
+    if instruction.groups is None:
+        return _pair_groups(instruction)
+    written = expand(instruction.groups)
+    partitions, replicas = range(program.num_partitions), range(program.num_replicas)
+    width = len(partitions)
+    mode = _mode(instruction)
+    if mode == "flattened":
+        return written or (tuple(range(width * len(replicas))),)
+    if mode == "partitions":
+        groups = written or (tuple(partitions),)
+        return tuple(tuple(r * width + p for p in group) for r in replicas for group in groups)
+    groups = written or (tuple(replicas),)
+    if mode == "replicas":
+        return tuple(tuple(r * width + p for r in group) for p in partitions for group in groups)
+    return tuple(tuple(r * width + p for r in group for p in partitions) for group in groups)
+
+
+def _mode(instruction: Instruction) -> str:
+    """What the ids in replica groups mean (CollectiveOpGroupMode in xla_data.proto)."""
+    if instruction.use_global_device_ids:
+        return "flattened"
+    if instruction.channel_id is None:
+        return "replicas"
+    reduces = instruction.opcode.startswith(("all-reduce", "all-gather", "reduce-scatter"))
+    return "replicas and partitions" if reduces else "partitions"
+
+
+def _of(program: Program, instruction: Instruction, kind: str) -> Collective:
+    return Collective(
+        kind=kind,
+        bytes=_bytes(program, instruction, kind),
+        group_size=_group_size(program, instruction, kind),
+        is_async=is_start(instruction) and not instruction.is_sync,
+        channel_id=instruction.channel_id,
+        instruction=instruction.name,
+    )
+
+
+def _inside(program: Program, instruction: Instruction) -> Collective | None:
+    """The collective in a fusion (TPU) or in an async computation; the largest of several."""
+    found = [
+        inner
+        for it in program.body(instruction)
+        if (inner := collective(program, it)) and not is_done(it)
+    ]
+    if not found:
+        return None
+    first = max(found, key=lambda inner: inner.bytes)
+    return Collective(
+        kind=first.kind,
+        bytes=sum(inner.bytes for inner in found if inner.kind == first.kind),
+        group_size=first.group_size,
+        is_async=is_start(instruction) or first.is_async,
+        channel_id=first.channel_id,
+        instruction=first.instruction,
+    )
+
+
+def _bytes(program: Program, instruction: Instruction, kind: str) -> int:
+    if kind in ("all-gather", "recv"):
+        whole = instruction.shape
+        # A start is typed (inputs, outputs, ...), a recv (value, context, token).
+        picked = 1 if kind == "all-gather" else 0
+        if is_start(instruction) and len(whole.parts) > picked:
+            return whole.parts[picked].bytes
+        return whole.bytes
+    values = [operand.shape for operand in program.operands(instruction)]
+    if kind in ("send", "ragged-all-to-all"):
+        values = values[:1]
+    elif kind == "collective-permute" and any(it.dtype == "s32" and not it.dims for it in values):
+        # In place: (input, output, where from, where to).
+        values = values[:1]
+    return sum(value.bytes for value in values)
+
+
+def _group_size(program: Program, instruction: Instruction, kind: str) -> int | None:
+    if kind in _PAIRWISE:
+        return max(map(len, _pair_groups(instruction)), default=None)
+    groups = instruction.groups
+    if groups is None:
+        return None
+    if groups == Listed(()):
+        return len(replica_groups(program, instruction)[0])
+    size = group_size(groups)
+    if size is None:
+        return max(map(len, expand(groups)), default=None)
+    whole = _mode(instruction) == "replicas and partitions"
+    return size * program.num_partitions if whole else size
+
+
+def _pair_groups(instruction: Instruction) -> Groups:
+    """Devices that reach each other through source-target pairs."""
+    pairs = instruction.source_target_pairs
+    if not pairs:
+        written = dict(instruction.frontend_attributes).get(_SEND_PAIRS, "")
+        pairs = tuple((int(a), int(b)) for a, b in _PAIR.findall(written))
+    group_of: dict[int, set[int]] = {}
+    for source, target in pairs:
+        left = group_of.setdefault(source, {source})
+        right = group_of.setdefault(target, {target})
+        if left is not right:
+            left |= right
+            for device in right:
+                group_of[device] = left
+    groups = {id(group): tuple(sorted(group)) for group in group_of.values()}
+    return tuple(sorted(groups.values()))

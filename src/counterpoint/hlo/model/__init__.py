@@ -1,0 +1,10 @@
+"""The model of a compiled module: Program, Instruction, Shape and replica groups."""
+
+from counterpoint.hlo.model.groups import Groups as Groups
+from counterpoint.hlo.model.groups import Iota as Iota
+from counterpoint.hlo.model.groups import Listed as Listed
+from counterpoint.hlo.model.groups import Mesh as Mesh
+from counterpoint.hlo.model.groups import ReplicaGroups as ReplicaGroups
+from counterpoint.hlo.model.instruction import element_bits as element_bits
+from counterpoint.hlo.model.program import launched as launched
+from counterpoint.hlo.model.program import launches as launches

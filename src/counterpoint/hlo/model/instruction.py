@@ -1,0 +1,153 @@
+"""One instruction of a compiled module, as the compiler wrote it, and its computation.
+
+Names refer to other instructions and computations of the same module, where they are unique.
+What follows from more than one instruction (pairs, loops, provenance, costs) is asked elsewhere
+in this package. Values of constants are kept for single integers only: they count loops.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+
+from counterpoint.core import InputError
+from counterpoint.hlo.model.groups import ReplicaGroups
+
+# Element types whose name does not say how many bits they take.
+_BITS = {"pred": 8, "token": 0, "opaque": 0}
+_BITS_IN_NAME = re.compile(r"(?:bf|[fsuc])(\d+)(?:e\d+m\d+[a-z0-9]*)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """`bf16[8,128]`, or a tuple of shapes (`dtype` is then "tuple", `dims` empty)."""
+
+    dtype: str
+    dims: tuple[int, ...] = ()
+    parts: tuple[Shape, ...] = ()
+    minor_to_major: tuple[int, ...] = ()
+    memory_space: int = 0
+
+    @property
+    def is_tuple(self) -> bool:
+        return self.dtype == "tuple"
+
+    @property
+    def elements(self) -> int:
+        """Number of elements, over all parts of a tuple; tokens and opaque values have none."""
+        if self.parts:
+            return sum(part.elements for part in self.parts)
+        return math.prod(self.dims) if element_bits(self.dtype) else 0
+
+    @property
+    def bytes(self) -> int:
+        """Unpadded size, over all parts of a tuple."""
+        if self.parts:
+            return sum(part.bytes for part in self.parts)
+        return -(-self.elements * element_bits(self.dtype) // 8)
+
+    @property
+    def leaves(self) -> Iterator[Shape]:
+        """The arrays (and tokens) inside, in order; an array is its own only leaf."""
+        if not self.is_tuple:
+            yield self
+        for part in self.parts:
+            yield from part.leaves
+
+    def __str__(self) -> str:
+        if self.is_tuple:
+            return f"({', '.join(map(str, self.parts))})"
+        return f"{self.dtype}[{','.join(map(str, self.dims))}]"
+
+
+@cache
+def element_bits(dtype: str) -> int:
+    """Bits of one element; 0 for what holds no data."""
+    if dtype in _BITS:
+        return _BITS[dtype]
+    if dtype in ("tuple", "buffer"):
+        return 0
+    match = _BITS_IN_NAME.fullmatch(dtype)
+    if not match:
+        raise InputError(
+            f"element type {dtype!r} is unknown",
+            why="it is not one of XLA's element types and its name does not give its width",
+        )
+    return int(match[1])
+
+
+Attributes = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DotDimensions:
+    """Which dimensions a dot contracts and which it batches, left and right."""
+
+    lhs_contracting: tuple[int, ...] = ()
+    rhs_contracting: tuple[int, ...] = ()
+    lhs_batch: tuple[int, ...] = ()
+    rhs_batch: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Convolution:
+    """What a convolution's arithmetic depends on: `kernel_output_feature` is a dimension."""
+
+    window: tuple[int, ...]
+    kernel_output_feature: int
+    feature_groups: int = 1
+    batch_groups: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """One instruction. `index` is its place in the schedule of its computation."""
+
+    name: str
+    opcode: str
+    shape: Shape
+    operands: tuple[str, ...]
+    # Called computations; of a while the body, then the condition.
+    calls: tuple[str, ...]
+    computation: str
+    index: int
+    op_name: str = ""
+    source_file: str = ""
+    source_line: int = 0
+    stack_frame_id: int = 0
+    # JSON as a rule. Not compared: text and proto order its keys differently.
+    backend_config: str = field(default="", repr=False, compare=False)
+    frontend_attributes: Attributes = ()
+    channel_id: int | None = None
+    use_global_device_ids: bool = False
+    groups: ReplicaGroups | None = None
+    source_target_pairs: tuple[tuple[int, int], ...] = ()
+    custom_call_target: str = ""
+    fusion_kind: str = ""
+    parameter_number: int | None = None
+    tuple_index: int | None = None
+    literal: int | None = None
+    comparison: str = ""
+    dimensions: tuple[int, ...] = ()
+    dot: DotDimensions | None = None
+    convolution: Convolution | None = None
+    is_host_transfer: bool = False
+    # What the scheduler knew it as, where the module tells: later passes rename and clone.
+    scheduling_name: str = ""
+
+    @property
+    def is_sync(self) -> bool:
+        """A collective in start/done form that XLA nevertheless runs on the main stream."""
+        return '"is_sync":true' in self.backend_config.replace(" ", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Computation:
+    """Instructions in the order in which they are launched."""
+
+    name: str
+    instructions: tuple[Instruction, ...]
+    root: str

@@ -1,0 +1,238 @@
+"""Program: one compiled, scheduled HLO module, and the graph its instructions form.
+
+A Program holds what the module says; the answers that need thought (collectives, provenance,
+loops, categories, costs) are functions of a Program and an Instruction in the modules beside
+this one. They may keep answers in `answers`, so that asking twice costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property, wraps
+from typing import Any, TypeVar, cast
+
+from counterpoint.core import InputError
+from counterpoint.hlo.model.instruction import Computation, Instruction
+from counterpoint.hlo.model.stack import Frame, StackTable
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """An output which is written into the buffer of an input."""
+
+    output: tuple[int, ...]
+    parameter: int
+    parameter_index: tuple[int, ...]
+    must: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """One compiled module. Made by a reader, which checks that it makes sense."""
+
+    name: str
+    entry: str
+    computations: Mapping[str, Computation] = field(repr=False)
+    program_id: int | None = None
+    fingerprint: str | None = None
+    is_scheduled: bool = False
+    num_partitions: int = 1
+    num_replicas: int = 1
+    aliases: tuple[Alias, ...] = field(default=(), repr=False)
+    stacks: StackTable = field(default_factory=StackTable, repr=False)
+    # Instructions that run inside an async wrapper, and the start that stands for them.
+    wrapped: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    # What it was read from, where whoever read it wants it kept with what becomes of it.
+    written: bytes | None = field(default=None, repr=False)
+    answers: dict[Hashable, Any] = field(default_factory=dict[Hashable, Any], repr=False)
+
+    @property
+    def instructions(self) -> Iterator[Instruction]:
+        """Every instruction, computation by computation, in schedule order."""
+        for computation in self.computations.values():
+            yield from computation.instructions
+
+    def instruction(self, name: str) -> Instruction | None:
+        """The instruction of that name; for one inside an async wrapper, its start."""
+        name = name.removeprefix("%")
+        return self._by_name.get(self.wrapped.get(name, name))
+
+    def root(self, computation: str) -> Instruction | None:
+        """The instruction whose value the computation returns."""
+        found = self.computations.get(computation)
+        return self._members(computation).get(found.root) if found else None
+
+    def body(self, instruction: Instruction) -> tuple[Instruction, ...]:
+        """The instructions of the first computation it calls."""
+        found = self.computations.get(instruction.calls[0]) if instruction.calls else None
+        return found.instructions if found else ()
+
+    def operands(self, instruction: Instruction) -> list[Instruction]:
+        """The instructions whose values it reads, in order."""
+        members = self._members(instruction.computation)
+        return [members[name] for name in instruction.operands]
+
+    def users(self, instruction: Instruction) -> tuple[Instruction, ...]:
+        """The instructions that read its value."""
+        return self._users.get((instruction.computation, instruction.name), ())
+
+    def callers(self, computation: str) -> tuple[Instruction, ...]:
+        """The instructions that call the computation."""
+        return self._callers.get(computation, ())
+
+    def stack(self, instruction: Instruction) -> tuple[Frame, ...]:
+        """The Python calls behind an instruction, innermost first."""
+        frames = self.stacks.stack(instruction.stack_frame_id)
+        if frames or not instruction.source_file:
+            return frames
+        return (Frame(instruction.source_file, instruction.source_line, ""),)
+
+    def _members(self, computation: str) -> dict[str, Instruction]:
+        members = self._by_computation.get(computation)
+        if members is None:
+            found = self.computations[computation].instructions
+            members = self._by_computation[computation] = {it.name: it for it in found}
+        return members
+
+    @cached_property
+    def _by_computation(self) -> dict[str, dict[str, Instruction]]:
+        return {}
+
+    @cached_property
+    def _by_name(self) -> dict[str, Instruction]:
+        return {instruction.name: instruction for instruction in self.instructions}
+
+    @cached_property
+    def _users(self) -> dict[tuple[str, str], tuple[Instruction, ...]]:
+        users: dict[tuple[str, str], list[Instruction]] = {}
+        for instruction in self.instructions:
+            for operand in dict.fromkeys(instruction.operands):
+                users.setdefault((instruction.computation, operand), []).append(instruction)
+        return {name: tuple(found) for name, found in users.items()}
+
+    @cached_property
+    def _callers(self) -> dict[str, tuple[Instruction, ...]]:
+        callers: dict[str, list[Instruction]] = {}
+        for instruction in self.instructions:
+            for computation in dict.fromkeys(instruction.calls):
+                callers.setdefault(computation, []).append(instruction)
+        return {name: tuple(found) for name, found in callers.items()}
+
+
+# Real modules stay below twenty; the walks over a Program recurse once per level.
+_DEEPEST_CALLS = 100
+
+
+def sound(program: Program) -> Program:
+    """The same Program, if it makes sense, with its computations before those that call them."""
+    if program.entry not in program.computations:
+        raise _damaged(program, f"its entry computation {program.entry!r} is missing")
+    for computation in program.computations.values():
+        _check_order(program, computation)
+    order = _order_of_calls(program)
+    return replace(program, computations={name: program.computations[name] for name in order})
+
+
+def _check_order(program: Program, computation: Computation) -> None:
+    seen: set[str] = set()
+    for instruction in computation.instructions:
+        if not seen.issuperset(instruction.operands):
+            missing = next(name for name in instruction.operands if name not in seen)
+            raise _damaged(
+                program, f"{instruction.name} reads {missing}, which does not come before it"
+            )
+        seen.add(instruction.name)
+    if computation.root not in seen:
+        raise _damaged(program, f"computation {computation.name} has no root")
+
+
+def _order_of_calls(program: Program) -> dict[str, None]:
+    """Walk the calls depth first; meeting a computation inside itself is a cycle."""
+    calls = {
+        name: [callee for it in reversed(computation.instructions) for callee in it.calls]
+        for name, computation in program.computations.items()
+    }
+    done: dict[str, None] = {}
+    for start in (program.entry, *sorted(calls)):
+        path: dict[str, list[str]] = {}
+        name: str | None = start
+        while name is not None:
+            if name not in path and name not in done:
+                path[name] = list(calls[name])
+            name = _step(program, path, done)
+    return done
+
+
+def _step(program: Program, path: dict[str, list[str]], done: dict[str, None]) -> str | None:
+    """The next computation to enter, after leaving those that are finished."""
+    while path:
+        name, left = next(reversed(path.items()))
+        if not left:
+            done[name] = None
+            del path[name]
+            continue
+        callee = left.pop()
+        if callee in path:
+            raise _damaged(program, f"computation {callee} calls itself")
+        if callee not in program.computations:
+            raise _damaged(program, f"computation {callee} is called and missing")
+        if len(path) > _DEEPEST_CALLS:
+            raise _damaged(program, f"its computations call each other {len(path)} deep")
+        if callee not in done:
+            return callee
+    return None
+
+
+def _damaged(program: Program, why: str) -> InputError:
+    return InputError(
+        f"HLO module {program.name!r} is damaged", why=why, next="take the dump or profile again"
+    )
+
+
+_FREE_WORDS = (
+    "parameter constant tuple get-tuple-element bitcast after-all add-dependency partition-id "
+    "replica-id opt-barrier optimization-barrier domain get-dimension-size"
+)
+_FREE = frozenset(_FREE_WORDS.split())
+
+_RUNNING = ("while", "conditional", "call", "call-start", "async-start")
+
+
+def launches(instruction: Instruction) -> bool:
+    """Whether running it launches work (a loop or a call launches what it contains)."""
+    return instruction.opcode not in _FREE
+
+
+def launched(program: Program) -> Iterator[Computation]:
+    """The computations whose instructions are launched one by one.
+
+    That is the entry, and what loops, branches and calls run; not the insides of fusions.
+    """
+    waiting = [program.entry]
+    seen = set(waiting)
+    while waiting:
+        computation = program.computations[waiting.pop()]
+        yield computation
+        for instruction in computation.instructions:
+            if instruction.opcode in _RUNNING:
+                fresh = [name for name in instruction.calls if name not in seen]
+                seen.update(fresh)
+                waiting += fresh
+
+
+Answer = TypeVar("Answer")
+Question = Callable[[Program, Instruction], Answer]
+
+
+def remembered(question: Question[Answer]) -> Question[Answer]:
+    """Ask once per instruction of a Program."""
+
+    @wraps(question)
+    def ask(program: Program, instruction: Instruction) -> Answer:
+        key = (question, instruction.computation, instruction.name)
+        if key not in program.answers:
+            program.answers[key] = question(program, instruction)
+        return cast(Answer, program.answers[key])
+
+    return ask

@@ -1,0 +1,257 @@
+"""Where an instruction comes from: the user's scope, the source line, the phase of the step.
+
+The source line is the innermost frame outside JAX, Flax and the like, and outside Python's own
+library; where there is no such frame, the innermost one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import cast
+
+from counterpoint.hlo.collectives.megascale import speaker
+from counterpoint.hlo.model.instruction import Instruction
+from counterpoint.hlo.model.program import Program, remembered
+from counterpoint.hlo.model.stack import Frame
+from counterpoint.hlo.schedule.loops import in_loop
+
+_PARAMETERS = re.compile(r"\[[^\[\]]*\]")
+_CALL = re.compile(r"(\w+)\((.*)\)")
+_DROPPED_CALLS = ("jit", "pjit", "pmap", "xmap", "xla_call")
+_KEPT_CALLS = ("jvp", "transpose", "vmap", "remat", "checkpoint", "shard_map", "custom_jvp",
+               "custom_vjp", "batch", "linearize")  # fmt: skip
+_MACHINERY_WORDS = (
+    "while body cond scan closed_call checkpoint remat remat2 rematted_computation shard_map pjit "
+    "core_call core_closed_call custom_jvp_call custom_vjp_call custom_vjp_call_jaxpr custom_lin "
+    "xla_call main pmap smap manual_computation custom_partitioning"
+)
+_MACHINERY = frozenset(_MACHINERY_WORDS.split())
+_BRANCH = re.compile(r"branch_\d+_fun|cond/branch_\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The user's path, and the primitive at its end."""
+
+    path: str
+    primitive: str
+
+
+def scope(op_name: str) -> Scope:
+    """The readable part of an op_name; of merged names the first."""
+    name = names(op_name)[0]
+    if "/" not in name and not _CALL.fullmatch(name):
+        # The name of an argument, which is all that a parameter has.
+        return Scope("", name)
+    *above, last = _without_parameters(name).split("/")
+    path = [word for part in above if (word := _cleaned(part))]
+    if last in _MACHINERY or _CALL.fullmatch(last):
+        word = _cleaned(last)
+        return Scope("/".join([*path, word] if word else path), "" if word else last)
+    return Scope("/".join(path), last)
+
+
+def names(op_name: str) -> list[str]:
+    """The names which XLA merged into one; at least one."""
+    merged = [part for name in op_name.split(";") for part in _alternatives(name)]
+    return merged or [""]
+
+
+def _alternatives(name: str) -> list[str]:
+    """`a/(b:c)/d` as a/b/d and a/c/d."""
+    start = name.find("/(")
+    if start < 0:
+        return [name] if name else []
+    depth, begin, pieces = 0, start + 2, list[str]()
+    for at in range(start + 1, len(name)):
+        symbol = name[at]
+        depth += (symbol == "(") - (symbol == ")")
+        if (symbol == ":" and depth == 1) or depth == 0:
+            pieces.append(name[begin:at])
+            begin = at + 1
+        if depth == 0:
+            break
+    return [f"{name[: start + 1]}{piece}{name[begin:]}" for piece in pieces] or [name]
+
+
+def _without_parameters(name: str) -> str:
+    """The name without `[axes=(0,)]` and the like, which may hold slashes."""
+    while "[" in name:
+        shorter = _PARAMETERS.sub("", name)
+        if shorter == name:
+            return name.partition("[")[0]
+        name = shorter
+    return name
+
+
+def _cleaned(part: str) -> str:
+    """One step of the path without JAX's wrapping; empty when there was nothing else."""
+    while call := _CALL.fullmatch(part):
+        if call[1] in _DROPPED_CALLS:
+            return ""
+        if call[1] not in _KEPT_CALLS:
+            break
+        part = call[2]
+    return "" if part in _MACHINERY or _BRANCH.fullmatch(part) else part
+
+
+class Phase(StrEnum):
+    FORWARD = "forward"
+    BACKWARD = "backward"
+    REMAT = "remat"
+    OPTIMIZER = "optimizer"
+    OTHER = "other"
+
+
+_Flow = tuple[frozenset[str], frozenset[str]]
+
+
+@remembered
+def phase(program: Program, instruction: Instruction) -> Phase:
+    """The part of the step it belongs to."""
+    named = _named(program, instruction)
+    if named:
+        return named
+    if not _is_training(program):
+        return Phase.FORWARD if _has_names(program) else Phase.OTHER
+    return _by_flow(program, instruction, seen=frozenset())
+
+
+def phase_of_name(op_name: str) -> Phase | None:
+    """What an op_name says; of merged names the most frequent, then the latest."""
+    said = Counter(found for name in names(op_name) if (found := _of_one(name)))
+    order = (Phase.FORWARD, Phase.REMAT, Phase.BACKWARD)
+    return max(said, key=lambda it: (said[it], order.index(it)), default=None)
+
+
+def _of_one(name: str) -> Phase | None:
+    if "rematted_computation" in name:
+        return Phase.REMAT
+    if "transpose(" in name:
+        return Phase.BACKWARD
+    return Phase.FORWARD if "jvp(" in name else None
+
+
+def _named(program: Program, instruction: Instruction) -> Phase | None:
+    if ".remat" in instruction.name:
+        return Phase.REMAT
+    source = speaker(program, instruction)
+    return phase_of_name(source.op_name) if source else None
+
+
+def _is_training(program: Program) -> bool:
+    key = "is_training"
+    if key not in program.answers:
+        program.answers[key] = any("transpose(" in it.op_name for it in program.instructions)
+    return bool(program.answers[key])
+
+
+def _has_names(program: Program) -> bool:
+    key = "has_op_names"
+    if key not in program.answers:
+        program.answers[key] = any(it.op_name for it in program.instructions)
+    return bool(program.answers[key])
+
+
+def _by_flow(program: Program, instruction: Instruction, seen: frozenset[str]) -> Phase:
+    computation = instruction.computation
+    after, before = _flow(program, computation)
+    if after or before:
+        if instruction.name in after:
+            return Phase.OPTIMIZER
+        return Phase.FORWARD if instruction.name in before else Phase.OTHER
+    callers = program.callers(computation)
+    if not callers or computation in seen:
+        return Phase.OTHER
+    named = _named(program, callers[0])
+    return named or _by_flow(program, callers[0], seen | {computation})
+
+
+def _flow(program: Program, computation: str) -> _Flow:
+    """What depends on backward work in a computation, and what differentiated work depends on."""
+    key = ("flow", computation)
+    if key not in program.answers:
+        program.answers[key] = _reach(program, computation)
+    return cast(_Flow, program.answers[key])
+
+
+def _reach(program: Program, computation: str) -> _Flow:
+    instructions = program.computations[computation].instructions
+    said = {it.name: found for it in instructions if (found := _contains(program, it))}
+    if Phase.BACKWARD not in said.values():
+        return frozenset(), frozenset()
+    backward = [it for it in instructions if said.get(it.name) is Phase.BACKWARD]
+    either = [it for it in instructions if it.name in said]
+    return _closure(backward, program.users), _closure(either, program.operands)
+
+
+def _contains(program: Program, instruction: Instruction) -> Phase | None:
+    """What an instruction says, a loop also through its body."""
+    named = _named(program, instruction)
+    if named or instruction.opcode not in ("while", "conditional", "call"):
+        return named
+    inner = Counter(found for it in program.body(instruction) if (found := _named(program, it)))
+    if inner[Phase.BACKWARD]:
+        return Phase.BACKWARD
+    return max(inner, key=lambda it: inner[it], default=None)
+
+
+def _closure(
+    start: Iterable[Instruction], neighbours: Callable[[Instruction], Iterable[Instruction]]
+) -> frozenset[str]:
+    front = list(start)
+    seen = {it.name for it in front}
+    while front:
+        for near in neighbours(front.pop()):
+            if near.name not in seen:
+                seen.add(near.name)
+                front.append(near)
+    return frozenset(seen)
+
+
+_FRAMEWORK = re.compile(
+    r"(site|dist)-packages/(jax|jaxlib|flax|optax|haiku|equinox|chex|orbax|diffrax|numpyro)/"
+    r"|(^|/)jax/(_src|experimental|interpreters|numpy|lax|nn)/|(^|/)flax/(core|linen|nnx)/"
+    r"|/lib/python3(\.\d+)?/(?!(site|dist)-packages)|^<"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """What the user wrote that became this instruction. Empty or None where nobody knows."""
+
+    scope: str
+    primitive: str
+    op_name: str
+    source: str | None
+    stack: tuple[Frame, ...]
+    phase: Phase
+    in_loop: bool
+
+
+@remembered
+def provenance(program: Program, instruction: Instruction) -> Provenance:
+    """Where an instruction comes from, through the one that speaks for it."""
+    source = speaker(program, instruction) or instruction
+    where = scope(source.op_name)
+    stack = program.stack(source) or program.stack(instruction)
+    frame = user_frame(stack)
+    return Provenance(
+        scope=where.path,
+        primitive=where.primitive,
+        op_name=source.op_name,
+        source=f"{frame.file}:{frame.line}" if frame else None,
+        stack=stack,
+        phase=phase(program, instruction),
+        in_loop=in_loop(program, instruction.computation),
+    )
+
+
+def user_frame(stack: tuple[Frame, ...]) -> Frame | None:
+    """The innermost frame of user code; without any, the innermost frame."""
+    users = (frame for frame in stack if not _FRAMEWORK.search(frame.file))
+    return next(users, stack[0] if stack else None)

@@ -1,0 +1,267 @@
+"""Loops: how often a while runs, and which instructions are inside one.
+
+XLA notes the count of most loops in the backend config of the while. Where it does not, a loop
+that counts an integer from a constant by a constant up to a constant is counted here; every other
+loop has an unknown count (None), never a guessed one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeGuard
+
+from counterpoint.hlo.model.instruction import Computation, Instruction
+from counterpoint.hlo.model.program import Program, remembered
+
+_KNOWN = re.compile(r'"known_trip_count":\s*\{\s*"n":\s*"?(\d{1,18})')
+_PASSING = ("copy", "bitcast", "convert", "reshape", "add")
+_DEEPEST = 12
+
+
+@remembered
+def trip_count(program: Program, instruction: Instruction) -> int | None:
+    """How often the body of a while runs; None when that can't be known, or it is no while."""
+    if instruction.opcode != "while":
+        return None
+    known = _KNOWN.search(instruction.backend_config)
+    if known:
+        return int(known[1])
+    return _counted(program, instruction) if len(instruction.calls) == 2 else None
+
+
+def in_loop(program: Program, computation: str) -> bool:
+    """Whether the computation runs inside the body (or the condition) of a loop."""
+    return any(caller.opcode == "while" for caller in _enclosing(program, computation))
+
+
+def loop_multiplier(program: Program, computation: str) -> int | None:
+    """How often the computation runs per execution of the program; None when unknown."""
+    product = 1
+    for caller in _enclosing(program, computation):
+        if caller.opcode == "while":
+            count = trip_count(program, caller)
+            if count is None:
+                return None
+            product *= count
+    return product
+
+
+def _enclosing(program: Program, computation: str) -> list[Instruction]:
+    """The instruction that calls the computation, the one around that, and so on."""
+    found: list[Instruction] = []
+    seen: set[str] = set()
+    while computation not in seen:
+        seen.add(computation)
+        callers = program.callers(computation)
+        if not callers:
+            break
+        found.append(callers[0])
+        computation = callers[0].computation
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Counter:
+    """An element of the loop's tuple, plus a constant."""
+
+    element: int
+    plus: int = 0
+
+
+_Value = int | _Counter | None
+# The fusions around an instruction, the innermost last.
+_Fusions = tuple[Instruction, ...]
+
+
+def _counted(program: Program, loop: Instruction) -> int | None:
+    """The count of `for (i = first; i < last; i += step)`."""
+    body, condition = (program.root(name) for name in loop.calls)
+    start = next(iter(program.operands(loop)), None)
+    limit = _limit(program, condition) if condition else None
+    if limit is None or not _is_tuple(body) or not _is_tuple(start):
+        return None
+    element, last = limit
+    if element >= min(len(body.operands), len(start.operands)):
+        return None
+    first = _value(program, program.operands(start)[element])
+    then = _value(program, program.operands(body)[element])
+    if isinstance(first, int) and isinstance(then, _Counter) and then.element == element:
+        return max(0, -(-(last - first) // then.plus)) if then.plus > 0 else None
+    return None
+
+
+def _is_tuple(instruction: Instruction | None) -> TypeGuard[Instruction]:
+    return instruction is not None and instruction.opcode == "tuple"
+
+
+def _limit(program: Program, condition: Instruction) -> tuple[int, int] | None:
+    """Which element of the tuple the loop compares, and below which constant it goes on."""
+    around: _Fusions = ()
+    while condition.opcode == "fusion" and condition.calls:
+        around = (*around, condition)
+        root = program.root(condition.calls[0])
+        if root is None:
+            return None
+        condition = root
+    if condition.opcode != "compare" or len(condition.operands) != 2:
+        return None
+    left, right = (_value(program, it, around) for it in program.operands(condition))
+    if condition.comparison in ("GT", "GE"):
+        left, right = right, left
+    if not isinstance(left, _Counter) or not isinstance(right, int):
+        return None
+    reach = {"LT": 0, "LE": 1, "GT": 0, "GE": 1}.get(condition.comparison)
+    return None if reach is None else (left.element, right + reach - left.plus)
+
+
+def _value(program: Program, it: Instruction, around: _Fusions = (), depth: int = 0) -> _Value:
+    """What an integer is: a constant, or an element of the loop's tuple plus a constant."""
+    if depth > _DEEPEST or it.opcode == "constant":
+        return it.literal
+    operands = program.operands(it)
+    if it.opcode == "get-tuple-element" and not around:
+        whole = all(source.opcode == "parameter" for source in operands)
+        return _Counter(it.tuple_index or 0) if whole else None
+    if it.opcode == "parameter" and around:
+        given = program.operands(around[-1])[it.parameter_number or 0 :][:1]
+        return _value(program, given[0], around[:-1], depth + 1) if given else None
+    if it.opcode == "fusion" and it.calls:
+        root = program.root(it.calls[0])
+        return _value(program, root, (*around, it), depth + 1) if root else None
+    if it.opcode in _PASSING:
+        values = [_value(program, operand, around, depth + 1) for operand in operands[:2]]
+        return values[0] if len(values) == 1 else _sum(values)
+    return None
+
+
+def _sum(values: Sequence[_Value]) -> _Value:
+    if len(values) != 2:
+        return None
+    left, right = values
+    if isinstance(left, int) and isinstance(right, int):
+        return left + right
+    if isinstance(right, _Counter):
+        left, right = right, left
+    if isinstance(left, _Counter) and isinstance(right, int):
+        return _Counter(left.element, left.plus + right)
+    return None
+
+
+_GENERIC = ("async-start", "async-update", "async-done")
+
+
+def async_pairs(program: Program) -> Mapping[str, str]:
+    """Names of starts to names of their dones."""
+    key = "async_pairs"
+    if key not in program.answers:
+        program.answers[key] = dict(_pairs(program))
+    pairs: Mapping[str, str] = program.answers[key]
+    return pairs
+
+
+def start_of(program: Program, done: Instruction) -> Instruction | None:
+    """The start which a done (or an update between) waits for."""
+    seen: set[str] = set()
+    while not is_start(done) and done.name not in seen:
+        seen.add(done.name)
+        operands = program.operands(done)
+        if not is_done(done) or not operands:
+            return None
+        done = operands[0]
+        if done.opcode in ("get-tuple-element", "bitcast", "optimization-barrier"):
+            return None
+    return done if is_start(done) else None
+
+
+def is_start(instruction: Instruction) -> bool:
+    return instruction.opcode.endswith("-start") or instruction.opcode in ("send", "recv")
+
+
+def is_done(instruction: Instruction) -> bool:
+    """Also true of the updates of a generic async instruction."""
+    return instruction.opcode.endswith(("-done", "-update")) and (
+        instruction.opcode != "dynamic-update"
+    )
+
+
+def _pairs(program: Program) -> Iterator[tuple[str, str]]:
+    for instruction in program.instructions:
+        if instruction.opcode.endswith("-done"):
+            start = start_of(program, instruction)
+            if start:
+                yield start.name, instruction.name
+
+
+def unwrap(program: Program) -> Program:
+    """Fold computations of one instruction into the generic async instructions that call them."""
+    folded = dict(_foldable(program))
+    if not folded:
+        return program
+    kept = {
+        name: _fold(computation, folded)
+        for name, computation in program.computations.items()
+        if name not in folded
+    }
+    starts = {
+        inner.name: instruction.name
+        for instruction in program.instructions
+        if instruction.opcode == "async-start"
+        and (inner := folded.get(instruction.calls[0] if instruction.calls else ""))
+    }
+    return replace(program, computations=kept, wrapped=starts, answers={})
+
+
+def _foldable(program: Program) -> Iterator[tuple[str, Instruction]]:
+    for instruction in program.instructions:
+        if instruction.opcode != "async-start" or len(instruction.calls) != 1:
+            continue
+        called = program.computations[instruction.calls[0]]
+        *parameters, root = called.instructions
+        plain = all(it.opcode == "parameter" for it in parameters)
+        if plain and root.name == called.root and root.operands == _names(parameters):
+            yield called.name, root
+
+
+def _names(parameters: list[Instruction]) -> tuple[str, ...]:
+    ordered = sorted(parameters, key=lambda it: it.parameter_number or 0)
+    return tuple(it.name for it in ordered)
+
+
+def _fold(computation: Computation, folded: Mapping[str, Instruction]) -> Computation:
+    runs: dict[str, Instruction] = {}
+    for instruction in computation.instructions:
+        if instruction.opcode in _GENERIC:
+            called, source = (next(iter(n), "") for n in (instruction.calls, instruction.operands))
+            inner = folded.get(called) or runs.get(source)
+            if inner:
+                runs[instruction.name] = inner
+    if not runs:
+        return computation
+    instructions = tuple(
+        _folded(it, runs[it.name]) if it.name in runs else it for it in computation.instructions
+    )
+    return replace(computation, instructions=instructions)
+
+
+def _folded(outer: Instruction, inner: Instruction) -> Instruction:
+    stage = outer.opcode.removeprefix("async")
+    if stage != "-start":
+        return replace(outer, opcode=inner.opcode + stage, calls=())
+    return replace(
+        inner,
+        name=outer.name,
+        opcode=inner.opcode + stage,
+        shape=outer.shape,
+        operands=outer.operands,
+        computation=outer.computation,
+        index=outer.index,
+        op_name=outer.op_name or inner.op_name,
+        source_file=outer.source_file or inner.source_file,
+        source_line=outer.source_line or inner.source_line,
+        stack_frame_id=outer.stack_frame_id or inner.stack_frame_id,
+        scheduling_name=outer.scheduling_name,
+        backend_config=outer.backend_config,
+        frontend_attributes=outer.frontend_attributes,
+    )

@@ -1,0 +1,334 @@
+"""What kind of work an instruction is, looking into fusions and at the targets of custom calls.
+
+A fusion is what its heaviest part is: one with a dot is a matmul, whatever else it does on the way.
+One that only moves elements about (transpose, slice, pad) is a copy.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from enum import StrEnum
+from pathlib import PurePath
+from typing import Any, cast
+
+from counterpoint.hlo.collectives.collective import collective
+from counterpoint.hlo.collectives.megascale import tells
+from counterpoint.hlo.model.instruction import Instruction, Shape
+from counterpoint.hlo.model.program import Program, launches, remembered
+from counterpoint.hlo.origin.provenance import provenance, scope
+from counterpoint.hlo.schedule.loops import is_done, start_of
+
+
+class Category(StrEnum):
+    MATMUL = "matmul"
+    CONVOLUTION = "convolution"
+    ATTENTION = "attention"
+    COLLECTIVE = "collective"
+    COPY = "copy"
+    REDUCTION = "reduction"
+    ELEMENTWISE = "elementwise"
+    SCATTER_GATHER = "scatter/gather"
+    SORT = "sort"
+    RNG = "rng"
+    CUSTOM_CALL = "custom-call"
+    CONTROL = "control"
+    HOST = "host"
+    OTHER = "other"
+
+
+# What a fusion is called after, heaviest first.
+_HEAVIEST_FIRST = (
+    Category.COLLECTIVE,
+    Category.HOST, Category.ATTENTION, Category.CONVOLUTION, Category.MATMUL,
+    Category.CUSTOM_CALL, Category.SORT, Category.REDUCTION, Category.SCATTER_GATHER,
+    Category.RNG, Category.ELEMENTWISE, Category.COPY,
+)  # fmt: skip
+
+_OPCODES = {
+    Category.MATMUL: "dot ragged-dot scaled-dot",
+    Category.REDUCTION: "reduce reduce-window batch-norm-training batch-norm-inference "
+    "batch-norm-grad scan",
+    Category.SCATTER_GATHER: "scatter gather select-and-scatter",
+    Category.SORT: "sort topk",
+    Category.RNG: "rng rng-bit-generator rng-get-and-update-state",
+    Category.COPY: "copy transpose slice dynamic-slice dynamic-update-slice concatenate pad "
+    "reverse reshape dynamic-reshape",
+    Category.CONTROL: "while conditional call async",
+    # Those between devices are collectives.
+    Category.HOST: "infeed outfeed send recv",
+    Category.OTHER: "parameter constant tuple get-tuple-element bitcast after-all add-dependency "
+    "partition-id replica-id opt-barrier optimization-barrier domain get-dimension-size "
+    "set-dimension-size fft cholesky triangular-solve",
+}
+_BY_OPCODE = {word: kind for kind, words in _OPCODES.items() for word in words.split()}
+
+# The first pattern found in the target of a custom call, or in the name the user gave it, counts.
+_TARGETS = (
+    (re.compile(r"fmha|flash|attention|attn|splash", re.IGNORECASE), Category.ATTENTION),
+    (re.compile(r"\$conv|conv(Forward|Backward|BiasActivation)|miopen", re.IGNORECASE),
+     Category.CONVOLUTION),
+    (re.compile(r"gemm|matmul|cublas|hipblas|ragged_dot|gmm|scaled_?dot", re.IGNORECASE),
+     Category.MATMUL),
+    (re.compile(r"RadixSort|TopK", re.IGNORECASE), Category.SORT),
+    (re.compile(r"threefry|rng|philox", re.IGNORECASE), Category.RNG),
+    (re.compile(r"callback|MoveToHost|MoveToDevice|HostCompute", re.IGNORECASE), Category.HOST),
+    (re.compile(r"norm|softmax", re.IGNORECASE), Category.REDUCTION),
+)  # fmt: skip
+_GENERIC_TARGETS = ("tpu_custom_call", "triton", "mosaic", "pallas")
+_HOST_MEMORY = 5
+
+
+@remembered
+def category(program: Program, instruction: Instruction) -> Category:
+    """What kind of work it is; for a done, what it waits for."""
+    if is_done(instruction):
+        start = start_of(program, instruction)
+        return category(program, start) if start else Category.OTHER
+    if collective(program, instruction):
+        return Category.COLLECTIVE
+    opcode = instruction.opcode.removesuffix("-start")
+    if opcode == "copy" and _touches_host(program, instruction):
+        return Category.HOST
+    if opcode in ("fusion", "async"):  # without its body, only a profiler may know what it is
+        return _of_parts(program, instruction) if instruction.calls else Category.OTHER
+    special = {"convolution": _of_convolution, "custom-call": _of_custom_call}.get(opcode)
+    return special(instruction) if special else _BY_OPCODE.get(opcode, Category.ELEMENTWISE)
+
+
+def _of_parts(program: Program, instruction: Instruction) -> Category:
+    inside = {category(program, it) for it in program.body(instruction)}
+    found = (kind for kind in _HEAVIEST_FIRST if kind in inside)
+    return next(found, Category.OTHER)
+
+
+def _of_convolution(instruction: Instruction) -> Category:
+    # TPU has no other matrix instruction: its dots are convolutions, without or with a window.
+    dims = instruction.convolution
+    primitive = scope(instruction.op_name).primitive
+    is_dot = primitive.startswith("dot_general") or (dims is not None and not dims.window)
+    return Category.MATMUL if is_dot else Category.CONVOLUTION
+
+
+def _of_custom_call(instruction: Instruction) -> Category:
+    target = instruction.custom_call_target
+    named = target
+    if any(word in target for word in _GENERIC_TARGETS):
+        # Kernels written by users share one target: what they are is in the name only.
+        named = f"{target} {instruction.name} {instruction.op_name}"
+    found = (kind for pattern, kind in _TARGETS if pattern.search(named))
+    return next(found, Category.CUSTOM_CALL)
+
+
+def _touches_host(program: Program, instruction: Instruction) -> bool:
+    shapes: list[Shape] = [instruction.shape, *(it.shape for it in program.operands(instruction))]
+    return any(leaf.memory_space == _HOST_MEMORY for it in shapes for leaf in it.leaves)
+
+
+_NO_ARITHMETIC = (Category.COPY, Category.COLLECTIVE, Category.OTHER, Category.HOST)
+_UNCOUNTED = ("reduce-window", "select-and-scatter", "scan", "fft", "cholesky", "triangular-solve",
+              "ragged-dot", "scaled-dot", "sort", "topk")  # fmt: skip
+_SLICING = ("dynamic-slice", "slice", "gather")
+_WORKSPACE = re.compile(r"__cu(blas|dnn)\$|__hipblas|__miopen")
+
+
+@remembered
+def flops(program: Program, instruction: Instruction) -> int | None:
+    """Arithmetic operations of one execution; None when they can't be counted."""
+    if is_done(instruction):
+        return 0
+    opcode = instruction.opcode.removesuffix("-start")
+    if opcode in ("fusion", "async") and instruction.calls:
+        return _sum([flops(program, it) for it in program.body(instruction)])
+    kind = category(program, instruction)
+    if kind is Category.CONTROL or opcode in _UNCOUNTED:
+        return None
+    operands = [it.shape for it in program.operands(instruction)]
+    if opcode in ("dot", "convolution", "custom-call"):
+        return _multiply_adds(instruction, opcode, operands, kind)
+    if kind in _NO_ARITHMETIC or opcode in ("gather", "iota", "broadcast"):
+        return 0
+    counted = operands if opcode in ("reduce", "scatter") else [instruction.shape]
+    return sum(shape.elements for shape in counted)
+
+
+def _multiply_adds(
+    instruction: Instruction, opcode: str, operands: list[Shape], kind: Category
+) -> int | None:
+    if opcode == "custom-call":
+        return _custom_call(instruction, operands, kind)
+    if opcode == "convolution":
+        return _convolution(instruction, instruction.shape, operands[1:2])
+    dims = instruction.dot.lhs_contracting if instruction.dot else None
+    return _contraction(instruction.shape, operands, dims)
+
+
+@remembered
+def bytes_accessed(program: Program, instruction: Instruction) -> int | None:
+    """Bytes read and written by one execution; None for loops and calls."""
+    if is_done(instruction):
+        return 0
+    if category(program, instruction) is Category.CONTROL:
+        return None
+    opcode = instruction.opcode.removesuffix("-start")
+    if opcode in ("fusion", "async") and instruction.calls:
+        return _called_bytes(program, instruction, opcode)
+    operands = [it.shape for it in program.operands(instruction)]
+    written = _result(instruction)
+    if opcode in _SLICING:
+        return 2 * written
+    if opcode in ("dynamic-update-slice", "scatter"):
+        return 2 * sum(it.bytes for it in operands[1:])
+    return sum(it.bytes for it in operands) + written
+
+
+def _sum(counts: list[int | None]) -> int | None:
+    return None if None in counts else sum(count for count in counts if count is not None)
+
+
+def _contraction(
+    result: Shape, operands: list[Shape], contracting: tuple[int, ...] | None
+) -> int | None:
+    if contracting is None or not operands:
+        return None
+    lhs = operands[0].dims
+    if any(dim >= len(lhs) for dim in contracting):
+        return None
+    return 2 * result.elements * math.prod(lhs[dim] for dim in contracting)
+
+
+def _convolution(instruction: Instruction, result: Shape, kernels: list[Shape]) -> int | None:
+    dims = instruction.convolution
+    if dims is None or not kernels or dims.kernel_output_feature >= len(kernels[0].dims):
+        return None
+    outputs = kernels[0].dims[dims.kernel_output_feature]
+    return 2 * result.elements * kernels[0].elements // outputs if outputs else 0
+
+
+def _custom_call(instruction: Instruction, operands: list[Shape], kind: Category) -> int | None:
+    result = next(instruction.shape.leaves, instruction.shape)
+    if kind is Category.MATMUL:
+        return _contraction(result, operands, _gemm_contracting(instruction))
+    if kind is Category.CONVOLUTION and len(operands) > 1:
+        target = instruction.custom_call_target
+        if "BackwardFilter" in target:
+            return _convolution(instruction, operands[1], [result])
+        image = operands[0] if "BackwardInput" in target else result
+        return _convolution(instruction, image, operands[1:2])
+    return None
+
+
+def _gemm_contracting(instruction: Instruction) -> tuple[int, ...] | None:
+    if instruction.dot:
+        return instruction.dot.lhs_contracting
+    config = _config(instruction).get("gemm_backend_config")
+    if not isinstance(config, dict):
+        return None
+    dims: Any = cast(dict[str, Any], config).get("dot_dimension_numbers")
+    try:
+        return tuple(int(dim) for dim in dims["lhs_contracting_dimensions"])
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def _config(instruction: Instruction) -> dict[str, Any]:
+    try:
+        found = json.loads(instruction.backend_config)
+    except (ValueError, RecursionError):
+        return {}
+    return cast(dict[str, Any], found) if isinstance(found, dict) else {}
+
+
+def _result(instruction: Instruction) -> int:
+    """Bytes written: a start is typed (inputs, outputs, ...), a GEMM carries its workspace."""
+    shape = instruction.shape
+    if instruction.opcode.endswith("-start") and len(shape.parts) > 1:
+        # An all-reduce alone is typed by its results; a copy puts the result first.
+        if instruction.opcode == "all-reduce-start":
+            return shape.bytes
+        return shape.parts[0 if instruction.opcode == "copy-start" else 1].bytes
+    if shape.is_tuple and _WORKSPACE.match(instruction.custom_call_target):
+        return sum(part.bytes for part in shape.parts if part.dtype not in ("s8", "u8"))
+    return shape.bytes
+
+
+def _called_bytes(program: Program, instruction: Instruction, opcode: str) -> int | None:
+    """A fusion keeps to itself what passes within; what an async start calls does not."""
+    if opcode == "fusion":
+        return _fusion_bytes(program, instruction)
+    inside = program.body(instruction)
+    return _sum([bytes_accessed(program, it) for it in inside if launches(it)])
+
+
+def _fusion_bytes(program: Program, fusion: Instruction) -> int:
+    inside = program.body(fusion)
+    read = sum(_read(program, it) for it in inside if it.opcode == "parameter")
+    root = program.root(fusion.calls[0])
+    results = program.operands(root) if root and root.opcode == "tuple" else [root]
+    return read + sum(_written(program, it) for it in results if it)
+
+
+def _read(program: Program, parameter: Instruction) -> int:
+    """What a fusion reads of a parameter: only slices of it, when nothing else uses it."""
+    users = program.users(parameter)
+    total = 0
+    for user in users:
+        first = user.operands[:1] == (parameter.name,)
+        if user.opcode in _SLICING and first:
+            total += user.shape.bytes
+        elif not (user.opcode == "dynamic-update-slice" and first):
+            return parameter.shape.bytes
+    return min(total, parameter.shape.bytes)
+
+
+def _written(program: Program, result: Instruction) -> int:
+    """What a fusion writes: of an update in place only what changes."""
+    seen = result
+    while seen.opcode in ("bitcast", "copy", "convert", "reshape") and seen.operands:
+        seen = program.operands(seen)[0]
+    if seen.opcode == "dynamic-update-slice" and len(seen.operands) > 1:
+        return program.operands(seen)[1].shape.bytes
+    return result.shape.bytes
+
+
+_HEAVY = (Category.MATMUL, Category.CONVOLUTION, Category.ATTENTION, Category.CUSTOM_CALL,
+          Category.SORT, Category.REDUCTION, Category.SCATTER_GATHER)  # fmt: skip
+_BYWORK = frozenset({
+    "broadcast_in_dim", "convert_element_type", "reshape", "transpose", "squeeze", "expand_dims",
+    "slice", "copy", "iota", "bitcast_convert_type", "stop_gradient", "while",
+    "sharding_constraint",
+})  # fmt: skip
+_MOST_WORDS = 3
+
+
+def describe(program: Program, instruction: Instruction) -> str:
+    """What the user wrote that became this instruction."""
+    where = provenance(program, instruction)
+    said = _what(program, instruction, where.primitive)
+    if where.scope:
+        said += f" in {where.scope}"
+    if where.source:
+        said += f" ({PurePath(where.source).name})"
+    return said
+
+
+def _what(program: Program, instruction: Instruction, primitive: str) -> str:
+    found = collective(program, instruction)
+    if found:
+        return f"{found.kind} for {primitive}" if primitive else found.kind
+    waits_for = start_of(program, instruction) if is_done(instruction) else None
+    words = _primitives(program, waits_for or instruction)
+    if words:
+        return "+".join(words[:_MOST_WORDS])
+    return primitive or f"{instruction.opcode} of {instruction.shape}"
+
+
+def _primitives(program: Program, instruction: Instruction) -> list[str]:
+    """The primitives fused into it, the heavy ones first, without mere bookkeeping."""
+    if instruction.opcode not in ("fusion", "fusion-start"):
+        return []
+    named = [it for it in program.body(instruction) if tells(it)]
+    named.sort(key=lambda it: category(program, it) not in _HEAVY)
+    words = list(dict.fromkeys(scope(it.op_name).primitive for it in named))
+    return [word for word in words if word and word not in _BYWORK] or words[:1]

@@ -1,0 +1,274 @@
+"""Whether the compiler used a profile, as its own log tells: the proof, or the lack of it.
+
+`Found profile for module` is no proof: XLA writes it for an empty profile and for another program's
+as well. Proof is that it found costs in it: by its counts, which it writes when something is
+missing, or by its lines on single instructions, which it writes when asked to be loud.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from counterpoint.pgle.checking.check import complaint
+from counterpoint.pgle.proving.proof import LOUD, Complaint, Evidence, ModuleUse, Trouble, Use
+
+_LINE: Final = re.compile(
+    r"(?:\b(?P<level>[IWEF])\d{4} [\d:.]+ +(?P<thread>\d+)|: (?P<bare>[IWEF])) "
+    r"(?P<file>[\w./+-]+)\.(?:cc|h):\d+\] (?P<message>.*)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """One line; `file` is the source file's name alone, `level` empty for a line of other origin.
+
+    Lines of Python (warnings, loggers) are kept whole as their message.
+    """
+
+    level: str
+    thread: str
+    file: str
+    message: str
+
+
+def log_lines(text: str) -> Iterator[LogLine]:
+    """Every line of a log, in order."""
+    for line in text.splitlines():
+        found = _LINE.search(line) if "] " in line else None
+        if found is None:
+            yield LogLine("", "", "", line)
+        else:
+            file = found["file"].rpartition("/")[2]
+            yield LogLine(
+                found["level"] or found["bare"], found["thread"] or "", file, found["message"]
+            )
+
+
+_ESTIMATOR: Final = "profile_guided_latency_estimator"
+_SCHEDULE: Final = "gpu_hlo_schedule"
+_SCHEDULER: Final = "latency-hiding-scheduler"
+_SCHEDULER_FLAG: Final = "xla_gpu_enable_latency_hiding_scheduler"
+_CHECKER: Final = "pgle-accuracy-checker"
+
+_NOTHING_FOUND: Final = "XLA opened the profile, and found none of its costs for the module"
+
+_SOURCE: Final = re.compile(r"Using PGLE profile from (.+)")
+_FINGERPRINT: Final = re.compile(r"Fingerprint before LHS for module (.+)\(\d+\) = ([0-9a-f]+)")
+_FALLBACK: Final = re.compile(r"PGLE fallback: using (.+)")
+_FOUND_PROFILE: Final = re.compile(r"Found profile(?: for module (.+?))?, using profile guided")
+_OTHER_ESTIMATOR: Final = re.compile(r"Using ([\w() -]+?) (?:analytical )?latency estimator")
+_FOUND: Final = re.compile(r"Found (\d+) instructions from the profile")
+_MISSING: Final = re.compile(r"Missing (\d+) instructions from the profile")
+_MISSING_NAME: Final = re.compile(r"  (\S+)$")
+_FOUND_COST: Final = re.compile(r"PGLE found (?:cost for: (\S+)|latency for async op (\S+) and)")
+_MISSED_COST: Final = re.compile(
+    r"PGLE (?:missed cost for:|did NOT find wrapped instruction name or async start\. From:) (\S+)"
+)
+_FROM_CACHE: Final = re.compile(r"PGLE-optimized (\S+) loaded from compilation cache")
+
+
+def read_evidence(log_text: str, flags: Mapping[str, str] | None = None) -> Evidence:
+    """Read a log: XLA's lines and JAX's warnings about profiles.
+
+    `flags` are the XLA flags of that process, if known. They tell whether XLA would have counted
+    what is missing, so that its silence proves something.
+    """
+    witness = _Witness(flags)
+    witness.hear(log_text)
+    return witness.evidence()
+
+
+@dataclass(slots=True)
+class _Module:
+    """One compile of one module, as far as it has been heard of."""
+
+    name: str = ""
+    fingerprint: str | None = None
+    source: str | None = None
+    fallback: str | None = None
+    guided: bool = False
+    other: str | None = None
+    found: int | None = None
+    missing: int | None = None
+    missing_names: list[str] = field(default_factory=list[str])
+    looked_up: set[str] = field(default_factory=set[str])
+    missed: set[str] = field(default_factory=set[str])
+
+
+class _Witness:
+    """Hears a log, and then says what it proves."""
+
+    def __init__(self, flags: Mapping[str, str] | None = None) -> None:
+        self._flags = flags
+        self._modules: list[_Module] = []
+        self._open: dict[str, _Module] = {}
+        self._complaints: dict[tuple[Trouble, str], Complaint] = {}
+        self._from_cache: list[str] = []
+        self._informs = False  # XLA wrote lines of its lowest level
+
+    def hear(self, text: str) -> None:
+        """Listen to a whole log, or to the next part of it."""
+        for line in log_lines(text):
+            self._informs = self._informs or line.level == "I"
+            raised = complaint(line.message)
+            if raised is not None:
+                self._complaints.setdefault((raised.trouble, raised.text), raised)
+            elif line.file == _SCHEDULE:
+                self._hear_schedule(line)
+            elif line.file == _ESTIMATOR:
+                self._hear_estimator(line)
+            elif loaded := _FROM_CACHE.search(line.message):
+                self._from_cache.append(loaded[1])
+
+    def _hear_schedule(self, line: LogLine) -> None:
+        message = line.message
+        if found := _FINGERPRINT.match(message):
+            self._begin(line, found[1], found[2])
+        elif found := _SOURCE.match(message):
+            self._module(line, fresh="guided").source = found[1]
+        elif found := _FALLBACK.match(message):
+            self._module(line, fresh="guided").fallback = found[1]
+        elif found := _FOUND_PROFILE.match(message):
+            module = self._module(line, fresh="guided")
+            module.guided = True
+            module.name = found[1] or module.name
+        elif found := _OTHER_ESTIMATOR.match(message):
+            self._module(line, fresh="other").other = found[1]
+
+    def _hear_estimator(self, line: LogLine) -> None:
+        message = line.message
+        counts = _FOUND.match(message)
+        module = self._counting(line) if counts else self._module(line)
+        module.guided = True  # only this estimator writes such lines, also where it is not named
+        if counts:
+            module.found = int(counts[1])
+        elif found := _FOUND_COST.match(message):
+            module.looked_up.add(found[1] or found[2])
+        elif found := _MISSED_COST.match(message):
+            module.missed.add(found[1])
+        elif found := _MISSING.match(message):
+            module.missing = int(found[1])
+        elif (found := _MISSING_NAME.match(message)) and module.missing is not None:
+            module.missing_names.append(found[1])
+
+    def _counting(self, line: LogLine) -> _Module:
+        """The module that counts are of; at the usual level nothing else tells it from the next."""
+        module = self._module(line)
+        return module if module.found is None else self._begin(line)
+
+    def _begin(self, line: LogLine, name: str = "", fingerprint: str | None = None) -> _Module:
+        module = _Module(name=name, fingerprint=fingerprint)
+        self._modules.append(module)
+        self._open[line.thread] = module
+        return module
+
+    def _module(self, line: LogLine, fresh: str | None = None) -> _Module:
+        """The module its thread is at; a new one where the last has had such a line already."""
+        module = self._open.get(line.thread)
+        if module is None or (fresh is not None and (module.guided or module.other)):
+            return self._begin(line)
+        return module
+
+    def evidence(self) -> Evidence:
+        """What has been heard, weighed."""
+        modules = tuple(self._weigh(it) for it in self._modules if it.guided or it.other)
+        use, reason = self._verdict(modules)
+        sources = dict.fromkeys(it.source for it in self._modules if it.source)
+        return Evidence(
+            use=use,
+            reason=reason,
+            modules=modules,
+            sources=tuple(sources),
+            complaints=tuple(self._complaints.values()),
+            from_cache=tuple(dict.fromkeys(self._from_cache)),
+            needs=LOUD if use is Use.UNKNOWN else {},
+        )
+
+    def _weigh(self, module: _Module) -> ModuleUse:
+        use, reason = self._use(module)
+        return ModuleUse(
+            module=module.name or "a module that the log does not name",
+            use=use,
+            reason=reason,
+            guided=module.guided,
+            source=module.source if module.guided else None,
+            fingerprint=module.fingerprint,
+            fallback=module.fallback,
+            found=module.found,
+            missing=module.missing,
+            missing_names=tuple(module.missing_names),
+            looked_up=frozenset(module.looked_up),
+            missed=frozenset(module.missed - module.looked_up),
+        )
+
+    def _use(self, module: _Module) -> tuple[Use, str]:
+        if not module.guided:
+            return Use.NOT_USED, f"scheduled by XLA's own model ({module.other})"
+        if _SCHEDULER in self._disabled:
+            return Use.NOT_USED, f"xla_disable_hlo_passes names {_SCHEDULER}"
+        if module.found is not None:
+            if module.found == 0:
+                return Use.NOT_USED, _NOTHING_FOUND
+            return Use.USED, f"XLA found {module.found} costs, and missed {module.missing}"
+        return self._use_uncounted(module)
+
+    def _use_uncounted(self, module: _Module) -> tuple[Use, str]:
+        """Without XLA's counts: nothing was missing, or nobody counted."""
+        if module.looked_up:
+            return Use.USED, f"XLA found costs of {len(module.looked_up)} instructions"
+        if module.missed:
+            return Use.NOT_USED, _NOTHING_FOUND
+        if self._counts():
+            return Use.USED, "XLA counts what is missing, and counted nothing"
+        return Use.UNKNOWN, "XLA opened the profile; the log does not tell whether it found costs"
+
+    def _verdict(self, modules: tuple[ModuleUse, ...]) -> tuple[Use, str]:
+        discarded = self._first(Trouble.DISCARDED, Trouble.RENAMED)
+        if discarded:
+            return Use.FAILED, discarded.text
+        for use in (Use.USED, Use.UNKNOWN):
+            one = next((it for it in modules if it.use is use), None)
+            if one is not None:
+                return use, f"{one.module}: {one.reason}"
+        if self._from_cache:
+            return (
+                Use.USED,
+                f"{self._from_cache[0]}: compiled with its profile before, from the cache",
+            )
+        return self._verdict_without(modules)
+
+    def _verdict_without(self, modules: tuple[ModuleUse, ...]) -> tuple[Use, str]:
+        """No module found a cost: whose fault it is."""
+        blame = self._first(Trouble.UNREADABLE, Trouble.MISSING_FILE)
+        guided = next((it for it in modules if it.guided), None)
+        if guided is not None:
+            return Use.NOT_USED, f"{guided.module}: {guided.reason}"
+        if blame is not None:
+            return Use.NOT_USED, blame.text
+        if (self._flags or {}).get(_SCHEDULER_FLAG, "").lower() in ("false", "0"):
+            return Use.NOT_USED, f"{_SCHEDULER_FLAG}=false: from 0.12 on XLA then opens no profile"
+        if modules or self._informs:
+            return Use.NOT_USED, (
+                "XLA mentions no profile: it was given none, its name does not end in .pbtxt or "
+                ".pb (then XLA leaves it out in silence), or nothing was compiled"
+            )
+        return Use.UNKNOWN, "the log is too quiet: XLA says nothing of profiles at its usual level"
+
+    def _first(self, *troubles: Trouble) -> Complaint | None:
+        found: Callable[[Complaint], bool] = lambda it: it.trouble in troubles  # noqa: E731
+        return next(filter(found, self._complaints.values()), None)
+
+    @property
+    def _disabled(self) -> tuple[str, ...]:
+        passes = (self._flags or {}).get("xla_disable_hlo_passes", "")
+        return tuple(word.strip() for word in passes.split(","))
+
+    def _counts(self) -> bool:
+        """Whether XLA would have written what is missing."""
+        if self._flags is None or _CHECKER in self._disabled:
+            return False
+        level = self._flags.get("xla_gpu_pgle_accuracy_checker", "WARN").upper()
+        return self._informs and not level.endswith("OFF")

@@ -1,0 +1,407 @@
+"""How much of a program a profile covers: by instruction, by time, and its collectives apart.
+
+What is missing XLA prices by its own model. For compute that is often good enough; a collective
+without a cost is the one thing the scheduler can't hide well, so those are counted apart.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from counterpoint.core import InputError, Unknown
+from counterpoint.hlo import Program
+from counterpoint.hlo.origin import provenance
+from counterpoint.hlo.schedule import loop_multiplier
+from counterpoint.hlo.work import Category, category, describe
+from counterpoint.pgle.lookups.names import Extra, extras
+from counterpoint.pgle.lookups.needed import (
+    Fit,
+    Lookup,
+    Staleness,
+    asked_name,
+    base_name,
+    costs_found,
+    needed,
+    staleness,
+)
+from counterpoint.pgle.making.samples import Measured
+from counterpoint.pgle.profiles.profile import ENDINGS, TEXT, Profile
+from counterpoint.pgle.proving.proof import Complaint, Trouble
+
+_LONGEST_US: Final = 60e6
+_FAR_OFF: Final = 5.0
+_UNMEASURED: Final = "the program was given without times: name a profile or a Run that has them"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Found, of how much: instructions, or microseconds of device time."""
+
+    found: float
+    whole: float
+
+    @property
+    def share(self) -> float:
+        """1 when there is nothing to be found."""
+        return self.found / self.whole if self.whole else 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the profile says to one lookup. `us` is None when it has no such name."""
+
+    lookup: Lookup
+    us: float | None
+    category: Category
+    source: str | None
+    what: str
+    executions: int | None
+    measured_us: float | None
+
+    @property
+    def name(self) -> str:
+        """The name under which a profile should have it."""
+        return self.lookup.names[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """A cost that can't be right."""
+
+    name: str
+    us: float
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coverage:
+    """What a profile gives to a program."""
+
+    module: str
+    fingerprint: str | None
+    answers: tuple[Answer, ...]
+    instructions: Part
+    collectives: Part
+    time: Part | Unknown
+    measured: str | None
+    extra: tuple[Extra, ...]
+    duplicates: tuple[str, ...]
+    doubts: tuple[Doubt, ...]
+    latencies: int  # XLA:GPU leaves these out
+    staleness: Staleness
+
+    @property
+    def missing(self) -> tuple[Answer, ...]:
+        """Longest first where times are known; else collectives, then schedule order."""
+        gone = [answer for answer in self.answers if answer.us is None]
+        return tuple(
+            sorted(gone, key=lambda it: (-(it.measured_us or 0), not it.lookup.collective))
+        )
+
+
+def check_profile(
+    profile: Profile,
+    program: Program,
+    measured: Measured | Unknown | None = None,
+    circumstances: Mapping[str, str] | None = None,
+) -> Coverage:
+    """What XLA would find of `profile` when it schedules `program`."""
+    if not program.is_scheduled:
+        raise InputError(
+            f"{program.name} is not scheduled: its instructions have no final names yet",
+            why="XLA looks costs up after it has optimised the program",
+            next="give the dump that ends in after_optimizations.hlo.pb, or compiled.as_text()",
+        )
+    lookups = needed(program)
+    costs = costs_found(profile.costs, program.fingerprint)
+    times = _times(program, lookups, measured) if isinstance(measured, Measured) else {}
+    answers = tuple(_answer(program, it, costs, times) for it in lookups)
+    talks = [it for it in answers if it.lookup.collective]
+    return Coverage(
+        module=program.name,
+        fingerprint=program.fingerprint,
+        answers=answers,
+        instructions=_count(answers),
+        collectives=_count(talks),
+        time=_time(answers, measured),
+        measured=measured.how if isinstance(measured, Measured) else None,
+        extra=extras(profile.costs, program, lookups),
+        duplicates=tuple(profile.duplicates),
+        doubts=tuple(filter(None, map(_doubt, answers))),
+        latencies=len(profile.latencies),
+        staleness=staleness(profile, program, circumstances),
+    )
+
+
+def _answer(
+    program: Program, lookup: Lookup, costs: Mapping[str, float], times: Mapping[str, float]
+) -> Answer:
+    it = lookup.instruction
+    return Answer(
+        lookup=lookup,
+        us=next((costs[name] for name in lookup.names if name in costs), None),
+        category=category(program, it),
+        source=provenance(program, it).source,
+        what=describe(program, it),
+        executions=loop_multiplier(program, it.computation),
+        measured_us=times.get(lookup.names[0]),
+    )
+
+
+def _times(program: Program, lookups: Iterable[Lookup], measured: Measured) -> dict[str, float]:
+    """Measured time by lookup; clones by rematerialisation count with what they are clones of."""
+    times: dict[str, float] = {}
+    asked = {it.names[0] for it in lookups}
+    for name, us in measured.us.items():
+        instruction = program.instruction(name)
+        base = asked_name(instruction) if instruction else base_name(name)
+        if base in asked:
+            times[base] = times.get(base, 0.0) + us
+    return times
+
+
+def _count(answers: Sequence[Answer]) -> Part:
+    return Part(sum(it.us is not None for it in answers), len(answers))
+
+
+def _time(answers: tuple[Answer, ...], measured: Measured | Unknown | None) -> Part | Unknown:
+    if measured is None:
+        return Unknown(_UNMEASURED)
+    if isinstance(measured, Unknown):
+        return measured
+    whole = sum(it.measured_us or 0.0 for it in answers)
+    if not whole:
+        return Unknown("none of the instructions that were measured is one that XLA asks for")
+    return Part(sum(it.measured_us or 0.0 for it in answers if it.us is not None), whole)
+
+
+def _doubt(answer: Answer) -> Doubt | None:
+    us = answer.us
+    if us is None:
+        return None
+    if us == 0:
+        return Doubt(answer.name, us, "nothing takes no time: XLA would overlap nothing with it")
+    if us > _LONGEST_US:
+        return Doubt(answer.name, us, "longer than a minute: are these nanoseconds?")
+    one = _one_execution(answer)
+    if one and not 1 / _FAR_OFF < us / one < _FAR_OFF:
+        return Doubt(answer.name, us, f"one execution was measured as {one:.4g} us")
+    return None
+
+
+def _one_execution(answer: Answer) -> float | None:
+    """What it was measured as; of a collective, waiting for late ranks would count as well."""
+    if not answer.measured_us or not answer.executions or answer.lookup.collective:
+        return None
+    return answer.measured_us / answer.executions
+
+
+COVERAGE: Final = 0.9
+TIME: Final = 0.9
+"""Shares below which a profile is not good enough, unless asked otherwise."""
+
+_SHOWN: Final = 3
+_UNNAMED: Final = "logdir"  # as in the guides
+_NO_TIME: Final = "the share of time it covers is not known"
+_TIMES: Final = (
+    "counterpoint run -- python train.py"
+    "   # then name its Run as --program: only a recording tells times"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """The verdict. `reasons` say what is wrong, `remarks` what is worth knowing anyway."""
+
+    passed: bool
+    reasons: tuple[str, ...]
+    remarks: tuple[str, ...]
+    next: str
+
+
+def judge(
+    coverage: Coverage,
+    min_coverage: float = COVERAGE,
+    min_time: float | None = None,
+    recording: str | None = None,
+) -> Judgement:
+    """Hold a profile against its program. A `min_time` that was asked for needs known times.
+
+    `recording` is what the program was found in, if a profile can be made of it.
+    """
+    reasons = tuple(
+        filter(
+            None,
+            (
+                _stale(coverage),
+                _too_few("instructions", coverage.instructions, min_coverage),
+                _collectives(coverage, min_coverage),
+                _too_short(coverage, min_time),
+            ),
+        )
+    )
+    return Judgement(
+        passed=not reasons,
+        reasons=reasons,
+        remarks=tuple(_remarks(coverage)),
+        next=_next(coverage, reasons, recording) if reasons else "",
+    )
+
+
+def _stale(coverage: Coverage) -> str | None:
+    fit = coverage.staleness
+    return f"{fit.fit}: {fit.reason}" if fit.fit in (Fit.STALE, Fit.FOREIGN) else None
+
+
+def _too_few(what: str, part: Part, least: float) -> str | None:
+    if part.share >= least:
+        return None
+    return (
+        f"it has costs of {part.found:,.0f} of {part.whole:,.0f} {what} ({part.share:.0%}), "
+        f"fewer than {least:.0%}"
+    )
+
+
+def _collectives(coverage: Coverage, least: float) -> str | None:
+    reason = _too_few("collectives", coverage.collectives, least)
+    names = {it.name for it in coverage.answers if it.lookup.collective}
+    misnamed = next((it for it in coverage.extra if it.meant in names), None)
+    if reason is None or misnamed is None:
+        return reason
+    return f"{reason}; {misnamed.name} should be {misnamed.meant}, which is what XLA looks for"
+
+
+def _too_short(coverage: Coverage, least: float | None) -> str | None:
+    time = coverage.time
+    if isinstance(time, Unknown):
+        if least is None:
+            return None
+        return f"{_NO_TIME}: {time.reason}"
+    wanted = TIME if least is None else least
+    if time.share >= wanted:
+        return None
+    return f"its costs are of {time.share:.0%} of the measured time, less than {wanted:.0%}"
+
+
+def _remarks(coverage: Coverage) -> Iterator[str]:
+    fit = coverage.staleness
+    if fit.fit is Fit.UNTOLD:
+        yield f"whether it was made of this very program can't be told: {fit.reason}"
+    yield from fit.differences
+    if coverage.duplicates:
+        yield f"stand in it more than once, the last counts: {_some(coverage.duplicates)}"
+    if coverage.latencies:
+        many = coverage.latencies > 1
+        which = f"{coverage.latencies:,} latencies" if many else "one latency"
+        yield f"XLA:GPU leaves its {which} out"
+    if not coverage.collectives.whole:
+        yield "the program has no collectives: a profile can hide nothing in it"
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - _SHOWN
+    return ", ".join(names[:_SHOWN]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _next(coverage: Coverage, reasons: Sequence[str], recording: str | None) -> str:
+    if all(reason.startswith(_NO_TIME) for reason in reasons):
+        return _TIMES
+    make = shlex.join(["counterpoint", "pgle", "make", recording or _UNNAMED, "-o", "step.pbtxt"])
+    if coverage.staleness.fit is Fit.STALE and coverage.staleness.differences:
+        return f"{make}   # run under the flags it is to be used under"
+    return make
+
+
+_EXPECT: Final = (
+    "fill the compilation cache in a run with JAX_ENABLE_PGLE=true, then profile a second one "
+    "with JAX_COMPILATION_CACHE_EXPECT_PGLE=true"
+)
+
+_LINES: Final = (
+    (
+        Trouble.MISSING_FILE,
+        re.compile(r"(PGLE profile file does not exist: .*)"),
+        "check --xla_gpu_pgle_profile_file_or_directory_path on every host; use an absolute path",
+    ),
+    (
+        Trouble.UNREADABLE,
+        re.compile(r"(Tried but failed to parse PGLE proto from .*|Unable to parse fdo_profile.*)"),
+        "counterpoint pgle show FILE",
+    ),
+    (
+        Trouble.DISCARDED,
+        re.compile(r"(Found \d+ missing instructions\. Discarding the profile\.)"),
+        "--xla_gpu_pgle_accuracy_checker=PGLE_STRICTNESS_LEVEL_WARN, or a profile of this program",
+    ),
+    (
+        Trouble.RENAMED,
+        re.compile(r"(Expected instruction name to remain the same\..*)"),
+        (
+            "--xla_gpu_pgle_accuracy_checker=PGLE_STRICTNESS_LEVEL_WARN: from 0.12 on ERROR fails "
+            "all that has a collective which ends up synchronous, also without a profile"
+        ),
+    ),
+    (
+        Trouble.SCHEDULER_ANYWAY,
+        re.compile(
+            r"(Profile data detected but `xla_gpu_enable_latency_hiding_scheduler` unset.*)"
+        ),
+        "nothing: with a profile XLA runs its latency hiding scheduler whatever that flag says",
+    ),
+    (Trouble.EMPTY_TRACE, re.compile(r"(PGLE collected an empty trace.*)"), _EXPECT),
+    (
+        Trouble.CONTENTION,
+        re.compile(r"(.*(?:CUPTI_ERROR_MULTIPLE_SUBSCRIBERS|nother profiling session active).*)"),
+        "end the other profiler (nsys, DCGM: dcgmi profile --pause), or " + _EXPECT,
+    ),
+    (
+        Trouble.CACHE_MISS,
+        re.compile(r"(PERSISTENT CACHE MISS for PGLE-optimized .*)"),
+        "run the program with JAX_ENABLE_PGLE=true until it has been compiled anew",
+    ),
+    (
+        Trouble.CACHE_WRITE,
+        re.compile(r"(PERSISTENT CACHE WRITE with key .*)"),
+        "run both times with the same program, flags and jax: a key differs",
+    ),
+)
+
+
+def complaint(message: str) -> Complaint | None:
+    """What a line complains of; None for every other line."""
+    for trouble, pattern, next_step in _LINES:
+        found = pattern.search(message)
+        if found:
+            return Complaint(trouble, found[1].strip(), next_step)
+    return None
+
+
+_DIGITS: Final = 12
+_ADDRESSED: Final = re.compile(rf"-[0-9a-f]{{{_DIGITS}}}$")
+
+
+def addressed_name(data: bytes, stem: str = "step", ending: str = TEXT) -> str:
+    """`step-<12 digits of the content's SHA-256>.pbtxt`."""
+    if ending not in ENDINGS:
+        raise ValueError(f"XLA takes no profile that ends in {ending}")
+    return f"{stem}-{hashlib.sha256(data).hexdigest()[:_DIGITS]}{ending}"
+
+
+def addressed(path: Path) -> Path:
+    """The name, in the same directory, under which a profile's content should go to XLA."""
+    return path.with_name(addressed_name(path.read_bytes(), _stem(path), path.suffix))
+
+
+def is_addressed(path: Path) -> bool:
+    """Whether a file has the name that its content asks for."""
+    return path == addressed(path)
+
+
+def _stem(path: Path) -> str:
+    return _ADDRESSED.sub("", path.stem)

@@ -1,0 +1,162 @@
+"""Under which name XLA's scheduler looks for the cost of what ran.
+
+It asks by the exact name of an instruction of the computations it schedules; of an asynchronous
+one by its start. A profiler may name the instruction inside an async wrapper, or one inside a
+fusion that got a kernel of its own: their time belongs to the start, and to the fusion.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+import polars as pl
+
+from counterpoint.hlo import Instruction, Program
+from counterpoint.hlo.model import launched
+from counterpoint.hlo.schedule import loop_multiplier
+from counterpoint.pgle.lookups.needed import Lookup, asked_name, base_name, cost_name
+from counterpoint.pgle.profiles.profile import SEPARATOR, Cost
+from counterpoint.timeline import Timeline
+
+_SCHEMA = {
+    "instruction": pl.String,
+    "member": pl.String,
+    "body": pl.String,
+    "times": pl.UInt32,
+}
+_NOTHING = (None, None, None, None)
+
+_Found = tuple[str | None, str | None, str | None, int | None]
+
+
+def named_ops(timeline: Timeline) -> pl.DataFrame:
+    """The Timeline's ops with six columns more.
+
+    `row` and `host`; `instruction`, the name XLA asks for, null where it asks for none; `member`,
+    the instruction's name in the finished program, where clones of one have names of their own;
+    `body`, the computation it stands in; and `times`, how often it runs in one run of its program.
+    The last two are null where unknown.
+    """
+    hosts = [device.host for device in timeline.devices]
+    first = timeline.spans.group_by("op").agg(pl.col("device").min())
+    ops = timeline.ops.with_row_index("row").join(first, left_on="row", right_on="op", how="left")
+    host = pl.col("device").replace_strict(dict(enumerate(hosts)), default=None)
+    ops = ops.with_columns(host=host.cast(pl.UInt16)).drop("device").sort("row")
+    finder = _Finder(timeline)
+    found = [finder.find(op) for op in ops.iter_rows(named=True)]
+    return ops.hstack(pl.DataFrame(found, schema=_SCHEMA, orient="row"))
+
+
+class _Finder:
+    """Answers for ops one by one; what a Program launches is found once."""
+
+    def __init__(self, timeline: Timeline) -> None:
+        self._timeline = timeline
+        self._launched: dict[int, frozenset[str]] = {}
+
+    def find(self, op: dict[str, Any]) -> _Found:
+        name: str | None = op["pair"] or op["op"]
+        number: int | None = op["program"]
+        if name is None or number is None or op["host"] is None:
+            return _NOTHING
+        program = self._timeline.programs[number].hlo(op["host"])
+        if program is None:
+            innermost = name.rpartition(SEPARATOR)[2] or None
+            return innermost, innermost, None, None
+        instruction = program.instruction(name)
+        scheduled = None if instruction is None else self._scheduled(program, instruction)
+        if scheduled is None:
+            return _NOTHING
+        body = scheduled.computation
+        return cost_name(scheduled), scheduled.name, body, _times(program, body)
+
+    def _scheduled(self, program: Program, instruction: Instruction) -> Instruction | None:
+        """The instruction itself, or the one around it that the scheduler sees."""
+        if id(program) not in self._launched:
+            self._launched[id(program)] = frozenset(it.name for it in launched(program))
+        seen: set[str] = set()
+        while instruction.computation not in self._launched[id(program)]:
+            callers = program.callers(instruction.computation)
+            if not callers or instruction.computation in seen:
+                return None
+            seen.add(instruction.computation)
+            instruction = callers[0]
+        return instruction
+
+
+def _times(program: Program, body: str) -> int | None:
+    """How often a computation runs; a loop asks its condition once more than it turns."""
+    callers = program.callers(body)
+    if any(it.opcode == "while" and it.calls[0] != body for it in callers):
+        return None
+    return loop_multiplier(program, body)
+
+
+_STAGE: Final = re.compile(r"-(start|done)(?=$|\.)")
+
+
+class Why(StrEnum):
+    """Why nothing looks a name up."""
+
+    OTHER_MODULE = "of another module"
+    COLLECTIVE = "a collective not named by its start"
+    RENAMED = "a name that XLA gave after it had asked"
+    ABSENT = "not in the program"
+    NOT_ASKED = "in the program, but XLA asks no cost of it"
+
+
+@dataclass(frozen=True, slots=True)
+class Extra:
+    """A cost that goes unused; `meant` is the name under which XLA would find it."""
+
+    name: str
+    us: float
+    why: Why
+    meant: str | None = None
+
+
+def extras(costs: Iterable[Cost], program: Program, lookups: Iterable[Lookup]) -> tuple[Extra, ...]:
+    """Every name that is there in vain, once."""
+    found = list(lookups)
+    asked = {name for it in found for name in it.names}
+    starts = {it.names[0]: _core(it.names[0]) for it in found if it.collective}
+    seen: dict[tuple[str, str | None], Extra] = {}
+    for cost in costs:
+        extra = _extra(cost, program, asked, starts)
+        if extra is not None:
+            seen[cost.name, cost.fingerprint] = extra
+    return tuple(seen.values())
+
+
+def _extra(
+    cost: Cost, program: Program, asked: set[str], starts: Mapping[str, str]
+) -> Extra | None:
+    base = base_name(cost.name)
+    if cost.fingerprint not in (None, program.fingerprint):
+        return Extra(cost.name, cost.us, Why.OTHER_MODULE)
+    if base in asked:
+        return None
+    meant = next(_starts_meant(cost.name, starts), None)
+    if meant is not None:
+        return Extra(cost.name, cost.us, Why.COLLECTIVE, meant)
+    known = program.instruction(cost.name) or program.instruction(base)
+    if known is None:
+        return Extra(cost.name, cost.us, Why.ABSENT)
+    before = asked_name(known)
+    if before in asked:
+        return Extra(cost.name, cost.us, Why.RENAMED, before)
+    return Extra(cost.name, cost.us, Why.NOT_ASKED)
+
+
+def _starts_meant(name: str, starts: Mapping[str, str]) -> Iterator[str]:
+    core = _core(name)
+    return (start for start, its_core in starts.items() if its_core == core and start != name)
+
+
+def _core(name: str) -> str:
+    """`all-gather.3` of `all-gather-start.3`, `all-gather-done.3` and itself."""
+    return _STAGE.sub("", name)

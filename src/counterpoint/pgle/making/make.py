@@ -1,0 +1,185 @@
+"""`make_profile`: what each instruction costs, of everything that a Timeline saw it take.
+
+Times of single executions (`samples`) of all runs that count (`counted`), devices and hosts give
+one cost by a stated statistic, separately for each module (`modules`), under the name that XLA
+looks for (`names`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import polars as pl
+
+from counterpoint.hlo import Program
+from counterpoint.pgle.lookups.names import named_ops
+from counterpoint.pgle.making.origin import tell_notes, tell_origin
+from counterpoint.pgle.making.samples import Counted, Samples, counted_runs, samples
+from counterpoint.pgle.profiles.files import no_costs, require_device_time, require_names
+from counterpoint.pgle.profiles.modules import (
+    Made,
+    Module,
+    ModuleCosts,
+    choose_modules,
+    find_modules,
+    require_one,
+)
+from counterpoint.pgle.profiles.profile import DECIMALS, MEDIAN, Cost, Profile, check_percentile
+from counterpoint.timeline import Lane, Timeline
+
+
+def one_per_module(modules: Sequence[Module], *, bare: bool) -> list[list[Module]]:
+    """Modules under one key: those of one fingerprint, and with bare names those of one program."""
+    groups: dict[object, list[Module]] = {}
+    for module in modules:
+        key = module.number if bare or module.fingerprint is None else module.fingerprint
+        groups.setdefault(key, []).append(module)
+    return list(groups.values())
+
+
+def pooled(timeline: Timeline, group: Sequence[Module], frame: pl.DataFrame) -> pl.DataFrame:
+    """Samples of a group's instructions: from its own hosts, and of the same ones on others."""
+    parts: list[pl.DataFrame] = []
+    for number in dict.fromkeys(module.number for module in group):
+        own = next(module for module in group if module.number == number)
+        program = frame.filter(pl.col("program") == number)
+        parts.append(program.filter(pl.col("host").is_in(own.hosts)))
+        others = program.filter(~pl.col("host").is_in(own.hosts))
+        for (host,), rows in others.group_by("host"):
+            theirs = timeline.programs[number].hlo(_index(host))
+            names = _alike(own.program, theirs, rows["member"].unique().to_list())
+            parts.append(rows.filter(pl.col("member").is_in(names)))
+    return pl.concat(parts)
+
+
+def _index(host: object) -> int:
+    return host if isinstance(host, int) else -1
+
+
+def _alike(own: Program | None, theirs: Program | None, names: Sequence[str]) -> list[str]:
+    if own is None or theirs is None:
+        return []
+    return [name for name in names if _made_of(own, name) == _made_of(theirs, name) is not None]
+
+
+def _made_of(program: Program, name: str) -> tuple[str, ...] | None:
+    """What an instruction computes and where it comes from, as far as builds share it."""
+    it = program.instruction(name)
+    if it is None:
+        return None
+    reads = (str(operand.shape) for operand in program.operands(it))
+    return (it.opcode, it.custom_call_target, it.op_name, str(it.shape), *reads)
+
+
+_PS_PER_US: Final = 1e6
+_PS_PER_MS: Final = 1e9
+
+
+def make_profile(
+    timeline: Timeline,
+    percentile: float = MEDIAN,
+    *,
+    keep_warmup: bool = False,
+    module: str | None = None,
+    bare: bool = False,
+    about: Mapping[str, str] | None = None,
+) -> Made:
+    """Make the profile of a Timeline.
+
+    `percentile` says which of an instruction's times becomes its cost (50: the median, between two
+    by straight line). `module` takes one module alone: its name, the first digits of its
+    fingerprint, or `#` and its number. `bare` leaves fingerprints out of one module's names, for a
+    compile whose flags change the fingerprint but not the names. `about` (versions, say) goes
+    into the head of the file.
+    """
+    check_percentile(percentile)
+    require_device_time(timeline)
+    ops = named_ops(timeline)
+    require_names(timeline, ops)
+    chosen, unnamed = choose_modules(find_modules(timeline), module)
+    if bare:
+        require_one(chosen)
+    counted = counted_runs(timeline, keep_warmup=keep_warmup)
+    taken = samples(timeline, ops, counted.runs)
+    made = [
+        _one_module(timeline, group, ops, counted, taken, percentile=percentile, bare=bare)
+        for group in one_per_module(chosen, bare=bare)
+    ]
+    made.sort(key=lambda it: (-it[0].cost_ms, it[0].name, it[0].fingerprint or ""))
+    modules = tuple(costs_of for costs_of, _ in made)
+    costs = tuple(cost for _, costs in made for cost in costs)
+    if not costs:
+        raise no_costs(timeline, modules)
+    origin = tell_origin(timeline, modules, percentile, about or {}, keep_warmup=keep_warmup)
+    notes = tell_notes(timeline, ops, chosen, unnamed, counted, taken, keep_warmup=keep_warmup)
+    return Made(Profile(costs, origin=origin), modules, tuple(notes))
+
+
+def _one_module(
+    timeline: Timeline,
+    group: Sequence[Module],
+    ops: pl.DataFrame,
+    counted: Counted,
+    taken: Samples,
+    *,
+    percentile: float,
+    bare: bool,
+) -> tuple[ModuleCosts, list[Cost]]:
+    own = pooled(timeline, group, taken.frame)
+    costs = _costs(None if bare else group[0].fingerprint, own, percentile)
+    return _module_costs(timeline, group, ops, counted, own, costs), costs
+
+
+def _costs(fingerprint: str | None, own: pl.DataFrame, percentile: float) -> list[Cost]:
+    """By name, so that two profiles of one module stand line by line."""
+    statistic = pl.col("ps").quantile(percentile / 100, "linear") / _PS_PER_US
+    by_name = own.group_by("instruction").agg(statistic.round(DECIMALS).alias("us"))
+    return [Cost(name, us, fingerprint) for name, us in by_name.sort("instruction").iter_rows()]
+
+
+def _module_costs(
+    timeline: Timeline,
+    group: Sequence[Module],
+    ops: pl.DataFrame,
+    counted: Counted,
+    own: pl.DataFrame,
+    costs: Sequence[Cost],
+) -> ModuleCosts:
+    runs = _own_runs(timeline, group, counted.runs)
+    used: list[int] = runs["device"].unique().to_list()
+    working = ops.filter((pl.col("lane") != Lane.CONTROL) & ~pl.col("async_window"))
+    spent = (
+        timeline.spans.join(runs.select("run"), on="run")
+        .join(working.select("row", "instruction", "lane"), left_on="op", right_on="row")
+        .select("instruction", "lane", ms=pl.col("dur_ps") / _PS_PER_MS)
+    )
+    named = spent.filter(pl.col("instruction").is_in([cost.name for cost in costs]))
+    collectives = named.filter(pl.col("lane") == Lane.COLLECTIVE)["instruction"].n_unique()
+    return ModuleCosts(
+        name=group[0].name,
+        fingerprint=group[0].fingerprint,
+        instructions=len(costs),
+        collectives=collectives,
+        executions=max(runs["device"].value_counts()["count"].to_list(), default=0),
+        devices=len(used),
+        hosts=len({timeline.devices[device].host for device in used}),
+        device_ms=float(spent["ms"].sum()),
+        covered_ms=float(named["ms"].sum()),
+        cost_ms=float(own["ps"].sum()) / _PS_PER_MS,
+    )
+
+
+def _own_runs(timeline: Timeline, group: Sequence[Module], runs: pl.DataFrame) -> pl.DataFrame:
+    """Runs on the hosts that compiled it so: costs are pooled, device time is counted once."""
+    own = [
+        (number, device)
+        for number, hosts in ((module.number, module.hosts) for module in group)
+        for device, it in enumerate(timeline.devices)
+        if it.host in hosts
+    ]
+    columns = ["program", "device"]
+    schema = {name: runs.schema[name] for name in columns}
+    return runs.join(
+        pl.DataFrame(own, schema=schema, orient="row").unique(), on=columns, how="semi"
+    )

@@ -1,0 +1,151 @@
+"""`merge_profiles`: one profile of several, of hosts say, or of runs repeated.
+
+Costs of one key become one by the stated statistic. Keys of other fingerprints are other modules
+and stay apart; a bare name stands for every module, so files with bare names and files with
+fingerprints have nothing to be merged on.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import PurePath
+from typing import Final
+
+import numpy as np
+
+from counterpoint import __version__
+from counterpoint.core import InputError
+from counterpoint.pgle.making.origin import chips_recorded, count, name_of_statistic
+from counterpoint.pgle.making.samples import settled
+from counterpoint.pgle.profiles.profile import (
+    MEDIAN,
+    Cost,
+    Latency,
+    Profile,
+    check_percentile,
+    settled_us,
+)
+
+
+def merge_profiles(
+    profiles: Sequence[Profile], percentile: float = MEDIAN, names: Sequence[str] = ()
+) -> Profile:
+    """One profile; what a file says twice of one key is settled as XLA would.
+
+    `names` are those of the files, for the head of the new one.
+    """
+    check_percentile(percentile)
+    if not profiles:
+        raise InputError("no profile to merge", next="counterpoint pgle merge FILE... -o FILE")
+    _refuse_mixture(profiles)
+    _refuse_chips(profiles)
+    by_module: dict[str | None, dict[str, list[Cost]]] = {}
+    for profile in profiles:
+        for key, cost in settled(profile).items():
+            by_module.setdefault(cost.fingerprint, {}).setdefault(key, []).append(cost)
+    costs = tuple(
+        Cost(same[0].name, _statistic([it.us for it in same], percentile), fingerprint)
+        for fingerprint, found in by_module.items()
+        for same in found.values()
+    )
+    return Profile(costs, _latencies(profiles, percentile), _origin(profiles, percentile, names))
+
+
+def _refuse_mixture(profiles: Sequence[Profile]) -> None:
+    bare = next((c.name for p in profiles for c in p.costs if c.fingerprint is None), None)
+    keyed = next((c.key for p in profiles for c in p.costs if c.fingerprint is not None), None)
+    if bare is None or keyed is None:
+        return
+    raise InputError(
+        f"names without a fingerprint ({bare}) and with one ({keyed}) are not merged",
+        why="a bare name stands for that instruction of every module: nobody knows whose it is",
+        next="make each from its recording again with `counterpoint pgle make`",
+    )
+
+
+def _refuse_chips(profiles: Sequence[Profile]) -> None:
+    """What an instruction costs on two chips has no middle that holds for either."""
+    chips = {chip.name for it in profiles for chip in chips_recorded(it.origin)}
+    if len(chips) > 1:
+        raise InputError(
+            f"costs of {' and of '.join(sorted(chips))} are not merged",
+            why="their middle holds for neither",
+            next="merge those of one chip only",
+        )
+
+
+def _statistic(values: Sequence[float], percentile: float) -> float:
+    return settled_us(float(np.percentile(values, percentile))) if len(values) > 1 else values[0]
+
+
+def _latencies(profiles: Sequence[Profile], percentile: float) -> tuple[Latency, ...]:
+    found: dict[tuple[str, str], list[float]] = {}
+    for profile in profiles:
+        last = {(it.source, it.target): it.us for it in profile.latencies}
+        for pair, us in last.items():
+            found.setdefault(pair, []).append(us)
+    return tuple(
+        Latency(source, target, _statistic(values, percentile))
+        for (source, target), values in found.items()
+    )
+
+
+def _origin(profiles: Sequence[Profile], percentile: float, names: Sequence[str]) -> dict[str, str]:
+    told = {
+        "made by": f"counterpoint {__version__}",
+        "merged from": ", ".join(PurePath(name).name for name in names)
+        or count(len(profiles), "profile"),
+        "statistic": f"{name_of_statistic(percentile)} over {count(len(profiles), 'profile')}",
+    }
+    for key in dict.fromkeys(key for profile in profiles for key in profile.origin):
+        values = dict.fromkeys(it.origin[key] for it in profiles if key in it.origin)
+        if key == "statistic":
+            told["statistic of each"] = "; ".join(values)
+        elif key not in told:
+            told[key] = "; ".join(values)
+    return told
+
+
+_SHOWN: Final = 3
+_DIGITS: Final = 8  # of a fingerprint, where a module's name stands beside it
+
+
+def told_of_merge(profiles: Sequence[Profile]) -> str:
+    """One sentence on the programs of the profiles that were merged."""
+    holders = Counter(it for profile in profiles for it in profile.fingerprints)
+    if not holders:
+        return _bare(profiles)
+    names = _names(profiles)
+    said = ", ".join(names[it] for it in list(holders)[:_SHOWN])
+    more = f" and {len(holders) - _SHOWN:,} more" if len(holders) > _SHOWN else ""
+    if len(holders) == 1:
+        return f"one program, {said}: XLA takes these costs when it compiles that one"
+    shared = sum(number > 1 for number in holders.values())
+    some = f"{shared:,} in more than one file" if shared else "none in more than one file"
+    return (
+        f"{count(len(holders), 'program')}, kept apart, {some}: {said}{more}; XLA takes for each"
+        " only its own costs"
+    )
+
+
+def _bare(profiles: Sequence[Profile]) -> str:
+    """Without fingerprints nobody knows of which program a name is."""
+    holders = Counter(it for profile in profiles for it in {cost.name for cost in profile.costs})
+    shared = sum(number > 1 for number in holders.values())
+    mixed = ", mixed even where their programs differ" if shared else ""
+    return (
+        f"names without a program, {shared:,} of {len(holders):,} in more than one file{mixed};"
+        " XLA takes each for the instruction of that name in any program"
+    )
+
+
+def _names(profiles: Sequence[Profile]) -> dict[str, str]:
+    """Of each fingerprint, with the module's name where a profile's head tells it."""
+    found: dict[str, str] = {}
+    for profile in profiles:
+        for it in profile.fingerprints:
+            name = profile.origin.get(f"module {it}", "").partition(",")[0]
+            if name or it not in found:
+                found[it] = f"{name} ({it[:_DIGITS]})" if name else it
+    return found

@@ -1,0 +1,451 @@
+"""Profiles on disk, read with every trap named that XLA falls into in silence.
+
+XLA takes `.pbtxt` as text and `.pb` as binary; a directory it asks for `<fingerprint>.pbtxt`, then
+`<fingerprint>.pb`. Whatever has another name it leaves out without a word, and compiles as if
+there were no profile.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import polars as pl
+from google.protobuf import text_format
+from google.protobuf.message import DecodeError
+
+from counterpoint.core import InputError, UsageError
+from counterpoint.hlo import Message
+from counterpoint.pgle.profiles.modules import ModuleCosts
+from counterpoint.pgle.profiles.profile import (
+    BINARY,
+    ENDINGS,
+    PROFILE,
+    SEPARATOR,
+    TEXT,
+    Cost,
+    Latency,
+    Profile,
+    is_fingerprint,
+    origin_of,
+    profile_text,
+)
+from counterpoint.timeline import Timeline, refuse_url
+
+_RECORDING: Final = ".xplane.pb"
+_RECORDINGS: Final = (".zip", ".xplane.pb.gz", ".sqlite", ".nsys-rep", ".json.gz")
+_PLANE: Final = re.compile(
+    rb"\n[\x80-\xff]*[\x00-\x7f]"  # a message
+    rb"(?:\x08[\x80-\xff]*[\x00-\x7f])?"  # its number
+    rb"\x12.(?:/device:|/host:|Task Env|#Chip)",  # its name
+    re.DOTALL,
+)
+"""How a recording of JAX's profiler begins, whatever its file is called."""
+
+_MAKE: Final = "counterpoint pgle make PROFILE... -o FILE.pbtxt"
+
+
+def read_profile(path: str | Path) -> Profile:
+    """Read a profile: a `.pbtxt` or `.pb` file, or a directory of `<fingerprint>.pbtxt`."""
+    place = Path(path)
+    try:
+        if place.is_dir():
+            return _read_directory(place)
+        if not place.exists():
+            raise InputError(
+                f"{place}: no such file or directory",
+                why="XLA logs an error at most, and compiles without the profile",
+                next=_MAKE,
+            )
+        return _read_file(place)
+    except OSError as failure:
+        raise InputError(f"{place}: can't be read: {failure.strerror or failure}") from None
+
+
+def _read_file(path: Path) -> Profile:
+    if path.suffix not in ENDINGS:
+        raise _wrong_ending(path)
+    data = path.read_bytes()
+    if not data.strip():
+        raise InputError(f"{path} is empty", why="a profile holds costs", next=_MAKE)
+    profile = _from_text(path, data) if path.suffix == TEXT else _from_binary(path, data)
+    if not profile.costs:
+        raise InputError(
+            f"{path} holds no costs",
+            why="XLA would log that it found a profile, and schedule as if there were none",
+            next=_MAKE,
+        )
+    return profile
+
+
+def _wrong_ending(path: Path) -> InputError:
+    data = path.read_bytes()
+    binary = _parse_binary(data)
+    if _parse_text(data) is not None:
+        ending = TEXT
+    elif binary is not None and _has_names(binary):
+        ending = BINARY
+    else:
+        return _no_profile(path)
+    return InputError(
+        f"{path}: no profile by its name, which ends in {path.suffix or 'nothing'}",
+        why="XLA takes .pbtxt (text) and .pb (binary) and leaves out every other file in silence",
+        next=shlex.join(["mv", str(path), f"{path.with_suffix('')}{ending}"]),
+    )
+
+
+def _no_profile(path: Path) -> InputError:
+    return InputError(
+        f"{path}: no profile by its name, nor by what it holds",
+        why="XLA takes .pbtxt or .pb files with one cost per instruction, made of recordings",
+        next=_make_of(path) if path.name.endswith(_RECORDINGS) else _MAKE,
+    )
+
+
+def _make_of(path: Path) -> str:
+    return shlex.join(["counterpoint", "pgle", "make", str(path), "-o", "step.pbtxt"])
+
+
+def _from_text(path: Path, data: bytes) -> Profile:
+    try:
+        text = data.decode()
+        message = PROFILE()
+        text_format.Parse(text, message)
+    except (UnicodeDecodeError, text_format.ParseError) as failure:
+        if _parse_binary(data) is not None:
+            raise InputError(
+                f"{path} holds the binary form",
+                why=f"XLA reads {TEXT} as text, fails and compiles without it",
+                next=shlex.join(["mv", str(path), str(path.with_suffix(BINARY))]),
+            ) from None
+        raise InputError(
+            f"{path} is no profile in text form: {_first_line(failure)}",
+            why='each cost is written costs { name: "fusion.3" cost_us: 12.5 }',
+            next=_MAKE,
+        ) from None
+    return replace(_profile(path, message), origin=origin_of(text))
+
+
+def _from_binary(path: Path, data: bytes) -> Profile:
+    message = _parse_binary(data)
+    nameless = message is None or not _has_names(message)
+    if nameless and (path.name.endswith(_RECORDING) or _PLANE.match(data)):
+        raise InputError(
+            f"{path} is a recording, not a profile for XLA's scheduler",
+            why="it holds an XPlane; a profile holds one cost per instruction, and is made of such",
+            next=_make_of(path),
+        )
+    if message is not None and message.costs and nameless:
+        raise _no_profile(path)
+    if message is not None and (message.costs or message.latencies):
+        return _profile(path, message)
+    if _parse_text(data) is not None:
+        raise InputError(
+            f"{path} holds the text form",
+            why=f"XLA reads {BINARY} as binary, fails and compiles without it",
+            next=shlex.join(["mv", str(path), str(path.with_suffix(TEXT))]),
+        )
+    raise InputError(
+        f"{path} is no profile in binary form"
+        + (": it holds no costs" if message is not None else ", or a damaged one"),
+        why="XLA would compile as if there were none",
+        next=_MAKE,
+    )
+
+
+def _parse_binary(data: bytes) -> Message | None:
+    try:
+        return PROFILE.FromString(data)
+    except DecodeError:
+        return None
+
+
+def _parse_text(data: bytes) -> Message | None:
+    """The message, of a text that has costs."""
+    try:
+        message = PROFILE()
+        text_format.Parse(data.decode(), message)
+    except (UnicodeDecodeError, text_format.ParseError):
+        return None
+    return message if message.costs else None
+
+
+def _has_names(message: Message) -> bool:
+    """Other messages parse too, but for names and costs they hold nothing."""
+    return any(cost.name for cost in message.costs)
+
+
+def _first_line(failure: Exception) -> str:
+    return next(iter(str(failure).splitlines()), type(failure).__name__)
+
+
+def _profile(path: Path, message: Message) -> Profile:
+    try:
+        costs = tuple(_cost(it.name, it.cost_us) for it in message.costs)
+        latencies = tuple(Latency(it.source, it.target, it.latency_us) for it in message.latencies)
+    except ValueError as wrong:
+        raise InputError(
+            f"{path}: {wrong}", why="XLA would take it as it is, or leave it out", next=_MAKE
+        ) from None
+    return Profile(costs, latencies)
+
+
+def _cost(key: str, us: float) -> Cost:
+    fingerprint, separator, name = key.partition(SEPARATOR)
+    return Cost(name, us, fingerprint) if separator else Cost(key, us)
+
+
+def _read_directory(directory: Path) -> Profile:
+    files = sorted(it for it in directory.iterdir() if it.suffix in ENDINGS)
+    _check_names(directory, files)
+    parts = [_of_module(path, _read_file(path)) for path in files]
+    return Profile(
+        tuple(cost for part in parts for cost in part.costs),
+        tuple(latency for part in parts for latency in part.latencies),
+        {key: value for part in parts for key, value in part.origin.items()},
+    )
+
+
+def _check_names(directory: Path, files: list[Path]) -> None:
+    inside = ", ".join(sorted(it.name for it in directory.iterdir())[:5]) or "nothing"
+    if not files:
+        raise InputError(
+            f"{directory}: no profile in this directory (it holds {inside})",
+            why="XLA looks for <fingerprint>.pbtxt, then <fingerprint>.pb",
+            next="counterpoint pgle make PROFILE... -o DIRECTORY/",
+        )
+    for path in files:
+        if not is_fingerprint(path.stem):
+            raise InputError(
+                f"{path}: XLA never looks for this file in a directory",
+                why="there it asks for names of a module's 32-digit fingerprint only",
+                next=f"give XLA the file itself, or move it out of {directory}",
+            )
+    names = [path.stem for path in files]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise InputError(
+            f"{directory} holds both {twice}{TEXT} and {twice}{BINARY}",
+            why=f"XLA reads {twice}{TEXT}, and the other one never",
+            next=f"remove one of them, e.g. rm {shlex.quote(str(directory / twice))}{BINARY}",
+        )
+
+
+def _of_module(path: Path, profile: Profile) -> Profile:
+    """The costs of a module's own file, which may have bare names: XLA asks that file only."""
+    for cost in profile.costs:
+        if cost.fingerprint not in (None, path.stem):
+            raise InputError(
+                f"{path} holds costs of another module: {cost.key}",
+                why="XLA opens this file for the module of its name, and drops these costs",
+                next="counterpoint pgle merge FILE... -o DIRECTORY/",
+            )
+    return replace(
+        profile, costs=tuple(replace(cost, fingerprint=path.stem) for cost in profile.costs)
+    )
+
+
+def write_profile(profile: Profile, path: str | Path, overwrite: bool = False) -> Path:
+    """Write a `.pbtxt` or `.pb` file, or (a name without ending) a directory of one per module.
+
+    Whole or not at all; what is there already is replaced only with `overwrite`.
+    """
+    place = Path(path)
+    check_place(path, overwrite=overwrite)
+    if not profile.costs:
+        raise InputError("a profile without costs is not written", why="XLA would find nothing")
+    try:
+        if is_directory_name(path):
+            _write_directory(profile, place)
+        else:
+            _write_file(profile, place)
+    except OSError as failure:
+        raise UsageError(f"can't write {path}: {failure.strerror or failure}") from None
+    return place
+
+
+def is_directory_name(path: str | Path) -> bool:
+    """Whether a name to write to means a directory."""
+    place = Path(path)
+    return place.is_dir() or not place.suffix or str(path).endswith("/")
+
+
+def check_place(path: str | Path, *, overwrite: bool) -> None:
+    """Refuse a place that can't or must not be written to, before any work is done."""
+    refuse_url(path)
+    place = Path(path)
+    if not is_directory_name(path) and place.suffix not in ENDINGS:
+        raise UsageError(
+            f"can't write {path}: XLA takes no profile of the ending {place.suffix}",
+            why=f"the ending says the form: {TEXT} text, {BINARY} binary, none a directory",
+            next=f"-o {shlex.quote(str(place.with_suffix(TEXT)))}",
+        )
+    if not place.absolute().parent.is_dir():
+        raise UsageError(f"can't write {path}: there is no directory {place.parent}")
+    if place.is_dir():
+        _check_directory(place, overwrite=overwrite)
+    elif place.exists() and (is_directory_name(path) or not overwrite):
+        raise UsageError(f"{path} exists", why="nothing is overwritten unasked", next="--force")
+
+
+def _check_directory(directory: Path, *, overwrite: bool) -> None:
+    try:
+        others = [it.name for it in directory.iterdir()]
+    except OSError as failure:
+        raise UsageError(f"can't write {directory}: {failure.strerror or failure}") from None
+    strange = [name for name in others if not _is_module_file(Path(name))]
+    if strange:
+        raise UsageError(
+            f"can't write {directory}: it holds {', '.join(sorted(strange)[:3])}",
+            why="a directory is replaced as a whole, and that is no profile of a module",
+            next="choose another name",
+        )
+    if others and not overwrite:
+        raise UsageError(
+            f"{directory} exists",
+            why="nothing is overwritten unasked",
+            next="--force",
+        )
+
+
+def _is_module_file(path: Path) -> bool:
+    return path.suffix in ENDINGS and is_fingerprint(path.stem)
+
+
+def _write_file(profile: Profile, path: Path) -> None:
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        part.write_bytes(_encoded(profile, path.suffix))
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _encoded(profile: Profile, ending: str) -> bytes:
+    if ending == TEXT:
+        return profile_text(profile).encode()
+    message: Any = PROFILE()
+    for cost in profile.costs:
+        message.costs.add(name=cost.key, cost_us=cost.us)
+    for latency in profile.latencies:
+        message.latencies.add(source=latency.source, target=latency.target, latency_us=latency.us)
+    return message.SerializeToString(deterministic=True)
+
+
+def _write_directory(profile: Profile, directory: Path) -> None:
+    """One text file per module, built beside the directory and moved to its place."""
+    modules = dict(_by_module(profile))
+    directory = directory.resolve()  # a link to it stays one
+    part = directory.with_name(f".{directory.name}.{os.getpid()}.part")
+    old = directory.with_name(f".{directory.name}.{os.getpid()}.old")
+    try:
+        part.mkdir()
+        for fingerprint, own in modules.items():
+            _write_file(own, part / f"{fingerprint}{TEXT}")
+        if directory.exists():
+            directory.rename(old)
+        part.rename(directory)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def _by_module(profile: Profile) -> Iterator[tuple[str, Profile]]:
+    bare = next((cost.name for cost in profile.costs if cost.fingerprint is None), None)
+    if bare is not None or profile.latencies:
+        raise InputError(
+            f"{bare or 'a latency'} names no module: in a directory each file is of one",
+            why="without a fingerprint XLA would never look for it there",
+            next=f"write one file: end its name in {TEXT}",
+        )
+    for fingerprint in profile.fingerprints:
+        if not is_fingerprint(fingerprint):
+            raise InputError(
+                f"{fingerprint!r} is no fingerprint to name a file by",
+                why="XLA looks for 32 hexadecimal digits",
+                next=f"write one file: end its name in {TEXT}",
+            )
+        own = tuple(cost for cost in profile.costs if cost.fingerprint == fingerprint)
+        yield fingerprint, Profile(own, origin=_origin_of_module(profile, fingerprint))
+
+
+def _origin_of_module(profile: Profile, fingerprint: str) -> dict[str, str]:
+    """What is told of all modules or of this one: keys of one name it by its fingerprint."""
+    words = {key: key.split()[-1] if key else "" for key in profile.origin}
+    return {
+        key: value
+        for key, value in profile.origin.items()
+        if not is_fingerprint(words[key]) or words[key] == fingerprint
+    }
+
+
+def require_device_time(timeline: Timeline) -> None:
+    """Refuse a Timeline without work on a GPU."""
+    kinds = sorted({device.kind for device in timeline.devices})
+    if "gpu" in kinds:
+        return
+    if not kinds or not len(timeline.spans):
+        raise InputError(
+            f"{_inputs(timeline)}: no device time in this profile, so no costs",
+            why=_hold(timeline),
+            next="record a profile on GPUs while steps run, e.g. from step 3 on",
+        )
+    if "tpu" in kinds:
+        raise InputError(
+            f"{_inputs(timeline)}: a profile of {len(timeline.devices)} TPU cores, not of GPUs",
+            why="XLA takes such costs on GPUs only: its TPU compiler schedules by a model of its"
+            " own",
+            next=f"counterpoint explain {shlex.join(timeline.inputs)}",
+        )
+    raise InputError(
+        f"{_inputs(timeline)}: a profile of {_devices(len(timeline.devices), kinds)}, not of GPUs",
+        why="how long an op takes on a CPU says nothing of a GPU, and XLA's CPU compiler takes no"
+        " costs",
+        next="record a profile on GPUs",
+    )
+
+
+def require_names(timeline: Timeline, ops: pl.DataFrame) -> None:
+    """Refuse a Timeline whose kernels name no HLO instruction."""
+    if ops["instruction"].is_not_null().any():
+        return
+    kernels = ", ".join(ops["name"].unique(maintain_order=True).head(2).to_list())
+    raise InputError(
+        f"{_inputs(timeline)}: no kernel names the HLO instruction that it carries out",
+        why="; ".join(timeline.notes) or f"it holds kernels only, like {kernels}",
+        next="record it with the JAX profiler, or with `nsys profile --trace=cuda,nvtx`",
+    )
+
+
+def no_costs(timeline: Timeline, modules: Sequence[ModuleCosts]) -> InputError:
+    """What to say when the modules asked for ran without any kernel that has a name."""
+    return InputError(
+        f"{_inputs(timeline)}: no instruction of {', '.join(it.name for it in modules)} took time",
+        why="its kernels name no instruction of its HLO: command buffers (CUDA graphs) hide names",
+        next="record the profile with XLA_FLAGS=--xla_gpu_enable_command_buffer=",
+    )
+
+
+def _devices(count: int, kinds: Sequence[str]) -> str:
+    names = "/".join("CPU" if it == "cpu" else it for it in kinds)
+    return f"{count} {names} device{'s' * (count != 1)}"
+
+
+def _inputs(timeline: Timeline) -> str:
+    return ", ".join(timeline.inputs)
+
+
+def _hold(timeline: Timeline) -> str:
+    if len(timeline.host_events):
+        return (
+            f"it holds {len(timeline.host_events):,} events of host threads only; JAX on CPU"
+            " records no device, and a profile that ends before the first step has run shows none"
+            " either"
+        )
+    return "; ".join(timeline.notes) or "it holds nothing"

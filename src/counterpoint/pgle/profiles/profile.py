@@ -1,0 +1,178 @@
+"""Profile: what each instruction of a compiled program costs, as XLA's scheduler is told it.
+
+XLA looks an instruction up by its exact name. A name says nothing of its module: `fusion.3` of one
+matches that of any other, unless it is written `<fingerprint>::fusion.3`. Then it counts only for
+the module whose 128-bit fingerprint, taken before scheduling, is that one.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from google.protobuf import text_encoding
+
+from counterpoint.core import UsageError
+from counterpoint.hlo import message_classes
+
+SEPARATOR: Final = "::"
+"""Between the fingerprint and the instruction, in XLA's own keys."""
+
+_FINGERPRINT: Final = re.compile(r"[0-9a-f]{32}")
+
+
+def is_fingerprint(text: str) -> bool:
+    """Whether it has the form of a module's fingerprint: 32 hexadecimal digits."""
+    return _FINGERPRINT.fullmatch(text) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Microseconds that one execution of an instruction takes; of an async one, its start's.
+
+    Without a fingerprint the name is bare: it stands for that instruction of whatever module.
+    """
+
+    name: str
+    us: float
+    fingerprint: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.name or SEPARATOR in self.name:
+            raise ValueError(f"{self.name!r} is no name of an instruction")
+        if self.fingerprint is not None and (not self.fingerprint or SEPARATOR in self.fingerprint):
+            raise ValueError(f"{self.fingerprint!r} is no fingerprint")
+        if not (math.isfinite(self.us) and self.us >= 0):
+            raise ValueError(f"{self.name} can't cost {self.us} us")
+
+    @property
+    def key(self) -> str:
+        """The name as it is written for XLA."""
+        return self.name if self.fingerprint is None else f"{self.fingerprint}::{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Microseconds from one instruction to another. XLA:GPU leaves these out; kept as read."""
+
+    source: str
+    target: str
+    us: float
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.us) and self.us >= 0):
+            raise ValueError(f"{self.source} to {self.target} can't take {self.us} us")
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """Costs in the order of the file, duplicates included, and how they came to be.
+
+    `origin` is kept as comments of the text format, in its order; the binary format has no room.
+    """
+
+    costs: tuple[Cost, ...]
+    latencies: tuple[Latency, ...] = ()
+    origin: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def __repr__(self) -> str:
+        return f"<Profile of {len(self.costs):,} costs of {len(self.fingerprints)} modules>"
+
+    @property
+    def fingerprints(self) -> tuple[str, ...]:
+        """Modules that it has costs of, in order of their first; bare names have none."""
+        found = dict.fromkeys(cost.fingerprint for cost in self.costs)
+        return tuple(fingerprint for fingerprint in found if fingerprint is not None)
+
+    @property
+    def duplicates(self) -> Mapping[str, tuple[Cost, ...]]:
+        """Keys that stand in it more than once; XLA takes the last."""
+        by_key: dict[str, list[Cost]] = {}
+        for cost in self.costs:
+            by_key.setdefault(cost.key, []).append(cost)
+        return {key: tuple(costs) for key, costs in by_key.items() if len(costs) > 1}
+
+
+_COMMENT: Final = "# "
+_COLON: Final = ": "
+
+
+def profile_text(profile: Profile) -> str:
+    """The whole file."""
+    return "".join(f"{line}\n" for line in _lines(profile))
+
+
+def _lines(profile: Profile) -> Iterator[str]:
+    for key, value in profile.origin.items():
+        yield f"{_COMMENT}{_one_line(key)}{_COLON}{_one_line(value)}"
+    for cost in profile.costs:
+        yield f"costs {{ name: {_quoted(cost.key)} cost_us: {cost.us!r} }}"
+    for latency in profile.latencies:
+        source, target = _quoted(latency.source), _quoted(latency.target)
+        yield f"latencies {{ source: {source} target: {target} latency_us: {latency.us!r} }}"
+
+
+def origin_of(text: str) -> Mapping[str, str]:
+    """What the comments at the top of a file tell."""
+    origin: dict[str, str] = {}
+    for line in text.split("\n"):
+        if not line.startswith(_COMMENT):
+            break
+        key, colon, value = line.removeprefix(_COMMENT).partition(_COLON)
+        if colon:
+            origin[key] = value
+    return origin
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _quoted(name: str) -> str:
+    encoding: Any = text_encoding
+    return f'"{encoding.CEscape(name, as_utf8=False)}"'
+
+
+MESSAGES: Final = message_classes(
+    "counterpoint.pgle",
+    """
+    ProfiledInstructionsProto
+      1 costs InstructionCost*
+      2 latencies Latency*
+    InstructionCost
+      1 name string
+      2 cost_us double
+    Latency
+      1 source string
+      2 target string
+      3 latency_us double
+    """,
+)
+
+PROFILE: Final = MESSAGES["ProfiledInstructionsProto"]
+
+TEXT: Final = ".pbtxt"
+BINARY: Final = ".pb"
+ENDINGS: Final = (TEXT, BINARY)
+"""Names of files that XLA takes; every other it leaves out in silence."""
+
+
+MEDIAN: Final = 50.0
+DECIMALS: Final = 6
+"""Of a microsecond: costs end at the picosecond, as profilers' clocks do."""
+
+
+def check_percentile(percentile: float) -> None:
+    """Refuse what is no percentile."""
+    if not 0 <= percentile <= 100:
+        raise UsageError(
+            f"a percentile lies between 0 and 100, not at {percentile:g}", next="--percentile 50"
+        )
+
+
+def settled_us(us: float) -> float:
+    """A cost without the digits that arithmetic adds."""
+    return round(us, DECIMALS)

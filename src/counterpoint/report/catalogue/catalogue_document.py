@@ -1,0 +1,304 @@
+"""`flags list`, `flags diff` and `flags refresh` as Documents."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from counterpoint.flags.catalogue import Flag, Release, path_of, releases
+from counterpoint.flags.history import Change, Changed, Diff, Listed, Wanted, channels
+from counterpoint.flags.refresh import Learnt, Plugin
+from counterpoint.report.document import (
+    Column,
+    Document,
+    Fact,
+    Facts,
+    Kind,
+    Prose,
+    Section,
+    Table,
+    Tone,
+    printable,
+)
+
+_LEGEND: Final = "types and defaults are read out of the release itself; what a flag does is"
+
+
+def list_document(
+    found: Sequence[Listed], release: Release, wanted: Wanted, does: Mapping[str, str]
+) -> Document:
+    """The table; only as many columns as the question needs."""
+    titles = ("name", "type", "default", "through", "since")
+    kinds = (Kind.WORD,) * 5  # names and values are to be copied
+    columns = [Column(*one) for one in zip(titles, kinds, (0, 3, 0, 4, 2), strict=True)]
+    cells = [
+        [one.flag.name for one in found],
+        [one.flag.type for one in found],
+        [shown_default(one.flag) for one in found],
+        [_through(one.flag) for one in found],
+        [one.first or f"<={releases()[0]}" for one in found],
+    ]
+    if any(one.gone for one in found):
+        columns.append(Column("until", Kind.WORD, 1))
+        cells.append([one.last or "" for one in found])
+    if wanted.changed_since is not None:
+        columns.append(Column("changed", Kind.NAME))
+        cells.append(["; ".join(change_text(change) for change in one.changes) for one in found])
+    else:
+        columns.append(Column("does", Kind.NAME, 5))
+        cells.append([_first_sentence(does.get(one.flag.name, "")) for one in found])
+    rows = tuple(tuple(printable(cell) for cell in row) for row in zip(*cells, strict=True))
+    table = Table(columns=tuple(columns), rows=rows)
+    notes = [Prose(note, Tone.WARNING) for note in release_notes(release)]
+    return Document(
+        sections=(
+            Section(
+                "Flags", _summary(found, release, wanted), (*notes, table)[: None if rows else -1]
+            ),
+        ),
+        legend="`<=`: as old as the oldest release that is known" if rows else "",
+        next=f"counterpoint flags show {found[0].flag.name}" if found else _wider(wanted),
+    )
+
+
+def release_notes(release: Release) -> tuple[str, ...]:
+    """What has to be said where a release other than the one asked for is shown."""
+    if release.exact:
+        return ()
+    note = f"jaxlib {release.asked} is not known; this is {release.version}, the nearest known one."
+    return (f"{note} `counterpoint flags refresh` learns the installed one.",)
+
+
+def shown_default(flag: Flag) -> str:
+    """A default as text; what has none of its own says what it is."""
+    if flag.fatal:
+        return "crashes XLA"
+    if flag.alias_of is not None:
+        return f"sets {flag.alias_of}"
+    if flag.no_op:
+        return "does nothing"
+    return flag.default or ('""' if flag.type == "string" else "")
+
+
+def change_text(change: Change) -> str:
+    """One change in a few words."""
+    version, what = change.version, change.what
+    if what in ("added", "removed"):
+        return f"{version} {what}"
+    if what == "xla_flags":
+        return f"{version} {'in' if change.after == 'true' else 'not in'} XLA_FLAGS"
+    if what == "no_op":
+        return f"{version} {'does nothing' if change.after == 'true' else 'does something'}"
+    if what == "default":
+        return f"{version} default {change.before or 'empty'} -> {change.after or 'empty'}"
+    return f"{version} {what.replace('_', ' ')}"
+
+
+def _through(flag: Flag) -> str:
+    names = [str(channel) for channel in channels(flag)]
+    both = {"XLA_FLAGS", "compiler_options"} <= set(names)
+    return "both" if both else ", ".join(names)
+
+
+def _first_sentence(text: str) -> str:
+    return text.partition(". ")[0].rstrip(".")
+
+
+def _summary(found: Sequence[Listed], release: Release, wanted: Wanted) -> str:
+    gone = sum(one.gone for one in found)
+    parts = [f"{len(found) - gone} of jaxlib {release.version}"]
+    parts += [f"{gone} of earlier ones"] if gone else []
+    parts += [f"changed after {wanted.changed_since}"] if wanted.changed_since else []
+    parts += [f"with {printable(wanted.text)!r}"] if wanted.text else []
+    return ", ".join(parts)
+
+
+def _wider(wanted: Wanted) -> str:
+    return "counterpoint flags list" + ("" if wanted.everything else " --all")
+
+
+_NAME: Final = Column("name", Kind.WORD)  # whole: it is to be copied
+_ORDER: Final = (
+    "fatal",
+    "default",
+    "no_op",
+    "xla_flags",
+    "compile_option",
+    "alias_of",
+    "type",
+    "values",
+    "deprecated",
+)
+"""What changed about a flag, the likeliest to surprise first."""
+
+
+def diff_document(diff: Diff) -> Document:
+    """The report."""
+    sections = [Section("Compared", f"jaxlib {diff.before} -> {diff.after}{_nothing(diff)}")]
+    sections += [
+        section
+        for section in (_removed(diff), _renamed(diff), _changed(diff), _added(diff))
+        if section is not None
+    ]
+    return Document(
+        sections=tuple(sections),
+        legend="",
+        next=f"counterpoint flags list --jaxlib {diff.after} --changed-since {diff.before}",
+    )
+
+
+def _nothing(diff: Diff) -> str:
+    return ": the same flags with the same defaults" if diff.empty else ""
+
+
+def _removed(diff: Diff) -> Section | None:
+    rows = [(one.flag.name, _ways(one.flag), ", ".join(one.use)) for one in diff.removed]
+    columns = (_NAME, Column("was in", Kind.WORD, 2), Column("use", Kind.WORD))
+    return _section(
+        "Removed",
+        "XLA ends the process at such a flag; JAX does not read such a variable",
+        columns,
+        rows,
+    )
+
+
+def _renamed(diff: Diff) -> Section | None:
+    rows = [
+        (
+            one.before.name,
+            one.after.name,
+            "still taken in XLA_FLAGS" if one.taken else "ends the process",
+        )
+        for one in diff.renamed
+    ]
+    columns = (_NAME, Column("now", Kind.WORD), Column("earlier name", Kind.WORD, 1))
+    return _section("Renamed", "", columns, rows)
+
+
+def _changed(diff: Diff) -> Section | None:
+    ordered = sorted(diff.changed, key=lambda one: (_ORDER.index(one.what), one.flag.name))
+    rows = [(one.flag.name, *_words(one)) for one in ordered]
+    columns = (
+        _NAME,
+        Column("what", Kind.WORD),
+        Column("was", Kind.WORD),
+        Column("is", Kind.WORD),
+    )
+    return _section("Changed", "", columns, rows)
+
+
+def _added(diff: Diff) -> Section | None:
+    rows = [(flag.name, flag.type, shown_default(flag), _ways(flag)) for flag in diff.added]
+    columns = (
+        _NAME,
+        Column("type", Kind.WORD, 2),
+        Column("default", Kind.WORD),
+        Column("in", Kind.WORD, 3),
+    )
+    return _section("Added", "", columns, rows)
+
+
+def _section(
+    title: str, remark: str, columns: tuple[Column, ...], rows: list[tuple[str, ...]]
+) -> Section | None:
+    if not rows:
+        return None
+    cells = tuple(tuple(printable(cell) for cell in row) for row in rows)
+    summary = f"{len(rows)}: {remark}" if remark else str(len(rows))
+    return Section(title, summary, (Table(columns=columns, rows=cells),))
+
+
+def _words(one: Changed) -> tuple[str, str, str]:
+    """What changed, what it was, what it is."""
+    yes = one.after == "true"
+    if one.what == "values":
+        return _values(one)
+    told = {
+        "no_op": "does nothing" if yes else "does something",
+        "xla_flags": "in XLA_FLAGS" if yes else "not in XLA_FLAGS",
+        "compile_option": "a compile option" if yes else "no compile option",
+        "deprecated": "deprecated" if yes else "not deprecated",
+        "fatal": "crashes XLA" if yes else "does not crash XLA any more",
+    }.get(one.what)
+    if told is not None:
+        return "effect" if one.what == "no_op" else "status", "", told
+    what = "sets" if one.what == "alias_of" else one.what
+    return what, one.before or '""', one.after or '""'
+
+
+def _values(one: Changed) -> tuple[str, str, str]:
+    """Only those that came and went."""
+    before, after = one.before.split(","), one.after.split(",")
+    gone = [f"-{value}" for value in before if value not in after]
+    new = [f"+{value}" for value in after if value not in before]
+    return "values", "", ",".join(new + gone)
+
+
+def _ways(flag: Flag) -> str:
+    ways = (("XLA_FLAGS", flag.xla_flags), ("compiler_options", flag.compile_option))
+    return ", ".join(way for way, there in ways if there) or "environment"
+
+
+def refresh_document(learnt: Learnt, news: Diff, where: Path, plugin: Plugin | None) -> Document:
+    """The report; `news` is from the nearest release that was known."""
+    release = learnt.release
+    flags = sum(flag.xla_flags for flag in release.flags.values())
+    jax = f"{len(release.jax)} of jax {learnt.jax}" if learnt.jax else "no jax is there"
+    facts = [
+        Fact("jaxlib", learnt.version),
+        Fact("library", printable(str(learnt.shared_object))),
+        Fact("XLA_FLAGS", f"{flags} names"),
+        Fact("compiler_options", f"{sum(f.compile_option for f in release.flags.values())} names"),
+        Fact("JAX's options", jax, Tone.PLAIN if learnt.jax else Tone.WARNING),
+        Fact("written to", printable(str(where))),
+    ]
+    compared = diff_document(news)
+    title = "News" if news.before != news.after else "Other than known"
+    first, *others = compared.sections
+    sections = [
+        Section("Learnt", f"jaxlib {learnt.version}", (Facts(tuple(facts)),)),
+        Section(title, first.summary),
+        *others,
+    ]
+    if plugin is not None:
+        sections.append(plugin_section(plugin))
+    return Document(
+        sections=tuple(sections),
+        legend=_kept(learnt.version, where),
+        next=f"counterpoint flags list --jaxlib {learnt.version}",
+    )
+
+
+def _kept(version: str, where: Path) -> str:
+    """What follows from it, where it was kept for the account, and how to be rid of it."""
+    if where != path_of(version):
+        return ""
+    undo = shlex.join(["rm", str(where)])
+    return f"All later commands of this account use it for jaxlib {version}. To undo: {undo}"
+
+
+def plugin_document(plugin: Plugin) -> Document:
+    """What a plugin alone says."""
+    return Document(
+        sections=(plugin_section(plugin),),
+        legend="",
+        next=f"counterpoint flags list --jaxlib {plugin.release.version}",
+    )
+
+
+def plugin_section(plugin: Plugin) -> Section:
+    """A plugin beside a release."""
+    told = f"{plugin.fields} options; those of jaxlib {plugin.release.version}"
+    if not plugin.differences:
+        return Section("Plugin", f"{told}, all of them", ())
+    rows = [
+        *((name, "in the plugin only") for name in plugin.more),
+        *((name, "in jaxlib only") for name in plugin.fewer),
+        *((name, "another type or other values") for name in plugin.other),
+    ]
+    table = Table(
+        columns=(Column("option", Kind.WORD), Column("where", Kind.WORD)), rows=tuple(rows)
+    )
+    return Section("Plugin", f"{told} but for {plugin.differences}", (table,))

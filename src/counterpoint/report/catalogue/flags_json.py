@@ -1,0 +1,308 @@
+"""What `flags` knows of each flag, as JSON: list, show, diff, refresh. Nothing is cut.
+
+Nothing that is drawn on a terminal, and no table of flags, is loaded for the types alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated
+
+from counterpoint.report.json import At, Result, Words, fill, json_text
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from counterpoint.flags.catalogue import Flag, Release
+    from counterpoint.flags.history import Change, Diff, Listed, Wanted
+    from counterpoint.flags.inspection import Shown
+    from counterpoint.flags.refresh import Learnt, Plugin
+
+
+class FlagEntry(Result):
+    """A flag of a release of jaxlib."""
+
+    name: str
+    type: str
+    default: str
+    values: tuple[str, ...]
+    enum: tuple[str, ...]
+    channels: tuple[str, ...]
+    no_op: bool
+    deprecated: bool
+    alias_of: str | None
+    fatal: bool
+
+
+class FlagChange(Result):
+    """What changed about a flag with a release."""
+
+    version: str
+    what: str
+    before: str
+    after: str
+
+
+class ListedFlag(FlagEntry):
+    """A flag, since when and until when it is there, and what it does."""
+
+    since: str | None
+    until: str | None
+    does: str | None
+    changes: tuple[FlagChange, ...]
+
+
+class FlagsList(Result, tag_field="schema", tag="counterpoint.flags.list/1"):
+    """The flags of a release: `counterpoint flags list --json`."""
+
+    jaxlib: Annotated[str, At("version")]
+    asked: str
+    changed_since: str | None
+    flags: tuple[ListedFlag, ...]
+
+
+def list_json(
+    found: Sequence[Listed], release: Release, wanted: Wanted, does: Mapping[str, str]
+) -> str:
+    """`flags list` as text."""
+    flags = [_listed(it, does.get(it.flag.name)) for it in found]
+    own = {"changed_since": wanted.changed_since, "flags": flags}
+    return json_text(fill(FlagsList, release, **own))
+
+
+def _listed(one: Listed, does: str | None) -> ListedFlag:
+    return fill(
+        ListedFlag,
+        one.flag,
+        channels=_channels(one.flag),
+        since=one.first,
+        until=one.last,
+        does=does,
+        changes=one.changes,
+    )
+
+
+def _flag(flag: Flag) -> FlagEntry:
+    return fill(FlagEntry, flag, channels=_channels(flag))
+
+
+def _channels(flag: Flag) -> tuple[str, ...]:
+    from counterpoint.flags.history import channels
+
+    return channels(flag)
+
+
+class Versions(Result):
+    """The jaxlib that was asked for, and the one whose tables were used."""
+
+    asked: str
+    table: str
+
+
+class Variable(Result):
+    """An environment variable, and since when and until when it is read."""
+
+    type: Words
+    values: tuple[str, ...]
+    since: str | None
+    until: str | None
+
+
+class ValueVerdict(Result):
+    """What a channel makes of a value."""
+
+    channel: Words
+    taken: bool
+    takes: Words
+    meant: str | None
+    is_default: bool
+    ends: bool
+    instead: tuple[str, ...]
+
+
+class Note(Result):
+    """Something that surprises, and whether it holds for this release and chip."""
+
+    text: str
+    since: str | None
+    until: str | None
+    chips: tuple[str, ...]
+    holds: bool
+
+
+class About(Result):
+    """What people know of a setting."""
+
+    does: str
+    trades: str | None
+    workloads: tuple[str, ...]
+    needs: tuple[str, ...]
+    process_only: bool
+    notes: tuple[Note, ...]
+    sources: tuple[str, ...]
+
+
+class InRecipe(Result):
+    """What a recipe does with a setting."""
+
+    name: str
+    what: str
+
+
+class RuleAbout(Result):
+    """A rule about a setting."""
+
+    code: str
+    title: str
+
+
+class Page(Result):
+    """A published page, and the values it gives to a setting."""
+
+    title: str
+    values: tuple[str, ...]
+
+
+class FlagsShow(Result, tag_field="schema", tag="counterpoint.flags.show/1"):
+    """All that is known of a setting: `counterpoint flags show --json`."""
+
+    jaxlib: Versions
+    chip: str | None
+    name: str
+    reader: str
+    state: str
+    flag: FlagEntry | None
+    variable: Variable | None
+    default: str | None
+    first: Annotated[str | None, At("history.first")]
+    last: Annotated[str | None, At("history.last")]
+    changes: tuple[FlagChange, ...]
+    use: tuple[str, ...]
+    value: str | None
+    verdicts: tuple[ValueVerdict, ...]
+    about: About | None
+    recipes: tuple[InRecipe, ...]
+    rules: tuple[RuleAbout, ...]
+    pages: tuple[Page, ...]
+
+
+def show_json(shown: Shown, changes: Sequence[Change]) -> str:
+    """`flags show` as text, with all notes, whatever release they hold for."""
+    release = shown.release
+    about = shown.about and fill(
+        About,
+        shown.about,
+        notes=[
+            fill(
+                Note,
+                it,
+                chips=[kind.value for kind in it.chips],
+                holds=it.holds(release.version, shown.chip),
+            )
+            for it in shown.about.notes
+        ],
+    )
+    return json_text(
+        fill(
+            FlagsShow,
+            shown,
+            jaxlib={"asked": release.asked, "table": release.version},
+            state=shown.state.name.lower(),
+            flag=shown.flag and _flag(shown.flag),
+            changes=changes,
+            verdicts=[
+                fill(ValueVerdict, it, instead=[f"{name}={value}" for name, value in it.instead])
+                for it in shown.verdicts
+            ],
+            about=about,
+            recipes=[{"name": name, "what": what} for name, what in shown.recipes],
+            rules=[{"code": code, "title": title} for code, title in shown.rules],
+            pages=[{"title": title, "values": values} for title, values in shown.pages],
+        )
+    )
+
+
+class RemovedFlag(FlagEntry):
+    """A flag that the later release does not know, and what does its work now."""
+
+    use: tuple[str, ...]
+
+
+class RenamedFlag(Result):
+    """A flag with a new name; `taken`: the old one still works."""
+
+    before: Annotated[str, At("before.name")]
+    after: Annotated[str, At("after.name")]
+    taken: bool
+
+
+class ChangedFlag(Result):
+    """What else changed about a flag."""
+
+    name: Annotated[str, At("flag.name")]
+    what: str
+    before: str
+    after: str
+
+
+class FlagsDiff(Result, tag_field="schema", tag="counterpoint.flags.diff/1"):
+    """Two releases side by side: `counterpoint flags diff --json`."""
+
+    before: str
+    after: str
+    removed: tuple[RemovedFlag, ...]
+    renamed: tuple[RenamedFlag, ...]
+    changed: tuple[ChangedFlag, ...]
+    added: tuple[FlagEntry, ...]
+
+
+def diff_json(diff: Diff) -> str:
+    """`flags diff` as text."""
+    return json_text(_diff(diff))
+
+
+def _diff(diff: Diff) -> FlagsDiff:
+    removed = [
+        fill(RemovedFlag, it.flag, channels=_channels(it.flag), use=it.use) for it in diff.removed
+    ]
+    return fill(FlagsDiff, diff, removed=removed, added=[_flag(it) for it in diff.added])
+
+
+class PluginOptions(Result):
+    """A plugin's options beside those of a release."""
+
+    library: Annotated[str, At("shared_object")]
+    jaxlib: Annotated[str, At("release.version")]
+    options: Annotated[int, At("fields")]
+    only_in_plugin: Annotated[tuple[str, ...], At("more")]
+    only_in_jaxlib: Annotated[tuple[str, ...], At("fewer")]
+    other: tuple[str, ...]
+
+
+class FlagsRefresh(Result, tag_field="schema", tag="counterpoint.flags.refresh/1"):
+    """What was learned of an installed jaxlib, or of a plugin: `counterpoint flags refresh --json`.
+
+    Of a plugin alone all but `plugin` is null.
+    """
+
+    jaxlib: Annotated[str | None, At("version")]
+    jax: str | None
+    library: Annotated[str | None, At("shared_object")]
+    written_to: str | None
+    flags: int | None
+    jax_options: int | None
+    news: FlagsDiff | None
+    plugin: PluginOptions | None
+
+
+def refresh_json(learnt: Learnt, news: Diff, where: Path, plugin: Plugin | None) -> str:
+    """`flags refresh` as text; `news` as `flags diff` has it."""
+    release = learnt.release
+    own = {"written_to": where, "news": _diff(news), "plugin": plugin}
+    counts = {"flags": len(release.flags), "jax_options": len(release.jax)}
+    return json_text(fill(FlagsRefresh, learnt, **own, **counts))
+
+
+def plugin_json(plugin: Plugin) -> str:
+    """A plugin alone as text."""
+    return json_text(fill(FlagsRefresh, None, plugin=plugin))

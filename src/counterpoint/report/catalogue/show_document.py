@@ -1,0 +1,270 @@
+"""`flags show` as a Document and as JSON: what the release knows first, then what people know."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from counterpoint.flags import Channel
+from counterpoint.flags.catalogue import Reader, releases
+from counterpoint.flags.history import Change, State, came
+from counterpoint.flags.inspection import Shown, Verdict
+from counterpoint.flags.lifecycle import Kind as FateKind
+from counterpoint.flags.lifecycle import ending, fate
+from counterpoint.flags.text import render_xla_flags
+from counterpoint.report.catalogue.catalogue_document import release_notes
+from counterpoint.report.document import (
+    Block,
+    Document,
+    Fact,
+    Facts,
+    Prose,
+    Section,
+    Tone,
+    printable,
+)
+
+_XLA: Final = (Reader.XLA, Reader.COMPILE)
+_EMPTY: Final = '""'
+_UNJUDGED: Final = Fact("not judged", "what values it takes is not known here", Tone.QUIET)
+
+
+def show_document(shown: Shown) -> Document:
+    """The report."""
+    notes = [Prose(note, Tone.WARNING) for note in release_notes(shown.release)]
+    sections = [Section(printable(shown.name), _summary(shown), (*notes, Facts(_machine(shown))))]
+    if shown.value is not None:
+        rows = tuple(_verdict(shown, verdict) for verdict in shown.verdicts) or (_UNJUDGED,)
+        sections.append(Section("Value", printable(shown.value) or "empty", (Facts(rows),)))
+    sections.append(_text(shown))
+    related = tuple(_related(shown))
+    if related:
+        sections.append(Section("See also", "", (Facts(related),)))
+    return Document(
+        sections=tuple(sections),
+        legend="types, defaults and history are read out of the releases; what it does is told by"
+        " the sources named",
+        next=_next(shown),
+    )
+
+
+def _summary(shown: Shown) -> str:
+    version = shown.release.version
+    if shown.reader not in _XLA:
+        absent = {State.GONE: " any more", State.NEWER: " yet"}.get(shown.state)
+        if absent is not None:
+            return f"not read by {shown.reader} at {version}{absent}"
+        return f"read by {shown.reader}" if shown.state is not State.UNREAD else "read by nobody"
+    return {
+        State.TAKEN: f"in jaxlib {version}",
+        State.NO_OP: f"XLA_FLAGS of jaxlib {version} takes it and ignores it",
+        State.ALIAS: f"an old name in jaxlib {version}",
+        State.OPTION: f"in jaxlib {version} a compile option, not in XLA_FLAGS",
+        State.NEWER: f"not yet in jaxlib {version}",
+        State.GONE: f"not in jaxlib {version}",
+        State.UNREAD: "read by nobody",
+    }[shown.state if shown.reader is not Reader.COMPILE else State.OPTION]
+
+
+def _machine(shown: Shown) -> tuple[Fact, ...]:
+    rows: list[Fact | None] = [
+        _fact("type", _type(shown)),
+        _fact("default", _default(shown)),
+        _fact("values", _values(shown)),
+        *(_channel(shown, channel) for channel in _channels(shown)),
+        _fact("give it in", _place(shown)),
+        _fact("since", _since(shown)),
+        _fact("until", _until(shown)),
+        *_changes(shown),
+        _fact("use", ", ".join(shown.use)),
+    ]
+    return tuple(row for row in rows if row is not None)
+
+
+def _fact(label: str, text: str | None, tone: Tone = Tone.PLAIN) -> Fact | None:
+    return Fact(label, printable(text), tone) if text else None
+
+
+def _type(shown: Shown) -> str | None:
+    if shown.flag is not None:
+        return shown.flag.type
+    return shown.variable.type if shown.variable and shown.variable.type != "none" else None
+
+
+def _default(shown: Shown) -> str | None:
+    if shown.flag is not None and shown.flag.alias_of:
+        return f"none of its own: it sets {shown.flag.alias_of}"
+    if shown.default is None:
+        return None
+    known = shown.flag is not None or shown.name in shown.release.jax
+    where = f" (jaxlib {shown.release.version})" if known else " (documented)"
+    return f"{shown.default or _EMPTY}{where}"
+
+
+def _values(shown: Shown) -> str | None:
+    values = shown.flag.values if shown.flag is not None else ()
+    values = values or (shown.variable.values if shown.variable else ())
+    return ", ".join(values)
+
+
+def _channels(shown: Shown) -> tuple[Channel, ...]:
+    if shown.reader not in _XLA:
+        return ()
+    return Channel.XLA_FLAGS, Channel.COMPILER_OPTIONS
+
+
+def _channel(shown: Shown, channel: Channel) -> Fact:
+    option = channel is Channel.COMPILER_OPTIONS
+    flag = shown.flag
+    if flag is None and shown.reader is Reader.COMPILE:
+        return Fact(str(channel), "taken" if option else "unknown: XLA ends the process at it")
+    if flag is not None and (flag.compile_option if option else flag.xla_flags):
+        if flag.no_op and not option:  # an option sets the field, past the parser
+            return Fact(str(channel), "taken and ignored", Tone.WARNING)
+        if option and shown.about is not None and shown.about.process_only:
+            text = "taken without effect: it is read from the flags of the process"
+            return Fact(str(channel), text, Tone.WARNING)
+        return Fact(str(channel), "taken; deprecated" if flag.deprecated else "taken")
+    end = "the compile fails at it" if option else "XLA ends the process at it"
+    told = fate(shown.name, shown.release, channel)
+    words = " ".join(word for word in (_clause(told.when), told.what) if word)
+    text = f"unknown: {end}. {words}" if told.kind is not FateKind.KNOWN else f"unknown: {end}"
+    return Fact(str(channel), printable(text.strip()), Tone.WARNING)
+
+
+def _clause(text: str) -> str:
+    return f"{text}." if text else ""
+
+
+def _place(shown: Shown) -> str | None:
+    name = shown.name
+    return {
+        Reader.JAX: f'the environment, or jax.config.update("{name.lower()}", ...)',
+        Reader.CLIENT: "the environment, before JAX first uses a GPU",
+        Reader.LOG: "the environment, before jax is imported",
+        Reader.NCCL: "the environment, or /etc/nccl.conf; the same on all ranks",
+        Reader.CUDA: "the environment, before CUDA starts",
+        Reader.LIBTPU: f'LIBTPU_INIT_ARGS="--{name}=..."',
+        Reader.LEVANTER: f"Levanter's command line (--{name}) or its YAML",
+        Reader.KERNEL: "the host, or the container where that has a network of its own",
+    }.get(shown.reader)
+
+
+def _since(shown: Shown) -> str | None:
+    if shown.history is not None:
+        added = came(shown.name)
+        return f"jaxlib {added}" if added else f"jaxlib {releases()[0]} or older"
+    if shown.variable is None or shown.variable.since is None:
+        return None
+    reader = "jaxlib" if shown.variable.by_jaxlib else str(shown.variable.reader)
+    return f"{reader} {shown.variable.since}"
+
+
+def _until(shown: Shown) -> str | None:
+    if shown.history is not None and shown.history.last is not None:
+        return f"jaxlib {shown.history.last}; {shown.history.since} does not take it in XLA_FLAGS"
+    went = [one.version for one in all_changes(shown) if one.what == "removed"]
+    if shown.reader is Reader.JAX and went:
+        return f"before jaxlib {went[-1]}"
+    if shown.history is None and shown.gone is not None:
+        return shown.gone.history
+    if shown.variable is None or shown.variable.until is None:
+        return None
+    return f"before {shown.variable.until}"
+
+
+def all_changes(shown: Shown) -> tuple[Change, ...]:
+    return shown.history.changes if shown.history else ()
+
+
+def _changes(shown: Shown) -> Iterator[Fact]:
+    """What changed about it since it came, by release; that it came and went is said already."""
+    by_release: dict[str, list[Change]] = {}
+    for one in all_changes(shown):
+        if one.what not in ("added", "removed"):
+            by_release.setdefault(one.version, []).append(one)
+    for version, group in by_release.items():
+        renamed = next((one.after for one in group if one.what == "alias_of" and one.after), None)
+        kept = [one for one in group if one.what not in ("alias_of", "default") or not renamed]
+        words = [f"an old name of {renamed}"] if renamed else []
+        words += [_change(one) for one in kept]
+        yield Fact(f"in {version}", printable("; ".join(words)))
+
+
+def _change(one: Change) -> str:
+    """One change in a few words; of lists only what came and went."""
+    yes = one.after == "true"
+    told = {
+        "xla_flags": "in XLA_FLAGS" if yes else "no more in XLA_FLAGS",
+        "compile_option": "a compile option" if yes else "no more a compile option",
+        "no_op": "does nothing any more" if yes else "does something",
+        "deprecated": "deprecated" if yes else "not deprecated any more",
+    }.get(one.what)
+    if told is not None:
+        return told
+    before, after = one.before.split(","), one.after.split(",")
+    if one.what in ("values", "enum") or len(before) > 1 or len(after) > 1:
+        came = [f"+{item}" for item in after if item and item not in before]
+        went = [f"-{item}" for item in before if item and item not in after]
+        return f"{one.what} {' '.join([*came, *went])}"
+    return f"{one.what.replace('_', ' ')} {one.before or _EMPTY} -> {one.after or _EMPTY}"
+
+
+def _verdict(shown: Shown, verdict: Verdict) -> Fact:
+    label = str(verdict.channel) if verdict.channel else str(shown.reader)
+    if not verdict.taken and not verdict.takes and verdict.meant is None:
+        return Fact(label, printable(_absent(verdict)), Tone.WARNING)
+    end = f"; {ending(verdict.channel)}" if verdict.ends and verdict.channel else ""
+    if verdict.meant is not None:
+        return Fact(label, printable(f"there it is written {verdict.meant or _EMPTY}"))
+    if not verdict.taken:
+        return Fact(label, printable(f"refused{end}; it takes {verdict.takes}"), Tone.WARNING)
+    return Fact(label, "taken; it is the default anyway" if verdict.is_default else "taken")
+
+
+def _absent(verdict: Verdict) -> str:
+    """Of a name that the release does not take: what happens, and what to write."""
+    told = [ending(verdict.channel)] if verdict.ends and verdict.channel else []
+    if verdict.is_default:
+        told.append("what it asked for is the default now: drop it")
+    elif verdict.instead:
+        told.append(f"write {render_xla_flags(verdict.instead)}")
+    return "; ".join(told) or "no effect"
+
+
+def _text(shown: Shown) -> Section:
+    about = shown.about
+    if about is None:
+        known = "what the release says" if shown.reader in _XLA else f"that {shown.reader} reads it"
+        note = f"Counterpoint has no text on it; only {known} is shown."
+        return Section("What it does", "", (Prose(note, Tone.QUIET),))
+    blocks: list[Block] = [Prose(about.does)]
+    rows: list[Fact | None] = [
+        _fact("trades", about.trades),
+        _fact("for", ", ".join(about.workloads)),
+        _fact("needs", ", ".join(about.needs)),
+        *(Fact("note", text) for text in about.told(shown.release.version, shown.chip)),
+        *(Fact("source", url, Tone.QUIET) for url in about.sources),
+    ]
+    blocks.append(Facts(tuple(row for row in rows if row is not None)))
+    return Section("What it does", "", tuple(blocks))
+
+
+def _related(shown: Shown) -> Iterable[Fact]:
+    for name, what in shown.recipes:
+        yield Fact("recipe", printable(f"{name}: {what}"))
+    for code, title in shown.rules:
+        yield Fact("rule", printable(f"{code}: {title}"))
+    for title, values in shown.pages:
+        given = f": {' or '.join(value or 'empty' for value in values)}" if values else ""
+        yield Fact("page", printable(f"{title}{given}"))
+
+
+def _next(shown: Shown) -> str:
+    if shown.use and shown.use[0] != shown.name:
+        return f"counterpoint flags show {shlex.quote(shown.use[0])}"
+    recipe = next((name for name, what in shown.recipes if not what.startswith("left out")), None)
+    if recipe is not None:
+        return f"counterpoint run --settings {recipe} -- python train.py"
+    return "counterpoint flags list --grep " + shlex.quote(shown.name.rpartition("_")[2])

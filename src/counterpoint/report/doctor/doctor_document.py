@@ -1,0 +1,118 @@
+"""The report of `doctor` as a Document and as JSON: problems with commands, then the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from counterpoint.doctor import Checkup, SharedVerdict, Status
+from counterpoint.report.document import (
+    Block,
+    Document,
+    Entry,
+    Fact,
+    Facts,
+    Section,
+    Tone,
+    printable,
+)
+
+_LOUD: Final = (Status.ERROR, Status.WARNING)
+_TITLES: Final = {
+    Status.NOTE: "Notes",
+    Status.UNKNOWN: "Unknown",
+    Status.OK: "OK",
+    Status.NOT_APPLICABLE: "Not applicable",
+}
+_NAMED: Final = 6
+
+
+def doctor_document(checkup: Checkup) -> Document:
+    """The whole report."""
+    return Document(
+        sections=tuple(_sections(checkup)),
+        legend="values and limits were read on the host; recommendations name their source",
+        next=next_command(checkup),
+    )
+
+
+def _sections(checkup: Checkup) -> Iterator[Section]:
+    loud = [one for one in checkup.verdicts if one.verdict.status in _LOUD]
+    entries = tuple(_entry(index, one, checkup) for index, one in enumerate(loud, 1))
+    yield Section("Doctor", _summary(checkup), entries)
+    for status, title in _TITLES.items():
+        verdicts = checkup.of(status)
+        if verdicts:
+            yield Section(title, str(len(verdicts)), tuple(_quiet(verdicts, checkup)))
+
+
+def _summary(checkup: Checkup) -> str:
+    hosts = checkup.hosts
+    where = hosts[0] if len(hosts) == 1 else f"{len(hosts)} hosts"
+    if checkup.ranks > 1:
+        where += f", {checkup.ranks} ranks"
+    kinds = (Status.ERROR, Status.WARNING, Status.NOTE)
+    counts = ((len(checkup.of(kind)), kind) for kind in kinds)
+    parts = [f"{count} {kind}{'s' if count > 1 else ''}" for count, kind in counts if count]
+    return printable(f"{where}: {', '.join(parts) or 'no problems'}")
+
+
+def _entry(number: int, one: SharedVerdict, checkup: Checkup) -> Entry:
+    verdict = one.verdict
+    return Entry(
+        number=number,
+        title=printable(verdict.found),
+        price=str(verdict.status),
+        text=printable(verdict.why),
+        rows=tuple(_rows(one, checkup)),
+    )
+
+
+def _rows(one: SharedVerdict, checkup: Checkup) -> Iterator[Fact]:
+    verdict = one.verdict
+    if len(checkup.hosts) > 1 and one.hosts:
+        yield Fact("on", printable(_hosts(one, checkup)))
+    if verdict.wanted:
+        yield Fact("wanted", printable(verdict.wanted))
+    if verdict.remedy:
+        yield Fact("do", printable(verdict.remedy), Tone.STRONG)
+    if verdict.source:
+        yield Fact("source", printable(verdict.source), Tone.QUIET)
+    yield Fact("check", f"{verdict.code} {verdict.name}", Tone.QUIET)
+
+
+def _hosts(one: SharedVerdict, checkup: Checkup) -> str:
+    if len(one.hosts) == len(checkup.hosts):
+        return f"all {len(one.hosts)} hosts"
+    more = f" and {len(one.hosts) - _NAMED} more" if len(one.hosts) > _NAMED else ""
+    return ", ".join(one.hosts[:_NAMED]) + more
+
+
+def _quiet(verdicts: tuple[SharedVerdict, ...], checkup: Checkup) -> Iterator[Block]:
+    """One line for each verdict; notes also have their command and source."""
+    rows: list[Fact] = []
+    for one in verdicts:
+        verdict = one.verdict
+        where = ""
+        if len(checkup.hosts) > 1 and one.hosts and len(one.hosts) < len(checkup.hosts):
+            where = f" ({_hosts(one, checkup)})"
+        note = verdict.status is Status.NOTE
+        why = f": {verdict.why}" if note and verdict.why else ""
+        tone = Tone.PLAIN if note else Tone.QUIET
+        rows.append(
+            Fact(f"{verdict.code} {verdict.name}", printable(verdict.found + why + where), tone)
+        )
+        if note and verdict.remedy:
+            rows.append(Fact("", printable(verdict.remedy), Tone.STRONG))
+        if note and verdict.source:
+            rows.append(Fact("", printable(verdict.source), Tone.QUIET))
+    yield Facts(tuple(rows))
+
+
+def next_command(checkup: Checkup) -> str:
+    first = next(
+        (one.verdict.code for one in checkup.verdicts if one.verdict.status in _LOUD), None
+    )
+    if first is not None:
+        return f"counterpoint explain-code {first}"
+    return "counterpoint run -- python train.py"

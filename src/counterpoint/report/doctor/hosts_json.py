@@ -1,0 +1,84 @@
+"""What is known of the machines, as JSON: `doctor` (docs/reference/doctor-json.md), `calibrate`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from counterpoint.doctor import Checkup
+from counterpoint.report.json import At, Exact, Result, Some, Words, fill, json_text
+from counterpoint.workflow.calibration import Calibration, Fit
+
+
+class HostVerdict(Result):
+    """What a check says; `hosts` is null where it is about all of them together."""
+
+    code: Annotated[str, At("verdict.code")]
+    name: Annotated[str, At("verdict.name")]
+    status: Annotated[str, At("verdict.status")]
+    found: Annotated[str, At("verdict.found")]
+    wanted: Annotated[Words, At("verdict.wanted")]
+    why: Annotated[Words, At("verdict.why")]
+    remedy: Annotated[Words, At("verdict.remedy")]
+    source: Annotated[Words, At("verdict.source")]
+    hosts: Some
+
+
+class Doctor(Result, tag_field="schema", tag="counterpoint.doctor/1"):
+    """What of the hosts is wrong: `counterpoint doctor --json`."""
+
+    failed: bool
+    ranks: int
+    hosts: tuple[str, ...]
+    verdicts: tuple[HostVerdict, ...]
+    next: str
+
+
+def doctor_json(checkup: Checkup, next: str) -> str:
+    """`doctor` as text. What does not apply or is not known has a status of its own."""
+    return json_text(fill(Doctor, checkup, next=next))
+
+
+class FittedScalar(Result):
+    """A scalar of the cost model, before and after; null errors: it was not fitted."""
+
+    before: Annotated[Exact, At("before.value")]
+    value: Annotated[Exact, At("after.value")]
+    reach: Annotated[Exact, At("after.reach")]
+    source: Annotated[str | None, At("after.source")]
+    fitted: bool
+    samples: int
+    measured_ms: Exact
+    error_before: Exact | None
+    error_after: Exact | None
+    error_not_seen: Annotated[Exact | None, At("unseen")]
+
+
+class FittedStep(Result):
+    """A measured step, and what is predicted of it."""
+
+    name: str
+    measured_ms: Exact
+    before_ms: Exact
+    after_ms: Exact
+    not_seen_ms: Annotated[Exact | None, At("unseen_ms")]
+
+
+class Calibrated(Result, tag_field="schema", tag="counterpoint.calibration/1"):
+    """The cost model fitted to measurements: `counterpoint calibrate --json`."""
+
+    chip: str
+    file: str | None
+    scalars: dict[str, FittedScalar]
+    steps: tuple[FittedStep, ...]
+    notes: tuple[str, ...]
+
+
+def calibration_json(found: Calibration, out: str | None) -> str:
+    """`calibrate` as text."""
+    scalars = {it.name: _scalar(it) for it in found.fits}
+    return json_text(fill(Calibrated, found, file=out, scalars=scalars))
+
+
+def _scalar(fit: Fit) -> FittedScalar:
+    unfitted = {} if fit.fitted else {"error_before": None, "error_after": None}
+    return fill(FittedScalar, fit, **unfitted)

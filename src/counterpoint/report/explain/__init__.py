@@ -1,0 +1,9 @@
+"""`explain`, `compare` and `network` as Documents and as JSON."""
+
+from counterpoint.report.explain.compare_document import compare_document as compare_document
+from counterpoint.report.explain.compare_json import compare_json as compare_json
+from counterpoint.report.explain.explain_document import digest as digest
+from counterpoint.report.explain.explain_document import explain_document as explain_document
+from counterpoint.report.explain.explain_json import explain_json as explain_json
+from counterpoint.report.explain.network_document import network_document as network_document
+from counterpoint.report.explain.network_json import network_json as network_json

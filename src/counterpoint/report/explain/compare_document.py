@@ -1,0 +1,181 @@
+"""`compare` as a Document: whether B is slower first, then what of it, then what else differs.
+
+Every difference is B less A. Tables show what is clearly more than noise, and sum up the rest; the
+JSON holds everything.
+"""
+
+from __future__ import annotations
+
+import shlex
+from typing import Final
+
+from counterpoint.core import Basis, Unknown
+from counterpoint.diagnose import Window
+from counterpoint.diagnose.compare import (
+    About,
+    Comparison,
+    Differs,
+    Side,
+    StepChange,
+    Verdict,
+    Work,
+)
+from counterpoint.report import units
+from counterpoint.report.document import (
+    Block,
+    Document,
+    Fact,
+    Facts,
+    Prose,
+    Section,
+    Tone,
+    printable,
+)
+from counterpoint.report.explain.compare_tables import (
+    changes_table,
+    collectives_section,
+    differs_section,
+    ops_section,
+    schedule_section,
+)
+from counterpoint.timeline import Timeline
+
+_MS: Final = 1e3
+_NOTES: Final = 6
+_MANY: Final = 2.0  # from here on a percentage is no way to say it
+_OF: Final = {
+    Window.STEP: "a median step",
+    Window.RUN: "one run of the step's program",
+    Window.PROFILE: "the profile",
+}
+_SOURCES: Final = {
+    "annotation": "the program's step annotations",
+    "api": "StepProfiler",
+    "log": "lines that name a step",
+    "profile": "the profile",
+    "prediction": "the simulator",
+}
+
+
+def compare_document(found: Comparison, top: int = 10) -> Document:
+    """The report, with `top` rows in each table."""
+    sections = [_head(found), _step(found)]
+    if isinstance(found.work, Unknown):
+        reason = Prose(printable(found.work.reason), Tone.QUIET)
+        sections.append(Section("Where the time goes", "not compared", (reason,)))
+    else:
+        sections += [
+            _parts(found, found.work),
+            ops_section(found.work, top, alone=found.runs == (1, 1)),
+            collectives_section(found.work, top),
+            schedule_section(found.work.schedule, top),
+        ]
+    sections.append(differs_section(found, top))
+    return Document(sections=tuple(sections), legend=_LEGEND, next=_next(found))
+
+
+_LEGEND: Final = (
+    "times: ms of a median step, mean over devices; B-A is what the step of B is longer by. An op "
+    "holds the time in which the step waits for it: what runs hidden beside compute holds none"
+)
+
+
+def _head(found: Comparison) -> Section:
+    rows = [Fact("A", _side(found.a, found.runs[0])), Fact("B", _side(found.b, found.runs[1]))]
+    others = [it for it in found.differs if it.about is About.EXPERIMENT]
+    rows += [Fact("NOT THE SAME", _differs(it), Tone.WARNING) for it in others]
+    rows += [Fact("note", printable(note), Tone.WARNING) for note in found.notes[:_NOTES]]
+    more = len(found.notes) - _NOTES
+    if more > 0:
+        rows.append(Fact("", f"and {more} more notes: --json", Tone.QUIET))
+    said = "" if found.same_experiment else "not the same experiment: a difference proves little"
+    return Section("Compared", said, (Facts(tuple(rows)),))
+
+
+def _side(side: Side, runs: int) -> str:
+    what = "Run" if side.run is not None else "profile"
+    if side.timeline is not None:
+        what = _devices(side.timeline)
+    several = f"; of {runs} runs the one in the middle" if runs > 1 else ""
+    return printable(f"{side.name} ({what}{several})")
+
+
+def _devices(timeline: Timeline) -> str:
+    kinds = ", ".join(sorted({it.chip or it.kind for it in timeline.devices}))
+    if timeline.basis is Basis.PREDICTED and timeline.hosts:
+        return f"predicted: {timeline.hosts[0].name}, {kinds}"
+    return f"measured, {len(timeline.devices)} x {kinds}"
+
+
+def _differs(it: Differs) -> str:
+    return printable(f"{it.what}: {it.a or 'none'} in A, {it.b or 'none'} in B")
+
+
+def _step(found: Comparison) -> Section:
+    step = found.step
+    if isinstance(step, Unknown):
+        return Section("Step time", f"unknown: {printable(step.reason)}")
+    rows = [
+        Fact("A", _time(step.a_s, found.a, found.runs[0])),
+        Fact("B", _time(step.b_s, found.b, found.runs[1])),
+        Fact("B against A", _change(step)),
+    ]
+    if not isinstance(step.of_steps, Unknown):
+        low, high = step.of_steps.low, step.of_steps.high
+        rows.append(Fact("by steps alone", f"{low:+.2%} to {high:+.2%}", Tone.QUIET))
+    if (why := found.contradicted) is not None:
+        rows.append(Fact("BUT", printable(why), Tone.WARNING))
+    rows.append(Fact("how", printable(step.how), Tone.QUIET))
+    return Section("Step time", _answer(step), (Facts(tuple(rows)),))
+
+
+def _time(seconds: float, side: Side, runs: int) -> str:
+    source = side.times.source if side.times else ""
+    count = len(side.times.each_s) if side.times else 0
+    counted = f"{runs} runs" if runs > 1 else f"{count:,} step{'s' if count != 1 else ''}"
+    return f"{units.milliseconds(seconds * _MS)}   ({counted}, by {_SOURCES.get(source, source)})"
+
+
+def _change(step: StepChange) -> str:
+    if isinstance(step.range, Unknown):
+        return f"{step.change:+.2%}, range not known: {printable(step.range.reason)}"
+    return f"{step.change:+.2%}, range {step.range.low:+.2%} to {step.range.high:+.2%}"
+
+
+def _answer(step: StepChange) -> str:
+    if step.verdict in (Verdict.FASTER, Verdict.SLOWER):
+        return f"B is {step.verdict}: {_way(step.change)}"
+    if step.change == 0:
+        return str(step.verdict)
+    return f"{_way(step.change)}: {step.verdict}"
+
+
+def _way(change: float) -> str:
+    if change > _MANY:
+        return f"{1 + change:,.1f} times as long"
+    return f"{abs(change):.1%} {'longer' if change > 0 else 'shorter'}"
+
+
+def _parts(found: Comparison, work: Work) -> Section:
+    what = f"Where {_OF[work.window]} goes"
+    way = work.step.difference_ms
+    longer = f"{units.milliseconds(abs(way))} {'longer' if way > 0 else 'shorter'} in B"
+    blocks: list[Block] = [changes_table("part", work.parts, work.step)]
+    if isinstance(work.phases, Unknown):
+        blocks.append(Prose(f"by phase: {printable(work.phases.reason)}", Tone.QUIET))
+    else:
+        blocks.append(changes_table("phase", work.phases, work.busy))
+    if {"annotation", "api", "log"} & {it.times.source for it in (found.a, found.b) if it.times}:
+        blocks.append(Prose("of the profiled steps: profiling takes time, too", Tone.QUIET))
+    if work.window is not Window.STEP:
+        said = f"a side has no whole step: of each, {_OF[work.window]} is compared"
+        blocks.append(Prose(said, Tone.WARNING))
+    return Section(what, longer if way else "equal", tuple(blocks))
+
+
+def _next(found: Comparison) -> str:
+    """See why the slower side is, where a profile tells; else what is known of it."""
+    step = found.step
+    slower = found.a if isinstance(step, StepChange) and step.change < 0 else found.b
+    command = "explain" if slower.timeline is not None else "runs"
+    return printable(shlex.join(["counterpoint", command, slower.name]))

@@ -1,0 +1,318 @@
+"""The tables of `compare`: parts and phases, ops, collectives, the schedule, the settings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from counterpoint.core import Unknown
+from counterpoint.diagnose.compare import (
+    About,
+    Change,
+    Comparison,
+    How,
+    Network,
+    Regrouped,
+    Row,
+    Schedule,
+    Work,
+)
+from counterpoint.pgle.applying import Move, shown
+from counterpoint.report import units
+from counterpoint.report.document import Column, Kind, Prose, Section, Table, Tone, printable
+from counterpoint.report.explain.findings import distinct, short_path
+
+_NAME: Final = 40
+_PAIR: Final = 84
+_NOISY: Final = 3
+_HOW: Final = {
+    How.LOOPED: "loop rolled up",
+    How.SAME: "",
+    How.NAME: "by name",
+    How.WORK: "same work",
+    How.SHAPES: "other shapes",
+    How.MERGED: "combined",
+    How.FUSED: "fused",
+    How.PLACE: "same place",
+    How.RENAMED: "renamed",
+}
+_THREE: Final = (
+    Column("A ms", Kind.NUMBER),
+    Column("B ms", Kind.NUMBER),
+    Column("B-A", Kind.NUMBER),
+)
+
+
+def changes_table(title: str, changes: Sequence[Change], total: Change) -> Table:
+    """Parts that add up to a total."""
+    all_ = [*changes, total]
+    cells = (
+        [it.what for it in all_],
+        units.column(it.a_ms for it in all_),
+        units.column(it.b_ms for it in all_),
+        signed([it.difference_ms for it in all_]),
+    )
+    rows = tuple(zip(*cells, strict=True))
+    return Table(columns=(Column(title, Kind.WORD), *_THREE), rows=rows[:-1], total=rows[-1])
+
+
+def signed(values: Sequence[float]) -> list[str]:
+    """Differences under each other, with their sign; 0 where nothing is seen of one."""
+    decimals = units.decimals_of(values)
+    seen = [0.0 if abs(it) < 0.5 * 10**-decimals else it for it in values]
+    return [f"{it:+,.{decimals}f}" if it else "0" for it in seen]
+
+
+def ops_section(work: Work, top: int, *, alone: bool = False) -> Section:
+    """Ops that are clearly slower or faster, gone or new; the rest in one row.
+
+    Where none is, the largest differences are shown as what they are. `alone`: one run each.
+    """
+    clear = [row for row in work.ops if row.clear]
+    listed = clear[:top] or work.ops[: min(top, _NOISY)]
+    gone = {id(row) for row in listed}
+    others = [row for row in work.ops if id(row) not in gone]
+    blocks: list[Table | Prose] = [_ops_table(listed, others, work.busy)]
+    for side, name in enumerate("AB"):
+        count, ms = _alone(work, side)
+        if count:
+            ops = "op" if count == 1 else "ops"
+            said = f"only in {name}: {count:,} {ops}, {units.milliseconds(ms)}"
+            blocks.append(Prose(said, Tone.QUIET))
+    if alone and any(row.noise_ms is None for row in work.ops):
+        said = f"{units.UNKNOWN}: one run each can't tell a difference from noise; several can:"
+        blocks.append(Prose(f"{said} counterpoint compare A1 A2 --with B1 B2", Tone.QUIET))
+    return Section("Ops", _differ(work.ops), tuple(blocks))
+
+
+def _differ(rows: Sequence[Row]) -> str:
+    """Nothing is said of noise where nobody knows it."""
+    clear = sum(row.clear for row in rows)
+    unknown = sum(row.noise_ms is None for row in rows)
+    if unknown == len(rows) or (unknown and not clear):
+        return "how much of it is noise is not known"
+    said = f"{clear:,} of {len(rows):,} differ" if clear else "none differs"
+    said = f"{said} by more than noise"
+    return f"{said}; of {unknown:,} that is not known" if unknown else said
+
+
+def _alone(work: Work, side: int) -> tuple[int, float]:
+    rows = [row for row in work.ops if row.how is How.ALONE]
+    mine = [row for row in rows if (row.match.a, row.match.b)[side]]
+    return len(mine), math.fsum((row.a_ms, row.b_ms)[side] for row in mine)
+
+
+def _ops_table(listed: Sequence[Row], others: Sequence[Row], busy: Change) -> Table:
+    rest = Change(
+        f"{len(others):,} others",
+        math.fsum(row.a_ms for row in others),
+        math.fsum(row.b_ms for row in others),
+    )
+    tail = [rest, Change("busy", busy.a_ms, busy.b_ms)]
+    cells = (
+        [*distinct([_names(row) for row in listed], _PAIR), *(it.what for it in tail)],
+        [*(_how(row) for row in listed), "", ""],
+        [*(row.shown.category for row in listed), "", ""],
+        units.column([*(row.a_ms for row in listed), *(it.a_ms for it in tail)]),
+        units.column([*(row.b_ms for row in listed), *(it.b_ms for it in tail)]),
+        signed([*(r.difference_ms for r in listed), *(it.difference_ms for it in tail)]),
+        [*units.column(row.noise_ms for row in listed), "", ""],
+        [*(row.shown.phase or "" for row in listed), "", ""],
+        [*(_place(row) for row in listed), "", ""],
+    )
+    rows = tuple(zip(*cells, strict=True))
+    columns = (
+        Column("op", Kind.NAME),
+        Column("match", Kind.WORD, 1),
+        Column("category", Kind.WORD, 2),
+        *_THREE,
+        Column("noise", Kind.NUMBER, 2),
+        Column("phase", Kind.WORD, 3),
+        Column("source", Kind.PLACE, 1),
+    )
+    return Table(columns=columns, rows=rows[:-1], total=rows[-1])
+
+
+def _names(row: Row) -> str:
+    """`fusion.3`, or what became what: `2 ops (fusion.3, ...) > fusion.9`."""
+    a, b = (_some([it.op for it in items]) for items in (row.match.a, row.match.b))
+    return a if a == b or not b else b if not a else f"{a} > {b}"
+
+
+def _some(ops: Sequence[str]) -> str:
+    first = printable(ops[0]) if ops else ""
+    return first if len(ops) < 2 else f"{len(ops)} ops ({first}, …)"
+
+
+def _how(row: Row) -> str:
+    if row.how is How.ALONE:
+        return "only in A" if row.match.a else "only in B"
+    if row.how is How.MERGED:
+        return "split" if len(row.match.a) < len(row.match.b) else "combined"
+    if row.how is How.LOOPED and len(row.match.a) < len(row.match.b):
+        return "loop unrolled"
+    if row.how is How.FUSED and len(row.match.a) < len(row.match.b):
+        return "fell apart"
+    return _HOW[row.how]
+
+
+def _place(row: Row) -> str:
+    where = row.shown.source or row.shown.scope
+    return printable(short_path(where)) if where else units.UNKNOWN
+
+
+def collectives_section(work: Work, top: int) -> Section:
+    """The collectives whose hold on the step changed most."""
+    if not work.collectives:
+        return Section("Collectives", "none ran in a step")
+    rows = work.collectives[:top]
+    columns = (
+        Column("collective", Kind.NAME),
+        Column("match", Kind.WORD, 2),
+        Column("kind", Kind.WORD, 4),
+        Column("size", Kind.NUMBER, 1),
+        Column("ranks", Kind.NUMBER, 3),
+        Column("exposed A", Kind.NUMBER),
+        Column("B", Kind.NUMBER),
+        Column("B-A", Kind.NUMBER),
+        Column("wait A", Kind.NUMBER, 2),
+        Column("B", Kind.NUMBER, 2),
+        Column("bus GB/s A", Kind.NUMBER, 1),
+        Column("B", Kind.NUMBER, 1),
+    )
+    cells = (
+        distinct([_names(it.row) for it in rows], _PAIR),
+        [_how(it.row) for it in rows],
+        [it.row.shown.kind or units.UNKNOWN for it in rows],
+        [units.size(it.row.volume) for it in rows],
+        [units.count(it.row.shown.group_size) for it in rows],
+        *_both(rows, lambda it: it.exposed_ms),
+        _exposed_more(rows),
+        *_both(rows, lambda it: it.wait_ms),
+        *_both(rows, lambda it: it.busbw_gbps, 1),
+    )
+    summary = f"{_differ([it.row for it in work.collectives])}; times in ms"
+    table = Table(columns=columns, rows=tuple(zip(*cells, strict=True)))
+    return Section("Collectives", summary, (table,))
+
+
+def _exposed_more(rows: Sequence[Network]) -> list[str]:
+    """B-A of what is exposed; a side on which it does not run has nothing exposed."""
+    known: list[float] = []
+    for it in rows:
+        sides = zip(it.exposed_ms, (it.row.match.a, it.row.match.b), strict=True)
+        a, b = (ms if items else 0.0 for ms, items in sides)
+        known.append(math.nan if a is None or b is None else b - a)
+    cells = iter(signed([it for it in known if not math.isnan(it)]))
+    return [units.UNKNOWN if math.isnan(it) else next(cells) for it in known]
+
+
+_Pair = Callable[[Network], tuple[float | None, float | None]]
+_ABSENT: Final = "-"  # it does not run on this side: nothing that could be known
+
+
+def _both(rows: Sequence[Network], of: _Pair, decimals: int | None = None) -> list[list[str]]:
+    return [
+        [
+            cell if (it.row.match.a, it.row.match.b)[side] else _ABSENT
+            for it, cell in zip(
+                rows, units.column((of(it)[side] for it in rows), decimals), strict=True
+            )
+        ]
+        for side in (0, 1)
+    ]
+
+
+def schedule_section(schedule: Schedule, top: int) -> Section:
+    """Combined and split collectives, sync and async, and what moved."""
+    blocks: list[Table | Prose] = []
+    if schedule.regrouped:
+        blocks.append(_regrouped(schedule.regrouped[:top]))
+    if isinstance(schedule.moves, Unknown):
+        blocks.append(Prose(printable(schedule.moves.reason), Tone.QUIET))
+        return Section("Schedule", "moves are not known", tuple(blocks))
+    if schedule.moves:
+        blocks.append(_moves(schedule.moves[:top]))
+        blocks.append(Prose("moves count compute that was passed, at A's prices", Tone.QUIET))
+    return Section("Schedule", _moved(schedule, len(schedule.moves)), tuple(blocks))
+
+
+def _moved(schedule: Schedule, moved: int) -> str:
+    said = [f"{moved:,} of {schedule.compared:,} collectives moved" if moved else ""]
+    for count, what in (
+        (len(schedule.regrouped), "combined or split"),
+        (len(schedule.now_async), "now async"),
+        (len(schedule.now_sync), "now sync"),
+    ):
+        said.append(f"{count:,} {what}" if count else "")
+    return ", ".join(filter(None, said)) or "no collective moved"
+
+
+def _regrouped(regrouped: Sequence[Regrouped]) -> Table:
+    columns = (
+        Column("in A", Kind.NAME),
+        Column("in B", Kind.NAME),
+        Column("kind", Kind.WORD),
+        Column("bytes a step", Kind.NUMBER),
+    )
+    a = distinct([_some(it.a) for it in regrouped], _NAME)
+    b = distinct([_some(it.b) for it in regrouped], _NAME)
+    rows = tuple(
+        (was, became, it.kind, units.size(it.bytes))
+        for was, became, it in zip(a, b, regrouped, strict=True)
+    )
+    return Table(columns=columns, rows=rows)
+
+
+def _moves(moves: Sequence[Move]) -> Table:
+    columns = (
+        Column("collective in B", Kind.NAME),
+        Column("kind", Kind.WORD, 2),
+        Column("starts", Kind.WORD),
+        Column("compute within A, us", Kind.NUMBER),
+        Column("B", Kind.NUMBER),
+        Column("now", Kind.WORD, 1),
+        Column("source", Kind.PLACE, 3),
+    )
+    names = distinct([move.name for move in moves], _NAME)
+    return Table(columns=columns, rows=tuple(map(_move, moves, names)))
+
+
+def _move(move: Move, name: str) -> tuple[str, ...]:
+    us = move.start_shift_us
+    shift = f"{abs(us):,.1f} us {'earlier' if us < 0 else 'later'}"
+    turned = (move.before.sync, move.after.sync)
+    return (
+        printable(name),
+        move.kind,
+        shift if shown(us) else "as in A",
+        f"{move.before.within_us:,.1f}",
+        f"{move.after.within_us:,.1f}",
+        {(True, False): "async", (False, True): "sync"}.get(turned, ""),
+        printable(short_path(move.source or "")),
+    )
+
+
+def differs_section(found: Comparison, top: int) -> Section:
+    """Settings, versions and the like that are not the same."""
+    rows = [it for it in found.differs if it.about is not About.EXPERIMENT]
+    known = found.a.run is not None and found.b.run is not None
+    if not rows:
+        said = "none differ" if known else "none known to differ; a Run tells more than a profile"
+        return Section("Settings and versions", said)
+    columns = (
+        Column("about", Kind.WORD),
+        Column("what", Kind.NAME),
+        Column("A", Kind.WORD),
+        Column("B", Kind.WORD),
+    )
+    cells = tuple(
+        (str(it.about), printable(it.what), _value(it.a), _value(it.b)) for it in rows[: 2 * top]
+    )
+    summary = f"{len(rows):,} differ" + ("" if len(rows) <= 2 * top else f", {2 * top} shown")
+    return Section("Settings and versions", summary, (Table(columns=columns, rows=cells),))
+
+
+def _value(text: str | None) -> str:
+    return "not given" if text is None else printable(text)

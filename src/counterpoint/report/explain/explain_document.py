@@ -1,0 +1,276 @@
+"""`explain` as a Document: the answer on the first screen, then evidence, remedies and notes.
+
+The first twenty lines tell the profile, the step time, its parts and the largest losses. Tables are
+cut to the first rows, and say of how many; the JSON is never cut.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from counterpoint.core import Basis, Range
+from counterpoint.diagnose import Explanation
+from counterpoint.diagnose.metrics import By
+from counterpoint.report import units
+from counterpoint.report.document import (
+    Document,
+    Fact,
+    Facts,
+    Prose,
+    Section,
+    Table,
+    Tone,
+    printable,
+)
+from counterpoint.report.explain.explain_tables import collectives_section, ops_section
+from counterpoint.report.explain.findings import (
+    COMMUNICATION,
+    findings_sections,
+    largest_loss,
+    largest_losses,
+)
+from counterpoint.report.explain.step_time import (
+    others_share,
+    own_step,
+    parts_section,
+    step_line,
+    step_section,
+    subject,
+)
+from counterpoint.report.runs.runs_document import trial_of
+from counterpoint.runs import Run
+from counterpoint.timeline import Host
+
+_MOST: Final = 8
+_NUMBER: Final = re.compile(r"[+-]?\d[\d,.]*")
+_PATH: Final = re.compile(r"\S*/\S*")
+
+
+def note_facts(
+    notes: Sequence[str], hosts: Iterable[Host] = (), names: Iterable[str] = ()
+) -> list[Fact]:
+    """The notes, the first of them where they are many; `names` are those of programs."""
+    merged = list(merged_notes(notes, hosts, names))
+    rows = [Fact("note", printable(note), Tone.QUIET) for note in merged[:_MOST]]
+    more = len(merged) - _MOST
+    if more > 0:
+        rows.append(Fact("", f"and {more} more note{'s' * (more > 1)}: --json", Tone.QUIET))
+    return rows
+
+
+def merged_notes(
+    notes: Sequence[str], hosts: Iterable[Host] = (), names: Iterable[str] = ()
+) -> Iterator[str]:
+    """Each note once: those that differ in numbers, paths and names only are told by the first."""
+    known = {word for host in hosts for word in (host.name, host.source) if word}
+    words = sorted({*known, *names}, key=len, reverse=True)
+    known_names = re.compile("|".join(map(re.escape, words))) if words else None
+    alike: dict[str, list[str]] = {}
+    for note in dict.fromkeys(notes):
+        form = known_names.sub("*", note) if known_names else note
+        alike.setdefault(_NUMBER.sub("#", _PATH.sub("*", form)), []).append(note)
+    for first, *others in alike.values():
+        yield f"{first} (and {len(others)} more like this)" if others else first
+
+
+_INPUTS: Final = 3
+_APART: Final = re.compile(r"[\s(),;]+")
+_NEARLY_ALL: Final = 0.95  # of compute time: below it, rates are lower bounds
+
+
+def explain_document(
+    explanation: Explanation,
+    top: int = 10,
+    run: Run | None = None,
+    paths: Sequence[str] = (),
+    by: By | None = None,
+) -> Document:
+    """The report on an Explanation, with `top` rows in each table, ops grouped `by`.
+
+    `run` is the Run it is of; `paths` are the profiles as the user named them.
+    """
+    named = tuple(paths) or explanation.inputs
+    sections = [_profile(explanation, run, named), step_section(explanation, run)]
+    sections += answer_sections(explanation, run=run)
+    sections += detail_sections(explanation, top, by)
+    sections += _notes(explanation)
+    return Document(
+        sections=tuple(sections), legend=_legend(sections), next=_next(explanation, named, run)
+    )
+
+
+def answer_sections(
+    explanation: Explanation, where: str = "details below", run: Run | None = None
+) -> list[Section]:
+    """Where the step goes, and the largest losses in one line each; none if unknown.
+
+    `where` tells the place of the losses' details, `run` the steps that the Run itself counted.
+    """
+    if explanation.breakdown is None:
+        return []
+    parts = parts_section(
+        f"Where {_which_step(explanation, run)} goes",
+        explanation.breakdown,
+        explanation.device_breakdowns,
+        explanation.phases,
+    )
+    return [parts, largest_losses(explanation, where, _whole(explanation, run))]
+
+
+def detail_sections(explanation: Explanation, top: int, by: By | None = None) -> list[Section]:
+    """The evidence: findings with their remedies, and tables of ops and collectives."""
+    if explanation.breakdown is None:
+        return []
+    return [
+        *findings_sections(explanation),
+        collectives_section(explanation.collectives, top),
+        ops_section(explanation.ops, top, by),
+        _utilisation(explanation),
+    ]
+
+
+def digest(explanation: Explanation, run: Run | None = None) -> list[str]:
+    """The step time and the largest loss, a line each."""
+    loss = largest_loss(explanation, _whole(explanation, run))
+    return [f"step time     {step_line(explanation, run)}", f"largest loss  {loss}"]
+
+
+def _profile(explanation: Explanation, run: Run | None, named: tuple[str, ...]) -> Section:
+    rows = [
+        *_ending(run),
+        Fact("devices", _devices(explanation)),
+        Fact("program", _programs(explanation)),
+    ]
+    if explanation.truncated:
+        rows.append(
+            Fact("CUT OFF", "events are missing from this profile: trust it little", Tone.WARNING)
+        )
+    return Section("Profile", f"{explanation.basis}, {_inputs(named)}", (Facts(tuple(rows)),))
+
+
+def _notes(explanation: Explanation) -> list[Section]:
+    """What else is to be known of the profile: how steps were found, and what was left out."""
+    steps = explanation.steps
+    rows = [Fact("steps", printable(steps.how), Tone.QUIET)] if steps.median_ms is not None else []
+    programs = [program.name for program in explanation.programs]
+    rows += note_facts(explanation.notes, explanation.hosts, programs)
+    return [Section("Notes", "", (Facts(tuple(rows)),))] if rows else []
+
+
+def _ending(run: Run | None) -> list[Fact]:
+    """How the run ended, where it did not end well: its profile may not be what was meant."""
+    if run is None or run.outcome.ok:
+        return []
+    return [Fact("run", printable(str(run.outcome)), Tone.WARNING)]
+
+
+def _which_step(explanation: Explanation, run: Run | None) -> str:
+    if explanation.basis == Basis.PREDICTED:
+        return "the predicted step"
+    return subject(explanation, run)
+
+
+def _whole(explanation: Explanation, run: Run | None) -> str:
+    """What losses are a share of."""
+    return "the step" if own_step(explanation, run) is None else subject(explanation, run)
+
+
+def _inputs(inputs: tuple[str, ...]) -> str:
+    shown = ", ".join(printable(name) for name in inputs[:_INPUTS])
+    more = len(inputs) - _INPUTS
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+def _devices(explanation: Explanation) -> str:
+    if explanation.basis == Basis.PREDICTED and explanation.hosts:
+        chip = explanation.utilisation.chip or explanation.device_kind
+        return printable(f"simulated: {explanation.hosts[0].name} ({chip})")
+    count, chip = explanation.device_count, explanation.utilisation.chip
+    kind = explanation.device_kind
+    what = f"{printable(chip)} ({kind})" if chip else f"{kind} (the profile names no chip)"
+    if explanation.selected_devices is not None:
+        numbers = ", ".join(str(device) for device in explanation.selected_devices)
+        return f"{count} x {what}: {_plural(count, 'number')} {numbers} of this profile"
+    shown = f"{count} x {what} {_where(explanation.hosts)}"
+    working = len(explanation.device_breakdowns)
+    return shown if working in (0, count) else f"{shown}; steps ran on {working} of them"
+
+
+def _where(hosts: Sequence[Host]) -> str:
+    """Several processes of one machine are one host."""
+    machines = len({host.machine for host in hosts})
+    place = f"on {machines} {_plural(machines, 'host')}"
+    return place if machines == len(hosts) else f"in {len(hosts)} processes {place}"
+
+
+def _programs(explanation: Explanation) -> str:
+    programs = explanation.programs
+    step = next((program for program in programs if program.is_step), None)
+    if step is None:
+        return "none ran" if not programs else f"{len(programs)} ran, none of them told as the step"
+    runs = (
+        f"{printable(step.name)}, {step.executions:,} {_plural(step.executions, 'run')}"
+        " on each device"
+    )
+    others = [program for program in programs if not program.is_step]
+    if not others:
+        return runs
+    more = f"{len(others)} other {_plural(len(others), 'program')}"
+    return f"{runs}; {more}, {units.percent(others_share(explanation), 0)} of device time"
+
+
+def _plural(count: int, noun: str) -> str:
+    return noun if count == 1 else f"{noun}s"
+
+
+def _utilisation(explanation: Explanation) -> Section:
+    use = explanation.utilisation
+    share = use.flops_known_share
+    at_least = "" if share is None or share >= _NEARLY_ALL else "at least "
+    compute = at_least + units.rate(use.flops_per_s, "FLOP")
+    memory = at_least + units.rate(use.bytes_per_s, "B")
+    if use.flops_per_s is not None:
+        compute += f" (MFU {units.percent(use.mfu)})"
+    if use.bytes_per_s is not None:
+        memory += f" ({units.percent(use.hbm_share)} of peak)"
+    known = (
+        f"operations known for {units.percent(share, 0)} of compute time; recomputed work counts"
+        " as work"
+    )
+    if share is None:
+        known = "the profile does not tell the operations and bytes of its ops"
+    return Section(
+        "Utilisation",
+        f"busy {units.percent(use.busy_share)}   compute {compute}   memory {memory}",
+        (Prose(known, Tone.QUIET),),
+    )
+
+
+def _legend(sections: list[Section]) -> str:
+    unknown = any(units.UNKNOWN in _words(section) for section in sections)
+    return f"{units.UNKNOWN}: not known from this profile" if unknown else ""
+
+
+def _words(section: Section) -> set[str]:
+    """Table cells and the words of a section's summary and facts."""
+    words = set(_APART.split(section.summary))
+    for block in section.blocks:
+        if isinstance(block, Table):
+            words.update(cell for row in block.rows for cell in row)
+        elif isinstance(block, Facts):
+            words.update(word for fact in block.rows for word in _APART.split(fact.text))
+    return words
+
+
+def _next(explanation: Explanation, named: tuple[str, ...], run: Run | None) -> str:
+    """Try what the largest loss names, look at its communication, or see it moment by moment."""
+    losses = [it for it in explanation.findings if isinstance(it.saves_ms, Range)]
+    if losses and (line := trial_of(losses[0].remedy, run)) is not None:
+        return line
+    if losses and losses[0].code.startswith(COMMUNICATION):
+        return printable(shlex.join(["counterpoint", "network", *named]))
+    words = ["counterpoint", "convert", *named, "profile.pftrace"]
+    return f"{printable(shlex.join(words))}   # then open it at ui.perfetto.dev"

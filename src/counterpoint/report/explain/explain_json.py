@@ -1,0 +1,241 @@
+"""`explain` as JSON: `counterpoint.explain/1`, docs/reference/explain-json.md.
+
+Every key is always there. Nothing is cut: all ops, all collectives.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from counterpoint.diagnose import Explanation
+from counterpoint.diagnose.metrics import all_groups
+from counterpoint.report.json import At, Large, Pair, Result, fill, json_text
+from counterpoint.runs import Run
+from counterpoint.runs.scores import score_of_steps
+
+
+class RunRead(Result):
+    """The Run that was named, and how it ended."""
+
+    path: str
+    outcome: Annotated[str, At("outcome.kind")]
+    detail: str | None
+
+
+class HostClock(Result):
+    """A host; its clock runs ahead by the offset, which is subtracted from its times."""
+
+    name: str
+    source: str
+    clock_offset_ms: float | None
+
+
+class Program(Result):
+    """A compiled module that ran."""
+
+    index: int
+    name: str
+    fingerprint: str | None
+    executions: int
+    device_ms: float
+    is_step: bool
+
+
+class Steps(Result):
+    """Step time, of the profile and as the Run itself counted it."""
+
+    count: int
+    median_ms: float | None
+    min_ms: float | None
+    max_ms: float | None
+    p10_ms: float | None
+    p90_ms: float | None
+    execution_ms: float | None
+    window: str
+    window_ms: float | None
+    how: str
+    run_median_ms: float | None
+    run_steps: int | None
+
+
+class Breakdown(Result):
+    """Where the step goes."""
+
+    compute_ms: float | None
+    collective_exposed_ms: float | None
+    collective_hidden_ms: float | None
+    copy_exposed_ms: float | None
+    idle_ms: float | None
+
+
+class DeviceBreakdown(Breakdown):
+    """The same of one device."""
+
+    device: int
+
+
+class Phases(Result):
+    """Busy time by phase."""
+
+    forward_ms: float | None
+    backward_ms: float | None
+    remat_ms: float | None
+    optimizer_ms: float | None
+    other_ms: float | None
+
+
+class Op(Result):
+    """An op, and its time in a step."""
+
+    op: str
+    category: str
+    phase: str | None
+    scope: str | None
+    source: str | None
+    count: float
+    self_ms: float
+    share: float | None
+    program: int | None
+    flops: Large | None
+    bytes_accessed: Large | None
+
+
+class Group(Result):
+    """Ops summed up by scope, source or category."""
+
+    by: str
+    name: str | None
+    category: str
+    self_ms: float
+    share: float | None
+    ops: int
+    count: float
+    forward_ms: float
+    backward_ms: float
+    remat_ms: float
+    optimizer_ms: float
+    other_ms: float
+    longest: str
+
+
+class Collective(Result):
+    """A collective, the time it takes and the part that the step waits for."""
+
+    op: str
+    kind: str | None
+    bytes: int | None
+    group_size: int | None
+    count: float
+    total_ms: float
+    exposed_ms: float
+    hidden_share: float | None
+    wait_ms: float | None
+    algbw_gbps: float | None
+    busbw_gbps: float | None
+    median_ms: float
+    transfer_ms: float | None
+    mean_transfer_ms: float | None
+    slack_ms: float | None
+    message_bytes: int | None
+    phase: str | None
+    scope: str | None
+    source: str | None
+    program: int | None
+
+
+class Utilisation(Result):
+    """How much of a chip is used."""
+
+    chip: str | None
+    busy_share: float | None
+    flops_per_s: Large | None
+    flops_known_share: float | None
+    mfu: float | None
+    bytes_per_s: Large | None
+    hbm_share: float | None
+
+
+class Evidence(Result):
+    """What shows a finding, with rows of `Timeline.spans`."""
+
+    what: str
+    ms: float | None
+    spans: tuple[int, ...]
+
+
+class RemedySettings(Result):
+    """Settings to add."""
+
+    xla: Annotated[dict[str, str], At("flags")]
+    env: Annotated[dict[str, str], At("environment")]
+
+
+class Finding(Result):
+    """A loss, what it could save and its remedy."""
+
+    code: str
+    title: str
+    detail: str
+    saves_ms: Pair | None
+    basis: str
+    evidence: tuple[Evidence, ...]
+    remedy: str
+    settings: Annotated[RemedySettings, At("remedy")]
+    doubt: str | None
+
+
+class Explained(Result):
+    """What `explain` and `predict` both tell of a step."""
+
+    run: RunRead | None
+    inputs: tuple[str, ...]
+    notes: tuple[str, ...]
+    truncated: bool
+    step: int | None
+    selected_devices: tuple[int, ...] | None
+    hosts: int
+    devices: Annotated[int, At("device_count")]
+    device_kind: str
+    host_clocks: Annotated[tuple[HostClock, ...], At("hosts")]
+    programs: tuple[Program, ...]
+    steps: Steps
+    breakdown: Breakdown
+    device_breakdowns: tuple[DeviceBreakdown, ...]
+    phases: Phases
+    ops: tuple[Op, ...]
+    groups: tuple[Group, ...]
+    collectives: tuple[Collective, ...]
+    utilisation: Utilisation
+    findings: tuple[Finding, ...]
+
+
+class Explain(Explained, tag_field="schema", tag="counterpoint.explain/1"):
+    """Where a step goes: `counterpoint explain --json`."""
+
+    basis: str
+
+
+def explain_json(explanation: Explanation, run: Run | None = None) -> str:
+    """The explanation as text; `run` is the Run that was read."""
+    return json_text(fill(Explain, explanation, **explained(explanation, run)))
+
+
+def explained(explanation: Explanation, run: Run | None = None) -> dict[str, object]:
+    """The fields that an explanation has otherwise than they are shown."""
+    counted = None if run is None else score_of_steps(run)
+    return {
+        "run": None if run is None else fill(RunRead, run, detail=run.outcome.detail or None),
+        "hosts": len(explanation.hosts),
+        "host_clocks": explanation.hosts,
+        "steps": fill(
+            Steps,
+            explanation.steps,
+            run_median_ms=None if counted is None else counted.seconds * 1e3,
+            run_steps=None if counted is None else counted.steps,
+        ),
+        "device_breakdowns": [
+            fill(DeviceBreakdown, parts, device=device)
+            for device, parts in sorted(explanation.device_breakdowns.items())
+        ],
+        "groups": all_groups(explanation.ops),
+    }

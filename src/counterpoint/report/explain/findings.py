@@ -1,0 +1,249 @@
+"""Findings as a Document: the largest losses in one line each, and all of them with their evidence.
+
+A line holds the code, what is lost, what could be saved and how that is known. On a narrow screen
+how it is known goes first, then the share, then the end of the sentence: the details repeat them.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
+
+from counterpoint.core import Basis, Range, Unknown
+from counterpoint.diagnose import WORTH_A_WORD, Explanation, Finding, Remedy
+from counterpoint.report import units
+from counterpoint.report.document import Column, Entry, Fact, Kind, Section, Table, Tone, printable
+
+LARGEST: Final = 3
+COMMUNICATION: Final = "STEP1"
+"""How the codes of rules begin that are about communication."""
+_EVIDENCE: Final = 3
+_COLUMNS: Final = (
+    Column("", Kind.NUMBER),
+    Column("code", Kind.WORD),
+    Column("loss", Kind.SENTENCE),
+    Column("could save", Kind.WORD),
+    Column("share", Kind.NUMBER, rank=1),
+    Column("basis", Kind.WORD, rank=2),
+)
+
+
+def largest_losses(explanation: Explanation, where: str, whole: str) -> Section:
+    """The first losses of `whole`, one line each; `where` tells the place of their details."""
+    losses = _losses(explanation)
+    title = "Largest losses"
+    if not losses:
+        return Section(title, _none(whole))
+    shown = losses[:LARGEST]
+    summary = [f"{len(shown)} of {len(losses)}"] if len(losses) > LARGEST else []
+    summary += ["they overlap, so they do not add up"] if len(losses) > 1 else []
+    return Section(
+        title, "; ".join([*summary, where] if where else summary), (_table(explanation, shown),)
+    )
+
+
+def largest_loss(explanation: Explanation, whole: str) -> str:
+    """The first loss of `whole` in one line: its code, the sentence, and what it could save."""
+    if explanation.breakdown is None:
+        return f"{units.UNKNOWN}, without a whole step"
+    losses = _losses(explanation)
+    if not losses:
+        return _none(whole)
+    first = losses[0]
+    said = _price(first, explanation.steps.window_ms, basis="")
+    return f"{first.code} {printable(first.title)}: {said}"
+
+
+def _none(whole: str) -> str:
+    return f"none above {units.percent(WORTH_A_WORD, 0)} of {whole}"
+
+
+def findings_sections(explanation: Explanation) -> list[Section]:
+    """Every finding with evidence and remedy: first losses, then what tells nothing of time."""
+    losses = _losses(explanation)
+    others = [it for it in explanation.findings if isinstance(it.saves_ms, Unknown)]
+    sections: list[Section] = []
+    if losses:
+        sections.append(Section("Losses in detail", "", _entries(explanation, losses, 1)))
+    if others:
+        what = "prediction" if explanation.basis == Basis.PREDICTED else "profile"
+        entries = _entries(explanation, others, len(losses) + 1)
+        sections.append(Section(f"About this {what}", "with no saving of its own", entries))
+    return sections
+
+
+def _price(finding: Finding, window_ms: float | None, basis: str) -> str:
+    """`saves 0 to 2.02 ms (1.5%), predicted`; the basis is left out where it is the profile's."""
+    saves = finding.saves_ms
+    if isinstance(saves, Unknown):
+        return saves.reason
+    words = f"saves {units.span(saves.low, saves.high)}"
+    if window_ms:
+        words += f" ({units.percent(saves.high / window_ms)})"
+    return words if finding.basis == basis else f"{words}, {finding.basis}"
+
+
+def _losses(explanation: Explanation) -> list[Finding]:
+    return [it for it in explanation.findings if isinstance(it.saves_ms, Range)]
+
+
+def _table(explanation: Explanation, found: Sequence[Finding]) -> Table:
+    """One line each."""
+    window_ms = explanation.steps.window_ms
+    rows = tuple(
+        (
+            str(at),
+            it.code,
+            printable(loss),
+            units.span(it.saves_ms.low, it.saves_ms.high),
+            units.percent(it.saves_ms.high / window_ms if window_ms else None),
+            str(it.basis),
+        )
+        for at, (it, loss) in enumerate(zip(found, _sentences(found), strict=True), 1)
+        if isinstance(it.saves_ms, Range)
+    )
+    return Table(columns=_COLUMNS, rows=rows)
+
+
+def _sentences(found: Sequence[Finding]) -> list[str]:
+    """The title of each; where several have the same one, with what shows it."""
+    titles = [it.title for it in found]
+    return [
+        f"{it.title}: {it.evidence[0].what}"
+        if titles.count(it.title) > 1 and it.evidence
+        else it.title
+        for it in found
+    ]
+
+
+def _entries(explanation: Explanation, found: list[Finding], first: int) -> tuple[Entry, ...]:
+    window_ms, basis = explanation.steps.window_ms, explanation.basis
+    return tuple(_finding(at, one, window_ms, basis) for at, one in enumerate(found, first))
+
+
+def _finding(number: int, finding: Finding, window_ms: float | None, basis: str) -> Entry:
+    shown = [
+        printable(evidence.what)
+        + (f" {units.milliseconds(evidence.ms)}" if evidence.ms is not None else "")
+        for evidence in finding.evidence[:_EVIDENCE]
+    ]
+    return Entry(
+        number=number,
+        title=f"{finding.code} {printable(finding.title)}",
+        price=_price(finding, window_ms, basis),
+        text=printable(finding.detail),
+        rows=(
+            *([Fact("shown by", ", ".join(shown), Tone.QUIET)] if shown else []),
+            *_doubt(finding),
+            Fact("remedy", printable(finding.remedy.text)),
+            *_settings(finding.remedy),
+        ),
+    )
+
+
+def _doubt(finding: Finding) -> list[Fact]:
+    return [Fact("but", printable(finding.doubt), Tone.QUIET)] if finding.doubt else []
+
+
+def _settings(remedy: Remedy) -> list[Fact]:
+    """Settings as they are pasted into a shell."""
+    lines: list[str] = []
+    if remedy.flags:
+        flags = " ".join(f"--{name}={value}" for name, value in remedy.flags)
+        lines.append(f'export XLA_FLAGS="$XLA_FLAGS {flags}"')
+    lines += [f"export {name}={shlex.quote(value)}" for name, value in remedy.environment]
+    return [Fact("settings" if not at else "", line) for at, line in enumerate(lines)]
+
+
+ELLIPSIS: Final = "…"
+
+_PARTS: Final = 3
+
+
+def short_path(place: str, parts: int = _PARTS) -> str:
+    """The last parts of a path: `praxis/layers/attentions.py:777`."""
+    return "/".join([part for part in place.split("/") if part][-parts:])
+
+
+def unlike_paths(places: Sequence[str]) -> list[str]:
+    """Each as short as `short_path`, with more of its parts where others end alike."""
+    shown = {place: short_path(place) for place in places}
+    grown, parts = shown, _PARTS
+    while grown:
+        longer = [it for same in _alike(grown) for it in same if it.count("/") >= parts]
+        parts += 1
+        grown = {place: short_path(place, parts) for place in longer}
+        shown |= grown
+    return [shown[place] for place in places]
+
+
+def without_middle(text: str, width: int, ellipsis: str = ELLIPSIS) -> str:
+    """The text with its middle left out: an op's name tells by its beginning and its number."""
+    if len(text) <= width:
+        return text
+    room = max(width - len(ellipsis), 0)
+    tail = room // 2
+    return text[: room - tail] + ellipsis + text[len(text) - tail :]
+
+
+def without_beginning(text: str, width: int, ellipsis: str = ELLIPSIS) -> str:
+    """The end of the text, from a whole part of its path on where one fits: it says most."""
+    if len(text) <= width:
+        return text
+    parts = text.split("/")
+    for first in range(1, len(parts)):
+        rest = "/".join(parts[first:])
+        if len(rest) <= width:
+            return rest
+    return ellipsis + text[len(text) - max(width - len(ellipsis), 0) :]
+
+
+def without_end(text: str, width: int, ellipsis: str = ELLIPSIS) -> str:
+    """The beginning of a sentence."""
+    if len(text) <= width:
+        return text
+    return text[: max(width - len(ellipsis), 0)].rstrip(" ,;:") + ellipsis
+
+
+def distinct(
+    texts: Sequence[str],
+    width: int,
+    ellipsis: str = ELLIPSIS,
+    cut: Callable[[str, int, str], str] = without_middle,
+) -> list[str]:
+    """The texts made short in such a way that different texts still look different.
+
+    Those that a plain cut would make alike are cut around the place where they begin to differ; if
+    that does not tell them apart, they stay whole.
+    """
+    short = {text: cut(text, width, ellipsis) for text in texts}
+    for alike in _alike(short):
+        begin = _shared(min(alike), max(alike))
+        short |= {text: _around(text, begin, width, ellipsis) for text in alike}
+    short |= {text: text for alike in _alike(short) for text in alike}
+    return [short[text] for text in texts]
+
+
+def _alike(short: Mapping[str, str]) -> Iterator[list[str]]:
+    """Texts that became the same."""
+    by_short: dict[str, list[str]] = {}
+    for text, became in short.items():
+        by_short.setdefault(became, []).append(text)
+    yield from (texts for texts in by_short.values() if len(texts) > 1)
+
+
+def _shared(first: str, last: str) -> int:
+    """The characters at which two texts begin alike; of the first and last in order, all do."""
+    pairs = enumerate(zip(first, last, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(first), len(last)))
+
+
+def _around(text: str, begin: int, width: int, ellipsis: str) -> str:
+    """The beginning of a text, and what stands from a place on."""
+    head = width // 3
+    if begin <= head or len(text) <= width:
+        return text if len(text) <= width else text[: width - len(ellipsis)] + ellipsis
+    start = min(begin - 1, len(text) - (width - head - len(ellipsis)))
+    told = text[:head] + ellipsis + text[start:]
+    return told if len(told) <= width else told[: width - len(ellipsis)] + ellipsis

@@ -1,0 +1,386 @@
+"""`network` as a Document: who has no slack, what the links would have to give, when they are used.
+
+Tables are cut to the first rows and say of how many; the JSON is never cut.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+
+from counterpoint.core import Basis
+from counterpoint.diagnose import Window
+from counterpoint.diagnose.collectives import Bound, Link
+from counterpoint.diagnose.network import SATURATION, Calls, Demand, NetworkAnalysis, Pattern
+from counterpoint.report import units
+from counterpoint.report.document import (
+    Block,
+    Chart,
+    Column,
+    Course,
+    Document,
+    Fact,
+    Facts,
+    Kind,
+    Prose,
+    Section,
+    Table,
+    Tone,
+    printable,
+)
+from counterpoint.report.explain.explain_document import note_facts
+from counterpoint.report.explain.findings import distinct
+from counterpoint.report.words import several
+
+SPELT: Final[Mapping[str | None, str]] = {
+    Link.DOMAIN: "domain",
+    Link.NETWORK: "network",
+    Link.ICI: "ICI",
+    Link.DCN: "DCN",
+}
+"""Links, as people call them."""
+
+_LONGEST_NAME: Final = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A column; those of higher rank go first where there is no room."""
+
+    title: str
+    cells: Sequence[str]
+    number: bool = False
+    words: bool = False  # to be folded, not shortened
+    rank: int = 0
+
+    @property
+    def kind(self) -> Kind:
+        """How its cells are shortened."""
+        if self.number:
+            return Kind.NUMBER
+        return Kind.WORD if self.words else Kind.NAME
+
+
+def table(told: Sequence[Told]) -> Table:
+    """The columns in which anything is known."""
+    kept = [one for one in told if any(cell != units.UNKNOWN for cell in one.cells)]
+    return Table(
+        columns=tuple(Column(one.title, one.kind, one.rank) for one in kept),
+        rows=tuple(zip(*(one.cells for one in kept), strict=True)),
+    )
+
+
+def names(rows: Sequence[Mapping[str, Any]], key: str) -> list[str]:
+    """Texts that come from files."""
+    texts = [units.UNKNOWN if row[key] is None else printable(str(row[key])) for row in rows]
+    return distinct(texts, _LONGEST_NAME)
+
+
+def calls_section(calls: Calls, top: int) -> Section:
+    """Links by their median, and the median of each step."""
+    links = calls.links
+    rows = links.head(top).to_dicts()
+    host_ms = [row["host_ms"] for row in rows]
+    told = [
+        Told("host", names(rows, "host")),
+        Told("peer", names(rows, "peer")),
+        Told("calls", [units.count(row["calls"]) for row in rows], number=True),
+        Told("median ms", units.column(row["median_ms"] for row in rows), number=True),
+        Told("p95", units.column(row["p95_ms"] for row in rows), number=True),
+        Told("most", units.column(row["max_ms"] for row in rows), number=True),
+        *([Told("host work", units.column(host_ms), number=True)] if any(host_ms) else []),
+        Told("slow", [units.percent(row["slow_share"], 0) for row in rows], number=True),
+        Told("pattern", names(rows, "pattern"), words=True),
+    ]
+    said = {
+        Pattern.NORMAL: "none is slow",
+        Pattern.SPORADIC: "slow now and then",
+        Pattern.SUSTAINED: "slow most of the time",
+    }[calls.pattern]
+    summary = (
+        f"{len(calls.rows):,} over {len(links):,} links: {said}, against what their bytes need at"
+        f" {units.rate(calls.rate, 'B')} a host ({printable(calls.rate_source)})"
+    )
+    blocks: list[Block] = [table(told)]
+    by_step = calls.by_step
+    if len(by_step) > 1:
+        blocks.append(_over_steps(calls))
+    return Section("Remote calls", summary, tuple(blocks))
+
+
+def _over_steps(calls: Calls) -> Chart:
+    by_step = calls.by_step
+    p95 = by_step["p95_ms"].to_list()
+    most = max(p95)
+    steps = by_step["step"].to_list()
+    course = Course(
+        label="p95 by step",
+        levels=tuple(one / most if most else 0.0 for one in p95),
+        remark=f"scale to {units.milliseconds(most)}",
+    )
+    return Chart(courses=(course,), first=f"step {steps[0]}", last=f"step {steps[-1]}")
+
+
+_PARTS: Final = 720
+"""Parts of the step in a chart: several for each character, so that any width divides them well."""
+
+
+def demand_section(analysis: NetworkAnalysis) -> Section:
+    """One course per link, each on its own scale."""
+    demand = analysis.demand
+    links: list[str | None] = demand.pieces["link"].unique(maintain_order=True).to_list()
+    courses = tuple(_course(analysis, link) for link in links)
+    sent = units.size(float(demand.pieces["bytes"].sum()))
+    used = demand.pieces.filter(pl.col("gbps") > 0)
+    busy = float((used["end_ms"] - used["start_ms"]).sum()) / demand.step_ms / max(len(links), 1)
+    chart = Chart(courses=courses, first="0", last=units.milliseconds(demand.step_ms), means=True)
+    full = Prose(_full(demand), Tone.QUIET)
+    summary = f"a device sends {sent} a step; its links are in use {units.percent(busy, 0)} of it"
+    return Section("Demand", summary, (chart, full))
+
+
+def _course(analysis: NetworkAnalysis, link: str | None) -> Course:
+    mine = analysis.demand.pieces.filter(pl.col("link").eq_missing(pl.lit(link, pl.String)))
+    capacity = analysis.network.filter(pl.col("link").eq_missing(pl.lit(link, pl.String)))[
+        "capacity_gbps"
+    ].max()
+    peak = float(mine.select(pl.col("gbps").max()).item() or 0.0)
+    scale = max(capacity, peak) if isinstance(capacity, float) else peak
+    known = isinstance(capacity, float)
+    said = f" of the {capacity:,.4g} that it has" if known else "; what it has is not known"
+    remark = f"bars are means, scale to {scale:,.4g} GB/s; the highest is {peak:,.4g}{said}"
+    return Course(
+        label=SPELT.get(link, "link not known"),
+        levels=tuple(level / scale if scale else 0.0 for level in _levels(mine, analysis)),
+        remark=remark,
+    )
+
+
+def _levels(pieces: pl.DataFrame, analysis: NetworkAnalysis) -> list[float]:
+    """Of each part of the step the mean demand: its bytes over its length."""
+    edges = np.linspace(0.0, analysis.demand.step_ms, _PARTS + 1)
+    sent = np.concatenate([[0.0], np.cumsum(pieces["bytes"].to_numpy())])
+    at = np.concatenate([pieces["start_ms"].to_numpy()[:1], pieces["end_ms"].to_numpy()])
+    width_ms = analysis.demand.step_ms / _PARTS
+    parts = np.diff(np.interp(edges, at, sent))
+    # Differences of sums leave crumbs.
+    levels: list[float] = (np.where(parts > 1e-12 * sent[-1], parts, 0) / width_ms / 1e6).tolist()
+    return levels
+
+
+def _full(demand: Demand) -> str:
+    if not len(demand.saturated):
+        return f"at no time does a link carry more than {SATURATION:.0%} of what it has"
+    said: list[str] = []
+    for (link, limit_is), rows in demand.saturated.group_by("link", "limit_is"):
+        ms = units.milliseconds(float(rows["length_ms"].sum()))
+        known = limit_is == "capacity"
+        of = (
+            f"{SATURATION:.0%} of its capacity or more"
+            if known
+            else "nearly the most it was seen at"
+        )
+        name = SPELT.get(str(link) if link else None, "a link that is not known")
+        stretches = "stretch" if len(rows) == 1 else "stretches"
+        said.append(f"{name}: {of} for {ms}, in {len(rows):,} {stretches}")
+    return printable("   ".join(sorted(said)))
+
+
+def bursts_section(analysis: NetworkAnalysis, top: int) -> Section:
+    """The largest, in the order in which they come."""
+    bursts = analysis.demand.bursts
+    largest = bursts.sort("bytes", descending=True).head(top).sort("start_ms")
+    rows = largest.to_dicts()
+    told = [
+        Told("start ms", units.column(row["start_ms"] for row in rows), number=True),
+        Told("length", units.column(row["length_ms"] for row in rows), number=True),
+        Told("link", [SPELT.get(row["link"], units.UNKNOWN) for row in rows]),
+        Told("bytes", [units.size(row["bytes"]) for row in rows], number=True),
+        Told("mean GB/s", units.column((row["mean_gbps"] for row in rows), 1), number=True),
+        Told("peak", units.column((row["peak_gbps"] for row in rows), 1), number=True, rank=1),
+        Told("exposed", units.column(row["exposed_ms"] for row in rows), number=True),
+        Told("bound", names(rows, "bound"), words=True),
+        Told("collectives", [_collectives(row) for row in rows], rank=2),
+    ]
+    summary = f"{len(rows)} of {len(bursts):,}, the largest; times in ms from the step's start"
+    return Section("Bursts", summary, (table(told),))
+
+
+def _collectives(row: dict[str, Any]) -> str:
+    first, *more = row["collectives"]
+    return printable(str(first)) + (f" and {len(more)} more" if more else "")
+
+
+_INPUTS: Final = 3
+
+
+def network_document(analysis: NetworkAnalysis, top: int, paths: Sequence[str] = ()) -> Document:
+    """The report, with `top` rows in each table; `paths` are the profiles as they were named."""
+    named = tuple(paths) or analysis.inputs
+    sections = [_profile(analysis, named), _slack(analysis, top)]
+    if len(analysis.network):
+        sections += [_bandwidth(analysis, top), _bounds(analysis, top)]
+    if len(analysis.demand.pieces):
+        sections += [demand_section(analysis), bursts_section(analysis, top)]
+    if len(analysis.calls.rows):
+        sections.append(calls_section(analysis.calls, top))
+    if notes := note_facts(analysis.notes):
+        sections.append(Section("Notes", "", (Facts(tuple(notes)),)))
+    return Document(
+        sections=tuple(sections),
+        legend=f"all figures are {analysis.basis}; GB are 1e9 bytes, of one device in one direction"
+        f"; {units.UNKNOWN} is not known",
+        next=printable(_next(analysis, named)),
+    )
+
+
+def _next(analysis: NetworkAnalysis, named: tuple[str, ...]) -> str:
+    """See the transfers beside what runs meanwhile; without any, what the step is spent on."""
+    if not len(analysis.slack):
+        return shlex.join(["counterpoint", "explain", *named])
+    words = ["counterpoint", "convert", *named, "network.pftrace"]
+    return f"{shlex.join(words)}   # then open it at ui.perfetto.dev"
+
+
+def _profile(analysis: NetworkAnalysis, named: tuple[str, ...]) -> Section:
+    of = f"{printable(analysis.subject)} of {units.milliseconds(analysis.window_ms)}"
+    unseen = "" if analysis.window is Window.STEP else "; no whole step was seen"
+    rows = [
+        Fact("figures", f"{analysis.basis}, of {of}{unseen}"),
+        Fact("devices", printable(_devices(analysis))),
+        Fact("links", printable(analysis.links_source)),
+    ]
+    return Section("Network", printable(_inputs(named)), (Facts(tuple(rows)),))
+
+
+def _devices(analysis: NetworkAnalysis) -> str:
+    """As `explain` counts them; of a prediction, what its device stands for."""
+    if analysis.stands_for is not None:
+        return f"1 {analysis.device_kind}: {analysis.stands_for}"
+    place = f"on {analysis.hosts:,} host{'s' if analysis.hosts != 1 else ''}"
+    if analysis.processes != analysis.hosts:
+        place = f"in {analysis.processes:,} processes {place}"
+    return f"{analysis.devices:,} {analysis.device_kind} {place}"
+
+
+def _inputs(paths: tuple[str, ...]) -> str:
+    more = len(paths) - _INPUTS
+    return ", ".join(paths[:_INPUTS]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _slack(analysis: NetworkAnalysis, top: int) -> Section:
+    """The least slack first, where it is too short for the transfer."""
+    slack = analysis.slack
+    if not len(slack):
+        return Section(
+            "Slack",
+            "no collective ran in a step (copies: counterpoint explain)",
+        )
+    moved = analysis.network.select("program", "op", "movable_ms")
+    lasts = analysis.collectives.select("program", "op", "mean_transfer_ms")
+    keys = ["program", "op"]
+    rows = (
+        slack.join(moved, on=keys, how="left", nulls_equal=True, maintain_order="left")
+        .join(lasts, on=keys, how="left", nulls_equal=True, maintain_order="left")
+        .head(top)
+        .to_dicts()
+    )
+    none = len(slack.filter(pl.col("no_slack_share") > 0.5))
+    summary = (
+        f"{len(rows)} of {several(len(slack), 'transfer')}, the least first; {none:,}"
+        f" {'has' if none == 1 else 'have'} none in most"
+        " executions; times in ms of one execution"
+    )
+    told = [
+        Told("op", names(rows, "op")),
+        Told("kind", names(rows, "kind"), rank=2),
+        Told("median", units.column(row["slack_ms"] for row in rows), number=True),
+        Told("p5", units.column(row["slack_p5_ms"] for row in rows), number=True, rank=1),
+        Told("p95", units.column(row["slack_p95_ms"] for row in rows), number=True, rank=1),
+        Told("no slack", [units.percent(row["no_slack_share"], 0) for row in rows], number=True),
+        Told("transfer", units.column(row["mean_transfer_ms"] for row in rows), number=True),
+        Told("could move in", units.column(row["movable_ms"] for row in rows), number=True),
+        Told("worst device", [_device(row["worst_device"]) for row in rows], number=True, rank=3),
+    ]
+    meaning = Prose(
+        "slack: from the start to where the device needs the data, less waiting for other"
+        " transfers; what takes no longer is hidden. could move in: independent work that stands"
+        " elsewhere, at most.",
+        Tone.QUIET,
+    )
+    return Section("Slack", summary, (meaning, table(told)))
+
+
+def _device(number: int | None) -> str:
+    return "-" if number is None else str(number)
+
+
+def _bandwidth(analysis: NetworkAnalysis, top: int) -> Section:
+    rows = analysis.network.with_columns(analysis.collectives["exposed_ms"]).head(top).to_dicts()
+    # Of a prediction the rate is what the cost model put in.
+    rate = "priced at" if analysis.basis == Basis.PREDICTED else "achieved"
+    told = [
+        Told("op", names(rows, "op")),
+        Told("link", [SPELT.get(row["link"], units.UNKNOWN) for row in rows], rank=3),
+        Told("sends", [units.size(row["wire_bytes"]) for row in rows], number=True, rank=2),
+        Told("required", _gbps(rows, "required_gbps"), number=True),
+        Told(rate, _gbps(rows, "achieved_gbps"), number=True),
+        Told("capacity", _gbps(rows, "capacity_gbps"), number=True, rank=2),
+        Told("decided by", [_decides(row) for row in rows], rank=1),
+        Told("exposed ms", units.column(row["exposed_ms"] for row in rows), number=True),
+        Told("bound", names(rows, "bound"), words=True),
+    ]
+    summary = (
+        f"{len(rows)} of {several(len(analysis.network), 'collective')}, the most exposed first;"
+        " rates in GB/s; required is what one device sends, over its slack"
+    )
+    if analysis.basis == Basis.PREDICTED:
+        summary += "; decided by: the links, or their latency, that it is priced by"
+    return Section("Bandwidth", summary, (table(told),))
+
+
+def _decides(row: dict[str, Any]) -> str:
+    """Of a prediction, what its price rests on; unknown where a measurement is its price."""
+    link, bound = row["priced_link"], row["priced_bound"]
+    if link is None:
+        return units.UNKNOWN
+    return f"{link} latency" if bound == "latency" else str(link)
+
+
+def _gbps(rows: list[dict[str, Any]], name: str) -> list[str]:
+    return units.column((row[name] for row in rows), 1)
+
+
+def _due_to(bound: str) -> str:
+    """What shows of the hidden ones: between two ops, or where one starts and ends."""
+    said = {Bound.HIDDEN.value: "gaps beside hidden ones", Bound.UNKNOWN.value: "transfer"}
+    return said.get(bound, bound)
+
+
+def _cause(cause: dict[str, Any]) -> str:
+    """With the code under which `explain` speaks of it."""
+    rule = f" ({cause['code']})" if cause["code"] else ""
+    return f"{units.milliseconds(cause['ms'])} {_due_to(cause['bound'])}{rule}: {cause['why']}"
+
+
+def _bounds(analysis: NetworkAnalysis, top: int) -> Section:
+    """What the exposed time is due to, by kind and for the dearest, split as `explain` does."""
+    rows = analysis.network.to_dicts()
+    due: dict[str, float] = {}
+    for cause in (cause for row in rows for cause in row["causes"]):
+        due[_due_to(cause["bound"])] = due.get(_due_to(cause["bound"]), 0.0) + cause["ms"]
+    dearest = sorted(due, key=lambda name: -due[name])
+    summary = "   ".join(f"{name} {units.milliseconds(due[name])}" for name in dearest)
+    facts = tuple(
+        Fact(
+            printable(str(row["op"])) if cause is row["causes"][0] else "", printable(_cause(cause))
+        )
+        for row in [row for row in rows if row["bound"] != Bound.HIDDEN][:top]
+        for cause in row["causes"]
+    )
+    return Section("Exposed time is due to", summary, (Facts(facts),) if facts else ())

@@ -1,0 +1,180 @@
+"""`network` as JSON: `counterpoint.network/1`, docs/reference/network-json.md.
+
+Every key is always there. Nothing is cut.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from counterpoint.diagnose import Window
+from counterpoint.diagnose.network import NetworkAnalysis
+from counterpoint.report.json import At, Result, fill, json_text
+
+
+class Slack(Result):
+    """A transfer, and how long it has from its start until the device can only wait for it."""
+
+    program: int | None
+    op: str
+    kind: str | None
+    executions: int
+    slack_ms: float | None
+    slack_p5_ms: float | None
+    slack_p95_ms: float | None
+    no_slack_share: float | None
+    worst_device: int | None
+    unknown: str | None
+
+
+class Cause(Result):
+    """A part of a collective's exposed time, and why it is exposed."""
+
+    bound: str
+    ms: float
+    code: str | None
+    why: str
+
+
+class Collective(Result):
+    """What a collective asks of its link."""
+
+    program: int | None
+    op: str
+    kind: str | None
+    link: str | None
+    wire_bytes: float | None
+    slack_ms: float | None
+    slack_p5_ms: float | None
+    slack_p95_ms: float | None
+    no_slack_share: float | None
+    movable_ms: float | None
+    required_gbps: float | None
+    achieved_gbps: float | None
+    capacity_gbps: float | None
+    priced_link: str | None
+    priced_bound: str | None
+    priced_how: str | None
+    bound: str
+    why: str
+    code: str | None
+    causes: tuple[Cause, ...]
+    group_size: int | None
+    count: float
+    transfer_ms: float | None
+    mean_transfer_ms: float | None
+    wait_ms: float | None
+    exposed_ms: float
+
+
+class Demand(Result):
+    """A stretch of constant demand."""
+
+    link: str | None
+    start_ms: float
+    end_ms: float
+    gbps: float
+    bytes: float
+
+
+class Burst(Result):
+    """A stretch in which anything is sent."""
+
+    link: str | None
+    start_ms: float
+    length_ms: float
+    bytes: float
+    mean_gbps: float
+    peak_gbps: float
+    exposed_ms: float
+    bound: str
+    collectives: tuple[str, ...]
+
+
+class Saturated(Result):
+    """A stretch in which a link is full."""
+
+    link: str | None
+    start_ms: float
+    length_ms: float
+    mean_gbps: float
+    limit_gbps: float
+    limit_is: str
+
+
+class StepCalls(Result):
+    """The remote calls of a step."""
+
+    step: int
+    calls: int
+    median_ms: float
+    p95_ms: float
+    max_ms: float
+    host_ms: float
+    slow_share: float
+
+
+class Calls(Result):
+    """The remote calls between a host and a peer."""
+
+    host: int
+    peer: str | None
+    calls: int
+    median_ms: float
+    p95_ms: float
+    max_ms: float
+    host_ms: float
+    slow_share: float
+    pattern: str
+
+
+class Network(Result, tag_field="schema", tag="counterpoint.network/1"):
+    """What a step asks of its links: `counterpoint network --json`."""
+
+    inputs: tuple[str, ...]
+    notes: tuple[str, ...]
+    basis: str
+    step: int | None
+    selected_devices: tuple[int, ...] | None
+    hosts: int
+    devices: int
+    device_kind: str
+    step_ms: float | None
+    window: str
+    window_ms: float | None
+    links_source: str
+    slack: tuple[Slack, ...]
+    collectives: tuple[Collective, ...]
+    demand: Annotated[tuple[Demand, ...], At("demand.pieces")]
+    bursts: Annotated[tuple[Burst, ...], At("demand.bursts")]
+    saturated: Annotated[tuple[Saturated, ...], At("demand.saturated")]
+    calls_pattern: str | None
+    calls_expected_at: str | None
+    calls: Annotated[tuple[Calls, ...], At("calls.links")]
+    calls_by_step: Annotated[tuple[StepCalls, ...], At("calls.by_step")]
+
+
+_FROM_COLLECTIVES = (
+    *("group_size", "count"),
+    *("transfer_ms", "mean_transfer_ms", "wait_ms", "exposed_ms"),
+)
+
+
+def network_json(analysis: NetworkAnalysis) -> str:
+    """The analysis as text, with each row on a line of its own."""
+    calls = analysis.calls
+    known = len(calls.rows) > 0
+    unknown = {} if known else {"calls": (), "calls_by_step": ()}
+    return json_text(
+        fill(
+            Network,
+            analysis,
+            step_ms=analysis.window_ms if analysis.window is Window.STEP else None,
+            collectives=analysis.network.with_columns(
+                analysis.collectives.select(*_FROM_COLLECTIVES).get_columns()
+            ),
+            calls_pattern=calls.pattern if known else None,
+            calls_expected_at=calls.rate_source if known else None,
+            **unknown,
+        )
+    )

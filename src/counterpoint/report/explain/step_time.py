@@ -1,0 +1,272 @@
+"""The step time of an Explanation, and what its other figures are of.
+
+Without step markers a profile's steps are a guess: runs of the program with most device time. Where
+the Run counted its steps itself, and they are clearly longer or shorter than that, its own step
+time is the step time, and the figures of the profile are of a run of that program, not of a step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from counterpoint.diagnose import Breakdown as StepBreakdown
+from counterpoint.diagnose import Explanation, Phases, Window
+from counterpoint.report import units
+from counterpoint.report.document import (
+    Breakdown,
+    Fact,
+    Facts,
+    Part,
+    Prose,
+    Section,
+    Slice,
+    Tone,
+    printable,
+)
+from counterpoint.runs import Run
+from counterpoint.runs.scores import Score, score_of_steps
+from counterpoint.timeline import EACH_RUN
+
+_NOTICEABLE: Final = 0.99  # a step is longer than its program's runs by more than this shows
+_DISAGREE: Final = 0.25  # of the shorter: noise and the profiler's overhead are mostly less
+_OTHERS: Final = 0.05  # of device time in other programs: above it, the guess may well be wrong
+_GUESSED: Final = "no markers: one run of "
+_MARK: Final = "mark steps with jax.profiler.StepTraceAnnotation"
+
+
+def step_section(explanation: Explanation, run: Run | None) -> Section:
+    """The step time, and how far it can be told from the profile."""
+    own = own_step(explanation, run)
+    if own is not None:
+        return Section("Step time", _counted(own), tuple(_beside_own(explanation)))
+    below: list[Prose] = []
+    timed = None if run is None else score_of_steps(run)
+    if timed is not None:
+        steps_of = f"the {timed.steps:,} steps that the profile does not cover"
+        if timed.disturbed:  # nearly all were profiled
+            which = "after the first" if timed.left_out < 2 else "in which nothing was compiled"
+            steps_of = f"the {timed.steps:,} steps {which}, profiled ones among them"
+        counted = units.milliseconds(timed.seconds * 1e3)
+        below.append(Prose(f"as the run itself counted: {counted}, median of {steps_of}"))
+    if explanation.steps.median_ms is None:
+        return Section(
+            "Step time",
+            f"{units.UNKNOWN}   {_no_step(explanation)}",
+            (*below, _how(explanation)),
+        )
+    share = others_share(explanation)
+    if _is_guess(explanation) and share > _OTHERS:
+        below.append(
+            Prose(
+                f"no step markers: one run of {_program(explanation)}, the program with most"
+                f" device time, is taken as one step; other programs take"
+                f" {units.percent(share, 0)} of device time. If a step is more than that, {_MARK}"
+            )
+        )
+    below += [Prose(printable(it)) for it in explanation.notes if EACH_RUN in it]
+    return Section("Step time", _in_profile(explanation), tuple(below))
+
+
+def step_line(explanation: Explanation, run: Run | None) -> str:
+    """The step time in one line, with how it is known."""
+    own = own_step(explanation, run)
+    if own is None:
+        step = step_section(explanation, None).summary.replace("   ", ", ")
+        several = [f"; {printable(it)}" for it in explanation.notes if EACH_RUN in it]
+        return f"{step}; {explanation.basis} by the profile{''.join(several)}"
+    if explanation.steps.median_ms is None:
+        seen = _no_step(explanation)
+    else:
+        seen = f"by the profile, {_takes(explanation)}"
+    return f"{_counted(own).replace('   ', ', ')}; {seen}"
+
+
+def own_step(explanation: Explanation, run: Run | None) -> Score | None:
+    """The Run's own count of its steps, where it tells the step time better than the profile."""
+    timed = None if run is None else score_of_steps(run)
+    if timed is None:
+        return None
+    seen_ms, own_ms = explanation.steps.median_ms, timed.seconds * 1e3
+    if seen_ms is None:
+        return timed if explanation.step is None else None
+    apart = abs(own_ms - seen_ms) > _DISAGREE * min(own_ms, seen_ms)
+    return timed if apart and _is_guess(explanation) else None
+
+
+def subject(explanation: Explanation, run: Run | None) -> str:
+    """What the figures of the profile are of, as a noun."""
+    if explanation.steps.window is not Window.STEP or own_step(explanation, run) is None:
+        return printable(explanation.subject)
+    return _guess(explanation)
+
+
+def others_share(explanation: Explanation) -> float:
+    """Of device time, that of programs other than the step's."""
+    programs = explanation.programs
+    others = sum(program.device_ms for program in programs if not program.is_step)
+    return others / max(sum(program.device_ms for program in programs), 1e-12)
+
+
+def _guess(explanation: Explanation) -> str:
+    """What the profile's guess takes as a step."""
+    which = "one run" if explanation.step is None else f"run {explanation.step}"
+    which += f" of {_program(explanation)}"
+    return f"the time from {which} to the next" if _waits(explanation) else which
+
+
+def _is_guess(explanation: Explanation) -> bool:
+    return _GUESSED in explanation.steps.how
+
+
+def _program(explanation: Explanation) -> str:
+    return printable(next((it.name for it in explanation.programs if it.is_step), "the program"))
+
+
+def _waits(explanation: Explanation) -> bool:
+    """The step's program runs for less than all of the step."""
+    steps = explanation.steps
+    if steps.execution_ms is None or steps.median_ms is None:
+        return False
+    return steps.execution_ms < _NOTICEABLE * steps.median_ms
+
+
+def _counted(own: Score) -> str:
+    median = units.milliseconds(own.seconds * 1e3)
+    return f"{median} median   {own.steps:,} steps as the run counted them"
+
+
+def _beside_own(explanation: Explanation) -> list[Prose]:
+    if explanation.steps.median_ms is None:
+        return [Prose(_no_step(explanation)), _how(explanation)]
+    why = "no step markers in the profile, so what follows is of that, not of a step"
+    return [Prose(f"{_takes(explanation)}: {why}; {_MARK}")]
+
+
+def _takes(explanation: Explanation) -> str:
+    """The same with the time it takes."""
+    verb = "is" if _waits(explanation) else "takes"
+    lasts = units.milliseconds(explanation.steps.median_ms)
+    return f"{_guess(explanation)} {verb} {lasts}"
+
+
+def _how(explanation: Explanation) -> Prose:
+    steps = explanation.steps
+    said = "; what is said of a step below is of that" if steps.window_ms is not None else ""
+    return Prose(f"{printable(steps.how)}{said}", Tone.QUIET)
+
+
+def _in_profile(explanation: Explanation) -> str:
+    """Median and spread of the profile's steps."""
+    steps = explanation.steps
+    figures = [steps.median_ms, steps.min_ms, steps.max_ms, steps.p10_ms, steps.p90_ms]
+    median, least, most, p10, p90 = units.column(figures)
+    words = [f"{median} ms"]
+    if steps.count > 1:
+        spread = [f"min {least}", f"max {most}"]
+        if steps.p10_ms is not None:
+            spread = [f"p10 {p10}", f"p90 {p90}"]
+        words = [f"{median} ms median", *spread]
+    words.append(f"{steps.count:,} {'step' if steps.count == 1 else 'steps'}")
+    if _waits(explanation):
+        words.append(f"its program runs for {units.milliseconds(steps.execution_ms)} of it")
+    return "   ".join(words)
+
+
+def _no_step(explanation: Explanation) -> str:
+    """What stands in for a step, by its own name and with its own time."""
+    steps, asked = explanation.steps, explanation.step
+    seen = "no whole step in this profile"
+    if asked is not None:
+        seen = f"step {asked} is not whole in this profile"
+    if steps.window_ms is None:
+        return seen
+    lasts = units.milliseconds(steps.window_ms)
+    if steps.window is Window.PROFILE:
+        return f"{seen}; all of it lasts {lasts}"
+    return f"{seen}; {_program(explanation)} runs for {lasts}"
+
+
+_LABELS: Final = {
+    Part.COMPUTE: "compute",
+    Part.HIDDEN: "with a hidden collective",
+    Part.COLLECTIVE: "exposed collective",
+    Part.COPY: "exposed copy",
+    Part.IDLE: "idle",
+}
+
+_LEAST_DECIMALS: Final = 2  # small parts of a long step are worth their digits
+
+
+def parts_section(
+    title: str, step: StepBreakdown, devices: Mapping[int, StepBreakdown], phases: Phases | None
+) -> Section:
+    """The step's parts in order, with the least and the most of any device, and its phases."""
+    parts, by_device = _parts(step), [_parts(one) for one in devices.values()]
+    parts = _occurring(parts)
+    whole = [part for part in parts if part is not Part.HIDDEN]
+    total = sum(parts[part] for part in whole)
+    shares = dict(zip(whole, units.percentages([parts[part] for part in whole]), strict=True))
+    if Part.HIDDEN in parts:
+        shares[Part.HIDDEN] = units.percent(parts[Part.HIDDEN] / total if total else None)
+    decimals = max(units.decimals_of(parts.values()), _LEAST_DECIMALS)
+    slices = tuple(
+        Slice(
+            part=part,
+            label=_LABELS[part],
+            ms=ms,
+            share=shares[part],
+            fraction=parts[part] / total if total else 0.0,
+            remark=_reach([one[part] for one in by_device], decimals),
+            within=Part.COMPUTE if part is Part.HIDDEN else None,
+        )
+        for part, ms in zip(parts, units.column(parts.values(), decimals), strict=True)
+    )
+    many = len(by_device) > 1
+    summary = "mean over devices (from the least to the most)" if many else ""
+    return Section(title, summary, (Breakdown(slices), Facts((_phases(phases),))))
+
+
+def _phases(phases: Phases | None) -> Fact:
+    """The busy time by phase; phases without any are left out."""
+    if phases is None:
+        return Fact("phases", f"{units.UNKNOWN} (no op tells the one it belongs to)")
+    parts = {
+        "forward": phases.forward_ms,
+        "backward": phases.backward_ms,
+        "remat": phases.remat_ms,
+        "optimizer": phases.optimizer_ms,
+        "other": phases.other_ms,
+    }
+    shown = zip(
+        parts, units.column(parts.values()), units.percentages([*parts.values()]), strict=True
+    )
+    words = [f"{name} {ms} ms {share}" for name, ms, share in shown if parts[name] > 0]
+    return Fact("phases", "   ".join(words) or "nothing ran")
+
+
+def _parts(step: StepBreakdown) -> dict[Part, float]:
+    return {
+        Part.COMPUTE: step.compute_ms,
+        Part.HIDDEN: step.collective_hidden_ms,
+        Part.COLLECTIVE: step.collective_exposed_ms,
+        Part.COPY: step.copy_exposed_ms,
+        Part.IDLE: step.idle_ms,
+    }
+
+
+def _occurring(parts: dict[Part, float]) -> dict[Part, float]:
+    """Without what no device did; of collectives, hidden and exposed tell of each other."""
+    absent = {part for part in (Part.COPY, Part.IDLE) if not parts[part]}
+    collectives = {Part.HIDDEN, Part.COLLECTIVE}
+    if not any(parts[part] for part in collectives):
+        absent |= collectives
+    return {part: ms for part, ms in parts.items() if part not in absent}
+
+
+def _reach(values: list[float], decimals: int) -> str:
+    """From the least to the most, where they differ."""
+    if not values:
+        return ""
+    least, most = units.column([min(values), max(values)], decimals)
+    return "" if least == most else f"({least} to {most})"

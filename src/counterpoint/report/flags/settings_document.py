@@ -1,0 +1,239 @@
+"""`flags render` and `flags effective` as Documents."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from counterpoint.flags import Changed, Channel, Settings
+from counterpoint.flags.inspection import Difference, Outcome, Used
+from counterpoint.flags.parse import IssueKind, ParsedSource, Place
+from counterpoint.report.document import (
+    Column,
+    Document,
+    Fact,
+    Facts,
+    Kind,
+    Section,
+    Table,
+    printable,
+)
+
+_LOST: Final = {
+    IssueKind.STRAY: "not a flag",
+    IssueKind.DASH: "not a flag",
+    IssueKind.SINGLE_DASH: "not a flag",
+    IssueKind.UNKNOWABLE: "known only when it runs",
+    IssueKind.NAMES_FILE: "names a file that is not read",
+    IssueKind.MISSING_FILE: "no such file",
+    IssueKind.TOO_LATE: "set too late",
+}
+_TITLES: Final = {
+    Channel.XLA_FLAGS: "XLA_FLAGS",
+    Channel.COMPILER_OPTIONS: "Compiler options",
+    Channel.ENVIRONMENT: "Environment",
+}
+
+
+def unread(written: ParsedSource) -> Iterator[str]:
+    """What is not in the settings that were read, one line each."""
+    for place, text, why in left_out(written):
+        yield printable(f"left out: {place}: {text} ({why})")
+    for part in written.not_read:
+        yield printable(f"not read: {written.where}: {part}")
+    for note in written.notes:
+        yield printable(f"note: {written.where}: {note}")
+
+
+def unwritten(settings: Settings, form: str) -> Iterator[str]:
+    """What the form has no place for but a comment."""
+    if not settings.options or form == "compiler_options":
+        return
+    yield (
+        f"note: compiler options ({len(settings.options)}) stand in comments: they are of one"
+        " compile, and XLA_FLAGS would hold for all; --as compiler_options writes them"
+    )
+
+
+def left_out(written: ParsedSource) -> Iterator[tuple[Place, str, str]]:
+    """Where, what, and why in a few words."""
+    for slip in written.slips:
+        if slip.kind in _LOST:
+            yield slip.place, slip.text, _LOST[slip.kind]
+        yield from ((one.place, one.text, "behind what stops XLA") for one in slip.lost)
+    yield from ((one.place, one.text, why) for one, why in written.refused)
+
+
+def difference_document(changes: Sequence[Changed], before: Sequence[str], after: str) -> Document:
+    """What changes, channel by channel."""
+    compared = f"{' + '.join(before)} -> {after}"
+    nothing = "" if changes else ": the same settings"
+    sections = [Section("Compared", printable(compared + nothing))]
+    for channel, title in _TITLES.items():
+        rows = tuple(_row(one) for one in changes if one.channel is channel)
+        if rows:
+            columns = (
+                Column("name", Kind.WORD),
+                Column("before", Kind.WORD),
+                Column("after", Kind.WORD),
+            )
+            sections.append(Section(title, f"{len(rows)}", (Table(columns=columns, rows=rows),)))
+    return Document(
+        sections=tuple(sections),
+        legend="- stands for a setting that is not given" if changes else "",
+        next=printable(f"counterpoint flags check {after}"),
+    )
+
+
+def _row(one: Changed) -> tuple[str, str, str]:
+    return one.name, _value(one.before), _value(one.after)
+
+
+def _value(value: str | None) -> str:
+    return "-" if value is None else printable(value) or '""'
+
+
+_ORDER: Final = (
+    Outcome.IGNORED,
+    Outcome.ALTERED,
+    Outcome.UNSEEN,
+    Outcome.APPLIED,
+    Outcome.DEFAULT,
+)
+_MODULES: Final = 3
+_DEFAULT: Final = "(default)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effective:
+    """What there is to report of one Run or dump. `asked` is None where that is not known."""
+
+    where: str
+    module: str
+    modules: tuple[str, ...]
+    jaxlib: str
+    asked: str | None
+    used: tuple[Used, ...]
+    differences: tuple[Difference, ...]
+
+    @property
+    def lost(self) -> tuple[Used, ...]:
+        """What was asked for and did not come about."""
+        lost = (Outcome.IGNORED, Outcome.ALTERED)
+        return tuple(one for one in self.used if one.outcome in lost)
+
+
+def effective_document(found: Effective) -> Document:
+    """The report."""
+    sections = [_head(found), *_asked(found), *_elsewhere(found), *_differences(found)]
+    return Document(sections=tuple(sections), legend="", next=printable(next_command(found)))
+
+
+def _head(found: Effective) -> Section:
+    others = len(found.modules) - 1
+    which = found.module + (f" (and {others} more: --module)" if others else "")
+    rows = [
+        Fact("module", printable(which)),
+        Fact("asked by", printable(found.asked or "? (name a source: --asked)")),
+        Fact("jaxlib", found.jaxlib),
+    ]
+    return Section("Flags", _counted(found), (Facts(tuple(rows)),))
+
+
+def _counted(found: Effective) -> str:
+    counts = Counter(one.outcome for one in found.used)
+    order = (*_ORDER, Outcome.ELSEWHERE)
+    words = [f"{counts[outcome]} {outcome}" for outcome in order if counts[outcome]]
+    return ", ".join(words) or "none beside the defaults"
+
+
+def _asked(found: Effective) -> list[Section]:
+    asked = [one for one in found.used if one.outcome is not Outcome.ELSEWHERE]
+    if not asked:
+        return []
+    rows = sorted(asked, key=lambda one: _ORDER.index(one.outcome))
+    columns = (
+        Column("flag", Kind.WORD),
+        Column("asked", Kind.WORD),
+        Column("used", Kind.WORD),
+        Column("outcome", Kind.WORD),
+        Column("why", Kind.WORD, 1),
+    )
+    cells = tuple(
+        (
+            one.name,
+            _flags_effective_document_value(one.asked),
+            _flags_effective_document_value(one.used),
+            str(one.outcome),
+            one.note,
+        )
+        for one in rows
+    )
+    return [Section("Asked", "", (Table(columns=columns, rows=_printable(cells)),))]
+
+
+def _elsewhere(found: Effective) -> list[Section]:
+    there = [one for one in found.used if one.outcome is Outcome.ELSEWHERE]
+    if not there:
+        return []
+    title, words = ("Set elsewhere", "not asked, and in effect")
+    if found.asked is None:
+        title, words = ("In effect", "whatever differs from the defaults")
+    columns = (Column("flag", Kind.WORD), Column("used", Kind.WORD), Column("by", Kind.WORD, 1))
+    cells = tuple((one.name, _flags_effective_document_value(one.used), one.note) for one in there)
+    return [Section(title, words, (Table(columns=columns, rows=_printable(cells)),))]
+
+
+def _differences(found: Effective) -> list[Section]:
+    if not found.differences:
+        return []
+    columns = (
+        Column("flag", Kind.WORD),
+        Column("used", Kind.WORD),
+        Column("in", Kind.NAME),
+    )
+    cells = tuple(
+        (
+            one.name,
+            _flags_effective_document_value(value) if value is not None else _DEFAULT,
+            modules,
+        )
+        for one in found.differences
+        for value, modules in _by_value(one.by_module)
+    )
+    words = f"flags that the {len(found.modules)} modules don't share"
+    table = Table(columns=columns, rows=_printable(cells))
+    return [Section("Between modules", words, (table,))]
+
+
+def _by_value(by_module: Mapping[str, str | None]) -> list[tuple[str | None, str]]:
+    values = dict.fromkeys(by_module.values())
+    found: list[tuple[str | None, str]] = []
+    for value in values:
+        names = [name for name, used in by_module.items() if used == value]
+        more = len(names) - _MODULES
+        shown = ", ".join(names[:_MODULES]) + (f" and {more} more" if more > 0 else "")
+        found.append((value, shown))
+    return found
+
+
+def _flags_effective_document_value(value: str | None) -> str:
+    if value is None:
+        return "?"
+    return value or "(empty)"
+
+
+def _printable(cells: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
+    return tuple(tuple(printable(cell) for cell in row) for row in cells)
+
+
+def next_command(found: Effective) -> str:
+    if found.lost:
+        return shlex.join(["counterpoint", "flags", "show", found.lost[0].name])
+    if found.asked is None:
+        shown = [found.used[0].name] if found.used else []
+        return shlex.join(["counterpoint", "flags", *(["show", *shown] if shown else ["list"])])
+    return shlex.join(["counterpoint", "flags", "check", found.asked])

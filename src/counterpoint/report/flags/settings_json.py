@@ -1,0 +1,405 @@
+"""What `flags` makes of settings, as JSON: check, fix, effective, render, thresholds, recommend.
+
+Nothing is cut. Nothing that is drawn on a terminal is loaded for the types alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import msgspec
+
+from counterpoint.report.catalogue.flags_json import Versions
+from counterpoint.report.json import At, Pairs, Result, Words, fill, json_text
+
+if TYPE_CHECKING:
+    from counterpoint.flags import Changed, Settings
+    from counterpoint.flags.advice import Recommendation
+    from counterpoint.flags.check import Examination, Fixed
+    from counterpoint.flags.combining import LayerRule, Thresholds
+    from counterpoint.flags.lint import Remark
+    from counterpoint.flags.parse import ParsedSource, Place
+    from counterpoint.report.flags.settings_document import Effective
+
+
+class AskedCompiler(Result):
+    """Whether the compiler itself was asked, and its version; else why not."""
+
+    asked: bool
+    jaxlib: str | None
+    note: str | None
+
+
+class Where(Result):
+    """A place in a source; no line where it has none."""
+
+    where: str
+    line: int | None
+
+
+class Mend(Result):
+    """What to write instead; `safe`: the program stays the same, or starts to run at all."""
+
+    instead: Pairs
+    safe: bool
+
+
+class RemarkMade(Result):
+    """What a rule says about a setting."""
+
+    code: str
+    severity: str
+    channel: str
+    name: str
+    text: str
+    place: Where
+    message: str
+    advice: str
+    mend: Mend | None
+
+
+class FlagsCheck(Result, tag_field="schema", tag="counterpoint.flags.check/1"):
+    """What is wrong with settings: `counterpoint flags check --json`."""
+
+    where: Annotated[str, At("written.where")]
+    form: Annotated[str, At("written.form")]
+    jaxlib: Versions
+    chip: str | None
+    compiler: AskedCompiler
+    programs: int
+    settings: int
+    notes: Annotated[tuple[str, ...], At("written.notes")]
+    unread: Annotated[tuple[str, ...], At("written.not_read")]
+    remarks: tuple[RemarkMade, ...]
+    counts: dict[str, int]
+
+
+def check_json(found: Examination) -> str:
+    """`flags check` as text."""
+    severities = [str(it.severity) for it in found.remarks]
+    counts = {it: severities.count(it) for it in ("error", "warning", "note")}
+    own = {"programs": len(found.written.programs), "counts": counts}
+    return json_text(fill(FlagsCheck, found, **_asked(found), **own))
+
+
+def _asked(found: Examination) -> dict[str, Any]:
+    answer = found.confirmation
+    return {
+        "jaxlib": found,
+        "compiler": {
+            "asked": answer is not None and answer.note is None,
+            "jaxlib": answer.version if answer else None,
+            "note": answer.note if answer else "not asked for",
+        },
+    }
+
+
+class Omitted(Result):
+    """What the result does not hold, since it is no setting or not known."""
+
+    text: str
+    why: str
+    place: str
+
+
+class FlagsFix(Result, tag_field="schema", tag="counterpoint.flags.fix/1"):
+    """Corrected settings: `counterpoint flags check --fix --json`."""
+
+    where: Annotated[str, At("written.where")]
+    form: Annotated[str, At("written.form")]
+    jaxlib: Versions
+    chip: str | None
+    compiler: AskedCompiler
+    fixed: str
+    mended: tuple[RemarkMade, ...]
+    omitted: tuple[Omitted, ...]
+    left: tuple[RemarkMade, ...]
+
+
+def fix_json(fixed: Fixed, found: Examination, text: str, undone: tuple[Remark, ...] = ()) -> str:
+    """`flags check --fix` as text: the corrected settings and what was done."""
+    own = {"fixed": text, "mended": fixed.made, "omitted": fixed.omitted}
+    left = (*undone, *found.remarks)
+    return json_text(fill(FlagsFix, found, **_asked(found), **own, left=left))
+
+
+class UsedFlag(Result):
+    """What became of a flag in a module."""
+
+    name: str
+    outcome: str
+    asked: str | None
+    used: str | None
+    note: str
+
+
+class DifferentFlag(Result):
+    """A flag that modules of one program were compiled with differently; null: its default."""
+
+    name: str
+    by_module: dict[str, str | None]
+
+
+class FlagsEffective(Result, tag_field="schema", tag="counterpoint.flags.inspection.effective/1"):
+    """The flags that a compiler used: `counterpoint flags effective --json`."""
+
+    source: Annotated[str, At("where")]
+    module: str
+    modules: tuple[str, ...]
+    jaxlib: str
+    asked_by: Annotated[str | None, At("asked")]
+    flags: tuple[UsedFlag, ...]
+    differences: tuple[DifferentFlag, ...]
+    next: str
+
+
+def effective_json(found: Effective, next: str) -> str:
+    """`flags effective` as text."""
+    flags = [fill(UsedFlag, it, outcome=it.outcome.name.lower()) for it in found.used]
+    return json_text(fill(FlagsEffective, found, flags=flags, next=next))
+
+
+class SourceRead(Result):
+    """A source of settings, and the form it was read as."""
+
+    where: str
+    form: str
+
+
+class ProcessLayout(Result):
+    """How processes are laid out; null: not given."""
+
+    hosts: int | None
+    processes_per_host: int | None
+    gpus_per_process: int | None
+    cpus_per_process: int | None
+
+
+class LeftOut(Result):
+    """What a source holds that is in no setting."""
+
+    where: str
+    line: int | None
+    text: str
+    why: str
+
+
+class PartUnread(Result):
+    """A part of a source that was not read."""
+
+    where: str
+    part: str
+
+
+class SourceNote(Result):
+    """A note on a source."""
+
+    where: str
+    note: str
+
+
+class FlagsRender(Result, tag_field="schema", tag="counterpoint.flags.render/1"):
+    """Settings in another form: `counterpoint flags render --json`."""
+
+    sources: tuple[SourceRead, ...]
+    xla_flags: Annotated[Pairs, At("xla")]
+    compiler_options: Annotated[dict[str, str], At("options")]
+    environment: Annotated[dict[str, str], At("variables")]
+    layout: ProcessLayout | None
+    form: str
+    text: str
+    left_out: tuple[LeftOut, ...]
+    unread: tuple[PartUnread, ...]
+    notes: tuple[SourceNote, ...]
+
+
+def render_json(
+    settings: Settings,
+    form: str,
+    text: str,
+    sources: Sequence[ParsedSource],
+    left_out: Sequence[tuple[Place, str, str]],
+) -> str:
+    """`flags render` as text: the settings, the form, and what was left out of which source."""
+    return json_text(
+        fill(
+            FlagsRender,
+            settings,
+            sources=sources,
+            form=form,
+            text=text,
+            left_out=[
+                LeftOut(where=at.where, line=at.line, text=text, why=why)
+                for at, text, why in left_out
+            ],
+            unread=[{"where": one.where, "part": it} for one in sources for it in one.not_read],
+            notes=[{"where": one.where, "note": note} for one in sources for note in one.notes],
+        )
+    )
+
+
+class SettingChange(Result):
+    """A setting that two sources give differently; null: not given."""
+
+    channel: str
+    name: str
+    before: str | None
+    after: str | None
+
+
+class FlagsRenderDiff(Result, tag_field="schema", tag="counterpoint.flags.render-diff/1"):
+    """What two settings differ in: `counterpoint flags render --diff --json`."""
+
+    before: tuple[str, ...]
+    after: str
+    changes: tuple[SettingChange, ...]
+
+
+def difference_json(changes: Sequence[Changed], before: Sequence[str], after: str) -> str:
+    """`flags render --diff` as text."""
+    own = {"before": before, "after": after, "changes": changes}
+    return json_text(fill(FlagsRenderDiff, None, **own))
+
+
+class Threshold(Result):
+    """The collectives that are left when XLA combines up to a threshold."""
+
+    threshold_bytes: Annotated[int, At("threshold")]
+    collectives: int
+    launches: int | None
+    largest_bytes: Annotated[int, At("largest")]
+    exact: bool
+
+
+class CombinerSite(Result):
+    """A computation with collectives to combine."""
+
+    computation: str
+    times: int | None
+    in_loop: bool
+    pipelined: bool
+    bytes: Annotated[tuple[int, ...], At("sizes")]
+
+
+class CombinedKind(Result):
+    """The collectives of one kind, by threshold."""
+
+    kind: str
+    flag: str
+    counted: str
+    observed: int
+    total_bytes: Annotated[int, At("total")]
+    default: Threshold
+    loop_threshold_bytes: Annotated[int | None, At("layer")]
+    choice_bytes: Annotated[int | None, At("choice")]
+    sites: tuple[CombinerSite, ...]
+    steps: tuple[Threshold, ...]
+    candidates: tuple[Threshold, ...]
+
+
+class LayerSizes(Result):
+    """Sizes by the rule of thumb of one layer at a time."""
+
+    params_per_layer: Annotated[int, At("params")]
+    dtype: str
+    layers: int | None
+    layer_bytes: int
+    reduce_scatter_shard_bytes: Annotated[int | None, At("shard_bytes")]
+    gradient_bytes: int | None
+
+
+class FlagsThresholds(Result, tag_field="schema", tag="counterpoint.flags.thresholds/1"):
+    """Thresholds worth a try: `counterpoint flags thresholds --json`."""
+
+    basis: Literal["predicted", "rule of thumb"]
+    program: str | None
+    module: str | None
+    unrolled: bool | None
+    kinds: tuple[CombinedKind, ...]
+    rule: LayerSizes | None
+    flags: tuple[str, ...]
+    all_reduce_candidates: tuple[str, ...]
+
+
+def thresholds_json(
+    found: Thresholds,
+    where: str,
+    counted: Mapping[str, str],
+    flags: Sequence[str],
+    candidates: Sequence[str],
+) -> str:
+    """`flags thresholds` of a program as text; `counted` says which bytes count, by kind."""
+    return json_text(
+        fill(
+            FlagsThresholds,
+            found,
+            basis="predicted",
+            program=where,
+            module=found.program,
+            kinds=[fill(CombinedKind, it, counted=counted[it.kind]) for it in found.kinds],
+            rule=None,
+            flags=flags,
+            all_reduce_candidates=candidates,
+        )
+    )
+
+
+def rule_json(rule: LayerRule, flags: Sequence[str], candidates: Sequence[str]) -> str:
+    """`flags thresholds` of the layer rule as text."""
+    own = {"flags": flags, "all_reduce_candidates": candidates}
+    return json_text(fill(FlagsThresholds, None, basis="rule of thumb", rule=rule, **own))
+
+
+class Recommended(Result):
+    """A setting with its reason."""
+
+    name: Annotated[str, At("line.name")]
+    value: Annotated[str, At("line.value")]
+    channel: Annotated[str, At("line.channel")]
+    reason: Annotated[str | None, At("line.reason")]
+    basis: Annotated[str, At("line.basis")]
+    known: Annotated[Words, At("line.known")]
+    recipes: tuple[str, ...]
+    source: str
+
+
+class NotRecommended(Result):
+    """A line of a recipe that was left out, and why."""
+
+    name: str
+    value: Words
+    recipe: str
+    why: str
+
+
+class Advice(Result):
+    """What settings can't do."""
+
+    about: str
+    text: str
+
+
+class FlagsRecommend(Result, tag_field="schema", tag="counterpoint.flags.recommend/1"):
+    """Settings for a situation: `counterpoint flags recommend --json`."""
+
+    workloads: Annotated[tuple[str, ...], At("situation.workloads")] = msgspec.field(name="for")
+    goal: Annotated[str, At("situation.goal")]
+    jaxlib: Annotated[str, At("situation.release.asked")]
+    catalogue: Annotated[str, At("situation.release.version")]
+    chip: Annotated[str | None, At("situation.chip")]
+    hosts: Annotated[int | None, At("situation.hosts")]
+    devices: Annotated[int | None, At("situation.devices")]
+    program: Annotated[str | None, At("situation.program.name")]
+    lines: tuple[Recommended, ...]
+    left_out: Annotated[tuple[NotRecommended, ...], At("dropped")]
+    advice: tuple[Advice, ...]
+    gpus_per_process: Annotated[int | None, At("layout.gpus_per_process")]
+    xla_flags: Annotated[dict[str, str], At("settings.flags")]
+    environment: Annotated[dict[str, str], At("settings.variables")]
+
+
+def recommendation_json(found: Recommendation) -> str:
+    """`flags recommend` as text."""
+    advice = [Advice(about=name, text=text) for name, text in found.advice]
+    return json_text(fill(FlagsRecommend, found, advice=advice))

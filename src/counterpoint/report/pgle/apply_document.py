@@ -1,0 +1,110 @@
+"""`pgle apply` as a Document: the verdict with the compiler's own lines, then what it moved."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from counterpoint.compile import Compiled
+from counterpoint.pgle.applying import Applied
+from counterpoint.pgle.lookups import Fit
+from counterpoint.report import units
+from counterpoint.report.document import (
+    Document,
+    Fact,
+    Facts,
+    Log,
+    Section,
+    Tone,
+    printable,
+)
+from counterpoint.report.pgle.feedback_document import movement_section
+
+_NAMES: Final = 5
+_NONE_USED: Final = "none of them was used"
+_STALE: Final = {Fit.STALE: "used, but STALE", Fit.FOREIGN: "used, but FOREIGN"}
+
+
+def pgle_apply_document(applied: Applied, top: int, next: str) -> Document:
+    """The report on one profile applied to one program."""
+    sections = (
+        _verdict(applied),
+        _compiled(applied),
+        _proof(applied),
+        _schedule(applied, top),
+        _memory(applied),
+    )
+    return Document(sections=sections, legend="", next=printable(next))
+
+
+def _verdict(applied: Applied) -> Section:
+    rows = [Fact("because", printable(applied.reason))]
+    rows += [Fact("WARNING", printable(text), Tone.WARNING) for text in applied.warnings]
+    return Section("Profile used", _headline(applied), (Facts(tuple(rows)),))
+
+
+def _headline(applied: Applied) -> str:
+    if not applied.used:
+        return "NO"
+    if applied.stale:
+        return (
+            f"{_STALE[applied.coverage.staleness.fit]}: its costs may belong to other instructions"
+        )
+    asked = applied.coverage.instructions
+    if asked.found == asked.whole:
+        return f"yes, each of the {asked.whole:,.0f} costs that XLA asks for"
+    part = f"{asked.found:,.0f} of the {asked.whole:,.0f} costs that XLA asks for"
+    said = f"{part} ({units.percent(asked.share)})"
+    return f"yes, but only {said}" if applied.partial else f"yes, {said}"
+
+
+def _schedule(applied: Applied, top: int) -> Section:
+    """What the costs moved; where none was used, they moved nothing."""
+    if applied.used:
+        return movement_section(applied.movement, top)
+    if not applied.changed:
+        return Section("Schedule", "the same with and without the profile")
+    return Section("Schedule", f"differs, but not by the profile's costs: {_NONE_USED}")
+
+
+def _compiled(applied: Applied) -> Section:
+    compiled = applied.compiled
+    flags = " ".join(f"{name}={value}" for name, value in applied.options.items())
+    rows = [
+        Fact("profile", printable(f"{applied.path} ({len(applied.profile.costs):,} costs)")),
+        Fact("program", printable(f"{compiled.program.name}, fingerprint {compiled.fingerprint}")),
+        Fact("target", printable(f"{applied.target}, jaxlib {compiled.versions.get('jaxlib')}")),
+        Fact("flags", printable(flags or "XLA's defaults")),
+    ]
+    rows += [Fact("note", printable(note), Tone.QUIET) for note in compiled.notes]
+    seconds = applied.without.seconds + compiled.seconds
+    return Section("Compiled", f"twice, in {seconds:,.1f} s, without a GPU", (Facts(tuple(rows)),))
+
+
+def _proof(applied: Applied) -> Section:
+    use = applied.module
+    rows: list[Fact] = []
+    if use is not None:
+        rows.append(Fact("costs", f"{applied.found:,} found, {applied.missing:,} missing"))
+        rows.append(Fact("estimator", "profile guided" if use.source else "XLA's own model"))
+        if use.fallback:
+            rows.append(Fact("for the rest", printable(use.fallback)))
+        names = ", ".join(use.missing_names[:_NAMES])
+        if names:
+            rows.append(Fact("missing", printable(names), Tone.QUIET))
+    log = Log(tuple(map(printable, applied.proof)))
+    said = "from the compiler's log" if log.lines else "the compiler's log does not mention it"
+    return Section("Proof", said, (Facts(tuple(rows)), log) if rows else (log,))
+
+
+def _memory(applied: Applied) -> Section:
+    before, after = _peak(applied.without), _peak(applied.compiled)
+    if before is None or after is None:
+        return Section("Memory", f"{units.UNKNOWN}   this jaxlib does not tell")
+    said = f"{units.size(after)} a device at its peak (predicted)"
+    if before != after:
+        said += f", {units.size(abs(after - before))} {'more' if after > before else 'less'}"
+    return Section("Memory", said)
+
+
+def _peak(compiled: Compiled) -> int | None:
+    return compiled.memory.peak

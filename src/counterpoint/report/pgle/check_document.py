@@ -1,0 +1,258 @@
+"""`pgle check` and `pgle diff` as Documents."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+from counterpoint.core import Unknown
+from counterpoint.pgle.checking import Answer, Coverage, Diff, Judgement, Part
+from counterpoint.pgle.lookups import Fit, Why
+from counterpoint.pgle.profiles import SEPARATOR, Cost
+from counterpoint.report import units
+from counterpoint.report.document import (
+    Column,
+    Document,
+    Fact,
+    Facts,
+    Kind,
+    Section,
+    Table,
+    Tone,
+    printable,
+)
+
+_NAMES: Final = 5
+_US_PER_MS: Final = 1e3
+
+
+def pgle_check_document(
+    coverage: Coverage,
+    judgement: Judgement,
+    profile: str,
+    program: str,
+    top: int,
+    next: str,
+    others: Sequence[str] = (),
+) -> Document:
+    """The report on one check, with `top` rows in each table; `others` are modules not judged."""
+    subject = _subject(coverage, profile, program, others)
+    sections = [_verdict(judgement), subject, _shares(coverage)]
+    if coverage.missing:
+        sections.append(_missing(coverage, top))
+    if coverage.extra:
+        sections.append(_extra(coverage, top))
+    if coverage.doubts:
+        sections.append(_doubts(coverage, top))
+    return Document(sections=tuple(sections), legend="", next=printable(next))
+
+
+def _verdict(judgement: Judgement) -> Section:
+    rows = [Fact("because", printable(reason), Tone.WARNING) for reason in judgement.reasons]
+    rows += [Fact("note", printable(remark), Tone.QUIET) for remark in judgement.remarks]
+    said = "yes, XLA can use it" if judgement.passed else "no"
+    return Section("Good enough", said, (Facts(tuple(rows)),) if rows else ())
+
+
+def _subject(coverage: Coverage, profile: str, program: str, others: Sequence[str]) -> Section:
+    """What was held against what; why a profile does not fit, the verdict has said."""
+    fit = coverage.staleness
+    said = f"{fit.fit}: {fit.reason}" if fit.fit is Fit.FITS else str(fit.fit)
+    rows = [
+        Fact("profile", printable(profile)),
+        Fact("program", printable(f"{coverage.module} ({program})")),
+        Fact("fingerprint", printable(coverage.fingerprint or "none")),
+        Fact("fit", printable(said)),
+    ]
+    if others:
+        text = f"the step has most FLOPs; beside it: {_names(others)}   (--module NAME)"
+        rows.append(Fact("note", printable(text), Tone.QUIET))
+    return Section("Checked", "", (Facts(tuple(rows)),))
+
+
+def _names(names: Sequence[str]) -> str:
+    more = len(names) - _NAMES
+    return ", ".join(names[:_NAMES]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _shares(coverage: Coverage) -> Section:
+    rows = [
+        Fact("instructions", _part(coverage.instructions)),
+        Fact("collectives", _part(coverage.collectives)),
+        Fact("time", _time(coverage)),
+    ]
+    sync = sum(it.lookup.sync for it in coverage.answers)
+    if sync:
+        text = (
+            f"{sync} run beside nothing as compiled; if a flag says so, XLA does not ask for them"
+        )
+        rows.append(Fact("", text, Tone.QUIET))
+    return Section("Covered", "", (Facts(tuple(rows)),))
+
+
+def _part(part: Part) -> str:
+    if not part.whole:
+        return "none in this program"
+    return f"{part.found:,.0f} of {part.whole:,.0f}, {units.percent(part.share)}"
+
+
+def _time(coverage: Coverage) -> str:
+    time = coverage.time
+    if isinstance(time, Unknown):
+        return f"{units.UNKNOWN}   {printable(time.reason)}"
+    found, whole = time.found / _US_PER_MS, time.whole / _US_PER_MS
+    return (
+        f"{units.milliseconds(found)} of {units.milliseconds(whole)} a run, "
+        f"{units.percent(time.share)}   ({printable(coverage.measured or '')})"
+    )
+
+
+def _missing(coverage: Coverage, top: int) -> Section:
+    gone = coverage.missing
+    by_kind = Counter(str(it.category) for it in gone).most_common()
+    kinds = ", ".join(f"{count:,} {kind}" for kind, count in by_kind)
+    shown = gone[:top]
+    columns = [Column("name XLA looks for", Kind.NAME), Column("category", Kind.WORD)]
+    cells = [
+        [printable(it.name) for it in shown],
+        [str(it.category) for it in shown],
+    ]
+    if any(it.measured_us is not None for it in shown):
+        columns.append(Column("ms a run", Kind.NUMBER))
+        cells.append(units.column(_milliseconds(it) for it in shown))
+    columns += [Column("what", Kind.NAME, rank=1), Column("source", Kind.PLACE)]
+    cells += [
+        [printable(it.what) for it in shown],
+        [printable(it.source or units.UNKNOWN) for it in shown],
+    ]
+    table = Table(columns=tuple(columns), rows=tuple(zip(*cells, strict=True)))
+    summary = f"{_of(len(shown), len(gone))}: {kinds}"
+    return Section("Missing", summary, (table,))
+
+
+def _milliseconds(answer: Answer) -> float | None:
+    return None if answer.measured_us is None else answer.measured_us / _US_PER_MS
+
+
+def _extra(coverage: Coverage, top: int) -> Section:
+    """Names in vain; of other modules only their number, where the profile has this one, too."""
+    extra = coverage.extra
+    counts = Counter(it.why for it in extra)
+    summary = ", ".join(f"{counts[why]:,} {why}" for why in Why if counts[why])
+    order = (Why.COLLECTIVE, Why.RENAMED, Why.ABSENT, Why.OTHER_MODULE, Why.NOT_ASKED)
+    known = coverage.staleness.fit is Fit.FITS
+    told = [it for it in extra if not (known and it.why is Why.OTHER_MODULE)]
+    shown = sorted(told, key=lambda it: order.index(it.why))[:top]
+    if not shown:
+        return Section("Unused", f"{len(extra):,}: {summary}")
+    table = Table(
+        columns=(
+            Column("name in the profile", Kind.NAME),
+            Column("us", Kind.NUMBER),
+            Column("why nothing looks it up", Kind.WORD),
+            Column("meant", Kind.NAME),
+        ),
+        rows=tuple(
+            (
+                printable(it.name),
+                f"{it.us:,.3f}",
+                str(it.why),
+                printable(it.meant or ""),
+            )
+            for it in shown
+        ),
+    )
+    return Section("Unused", f"{len(extra):,}: {summary}", (table,))
+
+
+def _doubts(coverage: Coverage, top: int) -> Section:
+    shown = coverage.doubts[:top]
+    table = Table(
+        columns=(
+            Column("name", Kind.NAME),
+            Column("us", Kind.NUMBER),
+            Column("why it can't be right", Kind.WORD),
+        ),
+        rows=tuple((printable(it.name), f"{it.us:,.3f}", it.why) for it in shown),
+    )
+    return Section("Doubtful costs", _of(len(shown), len(coverage.doubts)), (table,))
+
+
+def _of(shown: int, all_: int) -> str:
+    return f"{all_:,}" if shown == all_ else f"{shown:,} of {all_:,}"
+
+
+def diff_document(diff: Diff, a: str, b: str, top: int) -> Document:
+    """The report, with `top` rows in each table."""
+    sections = [_head(diff, a, b)]
+    if diff.equal < len(diff.changes):
+        sections.append(_changes(diff, top))
+    for title, only in (("Only in A", diff.only_a), ("Only in B", diff.only_b)):
+        if only:
+            sections.append(_only(title, only, top))
+    return Document(
+        sections=tuple(sections),
+        legend="",
+        next=printable(shlex.join(["counterpoint", "pgle", "show", b])),
+    )
+
+
+def _head(diff: Diff, a: str, b: str) -> Section:
+    before, after = units.column([diff.a_us / _US_PER_MS, diff.b_us / _US_PER_MS])
+    ratio = diff.b_us / diff.a_us if diff.a_us else None
+    rows = [
+        Fact("A", printable(a)),
+        Fact("B", printable(b)),
+        Fact("in both", f"{len(diff.changes):,}, {diff.equal:,} of them at the same cost"),
+        Fact("they cost", f"A {before} ms   B {after} ms   B/A {_ratio(ratio)}"),
+        Fact("only in one", f"A {len(diff.only_a):,}   B {len(diff.only_b):,}"),
+    ]
+    if diff.by_name:
+        rows.append(Fact("note", _by_name(diff), Tone.WARNING))
+    return Section("Compared", "", (Facts(tuple(rows)),))
+
+
+def _by_name(diff: Diff) -> str:
+    if diff.bare:
+        return f"names are bare in {diff.bare[0]}: instructions are compared by name alone"
+    return "fingerprints differ: instructions are compared by name, and may be others"
+
+
+def _changes(diff: Diff, top: int) -> Section:
+    changed = [it for it in diff.changes if it.difference_us]
+    shown = changed[:top]
+    cells = (
+        [_name(it.key) for it in shown],
+        [f"{it.a_us:,.3f}" for it in shown],
+        [f"{it.b_us:,.3f}" for it in shown],
+        [f"{it.difference_us:+,.3f}" for it in shown],
+        [_ratio(it.ratio) for it in shown],
+    )
+    columns = (
+        Column("instruction", Kind.NAME),
+        Column("A us", Kind.NUMBER),
+        Column("B us", Kind.NUMBER),
+        Column("B - A", Kind.NUMBER),
+        Column("B/A", Kind.NUMBER),
+    )
+    table = Table(columns=columns, rows=tuple(zip(*cells, strict=True)))
+    return Section("Largest changes", _of(len(shown), len(changed)), (table,))
+
+
+def _only(title: str, only: Sequence[Cost], top: int) -> Section:
+    shown = only[:top]
+    columns = (Column("instruction", Kind.NAME), Column("us", Kind.NUMBER))
+    rows = tuple((_name(it.key), f"{it.us:,.3f}") for it in shown)
+    return Section(title, _of(len(shown), len(only)), (Table(columns=columns, rows=rows),))
+
+
+def _name(key: str) -> str:
+    """The instruction, and the first digits of its module."""
+    fingerprint, separator, name = key.rpartition(SEPARATOR)
+    return printable(f"{name} of {fingerprint[:8]}" if separator else key)
+
+
+def _ratio(ratio: float | None) -> str:
+    return units.UNKNOWN if ratio is None else f"{ratio:.3f}"

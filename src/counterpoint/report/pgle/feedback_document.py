@@ -1,0 +1,237 @@
+"""`pgle manual` and `pgle nsys` as a Document: proof first, then what moved and what it gained."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable
+from statistics import median_low
+
+from counterpoint.core import Unknown
+from counterpoint.pgle.applying import Move, Movement, shown
+from counterpoint.pgle.checking import Coverage
+from counterpoint.pgle.proving import Complaint, ModuleUse
+from counterpoint.report import units
+from counterpoint.report.document import (
+    Column,
+    Document,
+    Fact,
+    Facts,
+    Kind,
+    Prose,
+    Section,
+    Table,
+    Tone,
+    printable,
+)
+from counterpoint.runs import Run
+from counterpoint.runs.scores import Score
+from counterpoint.workflow.feedback import Arm, Comparison, Feedback, Verdict
+
+_SOURCES = {
+    "annotation": "the program's step annotations",
+    "api": "StepProfiler",
+    "log": "lines that name a step",
+    "profile": "the profile",
+}
+
+
+def times_section(
+    rows: Iterable[tuple[str, Run, Score | Unknown]], comparison: Comparison | Unknown
+) -> Section:
+    """Step times of runs, and what may be said of their difference."""
+    cells = tuple((arm, printable(run.path.name), *_score(score)) for arm, run, score in rows)
+    columns = (
+        Column("", Kind.WORD),
+        Column("run", Kind.NAME),
+        Column("median step", Kind.NUMBER),
+        Column("steps", Kind.NUMBER),
+        Column("counted by", Kind.WORD),
+    )
+    blocks = (Table(columns=columns, rows=cells), Prose(_reach(comparison), Tone.QUIET))
+    return Section("Step times", _change(comparison), blocks)
+
+
+def times_line(
+    without: Iterable[Score | Unknown],
+    with_profile: Iterable[Score | Unknown],
+    comparison: Comparison | Unknown,
+) -> str:
+    """The step times without and with the profile in one line, the median of each one's runs."""
+    said = f"{_median(without)} without, {_median(with_profile)} with the profile"
+    return f"{said}: {_change(comparison)}"
+
+
+def _median(scores: Iterable[Score | Unknown]) -> str:
+    known = [it.seconds for it in scores if not isinstance(it, Unknown)]
+    return units.milliseconds(median_low(known) * 1e3) if known else units.UNKNOWN
+
+
+def _score(score: Score | Unknown) -> tuple[str, str, str]:
+    if isinstance(score, Unknown):
+        return units.UNKNOWN, units.UNKNOWN, printable(score.reason)
+    source = _SOURCES.get(score.source, score.source)
+    return units.milliseconds(score.seconds * 1e3), units.count(score.steps), source
+
+
+def _change(comparison: Comparison | Unknown) -> str:
+    if isinstance(comparison, Unknown):
+        return "not compared"
+    way = "shorter" if comparison.change < 0 else "longer"
+    if comparison.verdict is Verdict.OPEN:
+        return f"{abs(comparison.change):.1%} {way}, not decided"
+    return f"{comparison.verdict}: {abs(comparison.change):.1%} {way}"
+
+
+def _reach(comparison: Comparison | Unknown) -> str:
+    if isinstance(comparison, Unknown):
+        return printable(comparison.reason)
+    if isinstance(comparison.range, Unknown):
+        return f"measured; {comparison.range.reason}. More pairs: --repeats 3"
+    low, high = comparison.range.low, comparison.range.high
+    pairs = len(comparison.without_s)
+    return (
+        f"measured; 95 % range of the change, from {pairs} pairs of runs: {low:+.1%} to {high:+.1%}"
+    )
+
+
+def compiler_facts(use: ModuleUse | None, complaints: Iterable[Complaint]) -> Facts:
+    """What the compiler wrote of a module's profile, and what to do about its complaints."""
+    rows: list[Fact] = []
+    if use is not None:
+        rows.append(Fact("module", printable(use.module)))
+        if use.source:
+            rows.append(Fact("took costs from", printable(use.source)))
+        if use.found is not None:
+            rows.append(Fact("costs", f"{use.found:,} found, {use.missing or 0:,} missing"))
+        elif use.looked_up:
+            rows.append(Fact("costs", f"{len(use.looked_up):,} found, {len(use.missed):,} missing"))
+        if use.fallback:
+            rows.append(Fact("the others by", printable(use.fallback)))
+    for complaint in complaints:
+        rows.append(Fact("it says", printable(complaint.text), Tone.WARNING))
+        rows.append(Fact("next", printable(complaint.next), Tone.QUIET))
+    return Facts(tuple(rows))
+
+
+_US_PER_MS = 1e3
+
+
+def movement_section(movement: Movement | Unknown, top: int) -> Section:
+    """The collectives that moved, those first for which it matters most."""
+    if isinstance(movement, Unknown):
+        return Section("Schedule", "not compared", (Prose(printable(movement.reason), Tone.QUIET),))
+    moved = movement.moved
+    if not movement.reordered:
+        return Section("Schedule", "the same with and without the profile")
+    if not moved:
+        return Section("Schedule", "changed; no collective moved")
+    table = Table(columns=_COLUMNS, rows=tuple(map(_row, moved[:top])))
+    return Section("Schedule", _summary(movement), (table, Prose(_legend(movement), Tone.QUIET)))
+
+
+_COLUMNS = (
+    Column("collective", Kind.NAME),
+    Column("kind", Kind.WORD, 2),
+    Column("size", Kind.NUMBER, 2),
+    Column("starts", Kind.WORD),
+    Column("compute within, us", Kind.NUMBER),
+    Column("then", Kind.NUMBER),
+    Column("transfer, us", Kind.NUMBER),
+    Column("source", Kind.PLACE, 1),
+)
+
+
+def _summary(movement: Movement) -> str:
+    parts = [f"{len(movement.moved):,} of {len(movement.moves):,} collectives moved"]
+    if movement.newly_overlapped:
+        parts.append(f"{len(movement.newly_overlapped):,} newly overlapped")
+    if movement.no_longer_overlapped:
+        parts.append(f"{len(movement.no_longer_overlapped):,} no longer")
+    return ", ".join(parts)
+
+
+def _legend(movement: Movement) -> str:
+    hidden = (
+        f"{units.milliseconds(movement.hidden_before_us / _US_PER_MS)} before, "
+        f"{units.milliseconds(movement.hidden_after_us / _US_PER_MS)} after, "
+        f"of {units.milliseconds(movement.transfers_us / _US_PER_MS)} a run"
+    )
+    return f"by the profile's costs; transfers that can be hidden at most: {hidden} (predicted)"
+
+
+def _row(move: Move) -> tuple[str, ...]:
+    cost = move.after.cost_us
+    return (
+        printable(move.name),
+        move.kind,
+        units.size(move.bytes),
+        _shift(move.start_shift_us),
+        f"{move.before.within_us:,.1f}",
+        f"{move.after.within_us:,.1f}",
+        units.UNKNOWN if cost is None else f"{cost:,.1f}",
+        printable(move.source or ""),
+    )
+
+
+def _shift(us: float) -> str:
+    if shown(us) == 0:
+        return "as before"
+    return f"{abs(us):,.1f} us {'earlier' if us < 0 else 'later'}"
+
+
+def feedback_document(feedback: Feedback, top: int = 10) -> Document:
+    """The report on one workflow."""
+    rows = [*_arm("without", feedback.without), *_arm("with", feedback.with_profile)]
+    sections = (
+        _proof(feedback),
+        _profile(feedback),
+        movement_section(feedback.movement, top),
+        times_section(rows, feedback.comparison),
+    )
+    return Document(sections=sections, legend="", next=_next(feedback))
+
+
+def _proof(feedback: Feedback) -> Section:
+    proof = feedback.proof
+    tone = Tone.PLAIN if proof.used else Tone.WARNING
+    rows = Facts(tuple(Fact("because", printable(it), tone) for it in proof.reasons))
+    said = "used, as the compiler says" if proof.used else "NOT PROVED to be used"
+    return Section("The profile is", said, (rows, compiler_facts(proof.module, proof.complaints)))
+
+
+def _profile(feedback: Feedback) -> Section:
+    measured = feedback.measurement
+    rows = [
+        Fact("file", printable(str(measured.path))),
+        Fact("costs", units.count(len(measured.profile.costs))),
+        Fact("of its program", _covers(measured.coverage)),
+    ]
+    if feedback.proof.coverage is not None:
+        rows.append(Fact("of what ran", _covers(feedback.proof.coverage)))
+    rows += [Fact("note", printable(note), Tone.QUIET) for note in measured.notes]
+    return Section("Profile", "", (Facts(tuple(rows)),))
+
+
+def _covers(coverage: Coverage | Unknown) -> str:
+    if isinstance(coverage, Unknown):
+        return f"{units.UNKNOWN}   {printable(coverage.reason)}"
+    said = [
+        f"{units.percent(coverage.instructions.share)} of the instructions XLA asks for",
+        f"{units.percent(coverage.collectives.share)} of the collectives",
+    ]
+    if not isinstance(coverage.time, Unknown):
+        said.append(f"{units.percent(coverage.time.share)} of their device time")
+    return ", ".join(said)
+
+
+def _arm(name: str, arm: Arm) -> list[tuple[str, Run, Score | Unknown]]:
+    return [(name, run, score) for run, score in zip(arm.runs, arm.scores, strict=True)]
+
+
+def _next(feedback: Feedback) -> str:
+    if not feedback.used:
+        stderr = feedback.with_profile.runs[0].ranks[0].stderr
+        return f"less {shlex.quote(str(stderr))}"
+    setting = f"xla_gpu_pgle_profile_file_or_directory_path={feedback.measurement.path}"
+    command = feedback.with_profile.runs[0].command
+    return printable(shlex.join(["counterpoint", "run", "--set", setting, "--", *command]))

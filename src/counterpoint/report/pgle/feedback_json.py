@@ -1,0 +1,211 @@
+"""The loops of `pgle` as JSON: manual, nsys and auto, docs/reference/pgle-json.md.
+
+Every key is always there; where a part is not known its keys are null, and `why_not` says why.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import msgspec
+
+from counterpoint.core import Unknown
+from counterpoint.report.json import At, Pair, Result, Why, fill, json_text
+from counterpoint.report.pgle.pgle_json import Moved, moved
+from counterpoint.runs import Run
+from counterpoint.runs.scores import Score
+
+if TYPE_CHECKING:
+    from counterpoint.pgle.checking import Coverage
+    from counterpoint.workflow.auto_pgle import Auto
+    from counterpoint.workflow.feedback import Arm, Comparison, Feedback
+
+
+class StepMs(Result):
+    """The median step of a run."""
+
+    median: float
+    steps: int
+    source: str
+    basis: Literal["measured"]
+
+
+class TimedRun(Result):
+    """A run, and its step or why it has none."""
+
+    path: str
+    outcome: str
+    step_ms: StepMs | None
+    why_not: str | None
+
+
+def _run(run: Run | None, score: Score | Unknown | None) -> TimedRun | None:
+    if run is None:
+        return None
+    known = isinstance(score, Score)
+    return TimedRun(
+        path=str(run.path),
+        outcome=str(run.outcome.kind),
+        step_ms=fill(StepMs, score, median=score.seconds * 1e3) if known else None,
+        why_not=score.reason if isinstance(score, Unknown) else None,
+    )
+
+
+class Compared(Result):
+    """The step with the profile against that without: -0.03 is 3 % faster."""
+
+    change: float | None
+    why_not: str | None
+    range: Pair | None
+    why_no_range: Annotated[str | None, Why("range")]
+    verdict: str | None
+    pairs: int | None
+    basis: Literal["measured"]
+
+
+def _compared(found: Comparison | Unknown) -> Compared:
+    if isinstance(found, Unknown):
+        return fill(Compared, None, why_not=found.reason)
+    return fill(Compared, found, why_not=None, pairs=len(found.without_s))
+
+
+class Covered(Result):
+    """Shares of the program that the profile has a cost for."""
+
+    why_not: str | None
+    instructions: Annotated[float | None, At("instructions.share")]
+    collectives: Annotated[float | None, At("collectives.share")]
+    time: Annotated[float | None, At("time.share")]
+    fit: Annotated[str | None, At("staleness.fit")]
+
+
+def _covered(found: Coverage | Unknown | None) -> Covered | None:
+    if found is None:
+        return None
+    return fill(Covered, found, why_not=found.reason if isinstance(found, Unknown) else None)
+
+
+class Complaint(Result):
+    """What the compiler's log says against it, and what to do."""
+
+    text: str
+    next: str | None
+
+
+class Proof(Result):
+    """Whether the compiler used the profile, by its own log."""
+
+    used: bool
+    reasons: tuple[str, ...]
+    source: Annotated[str | None, At("module.source")]
+    found: Annotated[int | None, At("module.found")]
+    missing: Annotated[int | None, At("module.missing")]
+    fingerprint: Annotated[str | None, At("coverage.fingerprint")]
+    coverage: Covered | None
+    complaints: tuple[Complaint, ...]
+
+
+class MeasuredProfile(Result):
+    """The profile that was measured."""
+
+    path: str
+    costs: int
+    module: str | None
+    coverage: Covered | None
+    notes: tuple[str, ...]
+
+
+class PgleFeedback(Result, tag_field="schema", tag="counterpoint.pgle-feedback/1"):
+    """Profile, compile and compare: `counterpoint pgle manual --json` and `pgle nsys --json`."""
+
+    way: str
+    directory: str
+    used: bool
+    proof: Proof
+    profile: MeasuredProfile
+    movement: Moved
+    without: tuple[TimedRun, ...]
+    with_profile: tuple[TimedRun, ...] = msgspec.field(name="with")
+    comparison: Compared
+
+
+def feedback_json(feedback: Feedback) -> str:
+    """`pgle manual` and `pgle nsys` as text."""
+    measured, proof = feedback.measurement, feedback.proof
+    return json_text(
+        fill(
+            PgleFeedback,
+            feedback,
+            proof=fill(Proof, proof, coverage=_covered(proof.coverage)),
+            profile=fill(
+                MeasuredProfile,
+                measured,
+                costs=len(measured.profile.costs),
+                coverage=_covered(measured.coverage),
+            ),
+            movement=moved(feedback.movement),
+            without=_runs(feedback.without),
+            with_profile=_runs(feedback.with_profile),
+            comparison=_compared(feedback.comparison),
+        )
+    )
+
+
+def _runs(arm: Arm) -> list[TimedRun | None]:
+    return [_run(run, score) for run, score in zip(arm.runs, arm.scores, strict=True)]
+
+
+class ModuleUse(Result):
+    """A module for which the compiler read a profile."""
+
+    module: str
+    use: str
+    source: str
+    found: int | None
+    missing: int | None
+
+
+class AheadOfTime(Result):
+    """A function that was compiled ahead of time, which JAX never compiles again."""
+
+    name: str | None
+    where: str | None
+
+
+class Conflict(Result):
+    """Another profiler in the process."""
+
+    who: str
+    shown_by: str
+
+
+class PgleAuto(Result, tag_field="schema", tag="counterpoint.pgle-auto/1"):
+    """JAX's own loop: `counterpoint pgle auto --json`."""
+
+    directory: str
+    used: bool
+    reasons: tuple[str, ...]
+    modules: tuple[ModuleUse, ...]
+    complaints: Annotated[tuple[Complaint, ...], At("evidence.complaints")]
+    ahead_of_time: tuple[AheadOfTime, ...]
+    conflicts: tuple[Conflict, ...]
+    before: TimedRun | None
+    optimise: TimedRun | None
+    after: TimedRun | None
+    comparison: Compared
+
+
+def auto_json(auto: Auto) -> str:
+    """`pgle auto` as text."""
+    before, after = auto.scores or (None, None)
+    return json_text(
+        fill(
+            PgleAuto,
+            auto,
+            modules=[it for it in auto.evidence.modules if it.source],
+            before=_run(auto.before, before),
+            optimise=_run(auto.optimise, None),
+            after=_run(auto.after, after),
+            comparison=_compared(auto.comparison),
+        )
+    )

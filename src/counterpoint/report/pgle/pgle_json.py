@@ -1,0 +1,343 @@
+"""The commands of `pgle` on profiles as JSON: make, show, diff, check, apply. Nothing is cut."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import msgspec
+
+from counterpoint.core import Unknown
+from counterpoint.pgle.making import same_costs, settled
+from counterpoint.report.json import At, Pair, Result, Why, fill, json_text
+
+if TYPE_CHECKING:
+    from counterpoint.pgle.applying import Applied, Movement
+    from counterpoint.pgle.checking import Diff, Judgement, check
+    from counterpoint.pgle.profiles import Made, Profile
+
+
+class ModuleCosts(Result):
+    """A module that costs were made of; `covered` is the share of its device time with a cost."""
+
+    name: str
+    fingerprint: str | None
+    instructions: int
+    collectives: int
+    executions: int
+    devices: int
+    hosts: int
+    device_ms: float
+    covered_ms: float
+    covered: float | None
+
+
+class PgleMake(Result, tag_field="schema", tag="counterpoint.pgle-make/1"):
+    """What a profile was made of: `counterpoint pgle make --json`."""
+
+    profile: str
+    costs: int
+    origin: dict[str, str]
+    modules: tuple[ModuleCosts, ...]
+    notes: tuple[str, ...]
+    next: str
+
+
+def made_json(made: Made, out: str, next: str) -> str:
+    """`pgle make` as text."""
+    profile = made.profile
+    own = {"profile": out, "costs": len(profile.costs), "origin": profile.origin, "next": next}
+    return json_text(fill(PgleMake, made, **own))
+
+
+class ModuleSum(Result):
+    """Modules of the same costs, and the sum of these."""
+
+    fingerprints: tuple[str, ...]
+    us: float
+
+
+class CostOf(Result):
+    """A cost as the file has it."""
+
+    name: str
+    fingerprint: str | None
+    us: float
+
+
+class PgleProfile(Result, tag_field="schema", tag="counterpoint.pgle-profile/1"):
+    """What a file holds: `counterpoint pgle show --json`."""
+
+    profile: str
+    origin: dict[str, str]
+    fingerprints: tuple[str, ...]
+    bare: int
+    taken: int
+    total_us: float
+    modules: tuple[ModuleSum, ...]
+    costs: tuple[CostOf, ...]
+    duplicates: dict[str, tuple[float, ...]]
+    latencies: int
+
+
+def profile_json(profile: Profile, name: str) -> str:
+    """`pgle show` as text; `total_us` is of what XLA takes, each module once."""
+    taken = settled(profile)
+    same = same_costs(profile, taken)
+    sums: defaultdict[str | None, float] = defaultdict(float)
+    for cost in taken.values():
+        sums[cost.fingerprint] += cost.us
+    return json_text(
+        fill(
+            PgleProfile,
+            profile,
+            profile=name,
+            bare=sum(cost.fingerprint is None for cost in profile.costs),
+            taken=len(taken),
+            total_us=sum(sums[first] for first in same),
+            modules=[
+                {"fingerprints": [it for it in group if it is not None], "us": sums[first]}
+                for first, group in same.items()
+            ],
+            duplicates={key: tuple(it.us for it in of) for key, of in profile.duplicates.items()},
+            latencies=len(profile.latencies),
+        )
+    )
+
+
+class CostChange(Result):
+    """A cost that both profiles have."""
+
+    key: str
+    a_us: float
+    b_us: float
+    difference_us: float
+    ratio: float | None
+
+
+class KeyCost(Result):
+    """A cost that one profile has."""
+
+    key: str
+    us: float
+
+
+class PgleDiff(Result, tag_field="schema", tag="counterpoint.pgle-diff/1"):
+    """Two profiles side by side: `counterpoint pgle diff --json`."""
+
+    a: str
+    b: str
+    by_name: bool
+    a_us: float
+    b_us: float
+    equal: int
+    changes: tuple[CostChange, ...]
+    only_a: tuple[KeyCost, ...]
+    only_b: tuple[KeyCost, ...]
+
+
+def diff_json(diff: Diff, a: str, b: str) -> str:
+    """`pgle diff` as text."""
+    return json_text(fill(PgleDiff, diff, a=a, b=b))
+
+
+class Part(Result):
+    """Found, of the whole: instructions, or microseconds of device time."""
+
+    found: float
+    whole: float
+    share: float
+
+
+class Answer(Result):
+    """What the profile says to one lookup."""
+
+    name: str
+    us: float | None
+    category: str
+    collective: Annotated[bool, At("lookup.collective")]
+    sync: Annotated[bool, At("lookup.sync")]
+    executions: int | None
+    measured_us: float | None
+    what: str
+    source: str | None
+
+
+class Unused(Result):
+    """A cost that XLA does not look up."""
+
+    name: str
+    us: float
+    why: str
+    meant: str | None
+
+
+class Doubt(Result):
+    """A cost that can't be right."""
+
+    name: str
+    us: float
+    why: str
+
+
+class PgleCheck(Result, tag_field="schema", tag="counterpoint.pgle-check/1"):
+    """How much of a program a profile covers: `counterpoint pgle check --json`."""
+
+    profile: str
+    program: str
+    module: str
+    other_modules: tuple[str, ...]
+    fingerprint: str | None
+    passed: bool
+    reasons: tuple[str, ...]
+    remarks: tuple[str, ...]
+    fit: Annotated[str, At("staleness.fit")]
+    fit_reason: Annotated[str, At("staleness.reason")]
+    differences: Annotated[tuple[str, ...], At("staleness.differences")]
+    instructions: Part
+    collectives: Part
+    time_us: Annotated[Part | None, At("time")]
+    time_unknown: Annotated[str | None, Why("time")]
+    measured: str | None
+    answers: tuple[Answer, ...]
+    unused: tuple[Unused, ...]
+    duplicates: tuple[str, ...]
+    doubts: tuple[Doubt, ...]
+    latencies_left_out: Annotated[int, At("latencies")]
+    next: str
+
+
+def pgle_check_json(
+    coverage: check.Coverage,
+    judgement: Judgement,
+    profile: str,
+    program: str,
+    next: str,
+    others: Sequence[str] = (),
+) -> str:
+    """`pgle check` as text."""
+    unused = [fill(Unused, it, why=it.why.name.lower().replace("_", "-")) for it in coverage.extra]
+    return json_text(
+        fill(
+            PgleCheck,
+            coverage,
+            profile=profile,
+            program=program,
+            other_modules=others,
+            passed=judgement.passed,
+            reasons=judgement.reasons,
+            remarks=judgement.remarks,
+            unused=unused,
+            next=next,
+        )
+    )
+
+
+class HiddenAtMost(Result):
+    """Transfers that can be hidden, of all."""
+
+    before: Annotated[float, At("hidden_before_us")]
+    after: Annotated[float, At("hidden_after_us")]
+    all: Annotated[float, At("transfers_us")] = msgspec.field(name="of")
+
+
+class Move(Result):
+    """A collective in both schedules."""
+
+    name: str
+    name_before: str
+    kind: str
+    bytes: int
+    source: str | None
+    executions: int | None
+    start_shift_us: float
+    within_us: Annotated[Pair, At("before.within_us", "after.within_us")]
+    hidden_us: Annotated[Pair, At("before.hidden_us", "after.hidden_us")]
+    transfer_us: Annotated[float | None, At("after.cost_us")]
+
+
+class Moved(Result):
+    """What the profile moved in the schedule."""
+
+    why_not: str | None
+    reordered: bool | None
+    basis: Literal["predicted"]
+    hidden_at_most_us: HiddenAtMost | None
+    newly_overlapped: tuple[str, ...]
+    no_longer_overlapped: tuple[str, ...]
+    gone: tuple[str, ...]
+    new: tuple[str, ...]
+    moves: tuple[Move, ...]
+
+
+def moved(found: Movement | Unknown) -> Moved:
+    """The movement as data."""
+    if isinstance(found, Unknown):
+        return fill(Moved, None, why_not=found.reason)
+    return fill(
+        Moved,
+        found,
+        why_not=None,
+        hidden_at_most_us=found,
+        newly_overlapped=[it.name for it in found.newly_overlapped],
+        no_longer_overlapped=[it.name for it in found.no_longer_overlapped],
+    )
+
+
+class Memory(Result):
+    """The compiler's plan, in bytes of one device."""
+
+    peak: int | None
+    temp: int | None
+    argument: int | None
+    output: int | None
+
+
+class BothMemories(Result):
+    """Memory without and with the profile."""
+
+    without: Annotated[Memory, At("without.memory")]
+    within: Annotated[Memory, At("compiled.memory")] = msgspec.field(name="with")
+
+
+class BothSeconds(Result):
+    """How long the compiler took."""
+
+    without: Annotated[float, At("without.seconds")]
+    within: Annotated[float, At("compiled.seconds")] = msgspec.field(name="with")
+
+
+class PgleApply(Result, tag_field="schema", tag="counterpoint.pgle-apply/1"):
+    """Whether the compiler used a profile, and what it moved: `counterpoint pgle apply --json`."""
+
+    profile: Annotated[str, At("path")]
+    used: bool
+    stale: bool
+    own_fingerprint: Annotated[str | None, At("own.fingerprint")]
+    reason: str
+    warnings: tuple[str, ...]
+    fit: Annotated[str, At("coverage.staleness.fit")]
+    program: Annotated[str, At("compiled.program.name")]
+    fingerprint: Annotated[str | None, At("compiled.fingerprint")]
+    target: str
+    flags: Annotated[dict[str, str], At("options")]
+    versions: Annotated[dict[str, str], At("compiled.versions")]
+    notes: Annotated[tuple[str, ...], At("compiled.notes")]
+    proof: tuple[str, ...]
+    found: int
+    missing: int
+    missing_names: Annotated[tuple[str, ...], At("module.missing_names")]
+    fallback: Annotated[str | None, At("module.fallback")]
+    changed: bool
+    movement: Moved
+    memory: BothMemories
+    compile_s: BothSeconds
+    next: str
+
+
+def pgle_apply_json(applied: Applied, next: str) -> str:
+    """`pgle apply` as text."""
+    movement = applied.movement if applied.used else Unknown("none of them was used")
+    own = {"movement": moved(movement), "memory": applied, "compile_s": applied, "next": next}
+    return json_text(fill(PgleApply, applied, **own))

@@ -1,0 +1,233 @@
+"""A PGLE profile as a Document: what `pgle make` made, and what `pgle show` finds in a file."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, TypeAlias
+
+from counterpoint.pgle.making import same_costs, settled
+from counterpoint.pgle.profiles import Cost, Made, ModuleCosts, Profile
+from counterpoint.report import units
+from counterpoint.report.document import (
+    Column,
+    Document,
+    Fact,
+    Facts,
+    Kind,
+    Section,
+    Table,
+    Tone,
+    printable,
+)
+
+_BARE: Final = "any (bare names)"
+_NOTES: Final = 8
+_MODULES: Final = 10
+_SHORT: Final = 12
+_US_PER_MS: Final = 1e3
+_LISTED: Final = 3
+
+_Same: TypeAlias = Mapping[str | None, tuple[str | None, ...]]
+
+
+def made_document(made: Made, out: str, next: str) -> Document:
+    """What a profile was made of, module by module."""
+    rows = [
+        Fact("wrote", printable(out)),
+        Fact("costs", f"{len(made.profile.costs):,}"),
+        Fact("statistic", made.profile.origin.get("statistic", units.UNKNOWN)),
+    ]
+    rows += [Fact("note", printable(note), Tone.QUIET) for note in made.notes[:_NOTES]]
+    more = len(made.notes) - _NOTES
+    if more > 0:
+        rows.append(Fact("", f"and {more} more: --json", Tone.QUIET))
+    sections = (Section("Profile", "", (Facts(tuple(rows)),)), _made_modules(made.modules))
+    return Document(sections=sections, legend="", next=printable(next))
+
+
+def _made_modules(modules: Sequence[ModuleCosts]) -> Section:
+    shown = modules[:_MODULES]
+    cells = (
+        [printable(it.name) for it in shown],
+        [it.fingerprint or _BARE for it in shown],
+        [f"{it.instructions:,}" for it in shown],
+        [f"{it.collectives:,}" for it in shown],
+        [f"{it.executions:,} x {it.devices:,}" for it in shown],
+        units.column(it.device_ms for it in shown),
+        [units.percent(it.covered) for it in shown],
+    )
+    columns = (
+        Column("module", Kind.NAME),
+        Column("fingerprint", Kind.NAME, rank=2),
+        Column("instructions", Kind.NUMBER),
+        Column("collectives", Kind.NUMBER, rank=1),
+        Column("runs x devices", Kind.NUMBER),
+        Column("device ms", Kind.NUMBER),
+        Column("with cost", Kind.NUMBER),
+    )
+    return Section(
+        "Modules", _of(len(shown), len(modules)), (Table(columns=columns, rows=_rows(cells)),)
+    )
+
+
+def profile_document(profile: Profile, name: str, top: int) -> Document:
+    """What a file holds, and what XLA takes of it: of duplicates the last.
+
+    Costs that stand under several fingerprints of one module count once.
+    """
+    taken = settled(profile)
+    same = same_costs(profile, taken)
+    once = [cost for cost in taken.values() if cost.fingerprint in same]
+    sections = [
+        _head(profile, name, once, same, dropped=len(profile.costs) - len(taken)),
+        _modules(profile, taken, top),
+        _largest(once, same, top),
+    ]
+    duplicates = [it for it in profile.duplicates.values() if it[0].fingerprint in same]
+    if duplicates:
+        sections.append(_duplicates(duplicates, taken, same, top))
+    zero = [cost for cost in once if not cost.us]
+    if zero:
+        names = ", ".join(printable(cost.name) for cost in zero[:top])
+        sections.append(Section("Without cost", f"{_of(min(top, len(zero)), len(zero))}: {names}"))
+    follow = ["counterpoint", "pgle", "manual", "--profile", name, "--", "python", "train.py"]
+    return Document(sections=tuple(sections), legend="", next=printable(shlex.join(follow)))
+
+
+def _head(
+    profile: Profile, name: str, once: Sequence[Cost], same: _Same, *, dropped: int
+) -> Section:
+    held = f"{len(profile.costs):,}"
+    if dropped:
+        held += f", of which XLA drops {dropped:,} (of duplicates the last counts)"
+    rows = [
+        Fact("read", printable(name)),
+        Fact("costs", f"{held}; {units.milliseconds(_ms(once))} in all"),
+    ]
+    rows += [
+        Fact("note", f"{_together(group[1:])}: the same costs as {_digits(first)}, counted once")
+        for first, group in same.items()
+        if len(group) > 1
+    ]
+    if profile.latencies:
+        text = f"{len(profile.latencies):,}; XLA:GPU leaves them out"
+        rows.append(Fact("latencies", text, Tone.WARNING))
+    about = [(key, it) for key, it in profile.origin.items() if not key.startswith("module")]
+    rows += [Fact(printable(key), printable(text), Tone.QUIET) for key, text in about]
+    return Section("Profile", "", (Facts(tuple(rows)),))
+
+
+def _together(fingerprints: Sequence[str | None]) -> str:
+    listed = ", ".join(map(_digits, fingerprints[:_LISTED]))
+    more = len(fingerprints) - _LISTED
+    return f"{listed} and {more:,} more" if more > 0 else listed
+
+
+def _digits(fingerprint: str | None) -> str:
+    return printable((fingerprint or "any")[:_SHORT])
+
+
+def _of_group(fingerprint: str | None, same: _Same) -> str:
+    """Digits of a module, and how many other fingerprints it has."""
+    others = len(same[fingerprint]) - 1
+    return f"{_digits(fingerprint)} +{others}" if others else _digits(fingerprint)
+
+
+def _modules(profile: Profile, taken: Mapping[str, Cost], top: int) -> Section:
+    """By fingerprint; what is known of a module, its origin tells."""
+    by_module: dict[str | None, list[Cost]] = {}
+    for cost in taken.values():
+        by_module.setdefault(cost.fingerprint, []).append(cost)
+    shown = sorted(by_module.items(), key=lambda it: -_ms(it[1]))[:top]
+    cells = (
+        [printable(fingerprint or _BARE) for fingerprint, _ in shown],
+        [f"{len(costs):,}" for _, costs in shown],
+        units.column(_ms(costs) for _, costs in shown),
+        [printable(profile.origin.get(f"module {it}", "")) for it, _ in shown],
+    )
+    columns = (
+        Column("module", Kind.NAME),
+        Column("costs", Kind.NUMBER),
+        Column("ms in all", Kind.NUMBER),
+        Column("made of", Kind.NAME, rank=1),
+    )
+    table = Table(columns=columns, rows=_rows(cells))
+    return Section("Modules", _of(len(shown), len(by_module)), (table,))
+
+
+def _largest(once: Sequence[Cost], same: _Same, top: int) -> Section:
+    """Shares are of the sum of a cost's own module: runs of other modules are other steps."""
+    shown = sorted(once, key=lambda it: (-it.us, it.key))[:top]
+    whole = _sums(once)
+    cells = (
+        [printable(it.name) for it in shown],
+        [_of_group(it.fingerprint, same) for it in shown],
+        [f"{it.us:,.3f}" for it in shown],
+        [units.percent(it.us / of if (of := whole[it.fingerprint]) else None) for it in shown],
+    )
+    columns = (
+        Column("instruction", Kind.NAME),
+        Column("module", Kind.WORD),
+        Column("us", Kind.NUMBER),
+        Column("of module", Kind.NUMBER),
+    )
+    summary = _of(len(shown), len(once))
+    return Section("Largest costs", summary, (Table(columns=columns, rows=_rows(cells)),))
+
+
+def _sums(costs: Iterable[Cost]) -> dict[str | None, float]:
+    """Microseconds by fingerprint."""
+    found: dict[str | None, float] = {}
+    for cost in costs:
+        found[cost.fingerprint] = found.get(cost.fingerprint, 0.0) + cost.us
+    return found
+
+
+def _duplicates(
+    found: Sequence[tuple[Cost, ...]], taken: Mapping[str, Cost], same: _Same, top: int
+) -> Section:
+    shown = found[:top]
+    cells = (
+        [printable(it[0].name) for it in shown],
+        [_of_group(it[0].fingerprint, same) for it in shown],
+        [_range(it) for it in shown],
+        units.column((_taken_us(taken, it[0]) for it in shown), 3),
+    )
+    columns = (
+        Column("instruction", Kind.NAME),
+        Column("module", Kind.WORD),
+        Column("us", Kind.WORD),
+        Column("XLA takes", Kind.NUMBER),
+    )
+    table = Table(columns=columns, rows=_rows(cells))
+    summary = f"{_of(len(shown), len(found))} {_stand(len(found))} more than once"
+    return Section("Duplicates", summary, (table,))
+
+
+def _taken_us(taken: Mapping[str, Cost], cost: Cost) -> float | None:
+    found = taken.get(cost.key)
+    return None if found is None else found.us
+
+
+def _range(same: Sequence[Cost]) -> str:
+    costs = [it.us for it in same]
+    if len(costs) == 2:
+        return " and ".join(f"{us:,.3f}" for us in costs)
+    return f"{min(costs):,.3f} to {max(costs):,.3f} ({len(costs):,} costs)"
+
+
+def _stand(names: int) -> str:
+    return "name stands" if names == 1 else "names stand"
+
+
+def _ms(costs: Iterable[Cost]) -> float:
+    return sum(cost.us for cost in costs) / _US_PER_MS
+
+
+def _rows(cells: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
+    return tuple(zip(*cells, strict=True))
+
+
+def _of(shown: int, all_: int) -> str:
+    return f"{all_:,}" if shown == all_ else f"{shown:,} of {all_:,}"

@@ -1,0 +1,187 @@
+"""`predict` as a Document: the step and its range, what it rests on, where it goes.
+
+Everything here is predicted but the column of `--against`; ranges stand beside every figure that
+has one. Parts and losses are those that `explain` tells of the simulated Timeline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from counterpoint.core import Range
+from counterpoint.cost import Source
+from counterpoint.report import units
+from counterpoint.report.document import Document, Fact, Facts, Section, Tone, printable
+from counterpoint.report.explain.explain_document import (
+    answer_sections,
+    detail_sections,
+    note_facts,
+)
+from counterpoint.report.predict.predict_tables import (
+    against_section,
+    candidates_section,
+    gain_section,
+    unpriced_section,
+    what_if_section,
+)
+from counterpoint.workflow.forecast import MemoryFit
+from counterpoint.workflow.prediction import Forecast, Prediction
+
+_FAMILIES: Final = 3
+_SMALL: Final = 0.001  # of the step
+_LEGEND: Final = "every figure is predicted; in brackets, the range it is expected in"
+_SOURCES: Final = {
+    Source.MEASURED: "measured",
+    Source.USER_TABLE: "your tables",
+    Source.TABLE: "shipped tables",
+    Source.ANALYTIC: "formulas",
+    Source.BOUND: "bounds only",
+}
+
+
+def predict_document(
+    prediction: Prediction, top: int, next: str, *, explained: bool = False
+) -> Document:
+    """The report on a Prediction, with `top` rows in each table.
+
+    `explained` adds what `explain` tells of the simulated step: every finding, and all tables.
+    """
+    explanation = prediction.explanation
+    sections = [_step(prediction)]
+    sections += candidates_section(prediction)
+    sections += answer_sections(explanation, "" if explained else "details: --explain")
+    sections += detail_sections(explanation, top) if explained else []
+    sections += what_if_section(prediction)
+    sections += gain_section(prediction)
+    sections += against_section(prediction, top)
+    sections += unpriced_section(prediction, top)
+    if rows := note_facts(prediction.notes):
+        sections.append(Section("Notes", "", (Facts(tuple(rows)),)))
+    return Document(sections=tuple(sections), legend=_LEGEND, next=printable(next))
+
+
+def range_text(middle_s: float, reach: Range) -> str:
+    """`812.3 ms (780.1 to 850.2)`."""
+    middle, low, high = units.column([it * 1e3 for it in (middle_s, reach.low, reach.high)])
+    return f"{middle} ms ({low} to {high})"
+
+
+def _step(prediction: Prediction) -> Section:
+    base = prediction.base
+    simulation = base.simulation
+    rows = [Fact("WARNING", printable(text), Tone.WARNING) for text in prediction.warnings]
+    rows += _memory(base.memory)
+    rows += [
+        Fact("program", printable(f"{prediction.workload}, from {prediction.origin}")),
+        Fact("compiled", printable(_compiled(base))),
+        Fact("settings", printable(_settings(base))),
+        Fact("rests on", _rests_on(prediction)),
+        Fact("range", _reach(base)),
+        Fact(
+            "communicates",
+            f"{units.milliseconds(simulation.communicating_s * 1e3)}, of it exposed"
+            f" {_exposed(prediction)}; the step without any:"
+            f" {units.milliseconds(simulation.critical_path_s * 1e3)}",
+        ),
+        Fact("tokens/s", f"{units.UNKNOWN} (a program does not tell what a token is)", Tone.QUIET),
+    ]
+    rows += _scatter(base)
+    rows += [
+        Fact(
+            "LOOP",
+            printable(
+                f"{it.instruction}: nobody knows how often it turns; one turn is counted,"
+                f" {units.milliseconds(it.each_s * 1e3)}{f', {it.source}' if it.source else ''}"
+            ),
+            Tone.WARNING,
+        )
+        for it in simulation.uncounted
+    ]
+    summary = f"{range_text(base.step_s, base.range_s)} on {prediction.target}, not measured"
+    return Section("Predicted step", printable(summary), (Facts(tuple(rows)),))
+
+
+def _exposed(prediction: Prediction) -> str:
+    parts = prediction.explanation.breakdown
+    return units.milliseconds(parts.collective_exposed_ms if parts else None)
+
+
+def _memory(memory: MemoryFit) -> Iterator[Fact]:
+    there = (
+        f"JAX's allocator has {units.size(memory.available_bytes)}"
+        f" ({units.percent(memory.fraction, 0)} of {units.size(memory.memory_bytes)},"
+        f" {memory.fraction_source})"
+    )
+    if memory.fits is None:
+        yield Fact("memory", f"{units.UNKNOWN} at the peak; {there}")
+    elif memory.fits:
+        yield Fact("memory", f"{units.size(memory.peak_bytes)} at the peak; {there}: it fits")
+    else:
+        yield Fact(
+            "OUT OF MEMORY",
+            f"{units.size(memory.peak_bytes)} at the peak, and {there}: it does not fit",
+            Tone.WARNING,
+        )
+
+
+def _compiled(base: Forecast) -> str:
+    if base.compiled is None:
+        return "elsewhere: the schedule is taken as it is"
+    jaxlib = base.compiled.versions.get("jaxlib", units.UNKNOWN)
+    took = f"{base.compiled.seconds:,.1f} s"
+    if base.compiled.from_cache:
+        return f"by jaxlib {jaxlib} earlier ({took} then), from the cache, without a GPU"
+    return f"by jaxlib {jaxlib} in {took}, without a GPU"
+
+
+def _settings(base: Forecast) -> str:
+    settings = base.settings
+    words = [f"{name}={value}" for name, value in settings.flags.items()]
+    words += [f"{name}={value}" for name, value in (*settings.options, *settings.env)]
+    return " ".join(words) or (
+        "XLA's defaults" if base.compiled else "not told: a schedule does not say what made it"
+    )
+
+
+def _rests_on(prediction: Prediction) -> str:
+    known = [
+        f"{_SOURCES[source]} {units.percent(share)}"
+        for source, share in prediction.basis.items()
+        if share > 0 and source in _SOURCES
+    ]
+    return ", ".join(known) + " of the time that is priced" if known else "nothing that takes time"
+
+
+def _reach(base: Forecast) -> str:
+    """The families of prices whose errors move the step most."""
+    step = base.step_s
+    moves = {
+        str(family): max(abs(low), abs(high)) / step
+        for family, (low, high) in base.simulation.reach_s.items()
+        if step > 0
+    }
+    largest = sorted(moves.items(), key=lambda it: -it[1])[:_FAMILIES]
+    shown = [f"{name} {units.part(share)}" for name, share in largest if share >= _SMALL]
+    by = f"prices move it most by {', '.join(shown)}" if shown else "no price moves it"
+    return f"{_coverage(base)}; {by}"
+
+
+def _coverage(base: Forecast) -> str:
+    known = base.range_covers
+    if known is None:
+        return "how many steps lie in such a range is not known, with measured costs"
+    return f"{known.share:.0%} of {known.steps} published steps lie in such a range"
+
+
+def _scatter(base: Forecast) -> Iterator[Fact]:
+    scatter = base.simulation.jittered
+    if scatter is not None:
+        low, middle, high = units.column(
+            [it * 1e3 for it in (scatter.p10_s, scatter.median_s, scatter.p90_s)]
+        )
+        yield Fact(
+            "with jitter",
+            f"{middle} ms median, p10 {low}, p90 {high} of {len(scatter.samples):,} steps"
+            " (how much devices scatter is a rule of thumb)",
+        )

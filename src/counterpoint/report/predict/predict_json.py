@@ -1,0 +1,252 @@
+"""`predict` as JSON: `counterpoint.predict/1`, docs/reference/predict-json.md.
+
+It is the JSON of `explain`, of the simulated Timeline, with more keys. Nothing is cut.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from counterpoint.flags import Settings
+from counterpoint.report.explain.explain_json import Explained, explained
+from counterpoint.report.json import At, Pair, Result, fill, json_text
+from counterpoint.workflow.prediction import Against, Gain, Prediction, Standing
+
+
+class AskedSettings(Result):
+    """XLA flags with compiler options, and the environment."""
+
+    flags: dict[str, str]
+    environment: Annotated[dict[str, str], At("variables")]
+
+
+class Figures(Result):
+    """A predicted step, and whether its memory fits; null where there is no forecast."""
+
+    step_ms: Annotated[float | None, At("forecast.step_ms")]
+    range_ms: Annotated[Pair | None, At("forecast.range_ms")]
+    peak_bytes: Annotated[int | None, At("forecast.memory.peak_bytes")]
+    hbm_bytes: Annotated[int | None, At("forecast.memory.memory_bytes")]
+    memory_fraction: Annotated[float | None, At("forecast.memory.fraction")]
+    available_bytes: Annotated[int | None, At("forecast.memory.available_bytes")]
+    fits: Annotated[bool | None, At("forecast.memory.fits")]
+
+
+class RangeCovers(Result):
+    """The share of published steps that lies in such ranges."""
+
+    share: float
+    published_steps: Annotated[int, At("steps")]
+    basis: str
+
+
+class Jitter(Result):
+    """The step under noise."""
+
+    median_ms: float
+    p10_ms: float
+    p90_ms: float
+    steps: int
+
+
+class Step(Figures):
+    """The predicted step."""
+
+    workload: str
+    target: str
+    devices: Annotated[int, At("target.devices")]
+    basis: Literal["predicted"]
+    settings: AskedSettings
+    versions: Annotated[dict[str, str] | None, At("forecast.compiled.versions")]
+    range_covers: Annotated[RangeCovers | None, At("forecast.range_covers")]
+    tokens_per_s: None
+    communication_ms: Annotated[float, At("forecast.simulation.communicating_ms")]
+    exposed_ms: Annotated[float, At("forecast.simulation.exposed_ms")]
+    critical_path_ms: Annotated[float, At("forecast.simulation.critical_path_ms")]
+    busiest_lane_ms: Annotated[float, At("forecast.simulation.busiest_lane_ms")]
+    reach_ms: Annotated[dict[str, Pair], At("forecast.simulation.reach_ms")]
+    jitter: Jitter | None
+
+
+class Unpriced(Result):
+    """An instruction that nothing prices."""
+
+    instruction: str
+    times: int
+    low_ms: float
+    high_ms: float
+    share: float
+    what: Annotated[str, At("how")]
+
+
+class Uncounted(Result):
+    """A loop whose trip count is not known."""
+
+    instruction: str
+    each_ms: float
+    source: str | None
+
+
+class Candidate(Figures):
+    """Settings that were predicted, or why they could not be."""
+
+    rank: int | None
+    name: str
+    is_base: bool
+    settings: AskedSettings
+    behind: float | None
+    behind_range: Annotated[Pair | None, At("reach")]
+    tied: bool | None
+    same_as: str | None
+    exposed_ms: float | None
+    notes: tuple[str, ...]
+    error: str | None
+
+
+class WhatIf(Result):
+    """The same schedule on other hardware."""
+
+    question: str
+    step_ms: float
+    range_ms: Pair
+    saves_ms: float
+    saves_range_ms: Pair
+
+
+class Unanswered(Result):
+    """A question about names that the program does not have."""
+
+    question: str
+    error: str
+
+
+class Pgle(Figures):
+    """The gain from a profile of real costs, at most."""
+
+    used: bool
+    reason: str
+    changed: bool
+    costs: int
+    gains_ms: float | None
+    wanted_bytes: Annotated[int | None, At("crowded.wanted_bytes")]
+    limit_bytes: Annotated[int | None, At("crowded.limit_bytes")]
+    saves_ms: float | None
+    saves_range_ms: Pair | None
+    path: str | None
+
+
+class CategoryTimes(Result):
+    """Device time of a category."""
+
+    predicted_ms: float
+    measured_ms: float
+
+
+class OpTimes(Result):
+    """An op, as predicted and as measured."""
+
+    op: Annotated[str, At("name")]
+    measured_op: Annotated[str | None, At("measured_name")]
+    category: str
+    predicted_ms: float | None
+    measured_ms: float | None
+    difference_ms: float
+    source: str | None
+
+
+class Measurement(Result):
+    """The comparison with a measurement, or with a kept prediction."""
+
+    path: Annotated[str, At("origin")]
+    basis: str
+    predicted_ms: float
+    measured_ms: float | None
+    program_ms: float | None
+    ratio: float | None
+    matched_share: float
+    how: str
+    warnings: tuple[str, ...]
+    categories: dict[str, CategoryTimes]
+    ops: tuple[OpTimes, ...]
+
+
+class Predict(Explained, tag_field="schema", tag="counterpoint.predict/1"):
+    """The step on hardware that is not here: `counterpoint predict --json`."""
+
+    warnings: tuple[str, ...]
+    prediction: Step
+    basis: dict[str, float]
+    unpriced: Annotated[tuple[Unpriced, ...], At("base.simulation.unpriced")]
+    uncounted: Annotated[tuple[Uncounted, ...], At("base.simulation.uncounted")]
+    candidates: tuple[Candidate, ...]
+    what_if: tuple[WhatIf, ...]
+    unanswered: tuple[Unanswered, ...]
+    pgle: Pgle | None
+    against: Measurement | None
+
+
+def predict_json(prediction: Prediction) -> str:
+    """The prediction as text, with each op, candidate and the like on a line of its own."""
+    step, simulation = prediction.explanation, prediction.base.simulation
+    own = {
+        "inputs": [prediction.origin],
+        "notes": [*dict.fromkeys([*prediction.notes, *step.notes])],
+        "warnings": prediction.warnings,
+        "prediction": _step(prediction),
+        "basis": {str(at).replace(" ", "_"): share for at, share in prediction.basis.items()},
+        "unpriced": simulation.unpriced,
+        "uncounted": simulation.uncounted,
+        "candidates": [_candidate(rank, it) for rank, it in enumerate(prediction.candidates, 1)],
+        "what_if": prediction.what_if,
+        "unanswered": prediction.unanswered,
+        "pgle": _pgle(prediction.gain),
+        "against": _against(prediction.against),
+    }
+    return json_text(fill(Predict, step, **{**explained(step), **own}))
+
+
+def _step(prediction: Prediction) -> Step:
+    base = prediction.base
+    jitter = base.simulation.jittered
+    found = {
+        "forecast": base,
+        "workload": prediction.workload,
+        "target": prediction.target,
+        "settings": _settings(base.settings),
+        "jitter": None if jitter is None else fill(Jitter, jitter, steps=len(jitter.samples)),
+    }
+    return fill(Step, found)
+
+
+def _settings(settings: Settings) -> AskedSettings:
+    return fill(AskedSettings, settings, flags={**settings.flags, **dict(settings.options)})
+
+
+def _candidate(rank: int, standing: Standing) -> Candidate:
+    made = standing.forecast
+    return fill(
+        Candidate,
+        standing,
+        rank=None if made is None else rank,
+        settings=_settings(standing.settings),
+        tied=None if made is None else standing.tied,
+        notes=() if made is None else made.notes,
+    )
+
+
+def _pgle(gain: Gain | None) -> Pgle | None:
+    if gain is None:
+        return None
+    if not gain.used:
+        return fill(Pgle, gain, gains_ms=None, saves_ms=None, saves_range_ms=None)
+    return fill(Pgle, gain, gains_ms=max(gain.saves_s, 0.0) * 1e3)
+
+
+def _against(found: Against | None) -> Measurement | None:
+    if found is None:
+        return None
+    times = {
+        name: {"predicted_ms": predicted, "measured_ms": measured}
+        for name, (predicted, measured) in found.categories.items()
+    }
+    return fill(Measurement, found, categories=times)

@@ -1,0 +1,256 @@
+"""`tune` as JSON, a study and the plan of one: docs/reference/tune-json.md.
+
+Every key is always there; gains are shares of the base's step. Nothing is cut.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from counterpoint.report.json import At, Exact, Pair, Pairs, Result, Why, Words, fill, json_text
+from counterpoint.tune import Budget, DryRun
+from counterpoint.tune.conclusion import ArmRow, Conclusion, beside
+from counterpoint.tune.statistics import Estimate
+
+
+class InFull(Result):
+    """Settings, by what takes them."""
+
+    xla_flags: Annotated[Pairs, At("xla")]
+    environment: Annotated[dict[str, str], At("variables")]
+    compiler_options: Annotated[dict[str, str], At("options")]
+
+
+class ArmChange(Result):
+    """A choice of a dimension; `profile`: a PGLE profile is measured first."""
+
+    dimension: str
+    choice: str
+    acts: str
+    per: str | None
+    profile: bool
+    settings: InFull
+
+
+class ArmPredicted(Result):
+    """What the simulator says of an arm."""
+
+    step_ms: float
+    range_ms: Pair
+    gain: float
+    gain_range: Pair
+    program: str
+    exposed_ms: float | None
+    peak_bytes: int | None
+    limit_bytes: int | None
+    fits: bool | None
+    tied: bool
+
+
+class PlannedArm(Result):
+    """An arm: what it changes, and its settings in full."""
+
+    name: str
+    origin: str
+    changes: tuple[ArmChange, ...]
+    settings: InFull
+    per: str | None
+    predicted: ArmPredicted | None
+
+
+class RowPair(Result):
+    """A row of the race in which the arm and the base both ran."""
+
+    row: int
+    step_ms: float
+    base_ms: float
+
+
+class Estimated(Result):
+    """What the race, or the fresh runs, say of an arm."""
+
+    gain: float | None
+    range: Pair | None
+    why_no_range: Annotated[str | None, Why("range")]
+    p: float | None
+    rows: int
+    verdict: str
+    decided: bool
+    why: Words
+    step_ms: float | None
+    base_ms: float | None
+    pairs: tuple[RowPair, ...]
+
+
+class ArmResult(PlannedArm):
+    """An arm, and what was measured of it."""
+
+    status: str
+    why: Words
+    trials: int
+    failures: int
+    median_ms: float | None
+    raced: Estimated | None
+    confirmed: Estimated | None
+    prediction_off: float | None
+    program: str | None
+    peak_bytes: int | None
+
+
+class LeftOut(Result):
+    """What takes no part, and why."""
+
+    name: str
+    why: str
+
+
+class Ablated(Result):
+    """What the winner loses without one of its changes."""
+
+    arm: str
+    dimension: str
+    choice: str
+    loses: float
+    range: Pair | None
+    basis: str
+
+
+class Noise(Result):
+    """How much identical runs differ."""
+
+    sigma: float | None
+    why_no_sigma: Annotated[str | None, Why("sigma")]
+    freedom: int
+    floor: float
+
+
+class Spent(Result):
+    """What the study took, and what is left of the budget; null: no limit of that kind."""
+
+    trials: int
+    seconds: float
+    node_seconds: float
+    trials_left: int | None
+    seconds_left: float | None
+    why_left: str | None
+
+
+class Tune(Result, tag_field="schema", tag="counterpoint.tune/1"):
+    """What a study found: `counterpoint tune --json`, `tune show --json`, `STUDY/report.json`."""
+
+    study: str
+    sentence: str
+    state: str
+    basis: str
+    verdict: str | None
+    confirmed: bool
+    gain: float | None
+    range: Pair | None
+    winner: Annotated[str | None, At("winner.name")]
+    settings: Annotated[InFull | None, At("winner.settings")]
+    beside_settings: tuple[str, ...]
+    arms: tuple[ArmResult, ...]
+    left_out: tuple[LeftOut, ...]
+    ablation: tuple[Ablated, ...]
+    noise: Noise | None
+    spent: Spent | None
+    notes: tuple[str, ...]
+
+
+def tune_json(conclusion: Conclusion, study: Path) -> str:
+    """The conclusion as text, with each arm on a line of its own."""
+    ablation = [
+        fill(Ablated, it, range=None if it.low is None or it.high is None else (it.low, it.high))
+        for it in conclusion.ablation
+    ]
+    return json_text(
+        fill(
+            Tune,
+            conclusion,
+            study=study,
+            beside_settings=beside(conclusion.winner) if conclusion.winner else (),
+            arms=[_row(it) for it in conclusion.rows],
+            ablation=ablation,
+        )
+    )
+
+
+def _row(row: ArmRow) -> ArmResult:
+    arm = {name: getattr(row.arm, name) for name in PlannedArm.__struct_fields__}
+    return fill(
+        ArmResult,
+        row,
+        **arm,
+        raced=_estimated(row.raced),
+        confirmed=_estimated(row.confirmed),
+        program=row.program or (row.arm.predicted.program if row.arm.predicted else None),
+    )
+
+
+def _estimated(found: Estimate | None) -> Estimated | None:
+    if found is None:
+        return None
+    pairs = [
+        {"row": it.row + 1, "step_ms": it.seconds * 1e3, "base_ms": it.base_seconds * 1e3}
+        for it in found.pairs
+    ]
+    return fill(Estimated, found, pairs=pairs)
+
+
+class DimensionPlanned(Result):
+    """A dimension of the space; `needs`: with these choices of other dimensions only."""
+
+    name: str
+    acts: str
+    why: str
+    source: str
+    choices: tuple[str, ...]
+    needs: dict[str, str]
+    excludes: tuple[str, ...]
+
+
+class BudgetGiven(Result):
+    """What `--budget` was understood as; null: no limit of that kind."""
+
+    trials: int | None
+    seconds: float | None
+
+
+class CostPlanned(Result):
+    """What it costs, as far as that is known."""
+
+    expected_trials: int
+    most_trials: int
+    expected_seconds: Exact | None
+    most_seconds: Exact | None
+    arms_left_out: Annotated[int, At("left_out")]
+
+
+class TunePlan(Result, tag_field="schema", tag="counterpoint.tune-plan/1"):
+    """What would be tried: `counterpoint tune --dry-run --json`."""
+
+    workload: str
+    target: str | None
+    executor: str | None
+    compiles: int
+    base_step_ms: float | None
+    nodes: int
+    trial_s: Exact | None
+    budget: BudgetGiven
+    cost: CostPlanned | None
+    node_hours: Exact | None
+    base: Annotated[InFull, At("space.base")]
+    dimensions: tuple[DimensionPlanned, ...]
+    arms: tuple[PlannedArm, ...]
+    left_out: Annotated[tuple[LeftOut, ...], At("space.left_out")]
+    notes: Annotated[tuple[str, ...], At("space.notes")]
+
+
+def dry_run_json(plan: DryRun, budget: Budget) -> str:
+    """`tune --dry-run` as text."""
+    dimensions = [
+        fill(DimensionPlanned, it, choices=[one.choice for one in it.choices])
+        for it in plan.space.dimensions
+    ]
+    return json_text(fill(TunePlan, plan, budget=budget, dimensions=dimensions))

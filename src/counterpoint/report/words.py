@@ -1,0 +1,86 @@
+"""Figures of a study as text: gains (what a step saves: + is good), their ranges, budgets."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from counterpoint.core import Range, Unknown
+from counterpoint.report import units
+from counterpoint.report.document import printable
+from counterpoint.tune import Budget
+from counterpoint.tune.race import DECIDED, SPENT
+
+_MINUTE: Final = 60
+_HOUR: Final = 3600
+
+
+def gain_text(gain: float | None) -> str:
+    """`+3.1%`; what rounds to nothing has no sign."""
+    figure = units.known(gain)
+    if figure is None:
+        return units.UNKNOWN
+    shown = f"{figure * 100:.1f}"
+    return "0.0%" if float(shown) == 0 else f"{figure * 100:+.1f}%"
+
+
+def reach_text(reach: Range | Unknown | None) -> str:
+    """`[+2.3%, +3.9%]`."""
+    if reach is None or isinstance(reach, Unknown):
+        return units.UNKNOWN
+    return f"[{gain_text(reach.low)}, {gain_text(reach.high)}]"
+
+
+def plain(text: str) -> str:
+    """What a compiler or a program said, as one line that a terminal can show."""
+    return printable(" ".join(text.split()))
+
+
+def end_text(why: str) -> str:
+    """Why a study ended. To the race an arm is decided also where its rows told nothing."""
+    said = {DECIDED: "no arm is worth more runs", SPENT: "the budget has no room for more runs"}
+    return said.get(why, why)
+
+
+def duration(seconds: float | None) -> str:
+    """A time as people plan with it: `1 h 23 min`, `4 min`, `38 s`."""
+    figure = units.known(seconds)
+    if figure is None:
+        return units.UNKNOWN
+    whole = round(max(figure, 0.0))
+    if whole < 2 * _MINUTE:
+        return f"{whole} s"
+    minutes = round(whole / _MINUTE)
+    if minutes < _MINUTE:
+        return f"{minutes} min"
+    hours, rest = divmod(minutes, _MINUTE)
+    return f"{hours:,} h {rest:02} min"
+
+
+def clock(seconds: float) -> str:
+    """A time that passes: `2:07`, `1:02:07`."""
+    minutes, rest = divmod(int(seconds), _MINUTE)
+    hours, minutes = divmod(minutes, _MINUTE)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def node_hours(seconds: float | None) -> str:
+    """`2.8 node hours`."""
+    figure = units.known(seconds)
+    if figure is None:
+        return f"{units.UNKNOWN} node hours"
+    return f"{units.column([figure / _HOUR], 1)[0]} node hours"
+
+
+def several(number: int, one: str) -> str:
+    """`1 trial`, `7 trials`."""
+    return f"{number:,} {one}{'s' * (number != 1)}"
+
+
+def budget_text(budget: Budget) -> str:
+    """`at most 20 trials, and 2 h 00 min of trials`; empty for none."""
+    said = [
+        "" if budget.trials is None else several(budget.trials, "trial"),
+        "" if budget.seconds is None else f"{duration(budget.seconds)} of trials",
+    ]
+    told = ", and ".join(it for it in said if it)
+    return f"at most {told}" if told else ""

@@ -1,0 +1,5 @@
+"""Writing a Run directory while its ranks run, and how each of them ended."""
+
+from counterpoint.runs.recording.writer import RankStart as RankStart
+from counterpoint.runs.recording.writer import RunWriter as RunWriter
+from counterpoint.runs.recording.writer import Start as Start

@@ -1,0 +1,243 @@
+"""Writing of a Run directory: claimed by one job, each rank by one process, nothing overwritten."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import socket
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from counterpoint.core import CounterpointError, InputError, UsageError, beside
+from counterpoint.runs import layout
+from counterpoint.runs.outcomes.outcome import Outcome, OutcomeKind, start_of
+from counterpoint.runs.reader import is_run, read_run
+from counterpoint.runs.records import (
+    GivenRecord,
+    Keeper,
+    Manifest,
+    RankManifest,
+    read_record,
+    record_bytes,
+)
+from counterpoint.runs.run import Given
+
+LOCAL: Final = "local"
+"""The launcher of ranks that one Counterpoint starts: nobody joins those."""
+_RESERVED: Final = 64 * 1024
+RUNNING: Final = Outcome(OutcomeKind.RUNNING)
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What is known of a run when it starts; `job` is the launcher's name for it."""
+
+    name: str
+    command: tuple[str, ...]
+    cwd: str
+    settings: Given
+    launcher: str
+    world_size: int
+    version: str
+    job: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RankStart:
+    """What is known of a rank when it starts."""
+
+    number: int
+    local_rank: int = 0
+    environment: Mapping[str, object] | None = None
+    xla_dump_to: str | None = None
+    jax_dump_ir_to: str | None = None
+    profile: bool = False
+
+
+class RunWriter:
+    """Writes the manifests of one Run directory. `claim` makes the directory."""
+
+    def __init__(self, path: Path, start: Start, *, created: bool) -> None:
+        self.path = path
+        self._start = start
+        self._created = created
+        self._ranks: dict[int, RankManifest] = {}
+
+    @classmethod
+    def claim(cls, path: Path, start: Start) -> RunWriter:
+        """Make the directory ours, or join it where another rank of our job has."""
+        try:
+            created = not path.exists()
+            path.mkdir(parents=True, exist_ok=True)
+            _refuse_foreign(path, start)
+            if _publish(path / layout.MANIFEST, record_bytes(_manifest(start))):
+                return cls(path, start, created=created)
+            _refuse_other_job(path, start)
+        except OSError as failure:
+            raise _unwritable(path, failure) from None
+        return cls(path, start, created=False)
+
+    def add_rank(self, number: int) -> Path:
+        """The directory of a rank, which nobody has had before."""
+        directory = layout.rank_directory(self.path, number)
+        try:
+            directory.mkdir()
+        except FileExistsError:
+            raise _taken(self.path, f"it already has a rank {number}") from None
+        except OSError as failure:
+            raise _unwritable(directory, failure) from None
+        try:
+            (directory / layout.AGENT).mkdir()
+            with (directory / layout.RESERVE).open("xb") as reserve:
+                reserve.write(bytes(_RESERVED))
+                os.fsync(reserve.fileno())
+        except OSError as failure:
+            shutil.rmtree(directory, ignore_errors=True)
+            raise _unwritable(directory, failure) from None
+        return directory
+
+    def start_rank(self, rank: RankStart, pid: int) -> None:
+        """Say that the process of a rank runs, and who will say how it ended."""
+        keeper = os.getpid()
+        self._ranks[rank.number] = RankManifest(
+            rank=rank.number,
+            local_rank=rank.local_rank,
+            host=socket.gethostname(),
+            pid=pid,
+            keeper=Keeper(keeper, start_of(keeper)),
+            started=_now(),
+            outcome=RUNNING,
+            environment={**(rank.environment or {})},
+            xla_dump_to=rank.xla_dump_to,
+            jax_dump_ir_to=rank.jax_dump_ir_to,
+            profile_asked=rank.profile,
+        )
+        self._write_rank(rank.number)
+
+    def end_rank(self, number: int, outcome: Outcome) -> None:
+        """Say how a rank ended, in the space reserved for it."""
+        directory = layout.rank_directory(self.path, number)
+        self._ranks[number].ended, self._ranks[number].outcome = _now(), outcome
+        (directory / layout.RESERVE).unlink(missing_ok=True)
+        self._write_rank(number)
+
+    def end(self) -> None:
+        """Say how the run ended, when all its ranks have: the last one to end does it."""
+        run = read_run(self.path)
+        if run.outcome.kind is OutcomeKind.RUNNING:
+            return
+        manifest = read_record(self.path / layout.MANIFEST, Manifest)
+        manifest.state, manifest.ended, manifest.outcome = "ended", _now(), run.outcome
+        _replace(self.path / layout.MANIFEST, record_bytes(manifest))
+
+    def withdraw(self, ranks: Iterable[int]) -> None:
+        """Leave nothing behind of ranks that did not start, nor of a run that had no other."""
+        for number in ranks:
+            shutil.rmtree(layout.rank_directory(self.path, number), ignore_errors=True)
+        with suppress(OSError):
+            if not layout.rank_numbers(self.path):
+                (self.path / layout.MANIFEST).unlink()
+                if self._created:
+                    self.path.rmdir()
+
+    def _write_rank(self, number: int) -> None:
+        place = layout.rank_directory(self.path, number) / layout.RANK_MANIFEST
+        _replace(place, record_bytes(self._ranks[number]))
+
+
+def _manifest(start: Start) -> Manifest:
+    return Manifest(
+        schema=layout.SCHEMA,
+        version=start.version,
+        name=start.name,
+        command=start.command,
+        cwd=start.cwd,
+        started=_now(),
+        state="running",
+        settings=GivenRecord(start.settings.xla, dict(start.settings.env)),
+        ranks=start.world_size,
+        launcher=start.launcher,
+        job=start.job,
+        outcome=RUNNING,
+    )
+
+
+def _refuse_foreign(path: Path, start: Start) -> None:
+    """A directory that holds other things is not written into."""
+    names = sorted(it.name for it in path.iterdir() if not it.name.startswith(".run.json."))
+    if not names:
+        return
+    if (path / layout.MANIFEST).exists():  # others of our job may have come first
+        _refuse_other_job(path, start)
+        return
+    raise _taken(path, f"it holds {', '.join(names[:3])}")
+
+
+def _refuse_other_job(path: Path, start: Start) -> None:
+    """Let in who belongs to the run that is there.
+
+    Some launchers give a job no name. Then the same program's name will do: a rank that was there
+    before is refused for itself. Arguments may differ from rank to rank.
+    """
+    try:
+        there = read_record(path / layout.MANIFEST, Manifest)
+        theirs = (there.launcher, there.job, there.ranks, there.name)
+    except ValueError:
+        theirs = None
+    ours = (start.launcher, start.job, start.world_size, start.name)
+    compared = 4 if start.job is None else 3
+    if start.launcher == LOCAL or theirs is None or theirs[:compared] != ours[:compared]:
+        raise _taken(path, "it holds a run already" if is_run(path) else "it is not empty")
+
+
+def _taken(path: Path, why: str) -> UsageError:
+    return UsageError(
+        f"{path} is taken: {why}",
+        why="nothing is overwritten unasked",
+        next=f"-o {shlex.quote(str(beside(path)))}",
+    )
+
+
+def _unwritable(path: Path, failure: OSError) -> CounterpointError:
+    what = failure.strerror or str(failure)
+    return InputError(
+        f"{path} can't be written to: {what}",
+        next="name a directory that can be written to and has space, with -o",
+    )
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def _publish(path: Path, content: bytes) -> bool:
+    """Let a file appear whole, and only where there is none."""
+    part = _part(path, content)
+    try:
+        os.link(part, path)
+    except FileExistsError:
+        return False
+    except OSError:  # a file system without links
+        try:
+            with path.open("xb") as file:
+                file.write(content)
+        except FileExistsError:
+            return False
+    finally:
+        part.unlink(missing_ok=True)
+    return True
+
+
+def _replace(path: Path, content: bytes) -> None:
+    _part(path, content).replace(path)
+
+
+def _part(path: Path, content: bytes) -> Path:
+    part = path.with_name(f".{path.name}.{socket.gethostname()}-{os.getpid()}.part")
+    part.write_bytes(content)
+    return part

@@ -1,0 +1,219 @@
+"""The flags as the compiler reports them, module by module, in the dump of `--xla_dump_to`.
+
+A `.debug_options` file is the text of XLA's DebugOptions: all that differs from the defaults, after
+XLA_FLAGS and a program's own compiler options. It is what was used, whatever was asked for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, cast
+
+from counterpoint.core import InputError, UsageError
+from counterpoint.runs.reader import is_run, read_run
+from counterpoint.runs.run import Rank, Run
+
+_FIELD: Final = re.compile(r"^(\w+):? (\{[^}]*\}|[^\n]*)$", re.MULTILINE)
+_LINE: Final = re.compile(r"\w+: \S.*|\w+ \{|\}")
+_ENTRY: Final = re.compile(r'\{\s*key: "(.*?)"\s*value: "?(.*?)"?\s*\}', re.DOTALL)
+
+
+def read_debug_options(path: Path) -> dict[str, str]:
+    """One module's flags. Empty if unreadable."""
+    try:
+        return parse_debug_options(path.read_text(encoding="utf-8", errors="replace"))
+    except OSError:
+        return {}
+
+
+def is_debug_options(text: str) -> bool:
+    """Whether all of a text is such a message, as XLA writes it; an empty one changes nothing."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    closed = sum(line.endswith(" {") for line in lines) == lines.count("}")
+    return closed and all(_LINE.fullmatch(line) for line in lines)
+
+
+def parse_debug_options(text: str) -> dict[str, str]:
+    """Flags in a file's text; a list has its values with commas between, a map `key=value`."""
+    flags: dict[str, str] = {}
+    for name, value in _FIELD.findall(text):
+        entry = _ENTRY.fullmatch(value)
+        plain = f"{entry[1]}={entry[2]}" if entry else _unquoted(value.strip())
+        flags[name] = f"{flags[name]},{plain}" if name in flags else plain
+    return flags
+
+
+def _unquoted(value: str) -> str:
+    return value.removeprefix('"').removesuffix('"')
+
+
+def effective_flags(rank: Rank) -> dict[str, str]:
+    """Those of `rank.step_module`, or of the next one whose flags are there."""
+    by_stem = {_stem(path): path for path in rank.debug_options}
+    for module in rank.hlo:
+        stem = next((stem for stem in by_stem if module.name.startswith(f"{stem}.")), None)
+        if stem is not None:
+            return read_debug_options(by_stem[stem])
+    return {}
+
+
+def flags_by_module(rank: Rank) -> dict[str, dict[str, str]]:
+    """Those of each module, by what XLA calls its files: `module_0001.jit_step`."""
+    return {_stem(path): read_debug_options(path) for path in rank.debug_options}
+
+
+def _stem(path: Path) -> str:
+    return path.name.removesuffix(".debug_options")
+
+
+_ENDING: Final = ".debug_options"
+_NAMED: Final = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reported:
+    """Flags by what XLA calls a module's files (`module_0001.jit_step`); `step` is the main one."""
+
+    where: Path
+    modules: Mapping[str, Mapping[str, str]]
+    step: str
+    run: Run | None = None
+
+
+def read_reported(path: Path, module: str | None = None, rank: int = 0) -> Reported:
+    """What is in a Run, a directory of dumps, or one file; `module` chooses the main one."""
+    run = read_run(path) if path.is_dir() and is_run(path) else None
+    files = _of_run(run, rank) if run else _of_dump(path)
+    by_name = {file.name.removesuffix(_ENDING): file for file in files}
+    step = _named(module, by_name, path) if module else _main(run, rank, by_name)
+    modules = {
+        name: _read(file) if name == step else read_debug_options(file)
+        for name, file in by_name.items()
+    }
+    return Reported(where=path, modules=modules, step=step, run=run)
+
+
+def _read(file: Path) -> dict[str, str]:
+    try:
+        text = file.read_bytes().decode()
+    except OSError as failure:
+        raise InputError(f"{file}: can't be read: {failure.strerror or failure}") from None
+    except UnicodeDecodeError:
+        text = "?"
+    if not is_debug_options(text):
+        raise InputError(
+            f"{file}: not a text of XLA's DebugOptions",
+            why="each line of it is `name: value`, or a part of `name { ... }`",
+            next="name one that --xla_dump_to has written",
+        )
+    return parse_debug_options(text)
+
+
+def _of_run(run: Run, rank: int) -> list[Path]:
+    numbers = [one.number for one in run.ranks]
+    if rank not in numbers:
+        raise UsageError(
+            f"{run.path} has no rank {rank}", why=f"its ranks are {', '.join(map(str, numbers))}"
+        )
+    files = [*run.rank(rank).debug_options]
+    if not files:
+        raise InputError(
+            f"{run.path}: the compiler reported no flags in rank {rank}",
+            why="nothing was compiled, all came from a cache, or the compiler is too old to",
+            next=f"counterpoint runs {run.path}",
+        )
+    return files
+
+
+def _of_dump(path: Path) -> list[Path]:
+    if path.is_file() and path.name.endswith(_ENDING):
+        return [path]
+    if not path.exists():
+        raise UsageError(f"{path} is not there", next="name a Run, or a directory of --xla_dump_to")
+    files = sorted(path.glob(f"*{_ENDING}")) if path.is_dir() else []
+    if files:
+        return files
+    dumped = path.is_dir() and any(path.glob("module_*"))
+    raise InputError(
+        f"{path}: no {_ENDING} of XLA in it",
+        why="it is a dump, but the compiler did not write its flags: older ones don't"
+        if dumped
+        else "a Run has them, and a directory that --xla_dump_to named",
+        next="counterpoint run -- python train.py",
+    )
+
+
+def _named(wanted: str, modules: Iterable[str], path: Path) -> str:
+    """A module by its whole name, or by the part behind `module_0001.`; the last if several."""
+    names = [*modules]
+    exact = [name for name in names if wanted in (name, name.partition(".")[2])]
+    if exact:
+        return exact[-1]
+    shown = ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
+    raise UsageError(f"{path} has no module {wanted}", why=f"its modules are {shown}")
+
+
+def _main(run: Run | None, rank: int, names: Mapping[str, Path]) -> str:
+    """The module of which the program hands over the most.
+
+    Its compile is not always the longest: JAX's own small ones can take longer than a small step.
+    Where XLA did not dump what it was given, a Run knows, else it is the one with the most text.
+    """
+    given = {name: _size(file, f"{name}.*before_optimizations*") for name, file in names.items()}
+    if any(given.values()):
+        return max(given, key=lambda name: (given[name], name))
+    for scheduled in run.rank(rank).hlo if run else ():
+        for name in names:
+            if scheduled.name.startswith(f"{name}."):
+                return name
+    return max(names, key=lambda name: (_size(names[name], f"{name}.*optim*"), name))
+
+
+def _size(file: Path, pattern: str) -> int:
+    return max((one.stat().st_size for one in file.parent.glob(pattern)), default=0)
+
+
+def variables_of(run: Run) -> dict[str, str]:
+    """Variables of the first rank that were set or changed, and XLA_FLAGS as XLA read them."""
+    if not run.ranks:
+        return {}
+    rank = run.ranks[0]
+    found = dict(_set(rank.environment.get("set"))) | dict(
+        _changed(rank.environment.get("changed"))
+    )
+    read = next((flags for flags in _flags_read(rank) if flags), None)
+    return found | ({"XLA_FLAGS": read} if read else {})
+
+
+def jaxlib_of(run: Run) -> str | None:
+    """The jaxlib that the program ran on."""
+    versions = (process.versions.get("jaxlib") for rank in run.ranks for process in rank.processes)
+    return next((version for version in versions if version), None)
+
+
+def device_of(run: Run) -> str | None:
+    """What its devices are called."""
+    devices = (name for rank in run.ranks for process in rank.processes for name in process.devices)
+    return next(devices, None)
+
+
+def _set(added: object) -> Iterator[tuple[str, str]]:
+    if isinstance(added, dict):
+        for name, value in cast("Mapping[str, object]", added).items():
+            yield name, str(value)
+
+
+def _changed(changed: object) -> Iterator[tuple[str, str]]:
+    if isinstance(changed, dict):
+        for name, values in cast("Mapping[str, Sequence[object]]", changed).items():
+            yield name, str(values[-1]) if values else ""
+
+
+def _flags_read(rank: Rank) -> Iterator[str]:
+    for process in rank.processes:
+        flags = process.facts.get("xla_flags")
+        if isinstance(flags, str):
+            yield flags

@@ -1,0 +1,195 @@
+"""How long a run's step takes: one figure for the run, from its undisturbed steps.
+
+A step in which something was compiled, or which was being profiled, says nothing of the others.
+Where the program counts no steps, those found in the profile stand in; they carry the profiler's
+overhead, which runs that are compared share.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median, median_low, stdev
+from typing import Final
+
+from counterpoint.core import CounterpointError, Unknown
+from counterpoint.runs.bursts import BURSTS
+from counterpoint.runs.run import Rank, Run, StepStart
+
+_FEWEST = 3
+_PS_PER_S = 1e12
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """The median of undisturbed steps: one that was seen, the lower of two in the middle."""
+
+    seconds: float
+    steps: int
+    source: str  # annotation, api, log or profile
+    left_out: int  # steps with a compile or under the profiler
+    each_s: tuple[float, ...] = ()  # those steps, in order
+    disturbed: bool = False  # too few were left alone: of all but the first, where nothing compiled
+    compiled: bool = False  # even then something was compiled in each, so these are all of those
+
+
+def score(run: Run) -> Score | Unknown:
+    """The median step time of a run."""
+    return score_of_steps(run) or _of_profile(run)
+
+
+def score_of_steps(run: Run) -> Score | None:
+    """By steps that were seen while it ran; None where too few were."""
+    found = slowest_rank(run)
+    return None if found is None else found[1]
+
+
+def slowest_rank(run: Run) -> tuple[Rank, Score] | None:
+    """The rank whose steps are the run's: ranks go in lockstep, and a late one makes all late."""
+    found = [(rank, it) for rank in run.ranks if (it := _of_rank(rank)) is not None]
+    return max(found, key=lambda pair: pair[1].seconds, default=None)
+
+
+def seen_steps(run: Run) -> Score | Unknown:
+    """The same; of few steps all but the first, or the only one."""
+    scored, rank = score_of_steps(run), run.timed
+    if scored is not None:
+        return scored
+    if rank is None:
+        bursts = any(it.steps_in_bursts for it in run.ranks)
+        return Unknown(BURSTS if bursts else "no steps were seen")
+    return _disturbed(rank)
+
+
+def _of_rank(rank: Rank) -> Score | None:
+    if not rank.step_seconds:
+        return None
+    quiet = undisturbed(rank.steps, disturbances(rank))
+    if len(quiet) < _FEWEST:
+        rest = _disturbed(rank)
+        return None if rest.compiled or rest.steps < _FEWEST else rest
+    left_out = len(rank.step_seconds) - len(quiet)
+    return Score(median_low(quiet), len(quiet), rank.step_source or "log", left_out, quiet)
+
+
+def _disturbed(rank: Rank) -> Score:
+    """Of a rank that has few steps but those of the profile."""
+    calm = undisturbed(rank.steps[1:], _compiles(rank))
+    seconds = calm or tuple(rank.step_seconds[1:] or rank.step_seconds)
+    left_out = len(rank.step_seconds) - len(seconds)
+    source = rank.step_source or "log"
+    compiled = not calm and not undisturbed(rank.steps, _compiles(rank))
+    return Score(
+        median_low(seconds),
+        len(seconds),
+        source,
+        left_out,
+        seconds,
+        disturbed=True,
+        compiled=compiled,
+    )
+
+
+def undisturbed(
+    steps: Sequence[StepStart], disturbances: Iterable[tuple[float, float]]
+) -> tuple[float, ...]:
+    """Seconds of the steps during which nothing of that went on; the program's own, if known."""
+    spans = tuple(disturbances)
+    return tuple(
+        after.seconds if after.seconds is not None else (after.start_s - before.start_s) / apart
+        for before, after in pairwise(steps)
+        if (apart := _apart(before, after)) > 0
+        and not any(start < after.start_s and end > before.start_s for start, end in spans)
+    )
+
+
+def _apart(before: StepStart, after: StepStart) -> int:
+    if before.step is None or after.step is None:
+        return 1
+    return after.step - before.step
+
+
+def disturbances(rank: Rank) -> list[tuple[float, float]]:
+    """Compiles, and the profile with the time it takes to write it."""
+    found = _compiles(rank)
+    for process in rank.processes:
+        window = process.window
+        if window is not None and window.opened_s is not None:
+            closed_s = window.closed_s if window.closed_s is not None else float("inf")
+            found.append((window.opened_s, closed_s))
+    return found
+
+
+def _compiles(rank: Rank) -> list[tuple[float, float]]:
+    return [(it.at_s - it.seconds, it.at_s) for it in rank.compiles if it.at_s is not None]
+
+
+def _of_profile(run: Run) -> Score | Unknown:
+    if not run.profiles:
+        return Unknown(f"no steps were seen, and there is no profile: {run.why_no_profile}")
+    from counterpoint.timeline import read
+
+    try:
+        timeline = read(*map(str, run.profiles))
+    except CounterpointError as error:
+        return Unknown(error.what)
+    lasts = (timeline.steps["end_ps"] - timeline.steps["start_ps"]) / _PS_PER_S
+    steady = timeline.steps.with_columns(seconds=lasts).filter("steady")
+    each = steady.group_by("step", maintain_order=True).mean()  # over devices
+    seconds = each["seconds"].to_list()
+    if len(seconds) < _FEWEST:
+        seen = "1 whole step was" if len(seconds) == 1 else f"{len(seconds)} whole steps were"
+        return Unknown(f"{seen} seen in the profile, which is too few for a median")
+    left_out = timeline.steps["step"].n_unique() - len(seconds)
+    return Score(median_low(seconds), len(seconds), "profile", left_out, tuple(seconds))
+
+
+CONFIDENCE: Final = 0.95
+INDIFFERENT: Final = 0.005
+"""A change within this share of the step, both ways, is no change (rule of thumb)."""
+RUNS_DIFFER: Final = 0.013
+"""By how much identical runs of a well-run job have been seen to differ (rule of thumb)."""
+_TO_SPREAD: Final = 1.4826  # from a median deviation to a normal distribution's sigma
+_BLOCKS: Final = 4
+_BLOCK: Final = 4  # steps at least, where there are so many
+
+
+def student(freedom: int, comparisons: int = 1) -> float:
+    """Student's t for a two-sided interval of `CONFIDENCE`, shared by so many comparisons."""
+    from scipy.special import stdtrit  # pyright: ignore[reportMissingTypeStubs]
+
+    return float(stdtrit(freedom, 1 - (1 - CONFIDENCE) / 2 / max(comparisons, 1)))
+
+
+def assumed(a: Sequence[float], b: Sequence[float]) -> float:
+    """By how much the logarithms of two medians may differ though nothing changed (95 %).
+
+    `a` and `b` are the steps of one run each. Their scatter and drift, as if it were that of runs,
+    and in quadrature what the quietest runs differ by.
+    """
+    spreads = [spread(it) for it in (a, b)]
+    freedom = sum(len(_blocks(it)) - 1 for it in (a, b))
+    if freedom < 2:
+        return math.inf
+    of_runs = student(freedom) * math.sqrt(2) * max(spreads)
+    return math.hypot(of_runs, RUNS_DIFFER)
+
+
+def spread(steps: Sequence[float]) -> float:
+    """Sigma of a run's steps as a share: of step to step, or of long blocks where that is more.
+
+    Outliers count for nothing in the first, and slow drift for all in the second.
+    """
+    logs = [math.log(it) for it in steps]
+    middle = median(logs)
+    scatter = _TO_SPREAD * median(abs(it - middle) for it in logs)
+    blocks = [median(it) for it in _blocks(logs)]
+    return max(scatter, stdev(blocks) if len(blocks) > 1 else 0.0)
+
+
+def _blocks(steps: Sequence[float]) -> list[Sequence[float]]:
+    count = min(max(len(steps) // _BLOCK, 2), _BLOCKS, len(steps))
+    edges = [len(steps) * at // count for at in range(count + 1)]
+    return [steps[low:high] for low, high in pairwise(edges)]

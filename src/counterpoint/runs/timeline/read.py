@@ -1,0 +1,65 @@
+"""`read`: any profile as one Timeline; a Run stands for the profiles of all its ranks."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from os import PathLike
+from pathlib import Path
+from typing import cast
+
+from counterpoint.core import InputError, UsageError
+from counterpoint.runs.reader import find_runs, is_run, profiles_of, read_run
+from counterpoint.timeline import Progress, Timeline
+from counterpoint.timeline import read as read_profiles
+
+
+def read(
+    *paths: str | PathLike[str], progress: Progress | None = None, jobs: int | None = 1
+) -> Timeline:
+    """Read profiles into one Timeline.
+
+    A path may be a Run, a file (XPlane, Nsight Systems, trace.json), a profile directory, a stored
+    Timeline, a zip, a glob, or a URL that fsspec knows. Several files are several hosts of one run;
+    `jobs` processes read them (None: as many as there are cores, where that is worth it).
+    """
+    if jobs is not None and jobs < 1:
+        raise UsageError(f"jobs counts processes from 1 on, not {jobs}", next="--jobs 1")
+    names = _profiles(paths)
+    if progress is None:
+        return read_profiles(*names, jobs=jobs)
+    return read_profiles(*names, progress=progress, jobs=jobs)
+
+
+def _profiles(paths: tuple[str | PathLike[str], ...]) -> Iterator[str | PathLike[str]]:
+    runs = {str(path) for path in paths if _is_run(path)}
+    if len(runs) > 1:
+        raise UsageError(
+            f"{' and '.join(sorted(runs)[:2])} are two runs, not hosts of one",
+            next=f"counterpoint explain {shlex.quote(min(runs))}",
+        )
+    for path in paths:
+        if _is_run(path):
+            yield from profiles_of(read_run(path))
+        elif _holds_runs(path):
+            raise InputError(
+                f"{path}: no profile, but a directory of runs",
+                next=f"counterpoint runs {shlex.quote(str(path))}",
+            )
+        else:
+            yield path  # what is no path is refused where all are
+
+
+def _is_run(path: object) -> bool:
+    return isinstance(path, str | PathLike) and is_run(cast("str | PathLike[str]", path))
+
+
+def _holds_runs(path: object) -> bool:
+    """A directory of Runs, whose profiles are not of one run; a log directory is none."""
+    if not isinstance(path, str | PathLike):
+        return False
+    place = Path(cast("str | PathLike[str]", path))
+    try:
+        return place.is_dir() and not (place / "plugins").is_dir() and bool(find_runs(place))
+    except (OSError, ValueError, InputError):
+        return False  # whoever reads it says why it can't be

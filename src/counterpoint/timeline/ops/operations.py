@@ -1,0 +1,333 @@
+"""What each op is: its category, lane, collective, place in the user's code and in the schedule.
+
+Asked of the embedded Program where there is one; else of the HLO text that TPU profiles carry for
+each op; else told by the op's name (`naming`), which knows no bytes, groups or phases.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import polars as pl
+
+from counterpoint.hlo import Fragment, Instruction, Program, program_from_fragments
+from counterpoint.hlo.collectives import (
+    Transfer,
+    between_slices,
+    collective,
+    transfer_of,
+    transfers,
+)
+from counterpoint.hlo.origin import phase_of_name, provenance, scope
+from counterpoint.hlo.schedule import async_pairs, start_of
+from counterpoint.hlo.work import bytes_accessed, category, flops
+from counterpoint.timeline.model import OPS, Lane, Timeline
+from counterpoint.timeline.tables.recording import SAID, Schema
+
+_NUMBERING: Final = re.compile(r"(\.(\d+|clone|remat\d*|sunk))+$")
+
+_COLLECTIVE_OPCODES: Final = (
+    "all-reduce",
+    "all-gather",
+    "reduce-scatter",
+    "all-to-all",
+    "ragged-all-to-all",
+    "collective-permute",
+    "collective-broadcast",
+    "send",
+    "recv",
+)
+
+_CONTROL_OPCODES: Final = ("while", "conditional", "call")
+
+_NCCL_KINDS: Final = {
+    "allreduce": "all-reduce",
+    "allgather": "all-gather",
+    "reducescatter": "reduce-scatter",
+    "alltoall": "all-to-all",
+    "broadcast": "collective-broadcast",
+    "sendrecv": "collective-permute",
+    "reduce": "all-reduce",
+}
+_LIBRARIES: Final = ("nccl", "rccl", "msccl")
+
+_KERNELS: Final = (
+    (re.compile(r"memcpy|copybuffer|memset|fillbuffer|copy_bytes", re.IGNORECASE), "copy"),
+    (re.compile(r"fmha|flash|attention|sdpa", re.IGNORECASE), "attention"),
+    (re.compile(r"conv(?!ert)|im[23]d?2?col|winograd|implicit_gemm", re.IGNORECASE), "convolution"),
+    (
+        re.compile(r"gemm|cutlass|cublas|nvjet|^Cijk_|matmul|xmma|_dot_|^dot|wgmma", re.IGNORECASE),
+        "matmul",
+    ),
+    (re.compile(r"reduce|softmax|norm", re.IGNORECASE), "reduction"),
+    (re.compile(r"sort|topk", re.IGNORECASE), "sort"),
+    (re.compile(r"scatter|gather|dynamic-(update-)?slice", re.IGNORECASE), "scatter/gather"),
+    (re.compile(r"transpose|^copy", re.IGNORECASE), "copy"),
+    (
+        re.compile(
+            r"fusion|elementwise|broadcast|wrapped|loop|triton|add|mul|convert", re.IGNORECASE
+        ),
+        "fusion",
+    ),
+)
+
+_LANES: Final = {
+    "collective": Lane.COLLECTIVE,
+    "copy": Lane.COPY,
+    "host": Lane.COPY,
+    "control": Lane.CONTROL,
+}
+
+
+def lane(naming_category: str, opcode: str) -> Lane:
+    """The lane of a category. A fusion that transposes moves data, but it is a kernel.
+
+    A call to the host holds its stream up as a kernel does, and is no copy.
+    """
+    if naming_category == "host" and opcode.startswith("custom-call"):
+        return Lane.COMPUTE
+    if naming_category == "copy" and ("fusion" in opcode or "transpose" in opcode):
+        return Lane.COMPUTE
+    return _LANES.get(naming_category, Lane.COMPUTE)
+
+
+def opcode(name: str) -> str | None:
+    """The HLO opcode an instruction's name starts with, when it is one that has meaning here."""
+    stem = _NUMBERING.sub("", name)
+    for known in (*_COLLECTIVE_OPCODES, *_CONTROL_OPCODES, "copy"):
+        if stem == known or stem in (f"{known}-start", f"{known}-done"):
+            return stem
+    return None
+
+
+def collective_kind(name: str) -> str | None:
+    """The kind of collective behind an HLO name or an NCCL kernel's name."""
+    stem = opcode(name)
+    if stem is not None:
+        bare = stem.removesuffix("-start").removesuffix("-done")
+        return bare if bare in _COLLECTIVE_OPCODES else None
+    text = name.lower().replace("_", "")
+    if any(library in text for library in _LIBRARIES):
+        return next((kind for word, kind in _NCCL_KINDS.items() if word in text), "unknown")
+    return None
+
+
+def naming_category(name: str, kernel: str, hint: str | None) -> str:
+    """The category of an op by its HLO name, its kernel's name and the profiler's hint."""
+    if collective_kind(name) or collective_kind(kernel):
+        return "collective"
+    if opcode(name) in _CONTROL_OPCODES:
+        return "control"
+    if opcode(name) is not None:
+        return "copy"
+    for text in (hint or "", name, kernel):
+        for pattern, found in _KERNELS:
+            if text and pattern.search(text):
+                return found
+    return "other"
+
+
+Row = dict[str, Any]
+HloOf = Callable[[int], Program | None]
+
+_NO_PROGRAM: Final = -1
+
+
+def describe_ops(ops: pl.DataFrame, programs: Sequence[int], hlo_of: HloOf) -> pl.DataFrame:
+    """The Timeline's rows for a recording's ops; `programs` has the program of each, or -1."""
+    texts = _programs_from_texts(ops, programs)
+    rows = [
+        _describe(row, index, _look_up(row["op"], index, hlo_of, texts))
+        for row, index in zip(ops.iter_rows(named=True), programs, strict=True)
+    ]
+    return pl.DataFrame(rows, schema=OPS, orient="row")
+
+
+def _look_up(
+    op: str | None, index: int, hlo_of: HloOf, texts: Mapping[int, Program]
+) -> tuple[Program, Instruction] | None:
+    if op is None:
+        return None
+    for program in (None if index == _NO_PROGRAM else hlo_of(index), texts.get(index)):
+        instruction = program.instruction(op) if program is not None else None
+        if program is not None and instruction is not None:
+            return program, instruction
+    return None
+
+
+def _programs_from_texts(ops: pl.DataFrame, programs: Sequence[int]) -> dict[int, Program]:
+    """Make a Program, without bodies, of the instructions that a profile spells out itself."""
+    fragments: dict[int, list[Fragment]] = {}
+    for text, op_name, index in zip(ops["text"], ops["scope"], programs, strict=True):
+        if text is not None:
+            fragment = Fragment(text, op_name.rstrip(":") if op_name else None)
+            fragments.setdefault(index, []).append(fragment)
+    return {index: program_from_fragments("fragments", texts) for index, texts in fragments.items()}
+
+
+def _describe(row: Row, index: int, found: tuple[Program, Instruction] | None) -> Row:
+    described = _by_name(row) if found is None else _by_program(row, *found)
+    said = {name.removeprefix("said_"): row[name] for name in SAID if row.get(name) is not None}
+    return {
+        **dict.fromkeys(OPS),
+        "name": row["name"],
+        "op": row["op"],
+        "program": None if index == _NO_PROGRAM else index,
+        "async_window": bool(row["async_window"]),
+        **described,
+        **said,
+    }
+
+
+def _by_name(row: Row) -> Row:
+    name = row["op"] or row["name"]
+    kind = naming_category(name, row["name"], row["hint"])
+    return {
+        "opcode": opcode(name),
+        "category": kind,
+        "lane": lane(kind, name),
+        "collective": collective_kind(name) or collective_kind(row["name"]),
+        "scope": _scope(row["scope"]),
+        "phase": phase_of_name(row["scope"]) if row["scope"] else None,
+        "source": row["source"],
+        "flops": row["flops"],
+        "bytes_accessed": row["bytes"],
+    }
+
+
+def _by_program(row: Row, program: Program, instruction: Instruction) -> Row:
+    kind = category(program, instruction)
+    if kind == "other" and row["hint"]:
+        kind = naming_category(row["op"], row["name"], row["hint"])
+    origin = provenance(program, instruction)
+    if kind == "convolution" and origin.primitive == "dot_general":
+        kind = "matmul"  # a TPU computes every matrix product as a convolution
+    known_flops = flops(program, instruction)
+    accessed = bytes_accessed(program, instruction)
+    return {
+        "opcode": instruction.opcode,
+        "category": kind,
+        "lane": lane(kind, instruction.opcode),
+        "scope": origin.scope or _scope(row["scope"]),
+        "source": origin.source or row["source"],
+        "phase": origin.phase,
+        "flops": row["flops"] if row["flops"] is not None else known_flops,
+        "bytes_accessed": row["bytes"] if row["bytes"] is not None else accessed,
+        **_collective(program, instruction, row.get("said_group_size")),
+        **_schedule(program, instruction),
+    }
+
+
+def _scope(op_name: str | None) -> str | None:
+    """What the user named, of a path as the profiler writes it; TPU ends it with a colon."""
+    return scope(op_name.rstrip(":")).path or None if op_name else None
+
+
+def _collective(program: Program, instruction: Instruction, said_size: int | None) -> Row:
+    of = collective(program, instruction)
+    if of is None:
+        return {}
+    transfer = transfer_of(program, instruction)
+    if transfer is not None and transfer.slices is None and said_size:
+        of = between_slices(replace(transfer, slices=said_size))
+    return {
+        "collective": of.kind,
+        "bytes": of.bytes,
+        "group_size": of.group_size,
+        "bus_factor": of.bus_factor,
+    }
+
+
+def _schedule(program: Program, instruction: Instruction) -> Row:
+    transfer = transfer_of(program, instruction)
+    if transfer is not None:
+        return _schedule_of_transfer(program, instruction, transfer)
+    done = async_pairs(program).get(instruction.name)
+    waits = program.instruction(done) if done else None
+    started = start_of(program, instruction)
+    pair = instruction.name if done else (started.name if started else None)
+    if not program.is_scheduled:
+        return {"pair": pair}
+    return {
+        "pair": pair,
+        "computation": instruction.computation,
+        "position": instruction.index,
+        "done_position": waits.index if waits else None,
+    }
+
+
+def _schedule_of_transfer(program: Program, instruction: Instruction, transfer: Transfer) -> Row:
+    """A transfer between slices lasts from its send to its recv-done: all four are one pair."""
+    row: Row = {"pair": transfer.name}
+    if not program.is_scheduled:
+        return row
+    ends = program.instruction(transfer.recv_done or transfer.send_done or "")
+    begins = instruction.name == transfer.name
+    here = ends is not None and ends.computation == instruction.computation
+    return {
+        **row,
+        "computation": instruction.computation,
+        "position": instruction.index,
+        "done_position": ends.index if ends is not None and begins and here else None,
+    }
+
+
+ROLES: Final = ("send", "send-done", "recv", "recv-done")
+
+HOST_TRANSFERS: Final[Schema] = {
+    "row": pl.UInt32,  # of Timeline.ops
+    "program": pl.UInt16,
+    "name": pl.String,  # the instruction that begins it: `pair` of all its ops
+    "role": pl.String,  # of ROLES
+    "kind": pl.String,
+    "rendezvous": pl.String,  # `name` of Timeline.transfers; null: the profile has no HLO
+    "wire_bytes": pl.Float64,  # what a device sends over the network; null: the slices are unknown
+}
+
+
+def host_transfers(timeline: Timeline) -> pl.DataFrame:
+    """One row per op that is part of one: HOST_TRANSFERS.
+
+    Each lasts from its send to its recv-done. On a device of its own `recv` waits for nothing, and
+    `done_position` stands with the send alone.
+    """
+    ops = timeline.ops.with_row_index("row").filter(
+        pl.col("opcode").is_in(ROLES)
+        # Sends and receives between GPUs are called so themselves.
+        & ~pl.col("collective").is_in(["send", "recv"])
+        & pl.col("pair").is_not_null()
+    )
+    known = pl.DataFrame(
+        [
+            (program, name, transfer.rendezvous)
+            for program in ops["program"].drop_nulls().unique().to_list()
+            for name, transfer in _transfers(timeline, program)
+        ],
+        schema={"program": pl.UInt16, "op": pl.String, "rendezvous": pl.String},
+        orient="row",
+    )
+    return (
+        ops.join(known, on=["program", "op"], how="left", maintain_order="left")
+        .with_columns(
+            name="pair",
+            role="opcode",
+            kind="collective",
+            wire_bytes=pl.col("bytes") * pl.col("bus_factor"),
+        )
+        .select(*HOST_TRANSFERS)
+        .cast({**HOST_TRANSFERS})
+    )
+
+
+def _transfers(timeline: Timeline, program: int) -> Iterator[tuple[str, Transfer]]:
+    """Of all hosts' builds of a program: their names may differ."""
+    entry = timeline.programs[program]
+    found: dict[str, Transfer] = {}
+    for host in entry.variants:
+        hlo = entry.hlo(host)
+        if hlo is not None:
+            found = {**transfers(hlo), **found}
+    yield from found.items()

@@ -1,0 +1,252 @@
+"""`read`: any profile, from anywhere, as one Timeline."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Final, cast
+
+from counterpoint.core import InputError, UsageError
+from counterpoint.timeline.hosts.assemble import Gathered, finish, gather
+from counterpoint.timeline.model import Timeline
+from counterpoint.timeline.sessions import refuse_others
+from counterpoint.timeline.side_by_side import read_side_by_side, worthwhile_jobs
+from counterpoint.timeline.source import Source, find_sources
+from counterpoint.timeline.storage.parquet import is_timeline, read_parquet
+from counterpoint.timeline.tables.recording import Recording
+from counterpoint.timeline.xplane.reader import is_xplane, read_xplane
+
+Progress = Callable[[str, int, int], None]
+"""Told what is being read, how many bytes of it are done, and of how many."""
+
+Reached = Callable[[int], None]
+
+_HEAD: Final = 4096
+_COPY_AGAIN: Final = "copy the file again in binary mode"
+_IN_ZIP: Final = (".xplane.pb", ".json.gz", ".sqlite", ".nsys-rep")
+"""What is looked for in a zip, best first: only the best kind found is read."""
+
+
+def _silent(what: str, done: int, total: int) -> None:
+    del what, done, total
+
+
+def _nowhere(offset: int) -> None:
+    """Bytes in memory are neither given back nor worth a word."""
+    del offset
+
+
+def read(
+    *paths: str | PathLike[str], progress: Progress = _silent, jobs: int | None = 1
+) -> Timeline:
+    """Read profiles into one Timeline.
+
+    A path may be a file (XPlane, Nsight Systems, trace.json), a profile directory, a stored
+    Timeline, a zip, a glob, or a URL that fsspec knows. Several files are several hosts of one run;
+    `jobs` processes read them (None: as many as pay for themselves).
+    """
+    names = _names(paths)
+    if len(names) == 1 and is_timeline(Path(names[0])):
+        return read_parquet(Path(names[0]))
+    sources, notes = _sources(names)
+    gathered = Gathered()
+    empty: list[Recording] = []
+    failures: list[InputError] = []
+    for source, made in zip(sources, _read_all(sources, jobs, progress), strict=True):
+        if isinstance(made, InputError):
+            if not source.found:
+                raise made
+            failures.append(made)
+            continue
+        for recording in made:
+            if len(recording.spans):
+                gather(gathered, recording)
+            else:
+                empty.append(recording)
+    if not gathered.hosts:
+        if not empty:
+            raise failures[0]
+        for recording in empty:
+            gather(gathered, recording)
+        empty.clear()
+    notes += [f"left out: {failure.what}" for failure in failures]
+    notes += [f"left out: {one.source}: nothing ran on a device in it" for one in empty]
+    return finish(gathered, names, notes)
+
+
+def _sources(names: list[str]) -> tuple[list[Source], list[str]]:
+    """Every source once, and what should be said about the choice."""
+    found: dict[str, Source] = {}
+    notes: list[str] = []
+    for name in names:
+        sources, said = find_sources(name)
+        notes += said
+        for source in sources:
+            if source.identity in found:
+                notes.append(f"{source.name} is named twice and read once")
+            found.setdefault(source.identity, source)
+    return list(found.values()), notes
+
+
+def _read_all(
+    sources: list[Source], jobs: int | None, progress: Progress
+) -> Iterator[list[Recording] | InputError]:
+    """What each source holds, or why it can't be read."""
+    count = len(sources)
+
+    def tell(number: int, done: int, total: int) -> None:
+        of = f" (host {number + 1} of {count})" if count > 1 else ""
+        progress(f"{sources[number].name}{of}", done, total)
+
+    jobs = min(count, worthwhile_jobs(sources) if jobs is None else jobs)
+    if jobs > 1:
+        yield from read_side_by_side(sources, jobs, tell)
+        return
+    for number, source in enumerate(sources):
+        tell(number, 0, 1)  # a bundle is read at once, and tells nothing meanwhile
+        try:
+            recordings = read_source(source, lambda _, done, of, at=number: tell(at, done, of))
+        except InputError as failure:
+            yield failure
+        else:
+            tell(number, 1, 1)
+            yield recordings
+
+
+def _names(paths: tuple[object, ...]) -> list[str]:
+    if not paths:
+        raise InputError("no profile was named", next="counterpoint explain PATH")
+    names: list[str] = []
+    for path in paths:
+        kind = type(path).__name__
+        name = fspath(cast("str", path)) if isinstance(path, str | PathLike) else None
+        if not isinstance(name, str):
+            raise UsageError(
+                f"read takes paths as str or Path, not {kind}",
+                next="read(path), or read(*paths) for a list of them",
+            )
+        if not name:
+            raise UsageError("the name of a profile is empty", next="counterpoint explain PATH")
+        names.append(name)
+    return names
+
+
+def read_source(source: Source, progress: Progress) -> list[Recording]:
+    """What one source holds: a Recording for each host, process or rank in it."""
+    try:
+        with source.opened() as (data, give_back):
+
+            def reached(offset: int) -> None:
+                progress(source.name, offset, len(data))
+                give_back(offset)
+
+            return list(_read_bytes(data, source.name, reached, source.is_file))
+    except PermissionError:
+        raise InputError(f"{source.name}: no permission to read this file") from None
+    except IsADirectoryError:
+        raise InputError(f"{source.name}: a directory, where a file was expected") from None
+    except OSError as failure:
+        raise InputError(f"{source.name}: can't be read: {failure.strerror or failure}") from None
+
+
+def _read_bytes(
+    data: memoryview, name: str, reached: Reached, is_file: bool = False
+) -> Iterator[Recording]:
+    head = bytes(data[:_HEAD])
+    refuse_others(head, name, size_known=is_file)
+    if head.startswith(b"PK"):
+        yield from _read_zip(data, name, is_file=is_file)
+    elif head.startswith(b"\x1f\x8b") and not name.endswith((".json.gz", ".json")):
+        yield from _read_bytes(_unpacked(data, name), name.removesuffix(".gz"), _nowhere)
+    elif head.startswith(b"SQLite format 3"):
+        from counterpoint.timeline.nsys.sqlite import read_sqlite
+
+        yield _read_file(read_sqlite, data, name, is_file=is_file)
+    elif name.endswith(".nsys-rep"):
+        from counterpoint.timeline.nsys.sqlite import read_nsys_rep
+
+        yield _read_file(read_nsys_rep, data, name, is_file=is_file)
+    elif head.startswith(b"\x1f\x8b") or head.lstrip()[:1] in (b"{", b"["):
+        from counterpoint.timeline.chrome.reader import read_trace_json
+
+        yield read_trace_json(data, name, reached)
+    elif is_xplane(head):
+        yield read_xplane(data, name, reached)
+    else:
+        raise InputError(
+            f"{name}: not a profile that Counterpoint knows (it starts with {head[:16]!r})",
+            why="known: XPlane (.xplane.pb), Nsight Systems (.sqlite, .nsys-rep, nsys-jax .zip),"
+            " trace.json(.gz), a stored Timeline (a directory that `counterpoint convert` wrote)",
+        )
+
+
+def _read_file(
+    reader: Callable[[Path], Recording], data: memoryview, name: str, *, is_file: bool
+) -> Recording:
+    """Read with a reader that needs a file: what is none becomes one for as long as it takes."""
+    if is_file:
+        return reader(Path(name))
+    with tempfile.TemporaryDirectory(prefix="counterpoint-") as directory:
+        copy = Path(directory) / (Path(name).name or "profile")
+        copy.write_bytes(data)
+        try:
+            made = reader(copy)
+        except InputError as failure:
+            told = (failure.what, failure.why or "", failure.next or "")
+            what, why, next_ = (text.replace(str(copy), name) for text in told)
+            raise InputError(what, why=why or None, next=next_ or None) from None
+    notes = tuple(note.replace(str(copy), name) for note in made.notes)
+    return replace(made, source=name, notes=notes)
+
+
+def _unpacked(data: memoryview, name: str) -> memoryview:
+    try:
+        with gzip.open(io.BytesIO(data)) as file:
+            return memoryview(file.read())
+    except (OSError, EOFError) as failure:
+        raise InputError(f"{name}: damaged gzip data: {failure}", next=_COPY_AGAIN) from None
+
+
+def _read_zip(data: memoryview, name: str, *, is_file: bool) -> Iterator[Recording]:
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            from counterpoint.timeline.nsys.archive import is_nsys_jax
+            from counterpoint.timeline.nsys.bundle import read_nsys_jax_ranks
+
+            if is_nsys_jax(archive):
+                yield from read_nsys_jax_ranks(Path(name) if is_file else archive)
+                return
+            for member in _profiles(archive, name):
+                content = _unzipped(archive, member, name)
+                yield from _read_bytes(content, f"{name}/{member}", _nowhere)
+    except zipfile.BadZipFile as failure:
+        raise InputError(f"{name}: a damaged zip archive: {failure}", next=_COPY_AGAIN) from None
+
+
+def _profiles(archive: zipfile.ZipFile, name: str) -> list[str]:
+    members = archive.namelist()
+    for ending in _IN_ZIP:
+        if best := sorted(member for member in members if member.endswith(ending)):
+            return best
+    raise InputError(
+        f"{name}: no profile in this archive ({len(members)} other files)",
+        why=f"looked for {', '.join(_IN_ZIP)}",
+        next="name the profile itself, or the log directory given to jax.profiler.start_trace",
+    )
+
+
+def _unzipped(archive: zipfile.ZipFile, member: str, name: str) -> memoryview:
+    try:
+        return memoryview(archive.read(member))
+    except (RuntimeError, zlib.error, EOFError) as failure:  # a password, a method, damage
+        raise InputError(
+            f"{name}/{member}: can't be unpacked: {failure}",
+            next="unpack the archive with `unzip`, and name the profile",
+        ) from None

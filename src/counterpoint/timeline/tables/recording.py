@@ -1,0 +1,210 @@
+"""What one profiler wrote on one host, before anything is concluded from it.
+
+A reader turns a file into a Recording and guesses nothing: what the file does not say is null, and
+`notes` says why. `assemble` then makes the Timeline: it finds lanes, runs and steps, joins hosts,
+and asks the embedded Programs for scopes, sources and collectives. So each of these rules is
+written once, for all formats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from typing import Final
+
+import polars as pl
+
+from counterpoint.core import Basis
+from counterpoint.timeline.device import Device
+
+Schema = dict[str, type[pl.DataType]]
+
+IN_GRAPHS: Final = "inside CUDA graphs"
+"""What every note on work in CUDA graphs that names no instruction says."""
+
+SPANS: Final[Schema] = {
+    "device": pl.UInt16,  # index into Recording.devices
+    "line": pl.UInt32,  # index into Recording.lines: a stream, a thread, a TPU line
+    "op": pl.UInt32,  # row of Recording.ops
+    "run_key": pl.Int64,  # same for all spans of one execution on a device; null when not told
+    "start_ps": pl.Int64,  # on the host's clock, from any origin that all its devices share
+    "dur_ps": pl.Int64,
+}
+"""Work on a device. Spans on one line nest or follow each other."""
+
+OPS: Final[Schema] = {
+    "name": pl.String,  # as the profiler names the event: a kernel, or the HLO instruction
+    "op": pl.String,  # HLO instruction; null when the profiler does not know it
+    "module": pl.String,  # HLO module; null likewise
+    "program_key": pl.String,  # which of the host's Programs; null likewise
+    "async_window": pl.Boolean,  # the span is start-to-done of an async op, not work on a core
+    "hint": pl.String,  # what the profiler itself calls the kind: "memcpy", "non-fusion", ...
+    "scope": pl.String,  # op_name path, as written
+    "source": pl.String,  # file:line
+    "flops": pl.Float64,  # of one execution
+    "bytes": pl.Float64,  # accessed by one execution
+    "text": pl.String,  # HLO text of the instruction
+}
+"""One row for each distinct thing that spans point to."""
+
+SAID: Final[Schema] = {
+    "said_category": pl.String,
+    "said_lane": pl.String,
+    "said_phase": pl.String,
+    "said_scope": pl.String,
+    "said_collective": pl.String,
+    "said_bytes": pl.Int64,
+    "said_group_size": pl.UInt32,
+    "said_bus_factor": pl.Float64,
+}
+"""Columns that OPS has besides where a Timeline was written as a trace: what it knew of each op.
+
+`said_X` is the Timeline's column X. It outranks what names tell, and nothing else is left of it.
+"""
+
+EXECUTIONS: Final[Schema] = {
+    "device": pl.UInt16,
+    "module": pl.String,
+    "program_key": pl.String,
+    "run_key": pl.Int64,
+    "start_ps": pl.Int64,
+    "dur_ps": pl.Int64,
+}
+"""Executions of whole modules, where the profiler records them itself."""
+
+MARKERS: Final[Schema] = {
+    "device": pl.UInt16,  # null: a marker on a host thread
+    "step": pl.Int64,
+    "name": pl.String,
+    "start_ps": pl.Int64,
+    "dur_ps": pl.Int64,
+}
+"""Steps as the user or the profiler marked them."""
+
+HOST_EVENTS: Final[Schema] = {
+    "line": pl.UInt32,
+    "name": pl.UInt32,  # index into Recording.host_names
+    "start_ps": pl.Int64,
+    "dur_ps": pl.Int64,
+}
+"""What host threads did."""
+
+TRANSFERS: Final[Schema] = {
+    "device": pl.UInt16,  # null: the host's own, or not known whose
+    "line": pl.UInt32,
+    "action": pl.String,  # of Action in the Timeline's model
+    "name": pl.String,
+    "start_ps": pl.Int64,
+    "dur_ps": pl.Int64,
+    "bytes": pl.Int64,
+    "latency_ps": pl.Int64,
+    "peer": pl.String,
+}
+"""What a runtime did to carry data between hosts or slices."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EmbeddedProgram:
+    """A compiled module that the profile carries; `load` gives its HLO, proto or text."""
+
+    name: str
+    load: Callable[[], bytes]
+    fingerprint: str | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Recording:
+    """One host's profile as columns."""
+
+    source: str
+    host: str
+    devices: tuple[Device, ...]
+    lines: tuple[str, ...]
+    ops: pl.DataFrame
+    spans: pl.DataFrame
+    executions: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=EXECUTIONS))
+    markers: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=MARKERS))
+    host_events: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=HOST_EVENTS))
+    host_names: tuple[str, ...] = ()
+    transfers: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=TRANSFERS))
+    programs: Mapping[str, EmbeddedProgram] = field(default_factory=dict[str, EmbeddedProgram])
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    notes: tuple[str, ...] = ()
+    truncated: bool = False
+    basis: Basis = Basis.MEASURED
+    zero_ns: int | None = None  # when time 0 was, since 1970 by the host's clock, if that is told
+
+
+_FARTHEST_NS: Final = 1 << 50
+"""13 days: hosts whose clocks are farther apart than this keep times of their own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """What a Recording says of itself. `content` is the same for profiles of the same spans."""
+
+    source: str
+    host: str
+    devices: tuple[Device, ...]
+    basis: Basis
+    environment: Mapping[str, str]
+    truncated: bool
+    content: bytes | None  # None: it has no spans
+    zero_ns: int | None  # when its time 0 was, since 1970 by its own clock
+    first_ps: int | None
+    last_ps: int | None
+
+    @property
+    def interval_ns(self) -> tuple[int, int] | None:
+        """First start and last end of its spans, since 1970 by its own clock."""
+        if self.zero_ns is None or self.first_ps is None or self.last_ps is None:
+            return None
+        return self.zero_ns + self.first_ps // 1000, self.zero_ns + self.last_ps // 1000
+
+
+def origin_of(recording: Recording) -> Origin:
+    """What is to be kept of a Recording."""
+    spans = recording.spans
+    first, last = spans["start_ps"].min(), (spans["start_ps"] + spans["dur_ps"]).max()
+    return Origin(
+        source=recording.source,
+        host=recording.host,
+        devices=recording.devices,
+        basis=recording.basis,
+        environment=recording.environment,
+        truncated=recording.truncated,
+        content=_content(recording) if len(spans) else None,
+        zero_ns=recording.zero_ns,
+        first_ps=first if isinstance(first, int) else None,
+        last_ps=last if isinstance(last, int) else None,
+    )
+
+
+def _content(recording: Recording) -> bytes:
+    who = [device.ordinal for device in recording.devices]  # ranks of one host are told apart
+    digest = sha256(repr((who, recording.ops.rows())).encode())
+    for name in ("device", "line", "op", "start_ps", "dur_ps"):
+        digest.update(recording.spans[name].to_numpy().tobytes())
+    return digest.digest()
+
+
+def on_clock_of(first: Origin, own: Origin, recording: Recording) -> Recording:
+    """The same Recording with times that count from where those of the first host do."""
+    if first.zero_ns is None or own.zero_ns is None:
+        return recording
+    apart = own.zero_ns - first.zero_ns
+    if not apart or abs(apart) > _FARTHEST_NS:
+        return recording
+
+    def later(frame: pl.DataFrame) -> pl.DataFrame:
+        return frame.with_columns(pl.col("start_ps") + apart * 1000)
+
+    return replace(
+        recording,
+        spans=later(recording.spans),
+        executions=later(recording.executions),
+        markers=later(recording.markers),
+        host_events=later(recording.host_events),
+        transfers=later(recording.transfers),
+    )

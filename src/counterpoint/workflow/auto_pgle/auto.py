@@ -1,0 +1,224 @@
+"""`pgle auto`: JAX measures the first calls of each function, and compiles it anew with that.
+
+AutoPGLE says little of itself: where it can't engage (a program compiled ahead of time, a backend
+without device events, another profiler in the way) it goes on without a profile, and at most
+warns. So each of these is looked for, before the run or in what it left.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from counterpoint.core import Unknown
+from counterpoint.flags import Settings
+from counterpoint.flags.versions import expect_pgle_known
+from counterpoint.pgle.applying import read_evidence
+from counterpoint.pgle.making import Conflict
+from counterpoint.pgle.proving import Evidence, Trouble, Use
+from counterpoint.runs import Compile, Run
+from counterpoint.runs.scores import Score, score
+from counterpoint.workflow.feedback.feedback import Comparison, compare_runs, elsewhere
+from counterpoint.workflow.feedback.manual import require_nsys
+from counterpoint.workflow.feedback.task import (
+    NO_CACHE,
+    Say,
+    Task,
+    by_hand,
+    carry_out,
+    claim,
+    compiler_said,
+    refuse_contention,
+    refuse_flags,
+    refuse_platform,
+    room,
+    script,
+    step_times,
+)
+
+CALLS: Final = 3
+_MEDIAN: Final = 50
+_STEP_SHARE: Final = 0.3  # what takes this much of the longest compile may be the step itself
+_LOGGED: Final = "jax._src.compiler,jax._src.compilation_cache"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class How:
+    """Calls that JAX measures, whether there is a run before, and nsys on the run after."""
+
+    calls: int = CALLS
+    before: bool = True
+    nsys: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Auto:
+    """What came of it. `used` only if a program was compiled with costs that JAX measured."""
+
+    directory: Path
+    before: Run | None
+    optimise: Run
+    after: Run | None
+    used: bool
+    reasons: tuple[str, ...]
+    evidence: Evidence
+    ahead_of_time: tuple[Compile, ...]
+    conflicts: tuple[Conflict, ...]
+    scores: tuple[Score | Unknown, Score | Unknown] | None  # before and after
+    comparison: Comparison | Unknown
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether it ran on GPUs, as far as is known."""
+        return not elsewhere(self.optimise)
+
+
+def auto(task: Task, how: How, say: Say) -> Auto:
+    """Run with AutoPGLE; if a program was optimised, run as it is, and from the cache it filled."""
+    in_the_way = _look_ahead(task, how)
+    claim(task.directory)
+    settings = _settings(task, how.calls)
+    say("a run with AutoPGLE")
+    optimise = carry_out(task, "optimise", settings["optimise"], say, profile=False)
+    evidence = read_evidence(_log(optimise), dict(optimise.settings.xla))
+    ahead = ahead_of_time(optimise)
+    reasons = _why_not(optimise, evidence, ahead)
+    before = after = None
+    if not reasons and how.before:
+        say("a run as it is")
+        before = carry_out(task, "before", task.under(env=NO_CACHE), say, profile=True)
+    if not reasons and expect_pgle_known(task.jaxlib):
+        say("a run from the cache")
+        own = not how.nsys
+        command = () if own else _nsys_command(task)
+        after = carry_out(task, "after", settings["after"], say, profile=own, command=command)
+        reasons = _why_not_loaded(after)
+    scores = None if before is None or after is None else (score(before), score(after))
+    return Auto(
+        directory=task.directory,
+        before=before,
+        optimise=optimise,
+        after=after,
+        used=not reasons,
+        reasons=reasons or (evidence.reason,),
+        evidence=evidence,
+        ahead_of_time=ahead,
+        conflicts=in_the_way,
+        scores=scores,
+        comparison=_compared(scores),
+    )
+
+
+def _look_ahead(task: Task, how: How) -> tuple[Conflict, ...]:
+    """Refuse what can't work before anything is run; tell what may not."""
+    refuse_platform(task)
+    refuse_flags(task)
+    if how.nsys:
+        require_nsys(task)
+    return refuse_contention(task)
+
+
+def auto_script(task: Task, how: How) -> str:
+    """The commands that `auto` stands for."""
+    settings = _settings(task, how.calls)
+    measuring = f"JAX measures {how.calls} calls of each function, and compiles it anew"
+    said = "Using PGLE profile|Found profile|empty trace"
+    phases = [
+        room(task),
+        by_hand(task, "optimise", measuring, settings["optimise"]),
+        compiler_said("What it says of that", said, task.log("optimise")),
+    ]
+    names: list[str] = []
+    if how.before:
+        names.append("before")
+        why = "The program as it is, to compare with"
+        phases.append(by_hand(task, "before", why, task.under(env=NO_CACHE)))
+    if expect_pgle_known(task.jaxlib):
+        names.append("after")
+        why = "The optimised program from the cache; another profiler may attach"
+        after = by_hand(task, "after", why, settings["after"])
+        phases.append(replace(after, command=_nsys_command(task)) if how.nsys else after)
+    return script("counterpoint pgle auto, by hand", [*phases, step_times(task, names)])
+
+
+def _settings(task: Task, calls: int) -> dict[str, Settings]:
+    cache = (
+        ("JAX_ENABLE_COMPILATION_CACHE", "true"),
+        ("JAX_COMPILATION_CACHE_DIR", str((task.directory / "cache").absolute())),
+        # JAX leaves out what compiles in under a second; the step must not be left out.
+        ("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0"),
+        ("JAX_DEBUG_LOG_MODULES", _LOGGED),
+    )
+    measure = (
+        ("JAX_ENABLE_PGLE", "true"),
+        ("JAX_PGLE_PROFILING_RUNS", str(calls)),
+        ("JAX_PGLE_AGGREGATION_PERCENTILE", str(_MEDIAN)),
+    )
+    expect = (("JAX_COMPILATION_CACHE_EXPECT_PGLE", "true"),)
+    return {
+        "optimise": task.under(env=(*cache, *measure)),
+        "after": task.under(env=(*cache, *expect)),
+    }
+
+
+def _nsys_command(task: Task) -> tuple[str, ...]:
+    report = f"--output={task.directory / 'after-nsys'}"
+    return ("nsys", "profile", "--trace=cuda,nvtx", "--sample=none", report, *task.command)
+
+
+def ahead_of_time(run: Run) -> tuple[Compile, ...]:
+    """What the program compiled by `.lower().compile()`, the longest compile first."""
+    found = [it for rank in run.ranks for it in rank.compiles if it.kind == "backend" and it.aot]
+    return tuple(sorted(found, key=lambda it: -it.seconds))
+
+
+def _why_not(run: Run, evidence: Evidence, ahead: tuple[Compile, ...]) -> tuple[str, ...]:
+    """Why JAX has compiled nothing with a profile; empty when it has."""
+    backend = [it for rank in run.ranks for it in rank.compiles if it.kind == "backend"]
+    reasons: list[str] = []
+    if ahead and ahead[0].seconds >= _STEP_SHARE * max(it.seconds for it in backend):
+        reasons.append(f"{_what(ahead[0])} is compiled ahead of time: AutoPGLE can't engage there")
+    if where := elsewhere(run):
+        nothing = f"JAX found no GPU kernels to measure on the {where} backend"
+        reasons.append(f"{nothing}: it made no PGLE profile, and kept no optimised program")
+    if reasons or (evidence.use is Use.USED and evidence.sources):
+        return tuple(reasons)
+    if any(it.trouble is Trouble.EMPTY_TRACE for it in evidence.complaints):
+        return ("JAX's profiler recorded no kernels: another tool holds CUPTI",)
+    return (evidence.reason if backend else "the program compiled nothing",)
+
+
+def _what(one: Compile) -> str:
+    return f"{one.name or 'the step'}{f' ({one.where})' if one.where else ''}"
+
+
+def _why_not_loaded(run: Run) -> tuple[str, ...]:
+    evidence = read_evidence(_log(run))
+    if evidence.from_cache:
+        return ()
+    miss = next((it for it in evidence.complaints if it.trouble is Trouble.CACHE_MISS), None)
+    return (
+        miss.text if miss else "the second run did not load the optimised program from the cache",
+    )
+
+
+def _log(run: Run) -> str:
+    texts: list[str] = []
+    for rank in run.ranks:
+        try:
+            texts.append(rank.stderr.read_text(encoding="utf-8", errors="replace"))
+        except OSError:
+            continue
+    return "".join(texts)
+
+
+def _compared(scores: tuple[Score | Unknown, Score | Unknown] | None) -> Comparison | Unknown:
+    if scores is None:
+        return Unknown("there are no two runs, before and after, to compare")
+    before, after = scores
+    if isinstance(before, Unknown):
+        return before
+    if isinstance(after, Unknown):
+        return after
+    return compare_runs([before.seconds], [after.seconds])

@@ -1,0 +1,15 @@
+"""Forecasts: Settings are compiled and simulated, with memory and range."""
+
+from counterpoint.workflow.forecast.forecast import Asked as Asked
+from counterpoint.workflow.forecast.forecast import Bench as Bench
+from counterpoint.workflow.forecast.forecast import Made as Made
+from counterpoint.workflow.forecast.forecast import Work as Work
+from counterpoint.workflow.forecast.forecast import asked as asked
+from counterpoint.workflow.forecast.forecast import communication_streams as communication_streams
+from counterpoint.workflow.forecast.forecast import forecast as forecast
+from counterpoint.workflow.forecast.forecast import forecasts as forecasts
+from counterpoint.workflow.forecast.memory_fit import MemoryFit as MemoryFit
+from counterpoint.workflow.forecast.memory_fit import memory_fit as memory_fit
+from counterpoint.workflow.forecast.memory_fit import read_tables as read_tables
+from counterpoint.workflow.forecast.step_range import step_range as step_range
+from counterpoint.workflow.forecast.synthetic_profile import synthetic_profile as synthetic_profile

@@ -1,0 +1,169 @@
+"""What was measured of a workload, as costs that move to other compiles of it.
+
+A PGLE profile names instructions of one program, which it does not hold: its names are looked for
+in the program that was compiled here. A recording or a Run holds the HLO that ran, so its costs
+travel by stable key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from counterpoint.core import InputError
+from counterpoint.cost import Measured
+from counterpoint.hardware import Target
+from counterpoint.hardware.targets import other_devices
+from counterpoint.hlo import Instruction, Program
+from counterpoint.hlo.model import launched, launches
+from counterpoint.hlo.schedule import is_done
+from counterpoint.pgle.lookups import asked_name, cost_name
+from counterpoint.pgle.making import make_profile, other_recorded
+from counterpoint.pgle.profiles import ENDINGS, Cost, Profile, read_profile
+from counterpoint.runs.timeline import read
+from counterpoint.timeline import Timeline
+
+_FEW: Final = 0.5  # of the names in it
+_WALKED: Final = ("while", "conditional", "call")
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """Measured costs, and what has to be said of them."""
+
+    measured: Measured
+    how: str
+    warnings: tuple[str, ...] = ()
+
+
+def carried_costs(path: Path | str, base: Program, target: Target) -> Carried:
+    """Costs of a PGLE profile, a recording or a Run, for a program and its relatives.
+
+    InputError where they were measured on another chip than the target's.
+    """
+    place = Path(path)
+    if (place.suffix in ENDINGS and not place.name.endswith(".xplane.pb")) or _is_profiles(place):
+        profile = read_profile(place)
+        _refuse(other_recorded(profile.origin, target), place, target)
+        return _of_profile(profile, place, base)
+    timeline = read(str(path))
+    _refuse(other_devices(timeline.devices, target), place, target)
+    return _of_timeline(timeline, str(path), base)
+
+
+def _is_profiles(place: Path) -> bool:
+    """Whether it is a directory of `<fingerprint>.pbtxt`."""
+    return place.is_dir() and any(place.glob("*.pbtxt"))
+
+
+def _refuse(other: str | None, place: Path, target: Target) -> None:
+    if other is not None and other != "CPUs":  # of those `make_profile` says more
+        raise InputError(
+            f"{place}: measured on {other}, and the target is {target.gpu}",
+            why="what an instruction costs on one chip is not what it costs on another",
+            next="leave --profile out",
+        )
+
+
+def _of_profile(profile: Profile, place: Path, base: Program) -> Carried:
+    own = [it for it in profile.costs if it.fingerprint in (None, base.fingerprint)]
+    # The middle program of a compile with other flags has another fingerprint and mostly the same
+    # names: better by name than not at all, and said so.
+    costs = own or list(profile.costs)
+    by_name: Mapping[str, float] = instructions_of(costs, base)
+    warnings = _warnings(str(place), len(by_name), len(costs))
+    if by_name and len(by_name) < _FEW * len(costs):
+        # Names such as fusion.3 are in every program: by chance some are in this one, too.
+        found = f"only {len(by_name):,} of {len(costs):,} names of {place} are in this program"
+        warnings = (f"{found}: it is of another one, and NOT USED",)
+        by_name = {}
+    elif not own:
+        other = (
+            f"{place} was made of another compile (fingerprint {_fingerprints(costs)}, here"
+            f" {base.fingerprint}): costs are taken by name, which may mean other instructions"
+        )
+        warnings = (other, *warnings)
+    how = f"{len(by_name):,} of {len(costs):,} costs of {place}, by name"
+    return Carried(Measured(base, by_name, str(place)), how, warnings)
+
+
+def _of_timeline(timeline: Timeline, where: str, base: Program) -> Carried:
+    made = make_profile(timeline)
+    number = timeline.step_program
+    entry = timeline.programs[number] if number is not None else None
+    program = entry.hlo() if entry is not None else None
+    if program is None or entry is None:
+        by_name = instructions_of(made.profile.costs, base)
+        how = f"{len(by_name):,} costs of {where}, by name: it holds no HLO"
+        return Carried(
+            Measured(base, by_name, where),
+            how,
+            _warnings(where, len(by_name), len(made.profile.costs)),
+        )
+    known = (None, program.fingerprint, *entry.fingerprints)
+    own = [it for it in made.profile.costs if it.fingerprint in known]
+    if not own:
+        raise InputError(
+            f"{where}: no costs of {entry.name}, the program of its steps",
+            next=f"counterpoint pgle make {where} -o step.pbtxt",
+        )
+    measured = Measured(program, instructions_of(own, program), where)
+    found = _found(measured, base)
+    total = len(_launched(base))
+    how = f"{found:,} of {total:,} instructions by what they are, from {where}"
+    return Carried(measured, how, _few_found(where, found, total))
+
+
+def instructions_of(costs: Sequence[Cost], program: Program) -> Mapping[str, float]:
+    """Seconds by instruction of the program, for costs by the names that XLA asks for."""
+    names: dict[str, str] = {}
+    for it in _launched(program):
+        for name in (it.name, cost_name(it), asked_name(it)):
+            names.setdefault(name, it.name)
+    wrapped = program.wrapped
+    found: dict[str, float] = {}
+    for cost in costs:
+        name = names.get(cost.name) or names.get(wrapped.get(cost.name, ""))
+        if name is not None:
+            found[name] = cost.us * 1e-6
+    return found
+
+
+def _launched(program: Program) -> list[Instruction]:
+    return [
+        it
+        for computation in launched(program)
+        for it in computation.instructions
+        if launches(it) and not is_done(it) and it.opcode not in _WALKED
+    ]
+
+
+def _found(measured: Measured, program: Program) -> int:
+    return sum(measured.find(program, it) is not None for it in _launched(program))
+
+
+def _few_found(where: str, found: int, whole: int) -> tuple[str, ...]:
+    if found >= _FEW * whole:
+        return ()
+    said = (
+        f"only {found:,} of {whole:,} instructions of this program were"
+        if found
+        else "NOTHING of this program was"
+    )
+    return (f"{said} measured in {where}: another compiler, other settings or another program",)
+
+
+def _fingerprints(costs: Sequence[Cost]) -> str:
+    return ", ".join(dict.fromkeys(it.fingerprint for it in costs if it.fingerprint))
+
+
+def _warnings(where: str, found: int, whole: int) -> tuple[str, ...]:
+    if not found:
+        return (f"NOTHING in {where} matches this program: it is of another one, and not used",)
+    if found < _FEW * whole:
+        return (
+            f"only {found:,} of {whole:,} of {where} match this program: is it of another one?",
+        )
+    return ()

@@ -1,0 +1,238 @@
+"""From Settings to a Forecast: what the compiler is told, what it returns, what that takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from counterpoint.compile import Compiled, ForPrediction, Task, compile_all, for_prediction
+from counterpoint.compile.inputs import Workload
+from counterpoint.core import CounterpointError, InputError
+from counterpoint.cost import CostModel, Measured, Scalars, WhatIf, build_model
+from counterpoint.cost.tables import Table
+from counterpoint.flags import Settings
+from counterpoint.hardware import Target
+from counterpoint.hlo import Program
+from counterpoint.simulate import Jitter, Simulation, simulate
+from counterpoint.workflow.forecast.carried_costs import Carried, carried_costs
+from counterpoint.workflow.forecast.memory_fit import memory_fit
+from counterpoint.workflow.forecast.prediction import Forecast, Standing
+from counterpoint.workflow.forecast.ranking import ranked
+from counterpoint.workflow.forecast.unknown_flags import Question, Say, with_the_others
+from counterpoint.workflow.subject.subject import Subject, Variant, candidate, named_apart
+
+_STREAMS: Final = "xla_gpu_experimental_enable_collective_multi_streaming"
+_TRUE: Final = ("true", "True", "1")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bench:
+    """A target, and what prices instructions on it."""
+
+    target: Target
+    scalars: Scalars | None = None
+    measured: Measured | None = None
+    tables: Sequence[Table] = ()
+    jitter: Jitter | None = None
+
+    def model(self, what_if: WhatIf | None = None) -> CostModel:
+        return build_model(
+            self.target,
+            scalars=self.scalars,
+            measured=self.measured,
+            tables=self.tables,
+            what_if=what_if,
+        )
+
+    def simulate(
+        self,
+        program: Program,
+        settings: Settings,
+        *,
+        hlo: bytes | None = None,
+        what_if: WhatIf | None = None,
+    ) -> Simulation:
+        gpu = self.target.known_gpu
+        return simulate(
+            program,
+            self.model(what_if),
+            target=self.target,
+            device_name=gpu.description if gpu else None,
+            jitter=self.jitter if what_if is None else None,
+            hlo=hlo,
+            communication_streams=communication_streams(settings),
+        )
+
+
+def communication_streams(settings: Settings) -> int:
+    """On how many streams XLA puts collectives: the same program on more is another step."""
+    return 2 if settings.flags.get(_STREAMS) in _TRUE else 1
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One compile that is wanted: its Settings, and what they come to without a device."""
+
+    variant: Variant
+    assumed: ForPrediction
+    task: Task
+
+
+def asked(workload: Workload, target: Target, variant: Variant, timeout_s: float) -> Asked:
+    """What to compile a variant with."""
+    settings = variant.settings
+    options = {**settings.flags, **dict(settings.options)}
+    # The flags are options already; the rest says what JAX's allocator leaves the program, too.
+    environment = {name: it for name, it in settings.variables.items() if name != "XLA_FLAGS"}
+    assumed = for_prediction(workload, target, options, environment)
+    task = Task(
+        workload=workload,
+        target=target,
+        options=dict(assumed.options),
+        environment=environment,
+        timeout_s=timeout_s,
+    )
+    return Asked(variant, assumed, task)
+
+
+def forecast(bench: Bench, wanted: Asked, compiled: Compiled) -> Forecast:
+    """What the compiled program takes."""
+    environment = wanted.variant.settings.variables
+    fit = memory_fit(compiled.memory, bench.target, environment, wanted.assumed.memory_fraction)
+    return Forecast(
+        name=wanted.variant.name,
+        settings=wanted.variant.settings,
+        program=compiled.program,
+        simulation=bench.simulate(compiled.program, wanted.variant.settings, hlo=compiled.hlo),
+        memory=fit,
+        compiled=compiled,
+        notes=(*wanted.assumed.notes, *compiled.notes),
+    )
+
+
+def forecast_scheduled(bench: Bench, variant: Variant, program: Program) -> Forecast:
+    """The same of a program that was scheduled elsewhere, under whatever Settings."""
+    return Forecast(
+        name=variant.name,
+        settings=variant.settings,
+        program=program,
+        simulation=bench.simulate(program, variant.settings, hlo=program.written),
+        memory=memory_fit(None, bench.target, variant.settings.variables),
+        notes=("this program was scheduled already: it is simulated as it is",),
+    )
+
+
+BASE: Final = "base"
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What the parts of one prediction share."""
+
+    subject: Subject
+    bench: Bench
+    question: Question
+    say: Say
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """The base and all candidates in their order, and the bench with all that priced them."""
+
+    base: Forecast
+    standings: tuple[Standing, ...] = ()
+    bench: Bench
+    carried: Carried | None
+
+
+def forecasts(work: Work) -> Made:
+    """The base, the candidates in their order with the base among them, and what prices them."""
+    settings = work.subject.settings.merged(work.question.settings)
+    base = Variant(BASE, settings)
+    others = named_apart(
+        candidate(it, settings, chip=work.bench.target.gpu) if isinstance(it, str) else it
+        for it in work.question.candidates
+    )
+    if work.subject.program is not None:
+        return _scheduled(work, base, others)
+    wanted, results = _compile(work, [base, *others])
+    first = results[0]
+    if isinstance(first, CounterpointError):
+        raise first
+    carried = _carried(work, first.program)
+    bench = replace(work.bench, measured=carried.measured if carried else None)
+    work.say("simulating")
+    made = [
+        result if isinstance(result, CounterpointError) else forecast(bench, one, result)
+        for one, result in zip(wanted, results, strict=True)
+    ]
+    base_made = made[0]
+    if isinstance(base_made, CounterpointError):
+        raise base_made
+    standings = _standings([base, *others], made)
+    return Made(base=base_made, standings=standings, bench=bench, carried=carried)
+
+
+def _scheduled(work: Work, base: Variant, others: Sequence[Variant]) -> Made:
+    program = work.subject.program
+    changed = [*base.settings.flags, *dict(base.settings.options)]
+    if program is None or others or changed or work.question.pgle:
+        what = "--candidate" if others else f"--set {changed[0]}" if changed else "--pgle"
+        raise InputError(
+            f"{what}: {work.subject.origin} is scheduled already, so no setting changes it",
+            why="XLA can't compile one of those again",
+            next="give the program before XLA's passes: JAX_DUMP_IR_TO=ir, or -- python train.py",
+        )
+    carried = _carried(work, program)
+    bench = replace(work.bench, measured=carried.measured if carried else None)
+    work.say("simulating")
+    made = forecast_scheduled(bench, base, program)
+    return Made(base=made, bench=bench, carried=carried)
+
+
+def _compile(
+    work: Work, variants: Sequence[Variant]
+) -> tuple[list[Asked], list[Compiled | CounterpointError]]:
+    """All of them at once; the base's error ends the rest."""
+    workload = work.subject.workload
+    if workload is None:
+        raise ValueError("a scheduled program is not compiled")
+    timeout_s = work.question.timeout_s
+    wanted = [asked(workload, work.bench.target, it, timeout_s) for it in variants]
+    results: dict[int, Compiled | CounterpointError] = {}
+    work.say(f"compiling {work.subject.name} for {work.bench.target}")
+    for number, result in compile_all([it.task for it in wanted], work.question.jobs, work.say):
+        results[number] = result
+        if number == 0 and isinstance(result, CounterpointError):
+            flags = wanted[0].variant.settings.flags
+            raise with_the_others(result, flags, work.question.recipes)
+    return wanted, [results[number] for number in range(len(wanted))]
+
+
+def _carried(work: Work, program: Program) -> Carried | None:
+    if work.question.profile is None:
+        return None
+    work.say(f"reading {work.question.profile}")
+    return carried_costs(work.question.profile, program, work.bench.target)
+
+
+def _standings(
+    variants: Sequence[Variant], forecasts: Sequence[Forecast | CounterpointError]
+) -> tuple[Standing, ...]:
+    if len(variants) < 2:
+        return ()
+    return ranked(
+        [
+            Standing(name=it.name, settings=it.settings, is_base=not number, error=made)
+            if isinstance(made, CounterpointError)
+            else Standing(
+                name=it.name,
+                settings=it.settings,
+                is_base=not number,
+                forecast=made,
+                exposed_ms=made.simulation.exposed_s * 1e3,
+            )
+            for number, (it, made) in enumerate(zip(variants, forecasts, strict=True))
+        ]
+    )

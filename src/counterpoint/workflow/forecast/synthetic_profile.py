@@ -1,0 +1,31 @@
+"""A PGLE profile of predicted costs: what the cost model says that each instruction takes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from counterpoint.cost import CostModel
+from counterpoint.hlo import Program
+from counterpoint.pgle.lookups import needed
+from counterpoint.pgle.profiles import Cost, Profile
+
+_DECIMALS: Final = 3  # of a microsecond
+
+
+def synthetic_profile(program: Program, model: CostModel, about: str) -> Profile:
+    """What each instruction costs by the model, under the names that XLA asks for."""
+    costs: dict[str, Cost] = {}
+    for lookup in needed(program):
+        seconds = model.price(program, lookup.instruction).seconds
+        for name in lookup.names:
+            costs[name] = Cost(name, round(seconds * 1e6, _DECIMALS), program.fingerprint)
+    # XLA 0.12 asks for the end of an asynchronous fusion, too.
+    for it in program.instructions:
+        if it.opcode == "fusion-done":
+            costs.setdefault(it.name, Cost(it.name, 0.0, program.fingerprint))
+    origin = {
+        "made by": "counterpoint predict --pgle",
+        "costs": f"PREDICTED, not measured: {about}",
+        f"module {program.fingerprint}": program.name,
+    }
+    return Profile(tuple(costs.values()), origin=origin)

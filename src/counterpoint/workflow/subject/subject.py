@@ -1,0 +1,273 @@
+"""Subject: what is predicted, found in whatever holds it.
+
+Workload   a module before XLA's passes: compiled here, under any Settings
+Program    one that is scheduled already: simulated as it is
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from counterpoint.compile.functions import lower_function, names_function
+from counterpoint.compile.inputs import Workload, load_scheduled, load_workload
+from counterpoint.core import InputError, UsageError
+from counterpoint.flags import Settings, sound
+from counterpoint.flags.lines import OWN, Line, load_settings, parse_settings, read_line
+from counterpoint.flags.text import parse_xla_flags
+from counterpoint.hlo import Program
+from counterpoint.lowering import lower_command
+from counterpoint.pgle.applying import find_subject as find_recorded
+
+Say = Callable[[str], None]
+
+_RECORDINGS: Final = (".xplane.pb", ".xplane.pb.gz")
+_LOWER: Final = "counterpoint predict --target 8xH100 -- python train.py"
+_NAMELESS: Final = "the given bytes"
+_ELSEWHERE: Final = "--module "
+_HERE: Final = "--program "
+
+_TPU: Final = ("tpu_custom_call", '"megacore_config"', '"scoped_memory_configs"', "xla_tpu_")
+_CPU: Final = ("__onednn$", "__cpu$", '"outer_dimension_partitions"')
+_NOT_HERE: Final = frozenset(
+    {"xla_force_host_platform_device_count", "xla_dump_to", "xla_dump_hlo_pass_re"}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """A Workload, or a Program that can't be compiled again."""
+
+    name: str
+    origin: str
+    workload: Workload | None = None
+    program: Program | None = None
+    settings: Settings = field(default_factory=Settings)  # what the program sets by itself
+    others: tuple[str, ...] = ()  # modules that were there, too
+    notes: tuple[str, ...] = ()
+
+    @property
+    def devices(self) -> int:
+        """How many devices it is made for; 1 where it does not say."""
+        if self.program is not None:
+            return self.program.num_partitions * self.program.num_replicas
+        return self.workload.devices if self.workload is not None else 1
+
+
+def find_subject(source: Workload | Program | Path | str, program: str | None = None) -> Subject:
+    """What a path holds: the step, or the module of that name."""
+    if isinstance(source, Program):
+        return _checked(Subject(name=source.name, origin=source.name, program=source))
+    if isinstance(source, Workload):
+        return _checked(_of_workload(source))
+    path = Path(source)
+    if not path.exists():
+        raise InputError(
+            f"{path}: no such file or directory",
+            why="a workload is a program: StableHLO, a dump, a Run, file.py:function, or a command",
+            next="counterpoint predict --target 8xH100 -- python train.py",
+        )
+    if path.name.endswith(_RECORDINGS):
+        return _checked(_recorded(path, program))
+    if path.suffix == ".py":
+        raise UsageError(
+            f"{path}: which function of it, or is it to be run?",
+            next=f"{path}:make_step for a function, or `-- python {path}` for the program",
+        )
+    try:
+        scheduled = load_scheduled(path, program)
+        if scheduled is not None:
+            return _checked(Subject(name=scheduled.name, origin=str(path), program=scheduled))
+        return _checked(_of_workload(load_workload(path, program, option="--program")))
+    except UsageError as error:  # of a name that is not there: other commands call it --module
+        then = error.next.replace(_ELSEWHERE, _HERE) if error.next else None
+        said = error.what.replace(_ELSEWHERE, _HERE)
+        raise UsageError(said, why=error.why, next=then) from None
+    except InputError as error:
+        said = error.what.replace(_NAMELESS, str(path))
+        said = said if str(path) in said else f"{path}: {said}"
+        raise InputError(said, why=error.why, next=error.next or _LOWER) from None
+
+
+def _recorded(path: Path, module: str | None) -> Subject:
+    """The program that a profile embeds: scheduled already."""
+    found = find_recorded(path, module)
+    if found.platform in ("cpu", "tpu"):
+        raise InputError(
+            f"{path}: {found.program.name} was made for {found.platform.upper()}s",
+            why="its schedule is theirs; predicted are steps on GPUs",
+            next=_LOWER,
+        )
+    return Subject(
+        name=found.program.name, origin=str(path), program=found.program, others=found.others
+    )
+
+
+def is_function(source: str) -> bool:
+    """Whether it names a function and no file."""
+    return not Path(source).exists() and names_function(source)
+
+
+def lower_subject(
+    source: str, *, devices: int, directory: Path, timeout_s: float = 900.0
+) -> Subject:
+    """The function `file.py:function`, lowered for so many devices."""
+    workload = lower_function(source, devices=devices, directory=directory, timeout_s=timeout_s)
+    return _checked(replace(_of_workload(workload), origin=source))
+
+
+def run_subject(
+    command: Sequence[str],
+    *,
+    devices: int,
+    directory: Path,
+    program: str | None = None,
+    timeout_s: float = 900.0,
+    say: Say = lambda _: None,
+) -> Subject:
+    """What a command jits on so many virtual devices, with the flags that it sets for itself."""
+    lowered = lower_command(
+        command,
+        devices=devices,
+        directory=directory,
+        program=program,
+        timeout_s=timeout_s,
+        on_progress=say,
+    )
+    subject = _of_workload(load_workload(lowered.directory, lowered.name))
+    return _checked(
+        replace(
+            subject,
+            origin=" ".join(command),
+            settings=_own_settings(lowered.xla_flags, lowered.variables),
+            others=lowered.others,
+            notes=lowered.notes,
+        )
+    )
+
+
+def _own_settings(xla_flags: str, variables: Mapping[str, str]) -> Settings:
+    flags = parse_xla_flags(xla_flags, where="XLA_FLAGS of the program") if xla_flags else ()
+    kept = tuple((name, value) for name, value in flags if name not in _NOT_HERE)
+    env = sound((name, value) for name, value in variables.items() if name != "XLA_FLAGS")
+    return Settings(kept, env)
+
+
+def _of_workload(workload: Workload) -> Subject:
+    return Subject(
+        name=workload.name, origin=workload.origin, workload=workload, others=workload.others
+    )
+
+
+def _checked(subject: Subject) -> Subject:
+    """Refuse what was made for other devices than GPUs."""
+    for marks, kind in ((_TPU, "TPUs"), (_CPU, "CPUs")):
+        if _bears(subject, marks, told=kind == "TPUs"):
+            raise InputError(
+                f"{subject.origin}: {subject.name} was made for {kind}",
+                why="its kernels or its schedule are theirs; predicted are steps on GPUs",
+                next=_LOWER,
+            )
+    return subject
+
+
+def _bears(subject: Subject, marks: Sequence[str], *, told: bool) -> bool:
+    if subject.program is not None:
+        return any(
+            mark in text
+            for it in subject.program.instructions
+            if it.custom_call_target or it.backend_config
+            for text in (it.custom_call_target, it.backend_config)
+            for mark in marks
+        )
+    # Before XLA's passes only a kernel written for a TPU says so.
+    data = subject.workload.program if told and subject.workload is not None else b""
+    return b"tpu_custom_call" in data
+
+
+_LINE: Final = re.compile(r"\s*(?:-|xla_\w+\b)|(?:^|\s)(?:env:)?[A-Za-z_]\w*=|\s\+\s|\s-")
+"""What has one of these is a line of settings; else it is a file, or the name of a recipe."""
+
+_EXAMPLE: Final = "--candidate '--xla_gpu_enable_pipelined_all_gather=true'"
+_LONGEST: Final = 60
+ELLIPSIS: Final = "\N{HORIZONTAL ELLIPSIS}"
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """Settings to try, and what to call them."""
+
+    name: str
+    settings: Settings
+
+
+def base_settings(
+    recipes: Sequence[str] = (),
+    flags: Sequence[str] = (),
+    variables: Sequence[str] = (),
+    *,
+    version: str | None = None,
+    chip: str | None = None,
+) -> Settings:
+    """Recipes and files in their order, then what is written out."""
+    settings = Settings()
+    for name in recipes:
+        settings = settings.merged(load_settings(name, version=version, chip=chip))
+    return settings.merged(parse_settings(flags, variables))
+
+
+def candidate(
+    text: str, base: Settings, *, version: str | None = None, chip: str | None = None
+) -> Variant:
+    """What `--candidate` names, on top of the base."""
+    line = _read(text, version, chip)
+    return Variant(line.label, base.merged(line.settings))
+
+
+def named_apart(variants: Iterable[Variant]) -> list[Variant]:
+    """Each once, where no two share a name."""
+    taken: dict[str, int] = {}
+    apart: list[Variant] = []
+    for one in dict.fromkeys(variants):
+        taken[one.name] = taken.get(one.name, 0) + 1
+        number = taken[one.name]
+        name = one.name if number == 1 else f"{one.name} ({number})"
+        apart.append(Variant(name, one.settings))
+    return apart
+
+
+def _read(text: str, version: str | None, chip: str | None) -> Line:
+    if not text.strip():
+        raise UsageError(
+            "--candidate: an empty text",
+            why="a candidate is flags in quotes, a file of settings, or a recipe's name",
+            next=_EXAMPLE,
+        )
+    if ELLIPSIS in text:
+        raise UsageError(
+            f"--candidate {text}: a label that was shortened to fit",
+            next="paste the whole one: a pipe and a file have it",
+        )
+    said = text.lstrip().startswith(OWN) or _LINE.search(text)
+    if not said or _is_file(text):
+        return Line(load_settings(text, version=version, chip=chip), text)
+    try:
+        return read_line(text, version=version, chip=chip)
+    except UsageError as error:
+        what = f"--candidate {_short(text)}: {error.what}"
+        raise UsageError(what, why=error.why, next=error.next or _EXAMPLE) from None
+
+
+def _is_file(text: str) -> bool:
+    try:
+        return Path(text).is_file()
+    except (OSError, ValueError):  # flags in quotes may be longer than any name
+        return False
+
+
+def _short(text: str) -> str:
+    """For an error."""
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."

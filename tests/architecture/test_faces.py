@@ -1,0 +1,158 @@
+"""Every room has a small face, other rooms import from faces alone, and no rooms form a circle.
+
+A room is a package. A room inside another room has a face of its own.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "src"
+PACKAGE = "counterpoint"
+NAMES = 15
+MODULES = 674
+"""Fewer is better: lower it when modules are merged or deleted."""
+
+
+@cache
+def modules() -> dict[str, Path]:
+    """The file of each module and package."""
+    found: dict[str, Path] = {}
+    for path in (SOURCE / PACKAGE).rglob("*.py"):
+        parts = path.relative_to(SOURCE).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+@cache
+def tree(module: str) -> ast.Module:
+    return ast.parse(modules()[module].read_text())
+
+
+def rooms() -> list[str]:
+    return sorted(name for name, path in modules().items() if path.name == "__init__.py")
+
+
+def imports(module: str) -> Iterator[tuple[str, str]]:
+    """What a module imports of this package: from where, and which name."""
+    for node in ast.walk(tree(module)):
+        if isinstance(node, ast.ImportFrom) and not node.level:
+            if (node.module or "").split(".")[0] == PACKAGE:
+                yield from ((node.module or "", alias.name) for alias in node.names)
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name.startswith(f"{PACKAGE}."):
+                    yield alias.name, ""
+
+
+def outer(module: str) -> str:
+    """The outermost room that a module is in; none for the package itself."""
+    return module.split(".")[1] if "." in module else ""
+
+
+def public_names(room: str) -> set[str]:
+    """The names that a room's `__init__` defines or passes on."""
+    found: set[str] = set()
+    for node in ast.walk(tree(room)):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(PACKAGE):
+            found |= {alias.name for alias in node.names if alias.asname == alias.name}
+    for node in tree(room).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            found |= {target.id for target in targets if isinstance(target, ast.Name)}
+    return {name for name in found if not name.startswith("_")}
+
+
+def test_other_rooms_are_imported_through_their_faces() -> None:
+    deep = [
+        f"{module}: from {home} import {name}"
+        for module in modules()
+        for home, name in imports(module)
+        if outer(home) and outer(home) != outer(module) and home not in rooms()
+    ]
+    assert deep == []
+
+
+@pytest.mark.parametrize("room", [room for room in rooms() if room != PACKAGE])
+def test_a_face_is_small_and_says_what_the_room_does(room: str) -> None:
+    assert ast.get_docstring(tree(room)) or room == f"{PACKAGE}.core.injection.site"
+    assert len(public_names(room)) <= NAMES
+
+
+def circles(links: dict[str, set[str]]) -> list[list[str]]:
+    """The groups of nodes that reach each other."""
+
+    def reached(start: str) -> set[str]:
+        seen: set[str] = set()
+        waiting = [start]
+        while waiting:
+            for target in links.get(waiting.pop(), set()) - seen:
+                seen.add(target)
+                waiting.append(target)
+        return seen
+
+    reach = {node: reached(node) for node in links}
+    found = {
+        tuple(sorted(other for other in reach[node] if node in reach.get(other, set())))
+        for node in links
+        if node in reach[node]
+    }
+    return [list(group) for group in sorted(found)]
+
+
+def runs_never(node: ast.AST) -> bool:
+    """Whether what it holds is for type checkers only."""
+    return (
+        isinstance(node, ast.If)
+        and isinstance(node.test, ast.Name)
+        and node.test.id == "TYPE_CHECKING"
+    )
+
+
+@cache
+def links() -> tuple[tuple[str, str], ...]:
+    """Which module uses which, at import or later, other than for types."""
+    found: list[tuple[str, str]] = []
+    for module in modules():
+        hidden = {
+            id(inner)
+            for node in ast.walk(tree(module))
+            if runs_never(node)
+            for inner in ast.walk(node)
+        }
+        for node in ast.walk(tree(module)):
+            if isinstance(node, ast.ImportFrom) and not node.level and id(node) not in hidden:
+                for alias in node.names:
+                    inner = f"{node.module}.{alias.name}"
+                    target = inner if inner in modules() else node.module or ""
+                    if target in modules() and target != module:
+                        found.append((module, target))
+    return tuple(found)
+
+
+@pytest.mark.parametrize("room", rooms())
+def test_what_lies_side_by_side_in_a_room_forms_no_circle(room: str) -> None:
+    depth = room.count(".") + 2
+    between: dict[str, set[str]] = defaultdict(set)
+    for source, target in links():
+        if source.startswith(f"{room}.") and target.startswith(f"{room}."):
+            one, other = (".".join(name.split(".")[:depth]) for name in (source, target))
+            if one != other:
+                between[one].add(other)
+    assert circles(dict(between)) == []
+
+
+def test_a_circle_is_found() -> None:
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == [["b", "c"]]
+
+
+def test_there_are_not_more_modules() -> None:
+    assert len(modules()) <= MODULES
