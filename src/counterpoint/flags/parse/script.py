@@ -204,8 +204,6 @@ class Script:
             at = self.sets.get(name)
             if at is None or name in self.for_command:
                 continue
-            if name in self.variables.doubtful and not is_setting(name) and not every:
-                continue
             if name not in self.exported and (exports or not every):
                 if not is_setting(name) or (exports and name not in FLAG_VARIABLES):
                     continue
@@ -220,6 +218,8 @@ class Script:
                 self.notes[f"line {self.handed}: {said}"] = None
                 yield Assigned("LIBTPU_INIT_ARGS", value, f"${name}", line=at.line or None)
                 continue
+            if doubt := self.variables.doubtful.get(name):
+                self.variables.doubt(name, doubt)
             yield Assigned(name, value, line=at.line or None)
         yield from self.for_command.values()
 
