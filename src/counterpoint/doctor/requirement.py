@@ -1,100 +1,80 @@
-"""Requirement: one `Requires-Dist` line of a package, as far as the doctor needs it.
+"""Requirement: one `Requires-Dist` line of a package, as pip would read it.
 
-Specifiers of PEP 440 on release numbers (`>=1.2,<2`, `==0.0.42.*`, `~=1.4`); of markers, the extra
-and the system. What is not understood is not judged: `parse` gives None.
+A line that is not understood, or that holds on another system or Python only, is not judged.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from operator import eq, ge, gt, le, lt, ne
 from typing import Final
 
-_LINE: Final = re.compile(
-    r"\s*([A-Za-z0-9][\w.-]*)\s*(?:\[[^]]*\])?\s*\(?([^;()]*)\)?\s*(?:;(.*))?"
-)
-_CLAUSE: Final = re.compile(r"(===|==|!=|<=|>=|~=|<|>)\s*([0-9][\w.+!-]*?)(\.\*)?")
+from packaging.requirements import InvalidRequirement
+from packaging.requirements import Requirement as Parsed
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
+
 _EXTRA: Final = re.compile(r"""extra\s*==\s*['"]([^'"]+)['"]""")
-_SYSTEM: Final = re.compile(
-    r"""(?:sys_platform|platform_system)\s*==\s*['"](?:linux|Linux)['"]|extra\s*==\s*['"][^'"]+['"]"""
-)
-_COMPARED: Final = {
-    "==": eq,
-    "===": eq,
-    "!=": ne,
-    "<=": le,
-    ">=": ge,
-    "<": lt,
-    ">": gt,
-}
 _NUMBERS: Final = re.compile(r"\d+(?:\.\d+)*")
 
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """What one package wants of another. `extra`: only where that was asked for."""
+    """The versions of one package that another asks for; `extra`: only with that extra."""
 
     name: str
-    clauses: tuple[tuple[str, str, bool], ...]  # operator, version, whether `.*` follows
+    text: str
     extra: str | None
-
-    @property
-    def text(self) -> str:
-        """The versions that are wanted."""
-        return ",".join(
-            f"{op}{version}{'.*' if tail else ''}" for op, version, tail in self.clauses
-        )
+    parsed: Parsed
 
     def takes(self, version: str) -> bool:
-        """Whether a version will do."""
-        return all(_holds(version, *clause) for clause in self.clauses)
+        """Return whether a version satisfies it; a nightly build counts as its release.
+
+        A text that is no version is not judged.
+        """
+        try:
+            return self.parsed.specifier.contains(Version(version).base_version)
+        except InvalidVersion:
+            return True
 
 
-def parse(line: str) -> Requirement | None:
-    """The requirement; None where it holds elsewhere, or can't be understood."""
-    match = _LINE.fullmatch(line)
-    if match is None:
+def parse(line: str, python: str = "") -> Requirement | None:
+    """Read a requirement; None where it doesn't hold on Linux with this Python."""
+    try:
+        parsed = Parsed(line)
+    except InvalidRequirement:
         return None
-    name, versions, marker = match[1], match[2].strip(), (match[3] or "").strip()
-    parts = [part.strip() for part in versions.split(",") if part.strip()]
-    clauses = [_CLAUSE.fullmatch(part) for part in parts]
-    if _unknown_marker(marker):
+    if parsed.url:
         return None
-    found = [(it[1], it[2], it[3] is not None) for it in clauses if it]
-    extra = _EXTRA.search(marker)
-    if len(found) < len(parts):
+    held_for = _held_for(parsed, python)
+    if held_for is None:
         return None
-    return Requirement(normal(name), tuple(found), extra[1] if extra else None)
+    text = ",".join(sorted(map(str, parsed.specifier)))
+    return Requirement(normal(parsed.name), text, held_for or None, parsed)
 
 
 def normal(name: str) -> str:
-    """A distribution's name as all of them compare."""
-    return re.sub(r"[-_.]+", "-", name).lower()
+    """Return a distribution's name in the form in which all names compare."""
+    return canonicalize_name(name)
 
 
 def numbers(version: str) -> tuple[int, ...]:
-    """The release of a version, as numbers."""
+    """Return the release of a version, as numbers; drivers have versions, too."""
     match = _NUMBERS.match(version.strip())
     return tuple(int(part) for part in match[0].split(".")) if match else ()
 
 
-def _unknown_marker(marker: str) -> bool:
-    rest = _SYSTEM.sub("", marker).replace("and", "").replace("(", "").replace(")", "")
-    return bool(rest.strip())
-
-
-def _holds(version: str, operator: str, wanted: str, prefix: bool) -> bool:
-    have, want = numbers(version), numbers(wanted)
-    if prefix:
-        same = _padded(have, len(want))[: len(want)] == want
-        return same if operator == "==" else not same
-    size = max(len(have), len(want))
-    one, other = _padded(have, size), _padded(want, size)
-    if operator == "~=":  # ~=1.4.2 is >=1.4.2, ==1.4.*
-        return one >= other and have[: len(want) - 1] == want[:-1]
-    return _COMPARED[operator](one, other)
-
-
-def _padded(release: tuple[int, ...], size: int) -> tuple[int, ...]:
-    return release + (0,) * (size - len(release))
+def _held_for(parsed: Parsed, python: str) -> str | None:
+    """Return the extra with which the marker holds: "" without one, None if it never does."""
+    if parsed.marker is None:
+        return ""
+    here = {"sys_platform": "linux", "platform_system": "Linux"}
+    if python:
+        here |= {
+            "python_full_version": python,
+            "python_version": ".".join(python.split(".")[:2]),
+        }
+    for extra in ("", *_EXTRA.findall(str(parsed.marker))):
+        if parsed.marker.evaluate({**here, "extra": extra}):
+            return extra
+    return None

@@ -97,7 +97,7 @@ def _unmet(software: Software, drop: tuple[str, ...]) -> Iterator[Verdict]:
     for owner, lines in software.requires.items():
         if owner.replace("-pjrt", "-plugin") in drop:
             continue
-        for asked in filter(None, map(parse, lines)):
+        for asked in filter(None, (parse(line, software.python) for line in lines)):
             have = software.packages.get(asked.name)
             if asked.extra and (asked.extra not in _EXTRAS or asked.name in _MUST or have is None):
                 continue
