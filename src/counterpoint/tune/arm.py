@@ -105,25 +105,25 @@ class Arm:
     @property
     def acts(self) -> Acts:
         """RUNTIME as soon as one change does so, and for settings by hand: nobody knows theirs."""
-        known = self.changes and all(it.acts is Acts.SCHEDULE for it in self.changes)
+        known = self.changes and all(change.acts is Acts.SCHEDULE for change in self.changes)
         return Acts.SCHEDULE if known else Acts.RUNTIME
 
     @property
     def per(self) -> Per | None:
         """The last word of its changes on how processes are dealt out."""
-        said: list[Per] = [it.per for it in self.changes if it.per is not None]
-        return said[-1] if said else None
+        dealt: list[Per] = [change.per for change in self.changes if change.per is not None]
+        return dealt[-1] if dealt else None
 
     @property
     def profile(self) -> bool:
         """Whether a PGLE profile is to be measured for it first."""
-        return any(it.profile for it in self.changes)
+        return any(change.profile for change in self.changes)
 
 
 def merged(base: Settings, changes: tuple[Change, ...]) -> Settings:
     """The base with the changes, in order."""
-    for it in changes:
-        base = base.merged(it.settings)
+    for change in changes:
+        base = base.merged(change.settings)
     return base
 
 
@@ -169,7 +169,9 @@ def schedule_hash(program: Program) -> str:
 
 def _lines(program: Program) -> Iterator[str]:
     """The program as text: computations as they are first called, all names as numbers."""
-    aliases = sorted((it.output, it.parameter, it.parameter_index) for it in program.aliases)
+    aliases = sorted(
+        (alias.output, alias.parameter, alias.parameter_index) for alias in program.aliases
+    )
     yield repr((program.num_partitions, program.num_replicas, aliases))
     numbers = {program.entry: 0}
     waiting = [program.entry]
@@ -178,14 +180,16 @@ def _lines(program: Program) -> Iterator[str]:
         computation = program.computations.get(name)
         if computation is None:
             continue
-        members = {it.name: at for at, it in enumerate(computation.instructions)}
+        members = {
+            instruction.name: index for index, instruction in enumerate(computation.instructions)
+        }
         yield f"computation {numbers[name]} {len(members)} {members.get(computation.root)}"
-        for it in computation.instructions:
-            for called in it.calls:
+        for instruction in computation.instructions:
+            for called in instruction.calls:
                 if called not in numbers:
                     numbers[called] = len(numbers)
                     waiting.append(called)
-            yield _line(it, members, numbers, channels)
+            yield _line(instruction, members, numbers, channels)
 
 
 def _line(
@@ -207,8 +211,8 @@ def _rest(it: Instruction) -> list[str]:
     if it.groups is not None:
         found.append(f"groups {_groups(it.groups)} {it.use_global_device_ids}")
     if it.frontend_attributes:
-        told = sorted(pair for pair in it.frontend_attributes if pair[0] not in _HINTS)
-        found += [f"{name}={value}" for name, value in told]
+        attributes = sorted(pair for pair in it.frontend_attributes if pair[0] not in _HINTS)
+        found += [f"{name}={value}" for name, value in attributes]
     plain: tuple[tuple[str, object], ...] = (
         ("pairs", it.source_target_pairs),
         ("target", it.custom_call_target),
@@ -252,11 +256,11 @@ def _groups(groups: ReplicaGroups) -> str:
 def _config(text: str) -> str:
     """A backend config in one order of its keys, without what the scheduler noted for itself."""
     try:
-        made: object = parse_json(text)
+        parsed: object = parse_json(text)
     except ValueError:
         return repr(text)  # that of a custom call may be anything
-    if not isinstance(made, dict):
+    if not isinstance(parsed, dict):
         return repr(text)
-    told = cast("dict[str, Any]", made)
-    kept = {name: value for name, value in told.items() if name not in _THOUGHTS}
-    return json.dumps(kept, sort_keys=True)
+    config = cast("dict[str, Any]", parsed)
+    significant = {name: value for name, value in config.items() if name not in _THOUGHTS}
+    return json.dumps(significant, sort_keys=True)

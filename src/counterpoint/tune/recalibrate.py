@@ -48,16 +48,16 @@ def fitted(
     study: Study, directory: Path, target: Target, start: Scalars | None = None
 ) -> ModelFitted:
     """The same as a record of the study."""
-    made = recalibrate(study, directory, target, start)
-    if isinstance(made, Unknown):
+    outcome = recalibrate(study, directory, target, start)
+    if isinstance(outcome, Unknown):
         return ModelFitted(
-            path=None, arms=0, error_before=None, error_after=None, why=made.reason, at=stamp()
+            path=None, arms=0, error_before=None, error_after=None, why=outcome.reason, at=stamp()
         )
     return ModelFitted(
-        path=made.path.name,
-        arms=made.arms,
-        error_before=made.error_before,
-        error_after=made.error_after,
+        path=outcome.path.name,
+        arms=outcome.arms,
+        error_before=outcome.error_before,
+        error_after=outcome.error_after,
         why="",
         at=stamp(),
     )
@@ -85,32 +85,36 @@ def recalibrate(
             steps.append(found)
     if not steps:
         return Unknown(why)
-    made = calibrate_steps(steps, start or default_scalars(target.gpu), step_of=step_of)
-    if any(it.worse for it in made.steps):
-        worse = next(it for it in made.steps if it.worse)
+    calibration = calibrate_steps(steps, start or default_scalars(target.gpu), step_of=step_of)
+    if any(step.worse for step in calibration.steps):
+        worse = next(step for step in calibration.steps if step.worse)
         return Unknown(f"scalars that suit the others tell {worse.name} worse than before")
-    if not made.fitted:
+    if not calibration.fitted:
         return Unknown("no step depends on any scalar of the model")
     path = directory / CALIBRATION
-    path.write_text(made.toml(), encoding="utf-8")
-    count = len(made.steps)
+    path.write_text(calibration.toml(), encoding="utf-8")
+    count = len(calibration.steps)
     return Recalibrated(
-        calibration=made,
+        calibration=calibration,
         path=path,
         arms=count,
-        error_before=sum(abs(it.before_s / it.measured_s - 1) for it in made.steps) / count,
-        error_after=sum(abs(it.after_s / it.measured_s - 1) for it in made.steps) / count,
+        error_before=sum(abs(step.before_s / step.measured_s - 1) for step in calibration.steps)
+        / count,
+        error_after=sum(abs(step.after_s / step.measured_s - 1) for step in calibration.steps)
+        / count,
     )
 
 
 def _step(study: Study, directory: Path, target: Target, arm: Arm) -> MeasuredStep | Unknown | None:
     """None for an arm that has nothing to say; Unknown where it ought to."""
     timed = [
-        it
-        for it in study.trials_of(arm.name)
-        if it.counts and it.started.purpose is not Purpose.PROFILE
+        trial
+        for trial in study.trials_of(arm.name)
+        if trial.counts and trial.started.purpose is not Purpose.PROFILE
     ]
-    seconds = [it.report.steady.median_s for it in timed if it.report and it.report.steady]
+    seconds = [
+        trial.report.steady.median_s for trial in timed if trial.report and trial.report.steady
+    ]
     if arm.predicted is None or not seconds:
         return None
     found = _program(timed, directory, target)
@@ -126,9 +130,9 @@ def _program(timed: list[Trial], directory: Path, target: Target) -> Program | U
         run = read_run(place)
     except CounterpointError as error:
         return Unknown(error.what)
-    other = _other_chip(run, target)
-    if other is not None:
-        return Unknown(f"it ran on {other}, and the target is {target.gpu}")
+    chip = _other_chip(run, target)
+    if chip is not None:
+        return Unknown(f"it ran on {chip}, and the target is {target.gpu}")
     for rank in run.ranks:
         for path in rank.hlo[:1]:
             try:
@@ -142,7 +146,9 @@ def _program(timed: list[Trial], directory: Path, target: Target) -> Program | U
 
 def _other_chip(run: Run, target: Target) -> str | None:
     """What it ran on, if that is not the target's chip."""
-    named = {device for rank in run.ranks for it in rank.processes for device in it.devices}
+    named = {
+        device for rank in run.ranks for process in rank.processes for device in process.devices
+    }
     for name in sorted(named):
         chip = find_chip(name)
         if chip is None or chip.name != target.chip.name:
@@ -153,6 +159,6 @@ def _other_chip(run: Run, target: Target) -> str | None:
 def errors(found: Recalibrated) -> Mapping[str, tuple[float, float]]:
     """By arm: predicted over measured, less one, before and after."""
     return {
-        it.name: (it.before_s / it.measured_s - 1, it.after_s / it.measured_s - 1)
-        for it in found.calibration.steps
+        step.name: (step.before_s / step.measured_s - 1, step.after_s / step.measured_s - 1)
+        for step in found.calibration.steps
     }

@@ -58,8 +58,8 @@ def edited(first: StudyBegan, now: StudyBegan) -> str | None:
     before = dict(first.parts)
     names = [
         name.removeprefix(_FILE)
-        for name, it in now.parts
-        if name.startswith(_FILE) and before.get(name, it) != it
+        for name, digest in now.parts
+        if name.startswith(_FILE) and before.get(name, digest) != digest
     ]
     if not names:
         return None
@@ -89,27 +89,29 @@ def refuse_unknown(base: Settings, command: Sequence[str], inherited: Mapping[st
         return
     theirs = inherited_settings(inherited).flags
     by_place: dict[str, list[Rejected]] = {}
-    for it in dict.fromkeys(answer.rejected):
-        is_theirs = it.name in theirs and it.value in (None, theirs[it.name])
-        by_place.setdefault(_INHERITED if is_theirs else _OURS, []).append(it)
-    said = [
+    for rejected in dict.fromkeys(answer.rejected):
+        is_theirs = rejected.name in theirs and rejected.value in (None, theirs[rejected.name])
+        by_place.setdefault(_INHERITED if is_theirs else _OURS, []).append(rejected)
+    listed = [
         f"{place}: {', '.join(_base_flags_said(answer, some))}" for place, some in by_place.items()
     ]
-    hints = dict.fromkeys(f"{it.name}: {it.hint}" for some in by_place.values() for it in some)
+    hints = dict.fromkeys(
+        f"{rejected.name}: {rejected.hint}" for some in by_place.values() for rejected in some
+    )
     raise UsageError(
-        "; ".join(said),
+        "; ".join(listed),
         why="XLA ends the process at such a flag. " + " ".join(hints),
         next="leave it out, or write it as `counterpoint flags list` spells it",
     )
 
 
 def _base_flags_said(answer: Answer, some: Sequence[Rejected]) -> Iterator[str]:
-    unknown = [it.name for it in some if it.reason == _UNKNOWN]
+    unknown = [rejected.name for rejected in some if rejected.reason == _UNKNOWN]
     if unknown:
         yield f"jaxlib {answer.version} does not know {', '.join(dict.fromkeys(unknown))}"
-    for it in some:
-        if it.reason != _UNKNOWN:
-            yield f"jaxlib {answer.version} does not take {it.name}={it.value or ''}"
+    for rejected in some:
+        if rejected.reason != _UNKNOWN:
+            yield f"jaxlib {answer.version} does not take {rejected.name}={rejected.value or ''}"
 
 
 @lru_cache(maxsize=8)
@@ -240,10 +242,10 @@ def began(asked: Asked, executor: str | None, cwd: Path) -> StudyBegan:
 
 
 def _said(asked: Asked) -> dict[str, str]:
-    said = {f"executor {name}": it for name, it in asked.executor_options.items()}
+    options = {f"executor {name}": value for name, value in asked.executor_options.items()}
     if asked.confirm is not None:
-        said["confirm"] = str(asked.confirm)
-    return said
+        options["confirm"] = str(asked.confirm)
+    return options
 
 
 def _question(asked: Asked, target: str | None, executor: str | None, cwd: Path) -> str:
@@ -252,7 +254,7 @@ def _question(asked: Asked, target: str | None, executor: str | None, cwd: Path)
     Budgets, limits of time, and how many arms are tried may change from one sitting to the next.
     """
     plan, priced = asked.plan, asked.question or Question()
-    told: dict[str, Any] = {
+    question: dict[str, Any] = {
         "workload": asked.workload,
         "program": asked.program,
         "command": asked.command,
@@ -265,9 +267,9 @@ def _question(asked: Asked, target: str | None, executor: str | None, cwd: Path)
         "space": _content(plan.space_file),
         "shape": to_plain(plan.shape),
         "steps": plan.limits.steps,
-        "prices": [_content(it) for it in _price_files(priced)],
+        "prices": [_content(path) for path in _price_files(priced)],
     }
-    return _hash(told)[:16]
+    return _hash(question)[:16]
 
 
 def _parts(asked: Asked) -> tuple[tuple[str, str], ...]:
@@ -276,7 +278,7 @@ def _parts(asked: Asked) -> tuple[tuple[str, str], ...]:
     In the words of the command line, so that whoever is told of a difference knows what to change.
     """
     plan = asked.plan
-    told: dict[str, object] = {
+    parts: dict[str, object] = {
         "the program (--program)": asked.program,
         "the command": asked.command,
         "whether anything is measured": asked.measure,
@@ -285,11 +287,11 @@ def _parts(asked: Asked) -> tuple[tuple[str, str], ...]:
         "how processes are dealt out (--nodes, --per, --ranks-per-node)": to_plain(plan.shape),
         "the length of a trial (--steps)": plan.limits.steps,
         "what prices the prediction (tables, --profile, --calibration)": [
-            _content(it) for it in _price_files(asked.question or Question())
+            _content(path) for path in _price_files(asked.question or Question())
         ],
     }
     files = file_parts(asked.command) if asked.measure else ()
-    return (*((name, _hash(it)[:8]) for name, it in told.items()), *files)
+    return (*((name, _hash(part)[:8]) for name, part in parts.items()), *files)
 
 
 def _hash(plain: object) -> str:
@@ -319,7 +321,7 @@ def _content(path: Path | str | None) -> str | None:
 def list_arms(asked: Asked, ledger: Ledger) -> None:
     """Write down the base and all that was named; UsageError where that is nothing."""
     space, arms = named_arms(asked)
-    dimensions = tuple((it.name, len(it.choices)) for it in space.dimensions)
+    dimensions = tuple((dimension.name, len(dimension.choices)) for dimension in space.dimensions)
     ledger.add(
         SpaceMade(
             dimensions=dimensions,
@@ -332,23 +334,23 @@ def list_arms(asked: Asked, ledger: Ledger) -> None:
     base = Arm(name=BASE, settings=space.base, origin=Origin.BASE)
     for arm in (base, *arms):
         ledger.add(CandidateSeen(arm=arm, at=stamp()))
-    names = tuple(it.name for it in arms)
+    names = tuple(arm.name for arm in arms)
     ledger.add(SearchEnded(why="named by hand", shortlist=names, seconds=0.0, at=stamp()))
 
 
 def named_arms(asked: Asked) -> tuple[Space, tuple[Arm, ...]]:
     """Arms by hand, and each choice of the dimensions that the user's file speaks of."""
-    said = None if asked.plan.space_file is None else read_space(asked.plan.space_file)
+    space_file = None if asked.plan.space_file is None else read_space(asked.plan.space_file)
     found = find_interpreter(asked.command, asked.inherited)
     space = make_space(
         asked.base,
         version=found.versions.get("jaxlib") if found else None,
-        asked=said,
+        asked=space_file,
         running=running(asked),
         arms=asked.arms,
     )
-    by_hand = [it for it in space.seeds if it.origin is Origin.HAND]
-    spoken_of = _spoken_of(said) if said else frozenset[str]()
+    by_hand = [arm for arm in space.seeds if arm.origin is Origin.HAND]
+    spoken_of = _spoken_of(space_file) if space_file else frozenset[str]()
     alone = [
         arm_of(space, point, Origin.SPACE)
         for point in single_points(space)
@@ -356,15 +358,15 @@ def named_arms(asked: Asked) -> tuple[Space, tuple[Arm, ...]]:
     ]
     arms = tuple(distinct(space.base, (*by_hand, *alone)))
     if not arms:
-        raise _nothing(space, _spoken_of(said) if said else frozenset[str]())
+        raise _nothing(space, _spoken_of(space_file) if space_file else frozenset[str]())
     return space, arms
 
 
 def _nothing(space: Space, spoken_of: frozenset[str]) -> UsageError:
     """What became of all that was named."""
-    out = [it for it in space.left_out if it.name in spoken_of or it.why == AS_THE_BASE]
-    why = "; ".join(f"{it.name}: {it.why}" for it in out)
-    same = bool(out) and all(it.why == AS_THE_BASE for it in out)
+    out = [item for item in space.left_out if item.name in spoken_of or item.why == AS_THE_BASE]
+    why = "; ".join(f"{item.name}: {item.why}" for item in out)
+    same = bool(out) and all(item.why == AS_THE_BASE for item in out)
     return UsageError(
         "nothing to try: of what was named, no setting is left",
         why=why or "without a --target nothing is searched: arms are named by hand",
@@ -375,4 +377,4 @@ def _nothing(space: Space, spoken_of: frozenset[str]) -> UsageError:
 
 
 def _spoken_of(said: SpaceFile) -> frozenset[str]:
-    return frozenset({*(it.name for it in said.drafts), *(said.only or ()), *said.choices})
+    return frozenset({*(draft.name for draft in said.drafts), *(said.only or ()), *said.choices})

@@ -64,22 +64,22 @@ def own_gpus(environ: Mapping[str, str]) -> Target | None:
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    names = [it.strip() for it in listed.stdout.splitlines() if it.strip()]
+    names = [line.strip() for line in listed.stdout.splitlines() if line.strip()]
     return target_of(names, environ.get("CUDA_VISIBLE_DEVICES"))
 
 
 def target_of(names: list[str], shown: str | None) -> Target | None:
     """The target of GPUs with these names."""
     kinds = {
-        it.name
+        gpu.name
         for name in names
-        if (it := find_described(name) or find_gpu(name.removeprefix("NVIDIA ")))
+        if (gpu := find_described(name) or find_gpu(name.removeprefix("NVIDIA ")))
     }
     if len(kinds) != 1 or len(set(names)) != 1:
         return None
     count = len(names)
     if shown is not None:
-        count = min(count, len([it for it in shown.split(",") if it.strip()]))
+        count = min(count, len([device for device in shown.split(",") if device.strip()]))
     # A machine that is there may be larger than any that is sold.
     return replace(parse_target(f"1x{kinds.pop()}"), gpus_per_host=count) if count else None
 
@@ -125,19 +125,19 @@ def break_ground(asked: Asked, scratch: Path, say: Say) -> Ground:
         )
     check_devices(subject, asked.target)
     work = Work(subject, _bench(asked, asked.target), _question(asked), say)
-    made = forecasts(work)  # of the base alone
-    compiled = made.base.compiled
+    predicted = forecasts(work)  # of the base alone
+    compiled = predicted.base.compiled
     space = make_space(
-        made.base.settings,
+        predicted.base.settings,
         target=asked.target,
-        program=made.base.program,
+        program=predicted.base.program,
         version=compiled.versions.get("jaxlib") if compiled else None,
         asked=space_file,
         running=running(asked),
         arms=asked.arms,
     )
-    same = space.base == made.base.settings  # the user's file may fix some of it
-    return Ground(work, space, made if same else None)
+    same = space.base == predicted.base.settings  # the user's file may fix some of it
+    return Ground(work, space, predicted if same else None)
 
 
 def _lowered(asked: Asked, target: Target, scratch: Path, say: Say) -> Subject:
@@ -241,7 +241,7 @@ def plan_study(asked: Asked, say: Say) -> DryRun:
             ground = break_ground(asked, Path(scratch), say)
             base_step_s = _base_step_s(ground)
         space = ground.space
-        alone = (arm_of(space, it, Origin.SPACE) for it in single_points(space))
+        alone = (arm_of(space, point, Origin.SPACE) for point in single_points(space))
         arms = tuple(distinct(space.base, (*space.seeds, *alone)))
     else:
         space, arms = named_arms(asked)
@@ -262,11 +262,11 @@ def plan_study(asked: Asked, say: Say) -> DryRun:
 
 def _base_step_s(ground: Ground) -> float:
     """Also where the user's file fixes some of the base: then it is compiled once more."""
-    made = ground.made
-    if made is None:
-        asked = replace(ground.work.question, settings=ground.space.base, candidates=())
-        made = forecasts(replace(ground.work, question=asked))
-    return made.base.step_s
+    predicted = ground.made
+    if predicted is None:
+        question = replace(ground.work.question, settings=ground.space.base, candidates=())
+        predicted = forecasts(replace(ground.work, question=question))
+    return predicted.base.step_s
 
 
 def _dry_executor(asked: Asked) -> str | None:
@@ -280,7 +280,7 @@ def _compiles(asked: Asked, arms: tuple[Arm, ...]) -> int:
     """What acts at run time only is the same program, and compiled once for all."""
     if not asked.predicts:
         return 0
-    compiled = [it for it in arms if shows(it)]
+    compiled = [arm for arm in arms if shows(arm)]
     return asked.plan.candidates if len(compiled) > 1 else len(compiled) + 1
 
 
@@ -294,7 +294,9 @@ def _cost(asked: Asked, arms: tuple[Arm, ...], trial_s: float | Unknown) -> Cost
 
 def _trial_s(directory: Path) -> float | Unknown:
     if is_study(directory):
-        took = [it.wall_s for it in read_study(directory).trials if it.counts and it.wall_s]
+        took = [
+            trial.wall_s for trial in read_study(directory).trials if trial.counts and trial.wall_s
+        ]
         if took:
             return median(took)
     return Unknown("it is known when the base has run once")
@@ -327,8 +329,8 @@ def tune(
             say(note)
         if ledger.study.ended is None:
             _go_on(asked, ledger, executor, say, stopped)
-        made = conclude(ledger.study, asked.plan)
-        return made if note is None else replace(made, notes=(note, *made.notes))
+        conclusion = conclude(ledger.study, asked.plan)
+        return conclusion if note is None else replace(conclusion, notes=(note, *conclusion.notes))
 
 
 def dry_run(asked: Asked, say: Say = lambda _: None) -> DryRun:
@@ -348,15 +350,15 @@ def grounded(asked: Asked, say: Say) -> Asked:
     by_hand = asked.arms or asked.plan.space_file is not None
     if asked.target is not None or by_hand or asked.executor not in (None, "local"):
         return asked
-    here = own_gpus(asked.inherited)
-    if here is None:
+    gpus = own_gpus(asked.inherited)
+    if gpus is None:
         raise UsageError(
             "nothing to try: no settings were named, and no target to find some for",
             why="this machine has no GPUs that Counterpoint knows, and no --arm names settings",
             next="--target 8xH100",
         )
-    say(f"these GPUs are the target: {here}")
-    return replace(asked, target=here)
+    say(f"these GPUs are the target: {gpus}")
+    return replace(asked, target=gpus)
 
 
 def _executor(asked: Asked, say: Say, stopped: Stopped) -> Executor | None:

@@ -31,12 +31,12 @@ def lacks_profile(arm: Arm) -> bool:
 
 def beside(arm: Arm) -> tuple[str, ...]:
     """A line for each."""
-    said: list[str] = []
+    caveats: list[str] = []
     if lacks_profile(arm):
-        said.append(WITHOUT_PGLE)
+        caveats.append(WITHOUT_PGLE)
     if arm.per is not None:
-        said.append(f"a process per {arm.per}: that is how they are started, and no setting")
-    return tuple(said)
+        caveats.append(f"a process per {arm.per}: that is how they are started, and no setting")
+    return tuple(caveats)
 
 
 _CPU: Final = "cpu"  # as JAX calls it
@@ -46,14 +46,14 @@ def foreign_devices(study: Study) -> str | None:
     """What the runs were made on, where that is not the target's chip; None where it may be."""
     if study.began.target is None:
         return None
-    seen = {it for trial in study.trials if trial.report for it in trial.report.devices}
+    seen = {device for trial in study.trials if trial.report for device in trial.report.devices}
     if not seen:
         return None
     try:
         wanted = parse_target(study.began.target).chip.name
     except CounterpointError:  # a file of the user's that is gone
         return None
-    return min((it for it in seen if _is_another(it, wanted)), default=None)
+    return min((device for device in seen if _is_another(device, wanted)), default=None)
 
 
 def _is_another(device: str, wanted: str) -> bool:
@@ -89,40 +89,42 @@ def doubts(study: Study, plan: Plan, found: Findings, noise: Noise | None) -> tu
 
 def _model(study: Study) -> Iterator[str]:
     """What the study taught the cost model."""
-    told = study.fitted
-    other = foreign_devices(study)
-    if other is not None:
+    fitted = study.fitted
+    device = foreign_devices(study)
+    if device is not None:
         yield (
-            f"it ran on {other}, and what is predicted is for {study.began.target}: their steps are"
-            " not compared, and the cost model learns nothing from this study"
+            f"it ran on {device}, and what is predicted is for {study.began.target}: their steps"
+            " are not compared, and the cost model learns nothing from this study"
         )
         return
-    if told is None:
+    if fitted is None:
         return
-    if told.path is None:
-        yield f"the cost model learnt nothing from this study: {told.why}"
-    elif told.error_before is not None and told.error_after is not None:
+    if fitted.path is None:
+        yield f"the cost model learnt nothing from this study: {fitted.why}"
+    elif fitted.error_before is not None and fitted.error_after is not None:
         yield (
-            f"the cost model was fitted to {several(told.arms, 'arm')} ({told.path}): it is off by"
-            f" {told.error_after:.1%} now, and was by {told.error_before:.1%}"
+            f"the cost model was fitted to {several(fitted.arms, 'arm')} ({fitted.path}): it is off"
+            f" by {fitted.error_after:.1%} now, and was by {fitted.error_before:.1%}"
         )
 
 
 def _reports(study: Study, name: str) -> tuple[Report, ...]:
-    return tuple(it.report for it in study.trials_of(name) if it.counts and it.report is not None)
+    return tuple(
+        trial.report for trial in study.trials_of(name) if trial.counts and trial.report is not None
+    )
 
 
 def _remat(study: Study, found: Findings) -> Iterator[str]:
     """Recomputation on one side only is worth more than most settings are."""
-    base = {it.remat for it in _reports(study, BASE)} - {None}
-    for name, told in found.raced.items():
-        own = {it.remat for it in _reports(study, name)} - {None}
-        if not base or not own or own == base or told.verdict is Verdict.SAME:
+    base = {report.remat for report in _reports(study, BASE)} - {None}
+    for name, estimate in found.raced.items():
+        own = {report.remat for report in _reports(study, name)} - {None}
+        if not base or not own or own == base or estimate.verdict is Verdict.SAME:
             continue
         which = f"{name}, and not" if True in own else "the base, and not"
-        other = "the base" if True in own else name
+        without = "the base" if True in own else name
         yield (
-            f"XLA recomputes to save memory in {which} in {other}: "
+            f"XLA recomputes to save memory in {which} in {without}: "
             "their difference is that of memory, too"
         )
 
@@ -130,10 +132,10 @@ def _remat(study: Study, found: Findings) -> Iterator[str]:
 def _memory(study: Study, found: Findings) -> Iterator[str]:
     if found.winner is None:
         return
-    for it in _reports(study, found.winner.name):
-        if not it.peak_bytes or not it.limit_bytes:
+    for report in _reports(study, found.winner.name):
+        if not report.peak_bytes or not report.limit_bytes:
             continue
-        share = it.peak_bytes / it.limit_bytes
+        share = report.peak_bytes / report.limit_bytes
         if share >= _NEAR_THE_LIMIT:
             yield f"{found.winner.name} takes {share:.0%} of the memory that it may: little is left"
             return
@@ -141,17 +143,21 @@ def _memory(study: Study, found: Findings) -> Iterator[str]:
 
 def _numbers(study: Study) -> Iterator[str]:
     base = _reports(study, BASE)
-    if base and not any(it.losses and it.losses.values for it in base):
+    if base and not any(report.losses and report.losses.values for report in base):
         yield "the program prints no losses: whether arms compute the same is not checked"
 
 
 def _shorter(study: Study) -> Iterator[str]:
     """Who ends early and well does less than was asked of it, or another thing."""
-    base = [it.steps_seen for it in _reports(study, BASE) if it.steps_seen is not None]
+    base = [report.steps_seen for report in _reports(study, BASE) if report.steps_seen is not None]
     if not base:
         return
     for arm in study.arms:
-        own = [it.steps_seen for it in _reports(study, arm.name) if it.steps_seen is not None]
+        own = [
+            report.steps_seen
+            for report in _reports(study, arm.name)
+            if report.steps_seen is not None
+        ]
         if not arm.is_base and own and min(own) < _AS_FAR * min(base):
             yield f"{arm.name} made {min(own)} steps where the base made {min(base)}: see its logs"
 
@@ -171,23 +177,25 @@ def _alarms(study: Study) -> Iterator[str]:
 
 
 def _others(study: Study, found: Findings) -> Iterator[str]:
-    for name, told in found.raced.items():
+    for name, estimate in found.raced.items():
         if name in study.dropped:
             continue
-        if told.verdict is Verdict.FASTER and (found.winner is None or name != found.winner.name):
-            yield f"{name} was faster, too: {estimate_text(told)} in the race"
+        if estimate.verdict is Verdict.FASTER and (
+            found.winner is None or name != found.winner.name
+        ):
+            yield f"{name} was faster, too: {estimate_text(estimate)} in the race"
 
 
 def _not_tried(study: Study) -> Iterator[str]:
     """Who never ran is another matter than who ran, and was to run again."""
-    out = [it.arm for it in study.dropped.values() if it.kind == NO_BUDGET]
-    ran = [it for it in out if study.trials_of(it)]
+    out = [drop.arm for drop in study.dropped.values() if drop.kind == NO_BUDGET]
+    ran = [name for name in out if study.trials_of(name)]
     for names, room in (
-        ([it for it in out if it not in ran], "room for"),
+        ([name for name in out if name not in ran], "room for"),
         (ran, "room for more runs of"),
     ):
         if names:
-            first = ", ".join(what_text(study.arm(it)) for it in names[:3])
+            first = ", ".join(what_text(study.arm(name)) for name in names[:3])
             more = f" and {len(names) - 3} more" if len(names) > 3 else ""
             yield f"the budget had no {room} {several(len(names), 'arm')}: {first}{more}"
 
@@ -207,8 +215,8 @@ def without_vain_claims(found: Findings) -> Findings:
     """The same, where an arm whose range is too wide is not said to have no effect."""
     return replace(
         found,
-        raced={name: _said(it) for name, it in found.raced.items()},
-        fresh={name: _said(it) for name, it in found.fresh.items()},
+        raced={name: _said(estimate) for name, estimate in found.raced.items()},
+        fresh={name: _said(estimate) for name, estimate in found.fresh.items()},
     )
 
 

@@ -40,7 +40,7 @@ BY_USER: Final = frozenset({"stopped", "interrupted"})
 
 def conclude(study: Study, plan: Plan) -> Conclusion:
     """What may be said now."""
-    if not any(it.report is not None for it in study.trials):
+    if not any(trial.report is not None for trial in study.trials):
         return _predicted(study, plan)
     found = without_vain_claims(findings(study, plan))
     noise = _noise(study, plan)
@@ -66,15 +66,15 @@ def conclude(study: Study, plan: Plan) -> Conclusion:
 
 def _predicted(study: Study, plan: Plan) -> Conclusion:
     best = predicted_best(study)
-    said = best.predicted if best is not None else None
+    prediction = best.predicted if best is not None else None
     rows = arm_rows(study, plan, Findings(raced={}, fresh={}))
     return Conclusion(
         sentence=predicted_sentence(study),
         basis="predicted",
         state=_state(study),
         winner=best,
-        gain=said.gain if said is not None else None,
-        range=said.gain_range if said is not None else None,
+        gain=prediction.gain if prediction is not None else None,
+        range=prediction.gain_range if prediction is not None else None,
         rows=rows,
         spent=spent(study, plan) if study.trials else None,
         ablation=tuple(_foretold(study, best)),
@@ -85,17 +85,17 @@ def _predicted(study: Study, plan: Plan) -> Conclusion:
 
 def _left_out(study: Study) -> tuple[LeftOut, ...]:
     """What the user named, and no row of the table shows."""
-    return () if study.space is None else tuple(it for it in study.space.left_out if it.named)
+    return () if study.space is None else tuple(item for item in study.space.left_out if item.named)
 
 
 def _foretold(study: Study, best: Arm | None) -> Iterator[Ablated]:
     """The predicted ablation of the arm to take: that of another, which lost, helps nobody."""
-    return (it for it in study.ablation if best is not None and it.arm == best.name)
+    return (ablated for ablated in study.ablation if best is not None and ablated.arm == best.name)
 
 
 def _left(rows: tuple[ArmRow, ...]) -> Iterator[str]:
     """What was never predicted, and what helps."""
-    statuses = [it.status for it in rows]
+    statuses = [row.status for row in rows]
     left, silent = statuses.count(NOT_LOOKED_AT), statuses.count(NOT_PREDICTABLE)
     if left:
         yield f"{several(left, 'arm')} not looked at: raise --candidates"

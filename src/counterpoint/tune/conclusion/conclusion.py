@@ -54,8 +54,8 @@ class ArmRow:
     @property
     def step_s(self) -> float | None:
         """The step that the gain is made of; of the base, and without a gain, of all its runs."""
-        told = self.told.step_s if self.told is not None else None
-        return self.median_s if told is None else told
+        step_s = self.told.step_s if self.told is not None else None
+        return self.median_s if step_s is None else step_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,41 +113,45 @@ _ORDER = (WINNER, "base", str(Verdict.FASTER), NOT_CONFIRMED, str(Verdict.OPEN))
 
 def arm_rows(study: Study, plan: Plan, found: Findings) -> tuple[ArmRow, ...]:
     """The winner first, then the base, then what is faster, open and not; then what is out."""
-    rows = [_row(study, plan, it, found) for it in study.arms]
-    known = {it.name for it in study.arms}
-    rows += [_untried(study, it) for it in study.candidates if it.arm.name not in known]
+    rows = [_row(study, plan, arm, found) for arm in study.arms]
+    known = {arm.name for arm in study.arms}
+    rows += [_untried(study, seen) for seen in study.candidates if seen.arm.name not in known]
     return tuple(sorted(rows, key=_place))
 
 
 def _place(row: ArmRow) -> tuple[int, int, float]:
     at = _ORDER.index(row.status) if row.status in _ORDER else len(_ORDER)
-    told = row.confirmed or row.raced
-    if told is not None and told.gain == told.gain:
-        return at, 0, -told.gain
-    said = row.arm.predicted
-    return at, 1, -said.gain if said is not None else 1.0
+    estimate = row.confirmed or row.raced
+    if estimate is not None and estimate.gain == estimate.gain:
+        return at, 0, -estimate.gain
+    prediction = row.arm.predicted
+    return at, 1, -prediction.gain if prediction is not None else 1.0
 
 
 def _row(study: Study, plan: Plan, arm: Arm, found: Findings) -> ArmRow:
     trials = study.trials_of(arm.name)
-    timed = [it for it in trials if it.counts and it.started.purpose is not Purpose.PROFILE]
-    steps = [it.report.steady.median_s for it in timed if it.report and it.report.steady]
-    seen = [it.report for it in timed if it.report is not None]
+    timed = [
+        trial for trial in trials if trial.counts and trial.started.purpose is not Purpose.PROFILE
+    ]
+    steps = [
+        trial.report.steady.median_s for trial in timed if trial.report and trial.report.steady
+    ]
+    seen = [trial.report for trial in timed if trial.report is not None]
     step = median(steps) if steps else None
-    peaks = [it.peak_bytes for it in seen if it.peak_bytes is not None]
+    peaks = [report.peak_bytes for report in seen if report.peak_bytes is not None]
     status, why = _status(study, plan, arm, found)
-    told = found.fresh.get(arm.name) or found.raced.get(arm.name)
+    estimate = found.fresh.get(arm.name) or found.raced.get(arm.name)
     return ArmRow(
         arm=arm,
         status=status,
         why=why,
         trials=len(trials),
-        failures=sum(it.failure is not None for it in trials),
+        failures=sum(trial.failure is not None for trial in trials),
         median_s=step,
         raced=found.raced.get(arm.name),
         confirmed=found.fresh.get(arm.name),
-        prediction_off=_off(study, arm, (told.step_s if told else None) or step),
-        program=next((it.program for it in seen if it.program), None),
+        prediction_off=_off(study, arm, (estimate.step_s if estimate else None) or step),
+        program=next((report.program for report in seen if report.program), None),
         peak_bytes=max(peaks, default=None),
     )
 
@@ -163,18 +167,20 @@ def _status(study: Study, plan: Plan, arm: Arm, found: Findings) -> tuple[str, s
     if arm.is_base:
         return "base", ""
     drop = study.dropped.get(arm.name)
-    told = found.fresh.get(arm.name) or found.raced.get(arm.name)
-    if drop is not None and not (told is not None and told.why.startswith(NOISY)):
+    estimate = found.fresh.get(arm.name) or found.raced.get(arm.name)
+    if drop is not None and not (estimate is not None and estimate.why.startswith(NOISY)):
         return drop.kind, drop.why
     if found.winner is not None and arm.name == found.winner.name:
         return WINNER, ""
-    if arm.origin is Origin.ABLATION or told is None:
+    if arm.origin is Origin.ABLATION or estimate is None:
         return str(Origin.ABLATION) if arm.origin is Origin.ABLATION else "not tried", ""
-    unknown = told.range.reason if isinstance(told.range, Unknown) else ""
-    why = told.why or unknown
-    if arm.name in found.fresh and told.verdict is not Verdict.FASTER:
+    unknown = estimate.range.reason if isinstance(estimate.range, Unknown) else ""
+    why = estimate.why or unknown
+    if arm.name in found.fresh and estimate.verdict is not Verdict.FASTER:
         return NOT_CONFIRMED, why
-    return str(told.verdict), "; ".join(filter(None, (why, *_no_more_runs(study, plan, told))))
+    return str(estimate.verdict), "; ".join(
+        filter(None, (why, *_no_more_runs(study, plan, estimate)))
+    )
 
 
 def _no_more_runs(study: Study, plan: Plan, told: Estimate) -> Iterator[str]:
@@ -197,21 +203,21 @@ def _untried(study: Study, seen: CandidateSeen) -> ArmRow:
         return ArmRow(arm=seen.arm, status="same program", why=_same(seen))
     if seen.arm.is_base:
         return ArmRow(arm=seen.arm, status="base")
-    said = seen.arm.predicted
-    if said is not None and said.fits is False:
-        return ArmRow(arm=seen.arm, status="out of memory", why=_too_large(said))
+    prediction = seen.arm.predicted
+    if prediction is not None and prediction.fits is False:
+        return ArmRow(arm=seen.arm, status="out of memory", why=_too_large(prediction))
     return _predicted_only(study, seen)
 
 
 def _same(seen: CandidateSeen) -> str:
     """Equal programs are equally fast only as far as nothing else differs when they run."""
-    at_run = [str(it) for it in seen.arm.changes if it.acts is Acts.RUNTIME]
+    at_run = [str(change) for change in seen.arm.changes if change.acts is Acts.RUNTIME]
     also = f"; what {', '.join(at_run)} does when it runs, no compiler tells" if at_run else ""
     return f"the same as {seen.same_as}{also}"
 
 
 def _predicted_only(study: Study, seen: CandidateSeen) -> ArmRow:
-    if seen.arm.name in {it.name for it in to_enter(study)}:
+    if seen.arm.name in {arm.name for arm in to_enter(study)}:
         return ArmRow(arm=seen.arm, status="worth a trial")
     if seen.arm.predicted is not None:
         return ArmRow(arm=seen.arm, status="predicted")
@@ -224,7 +230,7 @@ def _predicted_only(study: Study, seen: CandidateSeen) -> ArmRow:
 def _too_large(said: Predicted) -> str:
     if said.peak_bytes is None or said.limit_bytes is None:
         return "it is predicted not to fit"
-    peak, limit = (f"{it / 2**30:.1f} GiB" for it in (said.peak_bytes, said.limit_bytes))
+    peak, limit = (f"{size / 2**30:.1f} GiB" for size in (said.peak_bytes, said.limit_bytes))
     if peak == limit:
         peak, limit = f"{said.peak_bytes:,} bytes", f"{said.limit_bytes:,}"
     return f"its predicted peak of {peak} is over the {limit} that JAX's allocator has"
@@ -232,11 +238,11 @@ def _too_large(said: Predicted) -> str:
 
 def spent(study: Study, plan: Plan) -> Spent:
     """By the wall times of its trials."""
-    nodes = {it.number: max(len(it.nodes), 1) for it in study.allocations}
+    nodes = {allocation.number: max(len(allocation.nodes), 1) for allocation in study.allocations}
     walls = [
-        (it.wall_s, nodes.get(it.started.allocation, plan.shape.nodes))
-        for it in study.trials
-        if it.wall_s is not None
+        (trial.wall_s, nodes.get(trial.started.allocation, plan.shape.nodes))
+        for trial in study.trials
+        if trial.wall_s is not None
     ]
     seconds = sum(wall_s for wall_s, _ in walls)
     budget = plan.budget
@@ -273,13 +279,13 @@ def remedy(study: Study, plan: Plan, noise: Noise | None, estimate: Estimate) ->
     if needed is None:
         return ""
     fresh = "fresh " if plan.confirm_rows else ""
-    told = f"; about {needed} {fresh}rows would be needed to tell"
+    advice = f"; about {needed} {fresh}rows would be needed to tell"
     if study.ended is None or study.ended.why != SPENT:
-        return told
+        return advice
     most = max(plan.confirm_rows, plan.rule.cap)
     option = "--confirm-rows" if plan.confirm_rows else "--cap"
     rows = f"{option} {needed} " if needed > most else ""
-    return f"{told}: {rows}--budget {_budget(study, plan, max(needed, most))} goes on from here"
+    return f"{advice}: {rows}--budget {_budget(study, plan, max(needed, most))} goes on from here"
 
 
 def _rows_needed(plan: Plan, noise: Noise | None, gain: float) -> int | None:
@@ -297,7 +303,7 @@ def _budget(study: Study, plan: Plan, rows: int) -> str:
     """In which the race comes to its cap for all that are undecided, and to fresh rows then."""
     going = undecided(study, plan)
     cap = plan.rule.cap if plan.confirm_rows else rows
-    to_go = max((cap - rows_of(study, it.name, RACE) for it in going), default=0)
+    to_go = max((cap - rows_of(study, arm.name, RACE) for arm in going), default=0)
     trials = len(study.trials) + max(to_go, 0) * (1 + len(going))
     trials += 2 * rows if plan.confirm_rows else 0
     took = trial_seconds(study)

@@ -54,32 +54,36 @@ def findings(study: Study, plan: Plan) -> Findings:
 
     Of an arm that is out stands what was known when it was dropped: what the drop says.
     """
-    told = raced(study, plan)
+    estimates = raced(study, plan)
     for name in study.dropped:
         then = raced_until_out(study, plan, name)
         if then is not None:
-            told = {**told, name: then}
+            estimates = {**estimates, name: then}
     through = had_fresh_runs(study, plan)
     fresh = {
-        name: it
-        for name, it in confirmed(study, plan).items()
-        if (study.ended is not None or name in through) and not math.isnan(it.gain)
+        name: estimate
+        for name, estimate in confirmed(study, plan).items()
+        if (study.ended is not None or name in through) and not math.isnan(estimate.gain)
     }
-    arms = {it.name: it for it in racers(study)}
+    arms = {arm.name: arm for arm in racers(study)}
     best = _best(arms, fresh, plan)
     if best is not None:
-        return Findings(raced=told, fresh=fresh, winner=best)
+        return Findings(raced=estimates, fresh=fresh, winner=best)
     failed = [name for name in fresh if name in arms]
     if failed:
-        best_raced = max(failed, key=lambda it: told[it].gain if it in told else -math.inf)
-        return Findings(raced=told, fresh=fresh, refuted=arms[best_raced])
-    decided = {name: it for name, it in told.items() if it.decided}
-    return Findings(raced=told, fresh=fresh, winner=_best(arms, decided, plan))
+        best_raced = max(
+            failed, key=lambda name: estimates[name].gain if name in estimates else -math.inf
+        )
+        return Findings(raced=estimates, fresh=fresh, refuted=arms[best_raced])
+    decided = {name: estimate for name, estimate in estimates.items() if estimate.decided}
+    return Findings(raced=estimates, fresh=fresh, winner=_best(arms, decided, plan))
 
 
 def _best(arms: Mapping[str, Arm], told: Mapping[str, Estimate], plan: Plan) -> Arm | None:
     faster = [
-        arms[name] for name, it in told.items() if name in arms and it.verdict is Verdict.FASTER
+        arms[name]
+        for name, estimate in told.items()
+        if name in arms and estimate.verdict is Verdict.FASTER
     ]
     return simplest_best(faster, told, plan.rule.indifferent)
 
@@ -94,18 +98,18 @@ def measured_ablation(study: Study, plan: Plan, found: Findings) -> tuple[Ablate
     claim = found.claimed
     if found.winner is None or claim is None:
         return ()
-    base = next(it for it in study.arms if it.is_base).settings
-    parts = {it.name for it in without_each(base, found.winner)}
-    told = ablated(study, plan, found.winner.name)
-    times = [it.started.at for it in study.trials if it.started.purpose in ABLATE]
-    made: list[Ablated] = []
+    base = next(arm for arm in study.arms if arm.is_base).settings
+    parts = {arm.name for arm in without_each(base, found.winner)}
+    estimates = ablated(study, plan, found.winner.name)
+    times = [trial.started.at for trial in study.trials if trial.started.purpose in ABLATE]
+    measured: list[Ablated] = []
     for arm in study.arms:
         change = left_out(found.winner, arm, base)
         if arm.origin is not Origin.ABLATION or arm.name not in parts or change is None:
             continue
-        loses = _loses(study, arm, told.get(arm.name), 1 - claim.gain)
+        loses = _loses(study, arm, estimates.get(arm.name), 1 - claim.gain)
         if loses is not None:
-            made.append(
+            measured.append(
                 Ablated(
                     arm=found.winner.name,
                     dimension=change.dimension,
@@ -117,7 +121,7 @@ def measured_ablation(study: Study, plan: Plan, found: Findings) -> tuple[Ablate
                     at=times[-1],
                 )
             )
-    return tuple(made)
+    return tuple(measured)
 
 
 def _loses(

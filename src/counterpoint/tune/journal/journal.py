@@ -88,16 +88,16 @@ class Journal:
         handle = disk.create(path)
         try:
             _lock(handle, path)
-            made = cls(path, handle, Read((), 0), disk)
-            made.append(first)
+            journal = cls(path, handle, Read((), 0), disk)
+            journal.append(first)
             disk.sync_directory(path.parent)
         except BaseException:
             os.close(handle)
             with suppress(OSError):
                 disk.remove(path)
             raise
-        made.records = (first,)
-        return made
+        journal.records = (first,)
+        return journal
 
     @classmethod
     def open(cls, path: Path, disk: Disk = _REAL) -> Self:
@@ -109,13 +109,13 @@ class Journal:
         try:
             _lock(handle, path)
             read = read_journal(path)
-            made = cls(path, handle, read, disk)
+            journal = cls(path, handle, read, disk)
             if os.fstat(handle).st_size > read.size:
-                made._cut(InputError)
+                journal._cut(InputError)
         except BaseException:
             os.close(handle)
             raise
-        return made
+        return journal
 
     def append(self, record: Record) -> None:
         """Put a record on disk, and return when it is there. Unwritable where it can't be."""

@@ -44,8 +44,8 @@ class Read:
 
 def line_of(record: Record, number: int) -> bytes:
     """A record as it is written."""
-    told = {"n": number, "is": type(record).__name__, "says": to_plain(record)}
-    body = json.dumps(told, allow_nan=False)[:-1]
+    fields = {"n": number, "is": type(record).__name__, "says": to_plain(record)}
+    body = json.dumps(fields, allow_nan=False)[:-1]
     return f'{body}{_SUM}{_checksum(body)}"}}\n'.encode()
 
 
@@ -76,14 +76,14 @@ def _may_begin(line: bytes) -> bool:
 
 
 def _record(line: bytes, number: int) -> Record:
-    told = _told(line)
-    if told.get("n") != number:
-        raise Damaged(f"it is number {told.get('n')}, and {number} belongs there")
-    kind = _KINDS.get(str(told.get("is")))
+    fields = _told(line)
+    if fields.get("n") != number:
+        raise Damaged(f"it is number {fields.get('n')}, and {number} belongs there")
+    kind = _KINDS.get(str(fields.get("is")))
     if kind is None:
-        raise Newer(f"it is a {told.get('is')}, which this version does not know")
+        raise Newer(f"it is a {fields.get('is')}, which this version does not know")
     try:
-        record: Record = of_plain(kind, told.get("says"))
+        record: Record = of_plain(kind, fields.get("says"))
     except Misfit as error:
         raise Newer(str(error)) from None  # what was written whole, was right when it was written
     if isinstance(record, StudyBegan) and record.format > FORMAT:
@@ -102,10 +102,10 @@ def _told(line: bytes) -> dict[str, Any]:
     if not found or rest != f'{_checksum(body)}"}}\n':
         raise Damaged("its checksum does not fit")
     try:
-        told: dict[str, Any] = parse_json(body + "}")
+        fields: dict[str, Any] = parse_json(body + "}")
     except ValueError as error:
         raise Damaged(str(error)) from None
-    return told
+    return fields
 
 
 def _checksum(body: str) -> str:

@@ -46,7 +46,7 @@ class Purse:
 def purse(study: Study, plan: Plan) -> Purse:
     """What is left at this point of a study."""
     spent = charged(study, plan.budget)
-    walls = [it.wall_s for it in study.trials if it.wall_s is not None]
+    walls = [trial.wall_s for trial in study.trials if trial.wall_s is not None]
     trial_s = trial_seconds(study)
     left = math.inf if plan.budget.trials is None else float(plan.budget.trials - spent)
     seconds_left: float | None = None
@@ -58,15 +58,15 @@ def purse(study: Study, plan: Plan) -> Purse:
             left = min(left, float(math.floor(seconds_left / trial_s)))
     best = next(iter(next_finalists(study, plan)), None)
     due = rows_due(study, plan, best and best.name)
-    kept = reserve(spent + left, due)
+    reserved = reserve(spent + left, due)
     others = best is None and _has_raced(study) and not starts(study)
-    kept = _fitting(kept, left - ONE_ARM if others else left)
-    return Purse(max(left, 0.0), kept, trial_s, seconds_left)
+    reserved = _fitting(reserved, left - ONE_ARM if others else left)
+    return Purse(max(left, 0.0), reserved, trial_s, seconds_left)
 
 
 def _has_raced(study: Study) -> bool:
     """Then it is known that nobody is up for fresh runs yet, and others may use their share."""
-    return any(it.started.purpose in (Purpose.SCREEN, Purpose.RACE) for it in study.trials)
+    return any(trial.started.purpose in (Purpose.SCREEN, Purpose.RACE) for trial in study.trials)
 
 
 def charged(study: Study, budget: Budget) -> int:
@@ -74,13 +74,13 @@ def charged(study: Study, budget: Budget) -> int:
 
     Those that failed without blame are made again for nothing, but never more than it has trials.
     """
-    paid = sum(it.is_charged for it in study.trials)
+    paid = sum(trial.is_charged for trial in study.trials)
     return paid if budget.trials is None else max(paid, len(study.trials) - budget.trials)
 
 
 def trial_seconds(study: Study) -> float | None:
     """The median wall time of a trial; of those that gave a step time, if there are any."""
-    ended = [(it.counts, it.wall_s) for it in study.trials if it.wall_s is not None]
+    ended = [(trial.counts, trial.wall_s) for trial in study.trials if trial.wall_s is not None]
     good = [wall_s for counts, wall_s in ended if counts]
     return median(good or [wall_s for _, wall_s in ended]) if ended else None
 
@@ -134,11 +134,11 @@ def refuse_small(plan: Plan) -> None:
 
 def cost(arms: Sequence[Arm], plan: Plan, trial_s: float | None = None) -> Cost:
     """What a study of these arms takes; `trial_s` is how long one trial does."""
-    count = min(len([it for it in arms if not it.is_base]), plan.shortlist)
+    count = min(len([arm for arm in arms if not arm.is_base]), plan.shortlist)
     if not count:
         return Cost(expected_trials=0, most_trials=0)
     limit = _limit(plan, trial_s)
-    profiles = sum(it.profile for it in arms)
+    profiles = sum(arm.profile for arm in arms)
     fits = count
     while fits > 1 and _screening(fits) + reserve(limit, plan.confirm_rows) > limit:
         fits -= 1

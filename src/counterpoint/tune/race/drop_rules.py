@@ -24,46 +24,46 @@ HOPELESS = "can't win"
 
 def look(study: Study, plan: Plan) -> Drop | None:
     """Who is out by what the rows so far say; None where everybody goes on."""
-    told = raced(study, plan)
+    estimates = raced(study, plan)
     return (
-        next(_by_verdict(study, told), None)
-        or next(_by_target(study, plan, told), None)
-        or next(_behind(study, plan, told), None)
-        or _by_budget(study, plan, told)
+        next(_by_verdict(study, estimates), None)
+        or next(_by_target(study, plan, estimates), None)
+        or next(_behind(study, plan, estimates), None)
+        or _by_budget(study, plan, estimates)
     )
 
 
 def screening_fits(study: Study, plan: Plan) -> Drop | None:
     """Of the arms whose first two rows can't be paid for, the last one: the best came first."""
     arms = undecided(study, plan)
-    have = {it.name: rows_of(study, it.name, RACE) for it in arms}
-    new = [it for it in arms if have[it.name] < SCREEN_ROWS]
+    have = {arm.name: rows_of(study, arm.name, RACE) for arm in arms}
+    new = [arm for arm in arms if have[arm.name] < SCREEN_ROWS]
     if not new:
         return None
-    profiles = sum(it.profile and it.name not in study.profiled for it in new)
-    beside = 2 if any(it.origin is Origin.COMBINED for it in new) else 1
-    to_go = SCREEN_ROWS - min(have[it.name] for it in new)
+    profiles = sum(arm.profile and arm.name not in study.profiled for arm in new)
+    beside = 2 if any(arm.origin is Origin.COMBINED for arm in new) else 1
+    to_go = SCREEN_ROWS - min(have[arm.name] for arm in new)
     need = (0 if noise_known(study) else NOISE_TRIALS) + profiles + to_go * (beside + len(new))
-    there = purse(study, plan)
-    if need <= there.for_the_race:
+    remaining = purse(study, plan)
+    if need <= remaining.for_the_race:
         return None
     out = new[-1]
     if len(new) == 1 and have[out.name]:
         return None  # it has been measured: what is known of it stands
     arms = several(len(new), "arm")
-    why = f"{need} trials would be needed for {arms}, and {_left(there)}"
+    why = f"{need} trials would be needed for {arms}, and {_left(remaining)}"
     return Drop(out.name, NO_BUDGET, why)
 
 
 def rows_to_next_look(study: Study, plan: Plan) -> int:
     """How many rows there are until something can be decided; 0 where nobody needs any."""
     arms = undecided(study, plan)
-    if any(it.origin is Origin.COMBINED for it in arms):
-        arms = tuple(it for it in arms if it.origin is Origin.COMBINED)
+    if any(arm.origin is Origin.COMBINED for arm in arms):
+        arms = tuple(arm for arm in arms if arm.origin is Origin.COMBINED)
     planned = looks(plan.rule)
     to_go = [
         next((at for at in planned if at > have), have + 1) - have
-        for have in (rows_of(study, it.name, RACE) for it in arms)
+        for have in (rows_of(study, arm.name, RACE) for arm in arms)
     ]
     return min(to_go, default=0)
 
@@ -71,69 +71,73 @@ def rows_to_next_look(study: Study, plan: Plan) -> int:
 def _by_verdict(study: Study, told: Mapping[str, Estimate]) -> Iterator[Drop]:
     """Of those that are decided. That an arm can't win is no claim: it is not called slower."""
     kinds = {Verdict.SLOWER: SLOWER, Verdict.SAME: NO_EFFECT}
-    for it in racers(study):
-        estimate = told.get(it.name)
+    for arm in racers(study):
+        estimate = told.get(arm.name)
         if estimate is None or not estimate.decided:
             continue
         if estimate.verdict in kinds:
-            yield Drop(it.name, kinds[estimate.verdict], _after(estimate))
+            yield Drop(arm.name, kinds[estimate.verdict], _after(estimate))
         elif estimate.hopeless:
-            yield Drop(it.name, HOPELESS, f"{_after(estimate)}: {estimate.why}")
+            yield Drop(arm.name, HOPELESS, f"{_after(estimate)}: {estimate.why}")
 
 
 def _by_target(study: Study, plan: Plan, told: Mapping[str, Estimate]) -> Iterator[Drop]:
     target = plan.target_gain
     if target is None:
         return
-    for it in racers(study):
-        estimate = told.get(it.name)
+    for arm in racers(study):
+        estimate = told.get(arm.name)
         if estimate is None or estimate.rows not in looks(plan.rule):
             continue
         if isinstance(estimate.range, Range) and estimate.range.high < target:
             why = f"{_after(estimate)}: it can't save {target:.1%} any more"
-            yield Drop(it.name, BELOW_TARGET, why)
+            yield Drop(arm.name, BELOW_TARGET, why)
 
 
 def _behind(study: Study, plan: Plan, told: Mapping[str, Estimate]) -> Iterator[Drop]:
     """The worse half, as far as they are behind the best one for certain."""
     arms = _by_gain(undecided(study, plan), told)
-    best = max((told[it.name] for it in racers(study) if it.name in told), key=_gain, default=None)
+    best = max(
+        (told[arm.name] for arm in racers(study) if arm.name in told), key=_gain, default=None
+    )
     if best is None or len(arms) < 2:
         return
-    for it in reversed(arms[(len(arms) + 1) // 2 :]):
-        estimate = told[it.name]
+    for arm in reversed(arms[(len(arms) + 1) // 2 :]):
+        estimate = told[arm.name]
         at_look = estimate.rows in looks(plan.rule) and estimate.verdict is not Verdict.FASTER
         if at_look and estimate.gain < best.gain and not overlap(estimate, best):
-            yield Drop(it.name, BEHIND, f"{_after(estimate)}, and {best.arm} {estimate_text(best)}")
+            yield Drop(
+                arm.name, BEHIND, f"{_after(estimate)}, and {best.arm} {estimate_text(best)}"
+            )
 
 
 def _by_budget(study: Study, plan: Plan, told: Mapping[str, Estimate]) -> Drop | None:
     """The worst one where rows to the next look can't be paid for all."""
     arms = _by_gain(undecided(study, plan), told)
-    doubtful = [it for it in arms if told[it.name].verdict is not Verdict.FASTER]
+    doubtful = [arm for arm in arms if told[arm.name].verdict is not Verdict.FASTER]
     if len(arms) < 2 or not doubtful or len(arms) < len(undecided(study, plan)):
         return None
-    there = purse(study, plan)
+    remaining = purse(study, plan)
     need = rows_to_next_look(study, plan) * len(race_roster(study, plan))
-    if need <= there.for_the_race:
+    if need <= remaining.for_the_race:
         return None
     out = doubtful[-1]
     why = (
         f"{_after(told[out.name])}: {need} trials would be needed to tell {len(arms)} arms "
-        f"apart, and {_left(there)}"
+        f"apart, and {_left(remaining)}"
     )
     return Drop(out.name, NO_BUDGET, why)
 
 
 def _left(there: Purse) -> str:
-    kept = f": {there.reserve} more are kept for the confirmation" if there.reserve else ""
-    return f"{there.for_the_race:g} are left{kept}"
+    reserved = f": {there.reserve} more are kept for the confirmation" if there.reserve else ""
+    return f"{there.for_the_race:g} are left{reserved}"
 
 
 def _by_gain(arms: tuple[Arm, ...], told: Mapping[str, Estimate]) -> list[Arm]:
     """Those that are through with screening, the best first."""
-    known = [it for it in arms if it.name in told and told[it.name].rows >= SCREEN_ROWS]
-    return sorted(known, key=lambda it: -_gain(told[it.name]))
+    known = [arm for arm in arms if arm.name in told and told[arm.name].rows >= SCREEN_ROWS]
+    return sorted(known, key=lambda arm: -_gain(told[arm.name]))
 
 
 def _gain(estimate: Estimate) -> float:

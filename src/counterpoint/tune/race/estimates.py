@@ -24,17 +24,17 @@ SAME_PROGRAM: Final = "same program"
 def racers(study: Study) -> tuple[Arm, ...]:
     """The arms that are still in, in the order in which they came; not the base."""
     return tuple(
-        it
-        for it in study.arms
-        if not it.is_base and it.origin is not Origin.ABLATION and it.name not in study.dropped
+        arm
+        for arm in study.arms
+        if not arm.is_base and arm.origin is not Origin.ABLATION and arm.name not in study.dropped
     )
 
 
 def raced(study: Study, plan: Plan, before: int | None = None) -> dict[str, Estimate]:
     """What the race says of each arm; with `before`, as it was when that row began."""
     found = observations(study, RACE, before)
-    kept = _without(found, study)
-    return _estimates(kept, shared(plan.rule, kept))
+    compared = _without(found, study)
+    return _estimates(compared, shared(plan.rule, compared))
 
 
 def raced_until_out(study: Study, plan: Plan, name: str) -> Estimate | None:
@@ -44,7 +44,7 @@ def raced_until_out(study: Study, plan: Plan, name: str) -> Estimate | None:
     that decided.
     """
     gone = tuple(study.dropped)
-    earlier = {it: study.dropped[it] for it in gone[: gone.index(name)]}
+    earlier = {arm: study.dropped[arm] for arm in gone[: gone.index(name)]}
     then = replace(study, trials=study.trials[: study.out[name]], dropped=earlier)
     return raced(then, plan).get(name)
 
@@ -61,7 +61,7 @@ def ablated(study: Study, plan: Plan, winner: str) -> dict[str, Estimate]:
 
 def shared(rule: Rule, found: Iterable[Observation]) -> Rule:
     """The rule for as many arms as were measured: also those that are out have had their chance."""
-    return replace(rule, arms=max(len({it.arm for it in found} - {BASE}), 1))
+    return replace(rule, arms=max(len({observation.arm for observation in found} - {BASE}), 1))
 
 
 def overlap(one: Estimate, other: Estimate) -> bool:
@@ -73,20 +73,28 @@ def overlap(one: Estimate, other: Estimate) -> bool:
 
 def _without(found: tuple[Observation, ...], study: Study) -> tuple[Observation, ...]:
     """Arms with the base's program are no test of anything: they don't share the confidence."""
-    same = {name for name, it in study.dropped.items() if it.kind == SAME_PROGRAM}
-    return tuple(it for it in found if it.arm not in same)
+    same = {name for name, drop in study.dropped.items() if drop.kind == SAME_PROGRAM}
+    return tuple(observation for observation in found if observation.arm not in same)
 
 
 def _estimates(found: tuple[Observation, ...], rule: Rule) -> dict[str, Estimate]:
-    return {it.arm: it for it in _raced(found, rule)} if _compares(found, BASE) else {}
+    return (
+        {estimate.arm: estimate for estimate in _raced(found, rule)}
+        if _compares(found, BASE)
+        else {}
+    )
 
 
 def _fresh(rule: Rule, found: tuple[Observation, ...], base: str) -> dict[str, Estimate]:
-    return {it.arm: it for it in _once(found, rule, base)} if _compares(found, base) else {}
+    return (
+        {estimate.arm: estimate for estimate in _once(found, rule, base)}
+        if _compares(found, base)
+        else {}
+    )
 
 
 def _compares(found: tuple[Observation, ...], base: str) -> bool:
-    names = {it.arm for it in found}
+    names = {observation.arm for observation in found}
     return base in names and len(names) > 1
 
 
@@ -155,11 +163,11 @@ def blamed(trial: Trial) -> bool:
 
 def _of_the_base(study: Study) -> Finish | None:
     """Without the base there is nothing to compare with."""
-    trials = [it for it in study.trials_of(BASE) if it.counts or blamed(it)]
-    of_now = {it.started.number for it in study.trials[study.before :]}
+    trials = [trial for trial in study.trials_of(BASE) if trial.counts or blamed(trial)]
+    of_now = {trial.started.number for trial in study.trials[study.before :]}
     streak = 0
-    for it in reversed(trials):
-        if it.counts or it.started.number not in of_now:
+    for trial in reversed(trials):
+        if trial.counts or trial.started.number not in of_now:
             break
         streak += 1
     if not streak:
@@ -170,62 +178,66 @@ def _of_the_base(study: Study) -> Finish | None:
     if streak < _CHANCES and not at_once:
         return None
     detail = trials[-1].report.detail if trials[-1].report else ""
-    told = f"{BASE_FAILS}: {failure}" + (f", {detail}" if detail else "")
+    why = f"{BASE_FAILS}: {failure}" + (f", {detail}" if detail else "")
     mend = _MEND.get(failure, "" if "see " in detail else f"see {trials[-1].started.directory}")
     if failure is Failure.NO_STEPS and not detail.startswith(NONE_SEEN):
         mend = "let it print each step, at once, or train longer"
-    return Finish(f"{told}; {mend}" if mend else told)
+    return Finish(f"{why}; {mend}" if mend else why)
 
 
 def _of_arms(study: Study) -> Iterator[Drop]:
-    for it in study.arms:
-        if it.is_base or it.name in study.dropped:
+    for arm in study.arms:
+        if arm.is_base or arm.name in study.dropped:
             continue
-        bad = [trial for trial in study.trials_of(it.name) if blamed(trial)]
-        certain = next((x for x in bad if x.failure is not None and x.failure.is_certain), None)
+        bad = [trial for trial in study.trials_of(arm.name) if blamed(trial)]
+        certain = next(
+            (trial for trial in bad if trial.failure is not None and trial.failure.is_certain), None
+        )
         if certain is None and len(bad) < _CHANCES:
             continue
         last = certain or bad[-1]
         detail = last.report.detail if last.report else ""
         times = "" if certain else f" ({len(bad)} times)"
-        yield Drop(it.name, str(last.failure), f"{detail or last.failure}{times}")
+        yield Drop(arm.name, str(last.failure), f"{detail or last.failure}{times}")
 
 
 def _other_numbers(study: Study, plan: Plan) -> Iterator[Drop]:
     base = _losses(study.trials_of(BASE))
     if not base:
         return
-    for it in study.arms:
-        if it.is_base or it.name in study.dropped:
+    for arm in study.arms:
+        if arm.is_base or arm.name in study.dropped:
             continue
-        for losses in _losses(study.trials_of(it.name)):
+        for losses in _losses(study.trials_of(arm.name)):
             found = guard(base, losses, plan.loss_tolerance)
             if found.kind == "other":
-                yield Drop(it.name, OTHER_NUMBERS, found.why)
+                yield Drop(arm.name, OTHER_NUMBERS, found.why)
 
 
 def _losses(trials: tuple[Trial, ...]) -> tuple[Losses, ...]:
     return tuple(
-        it.report.losses
-        for it in trials
-        if it.counts and it.report is not None and it.report.losses is not None
+        trial.report.losses
+        for trial in trials
+        if trial.counts and trial.report is not None and trial.report.losses is not None
     )
 
 
 def _same_settings(study: Study) -> Iterator[Drop]:
     """Arms that set nothing else than another one, or the base: they need no run to tell."""
     before: dict[object, str] = {}
-    for it in study.arms:
-        if it.origin is Origin.ABLATION or it.name in study.profiled:
+    for arm in study.arms:
+        if arm.origin is Origin.ABLATION or arm.name in study.profiled:
             continue
-        other = before.setdefault(_sets(it), it.name)
-        if other != it.name and it.name not in study.dropped:
-            yield Drop(it.name, SAME_PROGRAM, f"the same settings as {other}")
+        first = before.setdefault(_sets(arm), arm.name)
+        if first != arm.name and arm.name not in study.dropped:
+            yield Drop(arm.name, SAME_PROGRAM, f"the same settings as {first}")
 
 
 def _sets(arm: Arm) -> object:
     of = arm.settings
-    named = tuple(frozenset(it.items()) for it in (of.flags, of.variables, dict(of.options)))
+    named = tuple(
+        frozenset(values.items()) for values in (of.flags, of.variables, dict(of.options))
+    )
     return named, of.layout, arm.per, arm.profile
 
 
@@ -233,41 +245,43 @@ def _twins(study: Study) -> Iterator[Drop]:
     """Arms that act on the schedule only, and leave it as the base's or another arm's is."""
     of_base = _programs(study, BASE)
     before: dict[str, Arm] = {}
-    arms = sorted(racers(study), key=lambda it: len(it.changes))
-    for it in arms:
-        if it.acts is not Acts.SCHEDULE:
+    arms = sorted(racers(study), key=lambda arm: len(arm.changes))
+    for arm in arms:
+        if arm.acts is not Acts.SCHEDULE:
             continue
-        for program in _programs(study, it.name):
+        for program in _programs(study, arm.name):
             if program in of_base:
-                yield Drop(it.name, SAME_PROGRAM, "XLA makes the base's program of it")
+                yield Drop(arm.name, SAME_PROGRAM, "XLA makes the base's program of it")
             elif program in before:
-                other = before[program].name
-                yield Drop(it.name, SAME_PROGRAM, f"XLA makes the same program of it as of {other}")
-            before[program] = it
+                twin = before[program].name
+                yield Drop(arm.name, SAME_PROGRAM, f"XLA makes the same program of it as of {twin}")
+            before[program] = arm
     yield from _twins_of_winner(study)
 
 
 def _twins_of_winner(study: Study) -> Iterator[Drop]:
     """A change that the winner's program does not show brings nothing."""
-    against = {it.started.arm for it in study.trials if it.started.purpose is Purpose.ABLATE}
-    for it in study.arms:
-        if it.origin is not Origin.ABLATION or it.name in study.dropped:
+    against = {
+        trial.started.arm for trial in study.trials if trial.started.purpose is Purpose.ABLATE
+    }
+    for arm in study.arms:
+        if arm.origin is not Origin.ABLATION or arm.name in study.dropped:
             continue
-        winners = [study.arm(name) for name in against if name != it.name]
+        winners = [study.arm(name) for name in against if name != arm.name]
         for winner in winners:
             if winner.origin is Origin.ABLATION or winner.acts is not Acts.SCHEDULE:
                 continue
-            if _programs(study, it.name) & _programs(study, winner.name):
-                yield Drop(it.name, SAME_PROGRAM, f"XLA makes the program of {winner.name} of it")
+            if _programs(study, arm.name) & _programs(study, winner.name):
+                yield Drop(arm.name, SAME_PROGRAM, f"XLA makes the program of {winner.name} of it")
 
 
 def _programs(study: Study, name: str) -> frozenset[str]:
     """Hashes of what its timed trials compiled to."""
     return frozenset(
-        it.report.program
-        for it in study.trials_of(name)
-        if it.counts and it.report is not None and it.report.program is not None
-        if it.started.purpose is not Purpose.PROFILE
+        trial.report.program
+        for trial in study.trials_of(name)
+        if trial.counts and trial.report is not None and trial.report.program is not None
+        if trial.started.purpose is not Purpose.PROFILE
     )
 
 
@@ -278,26 +292,30 @@ def _of_nodes(study: Study, plan: Plan) -> Move | None:
     """
     if not study.open_allocations:
         return None
-    here = study.open_allocations[-1]
+    allocation = study.open_allocations[-1]
     streak: list[Trial] = []
-    for it in reversed(study.trials):
-        if it.failure is None or it.failure.blames_the_arm:
+    for trial in reversed(study.trials):
+        if trial.failure is None or trial.failure.blames_the_arm:
             break
-        if it.failure not in _BY_THE_USER:
-            streak.append(it)
-    in_this_one = sum(it.started.allocation == here for it in streak)
+        if trial.failure not in _BY_THE_USER:
+            streak.append(trial)
+    in_this_one = sum(trial.started.allocation == allocation for trial in streak)
     gone = in_this_one and _lost_its_nodes(study, streak[0])
     if in_this_one <= plan.retries and not gone:
         return None
     if in_this_one == len(streak) or (gone and len(streak) <= plan.retries):
-        return CloseAllocation(here)
+        return CloseAllocation(allocation)
     detail = streak[0].report.detail if streak[0].report else ""
-    told = f": {detail}" if detail else ""
-    return Pause(f"trials keep failing by no fault of theirs ({streak[0].failure}{told})")
+    cause = f": {detail}" if detail else ""
+    return Pause(f"trials keep failing by no fault of theirs ({streak[0].failure}{cause})")
 
 
 def _lost_its_nodes(study: Study, trial: Trial) -> bool:
     """Whether nothing can be started there any more: not at all, or on nodes that were held."""
-    place = next(it for it in study.allocations if it.number == trial.started.allocation)
-    held = place.executor in _HELD and trial.failure in _OF_NODES
+    allocation = next(
+        allocation
+        for allocation in study.allocations
+        if allocation.number == trial.started.allocation
+    )
+    held = allocation.executor in _HELD and trial.failure in _OF_NODES
     return held or trial.gang is None

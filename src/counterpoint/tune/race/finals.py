@@ -27,28 +27,33 @@ def finalists(study: Study, plan: Plan, before: int | None = None) -> tuple[Arm,
     Those that are faster; where nobody is for certain, the one that looks best, if what it seems
     to save would count. The claim comes from fresh runs, so a doubtful one does no harm.
     """
-    told = raced(study, plan, before)
-    arms = [it for it in racers(study) if it.name in told and not math.isnan(told[it.name].gain)]
-    arms.sort(key=lambda it: -told[it.name].gain)
-    faster = tuple(it for it in arms if told[it.name].verdict is Verdict.FASTER)
+    estimates = raced(study, plan, before)
+    arms = [
+        arm
+        for arm in racers(study)
+        if arm.name in estimates and not math.isnan(estimates[arm.name].gain)
+    ]
+    arms.sort(key=lambda arm: -estimates[arm.name].gain)
+    faster = tuple(arm for arm in arms if estimates[arm.name].verdict is Verdict.FASTER)
     if faster:
         return faster
     return tuple(
-        it
-        for it in arms[:1]
-        if told[it.name].verdict is Verdict.OPEN and told[it.name].gain > plan.rule.indifferent
+        arm
+        for arm in arms[:1]
+        if estimates[arm.name].verdict is Verdict.OPEN
+        and estimates[arm.name].gain > plan.rule.indifferent
     )
 
 
 def next_finalists(study: Study, plan: Plan, before: int | None = None) -> tuple[Arm, ...]:
     """Those whose fresh runs have not begun, and that may be better than what fresh runs showed."""
     begun = starts(study, before)
-    told = raced(study, plan, before)
-    best = max((it.gain for it in shown(study, plan, before)), default=-math.inf)
+    estimates = raced(study, plan, before)
+    best = max((estimate.gain for estimate in shown(study, plan, before)), default=-math.inf)
     return tuple(
-        it
-        for it in finalists(study, plan, before)
-        if it.name not in begun and told[it.name].gain > best
+        arm
+        for arm in finalists(study, plan, before)
+        if arm.name not in begun and estimates[arm.name].gain > best
     )
 
 
@@ -58,9 +63,9 @@ def starts(study: Study, before: int | None = None) -> dict[str, int]:
     for row in rows(study):
         if row.purpose not in CONFIRM or (before is not None and row.number >= before):
             continue
-        for it in study.arms:
-            if not it.is_base and row.counted(it.name):
-                found.setdefault(it.name, row.number)
+        for arm in study.arms:
+            if not arm.is_base and row.counted(arm.name):
+                found.setdefault(arm.name, row.number)
     return found
 
 
@@ -74,25 +79,25 @@ def late(study: Study, before: int | None = None) -> frozenset[str]:
         return frozenset()
     first = min(numbers)
     return frozenset(
-        it.name for it in racers(study) if not rows_of(study, it.name, RACE, before=first)
+        arm.name for arm in racers(study) if not rows_of(study, arm.name, RACE, before=first)
     )
 
 
 def begun(study: Study, plan: Plan, before: int | None = None) -> tuple[Arm, ...]:
     """Those whose fresh runs have begun, and are not through."""
-    there = starts(study, before)
+    started = starts(study, before)
     through = had_fresh_runs(study, plan, before)
-    return tuple(it for it in racers(study) if it.name in there and it.name not in through)
+    return tuple(arm for arm in racers(study) if arm.name in started and arm.name not in through)
 
 
 def had_fresh_runs(study: Study, plan: Plan, before: int | None = None) -> frozenset[str]:
     """Arms that had all fresh runs that were due to them. They get no more, whatever these say."""
-    there = starts(study, before)
+    started = starts(study, before)
     return frozenset(
         name
-        for name, start in there.items()
+        for name, start in started.items()
         if rows_of(study, name, CONFIRM, before=before)
-        >= rows_due(study, plan, name, sum(it == start for it in there.values()), start)
+        >= rows_due(study, plan, name, sum(row == start for row in started.values()), start)
     )
 
 
@@ -104,13 +109,13 @@ def rows_due(
     More where the race's noise says that what the arm seems to gain would be missed too often: as
     many as show it in nine of ten studies, up to the cap.
     """
-    asked = plan.confirm_rows
-    if not asked:
+    wanted = plan.confirm_rows
+    if not wanted:
         return 0
     estimate = None if name is None else raced(study, plan, before).get(name)
     if estimate is None or estimate.rows < SCREEN_ROWS:
-        return asked
-    return max(asked, _rows_needed(study, plan, estimate, arms, before))
+        return wanted
+    return max(wanted, _rows_needed(study, plan, estimate, arms, before))
 
 
 def _rows_needed(
@@ -134,14 +139,14 @@ def target_reached(study: Study, plan: Plan) -> bool:
     target = plan.target_gain
     if target is None:
         return False
-    if any(it.gain >= target for it in shown(study, plan)):
+    if any(estimate.gain >= target for estimate in shown(study, plan)):
         return True
-    told = raced(study, plan)
+    estimates = raced(study, plan)
     through = had_fresh_runs(study, plan)
-    best = next((it for it in finalists(study, plan) if it.name not in through), None)
+    best = next((arm for arm in finalists(study, plan) if arm.name not in through), None)
     if best is None:
         return False
-    return told[best.name].verdict is Verdict.FASTER and told[best.name].gain >= target
+    return estimates[best.name].verdict is Verdict.FASTER and estimates[best.name].gain >= target
 
 
 def falls_short(study: Study, plan: Plan, before: int | None = None) -> bool:
@@ -149,7 +154,7 @@ def falls_short(study: Study, plan: Plan, before: int | None = None) -> bool:
     target = plan.target_gain
     if target is None or begun(study, plan, before) or not had_fresh_runs(study, plan, before):
         return False
-    return all(it.gain < target for it in shown(study, plan, before))
+    return all(estimate.gain < target for estimate in shown(study, plan, before))
 
 
 def shown(study: Study, plan: Plan, before: int | None = None) -> tuple[Estimate, ...]:
@@ -158,9 +163,9 @@ def shown(study: Study, plan: Plan, before: int | None = None) -> tuple[Estimate
     if not through:
         return ()
     return tuple(
-        it
-        for it in confirmed(study, plan, before).values()
-        if it.arm in through and it.verdict is Verdict.FASTER
+        estimate
+        for estimate in confirmed(study, plan, before).values()
+        if estimate.arm in through and estimate.verdict is Verdict.FASTER
     )
 
 
@@ -176,20 +181,20 @@ def combined(
     process, the better one takes part.
     """
     taken: list[Change] = []
-    for it in faster:
-        own = changes_of(it, base)
-        if not own or any(_clash(one, other) for one in own for other in taken):
+    for arm in faster:
+        own = changes_of(arm, base)
+        if not own or any(_clash(change, earlier) for change in own for earlier in taken):
             continue
         both = merged(base, (*taken, *own))
-        if taken and new_fault(base, both, version, None) and not _faulty(it, base, version):
+        if taken and new_fault(base, both, version, None) and not _faulty(arm, base, version):
             continue
         taken.extend(own)
     changes = tuple(taken)
-    said = {_key(changes_of(it, base)) for it in known}
-    if len(faster) < 2 or _key(changes) in said:
+    existing = {_key(changes_of(arm, base)) for arm in known}
+    if len(faster) < 2 or _key(changes) in existing:
         return None
-    names = {it.name for it in known}
-    name = next(it for it in _names(COMBINED) if it not in names)
+    names = {arm.name for arm in known}
+    name = next(candidate for candidate in _names(COMBINED) if candidate not in names)
     return Arm(name=name, settings=merged(base, changes), changes=changes, origin=Origin.COMBINED)
 
 
@@ -198,16 +203,16 @@ def without_each(base: Settings, winner: Arm) -> tuple[Arm, ...]:
     changes = changes_of(winner, base)
     if len(changes) < 2:
         return ()
-    made: list[Arm] = []
-    for at, it in enumerate(changes):
-        left = (*changes[:at], *changes[at + 1 :])
-        name = f"{winner.name}-without-{_plain(it.dimension)}"
-        if any(name == other.name for other in made):
-            name = f"{name}-{at + 1}"
-        made.append(
+    ablations: list[Arm] = []
+    for index, change in enumerate(changes):
+        left = (*changes[:index], *changes[index + 1 :])
+        name = f"{winner.name}-without-{_plain(change.dimension)}"
+        if any(name == ablation.name for ablation in ablations):
+            name = f"{name}-{index + 1}"
+        ablations.append(
             Arm(name=name, settings=merged(base, left), changes=left, origin=Origin.ABLATION)
         )
-    return tuple(made)
+    return tuple(ablations)
 
 
 def changes_of(arm: Arm, base: Settings) -> tuple[Change, ...]:
@@ -215,9 +220,9 @@ def changes_of(arm: Arm, base: Settings) -> tuple[Change, ...]:
     if arm.changes:
         return arm.changes
     own = Settings(
-        xla=tuple(it for it in arm.settings.xla if it not in base.xla),
-        env=tuple(it for it in arm.settings.env if it not in base.env),
-        options=tuple(it for it in arm.settings.options if it not in base.options),
+        xla=tuple(pair for pair in arm.settings.xla if pair not in base.xla),
+        env=tuple(pair for pair in arm.settings.env if pair not in base.env),
+        options=tuple(pair for pair in arm.settings.options if pair not in base.options),
         layout=arm.settings.layout if arm.settings.layout != base.layout else None,
     )
     if own == Settings():
@@ -228,7 +233,7 @@ def changes_of(arm: Arm, base: Settings) -> tuple[Change, ...]:
 def left_out(winner: Arm, ablated: Arm, base: Settings) -> Change | None:
     """The change of the winner that the other arm does without."""
     left = _key(changes_of(ablated, base))
-    gone = [it for it in changes_of(winner, base) if _one(it) not in left]
+    gone = [change for change in changes_of(winner, base) if _one(change) not in left]
     return gone[0] if len(gone) == 1 else None
 
 
@@ -244,14 +249,16 @@ def _clash(one: Change, other: Change) -> bool:
 
 
 def _sets(change: Change) -> frozenset[str]:
-    it = change.settings
+    settings = change.settings
     placed = {"per"} if change.per is not None else set[str]()
     profiled = {"profile"} if change.profile else set[str]()
-    return frozenset({name for name, _ in (*it.xla, *it.env, *it.options)} | placed | profiled)
+    return frozenset(
+        {name for name, _ in (*settings.xla, *settings.env, *settings.options)} | placed | profiled
+    )
 
 
 def _key(changes: tuple[Change, ...]) -> frozenset[tuple[str, str]]:
-    return frozenset(_one(it) for it in changes)
+    return frozenset(_one(change) for change in changes)
 
 
 def _one(change: Change) -> tuple[str, str]:
@@ -263,4 +270,4 @@ def _plain(text: str) -> str:
 
 
 def _names(name: str) -> tuple[str, ...]:
-    return (name, *(f"{name}-{it}" for it in range(2, 100)))
+    return (name, *(f"{name}-{number}" for number in range(2, 100)))

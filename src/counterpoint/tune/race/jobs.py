@@ -43,7 +43,7 @@ class Place:
 
 def place_of(study: Study, arm: Arm) -> Place:
     """The next free number."""
-    number = max((it.started.number for it in study.trials), default=0) + 1
+    number = max((trial.started.number for trial in study.trials), default=0) + 1
     return Place(number, f"runs/{_name(number, arm)}")
 
 
@@ -73,24 +73,24 @@ def job_of(study: Study, plan: Plan, trial: Trial, where: Path) -> Job:
 
 def counts_no_steps(study: Study) -> bool:
     """Whether nobody saw the base's steps: then they are taken from a profile, for all arms."""
-    return any(it.failure is Failure.NO_STEPS for it in study.trials_of(BASE))
+    return any(trial.failure is Failure.NO_STEPS for trial in study.trials_of(BASE))
 
 
 def limits_of(study: Study, plan: Plan, where: Path) -> Limits:
     """As they are asked for; else five times as long as the base took, and ten times as silent."""
-    asked = plan.limits
-    first = next((it for it in study.trials_of(BASE) if it.counts), None)
+    limits = plan.limits
+    first = next((trial for trial in study.trials_of(BASE) if trial.counts), None)
     if first is None or first.wall_s is None:
-        hang = asked.hang_after_s if asked.hang_after_s is not None else _UNKNOWN_SILENCE_S
-        return replace(asked, hang_after_s=hang)
+        hang = limits.hang_after_s if limits.hang_after_s is not None else _UNKNOWN_SILENCE_S
+        return replace(limits, hang_after_s=hang)
     learned = max(_AT_LEAST_S, _TIMES_AS_LONG * first.wall_s)
-    timeout = asked.timeout_s if asked.timeout_s is not None else learned
+    timeout = limits.timeout_s if limits.timeout_s is not None else learned
     silent = longest_silence(where / first.started.directory, first.wall_s)
     hang = max(_AT_LEAST_S, min(_TIMES_AS_SILENT * silent, timeout))
     return Limits(
         timeout_s=timeout,
-        hang_after_s=asked.hang_after_s if asked.hang_after_s is not None else hang,
-        steps=asked.steps,
+        hang_after_s=limits.hang_after_s if limits.hang_after_s is not None else hang,
+        steps=limits.steps,
     )
 
 
@@ -110,8 +110,8 @@ def longest_silence(directory: Path, wall_s: float) -> float:
 def _silence(rank: Rank, wall_s: float) -> float:
     signs = sorted(
         [
-            *(it.start_s for it in rank.steps),
-            *(it.at_s for it in rank.compiles if it.at_s is not None),
+            *(step.start_s for step in rank.steps),
+            *(compiled.at_s for compiled in rank.compiles if compiled.at_s is not None),
         ]
     )
     if not signs:
@@ -123,7 +123,12 @@ def _silence(rank: Rank, wall_s: float) -> float:
 def _window(study: Study, limits: Limits) -> tuple[Window, Limits]:
     """A few steps after the warm-up; by the clock where only lines of the log name steps."""
     steady = next(
-        (it.report.steady for it in study.trials_of(BASE) if it.report and it.report.steady), None
+        (
+            trial.report.steady
+            for trial in study.trials_of(BASE)
+            if trial.report and trial.report.steady
+        ),
+        None,
     )
     if steady is None or steady.source not in ("annotation", "api"):
         longer = math.ceil(_AFTER_QUIET_S / steady.median_s) if steady else 0
@@ -139,7 +144,7 @@ def _shape(shape: Shape, arm: Arm) -> Shape:
 
 
 def _name(number: int, arm: Arm) -> str:
-    plain = "".join(it if it.isalnum() or it in ".-" else "-" for it in arm.name)
+    plain = "".join(letter if letter.isalnum() or letter in ".-" else "-" for letter in arm.name)
     ascii_only = plain.encode("ascii", "replace").decode("ascii").replace("?", "-")
     return f"{number:04d}-{ascii_only[:60].strip('-.') or 'arm'}"
 
@@ -155,15 +160,17 @@ def profiled_settings(arm: Arm, run: Path, study: Path) -> Settings:
     from counterpoint.runs import read_run
     from counterpoint.timeline import read
 
-    told = read_run(run)
-    if not told.profiles:
-        raise InputError(f"{run}: the run left no profile", why=told.why_no_profile)
-    timeline = read(*map(str, told.profiles))
-    versions = {name: told.versions[name] for name in ("jaxlib", "jax") if name in told.versions}
-    made = make_profile(timeline, about=versions)
+    recorded = read_run(run)
+    if not recorded.profiles:
+        raise InputError(f"{run}: the run left no profile", why=recorded.why_no_profile)
+    timeline = read(*map(str, recorded.profiles))
+    versions = {
+        name: recorded.versions[name] for name in ("jaxlib", "jax") if name in recorded.versions
+    }
+    built = make_profile(timeline, about=versions)
     place = study / PROFILES
     place.mkdir(exist_ok=True)
-    written = write_profile(made.profile, place / f"{run.name}.pbtxt", overwrite=True)
+    written = write_profile(built.profile, place / f"{run.name}.pbtxt", overwrite=True)
     path = written.rename(addressed(written)).resolve()
     lhs = () if LHS in arm.settings.flags else ((LHS, "true"),)
     return arm.settings.merged(Settings((*lhs, (PROFILE, str(path)))))
@@ -177,22 +184,24 @@ def end_leftovers(
 ) -> None:
     """End gangs and allocations without an end; nothing where the tuner ended in order."""
     study = ledger.study
-    whole = {it.started.number: _report(where / it.started.directory) for it in study.running}
+    whole = {
+        trial.started.number: _report(where / trial.started.directory) for trial in study.running
+    }
     for trial in study.running:
         say(f"ending what is left of trial {trial.started.number}")
         if trial.gang is not None:
             executor.sweep(trial.gang)
-    for it in study.allocations:
-        if it.number in study.open_allocations:
-            executor.sweep(it.identity)
+    for allocation in study.allocations:
+        if allocation.number in study.open_allocations:
+            executor.sweep(allocation.identity)
     for trial in study.running:
-        told = whole[trial.started.number]
-        wall_s = _wall(where, trial) if told is not None else None
+        report = whole[trial.started.number]
+        wall_s = _wall(where, trial) if report is not None else None
         interrupted = Report(failure=Failure.INTERRUPTED, detail="the tuner ended before it did")
         ledger.add(
             TrialEnded(
                 number=trial.started.number,
-                report=told if told is not None and wall_s is not None else interrupted,
+                report=report if report is not None and wall_s is not None else interrupted,
                 wall_s=wall_s or 0.0,
                 at=stamp(),
             )

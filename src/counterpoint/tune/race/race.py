@@ -87,21 +87,23 @@ def next_move(study: Study, plan: Plan) -> Move:
 
 def to_enter(study: Study) -> tuple[Arm, ...]:
     """The arms that are worth real time, the best first; all that may run where nobody chose."""
-    by_name = {it.arm.name: it.arm for it in study.candidates}
+    by_name = {seen.arm.name: seen.arm for seen in study.candidates}
     if study.search is not None:
-        names = [it for it in study.search.shortlist if it in by_name]
+        names = [name for name in study.search.shortlist if name in by_name]
     else:
-        bad = {it.arm.name for it in study.candidates if it.failure or it.same_as}
-        names = [it for it in by_name if it not in bad]
-    return tuple(by_name[it] for it in names if it != BASE)
+        bad = {seen.arm.name for seen in study.candidates if seen.failure or seen.same_as}
+        names = [name for name in by_name if name not in bad]
+    return tuple(by_name[name] for name in names if name != BASE)
 
 
 def _enter(study: Study) -> Enter | None:
-    entered = {it.name for it in study.arms}
+    entered = {arm.name for arm in study.arms}
     if BASE not in entered:
-        seen = next((it.arm for it in study.candidates if it.arm.is_base), None)
+        seen = next(
+            (candidate.arm for candidate in study.candidates if candidate.arm.is_base), None
+        )
         return Enter(seen or Arm(name=BASE, settings=study.began.base, origin=Origin.BASE))
-    missing = next((it for it in to_enter(study) if it.name not in entered), None)
+    missing = next((arm for arm in to_enter(study) if arm.name not in entered), None)
     return None if missing is None else Enter(missing)
 
 
@@ -126,12 +128,12 @@ def _missing(study: Study, plan: Plan, row: Row) -> tuple[str, ...]:
         roster = ablate_roster(study, plan, row.number)
     else:
         roster = race_roster(study, plan, row)
-    there = [it for it in roster if study.entered[it] <= row.before]
-    return tuple(it for it in _ordered(there, row.number) if not row.counted(it))
+    present = [name for name in roster if study.entered[name] <= row.before]
+    return tuple(name for name in _ordered(present, row.number) if not row.counted(name))
 
 
 def _ordered(roster: Sequence[str], row: int) -> tuple[str, ...]:
-    return tuple(it for it in row_order(roster, row) if it in roster)
+    return tuple(name for name in row_order(roster, row) if name in roster)
 
 
 def _noise(study: Study, plan: Plan) -> Move | None:
@@ -152,7 +154,7 @@ def _race(study: Study, plan: Plan) -> Move | None:
     roster = race_roster(study, plan)
     if not roster or target_reached(study, plan):
         return None
-    screened = all(rows_of(study, it.name, RACE) >= SCREEN_ROWS for it in undecided(study, plan))
+    screened = all(rows_of(study, arm.name, RACE) >= SCREEN_ROWS for arm in undecided(study, plan))
     ahead = rows_to_next_look(study, plan) if screened else 1
     if purse(study, plan).for_the_race < ahead * len(roster):
         return None
@@ -161,29 +163,33 @@ def _race(study: Study, plan: Plan) -> Move | None:
 
 def _through(study: Study, plan: Plan) -> bool:
     """Whether the race is over: fresh runs have begun, not too early, and all had their turn."""
-    made = {it.purpose for it in rows(study)}
-    if Purpose.ABLATE in made:
+    purposes = {row.purpose for row in rows(study)}
+    if Purpose.ABLATE in purposes:
         return True
-    if Purpose.CONFIRM not in made or falls_short(study, plan):
+    if Purpose.CONFIRM not in purposes or falls_short(study, plan):
         return False
-    return not late(study) & {it.name for it in undecided(study, plan)}
+    return not late(study) & {arm.name for arm in undecided(study, plan)}
 
 
 def _combine(study: Study, plan: Plan) -> Enter | None:
     """Arms that are faster each, and set different things, together: once."""
-    if target_reached(study, plan) or any(it.origin is Origin.COMBINED for it in study.arms):
+    if target_reached(study, plan) or any(arm.origin is Origin.COMBINED for arm in study.arms):
         return None
-    told = raced(study, plan)
-    news = [it for it in late(study) if it in told and told[it].verdict is Verdict.FASTER]
-    if _through(study, plan) and not news:
+    estimates = raced(study, plan)
+    late_faster = [
+        name
+        for name in late(study)
+        if name in estimates and estimates[name].verdict is Verdict.FASTER
+    ]
+    if _through(study, plan) and not late_faster:
         return None
-    refuted = had_fresh_runs(study, plan) - {it.arm for it in shown(study, plan)}
-    faster = [it for it in racers(study) if it.name in told and it.name not in refuted]
-    faster = [it for it in faster if told[it.name].verdict is Verdict.FASTER]
-    faster.sort(key=lambda it: -told[it.name].gain)
-    others = tuple(it for it in study.arms if not it.is_base)
-    made = combined(study.arm(BASE).settings, tuple(faster), others, study.jaxlib)
-    return None if made is None else Enter(made)
+    refuted = had_fresh_runs(study, plan) - {estimate.arm for estimate in shown(study, plan)}
+    faster = [arm for arm in racers(study) if arm.name in estimates and arm.name not in refuted]
+    faster = [arm for arm in faster if estimates[arm.name].verdict is Verdict.FASTER]
+    faster.sort(key=lambda arm: -estimates[arm.name].gain)
+    others = tuple(arm for arm in study.arms if not arm.is_base)
+    combination = combined(study.arm(BASE).settings, tuple(faster), others, study.jaxlib)
+    return None if combination is None else Enter(combination)
 
 
 def _confirm(study: Study, plan: Plan) -> Move | None:
@@ -201,9 +207,9 @@ def _ablate(study: Study, plan: Plan) -> Move | None:
         return None
     parts = without_each(study.arm(BASE).settings, winner)
     left = purse(study, plan).left
-    missing = next((it for it in parts if it.name not in study.entered), None)
+    missing = next((arm for arm in parts if arm.name not in study.entered), None)
     if missing is not None:
-        need = SCREEN_ROWS * (1 + len(parts)) + sum(it.profile for it in parts)
+        need = SCREEN_ROWS * (1 + len(parts)) + sum(arm.profile for arm in parts)
         return Enter(missing) if left >= need else None
     roster = ablate_roster(study, plan)
     if not roster or left < len(roster):
@@ -215,12 +221,12 @@ def _return(study: Study, plan: Plan) -> Enter | None:
     """An arm that the budget had no room for, where what was kept for others is left now."""
     if starts(study) or undecided(study, plan) or not noise_known(study):
         return None
-    there = purse(study, plan).for_the_race
-    poor = {name for name, it in study.dropped.items() if it.kind == NO_BUDGET}
-    for it in to_enter(study):
-        profile = it.profile and it.name not in study.profiled
-        if it.name in poor and there >= ONE_ARM + profile:
-            return Enter(it)
+    available = purse(study, plan).for_the_race
+    unaffordable = {name for name, drop in study.dropped.items() if drop.kind == NO_BUDGET}
+    for arm in to_enter(study):
+        profile = arm.profile and arm.name not in study.profiled
+        if arm.name in unaffordable and available >= ONE_ARM + profile:
+            return Enter(arm)
     return None
 
 
@@ -230,27 +236,27 @@ def _begin(
     """The next row: nodes first, then profiles that its arms need, then its first trial."""
     if not study.open_allocations:
         return OpenAllocation(len(study.allocations) + 1, fresh)
-    here = study.open_allocations[-1]
+    allocation = study.open_allocations[-1]
     apart = RACE if fresh else CONFIRM if purpose in RACE else frozenset[Purpose]()
-    if any(it.allocation == here and it.purpose in apart for it in rows(study)):
-        return CloseAllocation(here)
+    if any(row.allocation == allocation and row.purpose in apart for row in rows(study)):
+        return CloseAllocation(allocation)
     if (move := _profile(study, plan, roster)) is not None:
         return move
-    number = max((it.number for it in rows(study)), default=-1) + 1
+    number = max((row.number for row in rows(study)), default=-1) + 1
     return _trial(study, plan, _ordered(roster, number)[0], purpose, number)
 
 
 def _profile(study: Study, plan: Plan, roster: Sequence[str]) -> Move | None:
     """An arm with a profile is profiled before it is timed."""
-    for it in study.arms:
-        if it.name not in roster or not it.profile or it.name in study.profiled:
+    for arm in study.arms:
+        if arm.name not in roster or not arm.profile or arm.name in study.profiled:
             continue
-        for trial in study.trials_of(it.name):
+        for trial in study.trials_of(arm.name):
             if trial.started.purpose is not Purpose.PROFILE or trial.report is None:
                 continue
             if trial.failure is None or trial.failure in OF_NO_USE:
-                return MakeProfile(it.name, trial.started.number)
-        return _trial(study, plan, it.name, Purpose.PROFILE, -1)
+                return MakeProfile(arm.name, trial.started.number)
+        return _trial(study, plan, arm.name, Purpose.PROFILE, -1)
     return None
 
 
@@ -263,10 +269,10 @@ def _trial(study: Study, plan: Plan, arm: str, purpose: Purpose, row: int) -> Ru
 def _why_done(study: Study, plan: Plan) -> str:
     if len(study.arms) < 2:
         return NOTHING
-    poor = any(it.kind == NO_BUDGET for it in study.dropped.values())
+    unaffordable = any(drop.kind == NO_BUDGET for drop in study.dropped.values())
     if not racers(study):
-        return SPENT if poor else NOBODY
+        return SPENT if unaffordable else NOBODY
     if target_reached(study, plan):
         return REACHED if not plan.confirm_rows or shown(study, plan) else SPENT
-    waiting = poor or undecided(study, plan) or confirm_roster(study, plan)
+    waiting = unaffordable or undecided(study, plan) or confirm_roster(study, plan)
     return SPENT if waiting else DECIDED

@@ -32,18 +32,20 @@ class Row:
 
     def counted(self, arm: str) -> int:
         """How many step times it has of an arm."""
-        return sum(it.counts for it in self.trials if it.started.arm == arm)
+        return sum(trial.counts for trial in self.trials if trial.started.arm == arm)
 
 
 def rows(study: Study) -> tuple[Row, ...]:
     """All that were begun, in order."""
     found: dict[int, Row] = {}
     for at, trial in enumerate(study.trials):
-        said = trial.started
-        if said.row < 0:
+        started = trial.started
+        if started.row < 0:
             continue
-        row = found.get(said.row) or Row(said.row, said.purpose, said.allocation, at, ())
-        found[said.row] = Row(
+        row = found.get(started.row) or Row(
+            started.row, started.purpose, started.allocation, at, ()
+        )
+        found[started.row] = Row(
             row.number, row.purpose, row.allocation, row.before, (*row.trials, trial)
         )
     return tuple(found[number] for number in sorted(found))
@@ -51,7 +53,7 @@ def rows(study: Study) -> tuple[Row, ...]:
 
 def noise_known(study: Study) -> bool:
     """Whether the base ran twice in a row."""
-    return any(it.purpose is Purpose.NOISE and it.counted(BASE) > 1 for it in rows(study))
+    return any(row.purpose is Purpose.NOISE and row.counted(BASE) > 1 for row in rows(study))
 
 
 def observations(
@@ -60,13 +62,13 @@ def observations(
     """Step times of trials for these purposes; only of rows before that one, if it is given."""
     wanted = frozenset(purposes)
     return tuple(
-        Observation(it.started.arm, it.started.row, it.report.steady.median_s)
-        for it in study.trials
-        if it.started.purpose in wanted
-        and it.started.row >= 0
-        and (before is None or it.started.row < before)
-        and it.report is not None
-        and it.report.steady is not None
+        Observation(trial.started.arm, trial.started.row, trial.report.steady.median_s)
+        for trial in study.trials
+        if trial.started.purpose in wanted
+        and trial.started.row >= 0
+        and (before is None or trial.started.row < before)
+        and trial.report is not None
+        and trial.report.steady is not None
     )
 
 

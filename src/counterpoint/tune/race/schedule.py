@@ -27,14 +27,14 @@ def undecided(study: Study, plan: Plan, row: Row | None = None) -> tuple[Arm, ..
 
     Of an arm that had its fresh runs the race has nothing more to say.
     """
-    told = raced(study, plan, row and row.number)
+    estimates = raced(study, plan, row and row.number)
     through = had_fresh_runs(study, plan, row and row.number)
     return tuple(
-        it
-        for it in racers(study)
-        if (row is None or study.entered[it.name] <= row.before)
-        and it.name not in through
-        and (it.name not in told or not told[it.name].decided)
+        arm
+        for arm in racers(study)
+        if (row is None or study.entered[arm.name] <= row.before)
+        and arm.name not in through
+        and (arm.name not in estimates or not estimates[arm.name].decided)
     )
 
 
@@ -44,19 +44,19 @@ def race_roster(study: Study, plan: Plan, row: Row | None = None) -> tuple[str, 
     An arm that was combined of others runs beside the best of these, so that they can be compared.
     """
     arms = undecided(study, plan, row)
-    made = [it.name for it in arms if it.origin is Origin.COMBINED]
-    if not made:
-        return (BASE, *(it.name for it in arms)) if arms else ()
-    told = raced(study, plan, row and row.number)
+    combinations = [arm.name for arm in arms if arm.origin is Origin.COMBINED]
+    if not combinations:
+        return (BASE, *(arm.name for arm in arms)) if arms else ()
+    estimates = raced(study, plan, row and row.number)
     others = [
-        it.name
-        for it in racers(study)
-        if it.origin is not Origin.COMBINED
-        and it.name in told
-        and told[it.name].verdict is Verdict.FASTER
+        arm.name
+        for arm in racers(study)
+        if arm.origin is not Origin.COMBINED
+        and arm.name in estimates
+        and estimates[arm.name].verdict is Verdict.FASTER
     ]
-    best = max(others, key=lambda it: told[it].gain, default=None)
-    return (BASE, *([best] if best else []), *made)
+    best = max(others, key=lambda name: estimates[name].gain, default=None)
+    return (BASE, *([best] if best else []), *combinations)
 
 
 def confirm_roster(study: Study, plan: Plan, before: int | None = None) -> tuple[str, ...]:
@@ -70,23 +70,23 @@ def confirm_roster(study: Study, plan: Plan, before: int | None = None) -> tuple
     due = begun(study, plan, before)
     if not due:
         due = _best_two(study, plan, before)
-    names = {it.name for it in due}
-    return (BASE, *(it.name for it in study.arms if it.name in names)) if names else ()
+    names = {arm.name for arm in due}
+    return (BASE, *(arm.name for arm in study.arms if arm.name in names)) if names else ()
 
 
 def _best_two(study: Study, plan: Plan, before: int | None) -> tuple[Arm, ...]:
     best = next_finalists(study, plan, before)
     if had_fresh_runs(study, plan, before) and not falls_short(study, plan, before):
-        best = tuple(it for it in best if it.name in late(study, before))
+        best = tuple(arm for arm in best if arm.name in late(study, before))
     best = best[:2]
-    there = purse(study, plan).left
+    available = purse(study, plan).left
     if before is not None:
-        there += sum(it.started.row >= before for it in study.trials)
-    if not best or there < FEWEST_CONFIRM_ROWS * 2:
+        available += sum(trial.started.row >= before for trial in study.trials)
+    if not best or available < FEWEST_CONFIRM_ROWS * 2:
         return ()
-    told = raced(study, plan, before)
-    alike = len(best) == 2 and overlap(told[best[0].name], told[best[1].name])
-    if alike and there >= 3 * rows_due(study, plan, best[0].name, len(best), before):
+    estimates = raced(study, plan, before)
+    alike = len(best) == 2 and overlap(estimates[best[0].name], estimates[best[1].name])
+    if alike and available >= 3 * rows_due(study, plan, best[0].name, len(best), before):
         return best
     return best[:1]
 
@@ -96,12 +96,14 @@ def ablate_roster(study: Study, plan: Plan, before: int | None = None) -> tuple[
     winner = winner_of(study, plan)
     if winner is None:
         return ()
-    parts = {it.name for it in without_each(study.arm(BASE).settings, winner)} - set(study.dropped)
+    parts = {arm.name for arm in without_each(study.arm(BASE).settings, winner)} - set(
+        study.dropped
+    )
     short = [
-        it.name
-        for it in study.arms
-        if it.name in parts
-        and rows_of(study, it.name, ABLATE, winner.name, before) < ablation_rows(plan)
+        arm.name
+        for arm in study.arms
+        if arm.name in parts
+        and rows_of(study, arm.name, ABLATE, winner.name, before) < ablation_rows(plan)
     ]
     return (winner.name, *short) if short else ()
 
@@ -117,11 +119,13 @@ def winner_of(study: Study, plan: Plan) -> Arm | None:
     Of several the one that saves most, or a simpler one that is tied with it. It says nothing
     before the confirmation is through.
     """
-    told = confirmed(study, plan) if plan.confirm_rows else raced(study, plan)
+    estimates = confirmed(study, plan) if plan.confirm_rows else raced(study, plan)
     faster = [
-        it for it in racers(study) if it.name in told and told[it.name].verdict is Verdict.FASTER
+        arm
+        for arm in racers(study)
+        if arm.name in estimates and estimates[arm.name].verdict is Verdict.FASTER
     ]
-    return simplest_best(faster, told, plan.rule.indifferent)
+    return simplest_best(faster, estimates, plan.rule.indifferent)
 
 
 def simplest_best(
@@ -132,13 +136,13 @@ def simplest_best(
     Of those that can't be told from it, and save as much but for what counts for nothing, the one
     of the fewest changes.
     """
-    several = sorted(arms, key=lambda it: -told[it.name].gain)
+    several = sorted(arms, key=lambda arm: -told[arm.name].gain)
     if not several:
         return None
     best = told[several[0].name]
     tied = [
-        it
-        for it in several
-        if best.gain - told[it.name].gain <= indifferent and overlap(told[it.name], best)
+        arm
+        for arm in several
+        if best.gain - told[arm.name].gain <= indifferent and overlap(told[arm.name], best)
     ]
-    return min(tied, key=lambda it: len(it.changes))
+    return min(tied, key=lambda arm: len(arm.changes))

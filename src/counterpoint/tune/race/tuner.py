@@ -216,8 +216,8 @@ class _Tuner:
 
     def has_run(self, allocation: int) -> bool:
         return any(
-            it.started.allocation == allocation and it.gang is not None
-            for it in self.ledger.study.trials
+            trial.started.allocation == allocation and trial.gang is not None
+            for trial in self.ledger.study.trials
         )
 
     def end(self, trial: Trial, report: Report, began: float) -> None:
@@ -232,7 +232,7 @@ class _Tuner:
 
     def make_profile(self, name: str, number: int) -> None:
         study = self.ledger.study
-        trial = next(it for it in study.trials if it.started.number == number)
+        trial = next(trial for trial in study.trials if trial.started.number == number)
         self.say(f"making the profile of {name}")
         try:
             settings = profiled_settings(

@@ -40,7 +40,7 @@ class Board:
     def best_points(self) -> list[Point]:
         """Points with another program each, the best first; the base is among them."""
         found: dict[str, Point] = {}
-        for point, seen in sorted(self.points.items(), key=lambda it: place(it[1])):
+        for point, seen in sorted(self.points.items(), key=lambda item: place(item[1])):
             if seen.arm.predicted is not None and seen.arm.predicted.fits is not False:
                 found.setdefault(seen.arm.predicted.program, point)
         return list(found.values())
@@ -55,25 +55,25 @@ class Board:
     def programs(self) -> int:
         """How many there are that differ, the base's among them."""
         base = self.base.arm.predicted
-        known = {it.program for it in self._predictions()}
+        known = {prediction.program for prediction in self._predictions()}
         return len(known if base is None else known | {base.program})
 
     @property
     def same(self) -> int:
-        return sum(it.same_as is not None for it in self.candidates)
+        return sum(seen.same_as is not None for seen in self.candidates)
 
     @property
     def failed(self) -> int:
-        return sum(it.failure is not None for it in self.candidates)
+        return sum(seen.failure is not None for seen in self.candidates)
 
     @property
     def too_large(self) -> int:
-        return sum(it.fits is False for it in self._predictions())
+        return sum(prediction.fits is False for prediction in self._predictions())
 
     def _predictions(self) -> Iterator[Predicted]:
-        for it in self.candidates:
-            if it.arm.predicted is not None:
-                yield it.arm.predicted
+        for seen in self.candidates:
+            if seen.arm.predicted is not None:
+                yield seen.arm.predicted
 
 
 def place(seen: CandidateSeen) -> tuple[bool, float, int]:
@@ -123,25 +123,25 @@ def shortlist(
         return Shortlist((), (), effect=False)
     rescued = start.fits is False and best.fits is not False
     effect = rescued or best.gain > indifferent
-    rivals = [it for it in _distinct([winner, *candidates]) if _runs(it, start)]
-    tied = [it.arm.name for it in rivals if are_tied(_figures(it), best)]
+    rivals = [seen for seen in _distinct([winner, *candidates]) if _runs(seen, start)]
+    tied = [seen.arm.name for seen in rivals if are_tied(_figures(seen), best)]
     if not effect:
-        rivals = [it for it in rivals if _figures(it).gain_range.high > indifferent]
+        rivals = [seen for seen in rivals if _figures(seen).gain_range.high > indifferent]
     least = -float("inf") if rescued else max(0.0, _WORTH * best.gain)
-    worth = [it for it in rivals if _figures(it).gain > least]
+    worth = [seen for seen in rivals if _figures(seen).gain > least]
     picked = _picked(winner, worth, most, weights)
-    return Shortlist(tuple(it.arm for it in _ordered(picked, best)), tuple(tied), effect)
+    return Shortlist(tuple(seen.arm for seen in _ordered(picked, best)), tuple(tied), effect)
 
 
 def _distinct(candidates: Iterable[CandidateSeen]) -> list[CandidateSeen]:
     """One for each program, of the fewest changes; the first of several such."""
     found: dict[str, CandidateSeen] = {}
-    for it in candidates:
-        if it.arm.predicted is None or it.arm.is_base:
+    for seen in candidates:
+        if seen.arm.predicted is None or seen.arm.is_base:
             continue
-        known = found.get(it.arm.predicted.program)
-        if known is None or len(it.arm.changes) < len(known.arm.changes):
-            found[it.arm.predicted.program] = it
+        known = found.get(seen.arm.predicted.program)
+        if known is None or len(seen.arm.changes) < len(known.arm.changes):
+            found[seen.arm.predicted.program] = seen
     return list(found.values())
 
 
@@ -158,30 +158,30 @@ def _picked(
 ) -> list[CandidateSeen]:
     """One after another, whoever brings most and is least like those that are picked."""
     best = _figures(winner)
-    left = sorted(worth, key=lambda it: (-_figures(it).gain, len(it.arm.changes)))
+    left = sorted(worth, key=lambda seen: (-_figures(seen).gain, len(seen.arm.changes)))
     picked: list[CandidateSeen] = []
-    first = next((it for it in left if _figures(it).program == best.program), None)
+    first = next((seen for seen in left if _figures(seen).program == best.program), None)
     while left and len(picked) < most:
-        it = first or max(left, key=lambda one: _value(one, picked, best.gain, weights))
+        chosen = first or max(left, key=lambda seen: _value(seen, picked, best.gain, weights))
         first = None
-        left.remove(it)
-        if not any(_is_copy(it, other, weights) for other in picked):
-            picked.append(it)
+        left.remove(chosen)
+        if not any(_is_copy(chosen, earlier, weights) for earlier in picked):
+            picked.append(chosen)
     return picked
 
 
 def _value(
     one: CandidateSeen, picked: Sequence[CandidateSeen], best_gain: float, weights: Weights
 ) -> float:
-    alike = max((_alike(one.arm, it.arm, weights) for it in picked), default=0.0)
+    alike = max((_alike(one.arm, earlier.arm, weights) for earlier in picked), default=0.0)
     return _figures(one).gain - abs(best_gain) * alike
 
 
 def _alike(one: Arm, other: Arm, weights: Weights) -> float:
     """What common changes bring, of what the changes of both do."""
     mine, theirs = _changes(one), _changes(other)
-    every = sum(max(_LITTLE, weights.get(it, 0.0)) for it in mine | theirs)
-    return sum(max(_LITTLE, weights.get(it, 0.0)) for it in mine & theirs) / every
+    every = sum(max(_LITTLE, weights.get(change, 0.0)) for change in mine | theirs)
+    return sum(max(_LITTLE, weights.get(change, 0.0)) for change in mine & theirs) / every
 
 
 def _is_copy(one: CandidateSeen, other: CandidateSeen, weights: Weights) -> bool:
@@ -192,7 +192,7 @@ def _is_copy(one: CandidateSeen, other: CandidateSeen, weights: Weights) -> bool
 
 
 def _changes(arm: Arm) -> frozenset[tuple[str, str]]:
-    return frozenset((it.dimension, it.choice) for it in arm.changes) or frozenset(
+    return frozenset((change.dimension, change.choice) for change in arm.changes) or frozenset(
         (("arm", arm.name),)
     )
 
@@ -237,8 +237,8 @@ def minimal(grid: Grid, base: Predicted, winner: CandidateSeen, predict: Predict
         without = list(_without(grid, winner.arm))
         if figures is None or not without:
             return Minimal(winner)
-        made = list(predict(arm for _, arm in without))
-        rows = [(change, seen) for (change, _), seen in zip(without, made, strict=True)]
+        outcomes = list(predict(arm for _, arm in without))
+        rows = [(change, seen) for (change, _), seen in zip(without, outcomes, strict=True)]
         idle = sorted(
             (row for row in rows if _is_idle(base, figures, row[1])),
             key=lambda row: _step_s(row[1]),
@@ -277,20 +277,20 @@ def _without(grid: Grid, arm: Arm) -> Iterator[tuple[Change, Arm]]:
     """The arm less each of the changes that the compiler sees."""
     for change in arm.changes:
         if change.acts is Acts.SCHEDULE:
-            made = _arm(grid, arm, {change.dimension})
-            if made is not None:
-                yield change, made
+            reduced = _arm(grid, arm, {change.dimension})
+            if reduced is not None:
+                yield change, reduced
 
 
 def _arm(grid: Grid, arm: Arm, dimensions: set[str]) -> Arm | None:
     """The arm less those changes, and less what can't be without them."""
     point = grid.point_of(arm)
     if point is not None:
-        for it in dimensions:
-            point = grid.without(point, it)
+        for dimension in dimensions:
+            point = grid.without(point, dimension)
         return None if grid.why_not(point) else grid.arm(point, Origin.ABLATION)
-    kept = tuple(it for it in arm.changes if it.dimension not in dimensions)
-    return arm_with(grid.space, kept, Origin.ABLATION)
+    changes = tuple(change for change in arm.changes if change.dimension not in dimensions)
+    return arm_with(grid.space, changes, Origin.ABLATION)
 
 
 def _is_idle(base: Predicted, winner: Predicted, less: CandidateSeen) -> bool:

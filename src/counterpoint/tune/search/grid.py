@@ -38,9 +38,9 @@ class Grid:
         """Those with choices that act on the schedule, and these choices alone."""
         found: list[Dimension] = []
         for dimension in self.space.dimensions:
-            kept = tuple(it for it in dimension.choices if it.acts is Acts.SCHEDULE)
-            if kept:
-                found.append(replace(dimension, choices=kept))
+            choices = tuple(choice for choice in dimension.choices if choice.acts is Acts.SCHEDULE)
+            if choices:
+                found.append(replace(dimension, choices=choices))
         return tuple(found)
 
     @cached_property
@@ -48,19 +48,19 @@ class Grid:
         """The same without PGLE: a profile is of one program, and comes on top of the rest."""
         found: list[Dimension] = []
         for dimension in self.dimensions:
-            kept = tuple(it for it in dimension.choices if not it.profile)
-            if kept:
-                found.append(replace(dimension, choices=kept))
+            choices = tuple(choice for choice in dimension.choices if not choice.profile)
+            if choices:
+                found.append(replace(dimension, choices=choices))
         return tuple(found)
 
     @cached_property
     def profiled(self) -> tuple[tuple[str, str], ...]:
         """Choices that want a profile first, with their dimensions."""
         return tuple(
-            (dimension.name, it.choice)
+            (dimension.name, choice.choice)
             for dimension in self.dimensions
-            for it in dimension.choices
-            if it.profile
+            for choice in dimension.choices
+            if choice.profile
         )
 
     @cached_property
@@ -73,19 +73,23 @@ class Grid:
 
     def canonical(self, chosen: Mapping[str, str]) -> Point:
         """The point of these choices, less those that lack what they need or have a rival."""
-        kept = {it.name: chosen[it.name] for it in self.dimensions if it.name in chosen}
-        for name in list(kept):
+        choices = {
+            dimension.name: chosen[dimension.name]
+            for dimension in self.dimensions
+            if dimension.name in chosen
+        }
+        for name in list(choices):
             rivals = self._rivals[name]
             if any(
-                other in rivals for other in kept if other != name and self._before(other, name)
+                rival in rivals for rival in choices if rival != name and self._before(rival, name)
             ):
-                del kept[name]
-        lacking = [name for name in kept if self._lacks(name, kept)]
+                del choices[name]
+        lacking = [name for name in choices if self._lacks(name, choices)]
         while lacking:
             for name in lacking:
-                del kept[name]
-            lacking = [name for name in kept if self._lacks(name, kept)]
-        return tuple(kept.items())
+                del choices[name]
+            lacking = [name for name in choices if self._lacks(name, choices)]
+        return tuple(choices.items())
 
     def alone(self, name: str, choice: str) -> Point | None:
         """That choice, with what it needs and nothing else; None where that is not to be had."""
@@ -96,7 +100,10 @@ class Grid:
     def singles(self) -> Iterator[Point]:
         """Each choice alone: the first ones of all dimensions, then the second ones, and so on."""
         rows = zip_longest(
-            *([(it.name, choice.choice) for choice in it.choices] for it in self.searched)
+            *(
+                [(dimension.name, choice.choice) for choice in dimension.choices]
+                for dimension in self.searched
+            )
         )
         for row in rows:
             for pair in row:
@@ -134,18 +141,18 @@ class Grid:
 
     @cached_property
     def _by_name(self) -> dict[str, Dimension]:
-        return {it.name: it for it in self.dimensions}
+        return {dimension.name: dimension for dimension in self.dimensions}
 
     @cached_property
     def _places(self) -> dict[str, int]:
-        return {it.name: at for at, it in enumerate(self.dimensions)}
+        return {dimension.name: place for place, dimension in enumerate(self.dimensions)}
 
     @cached_property
     def _rivals(self) -> dict[str, frozenset[str]]:
         return {
-            it.name: frozenset(it.excludes)
-            | {other.name for other in self.dimensions if it.name in other.excludes}
-            for it in self.dimensions
+            dimension.name: frozenset(dimension.excludes)
+            | {rival.name for rival in self.dimensions if dimension.name in rival.excludes}
+            for dimension in self.dimensions
         }
 
     def _before(self, one: str, other: str) -> bool:
@@ -154,5 +161,5 @@ class Grid:
     def _lacks(self, name: str, kept: Mapping[str, str]) -> bool:
         needs = self._by_name[name].needs.items()
         return any(
-            other not in kept or wanted not in (ANYTHING, kept[other]) for other, wanted in needs
+            needed not in kept or wanted not in (ANYTHING, kept[needed]) for needed, wanted in needs
         )

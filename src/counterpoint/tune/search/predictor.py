@@ -153,7 +153,7 @@ class Predictor:
         self._pool = pool
         self._scratch = scratch
         self._stopped = stopped
-        self._recorded = {_identity(it.arm): it for it in ledger.study.candidates}
+        self._recorded = {_identity(seen.arm): seen for seen in ledger.study.candidates}
         self._by_key: dict[Key, CandidateSeen | None] = {}
         self._by_program: dict[tuple[str, int], CandidateSeen] = {}
         self._numbers = 0
@@ -195,9 +195,9 @@ class Predictor:
                     waiting.append(self._ask(arm))
             if not waiting:
                 return
-            one = waiting.popleft()
-            seen = self._answer(one)
-            self.answered += one.counts
+            entry = waiting.popleft()
+            seen = self._answer(entry)
+            self.answered += entry.counts
             yield seen
 
     def _ask(self, arm: Arm) -> _Asked:
@@ -207,16 +207,16 @@ class Predictor:
         except CounterpointError as error:  # a value that can't be read
             return _Asked(arm, failure=_said(error))
         key = _key(wanted.task, profile=arm.profile)
-        one = _Asked(arm, key, replace(wanted, task=_bare(wanted.task)), first=arm.profile)
-        one.known = self._recorded.get(_identity(arm))
+        entry = _Asked(arm, key, replace(wanted, task=_bare(wanted.task)), first=arm.profile)
+        entry.known = self._recorded.get(_identity(arm))
         if key in self._by_key:
-            return one
+            return entry
         self.asked += 1
-        one.counts = True
+        entry.counts = True
         self._by_key[key] = None
-        if one.known is None:
-            self._compile(one, one.wanted)
-        return one
+        if entry.known is None:
+            self._compile(entry, entry.wanted)
+        return entry
 
     def _answer(self, one: _Asked) -> CandidateSeen:
         if one.number is None and one.failure is None and one.known is None:
@@ -239,10 +239,10 @@ class Predictor:
         if taken is None:
             return
         number, result = taken
-        one = self._compiles.pop(number)
-        if one.first and isinstance(result, Compiled) and one.wanted is not None:
-            one.first = False
-            self._compile(one, self._with_profile(one.wanted, result.program))
+        entry = self._compiles.pop(number)
+        if entry.first and isinstance(result, Compiled) and entry.wanted is not None:
+            entry.first = False
+            self._compile(entry, self._with_profile(entry.wanted, result.program))
         else:
             self._results[number] = result
 
@@ -334,8 +334,10 @@ def _identity(arm: Arm) -> Identity:
 
 def _bare(task: Task) -> Task:
     """Without variables that no compile reads: a worker would be started anew for them."""
-    kept = {name: it for name, it in task.environment.items() if not name.startswith(_AT_RUN)}
-    return replace(task, environment=kept)
+    environment = {
+        name: value for name, value in task.environment.items() if not name.startswith(_AT_RUN)
+    }
+    return replace(task, environment=environment)
 
 
 def _key(task: Task, *, profile: bool) -> Key:
@@ -348,5 +350,7 @@ def _said(error: CounterpointError) -> str:
 
 
 def _agree(one: CandidateSeen, other: CandidateSeen) -> bool:
-    programs = {it.arm.predicted.program for it in (one, other) if it.arm.predicted is not None}
+    programs = {
+        seen.arm.predicted.program for seen in (one, other) if seen.arm.predicted is not None
+    }
     return len(programs) == 1

@@ -53,7 +53,8 @@ class Proposer:
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self._grid = grid
         self._choices = {
-            it.name: (_ALONE, *(choice.choice for choice in it.choices)) for it in dimensions
+            dimension.name: (_ALONE, *(choice.choice for choice in dimension.choices))
+            for dimension in dimensions
         }
         self._board = board
         self.asked: set[Point] = set()  # whoever proposed them
@@ -102,7 +103,9 @@ class Proposer:
         """A new point that differs in one dimension from one of the best."""
         for point in self._board.best_points()[:_BEST]:
             found = [
-                it for it in self._grid.neighbours(point) if self._is_mine(it) and self._is_new(it)
+                neighbor
+                for neighbor in self._grid.neighbours(point)
+                if self._is_mine(neighbor) and self._is_new(neighbor)
             ]
             if found:
                 return self._random.choice(found)
@@ -112,15 +115,18 @@ class Proposer:
         lists = list(self._choices.values())
         if prod(map(len, lists)) <= _MOST_LISTED:
             every = (
-                self._point(dict(zip(self._choices, it, strict=True))) for it in product(*lists)
+                self._point(dict(zip(self._choices, chosen, strict=True)))
+                for chosen in product(*lists)
             )
-            found = list(dict.fromkeys(it for it in every if self._is_new(it)))
+            found = list(dict.fromkeys(point for point in every if self._is_new(point)))
             return self._random.choice(found) if found else None
         drawn = (
-            self._point({name: self._random.choice(it) for name, it in self._choices.items()})
+            self._point(
+                {name: self._random.choice(choices) for name, choices in self._choices.items()}
+            )
             for _ in range(_MOST_DRAWS)
         )
-        return next((it for it in drawn if self._is_new(it)), None)
+        return next((point for point in drawn if self._is_new(point)), None)
 
     def _is_new(self, point: Point) -> bool:
         known = point in self.asked or point in self._board.points
@@ -130,7 +136,9 @@ class Proposer:
         return all(choice in self._choices.get(name, ()) for name, choice in point)
 
     def _point(self, parameters: Mapping[str, str]) -> Point:
-        return self._grid.canonical({at: it for at, it in parameters.items() if it != _ALONE})
+        return self._grid.canonical(
+            {name: choice for name, choice in parameters.items() if choice != _ALONE}
+        )
 
     def _parameters(self, point: Point) -> dict[str, str]:
         return {**dict.fromkeys(self._choices, _ALONE), **dict(point)}
@@ -159,10 +167,10 @@ def drawn_at_random(grid: Grid, board: Board, seed: int, count: int) -> Iterator
     def draws() -> Iterator[Point]:
         for _ in range(_MOST_DRAWS * count):
             chosen: dict[str, str] = {}
-            for it in grid.searched:
-                choice = chance.choice((_ALONE, *(one.choice for one in it.choices)))
+            for dimension in grid.searched:
+                choice = chance.choice((_ALONE, *(option.choice for option in dimension.choices)))
                 if choice != _ALONE:
-                    chosen[it.name] = choice
+                    chosen[dimension.name] = choice
             point = grid.canonical(chosen)
             if point not in known and grid.why_not(point) is None:
                 known.add(point)
@@ -207,7 +215,7 @@ def _sampler(seed: int) -> optuna.samplers.BaseSampler:
 
 def widened(space: Space) -> Space:
     """The same, with these changes as choices: those that act on the schedule."""
-    dimensions = {it.name: it for it in space.dimensions}
+    dimensions = {dimension.name: dimension for dimension in space.dimensions}
     for arm in space.seeds:
         for change in arm.changes:
             if change.acts is Acts.SCHEDULE:
@@ -227,6 +235,7 @@ def _with(dimension: Dimension | None, change: Change, source: str) -> Dimension
             source=source,
         )
     known = any(
-        it.choice == change.choice or it.settings == change.settings for it in dimension.choices
+        choice.choice == change.choice or choice.settings == change.settings
+        for choice in dimension.choices
     )
     return dimension if known else replace(dimension, choices=(*dimension.choices, change))

@@ -24,8 +24,8 @@ def remedies(findings: Iterable[Finding], grid: Grid) -> Iterator[Arm]:
 
 def _arms(findings: Iterable[Finding], grid: Grid) -> Iterator[Arm]:
     base = grid.space.base
-    points = (it for it in grid.singles() if grid.why_not(it) is None)
-    offered = (*grid.space.seeds, *(grid.arm(it, Origin.SPACE) for it in points))
+    points = (point for point in grid.singles() if grid.why_not(point) is None)
+    offered = (*grid.space.seeds, *(grid.arm(point, Origin.SPACE) for point in points))
     for finding in findings:
         settings = Settings(finding.remedy.flags, finding.remedy.environment)
         whole = base.merged(settings)
@@ -44,9 +44,9 @@ def _arms(findings: Iterable[Finding], grid: Grid) -> Iterator[Arm]:
 
 def _is_left_out(settings: Settings, grid: Grid) -> bool:
     """Whether its dimension is not in this space: it does not apply, or the user dropped it."""
-    here = {it.name for it in grid.space.dimensions}
+    names = {dimension.name for dimension in grid.space.dimensions}
     return any(
-        name not in here and not settings.flags.keys().isdisjoint(pick.settings.flags)
+        name not in names and not settings.flags.keys().isdisjoint(pick.settings.flags)
         for name, draft in known().drafts.items()
         for picks in draft.choices.values()
         for pick in picks

@@ -48,16 +48,16 @@ def singles(grid: Grid) -> Iterator[Point]:
 
 def stacks(grid: Grid, board: Board) -> Iterator[Point]:
     """What named arms have of the grid, then the best single choices: two, three, and so on."""
-    told: set[Point] = set(board.points)
+    known: set[Point] = set(board.points)
     for point in (*_of_seeds(grid), *_stacked(grid, board)):
-        if point not in told:
-            told.add(point)
+        if point not in known:
+            known.add(point)
             yield point
 
 
 def _stacked(grid: Grid, board: Board) -> Iterator[Point]:
     chosen: dict[str, str] = {}
-    for name, choice, _ in sorted(_best_choices(grid, board), key=lambda it: -it[2]):
+    for name, choice, _ in sorted(_best_choices(grid, board), key=lambda item: -item[2]):
         point = grid.canonical({**chosen, name: choice})
         if len(point) > len(chosen) and grid.why_not(point) is None:
             chosen = dict(point)
@@ -66,9 +66,13 @@ def _stacked(grid: Grid, board: Board) -> Iterator[Point]:
 
 def _of_seeds(grid: Grid) -> Iterator[Point]:
     """What arms that somebody named have of this grid; the rest of them acts when they run."""
-    offered = {(it.name, choice.choice) for it in grid.searched for choice in it.choices}
+    offered = {
+        (dimension.name, choice.choice)
+        for dimension in grid.searched
+        for choice in dimension.choices
+    }
     for arm in grid.space.seeds:
-        chosen = {(it.dimension, it.choice) for it in arm.changes} & offered
+        chosen = {(change.dimension, change.choice) for change in arm.changes} & offered
         point = grid.canonical(dict(sorted(chosen)))
         if len(point) > 1 and grid.why_not(point) is None:
             yield point
@@ -79,9 +83,13 @@ def lively(grid: Grid, board: Board) -> tuple[Dimension, ...]:
     found: list[Dimension] = []
     for dimension in grid.searched:
         seen = {_program(board, ())}
-        kept = [it for it in dimension.choices if _is_new(grid, board, dimension, it.choice, seen)]
-        if kept:
-            found.append(replace(dimension, choices=tuple(kept)))
+        choices = [
+            choice
+            for choice in dimension.choices
+            if _is_new(grid, board, dimension, choice.choice, seen)
+        ]
+        if choices:
+            found.append(replace(dimension, choices=tuple(choices)))
     return tuple(found)
 
 
@@ -93,13 +101,13 @@ def climbing(grid: Grid, board: Board, asked: Collection[Point]) -> Iterator[Poi
     while True:
         best = next(iter(board.best_points()), ())
         found = [
-            it
-            for it in grid.neighbours(best)
-            if it not in board.points and it not in asked and grid.why_not(it) is None
+            point
+            for point in grid.neighbours(best)
+            if point not in board.points and point not in asked and grid.why_not(point) is None
         ]
         if not found:
             return
-        yield max(found, key=lambda it: _promise(grid, board, best, it))
+        yield max(found, key=lambda point: _promise(grid, board, best, point))
 
 
 def profiled(grid: Grid, board: Board) -> Iterator[Point]:
@@ -115,13 +123,13 @@ def _best_choices(grid: Grid, board: Board) -> Iterator[tuple[str, str, float]]:
     """Of each dimension the choice that gains most alone, if any does."""
     for dimension in grid.searched:
         gains: list[tuple[float, str]] = []
-        for it in dimension.choices:
-            point = grid.alone(dimension.name, it.choice)
+        for option in dimension.choices:
+            point = grid.alone(dimension.name, option.choice)
             gain = board.gain(point) if point is not None else None
             if gain is not None and gain > 0:
-                gains.append((gain, it.choice))
+                gains.append((gain, option.choice))
         if gains:
-            gain, choice = max(gains, key=lambda it: it[0])
+            gain, choice = max(gains, key=lambda item: item[0])
             yield dimension.name, choice, gain
 
 
@@ -152,9 +160,9 @@ def _promise(grid: Grid, board: Board, best: Point, point: Point) -> float:
     changed = set(point) - set(best)
     if not changed:
         return 0.0
-    alone = [it for it in (grid.alone(*pair) for pair in changed) if it is not None]
-    gains = [it for it in map(board.gain, alone) if it is not None]
-    idle = {_program(board, it) for it in alone} == {_program(board, ())}
+    alone = [point for point in (grid.alone(*pair) for pair in changed) if point is not None]
+    gains = [gain for gain in map(board.gain, alone) if gain is not None]
+    idle = {_program(board, point) for point in alone} == {_program(board, ())}
     return _IDLE if idle else max(gains, default=_UNKNOWN)
 
 
@@ -189,7 +197,9 @@ def search(  # noqa: PLR0913
     space = widened(space)
     started = time.monotonic()
     if ledger.study.space is None:
-        dimensions = tuple((it.name, len(it.choices)) for it in space.dimensions)
+        dimensions = tuple(
+            (dimension.name, len(dimension.choices)) for dimension in space.dimensions
+        )
         ledger.add(
             SpaceMade(
                 dimensions=dimensions,
@@ -207,9 +217,9 @@ def search(  # noqa: PLR0913
         board = Board(predictor.begin(space.base))
         say("explaining the base's predicted step")
         grid = Grid(_with_remedies(space, work, made))
-        one = _Search(grid, plan, predictor, board, say, started, confirm)
+        searcher = _Search(grid, plan, predictor, board, say, started, confirm)
         try:
-            ended = one.run(ledger)
+            ended = searcher.run(ledger)
         except SearchStopped:
             return
     ledger.add(ended)
@@ -220,9 +230,9 @@ def _with_remedies(space: Space, work: Work, made: Made) -> Space:
     """What `explain` names against the base's losses comes before all other seeds."""
     base = made.base
     explained = explain(base.simulation.timeline, target=work.bench.target, settings=base.settings)
-    by_hand = [it for it in space.seeds if it.origin is Origin.HAND]
+    by_hand = [arm for arm in space.seeds if arm.origin is Origin.HAND]
     found = remedies(explained.findings, Grid(space))
-    first = [same_as(space.base, it, by_hand) or it for it in found]  # the user's name stands
+    first = [same_as(space.base, arm, by_hand) or arm for arm in found]  # keep the user's name
     return replace(space, seeds=tuple(distinct(space.base, (*first, *space.seeds))))
 
 
@@ -268,35 +278,36 @@ class _Search:
             self._say(f"leaving out each change of {best.arm.name}")
             found = minimal(self._grid, base, best, self._predict)
             best, ablated = found.winner, found.ablated
-            told = {(it.arm, it.dimension) for it in ledger.study.ablation}
-            for it in ablated:
-                if (it.arm, it.dimension) not in told:
-                    ledger.add(it)
-        untold = list(self._at_run_time(ledger))
-        by_hand = self._by_hand(untold)
+            recorded = {(entry.arm, entry.dimension) for entry in ledger.study.ablation}
+            for entry in ablated:
+                if (entry.arm, entry.dimension) not in recorded:
+                    ledger.add(entry)
+        unpredicted = list(self._at_run_time(ledger))
+        by_hand = self._by_hand(unpredicted)
         places = max(self._plan.shortlist, by_hand)
         if self._confirm is not None:
             places = self._confirm + by_hand
-        kept = min(len(untold), max(by_hand, places // _AT_RUN))
+        reserved = min(len(unpredicted), max(by_hand, places // _AT_RUN))
         listed = shortlist(
             self._board.base,
             self._board.candidates,
             best,
-            most=places - kept,
+            most=places - reserved,
             indifferent=self._plan.rule.indifferent,
             weights=self._weights(ablated),
         )
-        names = tuple(it.name for it in listed.arms)
-        at_run = [it for it in untold if it not in names]
+        names = tuple(arm.name for arm in listed.arms)
+        at_run = [name for name in unpredicted if name not in names]
         room = max(0, places - len(names))
         why = words.conclusion(
             self._board, listed, best, end=end, indifferent=self._plan.rule.indifferent
         )
         # An arm that was predicted to be the base's program is no arm that can't be predicted.
-        silent = [
-            [it for it in some if it not in self._known] for some in (at_run[:room], at_run[room:])
+        unpredictable = [
+            [name for name in some if name not in self._known]
+            for some in (at_run[:room], at_run[room:])
         ]
-        more = words.at_run(*silent)
+        more = words.at_run(*unpredictable)
         return SearchEnded(
             why=f"{why}; {more}" if more else why,
             shortlist=(*names, *at_run[:room]),
@@ -307,8 +318,8 @@ class _Search:
 
     def _by_hand(self, names: Iterable[str]) -> int:
         """How many of them somebody named: those come before what the simulator likes."""
-        named = {it.name for it in self._grid.space.seeds if it.origin is Origin.HAND}
-        return sum(it in named for it in names)
+        named = {arm.name for arm in self._grid.space.seeds if arm.origin is Origin.HAND}
+        return sum(name in named for name in names)
 
     def _weights(self, ablated: Iterable[Ablated]) -> dict[tuple[str, str], float]:
         """What each choice brings: to the winner, else alone."""
@@ -317,13 +328,13 @@ class _Search:
             gain = self._board.gain(point) if len(point) == 1 else None
             if gain is not None:
                 found[point[0]] = gain
-        return {**found, **{(it.dimension, it.choice): it.loses for it in ablated}}
+        return {**found, **{(entry.dimension, entry.choice): entry.loses for entry in ablated}}
 
     def _look_alone(self) -> None:
         """Remedies, arms that somebody named, and every choice by itself."""
-        seeds = (it for it in self._grid.space.seeds if shows(it))
-        asked = {self._grid.point_of(it) for it in self._grid.space.seeds}  # the same, named
-        points = (it for it in singles(self._grid) if it not in asked)
+        seeds = (arm for arm in self._grid.space.seeds if shows(arm))
+        seeded = {self._grid.point_of(arm) for arm in self._grid.space.seeds}  # the same, named
+        points = (point for point in singles(self._grid) if point not in seeded)
         alone = self._arms(points, Origin.SPACE)
         most = int(_ALONE * self._plan.candidates)
         single = islice(alone, max(0, most - len(self._grid.space.seeds)))
@@ -383,11 +394,11 @@ class _Search:
 
     def _predict(self, arms: Iterable[Arm]) -> Iterator[CandidateSeen]:
         """What comes of each, whatever room there is; what is known is known."""
-        asked = list(arms)
-        fresh = [it for it in asked if it.name not in self._known]
+        wanted = list(arms)
+        fresh = [arm for arm in wanted if arm.name not in self._known]
         for seen in self._predictor.outcomes(fresh):
             self._note(seen)
-        yield from (self._known[it.name] for it in asked)
+        yield from (self._known[arm.name] for arm in wanted)
 
     def _note(self, seen: CandidateSeen) -> None:
         self._known[seen.arm.name] = seen
@@ -403,7 +414,7 @@ class _Search:
         """Arms that no prediction covers: those of the user's first, then single choices."""
         base = self._board.base.arm.predicted
         program = base.program if base is not None else None
-        known = {it.arm.name for it in ledger.study.candidates}
+        known = {seen.arm.name for seen in ledger.study.candidates}
         names: list[str] = []
         space = self._grid.space
         for arm in distinct(space.base, (*space.seeds, *self._single_at_run_time())):
@@ -420,9 +431,9 @@ class _Search:
 
     def _single_at_run_time(self) -> Iterator[Arm]:
         for dimension in self._grid.space.dimensions:
-            for it in dimension.choices:
-                point = ((dimension.name, it.choice),)
-                if it.acts is Acts.RUNTIME and self._grid.why_not(point) is None:
+            for choice in dimension.choices:
+                point = ((dimension.name, choice.choice),)
+                if choice.acts is Acts.RUNTIME and self._grid.why_not(point) is None:
                     yield self._grid.arm(point, Origin.SPACE)
 
 

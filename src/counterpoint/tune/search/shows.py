@@ -10,7 +10,7 @@ def shows(arm: Arm) -> bool:
 
     What else flags do when they run is not known; what they change in the schedule is.
     """
-    if not arm.changes or any(it.acts is Acts.SCHEDULE for it in arm.changes):
+    if not arm.changes or any(change.acts is Acts.SCHEDULE for change in arm.changes):
         return True
-    flags = any(it.settings.xla or it.settings.options for it in arm.changes)
+    flags = any(change.settings.xla or change.settings.options for change in arm.changes)
     return arm.origin is Origin.HAND and flags

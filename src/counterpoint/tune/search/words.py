@@ -46,11 +46,12 @@ def conclusion(
 
 def at_run(listed: Sequence[str], left: Sequence[str]) -> str:
     """What is said of arms that no prediction covers."""
-    said = f"{_many(len(listed), 'arm')} on the list can't be predicted (acts at run time)" * bool(
-        listed
+    predictions = (
+        f"{_many(len(listed), 'arm')} on the list can't be predicted (acts at run time)"
+        * bool(listed)
     )
     more = f"{_many(len(left), 'arm')} that can't be predicted found no room on it" * bool(left)
-    return "; ".join(it for it in (said, more) if it)
+    return "; ".join(part for part in (predictions, more) if part)
 
 
 def share(of_step: float, sign: str = "+") -> str:
