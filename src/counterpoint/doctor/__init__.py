@@ -1,9 +1,9 @@
-"""Doctor: what of this host, or of all hosts, is wrong before a run starts.
+"""Doctor: what is wrong on this host, or across all hosts, before a run starts.
 
     /proc, /sys, environment, packages, nvidia-smi ── gather ──► Facts ── checks ──► Verdicts
 
-Everything is read at the edge (`gather`); a check is a pure function of Facts, in a file of its
-own. `cluster` lets one process per host do both, and merges what they found.
+All input is read in `gather`; each check is a pure function of Facts, in a file of its own.
+`cluster` runs both in one process per host and merges the results.
 """
 
 from counterpoint.doctor.diagnosis import Checkup as Checkup

@@ -1,4 +1,4 @@
-"""Verdict: the result of one check on a host; Checkup: those of all hosts, equal ones as one."""
+"""Verdict: the result of one check on a host. Checkup: all hosts' verdicts, duplicates merged."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from typing import Final
 
 
 class Status(StrEnum):
-    """How bad it is. Only errors and warnings make the doctor's exit code 1."""
+    """Severity of a verdict. Only errors and warnings make the doctor's exit code 1."""
 
-    ERROR = "error"  # the run fails, or does something else than it seems to
+    ERROR = "error"  # the run fails, or does not do what it seems to do
     WARNING = "warning"  # it costs time, or will fail under load
-    NOTE = "note"  # true, and worth knowing
-    UNKNOWN = "unknown"  # can't be told here; `found` says why
+    NOTE = "note"  # not a problem, but worth knowing
+    UNKNOWN = "unknown"  # can't be determined here; `found` says why
     OK = "ok"
     NOT_APPLICABLE = "not applicable"
 
 
 BAD: Final = (Status.ERROR, Status.WARNING)
-"""What a run should not be started with."""
+"""Statuses with which a run should not be started."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """One finding. `code` and `name` are the check's; it need not give them itself."""
+    """One finding. `code` and `name` are the check's; the check need not set them itself."""
 
     status: Status
     found: str
@@ -38,17 +38,17 @@ class Verdict:
 
 
 def ok(found: str) -> Verdict:
-    """All is well."""
+    """Return a verdict that nothing is wrong."""
     return Verdict(status=Status.OK, found=found)
 
 
 def unknown(found: str) -> Verdict:
-    """It can't be told, and why."""
+    """Return a verdict that the state can't be determined; `found` says why."""
     return Verdict(status=Status.UNKNOWN, found=found)
 
 
 def not_applicable(found: str) -> Verdict:
-    """The question does not arise here, and why."""
+    """Return a verdict that the check does not apply here; `found` says why."""
     return Verdict(status=Status.NOT_APPLICABLE, found=found)
 
 
@@ -57,7 +57,7 @@ _ORDER: Final = {status: index for index, status in enumerate(Status)}
 
 @dataclass(frozen=True, slots=True)
 class SharedVerdict:
-    """One verdict, and the hosts that share it; none if it is about all of them together."""
+    """One verdict, and the hosts that share it; empty if it is about all of them together."""
 
     verdict: Verdict
     hosts: tuple[str, ...]
@@ -65,7 +65,7 @@ class SharedVerdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkup:
-    """The verdicts, gravest first, of the `hosts` that reported; `ranks` were started."""
+    """Verdicts of the `hosts` that reported, most severe first; `ranks` is how many started."""
 
     hosts: tuple[str, ...]
     verdicts: tuple[SharedVerdict, ...]
@@ -73,12 +73,12 @@ class Checkup:
 
     @property
     def failed(self) -> bool:
-        """Tell whether a run should not be started."""
-        return any(one.verdict.status in BAD for one in self.verdicts)
+        """True if a run should not be started."""
+        return any(shared.verdict.status in BAD for shared in self.verdicts)
 
     def of(self, status: Status) -> tuple[SharedVerdict, ...]:
-        """The verdicts of one status, in order."""
-        return tuple(one for one in self.verdicts if one.verdict.status is status)
+        """Return the verdicts with one status, in order."""
+        return tuple(shared for shared in self.verdicts if shared.verdict.status is status)
 
 
 def check_up(
@@ -86,7 +86,7 @@ def check_up(
     together: Iterable[Verdict] = (),
     ranks: int = 1,
 ) -> Checkup:
-    """Merge the verdicts of hosts; those on all hosts together come before those of single ones."""
+    """Merge the verdicts of hosts; cross-host verdicts come before those of single hosts."""
     hosts: dict[str, None] = {}
     sharing: dict[Verdict, dict[str, None]] = {}
     for host, verdicts in by_host:
@@ -94,9 +94,9 @@ def check_up(
         for verdict in verdicts:
             sharing.setdefault(verdict, {})[host] = None
     shared = [SharedVerdict(verdict, ()) for verdict in together]
-    shared += [SharedVerdict(verdict, tuple(those)) for verdict, those in sharing.items()]
+    shared += [SharedVerdict(verdict, tuple(names)) for verdict, names in sharing.items()]
     ordered = sorted(
         shared,
-        key=lambda one: (_ORDER[one.verdict.status], bool(one.hosts), one.verdict.code),
+        key=lambda shares: (_ORDER[shares.verdict.status], bool(shares.hosts), shares.verdict.code),
     )
     return Checkup(hosts=tuple(hosts), verdicts=tuple(ordered), ranks=ranks)

@@ -1,4 +1,4 @@
-"""All checks on one host's Facts, or those that were asked for."""
+"""Run all checks, or the selected ones, on one host's Facts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Rule = TypeVar("Rule", bound=Documented)
 
 
 def examine(facts: Facts, checks: Sequence[Check] = CHECKS) -> tuple[Verdict, ...]:
-    """What the checks say, in their order."""
+    """Return the verdicts of the checks, in their order."""
     return tuple(_stamped(facts, checks))
 
 
@@ -30,7 +30,7 @@ def chosen(rules: Sequence[Rule], only: Sequence[str], skip: Sequence[str]) -> t
 
 
 def refuse_nothing(left: Sequence[object], only: Sequence[str], skip: Sequence[str]) -> None:
-    """A doctor that was asked for no check would find nothing, and seem content."""
+    """Raise UsageError if no check is selected; the doctor would report success otherwise."""
     if not left:
         options = [f"--only {','.join(only)}"] * bool(only) + [f"--skip {','.join(skip)}"] * bool(
             skip
@@ -43,7 +43,7 @@ def refuse_nothing(left: Sequence[object], only: Sequence[str], skip: Sequence[s
 
 
 def refuse_unknown(rules: Sequence[Documented], texts: Sequence[str], option: str) -> None:
-    """Each text must name a rule."""
+    """Raise UsageError for a text that names no rule."""
     for word in _words(texts):
         if not any(_named(rule, (word.lower(),)) for rule in rules):
             near = near_codes(rules, word)
@@ -61,7 +61,7 @@ def _stamped(facts: Facts, checks: Sequence[Check]) -> Iterator[Verdict]:
 
 
 def _words(texts: Sequence[str]) -> tuple[str, ...]:
-    return tuple(part.strip() for one in texts for part in one.split(","))
+    return tuple(part.strip() for text in texts for part in text.split(","))
 
 
 def _lowered(texts: Sequence[str]) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
-"""Facts: all that the checks look at, gathered before the first of them runs.
+"""Facts: everything the checks read, gathered before the first of them runs.
 
-What a host does not tell is None or empty, and the check that needs it says `unknown`. Sizes are
-bytes; a limit of None is no limit.
+What a host does not reveal is None or empty, and the check that needs it reports `unknown`. Sizes
+are in bytes; a limit of None means unlimited.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ NO_DRIVER: Final = "no NVIDIA driver here"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Software:
-    """Installed distributions that have to do with JAX, and what their metadata asks for.
+    """Installed distributions related to JAX, and the requirements in their metadata.
 
-    `shadowing`: libraries of NVIDIA's in directories of LD_LIBRARY_PATH.
+    `shadowing`: NVIDIA libraries in directories of LD_LIBRARY_PATH.
     """
 
     python: str = ""
@@ -32,7 +32,7 @@ class Software:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlagRemark:
-    """What `flags check` says of one setting of this environment; `why`, `source`: its rule's."""
+    """One remark of `flags check` on this environment; `why` and `source` are those of its rule."""
 
     code: str
     severity: str  # error, warning, note
@@ -45,9 +45,9 @@ class FlagRemark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flags:
-    """What `flags check` says of the environment; `why_not` where it could not be read.
+    """The remarks of `flags check` on the environment; `why_not` if it could not be read.
 
-    `names`: the settings that were judged. `libtpu`: those that only libtpu can judge.
+    `names`: the settings that were checked. `libtpu`: those that only libtpu can check.
     """
 
     names: tuple[str, ...] = ()
@@ -82,20 +82,20 @@ class RdmaPort:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Network:
-    """`sysctls` by name, those that the kernel shows. `default`: interfaces of default routes."""
+    """`sysctls` by name, as far as the kernel shows them; `default`: default routes' interfaces."""
 
     sysctls: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
     interfaces: tuple[Interface, ...] = ()
     default: tuple[str, ...] = ()
     rdma: tuple[RdmaPort, ...] = ()
     hystart_detect: str | None = None
-    route: str | None = None  # the default route in the words of `ip route`
+    route: str | None = None  # the default route as `ip route` prints it
     addresses: tuple[str, ...] | None = None  # what the host's own name resolves to; None: nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
-    """One GPU, as nvidia-smi shows it; None is what it does not tell."""
+    """One GPU, as nvidia-smi shows it; None for a value that it does not show."""
 
     index: int
     name: str
@@ -107,7 +107,7 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpus:
-    """The NVIDIA side. `why_none`: why no cards are listed. `links`: pairs, as in `topo -m`."""
+    """NVIDIA driver and GPUs. `why_none`: why `cards` is empty. `links`: pairs, as in `topo -m`."""
 
     driver: str | None = None
     why_none: str = NO_DRIVER
@@ -118,7 +118,7 @@ class Gpus:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """A limit of the process: what holds, and up to which it may raise that itself."""
+    """A limit of the process: the current value, and the maximum to which it may be raised."""
 
     soft: int | None
     hard: int | None
@@ -126,7 +126,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clock:
-    """What the kernel says of its clock; `why_not` where it says nothing."""
+    """State of the kernel's clock; `why_not` if the kernel does not report it."""
 
     synchronised: bool | None = None
     error_us: int | None = None
@@ -165,7 +165,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """One host, as one process sees it. `hosts`: so many run together, as far as is known."""
+    """One host, as seen by one process. `hosts`: how many run together, as far as is known."""
 
     host: str
     hosts: int = 1
@@ -184,17 +184,17 @@ class Facts:
 
     @property
     def has_driver(self) -> bool:
-        """Whether there is an NVIDIA driver."""
+        """True if there is an NVIDIA driver."""
         return self.gpus.driver is not None
 
     @property
     def has_rdma(self) -> bool:
-        """Whether a port of InfiniBand or RoCE is up: then little of a step's traffic is TCP's."""
+        """True if an InfiniBand or RoCE port is up: then little of a step's traffic uses TCP."""
         return any(port.active for port in self.network.rdma)
 
     @property
     def by_tcp(self) -> bool:
-        """Whether a step's traffic between hosts goes by TCP."""
+        """True if a step's traffic between hosts uses TCP."""
         return self.dcn or (self.hosts > 1 and not self.has_rdma)
 
 
@@ -217,5 +217,5 @@ _REMOTE_FUSE: Final = (
 
 
 def is_remote(kind: str) -> bool:
-    """Whether several hosts can see it, by the type that `/proc/mounts` names."""
+    """Return whether several hosts can see a filesystem, given its type in `/proc/mounts`."""
     return kind in _REMOTE or any(word in kind for word in _REMOTE_FUSE)

@@ -1,9 +1,9 @@
 """Recommended values of the kernel's TCP settings, each with its source.
 
-Two sources are followed. MaxText's `rto_setup.sh` is what Google runs on TPU hosts before
-multislice training (revision bee0290; its buffer sizes are from an earlier revision). ESnet's
-pages are for hosts with fast interfaces. Where the two contradict each other (tcp_mtu_probing),
-nothing is asked.
+There are two sources. MaxText's `rto_setup.sh` is what Google runs on TPU hosts before multislice
+training (revision bee0290; its buffer sizes are from an earlier revision). ESnet's pages are for
+hosts with fast interfaces. Where the two contradict each other (tcp_mtu_probing), nothing is
+recommended.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ GOOGLE: Final = "https://docs.cloud.google.com/compute/docs/networking/tcp-optim
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recommended:
-    """One sysctl. `least`, `most`: of three numbers the last counts; else `one_of` these.
+    """One sysctl. `least`, `most`: bounds on the last of its numbers; `one_of`: accepted values.
 
-    `write` is what to set. `grave` where a wrong value costs time in each step that waits for TCP,
-    or a value below `grave_below` does.
+    `write` is the value to set. `grave`: a wrong value costs time in each step that waits for TCP;
+    with `grave_below`, only a value below it does.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Recommended:
     grave_below: int | None = None
 
     def met(self, value: str) -> bool | None:
-        """Whether a value will do; None where it can't be read."""
+        """Return whether a value is acceptable; None if it can't be parsed."""
         words = value.split()
         if self.one_of:
             return value.strip() in self.one_of
@@ -49,7 +49,7 @@ class Recommended:
         return (self.least or 0) <= value_now <= (value_now if self.most is None else self.most)
 
     def is_grave(self, value: str) -> bool:
-        """Whether a value that will not do costs much."""
+        """Return whether an unacceptable value costs much."""
         if self.grave_below is None:
             return self.grave
         return int(value.rsplit(maxsplit=1)[-1]) < self.grave_below
@@ -94,7 +94,7 @@ BUFFERS: Final = (
         source=MAXTEXT,
     ),
 )
-"""Sizes. Autotuned TCP follows tcp_rmem and tcp_wmem; less than the kernel's defaults is grave."""
+"""Buffer sizes. Autotuned TCP uses tcp_rmem and tcp_wmem; below the kernel's default is grave."""
 
 BEHAVIOUR: Final = (
     Recommended(
@@ -158,7 +158,7 @@ BEHAVIOUR: Final = (
         source=MAXTEXT,
     ),
 )
-"""What TCP does, beside how much it may hold."""
+"""How TCP behaves, apart from buffer sizes."""
 
 BACKLOG: Final = Recommended(
     name="net.core.netdev_max_backlog",
@@ -168,36 +168,41 @@ BACKLOG: Final = Recommended(
     source=ESNET,
 )
 FAST_MBPS: Final = 100_000
-"""From this speed on, ESnet asks for the longer queue."""
+"""Interface speed from which ESnet recommends the longer queue."""
 
 SYSCTLS: Final = (
-    *(one.name for one in (*BUFFERS, *BEHAVIOUR, BACKLOG)),
+    *(recommended.name for recommended in (*BUFFERS, *BEHAVIOUR, BACKLOG)),
     "net.core.default_qdisc",
     "net.ipv4.tcp_mtu_probing",
     "kernel.numa_balancing",
 )
-"""All that is read."""
+"""All sysctls that are read."""
 
 
 def held(facts: Facts, wanted: Sequence[Recommended], fine: str) -> Iterator[Verdict]:
-    """One Verdict for each difference, or one that all is well."""
+    """Yield one Verdict for each difference, or one `ok` if there is none."""
     if facts.hosts == 1 and not facts.dcn:
         yield not_applicable("one host: no step waits for TCP (--dcn: for a run on several)")
         return
-    known = [(one, facts.network.sysctls[one.name]) for one in wanted if _told(facts, one)]
+    known = [
+        (setting, facts.network.sysctls[setting.name])
+        for setting in wanted
+        if _told(facts, setting)
+    ]
     if not known:
         yield unknown("the kernel does not show these settings here")
         return
-    bad = [(one, value) for one, value in known if one.met(value) is False]
-    for one, value in bad:
-        grave = one.is_grave(value) and facts.by_tcp
+    bad = [(setting, value) for setting, value in known if setting.met(value) is False]
+    for setting, value in bad:
+        grave = setting.is_grave(value) and facts.by_tcp
         yield Verdict(
             status=Status.WARNING if grave else Status.NOTE,
-            found=f"{one.name} = {' '.join(value.split())}",
-            wanted=one.write,
-            why=one.why + ("" if facts.by_tcp else "; little of a step's traffic is TCP's here"),
-            remedy=f"sudo sysctl -w {one.name}={_quoted(one.write)}",
-            source=one.source,
+            found=f"{setting.name} = {' '.join(value.split())}",
+            wanted=setting.write,
+            why=setting.why
+            + ("" if facts.by_tcp else "; little of a step's traffic is TCP's here"),
+            remedy=f"sudo sysctl -w {setting.name}={_quoted(setting.write)}",
+            source=setting.source,
         )
     if not bad:
         yield ok(f"{fine} ({len(known)} settings)")

@@ -1,4 +1,4 @@
-"""Settings: flags and environment of a run, where they come from, and what XLA makes of them."""
+"""Settings: flags and environment of a run, where they come from, and how XLA treats them."""
 
 from __future__ import annotations
 

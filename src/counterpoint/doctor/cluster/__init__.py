@@ -1,9 +1,9 @@
-"""The doctor on all hosts: one process on each, and rank 0 merges what they found.
+"""The doctor on all hosts: one process per host; rank 0 merges the results.
 
-seat.py       the rank of this process, the number of ranks, and the directory that all of them see
+seat.py       the rank of this process, the number of ranks, and the directory that all ranks share
 exchange.py   each rank leaves a HostReport there as JSON; rank 0 collects them in a Gathering
 consult.py    this process's report, the merging of all reports, and one exit code for all ranks
-hosts_differ.py, missing_ranks.py   the comparisons, documented as the checks are (DOC6xx)
+hosts_differ.py, missing_ranks.py   the comparisons, documented like the checks (DOC6xx)
 """
 
 from counterpoint.doctor.cluster.consult import COMPARISONS as COMPARISONS

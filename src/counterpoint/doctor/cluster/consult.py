@@ -1,4 +1,4 @@
-"""The doctor on all hosts: each rank reports on its own, rank 0 compares, prints and judges."""
+"""The doctor on all hosts: each rank reports, rank 0 compares, prints and sets the exit code."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from counterpoint.doctor.gather.machine import ask
 
 
 class Comparison(Documented, Protocol):
-    """A pure function of what all ranks reported."""
+    """A pure function of the reports of all ranks."""
 
     def check(self, gathering: Gathering) -> Iterator[Verdict]:
-        """At least one verdict."""
+        """Yield at least one verdict."""
         ...
 
 
 COMPARISONS: Final[tuple[Comparison, ...]] = (hosts_differ, missing_ranks)
-"""All of them, by code."""
+"""All comparisons, by code."""
 
 
 def report_of(rank: int, facts: Facts, verdicts: Sequence[Verdict]) -> HostReport:
-    """The report of this process."""
+    """Return the report of this process."""
     return HostReport(
         rank=rank,
         host=facts.host,
@@ -46,7 +46,7 @@ def consult(
     seconds: float,
     show: Callable[[Gathering], int],
 ) -> int:
-    """The exit code, the same on all ranks: `show` is called on rank 0 only, and returns it."""
+    """Return the exit code, the same on all ranks; `show` runs on rank 0 only, and returns it."""
     if report.rank:
         return answer(report, directory, seconds)
     if size == 1:
@@ -55,14 +55,14 @@ def consult(
 
 
 def merge(gathering: Gathering, comparisons: Sequence[Comparison]) -> Checkup:
-    """Differences between hosts first, then what each host reports."""
+    """Merge the reports: differences between hosts first, then the verdicts of each host."""
     if gathering.missing:
         nodes = ask(("scontrol", "show", "hostnames", os.environ.get("SLURM_STEP_NODELIST", "")))
         gathering = replace(gathering, nodes=tuple((nodes or "").split()))
     together = [
-        replace(verdict, code=one.CODE, name=one.NAME)
-        for one in comparisons
-        for verdict in one.check(gathering)
+        replace(verdict, code=comparison.CODE, name=comparison.NAME)
+        for comparison in comparisons
+        for verdict in comparison.check(gathering)
     ]
     by_host = [(report.host, report.verdicts) for report in gathering.reports]
     return check_up(by_host, together, ranks=gathering.size)

@@ -1,11 +1,11 @@
-"""Reports of all ranks, exchanged as JSON files in a directory that all hosts see.
+"""Reports of all ranks, exchanged as JSON files in a shared directory.
 
-    rank 0   rank0.json   a session, which is a random word; at the end also the exit code for all
-                          ranks, and the words of those it has heard
-    others   rankN.json   the session that the rank answers, a random word of its own, its report
+rank 0   rank0.json   a session, which is a random word; at the end also the exit code for all
+                      ranks, and the words of the ranks whose reports it has read
+others   rankN.json   the session that the rank answers, a random word of its own, its report
 
-Files of an earlier job may still be there. Rank 0 counts only answers to its own session, and a
-rank takes an exit code only from a rank 0 that has heard its own word: no old file is ever counted.
+Files of an earlier job may still be there. Rank 0 accepts only answers to its own session, and a
+rank accepts an exit code only if rank 0 lists the rank's word, so old files are never used.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from counterpoint.doctor.diagnosis import Verdict
 
 _LOOK_S: Final = 0.2
 _GRACE_S: Final = 30.0
-"""Rank 0 may have begun to wait later than the others, and it merges before it answers."""
+"""Rank 0 may start waiting later than the others, and it merges before it answers."""
 _GONE_S: Final = 3.0
 """A file that is being replaced may be missing for a moment on a network file system."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostReport:
-    """The verdicts of one rank, and the facts by which hosts are compared; `node`: Slurm's name."""
+    """The verdicts of one rank, and the facts compared between hosts; `node` is Slurm's name."""
 
     rank: int
     host: str
@@ -45,9 +45,9 @@ class HostReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gathering:
-    """The reports, by rank, of those of `size` ranks that came within `seconds`.
+    """The reports, by rank, that arrived from `size` ranks within `seconds`.
 
-    `nodes` are those of Slurm's step, where ranks are missing.
+    `nodes` are the nodes of Slurm's step; filled in when ranks are missing.
     """
 
     size: int
@@ -80,7 +80,7 @@ _File = TypeVar("_File", _Session, _Answer)
 def collect(
     own: HostReport, size: int, directory: Path, seconds: float, end: Callable[[Gathering], int]
 ) -> int:
-    """On rank 0: wait for the reports, and give all ranks the exit code that `end` returns."""
+    """On rank 0: wait for the reports, and pass the exit code that `end` returns to all ranks."""
     first, session = _file(directory, 0), uuid4().hex
     answers: dict[int, _Answer] = {}
     try:
@@ -91,7 +91,7 @@ def collect(
         reports = (own, *(answers[rank].report for rank in sorted(answers)))
         code = end(Gathering(size=size, seconds=seconds, reports=reports))
         with _usable(directory):
-            _write(first, _Session(session, code, [one.word for one in answers.values()]))
+            _write(first, _Session(session, code, [answered.word for answered in answers.values()]))
         _wait(lambda: not any(_file(directory, rank).exists() for rank in answers), _GRACE_S)
         return code
     finally:
@@ -101,7 +101,7 @@ def collect(
 
 
 def answer(report: HostReport, directory: Path, seconds: float) -> int:
-    """On every other rank: leave the report, and wait for the exit code from rank 0."""
+    """On every other rank: write the report, and wait for the exit code from rank 0."""
     own, word, answered = _file(directory, report.rank), uuid4().hex, ""
     since = seen = time.monotonic()
     try:
@@ -129,7 +129,7 @@ def answer(report: HostReport, directory: Path, seconds: float) -> int:
 
 
 def _hear_all(directory: Path, size: int, session: str, answers: dict[int, _Answer]) -> bool:
-    """Read the answers that have come since, and tell whether all are here."""
+    """Read the answers that have arrived since the last call; return whether all are in."""
     names = set(os.listdir(directory))  # noqa: PTH208
     for rank in set(range(1, size)) - answers.keys():
         if _file(directory, rank).name in names:
@@ -150,14 +150,14 @@ def _file(directory: Path, rank: int) -> Path:
 
 
 def _write(path: Path, content: msgspec.Struct) -> None:
-    """Write a whole file at once, so that nobody reads half of it."""
+    """Write a file atomically, so that no reader sees half of it."""
     part = path.with_suffix(f".{uuid4().hex}")
     part.write_bytes(msgspec.json.encode(content))
     part.replace(path)
 
 
 def _read(path: Path, kind: type[_File]) -> _File | None:
-    """The content of a file; None if there is no such file, or one of another shape."""
+    """Return the content of a file; None if it does not exist or has another structure."""
     try:
         os.close(os.open(path.parent, os.O_RDONLY))  # makes NFS look for new files
         return msgspec.json.decode(path.read_bytes(), type=kind)

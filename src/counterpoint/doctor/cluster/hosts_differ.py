@@ -91,11 +91,11 @@ _KINDS: Final[Mapping[str, tuple[str, str]]] = {
     "huge pages": ("hosts should be alike", "cat /sys/kernel/mm/transparent_hugepage/enabled"),
     "governor": ("hosts should be alike", "sudo cpupower frequency-set -g performance"),
 }
-"""Why a difference matters, and the command, by the kind of fact."""
+"""Why a difference matters, and the command that fixes it, by kind of fact."""
 
 
 def comparable(facts: Facts) -> Iterator[tuple[str, str]]:
-    """Facts that should be the same on all hosts, each as `KIND NAME` or `KIND`, with its value."""
+    """Yield facts that should be the same on all hosts, as `KIND NAME` or `KIND`, with values."""
     yield "python", facts.software.python
     yield from ((f"package {name}", version) for name, version in facts.software.packages.items())
     for name, value in facts.environment.items():
@@ -106,9 +106,9 @@ def comparable(facts: Facts) -> Iterator[tuple[str, str]]:
     yield "GPUs", f"{len(names)} x {', '.join(sorted(set(names)))}" if names else "none"
     for name, value in facts.network.sysctls.items():
         yield f"sysctl {name}", " ".join(value.split())
-    for one in facts.network.interfaces:
-        if one.up and one.physical and one.mtu is not None:
-            yield f"MTU {one.name}", str(one.mtu)
+    for interface in facts.network.interfaces:
+        if interface.up and interface.physical and interface.mtu is not None:
+            yield f"MTU {interface.name}", str(interface.mtu)
     machine = facts.machine
     for name, limit in (("open files", machine.open_files), ("locked memory", machine.locked)):
         if limit is not None:
@@ -120,7 +120,7 @@ def comparable(facts: Facts) -> Iterator[tuple[str, str]]:
 
 
 def check(gathering: Gathering) -> Iterator[Verdict]:
-    """One verdict for each fact in which hosts differ."""
+    """Yield one verdict for each fact in which hosts differ."""
     reports = gathering.reports
     if len(reports) < 2:
         yield not_applicable("one rank: nothing to compare")
@@ -138,9 +138,9 @@ def check(gathering: Gathering) -> Iterator[Verdict]:
 
 
 def _places(gathering: Gathering, fact: str) -> Mapping[str, list[str]]:
-    """Hosts by their value, or `rank 1 of node0` if ranks of one host differ.
+    """Return the hosts by value, or `rank 1 of node0` if ranks of one host differ.
 
-    An interface or limit that a host does not have is no difference; a package or setting is one.
+    A missing interface or limit is not a difference; a missing package or setting is.
     """
     ranks: defaultdict[str, dict[str, list[int]]] = defaultdict(dict)
     default = _MISSING if fact.startswith(("package", "setting")) else None
@@ -152,9 +152,9 @@ def _places(gathering: Gathering, fact: str) -> Mapping[str, list[str]]:
     return {
         value: [
             name
-            for host, those in hosts.items()
+            for host, host_ranks in hosts.items()
             for name in (
-                [host] if values[host] == 1 else [f"rank {rank} of {host}" for rank in those]
+                [host] if values[host] == 1 else [f"rank {rank} of {host}" for rank in host_ranks]
             )
         ]
         for value, hosts in ranks.items()

@@ -49,7 +49,7 @@ _NAMED: Final = 32
 
 
 def check(gathering: Gathering) -> Iterator[Verdict]:
-    """One verdict on all ranks."""
+    """Yield one verdict on all ranks."""
     missing = gathering.missing
     if not missing:
         yield ok(f"all {gathering.size} ranks reported")

@@ -1,7 +1,7 @@
-"""The rank of this process and the number of ranks, and the directory where ranks exchange files.
+"""The rank of this process, the number of ranks, and the directory where ranks exchange files.
 
-srun and mpirun set both numbers. Pods of Kubernetes and hosts of a TPU slice start without a
-launcher: there options supply what the environment does not.
+srun and mpirun set both numbers. Kubernetes pods and hosts of a TPU slice start without a launcher;
+command-line options then supply what the environment lacks.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from counterpoint.capture.ranks import Seat, World, find_world
 from counterpoint.core import UsageError
 
 PODS: Final = "pods"
-"""Instead of a launcher's name: every rank is a host, or a pod, of its own."""
+"""Stands in for a launcher's name: every rank is a host, or a pod, of its own."""
 
 _EXAMPLE: Final = "counterpoint doctor --cluster --rank 0 --ranks 2 --meet /shared"
 
 
 def find_seat(environ: Mapping[str, str], rank: int | None, ranks: int | None) -> World:
-    """The world of the options, else the launcher's, else that of a TPU slice or an indexed job."""
+    """Return the ranks from the options, else from the launcher, a TPU slice or an indexed job."""
     if rank is None and ranks is None:
         world = find_world(environ)
         if world is not None:
@@ -47,10 +47,10 @@ def find_seat(environ: Mapping[str, str], rank: int | None, ranks: int | None) -
 
 
 def meeting_place(meet: Path | None, world: World) -> Path:
-    """The directory of this job's ranks, which all of them derive alike; rank 0 creates it.
+    """Return the directory of this job's ranks, the same on all of them; rank 0 creates it.
 
-    Under a launcher it is in the current directory by default, which the steps of a job share. Its
-    name has the number of Slurm's job and step.
+    Under a launcher it defaults to the current directory, which the steps of a job share. Its name
+    contains the number of Slurm's job and step.
     """
     if meet is None and world.launcher == PODS and world.size > 1:
         raise UsageError(
@@ -63,9 +63,9 @@ def meeting_place(meet: Path | None, world: World) -> Path:
 
 
 def _tpu(environ: Mapping[str, str]) -> tuple[int | None, int | None]:
-    """Rank and size as JAX counts them: workers of slice 0 first, then those of slice 1."""
+    """Return rank and size as JAX counts them: workers of slice 0 first, then those of slice 1."""
     worker = _number(environ, "TPU_WORKER_ID")
-    names = [one for one in environ.get("TPU_WORKER_HOSTNAMES", "").split(",") if one.strip()]
+    names = [name for name in environ.get("TPU_WORKER_HOSTNAMES", "").split(",") if name.strip()]
     if worker is None or not names:
         return None, None
     slices = _number(environ, "MEGASCALE_NUM_SLICES") or 1

@@ -1,7 +1,7 @@
-"""Gathering: the only place of the doctor that reads files, asks the kernel and starts programs.
+"""Gathering: the only part of the doctor that reads files, queries the kernel and starts programs.
 
-`root` stands for `/`: tests lay a directory of their own there. Nothing here judges, and nothing
-here fails: what can't be read is left out, and the check that needs it says so.
+`root` stands for `/`, so that tests can use a directory of their own. Nothing here judges, and
+nothing here fails: what can't be read is left out, and the check that needs it reports that.
 """
 
 from counterpoint.doctor.gather.gather import gather as gather

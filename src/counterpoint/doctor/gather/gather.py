@@ -1,4 +1,4 @@
-"""Facts of this host, all of them."""
+"""All Facts of this host."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ _ADDRESS: Final = re.compile(r"https://[^\s)`]+")
 _SENTENCE: Final = re.compile(r"(.+?)\.(?:\s|$)", re.DOTALL)
 
 SEEN = ("LD_LIBRARY_PATH", "TF_FORCE_UNIFIED_MEMORY", "SLURM_JOB_NODELIST", "OMP_NUM_THREADS")
-"""Variables that checks look at beside the settings of JAX, XLA and NCCL."""
+"""Variables that checks read in addition to the settings of JAX, XLA and NCCL."""
 
 
 def seen_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables that the doctor looks at: never those that may hold a secret."""
+    """Return the variables that the doctor reads; never those that may hold a secret."""
     from counterpoint.flags import is_setting
 
     also = (*SEEN, "NSYS_PROFILING_SESSION_ID", "NVTX_INJECTION64_PATH", "CUDA_INJECTION64_PATH")
@@ -51,7 +51,7 @@ def seen_environment(environment: Mapping[str, str]) -> dict[str, str]:
 def gather_flags(
     environment: Mapping[str, str], interpreter: Interpreter | None, *, probe: bool
 ) -> Flags:
-    """The remarks; with `probe`, the installed compiler's parser is asked, too."""
+    """Return the remarks; with `probe`, also query the parser of the installed compiler."""
     from counterpoint.flags.live import ask_compiler
 
     try:
@@ -74,7 +74,7 @@ def gather_flags(
 
 
 def _remark(one: Remark) -> FlagRemark:
-    """The remark, with the reason and an address of its rule's page."""
+    """Return the remark, with the reason and an address from its rule's page."""
     rule = find_rule(RULES, one.code)
     page = read_page(rule) if rule else None
     why = _SENTENCE.match(page.sections["Why it costs time"]) if page else None
@@ -91,9 +91,9 @@ def _remark(one: Remark) -> FlagRemark:
 
 
 def _of_reader(name: str, addresses: Sequence[str]) -> str:
-    """The address that is about who reads the setting: NCCL's for NCCL_PROTO."""
+    """Return the address about the program that reads the setting: NCCL's for NCCL_PROTO."""
     reader = name.lower().split("_", maxsplit=1)[0]
-    return next((one for one in addresses if reader and reader in one.lower()), "")
+    return next((address for address in addresses if reader and reader in address.lower()), "")
 
 
 def _secret(name: str) -> bool:
@@ -107,7 +107,7 @@ _FAMILY: Final = re.compile(
 _ASKING: Final = re.compile(
     r"jax(lib)?$|jax-cuda\d+-(plugin|pjrt)|flax|optax|orbax-checkpoint|chex|equinox|levanter"
 )
-"""Whose metadata is held to: those that are built against a release of JAX."""
+"""Distributions whose requirements are checked: those built against a release of JAX."""
 
 _WHERE: Final = (
     "import sys; sys.path[:] = filter(None, sys.path)\n"  # nothing of the current directory
@@ -119,17 +119,17 @@ _CUDA: Final = re.compile(
 
 
 def gather_software(environment: Mapping[str, str], python: Path | None, ask: Ask) -> Software:
-    """What a Python would import: our own, or another one, which is asked where it looks."""
+    """List what a Python can import: this one, or another, which is run for its search path."""
     version, search = _own() if python is None or _is_own(python) else _of(python, ask)
     packages: dict[str, str] = {}
     requires: dict[str, tuple[str, ...]] = {}
-    for one in importlib.metadata.distributions(path=search):
-        name = normal(str(one.metadata["Name"] or "")) if one.metadata else ""
+    for distribution in importlib.metadata.distributions(path=search):
+        name = normal(str(distribution.metadata["Name"] or "")) if distribution.metadata else ""
         if not _FAMILY.fullmatch(name) or name in packages:
             continue
-        packages[name] = one.version
+        packages[name] = distribution.version
         if _ASKING.fullmatch(name):
-            requires[name] = tuple(one.requires or ())
+            requires[name] = tuple(distribution.requires or ())
     return Software(
         python=version,
         packages=dict(sorted(packages.items())),
@@ -147,12 +147,12 @@ def _is_own(python: Path) -> bool:
 
 
 def _of(python: Path, ask: Ask) -> tuple[str, list[str]]:
-    told = (ask((str(python), "-c", _WHERE)) or "").splitlines()
-    return (told[0], told[1:]) if told else ("", [])
+    printed_lines = (ask((str(python), "-c", _WHERE)) or "").splitlines()
+    return (printed_lines[0], printed_lines[1:]) if printed_lines else ("", [])
 
 
 def _shadowing(paths: str) -> list[str]:
-    """CUDA libraries in the directories that come before those of the wheels."""
+    """Return CUDA libraries in the directories that come before those of the wheels."""
     found: dict[str, None] = {}
     for directory in filter(None, paths.split(":")):
         if "site-packages/nvidia" in directory:
@@ -164,11 +164,11 @@ def _shadowing(paths: str) -> list[str]:
 
 
 _NOWHERE: Final = ("", "-", "sponge", "test_undeclared_outputs_dir")
-"""Values of xla_dump_to that are no directory."""
+"""Values of xla_dump_to that are not directories."""
 
 
 def gather_places(root: Path, environment: Mapping[str, str], here: Path) -> tuple[Place, ...]:
-    """The working directory, the cache, and where dumps go."""
+    """Return the working directory, the compilation cache and the dump directory."""
     mounts = tuple(_mounts(root))
     return tuple(_place(path, setting, mounts) for path, setting in _wanted(environment, here))
 
@@ -181,13 +181,15 @@ def _wanted(environment: Mapping[str, str], here: Path) -> Iterator[tuple[Path, 
     try:
         dump = inherited_settings(environment).flags.get("xla_dump_to", "")
     except CounterpointError:
-        dump = ""  # `flags` says what is wrong with them
+        dump = ""  # the `flags` check reports what is wrong with them
     if dump not in _NOWHERE and "://" not in dump:
         yield here / dump, "xla_dump_to"
 
 
 def _place(path: Path, setting: str, mounts: tuple[tuple[str, str], ...]) -> Place:
-    existing = next((one for one in (path, *path.parents) if one.is_dir()), Path("/"))
+    existing = next(
+        (directory for directory in (path, *path.parents) if directory.is_dir()), Path("/")
+    )
     try:
         about = os.statvfs(existing)
         free = about.f_bavail * about.f_frsize if about.f_blocks else None  # /proc has no size
@@ -204,7 +206,7 @@ def _place(path: Path, setting: str, mounts: tuple[tuple[str, str], ...]) -> Pla
 
 
 def _can_write(directory: Path) -> bool:
-    """By a nameless file: rights alone say yes to root, also on /proc or a squashing NFS."""
+    """Try an unnamed file: permissions alone allow root, even on /proc or a root-squashing NFS."""
     try:
         with tempfile.TemporaryFile(dir=directory):
             return True
@@ -220,7 +222,7 @@ def _mounts(root: Path) -> Iterator[tuple[str, str]]:
 
 
 def _filesystem(path: Path, mounts: tuple[tuple[str, str], ...]) -> str:
-    """The type of the mount that the path is on: the longest that it begins with, the last."""
+    """Return the type of the path's mount: the longest mount point above it; the last one wins."""
     real = os.path.realpath(path)
     best = ("", "")
     for point, kind in mounts:
@@ -240,10 +242,10 @@ def gather(
     dcn: bool = False,
     clock: Clock | None = None,
 ) -> Facts:
-    """Facts of this host. `dcn`: a step's traffic between hosts is known to go by TCP."""
+    """Gather the facts of this host. `dcn`: a step's traffic between hosts is known to use TCP."""
     host = socket.gethostname()
     hosts, ranks_here = _counts(environment)
-    from counterpoint.pgle.making import processes_here  # here, since it loads polars
+    from counterpoint.pgle.making import processes_here  # imported here because it loads polars
 
     interpreter = find_interpreter(python, environment)
     slices = environment.get("MEGASCALE_NUM_SLICES", "")
@@ -266,15 +268,15 @@ def gather(
 
 
 def _counts(environment: Mapping[str, str]) -> tuple[int, int]:
-    """How many hosts run together, and how many ranks on this one, as launchers say."""
+    """Return the number of hosts that run together and of ranks on this one, from launchers."""
     try:
         world = find_world(environment)
     except CounterpointError:
         return 1, 1
     if world is None:
-        names = environment.get("TPU_WORKER_HOSTNAMES", "")  # of a slice, where nobody launches
+        names = environment.get("TPU_WORKER_HOSTNAMES", "")  # workers of a TPU slice
         workers = len([name for name in names.split(",") if name.strip()])
-        batch = _number(environment, "SLURM_JOB_NUM_NODES", "SLURM_NNODES")  # before its first step
+        batch = _number(environment, "SLURM_JOB_NUM_NODES", "SLURM_NNODES")  # before the first step
         return max(1, workers, batch), 1
     here = _number(environment, "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
     here = here or _slurm_ranks_here(environment, world)
@@ -285,7 +287,7 @@ def _counts(environment: Mapping[str, str]) -> tuple[int, int]:
 
 
 def _slurm_ranks_here(environment: Mapping[str, str], world: World) -> int:
-    """Of `4(x2),3` the first number: enough to say whether there are several."""
+    """Return the first number of `4(x2),3`: enough to see whether there are several."""
     first = environment.get("SLURM_STEP_TASKS_PER_NODE", "").partition(",")[0].partition("(")[0]
     return int(first) if first.isdecimal() and int(first) else world.size
 
@@ -296,7 +298,7 @@ def _number(environment: Mapping[str, str], *names: str) -> int:
 
 
 def _has_tpu(root: Path) -> bool:
-    """Google's vendor number on a PCI device that is an accelerator, or its device files."""
+    """Detect a TPU: an accel device file, or a vfio device file on a machine of Google's."""
     if any(name.startswith("accel") for name in names_in(root / "dev")):
         return True
     return bool(set(names_in(root / "dev/vfio")) - {"vfio"}) and _google(root)

@@ -22,7 +22,7 @@ _SLOWED: Final = {
     0x40: "heat (hardware)",
     0x80: "the power brake",
 }
-"""Bits of NVML's clocks event reasons; idle, application clocks and the power cap are no fault."""
+"""Bits of NVML's clocks event reasons; idle, application clocks and power cap are not faults."""
 
 _VERSION: Final = re.compile(r"Kernel Module(?: for \S+)?\s+(\d+(?:\.\d+)+)")
 _COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
@@ -30,7 +30,7 @@ _ROW: Final = re.compile(r"GPU(\d+)\s")
 
 
 def gather_gpus(root: Path, ask: Ask) -> Gpus:
-    """The driver, and its GPUs where nvidia-smi lists them."""
+    """Return the driver, and its GPUs if nvidia-smi lists them."""
     version = _VERSION.search(text_of(root / "proc/driver/nvidia/version") or "")
     driver = version[1] if version else None
     listed = ask(_QUERY)
@@ -89,12 +89,12 @@ def _admin_only(root: Path) -> bool | None:
 
 
 def _links(matrix: str) -> Iterator[tuple[int, int, str]]:
-    """Each pair once. The columns of the matrix are GPUs first, then network cards."""
+    """Yield each pair once. The columns of the matrix are GPUs first, then network cards."""
     for line in _COLOUR.sub("", matrix).splitlines():
         row = _ROW.match(line)
         if row is None:
             continue
-        one = int(row[1])
-        for other, kind in enumerate(line.split()[1 : one + 1]):
+        gpu = int(row[1])
+        for other_gpu, kind in enumerate(line.split()[1 : gpu + 1]):
             if re.fullmatch(r"[A-Z]+\d*", kind) and kind != "X":
-                yield other, one, kind
+                yield other_gpu, gpu, kind

@@ -16,7 +16,7 @@ from counterpoint.doctor.facts import Clock, Limit, Machine
 
 
 def text_of(path: Path) -> str | None:
-    """The text, without space around it; None where there is none to be read."""
+    """Return the text, stripped of surrounding whitespace; None if it can't be read."""
     try:
         return path.read_text(encoding="utf-8", errors="replace").strip()
     except (OSError, ValueError):
@@ -34,7 +34,7 @@ def number_of(path: Path) -> int | None:
 
 
 def names_in(path: Path) -> tuple[str, ...]:
-    """What lies in a directory, in order."""
+    """Return the names in a directory, sorted; empty if it can't be read."""
     try:
         return tuple(sorted(entry.name for entry in path.iterdir()))
     except OSError:
@@ -47,7 +47,7 @@ _LOCK: Final = threading.Lock()
 
 
 class _Timex(ctypes.Structure):
-    """The head of `struct timex`, with room for the rest."""
+    """The head of `struct timex`, padded for the remaining fields."""
 
     _fields_ = (
         ("modes", ctypes.c_uint),
@@ -61,7 +61,7 @@ class _Timex(ctypes.Structure):
 
 
 def gather_machine(root: Path, clock: Clock | None = None) -> Machine:
-    """All of it; `clock` is the kernel's word, if it was asked already."""
+    """Gather all of it; `clock` is the state of the kernel's clock if already read."""
     size, free = _space(root / "dev/shm")
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
     governors, driver = _governors(root / "sys/devices/system/cpu")
@@ -82,7 +82,7 @@ def gather_machine(root: Path, clock: Clock | None = None) -> Machine:
 
 
 def kernel_clock() -> Clock:
-    """What adjtimex says; nothing is changed."""
+    """Read the clock's state from adjtimex, without changing it."""
     try:
         libc = ctypes.CDLL(None, use_errno=True)
         state = _Timex()
@@ -98,7 +98,7 @@ def kernel_clock() -> Clock:
 
 
 def in_container(root: Path) -> bool:
-    """Whether this is a container of Docker's, Podman's or Kubernetes'."""
+    """Return whether this is a Docker, Podman or Kubernetes container."""
     marks = ("/docker", "/kubepods", "/containerd", "/libpod")
     groups = text_of(root / "proc/1/cgroup") or ""
     files = (root / ".dockerenv", root / "run/.containerenv")
@@ -144,16 +144,16 @@ def _huge_pages(root: Path) -> str | None:
 
 
 Ask = Callable[[Sequence[str]], "str | None"]
-"""What a program prints; None where it could not be asked, or failed."""
+"""Returns the output of a program; None if it can't be run or failed."""
 
 _SECONDS: Final = 20
-"""nvidia-smi takes seconds where the driver sets up GPUs first."""
+"""nvidia-smi takes seconds if the driver has to initialize the GPUs first."""
 
 
 def ask(words: Sequence[str]) -> str | None:
-    """Run it, in English."""
+    """Run a program with LC_ALL=C and return its output; None if it can't be run or fails."""
     try:
-        done = subprocess.run(  # noqa: S603 - our own words
+        done = subprocess.run(  # noqa: S603 - fixed commands
             words,
             capture_output=True,
             text=True,

@@ -1,4 +1,4 @@
-"""The network as the kernel shows it: settings, interfaces, routes, RDMA ports, the host's name."""
+"""The network as the kernel shows it: settings, interfaces, routes, RDMA ports, host addresses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _HYSTART: Final = "sys/module/tcp_cubic/parameters/hystart_detect"
 
 
 def gather_network(root: Path, ask: Ask, host: str) -> Network:
-    """All of it."""
+    """Gather all network facts."""
     route = ask(("ip", "-4", "route", "show", "default"))
     return Network(
         sysctls=dict(_sysctls(root)),
@@ -38,18 +38,18 @@ def _sysctls(root: Path) -> Iterator[tuple[str, str]]:
 
 def _interfaces(directory: Path) -> Iterator[Interface]:
     for name in names_in(directory):
-        one = directory / name
-        state = text_of(one / "operstate")
+        interface = directory / name
+        state = text_of(interface / "operstate")
         if state is None:
             continue  # bonding_masters and other files
-        flags = text_of(one / "flags") or "0x0"
+        flags = text_of(interface / "flags") or "0x0"
         set_up = bool(int(flags, 16) & _UP) if flags.startswith("0x") else False
         yield Interface(
             name=name,
             up=state == "up" or (state == "unknown" and set_up),
-            physical=(one / "device").exists() or (one / "bonding").exists(),
-            mtu=number_of(one / "mtu"),
-            speed_mbps=number_of(one / "speed"),
+            physical=(interface / "device").exists() or (interface / "bonding").exists(),
+            mtu=number_of(interface / "mtu"),
+            speed_mbps=number_of(interface / "speed"),
         )
 
 
@@ -63,18 +63,18 @@ def _default_routes(root: Path) -> Iterator[str]:
 def _ports(directory: Path) -> Iterator[RdmaPort]:
     for device in names_in(directory):
         for port in names_in(directory / device / "ports"):
-            one = directory / device / "ports" / port
+            port_directory = directory / device / "ports" / port
             yield RdmaPort(
                 device=device,
                 port=int(port) if port.isdecimal() else 0,
-                active="ACTIVE" in (text_of(one / "state") or ""),
-                link_layer=text_of(one / "link_layer") or "",
-                rate=text_of(one / "rate") or "",
+                active="ACTIVE" in (text_of(port_directory / "state") or ""),
+                link_layer=text_of(port_directory / "link_layer") or "",
+                rate=text_of(port_directory / "rate") or "",
             )
 
 
 def _addresses(host: str) -> tuple[str, ...] | None:
-    """What the name resolves to; None: nothing."""
+    """Return the addresses that the name resolves to; None if there are none."""
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):

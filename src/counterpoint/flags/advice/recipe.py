@@ -1,4 +1,4 @@
-"""Recipes: settings with a reason for each, for some releases, chips and clusters."""
+"""Recipes: settings with a reason for each, for certain releases, chips and clusters."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FAMILIES: Final = {
     "amd": re.compile(r"\bMI\d{3}"),
     "tpu": re.compile(r"\bTPU|^v\d+[a-z]*$", re.IGNORECASE),
 }
-"""How chips are named, by the generation that recipes speak of."""
+"""Patterns of chip names, by the generations that recipes refer to."""
 
 _SPOKEN: Final = {"amd": "AMD", "tpu": "TPU", "volta": "older chips"}
 
@@ -32,19 +32,19 @@ NEEDED: Final = ("scheduler",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """All of it must hold."""
+    """When a line of a recipe applies; all conditions must hold."""
 
     since: str | None = None  # the oldest jaxlib
-    before: str | None = None  # the oldest jaxlib that must not have it any more
-    chips: tuple[str, ...] = ()  # generations; none: all of them
+    before: str | None = None  # the oldest jaxlib to which it no longer applies
+    chips: tuple[str, ...] = ()  # generations; empty: all of them
     not_chips: tuple[str, ...] = ()
     hosts: str = ""  # "one" or "several"
-    needed: str = ""  # "scheduler": where nothing else starts it
+    needed: str = ""  # "scheduler": only if nothing else enables the scheduler
 
     def why_not(
         self, version: str | None, chip: str | None, hosts: int | None = None
     ) -> str | None:
-        """Why it does not hold; None where it does."""
+        """Return why the condition does not hold; None if it does."""
         release, kind = number(version), family(chip)
         if self.since is not None and release < number(self.since):
             return f"needs jaxlib {self.since}"
@@ -59,16 +59,16 @@ class Condition:
         return None
 
     def unsettled(self, chip: str | None) -> str | None:
-        """Which chips it is for, where the chip is not known and it is not for all of them."""
+        """Return which chips it is for, if the chip is unknown and it is not for all of them."""
         if family(chip) is not None or not (self.chips or self.not_chips):
             return None
         named = self.chips or self.not_chips
-        words = ", ".join(_SPOKEN.get(one, one.capitalize()) for one in named)
+        words = ", ".join(_SPOKEN.get(generation, generation.capitalize()) for generation in named)
         return f"only on {words}" if self.chips else f"not on {words}"
 
 
 def family(chip: str | None) -> str | None:
-    """The generation of a chip, by its name; None where it is not known."""
+    """Return the generation of a chip, by its name; None if unknown."""
     if chip is None:
         return None
     return next((name for name, pattern in FAMILIES.items() if pattern.search(chip)), None)
@@ -83,19 +83,19 @@ class Line:
     reason: str | None = None
     basis: str = ""
     source: str = ""  # empty: the recipe's
-    known: str = ""  # what came of it where somebody measured it
+    known: str = ""  # the result, where somebody measured it
     condition: Condition = field(default_factory=Condition)
     channel: Channel = Channel.XLA_FLAGS
-    kinds: tuple[str, ...] = ()  # the collectives it is about; none: not about collectives
-    where: str = ""  # "loop": it changes what is in a loop only
+    kinds: tuple[str, ...] = ()  # the collectives it is about; empty: not about collectives
+    where: str = ""  # "loop": it changes only what is in a loop
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """Settings with what they are for and who says so.
+    """Settings with their purpose and source.
 
-    `workloads` are the kinds of parallelism that `flags recommend` takes it for, `any` for all;
-    none: it is taken by its name only.
+    `workloads` are the kinds of parallelism for which `flags recommend` uses it, `any` for all; if
+    empty, it is used by name only.
     """
 
     name: str
@@ -114,18 +114,18 @@ class Recipe:
 
     @property
     def lines(self) -> tuple[Line, ...]:
-        """All settings, for whatever release and chip they are."""
+        """All settings, for every release and chip."""
         return (*self.flags, *self.variables, *self.libtpu)
 
     @property
     def settings(self) -> Settings:
-        """What holds for the newest release, whatever the chip."""
+        """The settings for the newest release, on any chip."""
         return self.resolve()
 
     def lines_for(
         self, version: str | None, chip: str | None, hosts: int | None = None
     ) -> tuple[Line, ...]:
-        """The settings that are meant for this release of jaxlib, chip and number of hosts."""
+        """Return the settings for this release of jaxlib, chip and number of hosts."""
         return tuple(
             line for line in self.lines if line.condition.why_not(version, chip, hosts) is None
         )
@@ -133,12 +133,12 @@ class Recipe:
     def resolve(
         self, version: str | None = None, chip: str | None = None, hosts: int | None = None
     ) -> Settings:
-        """What it comes to there."""
+        """Return the Settings for this release of jaxlib, chip and number of hosts."""
         return settings_of(self.lines_for(version, chip, hosts), self.layout)
 
 
 def settings_of(lines: tuple[Line, ...], layout: Layout | None = None) -> Settings:
-    """Lines as one value; libtpu's flags travel in their variable."""
+    """Combine lines into Settings; libtpu's flags go into their variable."""
 
     def through(channel: Channel) -> tuple[tuple[str, str], ...]:
         return tuple((line.name, line.value) for line in lines if line.channel is channel)
@@ -150,9 +150,7 @@ def settings_of(lines: tuple[Line, ...], layout: Layout | None = None) -> Settin
 
 @cache
 def recipes() -> Mapping[str, Recipe]:
-    """All recipes that come with Counterpoint, by name."""
-    # it makes Recipes
-
+    """Return all recipes that come with Counterpoint, by name."""
     directory = Path(__file__).with_name("recipes")
     files = {entry.name: entry for entry in directory.iterdir()}
     found = (
@@ -179,11 +177,11 @@ _WORDS: Final = {
     "hosts": ("one", "several"),
     "needed": NEEDED,
 }
-"""What these fields may say."""
+"""The values that these fields accept."""
 
 
 def read_recipe(text: str, where: str) -> Recipe:
-    """The settings in a TOML text; `where` is its file."""
+    """Read the settings in a TOML text; `where` is its file."""
     try:
         document = parse_toml(text)
     except ValueError as failure:
@@ -233,11 +231,11 @@ def _text(document: Mapping[str, Any], key: str, where: str) -> str:
 
 
 def _texts(document: Mapping[str, Any], key: str, where: str) -> tuple[str, ...]:
-    """A list of words, and of known ones where they count; one word is a list of one."""
+    """Return a list of words, restricted to known ones for some keys; one word is a list of one."""
     value: Any = document.get(key, [])
     found = [value] if isinstance(value, str) else value
     if not isinstance(found, list) or not all(
-        isinstance(one, str) for one in cast("list[Any]", found)
+        isinstance(item, str) for item in cast("list[Any]", found)
     ):
         raise InputError(f"{where}: {key} is not a list of texts: {value!r}")
     words = tuple(cast("list[str]", found))
@@ -281,9 +279,9 @@ def _lines(
 
 
 def _entries(name: str, entry: Any, where: str, channel: Channel) -> list[Line]:  # noqa: ANN401
-    """One name's lines: several where the value depends on release or chip."""
+    """Return one name's lines: several if the value depends on release or chip."""
     if isinstance(entry, list) and entry and isinstance(entry[0], dict):
-        return [_line(name, one, where, channel) for one in cast("list[Any]", entry)]
+        return [_line(name, row, where, channel) for row in cast("list[Any]", entry)]
     return [_line(name, entry, where, channel)]
 
 
@@ -299,18 +297,18 @@ def _line(name: str, entry: Any, where: str, channel: Channel) -> Line:  # noqa:
             why=f"`value` and these are known: {', '.join(sorted(_FIELDS - {'value'}))}",
             next=f'{name} = {{ value = "...", reason = "..." }}',
         )
-    said = {key: _word(fields, key, where) for key in _TEXTS}
+    texts = {key: _word(fields, key, where) for key in _TEXTS}
     return Line(
         name,
         _value(fields["value"], where),
-        said["reason"] or None,
-        basis=said["basis"],
-        source=said["source"],
-        known=said["known"],
+        texts["reason"] or None,
+        basis=texts["basis"],
+        source=texts["source"],
+        known=texts["known"],
         condition=_condition(fields, where),
         channel=channel,
         kinds=_texts(fields, "kinds", where),
-        where=said["where"],
+        where=texts["where"],
     )
 
 
@@ -326,7 +324,7 @@ def _condition(fields: Mapping[str, Any], where: str) -> Condition:
 
 
 def _word(fields: Mapping[str, Any], key: str, where: str) -> str:
-    """One text, and a known one where it counts."""
+    """Return one text, restricted to known ones for some keys."""
     text = _text(fields, key, where)
     known = _WORDS.get(key)
     if text and known and text not in known:
@@ -335,7 +333,7 @@ def _word(fields: Mapping[str, Any], key: str, where: str) -> str:
 
 
 def _value(value: Any, where: str) -> str:  # noqa: ANN401 - whatever TOML holds
-    """As XLA and the environment write it."""
+    """Return the value as XLA and the environment spell it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str | int | float):

@@ -1,4 +1,4 @@
-"""Recommendations: lines of recipes that can matter for one release, chip, cluster and program."""
+"""Recommendations: lines of recipes relevant to one release, chip, cluster and program."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from counterpoint.hlo.model import launched
 from counterpoint.hlo.schedule import in_loop
 
 BEYOND_MODEL: Final = frozenset({"send", "recv", "ragged-all-to-all", "collective-broadcast"})
-"""Collectives that XLA's model of transfer times lacks; computation on the host is the same to it.
+"""Collectives that XLA's transfer-time model lacks; it also lacks computation on the host.
 
-One of them may keep the scheduler from running unasked, for the whole module. See
+One of them may keep the scheduler from running by default, for the whole module. See
 HasOnlySupportedCollectives in xla/service/gpu/model/sol_latency_estimator.cc.
 """
 _ON_HOST: Final = "DEVICE_TYPE_HOST"
@@ -34,26 +34,26 @@ class ProgramFacts:
     kinds: frozenset[str]
     in_loops: frozenset[str]
     has_loop: bool
-    beyond_model: bool  # the scheduler then runs only if asked for
+    beyond_model: bool  # the scheduler then runs only if a flag enables it
     thresholds: Thresholds
 
     @property
     def choices(self) -> Mapping[str, int | None]:
-        """By flag: the threshold that merges a loop's collectives; None where none is needed."""
+        """By flag: the threshold that merges a loop's collectives; None if none is needed."""
         return {kind.flag: kind.choice for kind in self.thresholds.kinds}
 
 
 def program_facts(program: Program, version: str | None = None) -> ProgramFacts:
-    """Look at all that a program launches."""
+    """Collect the facts about all that a program launches."""
     kinds: set[str] = set()
     looped: set[str] = set()
     has_loop = on_host = False
     for computation in launched(program):
         inside = in_loop(program, computation.name)
-        for it in computation.instructions:
-            has_loop |= it.opcode == "while"
-            found = collective(program, it)
-            on_host |= _ON_HOST in it.backend_config
+        for instruction in computation.instructions:
+            has_loop |= instruction.opcode == "while"
+            found = collective(program, instruction)
+            on_host |= _ON_HOST in instruction.backend_config
             if found is not None:
                 kinds.add(found.kind)
                 looped |= {found.kind} if inside else set()
@@ -78,7 +78,7 @@ WORKLOADS: Final = {
 GOALS: Final = ("speed", "memory", "debug", "pgle")
 _OF_TPUS: Final = "multislice"
 _ANYWHERE: Final = ("xla_dump_", "JAX_", "TF_CPP_")
-"""What is read on TPUs, too."""
+"""Prefixes of settings that are also read on TPUs."""
 _DUMP: Final = "--program DUMP"
 _LOST: Final = "it is set to"
 _PASSES: Final = "xla_disable_hlo_passes"
@@ -87,9 +87,9 @@ _LHS: Final = "xla_gpu_enable_latency_hiding_scheduler"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
-    """What is recommended for. `chip` is as hardware names it; None is what is not known.
+    """The input of a recommendation. `chip` is as `hardware` names it; None means unknown.
 
-    `where` is what the program lies in, as a command takes it.
+    `where` is the location of the program, as a command takes it.
     """
 
     workloads: tuple[str, ...]
@@ -108,7 +108,7 @@ class Situation:
 
 @dataclass(frozen=True, slots=True)
 class Advised:
-    """A line that stays, and the recipes it is from."""
+    """A line that is recommended, and the recipes it is from."""
 
     line: Line
     recipes: tuple[str, ...]
@@ -120,7 +120,7 @@ class Advised:
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """A line that does not, and why."""
+    """A line that is not recommended, and why."""
 
     name: str
     value: str
@@ -130,7 +130,7 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recommendation:
-    """Lines in the order of their recipes; `advice` is what is no setting."""
+    """Lines in the order of their recipes; `advice` holds advice that is not a setting."""
 
     situation: Situation
     lines: tuple[Advised, ...]
@@ -140,11 +140,11 @@ class Recommendation:
 
     @property
     def settings(self) -> Settings:
-        return settings_of(tuple(one.line for one in self.lines), self.layout)
+        return settings_of(tuple(advised.line for advised in self.lines), self.layout)
 
 
 def recommend(situation: Situation) -> Recommendation:
-    """What is worth a try in that situation."""
+    """Recommend settings for a situation."""
     _require(situation.workloads, situation.goal)
     situation = _with_chip(situation)
     kept: dict[str, Advised] = {}
@@ -159,37 +159,39 @@ def recommend(situation: Situation) -> Recommendation:
                 kept[line.name] = Advised(fitted, (recipe.name,))
             if why is not None:
                 dropped.append(Dropped(line.name, line.value, recipe.name, why))
-    # The same name may stand in several recipes; only a value that lost is worth a word.
-    dropped = [it for it in dropped if it.name not in kept or it.why.startswith(_LOST)]
+    # A name may occur in several recipes; report only those whose value was overridden.
+    dropped = [drop for drop in dropped if drop.name not in kept or drop.why.startswith(_LOST)]
     about = [recipe for recipe in chosen if _about(recipe, situation)]
-    dropped += _left_out(about, set(kept) | {it.name for it in dropped})
+    dropped += _left_out(about, set(kept) | {drop.name for drop in dropped})
     return Recommendation(
         situation=situation,
         lines=tuple(kept.values()),
         dropped=tuple(dropped),
         advice=tuple(_advice(about, situation)),
-        layout=_layout(situation, next((it.layout for it in about if it.layout), None)),
+        layout=_layout(situation, next((recipe.layout for recipe in about if recipe.layout), None)),
     )
 
 
 def _layout(situation: Situation, advised: Layout | None) -> Layout | None:
-    """The processes that a recipe wants, on the hosts that there are."""
+    """Return the process layout that a recipe recommends, adapted to the number of hosts."""
     if advised is None or situation.hosts is None or situation.devices is None:
         return advised
-    here, each = situation.devices // situation.hosts, advised.gpus_per_process
+    gpus_per_host, per_process = situation.devices // situation.hosts, advised.gpus_per_process
     return replace(
         advised,
         hosts=situation.hosts,
-        processes_per_host=here // each if each and here % each == 0 else None,
+        processes_per_host=gpus_per_host // per_process
+        if per_process and gpus_per_host % per_process == 0
+        else None,
     )
 
 
 def _require(workloads: Sequence[str], goal: str) -> None:
     unknown = [name for name in workloads if name not in WORKLOADS]
     if unknown or not workloads:
-        said = f"--for {','.join(unknown)}: not known" if unknown else "--for names no parallelism"
+        error = f"--for {','.join(unknown)}: not known" if unknown else "--for names no parallelism"
         known = "; ".join(f"{name}: {what}" for name, what in WORKLOADS.items())
-        raise UsageError(said, why=known, next="--for fsdp,tp")
+        raise UsageError(error, why=known, next="--for fsdp,tp")
     if goal not in GOALS:
         raise UsageError(
             f"--goal {goal}: not known",
@@ -199,7 +201,7 @@ def _require(workloads: Sequence[str], goal: str) -> None:
 
 
 def _with_chip(situation: Situation) -> Situation:
-    """Slices are of TPUs, whether that is said or not."""
+    """Set the chip to TPU for multislice workloads, since only TPUs have slices."""
     if _OF_TPUS not in situation.workloads or situation.on_tpu:
         return situation
     if situation.chip is not None:
@@ -212,8 +214,8 @@ def _with_chip(situation: Situation) -> Situation:
 
 
 def _chosen(situation: Situation) -> Iterator[Recipe]:
-    """Recipes of the workloads as they were named, then those for any: the first has its way."""
-    fitting = [it for it in recipes().values() if situation.goal in it.goals]
+    """Yield the recipes of the workloads as named, then those for any; earlier ones win."""
+    fitting = [recipe for recipe in recipes().values() if situation.goal in recipe.goals]
     seen: set[str] = set()
     for workload in (*situation.workloads, "any"):
         for recipe in fitting:
@@ -223,7 +225,7 @@ def _chosen(situation: Situation) -> Iterator[Recipe]:
 
 
 def _fitted(line: Line, recipe: Recipe, situation: Situation) -> tuple[Line | None, str | None]:
-    """The line as it is needed here, or why it is not."""
+    """Return the line as needed here, or the reason why it is not needed."""
     why = _beside_the_point(line, recipe, situation)
     if why is not None:
         return None, why
@@ -240,7 +242,7 @@ def _fitted(line: Line, recipe: Recipe, situation: Situation) -> tuple[Line | No
 
 
 def _beside_the_point(line: Line, recipe: Recipe, situation: Situation) -> str | None:
-    """Whether it is about what these devices have not: collectives, or a GPU."""
+    """Return the reason if the line is about what these devices lack: collectives, or a GPU."""
     if situation.devices == 1 and (line.kinds or "any" not in recipe.workloads):
         return "one device has no collectives"
     if situation.on_tpu and line.channel is not Channel.LIBTPU_INIT_ARGS:
@@ -249,7 +251,7 @@ def _beside_the_point(line: Line, recipe: Recipe, situation: Situation) -> str |
 
 
 def _about(recipe: Recipe, situation: Situation) -> bool:
-    """Whether what a recipe says beside its settings is for these devices."""
+    """Return whether a recipe's advice, beyond its settings, is for these devices."""
     if situation.on_tpu:
         return bool(recipe.libtpu)
     alone = situation.devices == 1
@@ -262,7 +264,7 @@ def _unsettled(line: Line, situation: Situation) -> str | None:
 
 
 def _already(line: Line, release: Release) -> str | None:
-    """Whether the release does it by itself, or under another name."""
+    """Return the reason if the line is the release's default, or an old name there."""
     if line.channel is Channel.ENVIRONMENT:
         same = release.jax.get(line.name, "").casefold() == line.value.casefold()
         return f"the default in jaxlib {release.version}" if same else None
@@ -277,7 +279,7 @@ def _already(line: Line, release: Release) -> str | None:
 
 
 def _superfluous(line: Line, release: Release) -> str | None:
-    """Whether the release can't take it, or makes nothing of it."""
+    """Return the reason if the release does not take the line, or ignores it."""
     if line.channel is not Channel.XLA_FLAGS:
         return None
     flag = release.flags.get(line.name)
@@ -289,7 +291,7 @@ def _superfluous(line: Line, release: Release) -> str | None:
 
 
 def _for_program(line: Line, program: ProgramFacts) -> tuple[Line | None, str | None]:
-    """Whether the program has what the line is about; thresholds as the program asks for them."""
+    """Return the line with the program's threshold, or why the program has no use for it."""
     if line.kinds and not program.kinds & set(line.kinds):
         return None, f"{program.name} has no {' or '.join(line.kinds)}"
     if line.where == "loop":
@@ -307,17 +309,17 @@ def _for_program(line: Line, program: ProgramFacts) -> tuple[Line | None, str | 
 
 
 def _no_threshold(line: Line, program: ProgramFacts) -> str:
-    kind = next(it for it in program.thresholds.kinds if it.flag == line.name)
+    kind = next(combining for combining in program.thresholds.kinds if combining.flag == line.name)
     if kind.layer is not None:
         return "in loops the default merges all that can merge"
-    tries = ", ".join(str(it.threshold) for it in kind.candidates)
+    tries = ", ".join(str(step.threshold) for step in kind.candidates)
     if not tries:
         return "no threshold merges more than the default does"
     return f"no loop says how much; `flags thresholds` tells what these merge: {tries}"
 
 
 def _together(kept: Advised, line: Line, recipe: str) -> tuple[Advised, str | None]:
-    """Two recipes with one name: the same, both entries of a list, or the first one."""
+    """Combine two lines with one name: if equal or a list, keep both; otherwise the first wins."""
     if kept.line.value == line.value:
         return Advised(kept.line, (*kept.recipes, recipe)), None
     if line.name == _PASSES:
@@ -330,7 +332,7 @@ def _together(kept: Advised, line: Line, recipe: str) -> tuple[Advised, str | No
 
 
 def _left_out(chosen: Iterable[Recipe], told: set[str]) -> Iterator[Dropped]:
-    """What guides recommend and recipes leave out, once each."""
+    """Yield settings that guides recommend and recipes leave out, once each."""
     for recipe in chosen:
         for name, why in recipe.left_out:
             if name not in told:
@@ -345,10 +347,10 @@ def _advice(chosen: Iterable[Recipe], situation: Situation) -> Iterator[tuple[st
             if line.condition.why_not(version, chip, situation.hosts) is None:
                 yield line.name, _placed(line.value, situation)
         for line in recipe.kernel:
-            told = f"{line.reason} ({line.basis}, {line.source or recipe.source})"
-            yield f"sysctl {line.name}={line.value}", told
+            described = f"{line.reason} ({line.basis}, {line.source or recipe.source})"
+            yield f"sysctl {line.name}={line.value}", described
 
 
 def _placed(text: str, situation: Situation) -> str:
-    """A piece of advice, about the program that was named."""
+    """Substitute the given program into a piece of advice."""
     return text if situation.where is None else text.replace(_DUMP, f"--program {situation.where}")
