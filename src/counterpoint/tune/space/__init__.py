@@ -1,4 +1,4 @@
-"""What may be changed: dimensions with choices, which of them go together, and arms by hand."""
+"""The search space: dimensions with their choices, the constraints on combining them, and arms."""
 
 from counterpoint.tune.space.labels import is_label as is_label
 from counterpoint.tune.space.space import Dimension as Dimension

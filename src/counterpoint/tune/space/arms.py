@@ -1,7 +1,8 @@
-"""Recipe arms: each recipe that applies here as an arm, and what `flags recommend` comes to.
+"""Recipe arms: every recipe that applies here, and the settings that `flags recommend` suggests.
 
-An arm of a recipe is what `predict --candidate RECIPE` compiles: the base, and the recipe behind
-it. What a recipe says for another release or chip, or what this program lacks, makes it no arm.
+The arm of a recipe is what `predict --candidate RECIPE` compiles: the base with the recipe
+appended. A recipe yields no arm if it is for another release or chip, or if the program lacks what
+it affects.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _Name = tuple[str, str]
 def changes_of(
     settings: Settings, dimensions: Sequence[Dimension], here: Situation
 ) -> tuple[Change, ...]:
-    """All that settings change of the base, in the order of the dimensions, then as written."""
+    """Return every change that settings make to the base, in dimension order, then as written."""
     left: dict[_Name, str] = {("xla", name): value for name, value in settings.flags.items()}
     left |= {("env", name): value for name, value in settings.variables.items()}
     left |= {("options", name): value for name, value in settings.options}
@@ -38,25 +39,25 @@ def changes_of(
             found[change.dimension] = change
             for name in _pairs(change.settings):
                 del left[name]
-    chosen = (found[it.name] for it in dimensions if it.name in found)
-    rest = (it for it in left.items() if not _is_idle(it[0], it[1], here))
+    chosen = (found[dimension.name] for dimension in dimensions if dimension.name in found)
+    rest = (pair for pair in left.items() if not _is_idle(pair[0], pair[1], here))
     alone = (_alone(way, name, value) for (way, name), value in rest)
     return (*chosen, *alone, *_layout(settings.layout, here))
 
 
 def _largest_first(dimensions: Sequence[Dimension]) -> list[Change]:
-    """All choices: what sets several names goes before what sets one of them."""
-    every = [change for it in dimensions for change in it.choices]
-    return sorted(every, key=lambda it: -len(_pairs(it.settings)))
+    """Return all choices, those that set several names before those that set one of them."""
+    every = [change for dimension in dimensions for change in dimension.choices]
+    return sorted(every, key=lambda change: -len(_pairs(change.settings)))
 
 
 def named_per(per: Per) -> str:
-    """As the dimension of processes names it."""
+    """Return the choice of the `processes` dimension for this layout."""
     return f"one per {'GPU' if per == 'gpu' else 'node'}"
 
 
 def _layout(layout: Layout | None, here: Situation) -> tuple[Change, ...]:
-    """One process for each GPU, where that is another way than the base's."""
+    """Return the change to one process per GPU, if the base has another layout."""
     if layout is None:
         return ()
     per: Per | None = "gpu" if layout.gpus_per_process == 1 else None
@@ -94,7 +95,7 @@ def _pairs(settings: Settings) -> dict[_Name, str]:
 
 
 def _is_idle(name: _Name, value: str, here: Situation) -> bool:
-    """Whether it says what holds anyhow; what is said of a compile always has its place."""
+    """Return True if the setting repeats the current value; compile options never do."""
     return name[0] != "options" and says(name[1], value, here)
 
 
@@ -113,26 +114,28 @@ def _alone(way: str, name: str, value: str) -> Change:
 
 
 def _spoken(name: str, value: str) -> tuple[str, str]:
-    """As a dimension names it that is about this name alone, whether it is in the space or not."""
+    """Return the dimension and choice that are about this name alone, or the name and value."""
     new = _NEW.get(name, name)
     for draft in known().drafts.values():
-        picks = [it.settings for several in draft.choices.values() for it in several]
-        if any([_NEW.get(it, it) for it, _ in (*one.xla, *one.env)] != [new] for one in picks):
+        picks = [pick.settings for several in draft.choices.values() for pick in several]
+        if any(
+            [_NEW.get(key, key) for key, _ in (*pick.xla, *pick.env)] != [new] for pick in picks
+        ):
             continue
         if draft.combine and value.isdigit():
             return draft.name, name_of(int(value))
         named = (
             choice
             for choice, several in draft.choices.items()
-            for it in several
-            if value in dict((*it.settings.xla, *it.settings.env)).values()
+            for pick in several
+            if value in dict((*pick.settings.xla, *pick.settings.env)).values()
         )
         return draft.name, next(named, value)
     return name, _ON.get(value, value)
 
 
 def changes_something(settings: Settings, here: Situation) -> bool:
-    """Whether any of it is not so already."""
+    """Return True if any of the settings differs from what is in effect already."""
     names = (*settings.flags.items(), *settings.variables.items())
     return bool(settings.options) or any(not says(name, value, here) for name, value in names)
 
@@ -144,12 +147,12 @@ _WORKLOADS: Final = (
     ("ep", ("all-to-all", "ragged-all-to-all")),
     ("pp", ("send", "recv", "collective-permute")),
 )
-"""The kinds of parallelism, and what each shows in a program."""
+"""Kinds of parallelism, and the collectives by which a program shows each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seeds:
-    """Arms in the order of their names, and what is none."""
+    """The seed arms in the order of their names, and the recipes that yield no arm."""
 
     arms: tuple[Arm, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
@@ -161,10 +164,13 @@ def recipe_arms(
     unwanted: Mapping[str, str],
     by_hand: Sequence[Arm] = (),
 ) -> Seeds:
-    """All recipes that apply, but those that the user does not want, or has as an arm by hand."""
+    """Make an arm of each recipe that applies, unless the user rejected it or added it manually."""
     arms: list[Arm] = []
     left_out: list[LeftOut] = []
-    offers = [(it, load_settings(it, version=here.version, chip=here.chip)) for it in recipes()]
+    offers = [
+        (recipe, load_settings(recipe, version=here.version, chip=here.chip))
+        for recipe in recipes()
+    ]
     for name, settings in (*offers, (RECOMMENDED, recommended(here))):
         why = unwanted.get(name) or _why_not(name, settings, here)
         changes = () if why else changes_of(settings, dimensions, here)
@@ -174,17 +180,17 @@ def recipe_arms(
             left_out.append(LeftOut(name, why))
             continue
         whole = here.base.merged(settings)
-        one = Arm(name=name, settings=whole, changes=changes, origin=Origin.RECIPE)
-        same = same_as(here.base, one, (*by_hand, *arms))
+        arm = Arm(name=name, settings=whole, changes=changes, origin=Origin.RECIPE)
+        same = same_as(here.base, arm, (*by_hand, *arms))
         if same is not None:
             left_out.append(LeftOut(name, f"comes to the same as {same.name}"))
             continue
-        arms.append(one)
+        arms.append(arm)
     return Seeds(tuple(arms), tuple(left_out))
 
 
 def recommended(here: Situation) -> Settings:
-    """What is recommended for speed here; how processes are dealt out is a dimension of its own."""
+    """Return the settings recommended for speed; the process layout is a separate dimension."""
     if here.no_gpu() is not None:
         return Settings()
     facts = here.facts
@@ -226,7 +232,7 @@ def _why_not(name: str, settings: Settings, here: Situation) -> str | None:
 
 
 def _other_devices(settings: Settings, here: Situation) -> str | None:
-    """Why it is for devices that are not there."""
+    """Return why the settings are for devices that are not present."""
     if "LIBTPU_INIT_ARGS" in settings.variables:
         return None if here.platform == "tpu" else "for TPUs"
     return here.no_gpu()
@@ -237,13 +243,13 @@ def _names(settings: Settings) -> tuple[object, ...]:
 
 
 def _nothing(recipe: Recipe | None, here: Situation) -> str:
-    """Why a recipe comes to no settings."""
+    """Return why a recipe has no settings."""
     if recipe is None:
         return here.no_gpu() or "nothing is recommended for this program"
     if not recipe.lines:
         return "advice alone, without a setting: `counterpoint flags recommend` gives it"
-    unmet = (it.condition.why_not(here.version, here.chip, here.hosts) for it in recipe.lines)
-    return next((it for it in unmet if it), "it has no settings here")
+    unmet = (line.condition.why_not(here.version, here.chip, here.hosts) for line in recipe.lines)
+    return next((why for why in unmet if why), "it has no settings here")
 
 
 def _layout_why_not(here: Situation) -> str | None:
@@ -255,13 +261,17 @@ def _layout_why_not(here: Situation) -> str | None:
 
 
 def _beside_the_point(recipe: Recipe, here: Situation) -> str | None:
-    """Why none of its lines can matter for this program and these devices."""
+    """Return why none of the recipe's lines can matter for this program and these devices."""
     lines = recipe.lines_for(here.version, here.chip, here.hosts)
     about = [
-        (it.kinds, it.where == "loop") for it in lines if it.channel is not Channel.LIBTPU_INIT_ARGS
+        (line.kinds, line.where == "loop")
+        for line in lines
+        if line.channel is not Channel.LIBTPU_INIT_ARGS
     ]
     reasons = [_not_there(kinds, here, loop=loop) for kinds, loop in about]
-    return next((it for it in reasons if it), None) if reasons and all(reasons) else None
+    return (
+        next((reason for reason in reasons if reason), None) if reasons and all(reasons) else None
+    )
 
 
 def _not_there(kinds: Sequence[str], here: Situation, *, loop: bool) -> str | None:

@@ -1,4 +1,4 @@
-"""Draft: a dimension as it is written down, before anybody asked whether it exists here.
+"""Draft: a dimension as written, before checking whether it exists and matters here.
 
 dimensions.toml, a user's file ──► Drafts ──release, chip, program──► Dimensions, or why not
 """
@@ -20,17 +20,17 @@ from counterpoint.tune.space.place import Place
 from counterpoint.tune.space.settings_text import KEYS, settings_of_line, settings_of_table
 
 ANY = "any"
-"""Of kinds: whatever collective there is."""
+"""As a kind: any collective."""
 
 _NONE: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pick:
-    """One way to write a choice: the first whose condition holds is taken.
+    """One way to write a choice: the first one whose condition holds is used.
 
-    `undo` takes back what the base sets, and is no choice elsewhere. `most_trips`: only where no
-    loop runs more often.
+    `undo` reverts what the base sets, and is a choice only there. `most_trips`: only if no loop
+    runs more often.
     """
 
     settings: Settings = field(default_factory=Settings)
@@ -43,16 +43,16 @@ class Pick:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """A dimension with all its choices, and when it can matter.
+    """A dimension with all its choices, and the conditions under which it can matter.
 
     Args:
-        name: For people.
+        name: Human-readable name.
         choices: By name, each in one or several ways of writing it.
-        acts: Where its choices show; None for what is known of their settings.
-        kinds: The collectives that it is about; `any` for all, none for no collectives.
-        loop: Only what is in a loop.
+        acts: Where its choices take effect; None to derive it from their settings.
+        kinds: The collectives that it affects; `any` for all, none for no collectives.
+        loop: Affects only what is in a loop.
         combine: The kind of collectives whose break points replace the choices.
-        by_hand: Whether a user wrote it.
+        by_hand: True if a user wrote it.
     """
 
     name: str
@@ -83,7 +83,7 @@ _EXAMPLE: Final = 'choices = { on = "--xla_gpu_enable_triton_gemm=false" }'
 
 
 def read_draft(name: str, value: object, place: Place, *, by_hand: bool = True) -> Draft:
-    """One dimension."""
+    """Parse one dimension."""
     table = place.table(value, f'[dimension."{name}"]')
     place.keys_of(table, _DRAFT)
     if not name.strip() or " + " in name or name != name.strip():
@@ -119,7 +119,7 @@ def _choices(table: Mapping[str, Any], place: Place) -> Mapping[str, tuple[Pick,
         if not name.strip() or " + " in name:
             raise here.at(name).wrong("not a name for a choice")
         several = cast("list[object]", value) if isinstance(value, list) else [value]
-        found[name] = tuple(_pick(it, here.at(name)) for it in several)
+        found[name] = tuple(_pick(item, here.at(name)) for item in several)
         if not found[name]:
             raise here.at(name).wrong("no settings in it", next=_EXAMPLE)
     return MappingProxyType(found)
@@ -170,7 +170,7 @@ def _words(
     table: Mapping[str, Any], key: str, place: Place, known: tuple[str, ...]
 ) -> tuple[str, ...]:
     here = place.at(key)
-    return tuple(here.word(it, known) for it in here.texts(table.get(key, [])))
+    return tuple(here.word(text, known) for text in here.texts(table.get(key, [])))
 
 
 def _text(table: Mapping[str, Any], key: str, place: Place) -> str:
@@ -179,7 +179,7 @@ def _text(table: Mapping[str, Any], key: str, place: Place) -> str:
 
 def _needs(value: object, place: Place) -> Mapping[str, str]:
     table = place.table(value, 'needs = { "overlap limit" = "on" }')
-    return MappingProxyType({key: place.at(key).text(it) for key, it in table.items()})
+    return MappingProxyType({key: place.at(key).text(choice) for key, choice in table.items()})
 
 
 FILE: Final = "dimensions.toml"
@@ -187,14 +187,14 @@ FILE: Final = "dimensions.toml"
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """All drafts by name, and the recipes that are no arms, each with why."""
+    """All built-in drafts by name, and the recipes that make no arms, each with its reason."""
 
     drafts: Mapping[str, Draft]
     no_arms: Mapping[str, str]
 
     @property
     def acts(self) -> Mapping[str, Acts]:
-        """Where a flag or variable acts; runtime as soon as one dimension says so."""
+        """Where each flag or variable takes effect; runtime as soon as one dimension says so."""
         found: dict[str, Acts] = {}
         for draft in self.drafts.values():
             for name in names_of(draft):
@@ -204,14 +204,16 @@ class Known:
 
 
 def names_of(draft: Draft) -> frozenset[str]:
-    """All flags and variables that its choices set."""
-    picks = (pick.settings for several in draft.choices.values() for pick in several)
-    return frozenset(name for it in picks for name, _ in (*it.xla, *it.env, *it.options))
+    """Return all flags, variables and options that its choices set."""
+    picks = (pick.settings for variants in draft.choices.values() for pick in variants)
+    return frozenset(
+        name for settings in picks for name, _ in (*settings.xla, *settings.env, *settings.options)
+    )
 
 
 @cache
 def known() -> Known:
-    """What ships."""
+    """Load the dimensions that ship with Counterpoint."""
     document = tomllib.loads(Path(__file__).with_name(FILE).read_text("utf-8"))
     place = Place(FILE, ("dimension",))
     drafts = {

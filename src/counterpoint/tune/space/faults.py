@@ -1,4 +1,4 @@
-"""Faults: what is known to end a process or a compile, of settings as a whole."""
+"""Faults: settings that, taken as a whole, are known to crash a process or a compilation."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from counterpoint.flags.parse import Occurrence, ParsedSource, Place
 from counterpoint.flags.text import Pairs
 
 _CRASHES: Final = frozenset({"FLAG405"})
-"""Rules that only warn, since some programs get by; nobody tunes by what may crash."""
+"""Rules that only warn, because some programs survive; a search skips what may crash."""
 
 _PLACE: Final = Place("arm")
 
 
 def new_fault(base: Settings, settings: Settings, version: str | None, chip: str | None) -> str:
-    """The first thing that is wrong with settings, and not with the base; empty: nothing is."""
+    """Return the first fault of the settings that the base lacks, or an empty string."""
     old = {(code, name) for code, name, _ in _faults(base, version, chip)}
     found = (
         f"{name}: {message}"
@@ -40,9 +40,9 @@ def _faults(
     )
     written = ParsedSource(where=str(_PLACE), form="flags", given=given)
     return tuple(
-        (it.code, it.name, it.message)
-        for it in check(written, version=version, chip=chip)
-        if it.severity is Severity.ERROR or it.code in _CRASHES
+        (remark.code, remark.name, remark.message)
+        for remark in check(written, version=version, chip=chip)
+        if remark.severity is Severity.ERROR or remark.code in _CRASHES
     )
 
 

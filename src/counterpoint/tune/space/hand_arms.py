@@ -1,4 +1,4 @@
-"""Arms by hand: of a user's file, and of the command line, as arms of a study."""
+"""Manual arms: from a user's file and the command line, as arms of a study."""
 
 from __future__ import annotations
 
@@ -26,25 +26,29 @@ AS_THE_BASE: Final = "it changes nothing: the base has it already"
 def typed_arms(
     texts: Sequence[str], drafts: Mapping[str, Draft], here: Situation
 ) -> tuple[HandArm, ...]:
-    """Arms that are written as `predict --candidate` takes them, or as a study names its arms."""
-    return tuple(_typed(it, drafts, here) for it in dict.fromkeys(texts))
+    """Parse arms written as for `predict --candidate`, or as a study names its arms."""
+    return tuple(_typed(text, drafts, here) for text in dict.fromkeys(texts))
 
 
 def _typed(text: str, drafts: Mapping[str, Draft], here: Situation) -> HandArm:
     place = Place(f"--arm {text}", typed=True)
     if is_label(text, drafts):
-        said = read_label(text, drafts, here)
+        labelled = read_label(text, drafts, here)
         return HandArm(
-            name=text, settings=said.settings, profile=said.profile, per=said.per, place=place
+            name=text,
+            settings=labelled.settings,
+            profile=labelled.profile,
+            per=labelled.per,
+            place=place,
         )
-    it = candidate(text, Settings(), version=here.version, chip=here.chip)
-    return HandArm(name=it.name, settings=it.settings, place=place)
+    variant = candidate(text, Settings(), version=here.version, chip=here.chip)
+    return HandArm(name=variant.name, settings=variant.settings, place=place)
 
 
 def hand_arms(arms: Sequence[HandArm], dimensions: Sequence[Dimension], here: Situation) -> Seeds:
-    """All that change the base, each once."""
-    variants = named_apart([_read(it, here) for it in arms])
-    made: list[Arm] = []
+    """Make an arm of each that changes the base, without duplicates."""
+    variants = named_apart([_read(arm, here) for arm in arms])
+    new_arms: list[Arm] = []
     left_out: list[LeftOut] = []
     for variant, arm in zip(variants, arms, strict=True):
         changes = (*changes_of(variant.settings, dimensions, here), *_own(arm))
@@ -52,24 +56,24 @@ def hand_arms(arms: Sequence[HandArm], dimensions: Sequence[Dimension], here: Si
             left_out.append(LeftOut(variant.name, AS_THE_BASE, named=True))
             continue
         settings = here.base.merged(variant.settings)
-        one = Arm(name=variant.name, settings=settings, changes=changes, origin=Origin.HAND)
-        same = same_as(here.base, one, made)
+        new_arm = Arm(name=variant.name, settings=settings, changes=changes, origin=Origin.HAND)
+        same = same_as(here.base, new_arm, new_arms)
         if same is not None:
             why = f"comes to the same as {same.name}"
-            left_out.append(LeftOut(one.name, why, named=True))
+            left_out.append(LeftOut(new_arm.name, why, named=True))
             continue
-        made.append(one)
-    return Seeds(tuple(made), tuple(left_out))
+        new_arms.append(new_arm)
+    return Seeds(tuple(new_arms), tuple(left_out))
 
 
 def warnings(arms: Sequence[Arm], here: Situation) -> tuple[str, ...]:
-    """What is likely to end an arm's process. The user's word stands: it is tried."""
+    """Warn of what is likely to crash an arm's process. The arm is tried all the same."""
     found: list[str] = []
     for arm in arms:
         settings = here.before.merged(arm.settings)
-        told = new_fault(here.before, settings, here.version, here.chip)
-        if told:
-            found.append(f"arm {arm.name}: {told}")
+        fault = new_fault(here.before, settings, here.version, here.chip)
+        if fault:
+            found.append(f"arm {arm.name}: {fault}")
     return tuple(found)
 
 
@@ -84,7 +88,7 @@ def _read(arm: HandArm, here: Situation) -> Variant:
 
 
 def _own(arm: HandArm) -> tuple[Change, ...]:
-    """A profile, and how processes are dealt out, which are no settings."""
+    """Return the changes that are not settings: a profile, and the process layout."""
     found: list[Change] = []
     if arm.profile:
         found.append(Change(dimension="PGLE", choice="on", acts=Acts.SCHEDULE, profile=True))

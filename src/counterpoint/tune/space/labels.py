@@ -1,4 +1,4 @@
-"""Labels: the name of an arm, as the tables show it, read back as what it sets.
+"""Labels: the name of an arm as the tables show it, parsed back into what it sets.
 
 all-gather threshold 512 MiB + overlap limit 2 + NCCL_BUFFSIZE 1048576
 """
@@ -27,7 +27,7 @@ _VALUES: Final = {"on": "true", "off": "false", "empty": ""}
 
 @dataclass(frozen=True, slots=True)
 class Labelled:
-    """What a label stands for."""
+    """The settings, profile and process layout that a label stands for."""
 
     settings: Settings = field(default_factory=Settings)
     profile: bool = False
@@ -35,18 +35,19 @@ class Labelled:
 
 
 def is_label(text: str, drafts: Mapping[str, Draft]) -> bool:
-    """Whether it names choices of dimensions, and nothing that is not known."""
+    """Return True if the text names choices of dimensions, and nothing unknown."""
     if _SHORTENED.search(text):
         return True
     parts = text.split(" + ")
-    known = [_dimension(it, drafts) is not None or it == RECOMMENDED for it in parts]
+    known = [_dimension(part, drafts) is not None or part == RECOMMENDED for part in parts]
     return any(known) and all(
-        it or part in recipes() or _is_setting(part) for it, part in zip(known, parts, strict=True)
+        is_known or part in recipes() or _is_setting(part)
+        for is_known, part in zip(known, parts, strict=True)
     )
 
 
 def read_label(text: str, drafts: Mapping[str, Draft], here: Situation) -> Labelled:
-    """What it comes to here; a UsageError for a choice that is not to be had."""
+    """Resolve a label here; raise a UsageError for a choice that is not available."""
     if _SHORTENED.search(text):
         raise UsageError(
             f"--arm {text}: the short name of an arm of some study",
@@ -55,9 +56,9 @@ def read_label(text: str, drafts: Mapping[str, Draft], here: Situation) -> Label
         )
     found = Labelled()
     for part in text.split(" + "):
-        one = _part(part, drafts, here)
-        settings = found.settings.merged(one.settings)
-        found = Labelled(settings, found.profile or one.profile, one.per or found.per)
+        labelled = _part(part, drafts, here)
+        settings = found.settings.merged(labelled.settings)
+        found = Labelled(settings, found.profile or labelled.profile, labelled.per or found.per)
     return found
 
 
@@ -71,16 +72,16 @@ def _part(part: str, drafts: Mapping[str, Draft], here: Situation) -> Labelled:
         return Labelled(_setting(part))
     choice = part.removeprefix(draft.name).strip() or "on"
     picks = draft.choices.get(choice, ())
-    pick = next((it for it in picks if here.unmet(it.condition) is None), None)
+    pick = next((candidate for candidate in picks if here.unmet(candidate.condition) is None), None)
     if pick is not None:
         return Labelled(fitted(pick.settings, here), pick.profile, pick.per)
     return Labelled(_value(draft, choice, here))
 
 
 def _value(draft: Draft, choice: str, here: Situation) -> Settings:
-    """A value that the dimension does not offer; of what sets one name, any value will do."""
-    some: list[Pick] = [it for several in draft.choices.values() for it in several]
-    names = {(way, name) for it in some for way, name, _ in _pairs(it.settings)}
+    """Parse a value that the dimension does not offer, allowed if it sets only one name."""
+    picks: list[Pick] = [pick for several in draft.choices.values() for pick in several]
+    names = {(way, name) for pick in picks for way, name, _ in _pairs(pick.settings)}
     if len(names) != 1 or choice in draft.choices:
         choices = ", ".join(draft.choices)
         raise Place("--arm", typed=True).wrong(
@@ -99,8 +100,8 @@ def _pairs(settings: Settings) -> list[tuple[str, str, str]]:
 
 
 def _dimension(part: str, drafts: Mapping[str, Draft]) -> Draft | None:
-    """The one of the longest name that the part begins with."""
-    names = [it for it in drafts if part == it or part.startswith(f"{it} ")]
+    """Return the dimension with the longest name that the part begins with."""
+    names = [name for name in drafts if part == name or part.startswith(f"{name} ")]
     return drafts[max(names, key=len)] if names else None
 
 
@@ -110,7 +111,7 @@ def _is_setting(part: str) -> bool:
 
 
 def _setting(part: str) -> Settings:
-    """A flag or variable that no dimension is about."""
+    """Parse a flag or variable that belongs to no dimension."""
     name, _, value = part.partition(" ")
     pair = ((name.removeprefix(OWN), _VALUES.get(value, value)),)
     return Settings(pair) if is_flag(name) else Settings(env=pair)

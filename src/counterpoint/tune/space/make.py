@@ -1,7 +1,7 @@
-"""Make a Space: which dimensions exist for this release, and can matter for this program.
+"""Make a Space: the dimensions that exist for this release and can matter for this program.
 
     dimensions.toml, the user's file ── select ──► Dimensions ──┐
-    recipes, recommended, arms by hand ──────────► seeds ───────┴──► Space
+    recipes, recommended, manual arms ───────────► seeds ───────┴──► Space
 
 The same input makes the same space, in the same order.
 """
@@ -41,7 +41,7 @@ _NO_MERGE: Final = "no threshold merges otherwise than the base does"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selected:
-    """What became of a draft. `met`: the base has one of its choices, so what needs it has it."""
+    """The result for a draft. `met`: the base has one of its choices, which satisfies `needs`."""
 
     draft: Draft
     dimension: Dimension | None = None
@@ -50,7 +50,7 @@ class Selected:
 
 
 def selected(draft: Draft, here: Situation, only: Sequence[str] | None = None) -> Selected:
-    """The dimension with the choices that are any here. `only` are those that the user wants."""
+    """Make the dimension with the choices that are valid here, limited to those in `only`."""
     why = beside_the_point(draft, here)
     if why is not None:
         return _dropped(draft, why)
@@ -70,7 +70,7 @@ def selected(draft: Draft, here: Situation, only: Sequence[str] | None = None) -
         elif reason:
             reasons[name] = reason
     if not found:
-        met |= any(it.startswith("runs unasked") for it in reasons.values())
+        met |= any(reason.startswith("runs unasked") for reason in reasons.values())
         return _dropped(draft, "; ".join(dict.fromkeys(reasons.values())) or _ALREADY, met=met)
     return Selected(
         draft=draft,
@@ -89,7 +89,7 @@ def selected(draft: Draft, here: Situation, only: Sequence[str] | None = None) -
 
 
 def beside_the_point(draft: Draft, here: Situation) -> str | None:
-    """Why none of it can matter, whatever its settings are."""
+    """Return why the dimension cannot matter, whatever its settings are."""
     why = None if draft.by_hand and here.platform is None else here.no_gpu()
     if why is not None and not (draft.by_hand and not _is_for_gpus(draft)):
         return why
@@ -99,12 +99,12 @@ def beside_the_point(draft: Draft, here: Situation) -> str | None:
 
 
 def acts_of(draft: Draft) -> Acts:
-    """As it is written, else as its names are known to act; runtime where one is not."""
+    """Return where a draft takes effect: as written, or derived; runtime if any of its names is."""
     if draft.acts is not None:
         return draft.acts
     acts = known().acts
     names = names_of(draft)
-    sure = names and all(acts.get(it) is Acts.SCHEDULE for it in names)
+    sure = names and all(acts.get(name) is Acts.SCHEDULE for name in names)
     return Acts.SCHEDULE if sure else Acts.RUNTIME
 
 
@@ -131,20 +131,20 @@ def _not_in_program(draft: Draft, here: Situation) -> str | None:
 
 
 def _choices(draft: Draft, here: Situation) -> Mapping[str, tuple[Pick, ...]]:
-    """As written; thresholds as the program asks for them, where it is known."""
+    """Return the choices as written, or thresholds derived from the program if it is known."""
     if not draft.combine or here.facts is None:
         return draft.choices
     kinds = here.facts.thresholds.kinds
-    combining = next((it for it in kinds if it.kind == draft.combine), None)
+    combining = next((candidate for candidate in kinds if candidate.kind == draft.combine), None)
     return break_points(combining, here) if combining else {}
 
 
 def _change(
     draft: Draft, name: str, picks: Sequence[Pick], here: Situation
 ) -> tuple[Change | None, str | None, bool]:
-    """One choice as a Change; else why not, and whether the base is as it would be.
+    """Return a choice as a Change, or why it is none, and whether the base already has it.
 
-    A choice that only takes back what nobody said is none, and needs no reason.
+    A choice that only reverts a setting the base does not have is none, and needs no reason.
     """
     reason: str | None = None
     for pick in picks:
@@ -152,7 +152,7 @@ def _change(
         if here.unmet(pick.condition) is None:
             break
     else:
-        return None, None if all(it.undo for it in picks) else reason, False
+        return None, None if all(pick.undo for pick in picks) else reason, False
     settings = fitted(pick.settings, here)
     if pick.undo and not is_said(settings, here):
         return None, None, False
@@ -211,7 +211,7 @@ def _dropped(draft: Draft, why: str, *, met: bool = False) -> Selected:
 
 
 def hint_of(version: str | None) -> str | None:
-    """What to know where the catalogue is of another release than is meant."""
+    """Return a hint if the catalogue is of another release than the workload's."""
     found = release(version)
     if version is None:
         return f"the version of jaxlib is not known: settings are those of {found.version}"
@@ -234,18 +234,18 @@ def make_space(
     running: Running = _NOT_RUN,
     arms: Sequence[str] = (),
 ) -> Space:
-    """All that may be tried on top of the base.
+    """Make the space of everything that may be tried on top of the base.
 
     Args:
         base: The settings that all arms change.
-        target: The GPUs; None where none are known.
-        program: The base, compiled; None where nobody compiled it: all kinds may be there then.
-        version: Of the workload's jaxlib; None for the one that is installed here.
+        target: The GPUs; None if unknown.
+        program: The compiled base; None if not compiled: it may then have any collective.
+        version: The workload's jaxlib; None for the one installed here.
         asked: The user's file.
         running: What is known of the runs.
-        arms: More arms by hand, as `predict --candidate` takes them.
+        arms: More manual arms, as `predict --candidate` takes them.
     """
-    said = asked or _NOTHING
+    request = asked or _NOTHING
     here = situation_of(
         base,
         version=version,
@@ -253,13 +253,13 @@ def make_space(
         program=program,
         running=running,
     )
-    drafts = drafts_for(said)
+    drafts = drafts_for(request)
     typed = typed_arms(arms, drafts, here)
-    notes = checked(said, typed, here)
-    here = replace(here, base=fixed(said, drafts, here))
-    dimensions, left_out = _dimensions(drafts, said, here)
-    by_hand = hand_arms((*said.arms, *typed), dimensions, here)
-    unwanted = _unwanted(said, {it.name for it in by_hand.arms})
+    notes = checked(request, typed, here)
+    here = replace(here, base=fixed(request, drafts, here))
+    dimensions, left_out = _dimensions(drafts, request, here)
+    by_hand = hand_arms((*request.arms, *typed), dimensions, here)
+    unwanted = _unwanted(request, {arm.name for arm in by_hand.arms})
     found = recipe_arms(dimensions, here, unwanted, by_hand.arms)
     hint = hint_of(here.version)
     return Space(
@@ -276,10 +276,10 @@ def make_space(
 def refuse_odd(
     version: str | None, target: Target | None, asked: SpaceFile | None, arms: Sequence[str]
 ) -> None:
-    """What making the space refuses of what the user named, before anything is lowered for it."""
-    said = asked or _NOTHING
+    """Raise the errors that making the space would, before the workload is lowered."""
+    request = asked or _NOTHING
     here = situation_of(Settings(), version=version, target=target, program=None, running=_NOT_RUN)
-    checked(said, typed_arms(arms, drafts_for(said), here), here)
+    checked(request, typed_arms(arms, drafts_for(request), here), here)
 
 
 def _dimensions(
@@ -289,19 +289,27 @@ def _dimensions(
     chosen: dict[str, Selected] = {}
     for name, draft in drafts.items():
         why = _not_wanted(name, said)
-        # What is not wanted may hold anyhow, and others may need it.
-        one = selected(draft, here, wanted(draft, said))
+        # The base may have a choice of a dimension that is not wanted, and others may need it.
+        selection = selected(draft, here, wanted(draft, said))
         if why is not None:
             fixed_ = name in said.fix
             left = (LeftOut(name, why),)
-            one = replace(one, dimension=None, left_out=left, met=one.met or fixed_)
-        left_out += one.left_out
-        chosen[name] = one
-    dimensions = {name: it.dimension for name, it in chosen.items() if it.dimension is not None}
+            selection = replace(
+                selection, dimension=None, left_out=left, met=selection.met or fixed_
+            )
+        left_out += selection.left_out
+        chosen[name] = selection
+    dimensions = {
+        name: selection.dimension
+        for name, selection in chosen.items()
+        if selection.dimension is not None
+    }
     for name, why in _lacking(dimensions, chosen):
         del dimensions[name]
         left_out.append(LeftOut(name, why))
-    return tuple(_closed(it, dimensions, chosen) for it in dimensions.values()), tuple(left_out)
+    return tuple(
+        _closed(dimension, dimensions, chosen) for dimension in dimensions.values()
+    ), tuple(left_out)
 
 
 def _not_wanted(name: str, said: SpaceFile) -> str | None:
@@ -309,7 +317,7 @@ def _not_wanted(name: str, said: SpaceFile) -> str | None:
         return f"fixed to {said.fix[name]} by {said.file}"
     if name in said.drop:
         return f"dropped by {said.file}"
-    own = name in {it.name for it in said.drafts}
+    own = name in {draft.name for draft in said.drafts}
     if said.only is not None and name not in said.only and not own:
         return f"not one of those that {said.file} names"
     return None
@@ -318,14 +326,14 @@ def _not_wanted(name: str, said: SpaceFile) -> str | None:
 def _lacking(
     dimensions: Mapping[str, Dimension], chosen: Mapping[str, Selected]
 ) -> list[tuple[str, str]]:
-    """Those that need what is not there, and those that need these; each with why."""
+    """Return the dimensions with unmet `needs`, directly or indirectly, each with the reason."""
     left = dict(dimensions)
     found: list[tuple[str, str]] = []
     while True:
         lacking = [
             (name, f"needs {needed}, which is left out")
-            for name, it in left.items()
-            for needed in it.needs
+            for name, dimension in left.items()
+            for needed in dimension.needs
             if needed not in left and not chosen[needed].met
         ]
         if not lacking:
@@ -338,17 +346,19 @@ def _lacking(
 def _closed(
     one: Dimension, dimensions: Mapping[str, Dimension], chosen: Mapping[str, Selected]
 ) -> Dimension:
-    """Without conditions that hold anyhow; what excludes another is excluded by it, too."""
-    needs = {name: it for name, it in one.needs.items() if not chosen[name].met}
-    by_others = [it.name for it in dimensions.values() if one.name in it.excludes]
+    """Drop the `needs` that are met already, and make `excludes` symmetric."""
+    needs = {name: choice for name, choice in one.needs.items() if not chosen[name].met}
+    by_others = [
+        dimension.name for dimension in dimensions.values() if one.name in dimension.excludes
+    ]
     excludes = dict.fromkeys([*one.excludes, *by_others])
-    apart = tuple(it for it in excludes if it in dimensions)
-    choices = tuple(replace(it, excludes=apart) for it in one.choices)
+    apart = tuple(excluded for excluded in excludes if excluded in dimensions)
+    choices = tuple(replace(change, excludes=apart) for change in one.choices)
     return replace(one, needs=needs, excludes=apart, choices=choices)
 
 
 def _unwanted(said: SpaceFile, taken: set[str]) -> Mapping[str, str]:
-    """Recipes that are no arms because of what the user says, each with why."""
+    """Return the recipes that the user's file excludes as arms, each with the reason."""
     found: dict[str, str] = {}
     for name in (*recipes(), RECOMMENDED):
         if name in taken:

@@ -1,4 +1,4 @@
-"""Settings as a file says them: a line of flags and variables, or tables of them.
+"""Settings as written in a file: a line of flags and variables, or tables of them.
 
 "--xla_gpu_enable_triton_gemm=false NCCL_NVLS_ENABLE=0"
 { xla_flags = { xla_gpu_enable_triton_gemm = false }, env = { NCCL_NVLS_ENABLE = 0 } }
@@ -22,7 +22,7 @@ EXAMPLE: Final = '"--xla_gpu_enable_triton_gemm=false NCCL_NVLS_ENABLE=0"'
 
 
 def settings_of_table(table: Mapping[str, Any], place: Place) -> Settings:
-    """What the keys that hold settings come to."""
+    """Return the settings under the keys that hold them."""
     xla = _flags(table.get("xla_flags", {}), place.at("xla_flags"))
     env = _pairs(table.get("env", {}), place.at("env"))
     options = _pairs(table.get("options", {}), place.at("options"))
@@ -30,7 +30,7 @@ def settings_of_table(table: Mapping[str, Any], place: Place) -> Settings:
 
 
 def settings_of_line(text: str, place: Place) -> Settings:
-    """Flags with or without dashes, and variables between them."""
+    """Parse flags with or without dashes, and variables between them."""
     try:
         return read_line(text, bare=True).settings
     except UsageError as failure:
@@ -39,7 +39,7 @@ def settings_of_line(text: str, place: Place) -> Settings:
 
 
 def _of_tables(xla: Pairs, env: Pairs, options: Pairs, place: Place) -> Settings:
-    """XLA_FLAGS among the variables are flags."""
+    """Make settings of the tables; XLA_FLAGS among the variables is parsed as flags."""
     inner = next((value for name, value in env if name == "XLA_FLAGS"), None)
     if inner is not None:
         xla = (*_parsed(inner, place.at("XLA_FLAGS")), *xla)
@@ -57,16 +57,16 @@ def _of_tables(xla: Pairs, env: Pairs, options: Pairs, place: Place) -> Settings
 
 
 def _flags(value: object, place: Place) -> Pairs:
-    """A text as XLA takes it, a list of such, or a table."""
+    """Parse a string as XLA takes it, a list of such strings, or a table."""
     if isinstance(value, str):
         return _parsed(value, place)
     if isinstance(value, list):
         return tuple(
             pair
-            for number, it in enumerate(cast("list[object]", value), 1)
-            for pair in _parsed(place.at(number).text(it), place.at(number))
+            for number, item in enumerate(cast("list[object]", value), 1)
+            for pair in _parsed(place.at(number).text(item), place.at(number))
         )
-    return tuple((name.removeprefix("--"), it) for name, it in _pairs(value, place))
+    return tuple((name.removeprefix("--"), flag_value) for name, flag_value in _pairs(value, place))
 
 
 def _parsed(text: str, place: Place) -> Pairs:
@@ -79,17 +79,17 @@ def _parsed(text: str, place: Place) -> Pairs:
 
 def _pairs(value: object, place: Place) -> Pairs:
     table = place.table(value, '{ NAME = "value" }')
-    return tuple((name, _value(it, place.at(name))) for name, it in table.items())
+    return tuple((name, _value(item, place.at(name))) for name, item in table.items())
 
 
 def _value(value: object, place: Place) -> str:
-    """As XLA and the environment write it."""
+    """Format a value as XLA and the environment write it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str | int | float):
         return str(value)
     if isinstance(value, list):
-        return ",".join(_value(it, place) for it in cast("list[object]", value))
+        return ",".join(_value(item, place) for item in cast("list[object]", value))
     raise place.wrong(
         f"can't be a value: {shown(value)}",
         why="values are texts, numbers, true, false, and lists of these",

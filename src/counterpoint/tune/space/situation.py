@@ -35,9 +35,9 @@ class Running:
     """What is known of the runs.
 
     Args:
-        shape: How the base's processes are dealt out; None where nothing is run.
-        platform: What they run on, where no target says it.
-        inherited: The environment that they get anyhow.
+        shape: The process layout of the base; None if nothing is run.
+        platform: The platform of the runs, if no target names it.
+        inherited: The environment that the runs inherit.
     """
 
     shape: Shape | None = None
@@ -47,10 +47,11 @@ class Running:
 
 @dataclass(frozen=True, kw_only=True)
 class Situation:
-    """`platform` None: nobody knows what it runs on. `shape` None: nothing is run.
+    """Everything that decides which choices are valid.
 
-    `sure`: the version is the workload's, and the catalogue has it; else it is a guess.
-    `inherited` is the environment that the command gets anyhow; the base goes before it.
+    `platform` None: unknown. `shape` None: nothing is run. `sure`: the version is the workload's
+    and is in the catalogue; otherwise it is a guess. `inherited` is the environment that the
+    command inherits; the base is applied after it.
     """
 
     base: Settings
@@ -65,12 +66,12 @@ class Situation:
 
     @property
     def chip(self) -> str | None:
-        """As hardware names it."""
+        """The chip, as `hardware` names it."""
         return "TPU" if self.platform == "tpu" else self.target.gpu if self.target else None
 
     @property
     def hosts(self) -> int | None:
-        """From the target, else from what is run."""
+        """The number of hosts, from the target or from what is run."""
         if self.target is not None:
             return self.target.hosts
         return self.shape.nodes if self.shape is not None else None
@@ -85,45 +86,45 @@ class Situation:
 
     @property
     def per(self) -> Per | None:
-        """How the base's processes are dealt out; None where that is said outright, or not run."""
+        """The process layout of the base; None if it is given as a number, or if nothing is run."""
         if self.shape is None or self.shape.ranks_per_node is not None:
             return None
         return self.shape.per
 
     @cached_property
     def facts(self) -> ProgramFacts | None:
-        """What the program has that settings could change."""
+        """The properties of the program that settings could change."""
         return program_facts(self.program, self.version) if self.program else None
 
     @cached_property
     def trips(self) -> int | None:
-        """How often its busiest loop runs; None where that is not known of all of them."""
+        """The trip count of the busiest loop; None unless the counts of all loops are known."""
         program = self.program
         if program is None:
             return None
         counts = [
-            trip_count(program, it)
+            trip_count(program, instruction)
             for computation in launched(program)
-            for it in computation.instructions
-            if it.opcode == "while"
+            for instruction in computation.instructions
+            if instruction.opcode == "while"
         ]
-        known = [it for it in counts if it is not None]
+        known = [count for count in counts if count is not None]
         return max(known, default=None) if len(known) == len(counts) else None
 
     @cached_property
     def before(self) -> Settings:
-        """What holds without any change: what is inherited and known, and the base behind it."""
-        env = tuple((name, it) for name, it in self.inherited.items() if name in variables())
+        """The settings in effect without any change: inherited known variables, then the base."""
+        env = tuple((name, value) for name, value in self.inherited.items() if name in variables())
         inherited = inherited_settings(self.inherited)
         return Settings(inherited.xla, env).merged(self.base)
 
     @cached_property
     def variables(self) -> Mapping[str, str]:
-        """The variables that hold without any change, those that are known."""
+        """The known variables that are in effect without any change."""
         return self.before.variables
 
     def no_gpu(self) -> str | None:
-        """Why what is for GPUs is for nothing; None where there are some."""
+        """Return why settings for GPUs do not apply; None if there are GPUs."""
         if self.platform == "gpu":
             return None
         if self.platform is None:
@@ -131,13 +132,13 @@ class Situation:
         return f"for GPUs, not for {_SPOKEN[self.platform]}"
 
     def unmet(self, condition: Condition) -> str | None:
-        """Why a condition does not hold here; None where it does."""
+        """Return why a condition does not hold here; None if it does."""
         why = condition.why_not(self.version, self.chip, self.hosts)
         if why is None:
             only = condition.unsettled(self.chip)
             why = f"{only}: --target says which chip it is" if only else None
         if why and condition.needed and self.facts is not None and self.facts.beyond_model:
-            return None  # such a program keeps the scheduler from starting unasked
+            return None  # such a program keeps the scheduler from starting by default
         return why
 
 
@@ -149,7 +150,7 @@ def situation_of(
     program: Program | None,
     running: Running,
 ) -> Situation:
-    """What is known; GPUs that are named are GPUs."""
+    """Collect what is known; a target implies GPUs."""
     meant = version or installed_jaxlib()
     found = release(meant)
     return Situation(
@@ -166,14 +167,14 @@ def situation_of(
 
 
 _OF_ALIAS: Final = {True: "ON", False: "DEFAULT"}
-"""What an old switch sets where a mode has taken its place."""
+"""The value that an old switch sets in the mode that replaced it."""
 
 TWINS: Final = {"XLA_CLIENT_MEM_FRACTION": "XLA_PYTHON_CLIENT_MEM_FRACTION"}
-"""Two names for one thing, which JAX refuses together."""
+"""Two names of one variable, which JAX rejects together."""
 
 
 def fitted(settings: Settings, here: Situation) -> Settings:
-    """The same for these devices: numbers put in, changes of lists made, the base's own names."""
+    """Adapt settings: fill in numbers, apply changes to lists, and use the base's own names."""
     xla = tuple((name, _fitted_value(name, value, here)) for name, value in settings.xla)
     names = {new: old for new, old in TWINS.items() if old in here.variables}
     names |= {old: new for new, old in TWINS.items() if new in here.variables}
@@ -191,13 +192,13 @@ def _fitted_value(name: str, value: str, here: Situation) -> str:
 
 
 def given(name: str, here: Situation) -> str | None:
-    """What the base says of a flag or variable, under whatever name; None: nothing."""
+    """Return the base's value of a flag or variable, under any alias; None if it has none."""
     if not name.startswith("xla"):
         return here.variables.get(name)
     flags = here.before.flags
     found = flags.get(name)
-    for other, value in flags.items():
-        alias = here.release.flags.get(other)
+    for flag, value in flags.items():
+        alias = here.release.flags.get(flag)
         if alias is not None and alias.alias_of == name:
             meant = alias.meaning(value)
             found = _OF_ALIAS[meant] if isinstance(meant, bool) else found
@@ -205,12 +206,12 @@ def given(name: str, here: Situation) -> str | None:
 
 
 def is_said(settings: Settings, here: Situation) -> bool:
-    """Whether the base says something of any of these names."""
+    """Return True if the base sets any of these names."""
     return any(given(name, here) is not None for name, _ in (*settings.xla, *settings.env))
 
 
 def refused(settings: Settings, here: Situation) -> str | None:
-    """Why the release, or the base, does not take one of these; None where all are taken."""
+    """Return why the release, or the base, rejects one of these; None if all are accepted."""
     return next(_refusals(settings, here), None)
 
 
@@ -245,13 +246,13 @@ def _flag_refusal(name: str, value: str, here: Situation) -> str | None:
 
 
 def says_all(settings: Settings, here: Situation) -> bool:
-    """Whether the base says all of these already, or the defaults do."""
+    """Return True if the base or the defaults have all of these values already."""
     pairs = (*settings.xla, *settings.env)
     return bool(pairs) and all(says(name, value, here) for name, value in pairs)
 
 
 def says(name: str, value: str, here: Situation) -> bool:
-    """Whether that is the base's value, or the default where the base says nothing."""
+    """Return True if the value is the base's, or the default where the base sets none."""
     now = given(name, here)
     flag = here.release.flags.get(name) if name.startswith("xla") else None
     if flag is not None:
@@ -276,7 +277,7 @@ def _flag_says(flag: Flag, now: str, value: str) -> bool:
 
 
 def _entries(text: str) -> frozenset[str]:
-    return frozenset(it.strip().upper() for it in text.split(",") if it.strip())
+    return frozenset(entry.strip().upper() for entry in text.split(",") if entry.strip())
 
 
 MOST: Final = 4
@@ -286,14 +287,14 @@ _UNITS: Final = {"": 1, "b": 1, "kib": _KIB, "mib": _KIB**2, "gib": _KIB**3}
 
 
 def break_points(combining: Combining, here: Situation) -> Mapping[str, tuple[Pick, ...]]:
-    """At most four thresholds that merge otherwise than the base does, by rising size.
+    """Return at most four thresholds that merge differently from the base, in ascending order.
 
-    First come the least that merges all of a loop's body, and the default where the base has
-    another value; then nothing merged, all merged, and what lies between.
+    First come the least that merges all of a loop's body, and the default if the base has another
+    value; then nothing merged, all merged, and those between.
     """
-    said = given(combining.flag, here)
-    now = int(said) if said is not None and said.strip().isdigit() else DEFAULT
-    powers = [it.threshold for it in combining.candidates]
+    current = given(combining.flag, here)
+    now = int(current) if current is not None and current.strip().isdigit() else DEFAULT
+    powers = [candidate.threshold for candidate in combining.candidates]
     wanted = [
         *([combining.choice] if combining.choice is not None else []),
         DEFAULT,
@@ -312,14 +313,17 @@ def break_points(combining: Combining, here: Situation) -> Mapping[str, tuple[Pi
 
 
 def picks(flag: str, thresholds: Iterable[int]) -> Mapping[str, tuple[Pick, ...]]:
-    """A choice for each of these thresholds."""
+    """Make a choice of each threshold."""
     return MappingProxyType(
-        {name_of(it): (Pick(settings=Settings(((flag, str(it)),))),) for it in thresholds}
+        {
+            name_of(threshold): (Pick(settings=Settings(((flag, str(threshold)),))),)
+            for threshold in thresholds
+        }
     )
 
 
 def name_of(threshold: int) -> str:
-    """512 MiB; `default`; exact bytes where it is no round number."""
+    """Format a threshold: `512 MiB`; `default`; exact bytes if it is not a round number."""
     if threshold == DEFAULT:
         return "default"
     for unit in ("GiB", "MiB", "KiB"):
@@ -329,7 +333,7 @@ def name_of(threshold: int) -> str:
 
 
 def size_of(text: str) -> int | None:
-    """The bytes that a user means by 512 MiB, 536870912 or default; None for anything else."""
+    """Parse `512 MiB`, `536870912` or `default` as bytes; None for anything else."""
     if text.strip().casefold() == "default":
         return DEFAULT
     match = _SIZE.fullmatch(text.strip())
@@ -342,6 +346,6 @@ def _outcome(threshold: int, combining: Combining) -> tuple[int, int | None, int
 
 
 def _outside_in(sorted_: list[int]) -> list[int]:
-    """The middle first, then what is farther from it."""
+    """Return the middle first, then what is farther from it."""
     middle = len(sorted_) // 2
-    return sorted(sorted_, key=lambda it: abs(sorted_.index(it) - middle))
+    return sorted(sorted_, key=lambda threshold: abs(sorted_.index(threshold) - middle))

@@ -1,4 +1,4 @@
-"""Space: dimensions with their choices, what keeps them apart, and what the user fixed."""
+"""Space: dimensions with their choices, the constraints between them, and the fixed settings."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _NONE: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dimension:
-    """One thing that can be set, with the choices worth a try beside the base's own.
+    """One thing that can be set, with the choices worth trying besides the base's own.
 
     Args:
-        name: A short word for people: `all-gather threshold`.
-        choices: What may be chosen; leaving the dimension alone is always possible, too.
-        acts: Where its choices show.
+        name: A short human-readable name: `all-gather threshold`.
+        choices: The possible choices; leaving the dimension unchanged is always possible.
+        acts: Where its choices take effect.
         why: Why it may matter for this program.
-        source: Who says so: a recipe, the program, a file of the user's.
-        needs: Only with these choices of other dimensions: by dimension, `on` for any choice.
-        excludes: Not together with these dimensions.
+        source: Where it comes from: a recipe, the program, a file of the user's.
+        needs: Required choices of other dimensions, by dimension; `on` for any choice.
+        excludes: Dimensions that it cannot be combined with.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Dimension:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A dimension or an arm that is not tried, and why; `named`: the user asked for that arm."""
+    """A dimension or an arm that is not tried, and why; `named`: the user requested that arm."""
 
     name: str
     why: str
@@ -53,13 +53,13 @@ class LeftOut:
 class Space:
     """All that may be tried on top of the base.
 
-    `version` is jaxlib's and `chip` as hardware names it; None where nobody knows. `notes` are what
-    the user should know of the space as a whole.
+    `version` is jaxlib's and `chip` as `hardware` names it; None if unknown. `notes` are remarks
+    for the user about the space as a whole.
     """
 
     base: Settings
     dimensions: tuple[Dimension, ...] = ()
-    seeds: tuple[Arm, ...] = ()  # recipes, and arms by hand: tried first
+    seeds: tuple[Arm, ...] = ()  # recipes and manual arms: tried first
     left_out: tuple[LeftOut, ...] = ()
     version: str | None = None
     chip: str | None = None
@@ -67,55 +67,55 @@ class Space:
 
 
 def outcome(base: Settings, changes: Sequence[Change]) -> Hashable:
-    """What changes come to on top of the base: equal where nothing tells one from the other."""
+    """Return a key of what changes do to the base: equal if the results are indistinguishable."""
     settings = merged(base, tuple(changes))
     return (
         frozenset(settings.flags.items()),
         frozenset(settings.variables.items()),
         frozenset(dict(settings.options).items()),
-        next((it.per for it in reversed(changes) if it.per is not None), None),
-        any(it.profile for it in changes),
+        next((change.per for change in reversed(changes) if change.per is not None), None),
+        any(change.profile for change in changes),
     )
 
 
 def distinct(base: Settings, arms: Iterable[Arm]) -> Iterator[Arm]:
-    """The first of each; the others would only be run for nothing."""
+    """Yield the first arm of each outcome; running the others would be redundant."""
     seen: set[Hashable] = set()
     for arm in arms:
-        what = _of_arm(base, arm)
-        if what not in seen:
-            seen.add(what)
+        key = _of_arm(base, arm)
+        if key not in seen:
+            seen.add(key)
             yield arm
 
 
 def same_as(base: Settings, arm: Arm, others: Iterable[Arm]) -> Arm | None:
-    """The one that comes to the same, if there is one."""
-    what = _of_arm(base, arm)
-    return next((it for it in others if _of_arm(base, it) == what), None)
+    """Return the first of the others with the same outcome as the arm, if any."""
+    key = _of_arm(base, arm)
+    return next((other for other in others if _of_arm(base, other) == key), None)
 
 
 def _of_arm(base: Settings, arm: Arm) -> Hashable:
-    """Changes are in the words of the space; an arm without any has its settings alone."""
+    """Return the outcome of an arm: from its changes, or from its settings if it has none."""
     return outcome(base, arm.changes) if arm.changes else outcome(arm.settings, ())
 
 
 ANYTHING: Final = "on"
-"""Of needs: any choice of that dimension."""
+"""In `needs`: any choice of that dimension."""
 
 _LONGEST: Final = 60
 
 
 def choices_of(dimension: Dimension) -> tuple[str | None, ...]:
-    """Leaving it alone (None), and its choices."""
-    return (None, *(it.choice for it in dimension.choices))
+    """Return None (unchanged) and the names of its choices."""
+    return (None, *(change.choice for change in dimension.choices))
 
 
 def dimension_of(space: Space, name: str) -> Dimension:
-    """The dimension of that name; a UsageError where there is none."""
-    for it in space.dimensions:
-        if it.name == name:
-            return it
-    names = [it.name for it in space.dimensions]
+    """Return the dimension of that name; raise a UsageError if there is none."""
+    for dimension in space.dimensions:
+        if dimension.name == name:
+            return dimension
+    names = [dimension.name for dimension in space.dimensions]
     near = nearest(name, names)
     raise UsageError(
         f"{name}: no dimension of this space",
@@ -125,12 +125,12 @@ def dimension_of(space: Space, name: str) -> Dimension:
 
 
 def change_of(space: Space, name: str, choice: str) -> Change:
-    """A choice of a dimension; a UsageError where there is none such."""
+    """Return a choice of a dimension; raise a UsageError if there is none."""
     dimension = dimension_of(space, name)
-    for it in dimension.choices:
-        if it.choice == choice:
-            return it
-    names = [it.choice for it in dimension.choices]
+    for change in dimension.choices:
+        if change.choice == choice:
+            return change
+    names = [change.choice for change in dimension.choices]
     near = nearest(choice, names)
     raise UsageError(
         f"{name} {choice}: no choice of that dimension",
@@ -140,34 +140,36 @@ def change_of(space: Space, name: str, choice: str) -> Change:
 
 
 def changes_at(space: Space, point: Mapping[str, str]) -> tuple[Change, ...]:
-    """What a point changes, in the order of the dimensions."""
+    """Return what a point changes, in the order of the dimensions."""
     for name in point:
         dimension_of(space, name)
     return tuple(
-        change_of(space, it.name, point[it.name]) for it in space.dimensions if it.name in point
+        change_of(space, dimension.name, point[dimension.name])
+        for dimension in space.dimensions
+        if dimension.name in point
     )
 
 
 def why_not(space: Space, point: Mapping[str, str]) -> str | None:
-    """Why these choices can't be together; None where they can."""
+    """Return why these choices cannot be combined; None if they can."""
     changes = changes_at(space, point)
-    for it in space.dimensions:
-        if it.name not in point:
+    for dimension in space.dimensions:
+        if dimension.name not in point:
             continue
-        for needed, choice in it.needs.items():
+        for needed, choice in dimension.needs.items():
             taken = point.get(needed)
             if taken is None or choice not in (ANYTHING, taken):
                 what = needed if choice == ANYTHING else f"{needed} {choice}"
-                return f"{it.name} needs {what}"
-        for other in it.excludes:
+                return f"{dimension.name} needs {what}"
+        for other in dimension.excludes:
             if other in point:
-                return f"{it.name} excludes {other}"
-    told = new_fault(space.base, merged(space.base, changes), space.version, space.chip)
-    return told or None
+                return f"{dimension.name} excludes {other}"
+    fault = new_fault(space.base, merged(space.base, changes), space.version, space.chip)
+    return fault or None
 
 
 def arm_of(space: Space, point: Mapping[str, str], origin: Origin) -> Arm:
-    """The base with these choices. Of a point that `why_not` speaks against there is none."""
+    """Make the arm of a point; raise a UsageError if `why_not` rejects it."""
     why = why_not(space, point)
     if why is not None:
         raise UsageError(f"{_joined(point)}: {why}", next="leave one of them alone")
@@ -175,7 +177,7 @@ def arm_of(space: Space, point: Mapping[str, str], origin: Origin) -> Arm:
 
 
 def arm_with(space: Space, changes: Sequence[Change], origin: Origin) -> Arm:
-    """The base with these changes, in order; a name for them that no other changes have."""
+    """Make the base with these changes, in order, under a name that is unique to them."""
     if not changes:
         return Arm(name=BASE, settings=space.base, origin=Origin.BASE)
     return Arm(
@@ -187,20 +189,23 @@ def arm_with(space: Space, changes: Sequence[Change], origin: Origin) -> Arm:
 
 
 def point_of(space: Space, arm: Arm) -> Mapping[str, str] | None:
-    """The point that an arm is; None where it changes what is no choice of a dimension."""
+    """Return the point of an arm; None if it has a change that is not a choice of a dimension."""
     found: dict[str, str] = {}
-    for it in arm.changes:
-        known = next((one for one in space.dimensions if one.name == it.dimension), None)
-        if known is None or it not in known.choices or it.dimension in found:
+    for change in arm.changes:
+        known = next(
+            (dimension for dimension in space.dimensions if dimension.name == change.dimension),
+            None,
+        )
+        if known is None or change not in known.choices or change.dimension in found:
             return None
-        found[it.dimension] = it.choice
+        found[change.dimension] = change.choice
     return found if arm.is_base or found else None
 
 
 def single_points(space: Space) -> Iterator[Mapping[str, str]]:
-    """Each choice alone, with the first choices of what it needs; those that can be.
+    """Yield each valid choice alone, with the first choices of what it needs.
 
-    Of several that come to the same on this base, the first.
+    Of several with the same outcome on this base, only the first.
     """
     seen = {outcome(space.base, ())}
     for dimension in space.dimensions:
@@ -208,41 +213,43 @@ def single_points(space: Space) -> Iterator[Mapping[str, str]]:
             point = completed(space, {dimension.name: change.choice})
             if point is None or why_not(space, point) is not None:
                 continue
-            what = outcome(space.base, changes_at(space, point))
-            if what not in seen:
-                seen.add(what)
+            key = outcome(space.base, changes_at(space, point))
+            if key not in seen:
+                seen.add(key)
                 yield point
 
 
 def completed(space: Space, point: Mapping[str, str]) -> Mapping[str, str] | None:
-    """With the first choices of all that it needs; None where that is not to be had."""
+    """Add the first choices of all that the point needs; None if one is not available."""
     found = dict(point)
     for _ in space.dimensions:
         missing = [
             (needed, choice)
-            for it in space.dimensions
-            if it.name in found
-            for needed, choice in it.needs.items()
+            for dimension in space.dimensions
+            if dimension.name in found
+            for needed, choice in dimension.needs.items()
             if needed not in found
         ]
         if not missing:
             return found
         for needed, choice in missing:
-            other = next((it for it in space.dimensions if it.name == needed), None)
-            if other is None:
+            needed_dimension = next(
+                (dimension for dimension in space.dimensions if dimension.name == needed), None
+            )
+            if needed_dimension is None:
                 return None
-            found[needed] = other.choices[0].choice if choice == ANYTHING else choice
+            found[needed] = needed_dimension.choices[0].choice if choice == ANYTHING else choice
     return found
 
 
 def _named(space: Space, changes: Sequence[Change]) -> str:
-    """All of them, while that can be read; else the first ones, and a mark of all."""
-    whole = " + ".join(str(it) for it in changes)
-    taken = {it.name for it in space.seeds}
+    """Name an arm by all changes if that is short; otherwise by the first two and a hash of all."""
+    whole = " + ".join(str(change) for change in changes)
+    taken = {seed.name for seed in space.seeds}
     if len(whole) <= _LONGEST and whole not in taken:
         return whole
     mark = hashlib.sha256(whole.encode()).hexdigest()[:6]
-    first = " + ".join(str(it) for it in changes[:2])
+    first = " + ".join(str(change) for change in changes[:2])
     rest = len(changes) - 2
     return f"{first} + {rest} more #{mark}" if rest > 0 else f"{first} #{mark}"
 

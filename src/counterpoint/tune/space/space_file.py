@@ -1,23 +1,23 @@
-"""A user's file about the space: dimensions to add, fix, narrow and drop, and arms by hand.
+"""A user's file about the space: dimensions to add, fix, narrow and drop, and manual arms.
 
-drop = ["NCCL channels", "cublas-gemm"]     # dimensions and recipes that are not tried
-only = ["all-gather threshold", "fsdp"]     # ... or the only ones that are; [] for arms by hand
+    drop = ["NCCL channels", "cublas-gemm"]  # dimensions and recipes that are not tried
+    only = ["all-gather threshold", "fsdp"]  # ... or the only ones that are; [] for manual arms
 
-[fix]                                       # joins the base
-"overlap limit" = 2
+    [fix]                                    # joins the base
+    "overlap limit" = 2
 
-[choices]                                   # only these of a dimension
-"all-gather threshold" = ["256 MiB", "1 GiB"]
+    [choices]                                # only these of a dimension
+    "all-gather threshold" = ["256 MiB", "1 GiB"]
 
-[dimension."my threshold"]                  # see draft_text.py
-choices = { small = "--xla_gpu_x=1", large = "--xla_gpu_x=2" }
+    [dimension."my threshold"]               # see dimensions.py
+    choices = { small = "--xla_gpu_x=1", large = "--xla_gpu_x=2" }
 
-[arms]                                      # a sweep by hand: a name, and flags and variables
-nvls = "NCCL_NVLS_ENABLE=1"
-both = { xla_flags = "--xla_gpu_x=1", env = { NCCL_NVLS_ENABLE = 1 }, recipe = "fsdp" }
+    [arms]                                   # a manual sweep: a name, and flags and variables
+    nvls = "NCCL_NVLS_ENABLE=1"
+    both = { xla_flags = "--xla_gpu_x=1", env = { NCCL_NVLS_ENABLE = 1 }, recipe = "fsdp" }
 
-The same in JSON where the file's name ends in .json. A file in which none of these words stands is
-a sweep as a whole: names of arms, each with its settings; or a list of tables with a `name`.
+A file whose name ends in .json has the same in JSON. A file with none of these keys is a sweep as a
+whole: names of arms, each with its settings; or a list of tables with a `name`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _EXAMPLE: Final = 'nvls = "NCCL_NVLS_ENABLE=1"'
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandArm:
-    """An arm by hand: recipes in their order, then settings."""
+    """A manual arm: recipes in their order, then settings."""
 
     name: str
     settings: Settings
@@ -60,7 +60,7 @@ class HandArm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpaceFile:
-    """What a file asks for. `only` None: all there is."""
+    """The contents of a file. `only` None: all dimensions and recipes."""
 
     file: str
     fix: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -76,7 +76,7 @@ class SpaceFile:
 
 
 def read_space(path: Path) -> SpaceFile:
-    """What stands in the file."""
+    """Read the file."""
     try:
         text = path.read_bytes().decode()
     except FileNotFoundError:
@@ -91,7 +91,7 @@ def read_space(path: Path) -> SpaceFile:
 
 
 def parse_space(text: str, file: str) -> SpaceFile:
-    """The same of its text; what ends in .json is JSON."""
+    """Parse the text of a file; a name ending in .json means JSON."""
     place = Place(file)
     document = _json(text, file) if file.casefold().endswith(".json") else _toml(text, file)
     if isinstance(document, list):
@@ -141,13 +141,13 @@ def _json(text: str, file: str) -> object:
 
 
 def _is_sweep(table: Mapping[str, Any]) -> bool:
-    """Also one with a mistake in an arm, where no name can be meant for a word of ours."""
+    """Return True for a sweep, even with a mistake in an arm, if no name resembles a known key."""
     if not table or set(table) & set(_TABLES):
         return False
     if all(map(_is_arm, table.values())):
         return True
-    like = all(isinstance(it, dict | str) for it in table.values())
-    return like and not any(nearest(it, _TABLES) for it in table)
+    like = all(isinstance(value, dict | str) for value in table.values())
+    return like and not any(nearest(name, _TABLES) for name in table)
 
 
 def _is_arm(value: object) -> bool:
@@ -158,7 +158,7 @@ def _is_arm(value: object) -> bool:
 
 def _fix(table: Mapping[str, Any], place: Place) -> Mapping[str, str]:
     entries = place.table(table.get("fix", {}), '[fix]\n"overlap limit" = 2')
-    return MappingProxyType({name: _word(it, place.at(name)) for name, it in entries.items()})
+    return MappingProxyType({name: _word(value, place.at(name)) for name, value in entries.items()})
 
 
 def _choices(table: Mapping[str, Any], place: Place) -> Mapping[str, tuple[str, ...]]:
@@ -169,12 +169,12 @@ def _choices(table: Mapping[str, Any], place: Place) -> Mapping[str, tuple[str, 
         several = cast("list[object]", value) if isinstance(value, list) else [value]
         if not several:
             raise here.wrong("no choices", next=f'drop = ["{name}"] leaves the dimension alone')
-        found[name] = tuple(dict.fromkeys(_word(it, here) for it in several))
+        found[name] = tuple(dict.fromkeys(_word(item, here) for item in several))
     return MappingProxyType(found)
 
 
 def _word(value: object, place: Place) -> str:
-    """The name of a choice; numbers and truth are names, too."""
+    """Return the name of a choice; numbers and Booleans are names, too."""
     if isinstance(value, bool):
         return "on" if value else "off"
     return str(value) if isinstance(value, int | float) else place.text(value)
@@ -182,14 +182,14 @@ def _word(value: object, place: Place) -> str:
 
 def _drafts(table: Mapping[str, Any], place: Place) -> tuple[Draft, ...]:
     entries = place.table(table.get("dimension", {}), '[dimension."my own"]')
-    return tuple(read_draft(name, it, place.at(name)) for name, it in entries.items())
+    return tuple(read_draft(name, value, place.at(name)) for name, value in entries.items())
 
 
 def _arms(value: object, place: Place) -> tuple[HandArm, ...]:
-    """By name, or as a list of tables that have one."""
+    """Parse arms by name, or a list of tables with a `name`."""
     if not isinstance(value, list):
         entries = place.table(value, f"[arms]\n{_EXAMPLE}")
-        return tuple(_arm(name, it, place.at(name)) for name, it in entries.items())
+        return tuple(_arm(name, arm, place.at(name)) for name, arm in entries.items())
     found: list[HandArm] = []
     for number, entry in enumerate(cast("list[object]", value), 1):
         here = place.at(number)
@@ -197,7 +197,7 @@ def _arms(value: object, place: Place) -> tuple[HandArm, ...]:
         if "name" not in table:
             raise here.wrong("an arm without a name", next='name = "nvls"')
         name = here.at("name").text(table.pop("name"))
-        if any(it.name == name for it in found):
+        if any(arm.name == name for arm in found):
             raise here.at("name").wrong(f"`{name}` stands there twice", next="give it another name")
         found.append(_arm(name, table, here))
     return tuple(found)
@@ -229,8 +229,8 @@ def _arm(name: str, value: object, place: Place) -> HandArm:
 
 
 def drafts_for(asked: SpaceFile) -> Mapping[str, Draft]:
-    """All dimensions, the user's own among them, narrowed as asked; a name that is none ends it."""
-    drafts = {**known().drafts, **{it.name: it for it in asked.drafts}}
+    """Return all dimensions with the user's own, narrowed as requested; reject unknown names."""
+    drafts = {**known().drafts, **{draft.name: draft for draft in asked.drafts}}
     place = asked.place
     arms = (*drafts, *recipes(), RECOMMENDED)
     neither = "it is neither a dimension nor a recipe"
@@ -255,21 +255,21 @@ def _require(
 
 
 def wanted(draft: Draft, asked: SpaceFile) -> tuple[str, ...] | None:
-    """The choices that the user wants of it; None for all."""
+    """Return the choices of the draft that the user selected; None for all."""
     names = asked.choices.get(draft.name)
     if names is None or not draft.combine:
         return names
-    return tuple(name_of(size) for it in names if (size := size_of(it)) is not None)
+    return tuple(name_of(size) for name in names if (size := size_of(name)) is not None)
 
 
 def _narrowed(draft: Draft, asked: SpaceFile) -> Draft:
-    """With the user's own thresholds; a choice that is none ends it."""
+    """Apply the user's own thresholds; reject a choice that does not exist."""
     names = asked.choices.get(draft.name)
     if names is None:
         return draft
     place = asked.place.at("choices").at(draft.name)
     if draft.combine:
-        sizes = [_size(it, place) for it in names]
+        sizes = [_size(name, place) for name in names]
         return replace(draft, choices=picks(_flag(draft), sizes))
     for name in names:
         if name not in draft.choices:
@@ -278,7 +278,7 @@ def _narrowed(draft: Draft, asked: SpaceFile) -> Draft:
 
 
 def _flag(draft: Draft) -> str:
-    """The flag of a threshold."""
+    """Return the flag of a threshold."""
     first = next(iter(draft.choices.values()))
     return first[0].settings.xla[0][0]
 
@@ -291,13 +291,13 @@ def _size(text: str, place: Place) -> int:
 
 
 def fixed(asked: SpaceFile, drafts: Mapping[str, Draft], here: Situation) -> Settings:
-    """The base with what the user fixed."""
+    """Return the base with what the user fixed."""
     base = here.base
     for name, value in asked.fix.items():
         place = asked.place.at("fix").at(name)
         settings = _fixed(drafts[name], value, place, here)
         for _ in hints(settings, place, here):
-            pass  # a hint is given where the space is made; here only what ends it counts
+            pass  # hints are reported where the space is made; here only errors count
         base = base.merged(settings)
     return base
 
@@ -308,7 +308,9 @@ def _fixed(draft: Draft, value: str, place: Place, here: Situation) -> Settings:
         if pick is None:
             raise place.wrong(
                 f"`{value}` is not to be had here",
-                why=next(filter(None, (here.unmet(it.condition) for it in draft.choices[value]))),
+                why=next(
+                    filter(None, (here.unmet(pick.condition) for pick in draft.choices[value]))
+                ),
             )
         if pick.profile or pick.per:
             raise place.wrong(
@@ -325,11 +327,11 @@ def _fixed(draft: Draft, value: str, place: Place, here: Situation) -> Settings:
 
 
 def _holding(several: tuple[Pick, ...], here: Situation) -> Pick | None:
-    return next((it for it in several if here.unmet(it.condition) is None), None)
+    return next((pick for pick in several if here.unmet(pick.condition) is None), None)
 
 
 def checked(asked: SpaceFile, typed: Sequence[HandArm], here: Situation) -> tuple[str, ...]:
-    """Hints about flags that the user named; one that does not exist ends it."""
+    """Return hints about flags that the user named; raise an error for one that does not exist."""
     found: list[str] = []
     for draft in asked.drafts:
         place = asked.place.at("dimension").at(draft.name).at("choices")
@@ -347,7 +349,7 @@ def checked(asked: SpaceFile, typed: Sequence[HandArm], here: Situation) -> tupl
 
 
 def hints(settings: Settings, place: Place, here: Situation) -> Iterator[str]:
-    """What is odd about a user's flags. Where the release is known for sure, that ends it."""
+    """Yield what is odd about a user's flags; raise an error if the release is known for sure."""
     version = here.release.version
     ways = ((settings.xla, Channel.XLA_FLAGS), (settings.options, Channel.COMPILER_OPTIONS))
     for pairs, channel in ways:
@@ -357,7 +359,7 @@ def hints(settings: Settings, place: Place, here: Situation) -> Iterator[str]:
             taken = flag is not None and (flag.compile_option if option else flag.xla_flags)
             if flag is None or not taken:
                 if option and flag is None:
-                    continue  # levels and efforts are options, and no flags
+                    continue  # levels and efforts are options, not flags
                 what = f"jaxlib {version} does not know {name}"
                 if here.sure:
                     raise _no_such(place, what, unknown_hint(name, version))
@@ -371,7 +373,7 @@ def hints(settings: Settings, place: Place, here: Situation) -> Iterator[str]:
 
 
 def _no_such(place: Place, what: str, hint: str) -> CounterpointError:
-    """Of a name that nobody ever knew there is nothing to write instead."""
+    """Make the error for an unknown name; one that no release had gets no replacement."""
     if not hint.startswith("No release"):
         return place.wrong(what, next=hint)
     search = "leave it out, or look for what it is called: counterpoint flags list --grep TEXT"
