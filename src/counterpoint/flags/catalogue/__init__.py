@@ -1,6 +1,6 @@
-"""The catalogue: what each release of jaxlib knows, read out of the releases themselves.
+"""The catalogue: the flags and options of each release of jaxlib, read from the releases.
 
-`table` keeps releases as changes, `lookup` makes a Release of them, `history` follows one name.
+`table` stores releases as changes, `lookup` builds a Release from them, `history` follows one name.
 """
 
 from __future__ import annotations

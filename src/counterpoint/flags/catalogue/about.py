@@ -1,8 +1,8 @@
-"""About: what is known of a setting beyond what a binary says: what it does, trades and needs.
+"""About: the description of a setting beyond what a binary reveals: its effect, costs and needs.
 
-The texts stand in `about/*.toml`, one file per theme and one table per setting. A setting is looked
-up by the line of its table, and only that table is parsed: reading all files as TOML takes longer
-than all of a check may. So tables have no sub-tables, and no line of a text begins with `[`.
+The texts are in `about/*.toml`, one file per theme and one table per setting. A setting is found by
+the header line of its table, and only that table is parsed: reading all files as TOML takes longer
+than a whole check may. So tables have no sub-tables, and no line of a text begins with `[`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _HEAD: Final = re.compile(r'^\["?([-.\w]+)"?\]$', re.MULTILINE)
 
 
 class Reader(StrEnum):
-    """Who reads a setting, and so where it has to be given."""
+    """The program that reads a setting, which determines where the setting has to be given."""
 
     XLA = "XLA"  # XLA_FLAGS, and compiler_options unless `process_only`
     COMPILE = "XLA, per compile"  # compiler_options only
@@ -37,9 +37,9 @@ class Reader(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """Something that surprises. It holds from `since` on and before `until`, on `chips` only.
+    """A surprising fact. It holds from `since` on and before `until`, on `chips` only.
 
-    A chip that is not known may be any.
+    It also holds for an unknown chip.
     """
 
     text: str
@@ -48,7 +48,7 @@ class Note:
     chips: tuple[Family, ...] = ()  # empty: all
 
     def holds(self, version: str | None, chip: str | None = None) -> bool:
-        """Whether it is true for a jaxlib (None: newest) and a chip (None: any)."""
+        """Return whether it is true for a jaxlib (None: newest) and a chip (None: any)."""
         kind = family(chip)
         if self.chips and kind is not None and kind not in self.chips:
             return False
@@ -63,11 +63,11 @@ class Note:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class About:
-    """One setting in our own words.
+    """The description of one setting.
 
-    `use`: what does it today, where this one is gone, renamed or not the best way any more.
-    `process_only`: read from the flags of the process when the program runs, so that a value in
-    compiler_options is taken and has no effect.
+    `use`: what to use today if this one is gone, renamed or no longer the best way. `process_only`:
+    read from the flags of the process when the program runs, so that a value in compiler_options is
+    accepted and has no effect.
     """
 
     name: str
@@ -83,13 +83,13 @@ class About:
     notes: tuple[Note, ...] = ()
 
     def told(self, version: str | None, chip: str | None = None) -> tuple[str, ...]:
-        """The notes that hold for a jaxlib and a chip."""
+        """Return the notes that hold for a jaxlib and a chip."""
         return tuple(note.text for note in self.notes if note.holds(version, chip))
 
 
 @cache
 def about(name: str) -> About | None:
-    """What is known of a setting; None if it has no text."""
+    """Return the description of a setting; None if it has none."""
     found = _tables().get(name)
     if found is None:
         return None
@@ -98,13 +98,13 @@ def about(name: str) -> About | None:
 
 
 def all_about() -> Mapping[str, About]:
-    """All settings that have a text, by name. It reads all of them: for documents and tests."""
+    """Return all descriptions, by name. Parses all of them; for documents and tests."""
     return {name: _entry(name, theme, text) for name, (theme, text) in _tables().items()}
 
 
 @cache
 def _tables() -> Mapping[str, tuple[str, str]]:
-    """Theme and unparsed table of each setting."""
+    """Return theme and unparsed table of each setting."""
     directory = Path(__file__).with_name("about")
     tables: dict[str, tuple[str, str]] = {}
     for file in sorted(directory.iterdir(), key=lambda entry: entry.name):
@@ -138,7 +138,7 @@ def _note(table: Mapping[str, Any]) -> Note:
 
 
 def _frozen(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Lists as tuples."""
+    """Convert lists to tuples."""
     return {
         key: tuple(cast("list[Any]", value)) if isinstance(value, list) else value
         for key, value in table.items()

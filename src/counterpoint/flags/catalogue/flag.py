@@ -1,4 +1,4 @@
-"""Release: all flags of one jaxlib."""
+"""Flag and Release: the flags of one jaxlib."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _BITS = {"int32": 31, "int64": 63}
 class Flag:
     """One of XLA's flags in one release.
 
-    `type`: bool, int32, int64, float, string, enum, message; lists: enums, strings, map.
-    `default` is written as XLA_FLAGS takes it. `alias_of`: a flag that sets another field.
-    `values` are spelled as XLA_FLAGS takes them, `enum` as compiler_options does (before
-    0.6 as numbers), in one order. `fatal`: XLA knows the name, and crashes whatever its value.
+    `type`: bool, int32, int64, float, string, enum, message; lists: enums, strings, map. `default`
+    is spelled as in XLA_FLAGS. `alias_of`: this flag sets the field of that one. `values` are
+    spelled as in XLA_FLAGS, `enum` as in compiler_options (before 0.6 as numbers), in the same
+    order. `fatal`: XLA knows the name, and crashes on any value.
     """
 
     name: str
@@ -24,26 +24,26 @@ class Flag:
     default: str
     values: tuple[str, ...] = ()
     enum: tuple[str, ...] = ()
-    any_case: bool = False  # XLA_FLAGS takes `values` in capitals and small letters alike
-    xla_flags: bool  # XLA_FLAGS takes it
-    compile_option: bool  # compiler_options takes it
+    any_case: bool = False  # XLA_FLAGS accepts `values` in upper and lower case
+    xla_flags: bool  # XLA_FLAGS accepts it
+    compile_option: bool  # compiler_options accepts it
     no_op: bool = False
     deprecated: bool = False
     alias_of: str | None = None
     fatal: bool = False
 
     def is_default(self, value: str) -> bool:
-        """Whether a value in the spelling of XLA_FLAGS says what holds anyhow."""
+        """Return whether a value, as spelled in XLA_FLAGS, has the same effect as the default."""
         if self.alias_of is not None or (self.no_op and not self.compile_option):
             return False  # it has no value of its own
         if self.type == "enums":
             return self._is_default_list(value)
-        if self.type in ("strings", "map"):  # what is given adds to the default
+        if self.type in ("strings", "map"):  # given values add to the default
             return set(_items(value)) <= set(_items(self.default))
         return self.meaning(value) == self.meaning(self.default)
 
     def meaning(self, value: str) -> bool | int | float | str | None:
-        """What one value comes to; None where it is none that the flag takes."""
+        """Return the parsed value; None if the flag does not accept it."""
         if self.type == "bool":
             return _BOOLS.get(value.lower())
         if self.type in _BITS:
@@ -55,7 +55,7 @@ class Flag:
         return value
 
     def spelled(self, value: str) -> str | None:
-        """A name of an enum in the spelling of `values`; None where there is none such."""
+        """Return an enum's name as spelled in `values`; None if there is no such name."""
         for name in self.values:
             if value == name or (self.any_case and value.lower() == name.lower()):
                 return name
@@ -92,12 +92,12 @@ def _real(text: str) -> float | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """What jaxlib `version` knows; `asked` is what was asked for, which may be another one."""
+    """The flags of jaxlib `version`; `asked` is the requested version, which may differ."""
 
     version: str
     asked: str
     flags: Mapping[str, Flag]
-    jax: Mapping[str, str]  # JAX's own options by environment variable, each with its default
+    jax: Mapping[str, str]  # JAX's own options by environment variable, with their defaults
     jax_options: Mapping[str, Flag] = field(default_factory=dict[str, Flag])  # with their types
 
     @property

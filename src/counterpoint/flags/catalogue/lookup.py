@@ -1,4 +1,4 @@
-"""What is known of flags: the table that ships, and what `flags refresh` has learnt here."""
+"""Lookup of flags: the table that ships, and what `flags refresh` has added on this machine."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ _ENDING: Final = ".jsonl"
 
 
 def directory() -> Path:
-    """Where the files are; it may not be there."""
+    """Return the directory of the added files; it may not exist."""
     home = os.environ.get("XDG_DATA_HOME", "")
     base = Path(home) if Path(home).is_absolute() else Path.home() / ".local" / "share"
     return base / "counterpoint" / "flags"
 
 
 def path_of(version: str) -> Path:
-    """The file of one release."""
+    """Return the file of one release."""
     return directory() / f"{_START}{version}{_ENDING}"
 
 
 def overlaid() -> tuple[str, ...]:
-    """The releases that have a file here."""
+    """Return the releases that have a file on this machine."""
     try:
         names = [path.name for path in directory().iterdir()]
     except (OSError, RuntimeError):  # no such directory; no home
@@ -45,7 +45,7 @@ def overlaid() -> tuple[str, ...]:
 
 
 def read_overlay(version: str) -> Table:
-    """What was learnt about one release."""
+    """Read the table that `flags refresh` wrote for one release."""
     path = path_of(version)
     try:
         table = parse_table(path.read_text("utf-8"))
@@ -71,7 +71,7 @@ _NUMBERS: Final = re.compile(r"\d+(\.\d+)*")
 
 @cache
 def shipped() -> Table:
-    """The table of the package, by release of jaxlib."""
+    """Return the table that ships, by release of jaxlib."""
     return parse_table(Path(__file__).with_name("flags.jsonl").read_text("utf-8"))
 
 
@@ -87,28 +87,28 @@ def _learnt(version: str) -> dict[str, dict[str, Any]]:
 
 @cache
 def releases() -> tuple[str, ...]:
-    """All known releases of jaxlib, oldest first."""
+    """Return all known releases of jaxlib, oldest first."""
     known = dict.fromkeys([*shipped().releases, *_local()])
     return tuple(sorted(known, key=number))
 
 
 def release(version: str | None = None) -> Release:
-    """What a jaxlib knows. One that is not known: the nearest older one; too old: the oldest."""
+    """Return a jaxlib's flags; if unknown, those of the nearest older release, else the oldest."""
     if version is None:
         return _release(releases()[-1])
     return _release(meant(version) or version)
 
 
 def meant(version: str) -> str | None:
-    """The known release of this number: `0.12` is the newest 0.12. None where there is none."""
+    """Return the known release of this number; `0.12` is the newest 0.12. None if there is none."""
     plain = version.strip().removeprefix("v")
     if plain in releases():
         return plain
     if not _NUMBERS.fullmatch(plain):
         return None
     asked = number(plain)
-    of_it = [known for known in releases() if number(known)[: len(asked)] == asked]
-    return of_it[-1] if of_it else None
+    matching = [known for known in releases() if number(known)[: len(asked)] == asked]
+    return matching[-1] if matching else None
 
 
 @lru_cache(maxsize=8)
@@ -118,19 +118,25 @@ def _release(asked: str) -> Release:
 
 
 def as_release(version: str, facts: Mapping[str, Facts], asked: str | None = None) -> Release:
-    """What a table says of one release; JAX's options are those in capitals."""
-    options = {name: flag_of(name, one) for name, one in facts.items() if name[0].isupper()}
+    """Build a Release from a table's facts; JAX's options are the upper-case names."""
+    options = {
+        name: flag_of(name, flag_facts) for name, flag_facts in facts.items() if name[0].isupper()
+    }
     return Release(
         version=version,
         asked=version if asked is None else asked,
-        flags={name: flag_of(name, one) for name, one in facts.items() if name not in options},
+        flags={
+            name: flag_of(name, flag_facts)
+            for name, flag_facts in facts.items()
+            if name not in options
+        },
         jax={name: option.default for name, option in options.items()},
         jax_options=options,
     )
 
 
 def nearest(asked: str) -> str:
-    """The release itself, else the newest that is not newer, else the oldest."""
+    """Return the release itself, else the newest that is not newer, else the oldest."""
     known = releases()
     if asked in known:
         return asked
@@ -139,17 +145,17 @@ def nearest(asked: str) -> str:
 
 
 def facts_at(version: str) -> dict[str, dict[str, Any]]:
-    """All that one known release says, flags and JAX's options, by name."""
+    """Return the facts of one known release, flags and JAX's options, by name."""
     return _learnt(version) if version in _local() else shipped().at(version)
 
 
 def names_ever() -> frozenset[str]:
-    """All names that a known release has, flags and JAX's options."""
+    """Return all names that any known release has, flags and JAX's options."""
     return frozenset(shipped().changes).union(*(_learnt(version) for version in _local()))
 
 
 def states(name: str) -> Iterator[tuple[str, Facts | None]]:
-    """What is said of one name, from each release on in which that changes; None: nothing."""
+    """Yield the facts of one name at each release in which they change; None: absent."""
     local = _local()
     if not local:
         yield from shipped().of(name)
@@ -159,7 +165,7 @@ def states(name: str) -> Iterator[tuple[str, Facts | None]]:
     before: Facts | None = None
     for version in releases():
         now = changes.get(version, now)
-        said = _learnt(version).get(name) if version in local else now
-        if said != before:
-            yield version, said
-        before = said
+        facts = _learnt(version).get(name) if version in local else now
+        if facts != before:
+            yield version, facts
+        before = facts

@@ -1,4 +1,4 @@
-"""Names that a misspelt one may have been meant to be."""
+"""Known names similar to a misspelled one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from counterpoint.flags.catalogue.flag import Release
 
 
 def similar(name: str, release: Release, count: int = 2) -> tuple[str, ...]:
-    """Names of the release that XLA_FLAGS takes, the nearest first."""
+    """Return names of the release that XLA_FLAGS accepts, most similar first."""
     tried = name.lstrip("-").lower().replace("-", "_")
     taken = [flag.name for flag in release.flags.values() if flag.xla_flags]
     if tried in taken:

@@ -1,14 +1,13 @@
-"""Table: what all releases know of some names, as changes from one release to the next.
+"""Table: the facts of all releases on some names, as changes from one release to the next.
 
-A text of one JSON value per line: the releases first, oldest first, then each name with what
-changed and in which release. So a new release shows as few lines in a diff, and all of it is read
-in some milliseconds.
+One JSON value per line: the releases, oldest first, then each name with its changes by release.
+So a new release adds few lines to a diff, and the whole table is read in some milliseconds.
 
     {"releases": ["0.9.2", "0.10.0"]}
     ["xla_fuel", {"0.9.2": {"type": "int64", "default": "0"}, "0.10.0": null}]
 
-What a release says of a name is the last entry up to it, laid over those before; null: it does not
-know the name.
+A release's facts of a name are the last entry up to it, merged over the earlier ones; null: the
+release does not have the name.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ from counterpoint.flags.catalogue.flag import Flag
 from counterpoint.flags.versions.version import number
 
 Facts: TypeAlias = Mapping[str, Any]
-"""What one release says of one name; what is usual is left out."""
+"""The facts of one release on one name; usual values are left out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """`changes`: per name, by release, what differs from the release before; None: gone."""
+    """`changes`: per name, by release, the differences from the release before; None: removed."""
 
     releases: tuple[str, ...] = ()
     changes: Mapping[str, Mapping[str, Facts | None]] = field(
@@ -35,7 +34,7 @@ class Table:
     )
 
     def at(self, version: str) -> dict[str, dict[str, Any]]:
-        """What one release says of each name that it knows."""
+        """Return the facts of one release on each name that it has."""
         known = frozenset(self.releases[: self.releases.index(version) + 1])
         found: dict[str, dict[str, Any]] = {}
         for name, changes in self.changes.items():
@@ -48,7 +47,7 @@ class Table:
         return found
 
     def of(self, name: str) -> Iterator[tuple[str, dict[str, Any] | None]]:
-        """What is said of one name, from each release on in which that changes."""
+        """Yield the facts of one name at each release in which they change."""
         facts: dict[str, Any] | None = None
         for since, change in self.changes.get(name, {}).items():
             facts = _laid_over(facts, change)
@@ -62,7 +61,7 @@ def _laid_over(facts: dict[str, Any] | None, change: Facts | None) -> dict[str, 
 
 
 def make_table(releases: Mapping[str, Mapping[str, Facts]]) -> Table:
-    """From all that each release says, oldest first."""
+    """Build a table from the facts of each release, oldest first."""
     changes: dict[str, dict[str, Facts | None]] = {}
     before: Mapping[str, Facts] = {}
     for version, now in releases.items():
@@ -76,24 +75,24 @@ def make_table(releases: Mapping[str, Mapping[str, Facts]]) -> Table:
 def _change(before: Facts | None, now: Facts | None) -> Facts | None:
     if now is None or before is None:
         return now
-    keys = dict.fromkeys([*now, *before])  # a key that went is null
+    keys = dict.fromkeys([*now, *before])  # a removed key is null
     return {key: now.get(key) for key in keys if before.get(key) != now.get(key)}
 
 
 def with_release(table: Table, version: str, facts: Mapping[str, Facts]) -> Table:
-    """The table with one release more, or with a release said anew."""
-    said = {known: table.at(known) for known in table.releases} | {version: dict(facts)}
-    return make_table({known: said[known] for known in sorted(said, key=number)})
+    """Return the table with one release added or replaced."""
+    by_release = {known: table.at(known) for known in table.releases} | {version: dict(facts)}
+    return make_table({known: by_release[known] for known in sorted(by_release, key=number)})
 
 
 def parse_table(text: str) -> Table:
-    """From its text."""
+    """Parse a table from its text."""
     head, *rows = json.loads(f"[{','.join(text.splitlines())}]")
     return Table(tuple(head["releases"]), dict(rows))
 
 
 def render_table(table: Table) -> str:
-    """Its text."""
+    """Return the table as text."""
     lines = [json.dumps({"releases": table.releases})]
     lines += [json.dumps([name, changes]) for name, changes in table.changes.items()]
     return "\n".join(lines) + "\n"
@@ -113,7 +112,7 @@ _USUAL: Final = {
 
 
 def facts_of(flag: Flag) -> Facts:
-    """A flag without its name."""
+    """Return a flag's facts, without its name."""
     facts: dict[str, Any] = {"type": flag.type, "default": flag.default}
     for key, usual in _USUAL.items():
         value = getattr(flag, key)
@@ -125,7 +124,7 @@ def facts_of(flag: Flag) -> Facts:
 
 
 def flag_of(name: str, facts: Facts) -> Flag:
-    """The flag again."""
+    """Build a flag from its name and facts."""
     values: tuple[str, ...] = tuple(cast("list[str]", facts.get("values", [])))
     return Flag(
         name=name,

@@ -1,7 +1,7 @@
 """Variable: a setting that no binary lists, with its type, default and values.
 
-They come from the documents and sources of NCCL, CUDA, JAX, libtpu and Levanter. A default that
-JAX keeps is in `Release.jax` too, per release. Reading them is cheap: one small table.
+They come from the documents and sources of NCCL, CUDA, JAX, libtpu and Levanter. A default that JAX
+keeps is in `Release.jax` too, per release. They are read from one small table.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ JAX_ELSEWHERE: Final = frozenset(
         "JAX_PLATFORM_NAME",
     }
 )
-"""What JAX's start-up and its trainers read, beside JAX's options."""
+"""Variables that JAX's startup and trainers read, apart from JAX's options."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variable:
     """One setting.
 
-    `type`: bool, int, float, string, path, bytes, enum; `choices`: names with commas, `^` in front
-    of those left out, also per collective; `union`: names with `|`; `levels`: file=level; `none`:
-    nothing reads it. `values` are the names, or the lowest and highest number as `1..32`.
-    `default` is None where nothing is set. `since` and `until` are versions of its reader (jaxlib
-    for JAX, the client and the log): the first that has it, the first that has it no more.
+    `type`: bool, int, float, string, path, bytes, enum; `choices`: comma-separated names, `^` in
+    front to exclude them, also per collective; `union`: names with `|`; `levels`: file=level;
+    `none`: nothing reads it. `values` are the names, or the lowest and highest number as `1..32`.
+    `default` is None if nothing is set. `since` and `until` are versions of its reader (jaxlib for
+    JAX, the client and the log): the first that has it, the first that no longer has it.
     """
 
     name: str
@@ -59,11 +59,11 @@ class Variable:
 
     @property
     def by_jaxlib(self) -> bool:
-        """Whether `since` and `until` are releases of jaxlib."""
+        """True if `since` and `until` are releases of jaxlib."""
         return self.reader in (Reader.JAX, Reader.CLIENT, Reader.LOG)
 
     def takes(self, value: str) -> bool:
-        """Whether a value is of its type, and one of its values where they are known."""
+        """Return whether a value is of its type, and one of its values if they are known."""
         if self.type == "none":
             return False
         if self.type in ("choices", "union"):
@@ -73,7 +73,7 @@ class Variable:
         return self.type in ("string", "path", "bytes") or self.meaning(value) is not None
 
     def is_default(self, value: str) -> bool:
-        """Whether a value says what holds anyhow."""
+        """Return whether a value has the same effect as the default."""
         if self.default is None:
             return False
         if self.type in ("choices", "union"):
@@ -84,7 +84,7 @@ class Variable:
         return meant is not None and meant == self.meaning(self.default)
 
     def meaning(self, value: str) -> bool | float | str | None:
-        """What one value comes to; None where it is none that its reader takes."""
+        """Return the parsed value; None if its reader does not accept it."""
         word = value.strip()
         if self.type == "bool":
             return _truth(word)
@@ -111,7 +111,7 @@ class Variable:
 
 
 def _whole(word: str) -> int | None:
-    """A whole number as C's strtol reads it with base 0."""
+    """Parse a whole number like C's strtol with base 0."""
     if not _WHOLE.fullmatch(word):
         return None
     return int(word, 16) if "x" in word.lower() else int(word)
@@ -123,7 +123,7 @@ def _truth(word: str) -> bool | None:
 
 
 def _names(value: str) -> tuple[str, ...]:
-    """The names of a list, whatever collective they are for, without `^`."""
+    """Return the names of a list, for any collective, without `^`."""
     parts = (part.rpartition(":")[2].lstrip("^") for part in value.split(";"))
     names = (name.strip().lower() for part in parts for name in re.split(r"[,|]", part))
     return tuple(name for name in names if name)
@@ -131,19 +131,21 @@ def _names(value: str) -> tuple[str, ...]:
 
 @cache
 def variables() -> Mapping[str, Variable]:
-    """All environment variables that are known, by name: NCCL, CUDA, allocator, JAX, logging."""
-    return {name: it for name, it in _all().items() if it.reader in _ENVIRONMENT}
+    """Return all known environment variables, by name: NCCL, CUDA, allocator, JAX, logging."""
+    return {name: variable for name, variable in _all().items() if variable.reader in _ENVIRONMENT}
 
 
 @cache
 def arguments() -> Mapping[str, Variable]:
-    """What is given otherwise: compile options that are no flag, libtpu, Levanter, the kernel."""
-    return {name: it for name, it in _all().items() if it.reader not in _ENVIRONMENT}
+    """Return the other settings: compile options, libtpu's, Levanter's and the kernel's."""
+    return {
+        name: variable for name, variable in _all().items() if variable.reader not in _ENVIRONMENT
+    }
 
 
 @cache
 def nccl_names() -> frozenset[str]:
-    """The variables that NCCL and its plugins read."""
+    """Return the variables that NCCL and its plugins read."""
     file = Path(__file__).with_name("nccl_names.txt")
     lines = file.read_text("utf-8").splitlines()
     return frozenset(line for line in lines if line and line[0] != "#")

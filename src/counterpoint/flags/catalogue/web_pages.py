@@ -1,7 +1,7 @@
 """WebPage: the settings that one published page recommends, with the values it gives.
 
 These are the pages that people find when they search for XLA flags. This module does not judge
-them: standing.py computes from the catalogue what each release makes of a setting.
+them: standing.py computes each setting's state in each release from the catalogue.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class WebPage:
 
 @cache
 def pages() -> tuple[WebPage, ...]:
-    """All pages."""
+    """Return all pages."""
     directory = Path(__file__).with_name("web_pages")
     files = sorted(directory.iterdir(), key=lambda entry: entry.name)
     return tuple(

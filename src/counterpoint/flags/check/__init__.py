@@ -1,4 +1,4 @@
-"""`check`: every rule over every program's settings of a source, and fixes."""
+"""`check`: run every rule on the settings of each program of a source, and apply fixes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`check`: every rule over every program's settings of a source."""
+"""`check`: run every rule on the settings of each program of a source."""
 
 from __future__ import annotations
 
@@ -26,32 +26,32 @@ _ORDER: Final = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.NOTE: 2}
 def check(
     written: ParsedSource, *, version: str | None, chip: str | None = None, profiling: bool = False
 ) -> tuple[Remark, ...]:
-    """All remarks, by place; at one place the gravest first."""
+    """Return all remarks, by place, the most severe first at each place."""
     return judge(Case(written=written, release=release(version), chip=chip, profiling=profiling))
 
 
 def judge(case: Case) -> tuple[Remark, ...]:
-    """The same of a case."""
+    """Return all remarks on a case, in order."""
     return in_order(remark for rule in RULES for remark in rule.check(case))
 
 
 def in_order(remarks: Iterable[Remark]) -> tuple[Remark, ...]:
-    """By file, line and severity, then by code."""
+    """Sort by file, line and severity, then by code."""
     return tuple(
         sorted(
             remarks,
-            key=lambda one: (
-                _natural(one.place.where),
-                one.place.line or 0,
-                _ORDER[one.severity],
-                one.code,
+            key=lambda remark: (
+                _natural(remark.place.where),
+                remark.place.line or 0,
+                _ORDER[remark.severity],
+                remark.code,
             ),
         )
     )
 
 
 def _natural(where: str) -> list[str | int]:
-    """Cell 2 of a notebook stands before cell 10."""
+    """Return a sort key in which cell 2 of a notebook precedes cell 10."""
     return [int(part) if part.isdecimal() else part for part in re.split(r"([0-9]+)", where)]
 
 
@@ -61,18 +61,18 @@ _REFUSALS: Final = frozenset(
         *("FLAG201", "FLAG202", "FLAG204"),
     }
 )
-"""Rules whose errors say that the compiler does not take a name or a value."""
+"""Rules whose errors mean that the compiler does not accept a name or a value."""
 
 Ask = Callable[[Interpreter, Mapping[Channel, tuple[Occurrence, ...]]], "Answer"]
-"""Asks an interpreter about flags and options."""
+"""Queries an interpreter about flags and options."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Confirmation:
-    """The remarks after the compiler was heard. `note` tells why it was not asked."""
+    """The remarks, corrected by the compiler's answer; `note` says why it was not queried."""
 
     remarks: tuple[Remark, ...]
-    version: str | None = None  # of the jaxlib that was asked
+    version: str | None = None  # of the jaxlib that was queried
     asked: int = 0
     refused: int = 0
     note: str | None = None
@@ -81,21 +81,23 @@ class Confirmation:
 def confirm(
     case: Case, remarks: tuple[Remark, ...], interpreter: Interpreter | None, ask: Ask
 ) -> Confirmation:
-    """Hold the remarks to what the interpreter's XLA does."""
+    """Correct the remarks by what the interpreter's XLA accepts."""
     note = _why_not(case, interpreter)
     if note or interpreter is None:
         return Confirmation(remarks=remarks, note=note)
-    asked = {
-        channel: tuple(one for one in case.written.through(channel) if _askable(one))
+    queried = {
+        channel: tuple(
+            occurrence for occurrence in case.written.through(channel) if _askable(occurrence)
+        )
         for channel in (Channel.XLA_FLAGS, Channel.COMPILER_OPTIONS)
     }
-    answer = ask(interpreter, asked)
+    answer = ask(interpreter, queried)
     if answer.note is not None or answer.version is None:
         return Confirmation(remarks=remarks, note=answer.note or "it did not tell its version")
     if answer.version != case.release.asked:
         note = f"{interpreter.python} has jaxlib {answer.version}, not {case.release.asked}"
         return Confirmation(remarks=remarks, note=note)
-    given = [one for group in asked.values() for one in group]
+    given = [occurrence for group in queried.values() for occurrence in group]
     return Confirmation(
         remarks=_held_to(case, remarks, given, answer),
         version=answer.version,
@@ -105,21 +107,21 @@ def confirm(
 
 
 def together(heard: Sequence[Confirmation]) -> Confirmation | None:
-    """What was heard about several programs, as one; None where nobody asked."""
-    told = [one for one in heard if one.note is None]
-    if not told:
+    """Merge the confirmations of several programs; None if there are none."""
+    answered = [confirmation for confirmation in heard if confirmation.note is None]
+    if not answered:
         return heard[0] if heard else None
     return Confirmation(
-        remarks=tuple(remark for one in heard for remark in one.remarks),
-        version=told[0].version,
-        asked=sum(one.asked for one in told),
-        refused=sum(one.refused for one in told),
+        remarks=tuple(remark for confirmation in heard for remark in confirmation.remarks),
+        version=answered[0].version,
+        asked=sum(confirmation.asked for confirmation in answered),
+        refused=sum(confirmation.refused for confirmation in answered),
     )
 
 
 def _why_not(case: Case, interpreter: Interpreter | None) -> str | None:
     wanted = case.release.asked
-    if not any(_askable(one) for one in case.compiler):
+    if not any(_askable(occurrence) for occurrence in case.compiler):
         return "there is no flag to ask about"
     if interpreter is not None and interpreter.jaxlib is None:
         return f"{interpreter.python} has no jaxlib (--python names another)"
@@ -131,7 +133,7 @@ def _why_not(case: Case, interpreter: Interpreter | None) -> str | None:
 
 
 def _askable(one: Occurrence) -> bool:
-    """What can stand in XLA_FLAGS as it is meant."""
+    """Return whether it can be written in XLA_FLAGS with its meaning unchanged."""
     return one.known and not any(c in one.name for c in " \t\r\n\0'\"=") and "\0" not in one.meant
 
 
@@ -139,25 +141,27 @@ def _held_to(
     case: Case, remarks: tuple[Remark, ...], given: list[Occurrence], answer: Answer
 ) -> tuple[Remark, ...]:
     rejected = {(flag.name, flag.value): flag.reason for flag in answer.rejected}
-    errors = {_key(one): one.code for one in remarks if one.severity is Severity.ERROR}
+    errors = {_key(remark): remark.code for remark in remarks if remark.severity is Severity.ERROR}
     doubted = {
-        _key(one): one.code
-        for one in remarks
-        if one.severity is Severity.ERROR and one.code in _REFUSALS
+        _key(remark): remark.code
+        for remark in remarks
+        if remark.severity is Severity.ERROR and remark.code in _REFUSALS
     }
     refused: dict[Occurrence, str] = {}
     taken: dict[Occurrence, str] = {}
-    for one in given:
-        key = (one.place, one.channel, one.text)
-        reason = rejected.get((one.name, one.value))
+    for occurrence in given:
+        key = (occurrence.place, occurrence.channel, occurrence.text)
+        reason = rejected.get((occurrence.name, occurrence.value))
         if reason is not None and key not in errors:
-            refused[one] = reason
+            refused[occurrence] = reason
         elif reason is None and key in doubted:
-            taken[one] = doubted[key]
-    dropped = {(one.place, one.channel, one.text) for one in taken}
-    kept = [one for one in remarks if one.code not in _REFUSALS or _key(one) not in dropped]
-    said = compiler_disagrees.check(replace(case, refused=refused, taken=taken))
-    return (*kept, *said)
+            taken[occurrence] = doubted[key]
+    dropped = {(occurrence.place, occurrence.channel, occurrence.text) for occurrence in taken}
+    remaining = [
+        remark for remark in remarks if remark.code not in _REFUSALS or _key(remark) not in dropped
+    ]
+    disagreements = compiler_disagrees.check(replace(case, refused=refused, taken=taken))
+    return (*remaining, *disagreements)
 
 
 def _key(one: Remark) -> tuple[object, ...]:
@@ -166,9 +170,9 @@ def _key(one: Remark) -> tuple[object, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """For what settings are examined. `version` None: the interpreter's, else the newest known.
+    """The conditions of an examination. `version` None: the interpreter's, else the newest known.
 
-    `ask` None: the compiler is not asked. `select` and `ignore` are codes, or how they begin.
+    `ask` None: the compiler is not queried. `select` and `ignore` are codes or code prefixes.
     """
 
     version: str | None = None
@@ -181,34 +185,36 @@ class Question:
 
     @property
     def jaxlib(self) -> str | None:
-        """The release that is meant."""
+        """The release to examine for."""
         return self.version or (self.interpreter.jaxlib if self.interpreter else None)
 
     def wants(self, code: str) -> bool:
-        """Whether a rule's remarks are asked for."""
+        """Return whether a rule's remarks are selected."""
         chosen = not self.select or code.startswith(self.select)
         return chosen and not (self.ignore and code.startswith(self.ignore))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Examination:
-    """What was found. `table` is the release whose tables were used, `asked` the one meant."""
+    """The result. `table` is the release whose tables were used, `asked` the requested one."""
 
     written: ParsedSource
     remarks: tuple[Remark, ...]
     asked: str
     table: str
     chip: str | None
-    confirmation: Confirmation | None  # None: nobody wanted it
+    confirmation: Confirmation | None  # None: not requested
 
     def count(self, severity: Severity) -> int:
-        """How many remarks are that grave."""
-        return sum(one.severity is severity for one in self.remarks)
+        """Return the number of remarks of one severity."""
+        return sum(remark.severity is severity for remark in self.remarks)
 
     @property
     def settings(self) -> int:
-        """How many settings there are."""
-        return len({one for program in self.written.programs for one in program.given})
+        """The number of settings."""
+        return len(
+            {occurrence for program in self.written.programs for occurrence in program.given}
+        )
 
     @property
     def failed(self) -> bool:
@@ -216,46 +222,50 @@ class Examination:
 
 
 def examine(written: ParsedSource, question: Question) -> Examination:
-    """All remarks on settings, in order; those of each program of a source."""
+    """Return all remarks on the settings of each program of a source, in order."""
     case = _case(written, question)
     remarks: dict[tuple[object, ...], Remark] = {}
-    heard: list[Confirmation] = []
+    confirmations: list[Confirmation] = []
     for program in written.programs:
-        one = replace(case, written=program)
-        found = judge(one)
+        program_case = replace(case, written=program)
+        found = judge(program_case)
         if question.ask is not None:
-            heard.append(confirm(one, found, question.interpreter, question.ask))
-            found = heard[-1].remarks
-        remarks |= {(it.code, it.place, it.channel, it.text): it for it in found}
+            confirmations.append(confirm(program_case, found, question.interpreter, question.ask))
+            found = confirmations[-1].remarks
+        remarks |= {
+            (remark.code, remark.place, remark.channel, remark.text): remark for remark in found
+        }
     return Examination(
         written=written,
-        remarks=in_order(one for one in remarks.values() if question.wants(one.code)),
+        remarks=in_order(remark for remark in remarks.values() if question.wants(remark.code)),
         asked=case.release.asked,
         table=case.release.version,
         chip=case.chip,
-        confirmation=together(heard),
+        confirmation=together(confirmations),
     )
 
 
 def mend(written: ParsedSource, question: Question) -> tuple[Fixed, Examination]:
-    """The settings with safe mends, and what is to be said of them then."""
-    from counterpoint.flags.check.fix import fix  # here, for checking does without it
+    """Apply the safe fixes, and examine the result."""
+    from counterpoint.flags.check.fix import fix  # only fixing needs it
 
     unasked = replace(question, ask=None)
-    fixed = fix(written, lambda one: examine(one, unasked).remarks)
+    fixed = fix(written, lambda source: examine(source, unasked).remarks)
     return fixed, examine(fixed.written, question)
 
 
 def codes(texts: Sequence[str], option: str) -> tuple[str, ...]:
-    """Codes, or beginnings of codes, as `--select` takes them: with commas, or one by one."""
-    found = tuple(one.strip().upper() for text in texts for one in text.split(",") if one.strip())
-    for one in found:
-        if not any(rule.CODE.startswith(one) for rule in RULES):
+    """Parse the codes or code prefixes of `--select`, comma-separated or repeated."""
+    found = tuple(
+        code.strip().upper() for text in texts for code in text.split(",") if code.strip()
+    )
+    for code in found:
+        if not any(rule.CODE.startswith(code) for rule in RULES):
             from counterpoint.core.rules import near_codes
 
-            near = near_codes(RULES, one)
+            near = near_codes(RULES, code)
             raise UsageError(
-                f"{option} {one}: no such code",
+                f"{option} {code}: no such code",
                 why="a code is FLAG and three digits, or how it begins: FLAG1",
                 next=f"{option} {near[0]}" if near else "counterpoint explain-code",
             )

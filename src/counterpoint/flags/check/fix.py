@@ -1,4 +1,4 @@
-"""Fixes: corrected settings, written back into the file they came from."""
+"""Fixes: corrected settings, written back into their file."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from counterpoint.flags.text.xla_flags import join_xla_flags, render_xla_flags
 
 _FLAGS: Final = (Channel.XLA_FLAGS, Channel.LIBTPU_INIT_ARGS)
 _PLAIN: Final = re.compile(r"[\w=.,:/+-]*", re.ASCII)
-"""What means the same in any literal of Python."""
+"""Characters that mean the same in any Python literal."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mended:
-    """The text, with the mends that were made in it and those that could not be."""
+    """The text, with the fixes that were applied to it and those that could not be."""
 
     text: str
     made: tuple[Remark, ...]
@@ -32,10 +32,10 @@ class Mended:
 def in_place(
     source: str, made: tuple[Remark, ...], wanted: ParsedSource, read: Callable[[str], ParsedSource]
 ) -> Mended:
-    """The source with these mends, if what is read in it then is what is wanted."""
+    """Apply fixes to the source, if reading the result yields the wanted settings."""
     rows = source.split("\n")
-    done = [one for one in made if _rewrite(rows, one)]
-    undone = tuple(one for one in made if one not in done)
+    done = [remark for remark in made if _rewrite(rows, remark)]
+    undone = tuple(remark for remark in made if remark not in done)
     text = "\n".join(rows)
     if not undone and read(text).settings.flags != wanted.settings.flags:
         return Mended(source, (), made)
@@ -49,7 +49,7 @@ def _rewrite(rows: list[str], one: Remark) -> bool:
     new = " ".join(f"--{name}={value}" for name, value in one.mend.instead)
     row = rows[line - 1]
     found = [*re.finditer(rf"(?<![\w-]){re.escape(one.text)}(?![^\s\"'\\])", row)]
-    if len(found) != 1 or not all(_PLAIN.fullmatch(it) for it in (*new.split(), one.text)):
+    if len(found) != 1 or not all(_PLAIN.fullmatch(word) for word in (*new.split(), one.text)):
         return False
     rows[line - 1] = f"{row[: found[0].start()]}{new}{row[found[0].end() :]}"
     return True
@@ -64,15 +64,18 @@ _SETTERS: Final = {"shell": "export", "slurm": "export", "docker": "ENV"}
 
 
 def assignments(written: ParsedSource) -> str:
-    """One for each variable, with all that it holds."""
-    refused = [one for one, _ in written.refused]
-    written = replace(written, given=tuple(one for one in written.given if one not in refused))
+    """Write one assignment for each variable, with its whole value."""
+    refused = [occurrence for occurrence, _ in written.refused]
+    written = replace(
+        written,
+        given=tuple(occurrence for occurrence in written.given if occurrence not in refused),
+    )
     setter = _SETTERS[written.form]
     quote = _for_docker if setter == "ENV" else quoted
     held = {str(channel): _words(written, channel, quote) for channel in _OF_FLAGS}
     held |= {
-        one.name: [quote(one.meant) if one.known else one.meant]
-        for one in written.through(Channel.ENVIRONMENT)
+        occurrence.name: [quote(occurrence.meant) if occurrence.known else occurrence.meant]
+        for occurrence in written.through(Channel.ENVIRONMENT)
     }
     return "".join(
         f'{setter} {name}="{_NEXT_LINE.join(words)}"\n' for name, words in held.items() if words
@@ -80,37 +83,37 @@ def assignments(written: ParsedSource) -> str:
 
 
 def is_script(written: ParsedSource) -> bool:
-    """Whether the settings come from lines that assign."""
+    """Return whether the settings come from lines that assign."""
     return written.form in _SETTERS
 
 
 def stays(written: ParsedSource, slip: SyntaxIssue) -> bool:
-    """Whether a script's line can hold it as it was written."""
+    """Return whether a script's line can hold it as written."""
     known_later = slip.kind is IssueKind.UNKNOWABLE and "\n" not in slip.text
     return known_later and is_script(written)
 
 
 def _words(written: ParsedSource, channel: Channel, quote: Quote) -> list[str]:
-    """The flags of a variable, and what the shell is to put between them, line by line."""
+    """Return a variable's flags, and what the shell is to put between them, line by line."""
     given = written.through(channel)
-    texts = {(one.place, one.text) for one in given}
+    texts = {(occurrence.place, occurrence.text) for occurrence in given}
     between = [
         slip
         for slip in written.slips
         if slip.channel is channel and stays(written, slip) and (slip.place, slip.text) not in texts
     ]
-    return [_word(one, quote) for one in _by_line(given, between)]
+    return [_word(item, quote) for item in _by_line(given, between)]
 
 
 def _by_line(
     given: tuple[Occurrence, ...], between: list[SyntaxIssue]
 ) -> Iterator[Occurrence | SyntaxIssue]:
-    """In order; of one line the shell's words first, as `$XLA_FLAGS` mostly stands."""
-    for one in given:
-        line = one.place.line or 0
+    """Yield both by line; within a line the shell's words first, as `$XLA_FLAGS` often leads."""
+    for occurrence in given:
+        line = occurrence.place.line or 0
         while between and (between[0].place.line or 0) <= line:
             yield between.pop(0)
-        yield one
+        yield occurrence
     yield from between
 
 
@@ -121,7 +124,7 @@ def _word(one: Occurrence | SyntaxIssue, quote: Quote) -> str:
 
 
 def _for_docker(value: str) -> str:
-    """Between double quotes, where docker runs no commands."""
+    """Escape a value for double quotes in a Dockerfile, where no commands are run."""
     return value.translate(_DOCKER)
 
 
@@ -137,13 +140,13 @@ _FORMS: Final = {
 
 
 def left_out(written: ParsedSource) -> tuple[SyntaxIssue, ...]:
-    """What the text does not hold, since it is no setting, or known only elsewhere."""
+    """Return what the text omits because it is not a setting, or known only elsewhere."""
     slips = tuple(slip for slip in written.slips if not stays(written, slip))
-    return (*slips, *(as_issue(one, why) for one, why in written.refused))
+    return (*slips, *(as_issue(occurrence, why) for occurrence, why in written.refused))
 
 
 def corrected(written: ParsedSource, release: Release) -> str:
-    """The text: flags alone stay a line of flags, a script's become a script's lines."""
+    """Render the settings: plain flags as a line of flags, a script's as a script's lines."""
     settings = written.settings
     if written.form in ("flags", "text") and not settings.env and not settings.options:
         return render_xla_flags(settings.xla) + "\n"
@@ -167,9 +170,9 @@ Check = Callable[[ParsedSource], tuple[Remark, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """`made`: the remarks that were mended; `left`: those that are still true of the result.
+    """`made`: the remarks that were fixed; `left`: those that still apply to the result.
 
-    `omitted` is what the result does not hold, since it is no setting, or not known.
+    `omitted` is what the result omits because it is not a setting, or not known.
     """
 
     written: ParsedSource
@@ -179,7 +182,7 @@ class Fixed:
 
 
 def fix(written: ParsedSource, check: Check) -> Fixed:
-    """Mend what can be mended safely."""
+    """Fix what can be fixed safely."""
     made: list[Remark] = []
     for _ in range(_ROUNDS):
         remarks = check(written)
@@ -192,30 +195,32 @@ def fix(written: ParsedSource, check: Check) -> Fixed:
 
 
 def _chosen(written: ParsedSource, remarks: Iterable[Remark]) -> Iterator[tuple[int, Remark]]:
-    """For each setting the safe mend of the gravest remark."""
+    """Yield for each setting the safe fix of the most severe remark."""
     by_place: dict[tuple[object, ...], list[Remark]] = {}
-    for one in remarks:
-        by_place.setdefault((one.place, one.channel, one.name, one.text), []).append(one)
+    for remark in remarks:
+        by_place.setdefault((remark.place, remark.channel, remark.name, remark.text), []).append(
+            remark
+        )
     taken: set[tuple[object, ...]] = set()
     for number, given in enumerate(written.given):
         key = (given.place, given.channel, given.name, given.text)
-        if key in taken:  # of two that are alike, the later one stays
+        if key in taken:  # of two equal ones, the later one stays
             continue
         taken.add(key)
-        safe = [one for one in by_place.get(key, ()) if one.mend and one.mend.safe]
+        safe = [remark for remark in by_place.get(key, ()) if remark.mend and remark.mend.safe]
         if safe and given.known:
-            yield number, min(safe, key=lambda one: _GRAVITY[one.severity])
+            yield number, min(safe, key=lambda remark: _GRAVITY[remark.severity])
 
 
 def _rewritten(given: tuple[Occurrence, ...], chosen: dict[int, Remark]) -> Iterator[Occurrence]:
     merged: dict[tuple[Channel, str], Occurrence] = {}
     out: list[Occurrence] = []
-    for number, one in enumerate(given):
+    for number, occurrence in enumerate(given):
         mend = chosen[number].mend if number in chosen else None
         if mend is None:
-            out.append(one)
+            out.append(occurrence)
             continue
-        for heir in _heirs(one, mend):
+        for heir in _heirs(occurrence, mend):
             earlier = merged.get((heir.channel, heir.name))
             if earlier is not None and earlier in out and settings.is_list(heir.name):
                 out.remove(earlier)

@@ -1,4 +1,4 @@
-"""Combine thresholds: which collectives XLA merges, and where that changes."""
+"""Combine thresholds: which collectives XLA merges, and the thresholds at which that changes."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from counterpoint.hlo.model import launched
 from counterpoint.hlo.schedule import in_loop, is_done, loop_multiplier
 
 KINDS: Final = ("all-gather", "all-reduce", "reduce-scatter")
-"""In the order in which XLA's combiners run: each sees what those before it made."""
+"""The kinds in the order of XLA's combiners: each sees the results of those before it."""
 
 _CLONE: Final = re.compile(r"(double_buffer|full_unroll)_clone")
 _TRIVIAL: Final = 3  # two parameters and the operation
@@ -23,9 +23,10 @@ _TRIVIAL: Final = 3  # two parameters and the operation
 class Part:
     """One collective as it was before any were merged.
 
-    `bytes` are what the combiner counts, the result: of an all-gather the whole, of a
-    reduce-scatter what one device keeps. `before` are the parts of its computation that it, or the
-    way to it, waits for, in the order in which XLA walks them. `instruction` carries it today.
+    `bytes` is the size that the combiner counts, that of the result: for an all-gather the whole,
+    for a reduce-scatter what one device keeps. `before` are the parts of its computation that it
+    waits for, directly or through other instructions, in the order in which XLA visits them.
+    `instruction` is the one that performs it now.
     """
 
     kind: str
@@ -38,20 +39,20 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """One computation: its parts, and the order in which XLA walks them from the end."""
+    """One computation: its parts, and the order in which XLA visits them from the end."""
 
     computation: str
-    times: int | None  # how often it runs in one execution; None where that can't be known
+    times: int | None  # how often it runs in one execution; None if unknown
     in_loop: bool
     parts: tuple[Part, ...]
     roots: tuple[int, ...]
 
 
 def places(program: Program, kind: str, *, by_dimension: bool = False) -> tuple[Place, ...]:
-    """Where in a program collectives of this kind are, as its combiner found them.
+    """Return where a program has collectives of this kind, as its combiner found them.
 
-    `by_dimension` where those along different dimensions stay apart, as reduce-scatters did by
-    default before jaxlib 0.5.
+    `by_dimension`: those along different dimensions are not merged, the default for reduce-scatters
+    before jaxlib 0.5.
     """
     split = KINDS[KINDS.index(kind) :]
     found = (
@@ -62,8 +63,8 @@ def places(program: Program, kind: str, *, by_dimension: bool = False) -> tuple[
 
 
 def unrolled(program: Program) -> bool:
-    """Whether XLA copied the body of a loop; the combiner saw it once, before."""
-    return any(_is_clone(it) for it in program.instructions)
+    """Return whether XLA copied the body of a loop; the combiner saw it once, before that."""
+    return any(_is_clone(instruction) for instruction in program.instructions)
 
 
 def _place(program: Program, trace: _Trace) -> Place:
@@ -78,10 +79,10 @@ def _place(program: Program, trace: _Trace) -> Place:
 
 
 class _Trace:
-    """Which parts the values of one computation wait for, the nearest only, in XLA's order.
+    """The nearest parts that each value of one computation waits for, in XLA's order.
 
-    XLA walks from the end to the operands, the first operand first, and visits each value once; so
-    a part that an earlier one waits for anyhow need not be named again.
+    XLA goes from the end to the operands, the first operand first, and visits each value once; so a
+    part that an earlier one already waits for need not be listed again.
     """
 
     def __init__(
@@ -104,17 +105,17 @@ class _Trace:
         self._waits: list[int] = []  # by part: the bits of all that it waits for
 
     def follow(self) -> Iterator[Part]:
-        """The parts, in the order in which their computation is written."""
-        for it in self._instructions:
-            kind = _kind(self._program, it)
+        """Yield the parts, in the order in which the computation is written."""
+        for instruction in self._instructions:
+            kind = _kind(self._program, instruction)
             if kind is None or kind not in self._split:
-                self._pass_on(it)
+                self._pass_on(instruction)
                 continue
-            values = _values(self._program, it)
+            values = _values(self._program, instruction)
             nearest = [self._whole[value.name] for value, _ in values]
-            if kind == self._kind and not _is_clone(it):
-                along = it.dimensions if self._by_dimension else ()
-                key = (_key(self._program, it), along)
+            if kind == self._kind and not _is_clone(instruction):
+                along = instruction.dimensions if self._by_dimension else ()
+                key = (_key(self._program, instruction), along)
                 first = len(self._waits)
                 for before, (_, size) in zip(nearest, values, strict=True):
                     self._waits.append(self._closure(before))
@@ -123,21 +124,25 @@ class _Trace:
                         bytes=size,
                         key=key,
                         before=before,
-                        instruction=it.name,
-                        pipelined=_is_pipelined(it),
+                        instruction=instruction.name,
+                        pipelined=_is_pipelined(instruction),
                     )
                 nearest = [(at,) for at in range(first, len(self._waits))]
-            # Of other kinds, the parts are passed through one by one: they were merged later.
-            self._elements[it.name] = tuple(nearest)
-            self._whole[it.name] = self._joined(nearest)
+            # Parts of other kinds are passed through one by one: they were merged later.
+            self._elements[instruction.name] = tuple(nearest)
+            self._whole[instruction.name] = self._joined(nearest)
 
     def roots(self) -> tuple[int, ...]:
-        """What the values wait for that nobody uses, the result among them."""
-        ends = (it for it in self._instructions if not self._program.users(it))
-        return self._joined(self._whole[it.name] for it in ends)
+        """Return what the unused values wait for, the result among them."""
+        ends = (
+            instruction
+            for instruction in self._instructions
+            if not self._program.users(instruction)
+        )
+        return self._joined(self._whole[instruction.name] for instruction in ends)
 
     def _pass_on(self, it: Instruction) -> None:
-        """A value waits for what its operands wait for; an element of a tuple only for its own."""
+        """Pass on what the operands wait for; an element of a tuple waits only for its own part."""
         behind = self._program.operands(it)
         elements = self._elements.get(behind[0].name) if behind else None
         if elements is not None and is_done(it):
@@ -150,8 +155,8 @@ class _Trace:
     def _joined(self, lists: Iterable[Iterable[int]]) -> tuple[int, ...]:
         kept: list[int] = []
         known = 0
-        for one in lists:
-            for at in one:
+        for parts in lists:
+            for at in parts:
                 if not known >> at & 1:
                     kept.append(at)
                     known |= self._waits[at] | 1 << at
@@ -165,7 +170,7 @@ class _Trace:
 
 
 def _kind(program: Program, it: Instruction) -> str | None:
-    """The kind of a collective by its start, or by itself where it is in one piece."""
+    """Return the kind of a collective, given its start or the single instruction; else None."""
     if is_done(it) or it.opcode == "fusion":
         return None
     found = collective(program, it)
@@ -173,7 +178,7 @@ def _kind(program: Program, it: Instruction) -> str | None:
 
 
 def _values(program: Program, it: Instruction) -> list[tuple[Instruction, int]]:
-    """What each part takes, and the bytes of what it gives."""
+    """Return the operand of each part, and the bytes of its result."""
     operands = program.operands(it)
     if _kind(program, it) == "all-reduce":
         whole = _concatenated(program, operands)
@@ -183,7 +188,7 @@ def _values(program: Program, it: Instruction) -> list[tuple[Instruction, int]]:
 
 
 def _results(it: Instruction, count: int) -> list[int]:
-    """Bytes of each result: a start is typed (operands, results, ...)."""
+    """Return the bytes of each result: a start is typed (operands, results, ...)."""
     shape = it.shape
     if it.opcode.endswith("-start") and len(shape.parts) > 1:
         shape = shape.parts[1]
@@ -191,7 +196,7 @@ def _results(it: Instruction, count: int) -> list[int]:
 
 
 def _concatenated(program: Program, operands: Sequence[Instruction]) -> list[Instruction] | None:
-    """The arrays that XLA laid one behind the other for one all-reduce; None where it did not."""
+    """Return the arrays that XLA concatenated for one all-reduce; None if it did not."""
     if len(operands) != 1 or len(operands[0].shape.dims) != 1:
         return None
     (whole,) = operands
@@ -205,20 +210,20 @@ def _concatenated(program: Program, operands: Sequence[Instruction]) -> list[Ins
 
 
 def _key(program: Program, it: Instruction) -> Hashable:
-    """Equal for collectives that may be merged. What can't be merged has a key of its own."""
-    told = (
+    """Return a key, equal for collectives that may be merged; unmergeable ones have their own."""
+    shared_key = (
         replica_groups(program, it),
         it.channel_id is not None,
         it.use_global_device_ids,
         _is_pipelined(it),
     )
     if _kind(program, it) == "all-gather":
-        return told
+        return shared_key
     reduction = program.computations.get(it.calls[0]) if it.calls else None
     root = program.root(it.calls[0]) if it.calls else None
     if reduction is None or root is None or len(reduction.instructions) != _TRIVIAL:
-        return (it.name, *told)
-    return (root.opcode, root.shape.dtype, *told)
+        return (it.name, *shared_key)
+    return (root.opcode, root.shape.dtype, *shared_key)
 
 
 def _is_pipelined(it: Instruction) -> bool:
@@ -236,9 +241,9 @@ _ALL: Final = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """What comes of one computation: sets of parts, and the next threshold that changes something.
+    """The merged sets of one computation's parts, and the next threshold that changes them.
 
-    `next` is None where no threshold does.
+    `next` is None if no threshold does.
     """
 
     sets: tuple[tuple[int, ...], ...]
@@ -246,28 +251,28 @@ class Merged:
 
 
 def merge(place: Place, threshold: int, most: int = MOST_IN_ONE) -> Merged:
-    """What the combiner makes of a computation at a threshold that somebody set."""
+    """Merge a computation's collectives at a given threshold, as XLA's combiner does."""
     return Merging(place).run(threshold, range(len(place.parts)), most)
 
 
 def merge_by_default(place: Place, most: int = MOST_IN_ONE) -> Merged:
-    """What it makes of it where nobody set one: pipelined ones merge as far as memory goes first.
+    """Merge a computation's collectives at the default: pipelined ones first, without a limit.
 
-    How much memory there is, is not looked at.
+    The available memory is not considered.
     """
     merging = Merging(place)
     pipelined = [at for at, part in enumerate(place.parts) if part.pipelined]
     first = merging.run(_ALL, pipelined, most)
-    alone = {at for one in first.sets if len(one) == 1 for at in one}
-    rest = [at for at in range(len(place.parts)) if at not in pipelined or at in alone]
-    second = merging.run(DEFAULT, rest, most)
-    joined = tuple(one for one in first.sets if len(one) > 1)
+    alone = {at for merged_set in first.sets if len(merged_set) == 1 for at in merged_set}
+    remaining = [at for at in range(len(place.parts)) if at not in pipelined or at in alone]
+    second = merging.run(DEFAULT, remaining, most)
+    joined = tuple(merged_set for merged_set in first.sets if len(merged_set) > 1)
     return Merged((*joined, *second.sets), second.next)
 
 
 @dataclass(slots=True)
 class _Node:
-    """A collective of the graph as it is now: one part, or several that were merged."""
+    """A collective of the current graph: one part, or several merged ones."""
 
     parts: tuple[int, ...]
     before: tuple[int, ...]  # parts, in XLA's order
@@ -275,7 +280,7 @@ class _Node:
 
 @dataclass(slots=True)
 class Merging:
-    """The graph of one computation's parts, and what each of them waits for at any distance."""
+    """The graph of one computation's parts, and what each of them waits for, also indirectly."""
 
     place: Place
     _alone: list[_Node] = field(init=False)
@@ -288,18 +293,18 @@ class Merging:
         self._node_of = [_Node((at,), part.before) for at, part in enumerate(parts)]
         self._waits = [0] * len(parts)
         for at in self._post_order():
-            for it in self._node_of[at].before:
-                self._waits[at] |= self._waits[it] | 1 << it
+            for operand in self._node_of[at].before:
+                self._waits[at] |= self._waits[operand] | 1 << operand
         self._alone = [_Node((at,), self._needed(part.before)) for at, part in enumerate(parts)]
         self._waits_at_first = self._waits
         self.reset()
 
     def reset(self) -> None:
-        """Nothing merged."""
+        """Undo all merging."""
         self._node_of, self._waits = [*self._alone], [*self._waits_at_first]
 
     def run(self, threshold: int, among: Iterable[int], most: int) -> Merged:
-        """Merge some of the parts; what was merged before stays so."""
+        """Merge some of the parts; earlier merges stay."""
         left = set(among)
         sets: list[tuple[int, ...]] = []
         missed: list[int] = []
@@ -321,7 +326,7 @@ class Merging:
     def _choose(
         self, threshold: int, left: set[int], most: int, order: Iterable[int]
     ) -> tuple[list[int], list[int], list[int]]:
-        """The next set, those that are too large for any, and thresholds that would change that."""
+        """Return the next set, parts too large for any set, and thresholds that would change it."""
         parts = self.place.parts
         chosen: list[int] = []
         too_large: list[int] = []
@@ -348,9 +353,9 @@ class Merging:
         return chosen, too_large, missed
 
     def _join(self, chosen: Sequence[int], visited: Sequence[int]) -> bool:
-        """One node in place of several: whatever waits for one of them waits for all.
+        """Replace several nodes by one; whatever waits for one of them then waits for all.
 
-        Whether that changes the order of what is not `visited` before them.
+        Return whether that changes the order of the nodes that are not `visited` before them.
         """
         bits = waits = 0
         before: dict[int, None] = {}
@@ -368,19 +373,22 @@ class Merging:
         return not before.keys() <= set(visited)
 
     def _needed(self, before: Iterable[int]) -> tuple[int, ...]:
-        """Without those that a walk has visited anyhow by the time it comes to them."""
-        kept: list[int] = []
+        """Drop the parts that are already visited by the time the traversal reaches them."""
+        needed: list[int] = []
         known = 0
         for at in before:
             if not known >> at & 1:
-                kept.append(at)
+                needed.append(at)
                 known |= self._waits[at] | 1 << at
-        return tuple(kept)
+        return tuple(needed)
 
     def _post_order(self) -> list[int]:
-        """Depth first from the end, operands first: HloComputation::MakeInstructionPostOrder."""
+        """Return the depth-first order from the end, operands first, as in XLA.
+
+        XLA's function is HloComputation::MakeInstructionPostOrder.
+        """
         order: list[int] = []
-        state: dict[int, bool] = {}  # by node: opened, and closed
+        state: dict[int, bool] = {}  # by node: False when opened, True when closed
         waiting = [self._node_of[at] for at in reversed(self.place.roots)]
         while waiting:
             node = waiting[-1]
@@ -397,5 +405,5 @@ class Merging:
 
 
 def part_bytes(parts: Sequence[Part], at: Iterable[int]) -> int:
-    """What a set of parts sums up to, as the combiner counts."""
-    return sum(parts[it].bytes for it in at)
+    """Return the total size of a set of parts, as the combiner counts it."""
+    return sum(parts[index].bytes for index in at)

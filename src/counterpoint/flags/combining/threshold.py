@@ -23,17 +23,17 @@ from counterpoint.flags.combining.combiner import (
 from counterpoint.flags.versions.version import number
 from counterpoint.hlo import Program
 
-SMALLEST: Final = 1 << 24  # 16 MiB, where guides begin to look
-_WORK: Final = 8_000_000  # parts and edges that are walked per computation: a few seconds
+SMALLEST: Final = 1 << 24  # 16 MiB, the smallest value that guides try
+_WORK: Final = 8_000_000  # parts and edges that are visited per computation: a few seconds
 _MOST_IN_ONE: Final = 2048
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What comes of one threshold.
+    """The result of one threshold.
 
-    `exact` where no smaller threshold gives the same; else only this one was computed.
-    `launches` count what is in loops as often as it runs; None where that can't be known.
+    `exact`: no smaller threshold gives the same; otherwise only this one was computed. `launches`
+    counts collectives in loops as often as they run; None if unknown.
     """
 
     threshold: int
@@ -58,8 +58,9 @@ class Site:
 class Combining:
     """One kind of collective of a program.
 
-    `observed` are there now; `default` is what the flag's default gives. `layer` is the least
-    threshold that merges all that can merge in loops. `candidates` are powers of two that differ.
+    `observed` is their number now; `default` is the result of the flag's default. `layer` is the
+    smallest threshold that merges all that can merge in loops. `candidates` are powers of two with
+    different results.
     """
 
     kind: str
@@ -77,20 +78,20 @@ class Combining:
 
     @property
     def choice(self) -> int | None:
-        """The value worth setting: a loop's collectives in one go, where that changes anything."""
+        """The value worth setting: it merges a loop's collectives; None if that changes nothing."""
         if self.layer is None or self.at(self.layer).collectives >= self.default.collectives:
             return None
         return self.layer
 
     def at(self, threshold: int) -> Step:
-        """What a threshold gives."""
+        """Return the result of a threshold."""
         below = [step for step in self.steps if step.threshold <= threshold]
         return below[-1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thresholds:
-    """All kinds that a program has, and what to know about it."""
+    """All kinds that a program has, and facts about the program."""
 
     program: str
     kinds: tuple[Combining, ...]
@@ -99,12 +100,12 @@ class Thresholds:
 
 
 def flag_of(kind: str) -> str:
-    """The flag that sets a kind's threshold."""
+    """Return the flag that sets a kind's threshold."""
     return f"xla_gpu_{kind.replace('-', '_')}_combine_threshold_bytes"
 
 
 def thresholds(program: Program, version: str | None = None) -> Thresholds:
-    """Break points of a finished program, as the compiler of that jaxlib would have them."""
+    """Return the break points of a finished program, for the compiler of that jaxlib."""
     most = _MOST_IN_ONE if number(version) >= (0, 10) else 256
     old = number(version) < (0, 5)
     found = (
@@ -123,8 +124,12 @@ def _combining(kind: str, where: Sequence[Place], most: int) -> Combining:
     outcomes = [_outcomes(place, most) for place in where]
     total = sum(part_bytes(place.parts, range(len(place.parts))) * (place.times or 1)
                 for place in where)  # fmt: skip
-    loops = [one for place, one in zip(where, outcomes, strict=True) if place.in_loop]
-    merging = [one[-1].threshold for one in loops if len(one) > 1]
+    loops = [
+        place_outcomes
+        for place, place_outcomes in zip(where, outcomes, strict=True)
+        if place.in_loop
+    ]
+    merging = [place_outcomes[-1].threshold for place_outcomes in loops if len(place_outcomes) > 1]
     by_default = [merge_by_default(place, most) for place in where]
     default = _step(DEFAULT, where, by_default)
     return Combining(
@@ -151,7 +156,7 @@ def _site(place: Place) -> Site:
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """What one computation comes to from a threshold on."""
+    """The result for one computation from a threshold on."""
 
     threshold: int
     merged: Merged
@@ -159,7 +164,7 @@ class _Outcome:
 
 
 def _outcomes(place: Place, most: int) -> tuple[_Outcome, ...]:
-    """The outcomes that differ, by rising threshold; the first has nothing merged."""
+    """Return the outcomes that differ, by rising threshold; the first has nothing merged."""
     merging = Merging(place)
     everything = range(len(place.parts))
     total = part_bytes(place.parts, everything)
@@ -178,7 +183,7 @@ def _outcomes(place: Place, most: int) -> tuple[_Outcome, ...]:
 
 
 def _coarseness(place: Place, total: int) -> float:
-    """How far apart thresholds are tried: 1 for each break point, more where that takes minutes."""
+    """Return the step factor between thresholds: 1 tries each break point; more saves minutes."""
     size = len(place.parts) + sum(len(part.before) for part in place.parts)
     tries = max(_WORK // max(size, 1), 24)
     least = min(part.bytes for part in place.parts)
@@ -188,16 +193,21 @@ def _coarseness(place: Place, total: int) -> float:
 
 
 def _steps(where: Sequence[Place], outcomes: Sequence[tuple[_Outcome, ...]]) -> tuple[Step, ...]:
-    """All computations together, one step for each threshold at which one of them changes."""
+    """Combine all computations: one step for each threshold at which one of them changes."""
     exact: dict[int, bool] = {}
-    for one in outcomes:
-        for outcome in one:
+    for place_outcomes in outcomes:
+        for outcome in place_outcomes:
             exact[outcome.threshold] = exact.get(outcome.threshold, False) or outcome.exact
     found: list[Step] = []
     for threshold in sorted(exact):
-        now = [max((it for it in one if it.threshold <= threshold), key=lambda it: it.threshold)
-               for one in outcomes]  # fmt: skip
-        step = _step(threshold, where, [it.merged for it in now], exact=exact[threshold])
+        now = [
+            max(
+                (outcome for outcome in sequence if outcome.threshold <= threshold),
+                key=lambda outcome: outcome.threshold,
+            )
+            for sequence in outcomes
+        ]
+        step = _step(threshold, where, [outcome.merged for outcome in now], exact=exact[threshold])
         found.append(step)
     return tuple(found)
 
@@ -207,13 +217,15 @@ def _step(
 ) -> Step:
     launches: int | None = 0
     largest = 0
-    for place, one in zip(where, merged, strict=True):
-        runs = None if place.times is None else place.times * len(one.sets)
+    for place, place_merged in zip(where, merged, strict=True):
+        runs = None if place.times is None else place.times * len(place_merged.sets)
         launches = None if launches is None or runs is None else launches + runs
-        largest = max([largest, *(part_bytes(place.parts, it) for it in one.sets)])
+        largest = max(
+            [largest, *(part_bytes(place.parts, merged_set) for merged_set in place_merged.sets)]
+        )
     return Step(
         threshold=threshold,
-        collectives=sum(len(one.sets) for one in merged),
+        collectives=sum(len(place_merged.sets) for place_merged in merged),
         launches=launches,
         largest=largest,
         exact=exact,
@@ -221,24 +233,24 @@ def _step(
 
 
 def _candidates(where: Sequence[Place], total: int, most: int, default: Step) -> tuple[Step, ...]:
-    """Powers of two from 16 MiB to all bytes together; of those that give the same, the least.
+    """Return powers of two from 16 MiB to the total; of those with equal results, the smallest.
 
-    None where all of them give what the default gives.
+    Empty if all of them give the same as the default.
     """
     merging = [Merging(place) for place in where]
     found: dict[tuple[frozenset[tuple[int, ...]], ...], Step] = {}
     power = SMALLEST
     while power <= max(total, SMALLEST):
         merged: list[Merged] = []
-        for one in merging:
-            one.reset()
-            merged.append(one.run(power, range(len(one.place.parts)), most))
-        sets = tuple(frozenset(one.sets) for one in merged)
+        for place_merging in merging:
+            place_merging.reset()
+            merged.append(place_merging.run(power, range(len(place_merging.place.parts)), most))
+        sets = tuple(frozenset(place_merged.sets) for place_merged in merged)
         found.setdefault(sets, _step(power, where, merged, exact=False))
         power *= 2
-    worth = tuple(found.values())
-    same = len(worth) == 1 and worth[0].collectives == default.collectives
-    return () if same else worth
+    candidates = tuple(found.values())
+    same = len(candidates) == 1 and candidates[0].collectives == default.collectives
+    return () if same else candidates
 
 
 BYTES: Final = {
@@ -254,7 +266,7 @@ _MOST: Final = 1e15
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerRule:
-    """What the rule says of a model. `shard` is what the combiner counts of a reduce-scatter."""
+    """The rule of thumb for a model. `shard` is what the combiner counts of a reduce-scatter."""
 
     params: int
     dtype: str
@@ -263,22 +275,22 @@ class LayerRule:
 
     @property
     def layer_bytes(self) -> int:
-        """Weights, or gradients, of one layer: the least threshold for all-gathers."""
+        """Weights, or gradients, of one layer: the smallest useful threshold for all-gathers."""
         return math.ceil(self.params * BYTES[self.dtype])
 
     @property
     def shard_bytes(self) -> int | None:
-        """What a device keeps of a layer's gradients: enough for reduce-scatters."""
+        """The part of a layer's gradients that a device keeps: enough for reduce-scatters."""
         return None if self.devices is None else -(-self.layer_bytes // self.devices)
 
     @property
     def gather_threshold(self) -> int | None:
-        """What to set for all-gathers; None where the default merges a layer's as it is."""
+        """The threshold for all-gathers; None if the default already merges a layer's."""
         return self.layer_bytes if self.layer_bytes > DEFAULT else None
 
     @property
     def scatter_threshold(self) -> int | None:
-        """The same for reduce-scatters, counted as a device keeps them where that is known."""
+        """The threshold for reduce-scatters, by the size that a device keeps if known."""
         counted = self.layer_bytes if self.shard_bytes is None else self.shard_bytes
         return counted if counted > DEFAULT else None
 
@@ -288,7 +300,7 @@ class LayerRule:
 
     @property
     def candidates(self) -> tuple[int, ...]:
-        """Powers of two from 16 MiB to the gradients' size, or one layer's where that is all."""
+        """Powers of two from 16 MiB to the size of the gradients, or of one layer."""
         found: list[int] = []
         power = SMALLEST
         while power <= (self.gradient_bytes or self.layer_bytes):
@@ -305,7 +317,7 @@ def layer_rule(
     *,
     whole: bool = False,
 ) -> LayerRule:
-    """The rule for so many weights in each layer; in all layers together where they are `whole`."""
+    """Return the rule for a number of weights per layer; `whole`: in all layers together."""
     kind = dtype.casefold()
     if kind not in BYTES:
         raise UsageError(f"--dtype {dtype}: not known", why=f"known are {', '.join(BYTES)}")
@@ -323,7 +335,7 @@ def layer_rule(
 
 
 def parse_count(text: str, option: str = "--params") -> int:
-    """A number of weights as people write it: 218e6, 218M, 0.218B, 218_000_000."""
+    """Parse a number of weights as people write it: 218e6, 218M, 0.218B, 218_000_000."""
     found = _COUNT.fullmatch(text.strip().replace("_", "").replace(",", ""))
     value = float(found["figure"]) * _SCALE[found["scale"]] if found else 0.0
     if not 1 <= value <= _MOST:

@@ -25,15 +25,15 @@ class Form(StrEnum):
     PYTHON = "python"  # os.environ before jax starts
     SLURM = "slurm"  # a job script: #SBATCH for the layout, exports
     K8S = "k8s"  # the `env:` list of a container
-    COMPILER_OPTIONS = "compiler_options"  # the dict that jax.jit takes, for one compile
+    COMPILER_OPTIONS = "compiler_options"  # the dict that jax.jit accepts, for one compile
 
 
 def render(settings: Settings, form: Form | str, release: Release | None = None) -> str:
-    """The text, ending with a line end.
+    """Return the text, with a final newline.
 
-    Compiler options are written for one release (without one, that of the jaxlib installed here,
-    else the newest): their values have a syntax of their own, and what no compile takes by itself
-    is left out with a comment.
+    Compiler options are written for one release (by default that of the jaxlib installed here, else
+    the newest): their values have their own syntax, and whatever no compile accepts is left out
+    with a comment.
     """
     match _form(form):
         case Form.ENV:
@@ -70,12 +70,12 @@ TPU = "LIBTPU_INIT_ARGS"
 
 
 def flag_words(settings: Settings) -> tuple[str, ...]:
-    """XLA's flags, each as a text that XLA reads as this flag."""
+    """Return XLA's flags, each quoted so that XLA reads it as this flag."""
     return tuple(join_xla_flags([f"--{name}={value}"]) for name, value in settings.xla)
 
 
 def variables(settings: Settings) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Each variable once, with its value in the parts that stand on lines of their own."""
+    """Yield each variable once, with its value in parts that go on lines of their own."""
     if settings.xla:
         yield FLAGS, flag_words(settings)
     for name, value in settings.variables.items():
@@ -86,39 +86,39 @@ def variables(settings: Settings) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def remarks(settings: Settings, *, layout: bool = False) -> Iterator[str]:
-    """What an environment can't hold; `layout` where the form itself says it."""
+    """Yield what an environment can't hold; `layout`: the form itself expresses the layout."""
     if not settings.xla and not settings.env:
         yield "No settings."
     if settings.options:
         yield "Compiler options, given to jax.jit or compile in the program:"
         yield from (f"  {name}={one_line(value)}" for name, value in settings.options)
-    if settings.layout and not layout and (said := said_of(settings.layout)):
-        yield f"Meant for {said}."
+    if settings.layout and not layout and (words := said_of(settings.layout)):
+        yield f"Meant for {words}."
 
 
 def said_of(layout: Layout) -> str:
-    """A layout in words."""
+    """Return a layout in words."""
     parts = (
         (layout.hosts, "host", "hosts", ""),
         (layout.processes_per_host, "process", "processes", " on each host"),
         (layout.gpus_per_process, "GPU", "GPUs", " to each process"),
         (layout.cpus_per_process, "CPU", "CPUs", " to each process"),
     )
-    said = [
+    words = [
         f"{count} {one if count == 1 else many}{where}"
         for count, one, many, where in parts
         if count is not None
     ]
-    return ", ".join(said)
+    return ", ".join(words)
 
 
 def one_line(text: str) -> str:
-    """For a comment: spaces for white space, and what can't be printed escaped."""
+    """Return a text fit for a comment: white space as spaces, unprintable characters escaped."""
     return "".join(map(_printable, " ".join(text.split())))
 
 
 def double_quoted(text: str) -> str:
-    """A text in double quotes, as both Python and YAML read it."""
+    """Quote a text with double quotes, as both Python and YAML read it."""
     return f'"{"".join(_escaped(character) for character in text)}"'
 
 
@@ -131,7 +131,7 @@ def _printable(character: str) -> str:
 
 
 def render_env(settings: Settings) -> str:
-    """One line for each variable."""
+    """Return one line for each variable."""
     lines = [f"# {remark}" for remark in remarks(settings)]
     lines += [f"{name}={_value(name, ' '.join(parts))}" for name, parts in variables(settings)]
     return "\n".join([*lines, ""])
@@ -149,11 +149,11 @@ def _value(name: str, value: str) -> str:
 
 
 _WORDS = ("y", "n", "yes", "no", "on", "off", "true", "false", "null")
-"""What YAML takes for something else than a text."""
+"""Words that YAML does not read as text."""
 
 
 def render_k8s(settings: Settings) -> str:
-    """The list, to be put under a container."""
+    """Return the list that goes under a container."""
     lines = [f"# {remark}" for remark in remarks(settings)]
     entries = [line for entry in variables(settings) for line in _entry(*entry)]
     return "\n".join([*lines, "env:" if entries else "env: []", *entries, ""])
@@ -171,13 +171,13 @@ def _entry(name: str, parts: tuple[str, ...]) -> Iterator[str]:
 
 
 def _without_references(text: str) -> str:
-    """Each dollar doubled that Kubernetes would take for the start of something."""
+    """Double each dollar that Kubernetes would read as the start of a reference."""
     pairs = zip(text, text[1:] + " ", strict=False)
     return "".join(a * 2 if a == "$" and b in "$(" else a for a, b in pairs)
 
 
 def render_python(settings: Settings) -> str:
-    """Statements for the top of a program."""
+    """Return statements for the top of a program."""
     lines = [f"# {remark}" for remark in remarks(settings)]
     lines += ["# Before `import jax`.", "import os", "", *_statements(settings)]
     return "\n".join([*lines, ""])
@@ -199,14 +199,14 @@ Option = bool | int | float | str
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Options with values as Python has them, and what is left out, each with its reason."""
+    """Options with Python values, and those left out, each with its reason."""
 
     taken: dict[str, Option]
     left_out: tuple[tuple[str, str], ...]
 
 
 def compiler_options(settings: Settings, release: Release) -> Options:
-    """What one compile can be told of these settings."""
+    """Return the settings that can be given to one compile."""
     taken: dict[str, Option] = {}
     left_out: list[tuple[str, str]] = []
     for name, value in settings.flags.items():
@@ -228,13 +228,13 @@ def compiler_options(settings: Settings, release: Release) -> Options:
 
 
 def render_compiler_options(settings: Settings, release: Release) -> str:
-    """The dict as a statement, with what is left out in comments."""
+    """Return the dict as a statement, with what is left out in comments."""
     found = compiler_options(settings, release)
     known = "" if release.exact else f" (by what is known of {release.version})"
     call = "jax.jit(step, compiler_options=compiler_options)"
     lines = [f"# For jaxlib {release.asked}{known}: {call}"]
-    if settings.layout and (said := said_of(settings.layout)):
-        lines.append(f"# Meant for {said}.")
+    if settings.layout and (words := said_of(settings.layout)):
+        lines.append(f"# Meant for {words}.")
     lines += _dict(found.taken)
     if found.left_out:
         lines.append("# Left out:")
@@ -254,7 +254,7 @@ def _dict(taken: dict[str, Option]) -> Iterator[str]:
 
 
 def _why_not(name: str, release: Release) -> str | None:
-    """Why a compile can't be told, or None."""
+    """Return why a compile does not accept a flag; None if it does."""
     flag = release.flags.get(name)
     if flag is None:
         return f"jaxlib {release.version} does not know it"
@@ -269,7 +269,7 @@ def _why_not(name: str, release: Release) -> str | None:
 
 
 def _heirs(name: str, value: str, release: Release) -> dict[str, Option]:
-    """What a compile is told instead of an alias that only XLA_FLAGS has."""
+    """Return the options that replace an alias that only XLA_FLAGS accepts."""
     heirs = successors(name, value)
     if not heirs or any(_why_not(heir, release) for heir, _ in heirs):
         return {}
@@ -277,7 +277,7 @@ def _heirs(name: str, value: str, release: Release) -> dict[str, Option]:
 
 
 def _whole(flag: Flag, value: str) -> str:
-    """A list of changes as the list that comes of it: options know no `+NAME`."""
+    """Apply changes to the default list, since options do not accept `+NAME`."""
     if flag.type != "enums" or value[:1] not in ("+", "-"):
         return value
     return settings.combine(flag.name, flag.default, value)
@@ -292,7 +292,7 @@ def _option(flag: Flag | None, value: str) -> Option:
 
 
 def _typed(kind: str, value: str) -> Option:
-    """A value as Python has it, where JAX passes that on; a float that is not positive as text."""
+    """Return the Python value if JAX passes it on; text otherwise, as for floats not above 0."""
     if kind == "bool" and value in ("True", "False"):
         return value == "True"
     if kind in ("int32", "int64"):
@@ -310,7 +310,7 @@ def _typed(kind: str, value: str) -> Option:
 
 
 def _bare(value: str) -> Option:
-    """An option that is no flag: `optimization_level` must be a number."""
+    """Parse an option that is not a flag: `optimization_level` must be a number."""
     if value in ("True", "False"):
         return value == "True"
     try:
@@ -319,18 +319,18 @@ def _bare(value: str) -> Option:
         return value
 
 
-_NEXT_LINE = " \\\n"  # between double quotes, bash takes a backslash at the end of a line away
+_NEXT_LINE = " \\\n"  # between double quotes, bash removes a backslash and the newline after it
 _SPECIAL = str.maketrans({character: "\\" + character for character in '\\"$`'})
 
 
 def render_bash(settings: Settings) -> str:
-    """Exports, to be run or sourced."""
+    """Return exports, to be run or sourced."""
     lines = [f"# {remark}" for remark in remarks(settings)]
     return "\n".join([*lines, *exports(settings), ""])
 
 
 def exports(settings: Settings) -> Iterator[str]:
-    """One export for each variable."""
+    """Yield one export for each variable."""
     for name, parts in variables(settings):
         if name in (FLAGS, TPU) and len(parts) > 1:
             yield f'export {name}="{_NEXT_LINE.join(quoted(part) for part in parts)}"'
@@ -339,7 +339,7 @@ def exports(settings: Settings) -> Iterator[str]:
 
 
 def quoted(value: str) -> str:
-    """A value as it stands between double quotes."""
+    """Escape a value for use between double quotes."""
     return "".join(map(_quoted, value))
 
 
@@ -351,7 +351,7 @@ def _quoted(character: str) -> str:
 
 
 def render_slurm(settings: Settings) -> str:
-    """The job: `sbatch job.sh python train.py`."""
+    """Return the job script: `sbatch job.sh python train.py`."""
     lines = ["#!/bin/bash", *_options(settings.layout or Layout()), ""]
     lines += [f"# {remark}" for remark in remarks(settings, layout=True)]
     return "\n".join([*lines, *exports(settings), "", 'srun "$@"', ""])

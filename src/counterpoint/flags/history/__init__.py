@@ -1,4 +1,4 @@
-"""Flags through the releases: when each came, changed and went."""
+"""Flags across releases: when each was added, changed and removed."""
 
 from __future__ import annotations
 

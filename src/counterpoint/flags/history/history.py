@@ -1,4 +1,4 @@
-"""History: one flag through the releases."""
+"""History: one flag across releases."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from counterpoint.flags.catalogue.table import flag_of
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What changed with one release: `what` is the name of a field of Flag, values as text."""
+    """A change in one release: `what` is the name of a field of Flag, the values are text."""
 
     version: str
     what: str
@@ -23,10 +23,10 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """`first` and `last`: the oldest and newest release that takes it in XLA_FLAGS.
+    """`first` and `last`: the oldest and newest release that accept the flag in XLA_FLAGS.
 
-    `last` is None where the newest known release takes it; both are None for what was a compile
-    option only. A flag that the oldest known release has may be older than that.
+    `last` is None if the newest known release accepts it; both are None if it was only a compile
+    option. A flag of the oldest known release may be older than that.
     """
 
     name: str
@@ -36,13 +36,13 @@ class History:
 
     @property
     def since(self) -> str | None:
-        """The oldest release that does not take it any more; None if the newest does."""
+        """The oldest release that no longer accepts it; None if the newest does."""
         known = releases()
         return None if self.last is None else known[known.index(self.last) + 1]
 
 
 def history(name: str) -> History | None:
-    """All that is known of a name; None for one that no known release has."""
+    """Return the history of a name; None if no known release has it."""
     flags = [(since, flag_of(name, facts) if facts else None) for since, facts in states(name)]
     if not flags:
         return None
@@ -78,7 +78,7 @@ def _changes(flags: list[tuple[str, Flag | None]]) -> list[Change]:
 
 
 def differences(before: Flag, after: Flag) -> list[tuple[str, str, str]]:
-    """What differs between two releases of one flag: the field, what it was, what it is."""
+    """Return what differs between two releases of one flag: the field, its old and new value."""
     fields = (
         "type",
         "default",
@@ -107,7 +107,7 @@ def _text(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """A name that the later release does not know. `use`: what is known to do it now."""
+    """A name that the later release does not have. `use`: its known replacements."""
 
     flag: Flag
     use: tuple[str, ...] = ()
@@ -115,7 +115,7 @@ class Removed:
 
 @dataclass(frozen=True, slots=True)
 class Renamed:
-    """A setting under another name; `taken` where XLA_FLAGS still takes the earlier one."""
+    """A setting with a new name; `taken`: XLA_FLAGS still accepts the old one."""
 
     before: Flag
     after: Flag
@@ -124,9 +124,9 @@ class Renamed:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """Something else about a name: `what` is a field of Flag, the values are text."""
+    """Another change of a name: `what` is a field of Flag, the values are text."""
 
-    flag: Flag  # as it is in the later release
+    flag: Flag  # as in the later release
     what: str
     before: str
     after: str
@@ -134,7 +134,7 @@ class Changed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diff:
-    """From one release to another; flags, and JAX's options by their variables."""
+    """Changes from one release to another: flags, and JAX's options by their variables."""
 
     before: str
     after: str
@@ -145,21 +145,21 @@ class Diff:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing changed."""
+        """True if nothing changed."""
         return not (self.added or self.removed or self.renamed or self.changed)
 
 
 def diff(before: Release, after: Release, use: Mapping[str, tuple[str, ...]]) -> Diff:
-    """All that differs; `use` says of removed names what does it now.
+    """Return all differences; `use` maps removed names to their replacements.
 
-    JAX's options are compared where they are known of both.
+    JAX's options are compared if they are known for both releases.
     """
-    both = before.jax_options and after.jax_options
-    old = {**before.flags, **(before.jax_options if both else {})}
-    new = {**after.flags, **(after.jax_options if both else {})}
+    options_known = before.jax_options and after.jax_options
+    old = {**before.flags, **(before.jax_options if options_known else {})}
+    new = {**after.flags, **(after.jax_options if options_known else {})}
     renamed = _renamed(old, new, use)
-    heirs = {one.after.name for one in renamed}
-    moved = {one.before.name for one in renamed}
+    heirs = {rename.after.name for rename in renamed}
+    moved = {rename.before.name for rename in renamed}
     return Diff(
         before=before.version,
         after=after.version,
@@ -180,7 +180,7 @@ def diff(before: Release, after: Release, use: Mapping[str, tuple[str, ...]]) ->
 def _renamed(
     old: Mapping[str, Flag], new: Mapping[str, Flag], use: Mapping[str, tuple[str, ...]]
 ) -> tuple[Renamed, ...]:
-    """Names whose place a new one took, and which nothing else shares."""
+    """Return names replaced by one new name that replaces nothing else."""
     found: list[Renamed] = []
     for name, flag in sorted(old.items()):
         now = new.get(name)
@@ -188,8 +188,8 @@ def _renamed(
         heirs = (alias,) if alias else use.get(name, ()) if now is None else ()
         if len(heirs) == 1 and heirs[0] in new and heirs[0] not in old:
             found.append(Renamed(flag, new[heirs[0]], taken=now is not None))
-    counts = [one.after.name for one in found]
-    return tuple(one for one in found if counts.count(one.after.name) == 1)
+    counts = [rename.after.name for rename in found]
+    return tuple(rename for rename in found if counts.count(rename.after.name) == 1)
 
 
 def _present(names: tuple[str, ...], new: Mapping[str, Flag]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Listing: the flags of a release that somebody asks for, each with when it came and went."""
+"""Listing: selected flags of a release, each with when it was added and removed."""
 
 from __future__ import annotations
 
@@ -16,44 +16,44 @@ from counterpoint.flags.versions.version import number
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Which flags: None and False stand for no wish.
+    """Which flags to list; None and False do not filter.
 
-    `everything`: also what a GPU does not read, what does nothing, what is on its way out, JAX's
+    `everything`: also what a GPU does not read, what does nothing, what is deprecated, JAX's
     options, and names that earlier releases had.
     """
 
     channel: Channel | None = None
-    text: str = ""  # part of a name or of what it does
+    text: str = ""  # part of a name or of the description
     changed_since: str | None = None
     everything: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """One flag. `flag` is as it was last where it is `gone`."""
+    """One flag. If it is `gone`, `flag` is its last state."""
 
     flag: Flag
-    first: str | None  # None: as old as the oldest known release
-    last: str | None  # the newest release with it, where the release has it not
-    changes: tuple[Change, ...] = ()  # since the release that was named
+    first: str | None  # None: in the oldest known release already
+    last: str | None  # the newest release with it, if this release does not have it
+    changes: tuple[Change, ...] = ()  # since the given release
 
     @property
     def gone(self) -> bool:
-        """Whether the release has it not."""
+        """True if the release does not have it."""
         return self.last is not None
 
 
 def listing(release: Release, wanted: Wanted, does: Mapping[str, str]) -> tuple[Listed, ...]:
-    """Those that are wanted, by name; `does` says what a setting does, to be searched."""
+    """Return the selected flags, by name; `does` are descriptions, searched for the text."""
     return tuple(
-        one
-        for one in sorted(_all(release, wanted), key=lambda one: one.flag.name)
-        if _matches(one.flag, wanted, does) and (wanted.changed_since is None or one.changes)
+        listed
+        for listed in sorted(_all(release, wanted), key=lambda listed: listed.flag.name)
+        if _matches(listed.flag, wanted, does) and (wanted.changed_since is None or listed.changes)
     )
 
 
 def require_earlier(since: str | None, release: Release) -> None:
-    """Refuse to list what changed after a release that is later than the one that is listed."""
+    """Raise UsageError if changes are requested since a release later than the listed one."""
     if since is not None and number(since) > number(release.version):
         raise UsageError(
             f"--changed-since {since}: later than jaxlib {release.version}, which is listed",
@@ -63,7 +63,7 @@ def require_earlier(since: str | None, release: Release) -> None:
 
 
 def channels(flag: Flag) -> tuple[Channel, ...]:
-    """The ways in which a flag, or an option of JAX, can be given."""
+    """Return the channels through which a flag, or an option of JAX, can be given."""
     if flag.name[0].isupper():
         return (Channel.ENVIRONMENT, Channel.JAX_CONFIG)
     ways = ((Channel.XLA_FLAGS, flag.xla_flags), (Channel.COMPILER_OPTIONS, flag.compile_option))
@@ -72,17 +72,17 @@ def channels(flag: Flag) -> tuple[Channel, ...]:
 
 def _all(release: Release, wanted: Wanted) -> Iterator[Listed]:
     for name in names_ever():
-        one = _listed(name, release, wanted)
+        listed = _listed(name, release, wanted)
         if (
-            one is not None
-            and (not one.gone or wanted.everything or wanted.changed_since is not None)
-            and (wanted.everything or _ordinary(one.flag, wanted))
+            listed is not None
+            and (not listed.gone or wanted.everything or wanted.changed_since is not None)
+            and (wanted.everything or _ordinary(listed.flag, wanted))
         ):
-            yield one
+            yield listed
 
 
 def _listed(name: str, release: Release, wanted: Wanted) -> Listed | None:
-    """A name's life up to a release; None where it came later."""
+    """Return a name's history up to a release; None if it was added later."""
     until = number(release.version)
     life = [(since, facts) for since, facts in states(name) if number(since) <= until]
     there = [(since, facts) for since, facts in life if facts is not None]
@@ -102,11 +102,11 @@ def _listed(name: str, release: Release, wanted: Wanted) -> Listed | None:
 def _changes(name: str, since: str | None, until: tuple[int, ...]) -> tuple[Change, ...]:
     past = history(name) if since is not None else None
     changes = past.changes if past else ()
-    return tuple(one for one in changes if number(since) < number(one.version) <= until)
+    return tuple(change for change in changes if number(since) < number(change.version) <= until)
 
 
 def _ordinary(flag: Flag, wanted: Wanted) -> bool:
-    """Whether somebody who trains on GPUs may want to set it."""
+    """Return whether users who train on GPUs may want to set it."""
     if flag.name[0].isupper():
         return wanted.channel in (Channel.ENVIRONMENT, Channel.JAX_CONFIG)
     return not (flag.no_op or flag.deprecated or flag.name.startswith("xla_cpu_"))

@@ -1,6 +1,6 @@
-"""Standing: the state of a name, and of a value, in one release, in a word.
+"""Standing: the state of a name, and of a value, in one release, as a word.
 
-It serves tables over several releases. `fate` is the long answer, in sentences.
+It is for tables over several releases. `fate` gives the long answer, in sentences.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class State(StrEnum):
 
 
 def standing(name: str, release: Release) -> State:
-    """The state of a name in a release."""
+    """Return the state of a name in a release."""
     flag = release.flags.get(name)
     if flag is not None:
         return _of_flag(flag)
@@ -45,11 +45,11 @@ def standing(name: str, release: Release) -> State:
 
 
 def came(name: str) -> str | None:
-    """The release that added a flag or a JAX option; None if the oldest known one has it."""
+    """Return the release that added a flag or JAX option; None if the oldest known has it."""
     past = history(name)
     if past is None:
         return None
-    added = (one.version for one in past.changes if one.what == "added")
+    added = (change.version for change in past.changes if change.what == "added")
     return next(added, None)
 
 
@@ -74,20 +74,20 @@ def _of_variable(variable: Variable, release: Release) -> State:
 
 
 def default_of(name: str, release: Release) -> str | None:
-    """The default in one release, as the release spells it; None if it has none of its own."""
+    """Return the default in one release, as spelled there; None if it has none of its own."""
     flag = release.flags.get(name)
     if flag is not None:
         return None if flag.alias_of or flag.no_op else flag.default
     if name in release.jax:
         return release.jax[name]
     variable = variables().get(name) or arguments().get(name)
-    if variable is None or variable.reader is Reader.JAX:  # what JAX has is in the release
+    if variable is None or variable.reader is Reader.JAX:  # JAX's options are in the release
         return None
     return variable.default
 
 
 def is_default(name: str, value: str, release: Release) -> bool:
-    """True if a value, as spelled in XLA_FLAGS or the environment, is the default."""
+    """Return whether a value, as spelled in XLA_FLAGS or the environment, is the default."""
     flag = release.flags.get(name)
     if flag is not None and flag.alias_of:
         return _alias_is_default(flag, value, release)
@@ -98,7 +98,7 @@ def is_default(name: str, value: str, release: Release) -> bool:
 
 
 def _alias_is_default(flag: Flag, value: str, release: Release) -> bool:
-    """The old pipelining names map true to `on` and false to `default`."""
+    """Handle the old pipelining names, which map true to `on` and false to `default`."""
     heir = release.flags.get(flag.alias_of or "")
     if heir is None or not heir.name.startswith(_PIPELINED):
         return False
